@@ -1,0 +1,1 @@
+"""Differentially private, fully decentralised convex learning."""

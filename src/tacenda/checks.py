@@ -1,0 +1,53 @@
+"""Uniform checks of parameters: which name, which rule, what was found, what to do."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from tacenda.errors import InputError
+
+
+def positive(name: str, value: Any, *, zero: bool = False, infinite: bool = False) -> float:
+    """`value` as a float, if it is a real number above (or, with `zero`, not below) 0."""
+    rule = "a number of at least 0" if zero else "a number above 0"
+    if isinstance(value, bool) or not _is_real(value):
+        raise InputError(f"{name} must be {rule}, not {value!r} of type {type(value).__name__}.")
+    number = float(value)
+    if math.isnan(number) or (math.isinf(number) and not infinite) or number < 0 or (number == 0 and not zero):
+        raise InputError(f"{name} must be {rule}, not {value!r}.")
+    return number
+
+
+def whole(name: str, value: Any, *, least: int = 0) -> int:
+    """`value` as an int, if it is a whole number of at least `least`."""
+    if isinstance(value, bool) or not _is_real(value) or float(value) != math.floor(float(value)):
+        raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+    if value < least:
+        raise InputError(f"{name} must be at least {least}, not {value!r}.")
+    return int(value)
+
+
+def between(name: str, value: Any, low: float, high: float, *, open_ends: bool = True) -> float:
+    """`value` as a float strictly inside (low, high), or inside [low, high] where `open_ends` is False."""
+    inside = _is_real(value) and (low < value < high if open_ends else low <= value <= high)
+    if isinstance(value, bool) or not inside:
+        kind = "strictly between" if open_ends else "between"
+        raise InputError(f"{name} must be {kind} {low:g} and {high:g}, not {value!r}.")
+    return float(value)
+
+
+def one_of(name: str, value: Any, known: Iterable[str]) -> str:
+    """`value`, if it is one of the known words; else an error with the nearest suggestion."""
+    words = list(known)
+    if isinstance(value, str) and value in words:
+        return value
+    near = difflib.get_close_matches(str(value).lower(), words, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise InputError(f"{name} must be one of {', '.join(map(repr, words))}, not {value!r}.{hint}")
+
+
+def _is_real(value: Any) -> bool:
+    return hasattr(value, "__float__") and not isinstance(value, str) and getattr(value, "ndim", 0) == 0

@@ -1,0 +1,43 @@
+"""Every exception that Tacenda raises on purpose.
+
+    TacendaError
+    ├── InputError (ValueError)        a parameter or a data file is wrong: which name, which rule, what was found, what to do
+    │   └── UnsupportedError           the parts are fine but do not go together (loss, regulariser, algorithm, graph)
+    ├── PrivacyError                   a guarantee cannot be given or was about to be broken
+    │   ├── BudgetError                a release would exceed the budget; raised before any noise is drawn
+    │   └── LeakError (TypeError)      something tried to take a secret past the one door
+    ├── StateError                     a checkpoint, ledger or run folder is damaged or does not belong here
+    └── NetworkError                   a peer or transport failed
+"""
+
+
+class TacendaError(Exception):
+    """Root of all errors raised by this package."""
+
+
+class InputError(TacendaError, ValueError):
+    """A parameter or input is wrong."""
+
+
+class UnsupportedError(InputError):
+    """Parts that are right by themselves do not go together."""
+
+
+class PrivacyError(TacendaError):
+    """A privacy guarantee cannot be given."""
+
+
+class BudgetError(PrivacyError):
+    """A release would exceed the budget; nothing was drawn."""
+
+
+class LeakError(PrivacyError, TypeError):
+    """An attempt to take a secret value past the one door."""
+
+
+class StateError(TacendaError):
+    """A stored state is damaged or does not belong to this run."""
+
+
+class NetworkError(TacendaError):
+    """A peer or a transport failed."""
