@@ -1,0 +1,41 @@
+"""Networks: generators that return plain `networkx.Graph` objects, and `Topology`, the form the algorithms run on.
+
+    tacenda.graph.ring(20)
+    tacenda.graph.by_name("random_regular", n=100, degree=6, seed=0)
+    tacenda.graph.parse("random-regular:100,6")
+"""
+
+from tacenda.graph.generators import (
+    complete,
+    erdos_renyi,
+    exponential,
+    grid,
+    hypercube,
+    path,
+    random_regular,
+    ring,
+    small_world,
+    star,
+    torus,
+)
+from tacenda.graph.registry import KINDS, by_name, parse
+from tacenda.graph.topology import MIXINGS, Topology
+
+__all__ = [
+    "KINDS",
+    "MIXINGS",
+    "Topology",
+    "by_name",
+    "complete",
+    "erdos_renyi",
+    "exponential",
+    "grid",
+    "hypercube",
+    "parse",
+    "path",
+    "random_regular",
+    "ring",
+    "small_world",
+    "star",
+    "torus",
+]

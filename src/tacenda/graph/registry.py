@@ -1,0 +1,72 @@
+"""Networks by name, for configuration files and the command line."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tacenda.checks import one_of
+from tacenda.errors import InputError
+from tacenda.graph import generators
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+# The name in a file -> the generator that it calls.
+KINDS: dict[str, Callable[..., Any]] = {
+    "ring": generators.ring,
+    "path": generators.path,
+    "star": generators.star,
+    "complete": generators.complete,
+    "grid": generators.grid,
+    "torus": generators.torus,
+    "hypercube": generators.hypercube,
+    "exponential": generators.exponential,
+    "random_regular": generators.random_regular,
+    "erdos_renyi": generators.erdos_renyi,
+    "small_world": generators.small_world,
+}
+
+
+def by_name(kind: str, /, **parameters: Any) -> nx.Graph:
+    """The network `kind` (hyphen or underscore) with its generator's own parameters."""
+    return _call(_known(kind), (), parameters)
+
+
+def parse(text: str) -> nx.Graph:
+    """A network from one string: `kind:value,value,name=value`, as in `random-regular:100,6,seed=3` or `ring:20`."""
+    kind, _, rest = text.strip().partition(":")
+    values: list[float] = []
+    named: dict[str, float] = {}
+    for part in (p.strip() for p in rest.split(",") if p.strip()):
+        key, equals, value = part.partition("=")
+        if equals:
+            named[key.strip()] = _number(text, value)
+        elif named:
+            raise InputError(f"graph {text!r} has a bare value after a named one; put {part!r} first or name it.")
+        else:
+            values.append(_number(text, part))
+    return _call(_known(kind), tuple(values), named)
+
+
+def _known(kind: Any) -> str:
+    return one_of("graph kind", str(kind).strip().lower().replace("-", "_"), KINDS)
+
+
+def _call(kind: str, values: tuple[float, ...], named: dict[str, Any]) -> Any:
+    make = KINDS[kind]
+    signature = inspect.signature(make)
+    try:
+        signature.bind(*values, **named)
+    except TypeError as error:
+        wanted = ", ".join(signature.parameters)
+        raise InputError(f"graph {kind!r} takes the parameters ({wanted}): {error}.") from None
+    return make(*values, **named)
+
+
+def _number(text: str, part: str) -> float:
+    try:
+        return int(part) if part.strip().lstrip("+-").isdigit() else float(part)
+    except ValueError:
+        raise InputError(f"graph {text!r} needs numbers after the colon, not {part.strip()!r}; try 'ring:20'.") from None

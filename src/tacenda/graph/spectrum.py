@@ -1,0 +1,112 @@
+"""Eigenvalues and distances of large sparse networks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+# Up to here a dense eigenvalue solver is exact and takes well under a second.
+DENSE_LIMIT = 600
+# Lanczos steps before the graph is taken for a long thin one, where a sparse factorisation is cheap and exact.
+LANCZOS_STEPS = 300
+
+
+def mixing_gap(w: csr_array) -> float:
+    """1 - max(|lambda_2|, |lambda_n|) of a symmetric doubly stochastic matrix W (n, n)."""
+    from scipy.sparse import csr_array, eye_array
+    from scipy.sparse.linalg import eigsh
+
+    n = w.shape[0]
+    if n == 1:
+        return 1.0
+    if n <= DENSE_LIMIT:
+        values = np.linalg.eigvalsh(w.toarray())
+        return float(1.0 - max(abs(values[0]), abs(values[-2])))
+    # Gap of lambda_2, taken from I - W so that a tiny gap keeps its digits.
+    gap = second_smallest(csr_array(eye_array(n) - w))
+    # Gershgorin: lambda_n >= min_i 2 W_ii - 1; most graphs need no second eigenvalue problem.
+    lowest = 2.0 * float(w.diagonal().min()) - 1.0
+    if -lowest <= 1.0 - gap:
+        return gap
+    # 1 + lambda_n; loose tolerance is enough, for it only matters where it is well separated from 0.
+    last = eigsh(w, k=1, which="SA", return_eigenvectors=False, tol=1e-7, v0=_start(n))
+    return float(1.0 - max(abs(1.0 - gap), abs(float(last[0]))))
+
+
+def second_smallest(laplacian: csr_array) -> float:
+    """The second smallest eigenvalue of a positive semidefinite matrix whose null space is the constant vector.
+
+    Dense for small n. Else Lanczos on the matrix with the constant vector lifted to the top of the spectrum, good for
+    well-connected graphs; where that stalls (long rings, big grids) inverse iteration on a sparse factorisation.
+    """
+    n = laplacian.shape[0]
+    if n <= DENSE_LIMIT:
+        return float(np.linalg.eigvalsh(laplacian.toarray())[1])
+    found = _lanczos(laplacian, n)
+    return found if found is not None else _shift_invert(laplacian)
+
+
+def _lanczos(laplacian: csr_array, n: int) -> float | None:
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+    top = 2.0 * float(abs(laplacian.diagonal()).max())
+
+    def lifted(v: NDArray[np.float64]) -> NDArray[np.float64]:
+        flat = np.asarray(v).reshape(-1)
+        product: NDArray[np.float64] = laplacian @ flat + (top * flat.mean()) * np.ones(n)
+        return product
+
+    operator = LinearOperator((n, n), matvec=lifted, dtype=np.float64)
+    try:
+        value = eigsh(
+            operator, k=1, which="SA", return_eigenvectors=False, tol=1e-9, maxiter=LANCZOS_STEPS // 20, v0=_start(n)
+        )
+    except ArpackNoConvergence:
+        return None
+    return float(value[0])
+
+
+def _shift_invert(laplacian: csr_array) -> float:
+    """Eigenvalues nearest to a shift just below 0, by factorising the shifted matrix (positive definite)."""
+    from scipy.sparse.linalg import eigsh
+
+    n = laplacian.shape[0]
+    shift = -1e-3 / n * float(laplacian.diagonal().mean())
+    values: Any = eigsh(laplacian.tocsc(), k=2, sigma=shift, which="LM", return_eigenvectors=False, v0=_start(n))
+    return float(max(values))
+
+
+def _start(n: int) -> NDArray[np.float64]:
+    """A fixed starting vector, so that the same graph gives the same digits."""
+    start: NDArray[np.float64] = np.sin(1.0 + 0.7 * np.arange(n)) + 0.1
+    return start
+
+
+def diameter(distances: Callable[[int], NDArray[np.int64]], n: int) -> int:
+    """The largest eccentricity, exact, from as few breadth-first searches as its bounds allow.
+
+    After a search from v every node u has max(ecc(v) - dist, dist) <= ecc(u) <= ecc(v) + dist; nodes that cannot beat
+    the best found are dropped. Random networks need a few searches; vertex-transitive ones (rings) may need all n.
+    """
+    lower, upper = np.zeros(n, np.int64), np.full(n, n, np.int64)
+    open_nodes = np.ones(n, bool)
+    best, take_high = 0, True
+    while open_nodes.any():
+        candidates = np.flatnonzero(open_nodes)
+        # Alternate a far node (raises the best) and a central one (lowers the bounds of all others).
+        v = candidates[np.argmax(upper[candidates])] if take_high else candidates[np.argmin(lower[candidates])]
+        take_high = not take_high
+        hops = distances(int(v))
+        eccentricity = int(hops.max())
+        best = max(best, eccentricity)
+        lower = np.maximum(lower, np.maximum(eccentricity - hops, hops))
+        upper = np.minimum(upper, eccentricity + hops)
+        open_nodes &= upper > best
+        open_nodes[v] = False
+    return best

@@ -1,0 +1,208 @@
+"""`Topology`: a checked network as CSR arrays, the form in which the algorithms see it.
+
+Position k is the k-th node in the order in which the graph lists its nodes; `labels[k]` is the user's name for it.
+Everything here is vectorised: a million nodes are a few arrays, and no Python object per node is kept but its label.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.checks import one_of
+from tacenda.errors import InputError, UnsupportedError
+
+if TYPE_CHECKING:
+    import networkx as nx
+    from scipy.sparse import csr_array
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mixing = Literal["metropolis", "uniform", "max-degree"]
+MIXINGS: tuple[Mixing, ...] = ("metropolis", "uniform", "max-degree")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Topology:
+    """A connected undirected graph on n nodes: neighbours of k are `indices[indptr[k]:indptr[k + 1]]`, ascending.
+
+    labels: n labels of the user; indptr (n + 1,), indices (2 E,), degrees (n,), edges (E, 2) with edges[:, 0] < edges[:, 1],
+    all int64, read-only, holding positions.
+    """
+
+    labels: tuple[Any, ...]
+    indptr: Ints
+    indices: Ints
+    degrees: Ints
+    edges: Ints
+    name: str
+
+    @classmethod
+    def of(cls, graph: nx.Graph | Topology) -> Topology:
+        """Check a `networkx.Graph` with any labels and turn it into arrays; a `Topology` is returned as it is."""
+        if isinstance(graph, Topology):
+            return graph
+        if not hasattr(graph, "is_directed") or not hasattr(graph, "edges"):
+            raise InputError(
+                f"graph must be a networkx.Graph or a Topology, not {type(graph).__name__}; see tacenda.graph.ring(20)."
+            )
+        if graph.is_directed():
+            raise InputError("graph must be undirected, not a directed graph; convert it with graph.to_undirected().")
+        labels = tuple(graph.nodes)
+        if not labels:
+            raise InputError("graph must have at least one node, not 0; see tacenda.graph.ring(20).")
+        edges = _edge_positions(graph, labels)
+        name = str(graph.graph.get("name") or f"{len(labels)} nodes, {len(edges)} edges")
+        return cls._from_edges(labels, edges, name)
+
+    @classmethod
+    def _from_edges(cls, labels: tuple[Any, ...], edges: Ints, name: str) -> Topology:
+        n = len(labels)
+        _refuse_loops_and_doubles(labels, edges)
+        # Sorting (row, column) pairs once sorts every neighbour list by position.
+        rows = np.concatenate([edges[:, 0], edges[:, 1]])
+        cols = np.concatenate([edges[:, 1], edges[:, 0]])
+        indices = cols[np.lexsort((cols, rows))]
+        degrees = np.bincount(rows, minlength=n).astype(np.int64)
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(degrees)])
+        for array in (indptr, indices, degrees, edges):
+            array.flags.writeable = False
+        topology = cls(labels, indptr, indices, degrees, edges, name)
+        topology._refuse_disconnected()
+        return topology
+
+    @property
+    def n(self) -> int:
+        """Number of nodes."""
+        return len(self.labels)
+
+    def __repr__(self) -> str:
+        return f"Topology({self.name!r}, n={self.n}, edges={len(self.edges)})"
+
+    def position(self, label: Any) -> int:
+        """The position of one label."""
+        try:
+            return self.labels.index(label)
+        except ValueError:
+            raise InputError(f"node {label!r} is not in the graph {self.name}; its first is {self.labels[0]!r}.") from None
+
+    def adjacency(self) -> csr_array:
+        """(n, n) 0/1 matrix, scipy CSR."""
+        from scipy.sparse import csr_array
+
+        return csr_array((np.ones(len(self.indices)), self.indices, self.indptr), shape=(self.n, self.n))
+
+    def laplacian(self) -> csr_array:
+        """(n, n) matrix D - A, scipy CSR: degrees on the diagonal, -1 on edges."""
+        from scipy.sparse import csr_array, diags_array
+
+        return csr_array(diags_array(self.degrees.astype(np.float64)) - self.adjacency())
+
+    def mixing(self, kind: Mixing = "metropolis") -> tuple[Ints, Ints, Floats]:
+        """A symmetric doubly stochastic matrix W as CSR (indptr, indices, weights), diagonal included, columns ascending.
+
+        metropolis  W_ij = 1 / (1 + max(deg_i, deg_j))
+        max-degree  W_ij = 1 / (1 + max_k deg_k)
+        uniform     W_ij = 1 / (1 + deg), regular graphs only
+        and W_ii = 1 - sum_j W_ij, which is positive for each of them.
+        """
+        one_of("mixing", kind, MIXINGS)
+        d, n = self.degrees, self.n
+        if kind == "uniform" and d.min() != d.max():
+            raise UnsupportedError(
+                f"mixing 'uniform' needs a regular graph, but {self.name} has degrees from {d.min()} to {d.max()}; "
+                "use 'metropolis'."
+            )
+        rows = np.repeat(np.arange(n), d)
+        larger = np.maximum(d[rows], d[self.indices]) if kind == "metropolis" else np.full(len(rows), d.max())
+        off = 1.0 / (1.0 + larger)
+        diagonal = 1.0 - np.bincount(rows, weights=off, minlength=n)
+        all_rows = np.concatenate([rows, np.arange(n)])
+        all_cols = np.concatenate([self.indices, np.arange(n)])
+        order = np.lexsort((all_cols, all_rows))
+        indptr = self.indptr + np.arange(n + 1)
+        return indptr, all_cols[order], np.concatenate([off, diagonal])[order]
+
+    def spectral_gap(self, kind: Mixing = "metropolis") -> float:
+        """1 - max(|lambda_2|, |lambda_n|) of the mixing matrix: 1 for the complete graph, near 0 for a long ring."""
+        from scipy.sparse import csr_array
+
+        from tacenda.graph.spectrum import mixing_gap
+
+        indptr, indices, weights = self.mixing(kind)
+        return mixing_gap(csr_array((weights, indices, indptr), shape=(self.n, self.n)))
+
+    @property
+    def algebraic_connectivity(self) -> float:
+        """The second smallest eigenvalue of the Laplacian (0 for a single node)."""
+        from tacenda.graph.spectrum import second_smallest
+
+        return second_smallest(self.laplacian()) if self.n > 1 else 0.0
+
+    @property
+    def is_bipartite(self) -> bool:
+        """Whether the nodes split into two sides with edges only across: every edge joins two distances parities."""
+        parity = self.distances(0) % 2
+        return bool(np.all(parity[self.edges[:, 0]] != parity[self.edges[:, 1]]))
+
+    @property
+    def diameter(self) -> int:
+        """The longest shortest path, exact; see `spectrum.diameter` for its cost."""
+        from tacenda.graph.spectrum import diameter
+
+        return diameter(self.distances, self.n)
+
+    def distances(self, start: int) -> Ints:
+        """(n,) number of hops from position `start`, by breadth-first search."""
+        from scipy.sparse.csgraph import dijkstra
+
+        hops: Ints = dijkstra(self.adjacency(), unweighted=True, indices=start).astype(np.int64)
+        return hops
+
+    def hub(self) -> int | None:
+        """The first position that is adjacent to all others, or None: where a star algorithm puts its coordinator."""
+        found = np.flatnonzero(self.degrees == self.n - 1)
+        return int(found[0]) if len(found) else None
+
+    def _refuse_disconnected(self) -> None:
+        from scipy.sparse.csgraph import connected_components
+
+        count, part = connected_components(self.adjacency(), directed=False)
+        if count == 1:
+            return
+        sizes = np.sort(np.bincount(part))[::-1]
+        shown = ", ".join(str(s) for s in sizes[:5]) + (", ..." if count > 5 else "")
+        outside = self.labels[int(np.flatnonzero(part != part[0])[0])]
+        raise InputError(
+            f"graph must be connected, but it has {count} components of sizes {shown} "
+            f"(no path from node {self.labels[0]!r} to {outside!r}); add an edge between them or run each by itself."
+        )
+
+
+def _edge_positions(graph: Any, labels: tuple[Any, ...]) -> Ints:
+    """(E, 2) positions, the smaller first, in lexicographic order."""
+    number = {label: k for k, label in enumerate(labels)}
+    ends = (number[end] for end in chain.from_iterable((e[0], e[1]) for e in graph.edges))
+    edges = np.sort(np.fromiter(ends, dtype=np.int64).reshape(-1, 2), axis=1)
+    return edges[np.lexsort((edges[:, 1], edges[:, 0]))]
+
+
+def _refuse_loops_and_doubles(labels: tuple[Any, ...], edges: Ints) -> None:
+    loops = np.flatnonzero(edges[:, 0] == edges[:, 1])
+    if len(loops):
+        label = labels[edges[loops[0], 0]]
+        raise InputError(
+            f"graph must have no self-loops, but node {label!r} is joined to itself; "
+            "remove them with graph.remove_edges_from(list(networkx.selfloop_edges(graph)))."
+        )
+    doubles = np.flatnonzero((edges[1:] == edges[:-1]).all(axis=1))
+    if len(doubles):
+        u, v = (labels[k] for k in edges[doubles[0]])
+        raise InputError(
+            f"graph must have one edge per pair, but nodes {u!r} and {v!r} are joined more than once; "
+            "merge them with networkx.Graph(graph)."
+        )
