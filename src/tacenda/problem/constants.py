@@ -1,0 +1,69 @@
+"""The public constants of a problem, with the letters of the specification: G, c1, sc."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.problem.losses import Loss
+from tacenda.problem.regularisers import Regulariser
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Bounds which follow from public declarations alone, never from the data.
+
+    f_i(w) = (c/m_i) sum_j loss(w; x_ij, y_ij) + r R(w), with |x_ij| <= data_norm, c = `loss_scale`, r = `strength`.
+    """
+
+    loss: Loss
+    regulariser: Regulariser
+    strength: float
+    loss_scale: float
+    data_norm: float
+    clip_norm: float | None = None
+    n_outputs: int = 1
+
+    @property
+    def lipschitz_argmin(self) -> float:
+        """G of the loss itself, slope * data_norm: what an argmin query needs, since clipping does not bound it."""
+        return self.loss.slope * self.data_norm
+
+    @property
+    def gradient_bound(self) -> float:
+        """G: no record's (clipped) loss gradient has a larger norm; infinite if nothing bounds it."""
+        unclipped = self.lipschitz_argmin
+        return unclipped if self.clip_norm is None else min(unclipped, self.clip_norm)
+
+    @property
+    def curvature_trace(self) -> float:
+        """c1: bound of the trace of one record's Hessian, curvature * data_norm^2; (1 - 1/K) data_norm^2 for K classes."""
+        if self.loss.kind == "multiclass":
+            return (1.0 - 1.0 / self.n_outputs) * self.data_norm**2
+        return self.loss.curvature * self.data_norm**2
+
+    @property
+    def strong_convexity(self) -> float:
+        """sc: the strong convexity of r R."""
+        return self.strength * self.regulariser.strong_convexity
+
+    @property
+    def smoothness(self) -> float:
+        """A Lipschitz constant of f_i's gradient, c * curvature * data_norm^2 + r l2; infinite if f_i is not smooth."""
+        if not (self.loss.smooth and self.regulariser.smooth):
+            return math.inf
+        return self.loss_scale * self.loss.curvature * self.data_norm**2 + self.strength * self.regulariser.l2
+
+    def log_curvature(self, size: float | NDArray[np.float64], kappa: float | NDArray[np.float64]) -> NDArray[np.float64]:
+        """ln(1 + c1 c/(m kappa)); for K classes (K-1) ln(1 + data_norm^2 c/(K m kappa)). `size` is m.
+
+        The first form bounds a Hessian of rank one; the second one of rank K-1 and the same trace, whose determinant is
+        largest when its eigenvalues are equal. Infinite for a loss without a curvature bound.
+        """
+        rank = self.n_outputs - 1 if self.loss.kind == "multiclass" else 1
+        with np.errstate(divide="ignore"):
+            share = np.divide(self.curvature_trace * self.loss_scale / rank, np.multiply(size, kappa))
+        return np.asarray(rank * np.log1p(share))

@@ -1,0 +1,46 @@
+"""Multinomial logistic loss: one score per class instead of one per record."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Multinomial:
+    """ln(sum_k exp(s_k)) - s_y with s = W x, W of shape (K, p), labels y in {0, .., K-1}.
+
+    The gradient of one record is (softmax(s) - e_y) x^T, and |softmax(s) - e_y| <= sqrt(2): that is the slope. The Hessian
+    is (diag(q) - q q^T) kron x x^T with q = softmax(s); its largest eigenvalue is at most |x|^2/2 (the curvature), its
+    trace at most (1 - 1/K) |x|^2.
+    """
+
+    name: ClassVar[str] = "multinomial"
+    kind: ClassVar[str] = "multiclass"
+    slope: ClassVar[float] = math.sqrt(2.0)
+    curvature: ClassVar[float] = 0.5
+    smooth: ClassVar[bool] = True
+    twice_differentiable: ClassVar[bool] = True
+    code: ClassVar[int] = 6
+    parameter: ClassVar[float] = 0.0
+
+    def value(self, scores: Floats, labels: Floats) -> Floats:
+        """Loss of scores (..., K) with integer labels (...); the result has shape (...)."""
+        top = scores.max(axis=-1, keepdims=True)
+        total = np.log(np.exp(scores - top).sum(axis=-1)) + top[..., 0]
+        wanted = np.asarray(labels, dtype=np.int64)[..., None]
+        return np.asarray(total - np.take_along_axis(scores, wanted, axis=-1)[..., 0])
+
+    def derivative(self, scores: Floats, labels: Floats) -> Floats:
+        """softmax(s) - e_y, shape (..., K)."""
+        result = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        result /= result.sum(axis=-1, keepdims=True)
+        wanted = np.asarray(labels, dtype=np.int64)[..., None]
+        np.put_along_axis(result, wanted, np.take_along_axis(result, wanted, axis=-1) - 1.0, axis=-1)
+        return np.asarray(result)

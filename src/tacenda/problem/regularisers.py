@@ -1,0 +1,147 @@
+"""Regularisers R(w), acting on each row of a (b, d) array (or on one vector of length d).
+
+Each of them is l1 |w|_1 + (l2/2) |w|^2 with its own pair of weights (l1, l2), which is all that the kernels need to know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda import checks
+from tacenda.errors import InputError
+
+__all__ = ["L1", "L2", "ElasticNet", "NoRegulariser", "Regulariser", "by_name", "names"]
+
+Floats = NDArray[Any]
+
+
+class Regulariser(Protocol):
+    """What the rest of the package asks of a regulariser."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def l1(self) -> float: ...
+    @property
+    def l2(self) -> float: ...
+    @property
+    def smooth(self) -> bool: ...
+    @property
+    def strong_convexity(self) -> float: ...
+
+    def value(self, w: Floats) -> Floats: ...
+    def gradient(self, w: Floats) -> Floats: ...
+    def prox(self, w: Floats, step: float | Floats) -> Floats: ...
+
+
+class _Weighted:
+    """The formulas shared by all four: R(w) = l1 |w|_1 + (l2/2) |w|^2."""
+
+    @property
+    def l1(self) -> float:
+        """Weight of |w|_1."""
+        return 0.0
+
+    @property
+    def l2(self) -> float:
+        """Weight of |w|^2/2."""
+        return 0.0
+
+    @property
+    def strong_convexity(self) -> float:
+        """The largest s for which R - (s/2)|w|^2 is convex."""
+        return self.l2
+
+    @property
+    def smooth(self) -> bool:
+        """Whether R has a Lipschitz gradient."""
+        return self.l1 == 0.0
+
+    def value(self, w: Floats) -> Floats:
+        """R of each row: (b, d) -> (b,), or (d,) -> a scalar array."""
+        w = np.asarray(w)
+        return np.asarray(self.l1 * np.abs(w).sum(axis=-1) + 0.5 * self.l2 * (w * w).sum(axis=-1))
+
+    def gradient(self, w: Floats) -> Floats:
+        """l1 sign(w) + l2 w; at w = 0 the subgradient 0."""
+        w = np.asarray(w)
+        result = self.l2 * w
+        return result + self.l1 * np.sign(w) if self.l1 else result
+
+    def prox(self, w: Floats, step: float | Floats) -> Floats:
+        """argmin_v step R(v) + |v - w|^2/2, that is soft(w, step l1)/(1 + step l2); `step` a number or (b, 1)."""
+        w = np.asarray(w)
+        shrunk = np.sign(w) * np.maximum(np.abs(w) - step * self.l1, 0.0) if self.l1 else w
+        return np.asarray(shrunk / (1.0 + step * self.l2))
+
+
+@dataclass(frozen=True)
+class NoRegulariser(_Weighted):
+    """R(w) = 0."""
+
+    name: ClassVar[str] = "none"
+
+
+@dataclass(frozen=True)
+class L2(_Weighted):
+    """R(w) = |w|^2 / 2; 1-strongly convex and smooth."""
+
+    name: ClassVar[str] = "l2"
+
+    @property
+    def l2(self) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True)
+class L1(_Weighted):
+    """R(w) = |w|_1; neither smooth nor strongly convex."""
+
+    name: ClassVar[str] = "l1"
+
+    @property
+    def l1(self) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True)
+class ElasticNet(_Weighted):
+    """R(w) = l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2; (1 - l1_ratio)-strongly convex."""
+
+    l1_ratio: float = 0.5
+    name: ClassVar[str] = "elastic-net"
+
+    def __post_init__(self) -> None:
+        checks.between("l1_ratio", self.l1_ratio, 0.0, 1.0, open_ends=False)
+
+    @property
+    def l1(self) -> float:
+        return float(self.l1_ratio)
+
+    @property
+    def l2(self) -> float:
+        return 1.0 - float(self.l1_ratio)
+
+
+_BY_NAME: dict[str, type[Any]] = {kind.name: kind for kind in (NoRegulariser, L2, L1, ElasticNet)}
+
+
+def names() -> tuple[str, ...]:
+    """The names that `by_name` knows."""
+    return tuple(_BY_NAME)
+
+
+def by_name(regulariser: str | Regulariser | None) -> Regulariser:
+    """The regulariser of that name (None means "none"); an object is returned as it is."""
+    if isinstance(regulariser, tuple(_BY_NAME.values())):
+        return regulariser  # type: ignore[return-value]
+    if isinstance(regulariser, type):
+        word = regulariser.__name__
+        raise InputError(f"regulariser must be a name or an object, not the class {word}: write {word}().")
+    name = "none" if regulariser is None else regulariser
+    name = name.lower().replace("_", "-") if isinstance(name, str) else name
+    return _BY_NAME[checks.one_of("regulariser", name, _BY_NAME)]()  # type: ignore[no-any-return]
