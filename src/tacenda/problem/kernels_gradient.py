@@ -1,0 +1,108 @@
+"""Compiled gradients of all hosted nodes, each at its own point.
+
+The work is a list of tasks: task t covers the records first[t] .. last[t] - 1 of row k = owner[t] of the block. How a node is cut
+into tasks depends on that node alone, so its result is the same bit for bit in whichever block it is hosted.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+
+from tacenda.problem.kernels_rows import OPTIONS, PARALLEL, add, dot, slope_of, softmax_minus_label
+
+
+@njit(**OPTIONS)
+def shrink(size: float, norm: float, clip: float) -> float:
+    """The factor which brings a gradient of norm size * norm down to at most `clip`."""
+    length = size * norm
+    return clip / length if length > clip else 1.0
+
+
+@njit(**OPTIONS)
+def add_record(
+    rows: Any, labels: Any, norms: Any, j: int, w: Any, scores: Any, code: int, parameter: float, clip: float, out: Any
+) -> None:
+    """Add the (clipped) loss gradient of record j at w to out; scores is scratch of length K."""
+    classes = scores.shape[0]
+    p = out.shape[0] // classes
+    if classes == 1:
+        c = slope_of(code, parameter, dot(rows, j, w, 0, p), labels[j])
+        if clip < math.inf:
+            c *= shrink(abs(c), norms[j], clip)
+        add(rows, j, c, out, 0, p)
+    else:
+        for k in range(classes):
+            scores[k] = dot(rows, j, w, k * p, p)
+        size = softmax_minus_label(scores, int(labels[j]))
+        factor = shrink(size, norms[j], clip) if clip < math.inf else 1.0
+        for k in range(classes):
+            add(rows, j, factor * scores[k], out, k * p, p)
+
+
+@njit(**OPTIONS)
+def finish_row(partial: Any, begin: int, end: int, factor: float, l1: float, l2: float, w: Any, out: Any) -> None:
+    """out = factor * (partial[begin] + .. + partial[end - 1], in this order) + l1 sign(w) + l2 w, all of length d."""
+    for a in range(out.shape[0]):
+        total = 0.0
+        for t in range(begin, end):
+            total += partial[t, a]
+        v = w[a]
+        sign = 1.0 if v > 0.0 else (-1.0 if v < 0.0 else 0.0)
+        out[a] = factor * total + l2 * v + l1 * sign
+
+
+@njit(**PARALLEL)
+def gradients(
+    rows: Any, labels: Any, norms: Any, owner: Any, first: Any, last: Any, task_start: Any, records: Any, base: Any,
+    w: Any, classes: int, code: int, parameter: float, clip: float, factor: Any, l1: float, l2: float,
+    partial: Any, out: Any,
+) -> None:  # fmt: skip
+    """out[k] = factor[k] * (sum of the record gradients of row k) + l1 sign(w[k]) + l2 w[k]; w, out (b, d).
+
+    partial (tasks, d) float64 receives the sum of each task; the tasks task_start[k] .. task_start[k+1] - 1 of row k are
+    then added in order. With `records` empty a task's range counts rows of the table; otherwise it counts entries of
+    `records`, which hold record numbers within the node, and base[k] is the node's first row.
+    """
+    listed = records.shape[0] > 0
+    for t in prange(owner.shape[0]):
+        k = owner[t]
+        scores = np.empty(classes)
+        total = partial[t]
+        total[:] = 0.0
+        for e in range(first[t], last[t]):
+            j = base[k] + records[e] if listed else e
+            add_record(rows, labels, norms, j, w[k], scores, code, parameter, clip, total)
+        if task_start[k + 1] - task_start[k] == 1:
+            finish_row(partial, t, t + 1, factor[k], l1, l2, w[k], out[k])
+    if owner.shape[0] > out.shape[0]:  # a second parallel loop is a second wait for all threads: only if needed
+        for k in prange(out.shape[0]):
+            finish_row(partial, task_start[k], task_start[k + 1], factor[k], l1, l2, w[k], out[k])
+
+
+@njit(**PARALLEL)
+def margins(rows: Any, owner: Any, first: Any, last: Any, place: Any, w: Any, classes: int, out: Any) -> None:
+    """out[place[t] + e] = the K scores of the e-th record of task t at its node's own w; out (records, K) float64."""
+    p = w.shape[1] // classes
+    for t in prange(owner.shape[0]):
+        for e in range(last[t] - first[t]):
+            for c in range(classes):
+                out[place[t] + e, c] = dot(rows, first[t] + e, w[owner[t]], c * p, p)
+
+
+@njit(**PARALLEL)
+def integer_sums(
+    rows: Any, labels: Any, norms: Any, first: Any, last: Any, w: Any, classes: int, code: int, parameter: float,
+    clip: float, grid: Any, out: Any,
+) -> None:  # fmt: skip
+    """out[k] = sum over node k's records of (clipped gradient / grid[k]) rounded toward zero; out (b, d) int64."""
+    for k in prange(out.shape[0]):
+        scores, one = np.empty(classes), np.zeros(out.shape[1])
+        for j in range(first[k], last[k]):
+            one[:] = 0.0
+            add_record(rows, labels, norms, j, w[k], scores, code, parameter, clip, one)
+            for a in range(out.shape[1]):
+                out[k, a] += np.int64(one[a] / grid[k])

@@ -1,0 +1,117 @@
+"""What the compiled kernels are made of: scalar losses by code, and access to one record of a dense or sparse table.
+
+`rows` is either a C-contiguous array (N, p) or the CSR triple (data, indices, indptr); numba picks the right body when it
+compiles, so that every kernel above this file is written once.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+
+# Sums may be reordered and fused; NaN and infinity keep their meaning.
+FAST = {"reassoc", "contract", "arcp", "nsz"}
+OPTIONS: dict[str, Any] = {"fastmath": FAST, "cache": True, "nogil": True, "error_model": "numpy"}
+PARALLEL: dict[str, Any] = {"parallel": True, **OPTIONS}
+_INNER: dict[str, Any] = {"fastmath": FAST, "error_model": "numpy"}
+
+# The codes are those of the classes in losses.py; a test compares the two.
+LOGISTIC, HINGE, SMOOTHED_HINGE, SQUARED, HUBER, ABSOLUTE = 0, 1, 2, 3, 4, 5
+
+
+@njit(**OPTIONS)
+def slope_of(code: int, parameter: float, s: float, y: float) -> float:
+    """d loss / d s at score s and label y."""
+    if code == LOGISTIC:
+        return -y / (1.0 + math.exp(y * s))
+    if code == HINGE:
+        return -y if y * s < 1.0 else 0.0
+    if code == SMOOTHED_HINGE:
+        return -y * min(max((1.0 + parameter - y * s) / (2.0 * parameter), 0.0), 1.0)
+    if code == SQUARED:
+        return s - y
+    if code == HUBER:
+        return min(max(s - y, -parameter), parameter)
+    return 1.0 if s > y else (-1.0 if s < y else 0.0)
+
+
+@njit(**OPTIONS)
+def curvature_of(code: int, parameter: float, s: float, y: float) -> float:
+    """d^2 loss / d s^2 (one element of it where the loss is only once differentiable)."""
+    if code == LOGISTIC:
+        small = math.exp(-abs(y * s))
+        return small / ((1.0 + small) * (1.0 + small))
+    if code == SMOOTHED_HINGE:
+        return 1.0 / (2.0 * parameter) if abs(1.0 - y * s) < parameter else 0.0
+    if code == HUBER:
+        return 1.0 if abs(s - y) < parameter else 0.0
+    return 1.0
+
+
+def dot(rows: Any, j: int, w: Any, offset: int, width: int) -> Any:
+    """x_j . w[offset : offset + width]."""
+    raise TypeError("dot is only for compiled code.")
+
+
+def add(rows: Any, j: int, factor: float, out: Any, offset: int, width: int) -> None:
+    """out[offset : offset + width] += factor x_j."""
+    raise TypeError("add is only for compiled code.")
+
+
+@overload(dot, jit_options=_INNER)
+def _dot(rows: Any, j: int, w: Any, offset: int, width: int) -> Any:
+    is_sparse = isinstance(rows, types.BaseTuple)
+    single = w.dtype == types.float32 and (rows[0] if is_sparse else rows).dtype == types.float32
+    zero = np.float32(0.0) if single else 0.0
+
+    def dense(rows: Any, j: int, w: Any, offset: int, width: int) -> Any:
+        x = rows[j]
+        total = zero
+        for k in range(width):
+            total += x[k] * w[offset + k]
+        return total
+
+    def sparse(rows: Any, j: int, w: Any, offset: int, width: int) -> Any:
+        data, indices, indptr = rows
+        total = zero
+        for t in range(indptr[j], indptr[j + 1]):
+            total += data[t] * w[offset + indices[t]]
+        return total
+
+    return sparse if is_sparse else dense
+
+
+@overload(add, jit_options=_INNER)
+def _add(rows: Any, j: int, factor: float, out: Any, offset: int, width: int) -> Any:
+    def dense(rows: Any, j: int, factor: float, out: Any, offset: int, width: int) -> None:
+        x = rows[j]
+        for k in range(width):
+            out[offset + k] += factor * x[k]
+
+    def sparse(rows: Any, j: int, factor: float, out: Any, offset: int, width: int) -> None:
+        data, indices, indptr = rows
+        for t in range(indptr[j], indptr[j + 1]):
+            out[offset + indices[t]] += factor * data[t]
+
+    return sparse if isinstance(rows, types.BaseTuple) else dense
+
+
+@njit(**OPTIONS)
+def softmax_minus_label(scores: Any, label: int) -> float:
+    """Turn the K scores of a record into softmax(s) - e_y in place, and return its l2 norm."""
+    top = scores[0]
+    for k in range(1, scores.shape[0]):
+        top = max(top, scores[k])
+    total = 0.0
+    for k in range(scores.shape[0]):
+        scores[k] = math.exp(scores[k] - top)
+        total += scores[k]
+    square = 0.0
+    for k in range(scores.shape[0]):
+        scores[k] = scores[k] / total - (1.0 if k == label else 0.0)
+        square += scores[k] * scores[k]
+    return math.sqrt(square)

@@ -1,0 +1,192 @@
+"""`Problem`: private records of every node, a loss, a regulariser, and the public bounds that go with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacenda import checks
+from tacenda.errors import InputError
+from tacenda.problem import losses, regularisers
+from tacenda.problem.constants import Constants
+from tacenda.problem.store import DenseStore, SparseStore, Store
+from tacenda.problem.validate import NORM_SLACK, bound_rows, read_shards
+from tacenda.problem.validate_labels import encode_labels
+
+Floats = NDArray[Any]
+_CHUNK_SCORES = 1 << 20
+
+
+class Problem:
+    """Minimise sum_i f_i(w), f_i(w) = (c/m_i) sum_j loss(w; x_ij, y_ij) + r R(w), over n nodes with private records.
+
+    shards         list of (X_i, y_i) in the graph's node order, or a dict by node label; X_i dense or scipy sparse
+    loss           a name or an object of `tacenda.losses`;      regulariser   likewise
+    strength       r >= 0;   loss_scale   c > 0
+    data_norm      public bound on the l2 norm of every row of X
+    clip_norm      public bound to which per-record gradients are clipped, or None
+    on_large_rows  "error", or "scale" to shrink rows above data_norm onto it
+    classes        the public label set; without it, the sorted labels found at all nodes are taken as public
+    public_sizes   declared m_i, one per node, where record counts are themselves private (add-remove adjacency)
+
+    Arrays which are already consecutive views of one array are read in place: do not change them afterwards.
+    `objective`, `local_objectives`, `loss_of`, `accuracy` and `solve` read private data without noise: they are diagnostics of a
+    simulation, and nothing that they return may leave the house of a real node.
+    """
+
+    def __init__(
+        self,
+        shards: Sequence[Any] | Mapping[Any, Any],
+        *,
+        loss: str | losses.Loss = "logistic",
+        regulariser: str | regularisers.Regulariser | None = "l2",
+        strength: float = 1e-4,
+        loss_scale: float = 1.0,
+        data_norm: float = 1.0,
+        clip_norm: float | None = None,
+        on_large_rows: str = "error",
+        classes: Iterable[Any] | None = None,
+        public_sizes: ArrayLike | None = None,
+    ) -> None:
+        self.loss = losses.by_name(loss)
+        self.regulariser = regularisers.by_name(regulariser)
+        self.strength = checks.positive("strength", strength, zero=True)
+        self.loss_scale = checks.positive("loss_scale", loss_scale)
+        self.data_norm = checks.positive("data_norm", data_norm)
+        self.clip_norm = None if clip_norm is None else checks.positive("clip_norm", clip_norm)
+        checks.one_of("on_large_rows", on_large_rows, ("error", "scale"))
+        table = read_shards(shards)
+        labels, self.classes = encode_labels(table, self.loss, classes)
+        rows = bound_rows(table, self.data_norm, on_large_rows)
+        self.node_labels = table.node_labels
+        self.n_features = table.n_features
+        self.n_outputs = len(self.classes or ()) if self.loss.kind == "multiclass" else 1
+        self.sizes: NDArray[np.int64] = np.diff(table.offsets)
+        self.public_sizes = _sizes(public_sizes, len(self.sizes))
+        self.store = self._store(rows, labels, table.offsets)
+        self.dtype: np.dtype[Any] = (rows[0] if isinstance(rows, tuple) else rows).dtype
+        # Rounding may lift a float32 row above data_norm by a part in a million, and the bounds then hold that too.
+        slack = NORM_SLACK[self.dtype] if self.dtype == np.float32 else 0.0
+        self.constants = Constants(
+            self.loss, self.regulariser, self.strength, self.loss_scale, self.data_norm * (1.0 + slack), self.clip_norm,
+            self.n_outputs,
+        )  # fmt: skip
+
+    def _store(self, rows: Any, labels: NDArray[np.float64], offsets: NDArray[np.int64]) -> Store:
+        kind = SparseStore if isinstance(rows, tuple) else DenseStore
+        divisors = self.sizes.astype(np.float64) if self.public_sizes is None else self.public_sizes
+        return kind(
+            rows, labels, offsets, n_features=self.n_features, n_outputs=self.n_outputs, loss=self.loss,
+            regulariser=self.regulariser, strength=self.strength, loss_scale=self.loss_scale, divisors=divisors,
+        )  # fmt: skip
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def dim(self) -> int:
+        """d: the length of a node's model, n_outputs * n_features."""
+        return self.n_outputs * self.n_features
+
+    @property
+    def divisors(self) -> NDArray[np.float64]:
+        """m_i of the objective, (n,): the declared public sizes, or the record counts."""
+        return self.store.divisors
+
+    def __repr__(self) -> str:
+        clip = "" if self.clip_norm is None else f", clip_norm={self.clip_norm:g}"
+        return (
+            f"Problem(n_nodes={self.n_nodes}, n_features={self.n_features}, n_outputs={self.n_outputs}, loss={self.loss.name!r}, "
+            f"regulariser={self.regulariser.name!r}, strength={self.strength:g}, loss_scale={self.loss_scale:g}, "
+            f"data_norm={self.data_norm:g}{clip})"
+        )
+
+    def objective(self, w: ArrayLike) -> Any:
+        """(1/n) sum_i f_i(w): a float for w (d,), or (k,) values for the rows of (k, d). Reads private data."""
+        rows, single = self._models(w)
+        weights = np.repeat(self.loss_scale / (self.n_nodes * self.divisors), self.sizes)
+        total = self._weighted(rows, weights) + self.strength * self.regulariser.value(rows)
+        return float(total[0]) if single else total
+
+    def loss_of(self, w: ArrayLike) -> Any:
+        """Mean loss over all records, without c and r R; shapes as in `objective`. Reads private data."""
+        rows, single = self._models(w)
+        total = self._weighted(rows, np.full(len(self.store.labels), 1.0 / len(self.store.labels)))
+        return float(total[0]) if single else total
+
+    def local_objectives(self, w: ArrayLike) -> NDArray[np.float64]:
+        """f_i(w_i) for w (n, d), one row per node, as (n,). Reads private data."""
+        rows, _ = self._models(w)
+        means = self.store.losses(np.arange(self.n_nodes), rows)
+        data = self.loss_scale * means * self.sizes / self.divisors
+        return np.asarray(data + self.strength * self.regulariser.value(rows))
+
+    def accuracy(self, w: ArrayLike) -> Any:
+        """Share of all records classified rightly, shapes as in `objective`; None for a regression. Reads private data."""
+        if self.loss.kind == "regression":
+            return None
+        rows, single = self._models(w)
+        right = np.zeros(len(rows))
+        for a, b, scores in self._score_chunks(rows):
+            for k in range(len(rows)):
+                right[k] += self.store.right(scores[:, k], self.store.labels[a:b]).sum()
+        right /= len(self.store.labels)
+        return float(right[0]) if single else right
+
+    def predict_scores(self, x: Any, w: ArrayLike) -> Floats:
+        """Scores of new records x (N, p) under one model w (d,): (N,), or (N, K) for K classes."""
+        rows, single = self._models(w)
+        if not single or getattr(x, "ndim", 2) != 2:
+            raise InputError("predict_scores takes records of shape (N, p) and one model of shape (d,).")
+        scores = np.asarray(x @ rows[0].reshape(self.n_outputs, self.n_features).T)
+        return scores if self.n_outputs > 1 else scores[:, 0]
+
+    def solve(self, tolerance: float = 1e-10) -> NDArray[np.float64]:
+        """The centralised optimum of (1/n) sum_i f_i, (d,): the reference of a simulation. Reads private data.
+
+        Smooth problems are solved to gradient norm `tolerance`; the others to that optimality residual or duality gap.
+        """
+        from tacenda.problem import solver_reference
+
+        return solver_reference.solve(self, checks.positive("tolerance", tolerance))
+
+    def _models(self, w: ArrayLike) -> tuple[NDArray[np.float64], bool]:
+        rows = np.asarray(w, dtype=np.float64)
+        if rows.shape[-1:] != (self.dim,) or rows.ndim > 2:
+            raise InputError(f"w must have shape ({self.dim},) or (k, {self.dim}), not {rows.shape}.")
+        return np.atleast_2d(rows), rows.ndim == 1
+
+    def _score_chunks(self, models: NDArray[np.float64]) -> Iterator[tuple[int, int, Floats]]:
+        """(a, b, scores (b - a, k, K)) of all records under k models, a chunk of records at a time."""
+        matrix = models.reshape(len(models) * self.n_outputs, self.n_features).T
+        count, step = len(self.store.labels), max(1, _CHUNK_SCORES // max(self.n_features, matrix.shape[1]))
+        rows: Any = self.store.rows
+        if isinstance(rows, tuple):
+            from scipy.sparse import csr_array
+
+            rows = csr_array(rows, shape=(count, self.n_features))
+        for a in range(0, count, step):
+            b = min(count, a + step)
+            yield a, b, np.asarray(rows[a:b] @ matrix).reshape(b - a, len(models), self.n_outputs)
+
+    def _weighted(self, models: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """sum_j weights_j loss(w_k; x_j, y_j) for each model."""
+        total = np.zeros(len(models))
+        for a, b, scores in self._score_chunks(models):
+            scores = scores if self.n_outputs > 1 else scores[:, :, 0]
+            labels = np.broadcast_to(self.store.labels[a:b, None], (b - a, len(models)))
+            total += weights[a:b] @ self.loss.value(scores, labels)
+        return total
+
+
+def _sizes(public_sizes: ArrayLike | None, n: int) -> NDArray[np.float64] | None:
+    if public_sizes is None:
+        return None
+    sizes = np.asarray(public_sizes, dtype=np.float64)
+    if sizes.shape not in ((), (n,)) or not np.isfinite(sizes).all() or not (sizes > 0).all():
+        raise InputError(f"public_sizes must be a number above 0 or one per node ({n} of them), not shape {sizes.shape}.")
+    return np.array(np.broadcast_to(sizes, (n,)))

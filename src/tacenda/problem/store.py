@@ -1,0 +1,252 @@
+"""The private records of all nodes in one table, and the plain arrays which queries are made of.
+
+Nothing here is private by itself: `tacenda.problem.queries` wraps what these methods return. `nodes` is always an int64 array (b,) of node
+positions, the rows of every other argument belong to them, and a node's row of the result does not depend on the others.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.errors import InputError, TacendaError, UnsupportedError
+from tacenda.problem.losses import Loss
+from tacenda.problem.regularisers import Regulariser
+
+Floats = NDArray[Any]
+Ints = NDArray[np.int64]
+
+_TASK_ELEMENTS = 1 << 17  # a task reads about a megabyte: long against its start, short against a whole large node
+_TASKS_PER_NODE = 16
+_NO_RECORDS: Ints = np.empty(0, dtype=np.int64)
+_NO_NORMS: NDArray[np.float64] = np.empty(0)
+
+# One compiled parallel loop at a time: some of numba's thread pools cannot be entered by two threads at once.
+KERNEL_LOCK = threading.Lock()
+
+
+class Store:
+    """Records of n nodes in one table; the base of `DenseStore` and `SparseStore`, which differ in the table only."""
+
+    def __init__(
+        self, rows: Any, labels: NDArray[np.float64], offsets: Ints, *, n_features: int, n_outputs: int, loss: Loss,
+        regulariser: Regulariser, strength: float, loss_scale: float, divisors: NDArray[np.float64],
+    ) -> None:  # fmt: skip
+        self.rows, self.labels, self.offsets = rows, labels, offsets
+        self.n_features, self.n_outputs = n_features, n_outputs
+        self.loss, self.regulariser = loss, regulariser
+        self.strength, self.loss_scale, self.divisors = strength, loss_scale, divisors
+        self.sizes: Ints = np.diff(offsets)
+        per_node = np.maximum(1, self.sizes * max(1, self._row_elements()) // _TASK_ELEMENTS)
+        self._tasks_of: Ints = np.minimum(per_node, np.minimum(_TASKS_PER_NODE, self.sizes))
+        self._one_task_each = bool(self._tasks_of.max() == 1)
+        self._norms: NDArray[np.float64] | None = None
+        self._chords: Any = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n_nodes={self.n_nodes}, dim={self.dim})"
+
+    def __reduce__(self) -> Any:
+        raise TacendaError("A store holds private records and is not pickled; build the Problem again where it is needed.")
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def dim(self) -> int:
+        return self.n_features * self.n_outputs
+
+    @property
+    def norms(self) -> NDArray[np.float64]:
+        """The l2 norm of every record, computed when clipping first needs it."""
+        if self._norms is None:
+            self._norms = np.sqrt(self._square_norms())
+        return self._norms
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the table and its labels."""
+        parts = self.rows if isinstance(self.rows, tuple) else (self.rows,)
+        return int(sum(part.nbytes for part in parts)) + self.labels.nbytes
+
+    def gradient(
+        self, nodes: Ints, w: Floats, clip_norm: float | None = None, regularised: bool = True
+    ) -> Floats:
+        """(c/m_i) sum_j clip(loss'(w_k; x_j, y_j) x_j) + r R'(w_k) for each row k, node i = nodes[k]; (b, d) -> (b, d)."""
+        nodes, w = self._checked(nodes, w)
+        owner, first, last, start = self._tasks(nodes)
+        factor = self.loss_scale / self.divisors[nodes]
+        return self._gradients(w, (owner, first, last, start, _NO_RECORDS, nodes), factor, clip_norm, regularised)
+
+    def batch_gradient(
+        self, nodes: Ints, w: Floats, indptr: Ints, records: Ints, batch_size: Floats,
+        clip_norm: float | None = None, regularised: bool = True,
+    ) -> Floats:  # fmt: skip
+        """(c/b_i) times the sum over the sampled records, plus r R'(w); batch_size (b,) is the public b_i.
+
+        Row k's sample is records[indptr[k] : indptr[k+1]], record numbers within its node.
+        """
+        nodes, w = self._checked(nodes, w)
+        indptr, records = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(records, np.int64)
+        self._check_sample(nodes, indptr, records)
+        start = np.arange(len(nodes) + 1)
+        factor = self.loss_scale / np.broadcast_to(np.asarray(batch_size, dtype=np.float64), nodes.shape)
+        tasks = (start[:-1], indptr[:-1], indptr[1:], start, records, self.offsets[nodes])
+        return self._gradients(w, tasks, factor, clip_norm, regularised)
+
+    def integer_gradient(self, nodes: Ints, w: Floats, grid: Floats, clip_norm: float | None = None) -> Ints:
+        """sum_j trunc(clip(loss'(w_k; x_j, y_j) x_j) / grid_k), loss part only, as int64 (b, d).
+
+        Rounding toward zero cannot lengthen a gradient; the clip is taken 1e-12 shorter so that no rounding error can
+        either. A sum which could leave int64 is refused before it is formed.
+        """
+        from tacenda.problem import kernels_gradient
+
+        nodes, w = self._checked(nodes, w)
+        grid = np.ascontiguousarray(np.broadcast_to(np.asarray(grid, dtype=np.float64), nodes.shape))
+        bound = self._record_bound(clip_norm)
+        if not (grid > 0).all() or not np.isfinite(grid).all():
+            raise InputError("grid must hold numbers above 0; choose a power of two below the noise.")
+        if (self.sizes[nodes] * (bound / grid + 1.0) >= 2.0**62).any():
+            raise InputError("grid is so fine that a node's integer sum could leave 64 bits; choose a coarser grid.")
+        out = np.zeros(w.shape, dtype=np.int64)
+        first, last = self.offsets[nodes], self.offsets[nodes + 1]
+        with KERNEL_LOCK:
+            kernels_gradient.integer_sums(
+                self.rows, self.labels, self.norms, first, last, w, self.n_outputs, self.loss.code,
+                self.loss.parameter, bound * (1.0 - 1e-12), grid, out,
+            )  # fmt: skip
+        return out
+
+    def argmin(
+        self, nodes: Ints, linear: Floats, quadratic: Floats, centre: Floats, start: Floats, tolerance: float
+    ) -> Floats:
+        """argmin_w f_i(w) + linear_k.w + quadratic_k |w - centre_k|^2 for each row, to gradient norm <= tolerance."""
+        from tacenda.problem import solver
+
+        nodes, start = self._checked(nodes, start)
+        return solver.argmin(self, nodes, linear, quadratic, centre, start, tolerance)
+
+    def margins(self, nodes: Ints, w: Floats) -> tuple[Floats, Floats, Ints]:
+        """Scores (M, K) of all records of the nodes at their own rows of w, their labels (M,), and where each node starts."""
+        from tacenda.problem import kernels_gradient
+
+        nodes, w = self._checked(nodes, w)
+        owner, first, last, start = self._tasks(nodes)
+        place = np.cumsum(last - first) - (last - first)
+        begin = place[start[:-1]]
+        scores = np.empty((int(self.sizes[nodes].sum()), self.n_outputs))
+        with KERNEL_LOCK:
+            kernels_gradient.margins(self.rows, owner, first, last, place, w, self.n_outputs, scores)
+        within = np.arange(len(scores)) - np.repeat(begin, self.sizes[nodes])
+        return scores, self.labels[within + np.repeat(self.offsets[nodes], self.sizes[nodes])], begin
+
+    def losses(self, nodes: Ints, w: Floats) -> NDArray[np.float64]:
+        """Mean loss of each node's records at its own row of w, (b,); unscaled and without the regulariser."""
+        scores, labels, begin = self.margins(nodes, w)
+        values = self.loss.value(scores if self.n_outputs > 1 else scores[:, 0], labels)
+        return np.asarray(np.add.reduceat(values, begin) / self.sizes[nodes])
+
+    def correct(self, nodes: Ints, w: Floats) -> Ints:
+        """How many of each node's records its own row of w classifies rightly, (b,)."""
+        if self.loss.kind == "regression":
+            raise UnsupportedError(f"correct counts class labels, and the loss {self.loss.name!r} has none; use losses.")
+        scores, labels, begin = self.margins(nodes, w)
+        return np.add.reduceat(self.right(scores, labels).astype(np.int64), begin)
+
+    def right(self, scores: Floats, labels: Floats) -> NDArray[np.bool_]:
+        """Whether scores (M, K) pick the label; a binary score of exactly 0 counts as the positive class."""
+        if self.n_outputs > 1:
+            return np.asarray(scores.argmax(axis=1) == labels)
+        return np.asarray((scores[:, 0] >= 0) == (labels > 0))
+
+    def _gradients(
+        self, w: Floats, tasks: tuple[Ints, ...], factor: Floats, clip_norm: float | None, regularised: bool
+    ) -> Floats:
+        from tacenda.problem import kernels_gradient
+
+        owner, first, last, start, records, base = tasks
+        strength = self.strength if regularised else 0.0
+        clip = math.inf if clip_norm is None else float(clip_norm)
+        norms = _NO_NORMS if clip_norm is None else self.norms
+        out, partial = np.empty_like(w), np.empty((len(owner), self.dim))
+        with KERNEL_LOCK:
+            kernels_gradient.gradients(
+                self.rows, self.labels, norms, owner, first, last, start, records, base, w, self.n_outputs,
+                self.loss.code, self.loss.parameter, clip, factor, strength * self.regulariser.l1,
+                strength * self.regulariser.l2, partial, out,
+            )  # fmt: skip
+        return out
+
+    def _tasks(self, nodes: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+        """(owner, first, last, start): how the nodes' records are cut; depends on each node's own size only."""
+        if self._one_task_each:
+            start = np.arange(len(nodes) + 1)
+            return start[:-1], self.offsets[nodes], self.offsets[nodes + 1], start
+        counts = self._tasks_of[nodes]
+        start = np.concatenate([[0], np.cumsum(counts)])
+        owner = np.repeat(np.arange(len(nodes)), counts)
+        number, size = np.arange(start[-1]) - start[owner], self.sizes[nodes][owner]
+        first = self.offsets[nodes][owner] + number * size // counts[owner]
+        last = self.offsets[nodes][owner] + (number + 1) * size // counts[owner]
+        return owner, first, last, start
+
+    def _checked(self, nodes: Ints, w: Floats) -> tuple[Ints, Floats]:
+        nodes = np.ascontiguousarray(nodes, dtype=np.int64)
+        w = np.ascontiguousarray(w)
+        if w.dtype not in (np.float32, np.float64):
+            w = w.astype(np.float64)
+        if w.shape != (len(nodes), self.dim):
+            raise InputError(f"w must have shape ({len(nodes)}, {self.dim}), one row per node, not {w.shape}.")
+        if len(nodes) and not (0 <= nodes.min() and nodes.max() < self.n_nodes):
+            raise InputError(f"nodes must be positions from 0 to {self.n_nodes - 1}.")
+        return nodes, w
+
+    def _check_sample(self, nodes: Ints, indptr: Ints, records: Ints) -> None:
+        if len(indptr) != len(nodes) + 1 or indptr[0] != 0 or indptr[-1] != len(records) or (np.diff(indptr) < 0).any():
+            raise InputError(f"indptr must have {len(nodes) + 1} entries rising from 0 to the number of records.")
+        if len(records) and (records.min() < 0 or (records >= np.repeat(self.sizes[nodes], np.diff(indptr))).any()):
+            raise InputError("records must be record numbers within each node, from 0 to its size minus 1.")
+
+    def _record_bound(self, clip_norm: float | None) -> float:
+        """A norm which no record's gradient exceeds after clipping; the loss's own slope counts where it is finite."""
+        own = self.loss.slope * float(self.norms.max()) if math.isfinite(self.loss.slope) else math.inf
+        bound = own * (1.0 + 1e-9) if clip_norm is None else float(clip_norm)
+        if not math.isfinite(bound):
+            raise UnsupportedError(f"The loss {self.loss.name!r} has no gradient bound; set clip_norm, or use 'huber'.")
+        return bound
+
+    def _row_elements(self) -> int:
+        raise TypeError("Store is a base; use DenseStore or SparseStore.")
+
+    def _square_norms(self) -> NDArray[np.float64]:
+        raise TypeError("Store is a base; use DenseStore or SparseStore.")
+
+
+class DenseStore(Store):
+    """Records as a C-contiguous table (N, p) of float64 or float32."""
+
+    def _row_elements(self) -> int:
+        return self.n_features
+
+    def _square_norms(self) -> NDArray[np.float64]:
+        from tacenda.problem.validate import square_norms
+
+        return square_norms(self.rows)
+
+
+class SparseStore(Store):
+    """Records as CSR arrays (data, indices, indptr) without duplicate entries; costs by its non-zeros."""
+
+    def _row_elements(self) -> int:
+        return 1 + len(self.rows[0]) // max(1, len(self.labels))
+
+    def _square_norms(self) -> NDArray[np.float64]:
+        from tacenda.problem.validate import square_norms
+
+        return square_norms(self.rows)

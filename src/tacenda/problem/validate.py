@@ -1,0 +1,222 @@
+"""From what a user calls shards to one clean table: checks of shapes, numbers and row norms, and as few copies as possible.
+
+Messages name the node and the column, never a value: an error may travel further than the data may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.errors import InputError
+
+Rows = Any  # an array (N, p), or the CSR triple (data, indices, indptr)
+
+_CHUNK_ELEMENTS = 1 << 18
+# How far rounding may lift a row of norm data_norm above it.
+NORM_SLACK = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-6}
+
+
+@dataclass(frozen=True)
+class Table:
+    """All records in node order: `rows`, raw `labels` per node, `offsets` (n+1,), and the users' node labels, if any."""
+
+    rows: Rows
+    labels: list[NDArray[Any]]
+    offsets: NDArray[np.int64]
+    n_features: int
+    node_labels: tuple[Any, ...] | None
+
+    def node_name(self, position: int) -> str:
+        """How messages call a node."""
+        return _name(self.node_labels, position)
+
+
+def read_shards(shards: Any) -> Table:
+    """Check the shards' structure and join them; consecutive views of one array are joined without a copy."""
+    node_labels, pairs = _pairs(shards)
+    tables, labels = [], []
+    for position, pair in enumerate(pairs):
+        name = _name(node_labels, position)
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise InputError(f"shards must hold one pair (X, y) per node, and {name} holds {type(pair).__name__}; pass (X, y).")
+        x, y = _features(name, pair[0]), _labels(name, pair[1])
+        if x.shape[0] != len(y):
+            raise InputError(f"{name} has {x.shape[0]} rows in X and {len(y)} labels in y; give one label per row.")
+        if len(y) == 0:
+            raise InputError(f"{name} has no records; leave the node out of the graph, or give it data.")
+        tables.append(x)
+        labels.append(y)
+    _check_alike(tables, node_labels)
+    offsets = np.concatenate([[0], np.cumsum([len(y) for y in labels])]).astype(np.int64)
+    dtype = np.result_type(*{x.dtype for x in tables})
+    return Table(_joined(tables, dtype), labels, offsets, tables[0].shape[1], node_labels)
+
+
+def bound_rows(table: Table, data_norm: float, on_large_rows: str) -> Rows:
+    """The rows, checked to be finite and of norm at most data_norm, or scaled down to it (in a copy, if any is)."""
+    squares = square_norms(table.rows)
+    if not np.isfinite(squares).all():
+        _refuse_non_finite(table, int(np.flatnonzero(~np.isfinite(squares))[0]))
+    norms = np.sqrt(squares)
+    dtype = (table.rows[0] if isinstance(table.rows, tuple) else table.rows).dtype
+    large = np.flatnonzero(norms > data_norm * (1.0 + NORM_SLACK[dtype]))
+    if len(large) == 0:
+        return table.rows
+    if on_large_rows == "error":
+        node = int(np.searchsorted(table.offsets, large[0], side="right")) - 1
+        raise InputError(
+            f"{table.node_name(node)} has a row of X whose norm is above data_norm={data_norm:g}; scale the features by "
+            "public bounds, declare a larger data_norm, or pass on_large_rows='scale'."
+        )
+    return _scaled(table.rows, large, data_norm / norms[large])
+
+
+def square_norms(rows: Rows) -> NDArray[np.float64]:
+    """|x_j|^2 of every record in float64, a chunk at a time."""
+    if isinstance(rows, tuple):
+        data, _, indptr = rows
+        result = np.zeros(len(indptr) - 1)
+        for a, b in _chunks(len(result), max(1, len(data) // max(1, len(result)))):
+            squares = np.square(data[indptr[a] : indptr[b]], dtype=np.float64)
+            filled = a + np.flatnonzero(np.diff(indptr[a : b + 1]))
+            if len(filled):
+                result[filled] = np.add.reduceat(squares, indptr[filled] - indptr[a])
+        return result
+    result = np.empty(len(rows))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for a, b in _chunks(*rows.shape):
+            part = rows[a:b].astype(np.float64, copy=False)
+            np.einsum("ij,ij->i", part, part, out=result[a:b])
+    return result
+
+
+def _pairs(shards: Any) -> tuple[tuple[Any, ...] | None, list[Any]]:
+    if isinstance(shards, Mapping):
+        labels, pairs = tuple(shards), list(shards.values())
+    elif isinstance(shards, Sequence) and not isinstance(shards, (str, bytes)):
+        labels, pairs = None, list(shards)
+    else:
+        raise InputError(
+            f"shards must be a list of pairs (X, y) in graph order or a dict by node label, not {type(shards).__name__}."
+        )
+    if not pairs:
+        raise InputError("shards must hold at least one node, and is empty; pass one pair (X, y) per node.")
+    return labels, pairs
+
+
+def _name(node_labels: tuple[Any, ...] | None, position: int) -> str:
+    return f"Node {position}" if node_labels is None else f"Node {node_labels[position]!r}"
+
+
+def _features(name: str, x: Any) -> Any:
+    """X as a 2-D float array or CSR matrix without duplicates; no copy where it is one already."""
+    if hasattr(x, "tocsr"):
+        x = x.tocsr()
+        if not x.has_canonical_format:
+            x = x.copy()  # summing duplicates works in place, and the user's matrix is not ours to change
+            x.sum_duplicates()
+    else:
+        x = np.asarray(x)
+    if x.ndim != 2:
+        raise InputError(f"{name}: X must have two axes (records, features), not {x.ndim}; use X.reshape(-1, 1) for one feature.")
+    if x.shape[1] == 0:
+        raise InputError(f"{name}: X must have at least one feature, not 0.")
+    if x.dtype in NORM_SLACK:
+        return x if hasattr(x, "tocsr") else np.ascontiguousarray(x)
+    if x.dtype.kind in "biu" or x.dtype.kind == "f":
+        return x.astype(np.float32 if x.dtype == np.float16 else np.float64)
+    try:
+        if x.dtype.kind == "c":
+            raise TypeError
+        return x.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name}: X must hold real numbers, not {x.dtype}; encode text and categories first.") from None
+
+
+def _labels(name: str, y: Any) -> NDArray[Any]:
+    y = np.asarray(y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1:
+        raise InputError(f"{name}: y must have one axis, one label per record, not shape {y.shape}.")
+    return y
+
+
+def _check_alike(tables: list[Any], node_labels: tuple[Any, ...] | None) -> None:
+    sparse, width = hasattr(tables[0], "tocsr"), tables[0].shape[1]
+    for position, x in enumerate(tables):
+        name = _name(node_labels, position)
+        if hasattr(x, "tocsr") != sparse:
+            raise InputError(f"{name}: X must be {'sparse' if sparse else 'dense'} like the first node's; convert one of them.")
+        if x.shape[1] != width:
+            raise InputError(f"{name}: X has {x.shape[1]} features and the first node's has {width}; use the same columns.")
+
+
+def _joined(tables: list[Any], dtype: np.dtype[Any]) -> Rows:
+    if not hasattr(tables[0], "tocsr"):
+        return join_arrays(tables, dtype)
+    data = join_arrays([x.data for x in tables], dtype)
+    indices = join_arrays([x.indices for x in tables], np.dtype(np.int32))
+    counts = np.concatenate([np.diff(x.indptr) for x in tables])
+    return data, indices, np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+
+
+def join_arrays(arrays: list[NDArray[Any]], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The arrays one after the other: a view, if they already lie so inside one array, else one concatenation."""
+    if len(arrays) == 1:
+        return np.ascontiguousarray(arrays[0], dtype=dtype)
+    first, filled = arrays[0], [a for a in arrays if a.size]
+    bases = {id(_owner(a)) for a in filled}
+    ends = [a.__array_interface__["data"][0] for a in filled]
+    consecutive = all(p + a.nbytes == q for p, a, q in zip(ends, filled, ends[1:], strict=False))
+    alike = all(a.dtype == dtype and a.flags.c_contiguous for a in filled)
+    if filled and len(bases) == 1 and _owner(filled[0]) is not filled[0] and alike and consecutive:
+        shape = (sum(len(a) for a in filled), *first.shape[1:])
+        return np.lib.stride_tricks.as_strided(filled[0], shape=shape, writeable=False)
+    return np.concatenate(arrays, dtype=dtype, casting="same_kind")
+
+
+def _owner(array: NDArray[Any]) -> Any:
+    """The array at the bottom of a chain of views."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _chunks(n_rows: int, width: int) -> Iterator[tuple[int, int]]:
+    step = max(1, _CHUNK_ELEMENTS // max(1, width))
+    for a in range(0, n_rows, step):
+        yield a, min(n_rows, a + step)
+
+
+def _refuse_non_finite(table: Table, row: int) -> None:
+    node = table.node_name(int(np.searchsorted(table.offsets, row, side="right")) - 1)
+    if isinstance(table.rows, tuple):
+        data, indices, indptr = table.rows
+        part = slice(indptr[row], indptr[row + 1])
+        bad = indices[part][~np.isfinite(data[part])]
+    else:
+        bad = np.flatnonzero(~np.isfinite(table.rows[row]))
+    if len(bad) == 0:
+        raise InputError(f"{node}: a row of X is so large that its norm overflows; scale the features by public bounds.")
+    raise InputError(f"{node}: column {int(bad[0])} of X holds NaN or infinity; fill in or drop such records first.")
+
+
+def _scaled(rows: Rows, which: NDArray[np.int64], factors: NDArray[np.float64]) -> Rows:
+    if isinstance(rows, tuple):
+        data, indices, indptr = rows
+        data = data.copy()
+        every = np.ones(len(indptr) - 1, dtype=data.dtype)
+        every[which] = factors
+        for a, b in _chunks(len(every), max(1, len(data) // len(every))):
+            data[indptr[a] : indptr[b]] *= np.repeat(every[a:b], np.diff(indptr[a : b + 1]))
+        return data, indices, indptr
+    result = rows.copy()
+    for a, b in _chunks(len(which), rows.shape[1]):
+        result[which[a:b]] *= factors[a:b, None].astype(result.dtype)
+    return result
