@@ -23,18 +23,29 @@ def shrink(size: float, norm: float, clip: float) -> float:
 
 
 @njit(**OPTIONS)
-def add_record(
-    rows: Any, labels: Any, norms: Any, j: int, w: Any, scores: Any, code: int, parameter: float, clip: float, out: Any
-) -> None:
-    """Add the (clipped) loss gradient of record j at w to out; scores is scratch of length K."""
-    classes = scores.shape[0]
-    p = out.shape[0] // classes
-    if classes == 1:
+def add_binary(
+    rows: Any, labels: Any, norms: Any, first: int, last: int, records: Any, base: int, w: Any, code: int,
+    parameter: float, clip: float, out: Any,
+) -> None:  # fmt: skip
+    """out += sum of the (clipped) loss gradients at w of the records of a range, for a loss of one score."""
+    listed, p = records.shape[0] > 0, out.shape[0]
+    for e in range(first, last):
+        j = base + records[e] if listed else e
         c = slope_of(code, parameter, dot(rows, j, w, 0, p), labels[j])
         if clip < math.inf:
             c *= shrink(abs(c), norms[j], clip)
         add(rows, j, c, out, 0, p)
-    else:
+
+
+@njit(**OPTIONS)
+def add_classes(
+    rows: Any, labels: Any, norms: Any, first: int, last: int, records: Any, base: int, w: Any, classes: int,
+    clip: float, out: Any,
+) -> None:  # fmt: skip
+    """The same for the multinomial loss: each record adds (softmax(s) - e_y) x^T."""
+    listed, p, scores = records.shape[0] > 0, out.shape[0] // classes, np.empty(classes)
+    for e in range(first, last):
+        j = base + records[e] if listed else e
         for k in range(classes):
             scores[k] = dot(rows, j, w, k * p, p)
         size = softmax_minus_label(scores, int(labels[j]))
@@ -67,15 +78,16 @@ def gradients(
     then added in order. With `records` empty a task's range counts rows of the table; otherwise it counts entries of
     `records`, which hold record numbers within the node, and base[k] is the node's first row.
     """
-    listed = records.shape[0] > 0
     for t in prange(owner.shape[0]):
         k = owner[t]
-        scores = np.empty(classes)
         total = partial[t]
         total[:] = 0.0
-        for e in range(first[t], last[t]):
-            j = base[k] + records[e] if listed else e
-            add_record(rows, labels, norms, j, w[k], scores, code, parameter, clip, total)
+        if classes == 1:
+            add_binary(
+                rows, labels, norms, first[t], last[t], records, base[k], w[k], code, parameter, clip, total
+            )  # fmt: skip
+        else:
+            add_classes(rows, labels, norms, first[t], last[t], records, base[k], w[k], classes, clip, total)
         if task_start[k + 1] - task_start[k] == 1:
             finish_row(partial, t, t + 1, factor[k], l1, l2, w[k], out[k])
     if owner.shape[0] > out.shape[0]:  # a second parallel loop is a second wait for all threads: only if needed
@@ -99,10 +111,14 @@ def integer_sums(
     clip: float, grid: Any, out: Any,
 ) -> None:  # fmt: skip
     """out[k] = sum over node k's records of (clipped gradient / grid[k]) rounded toward zero; out (b, d) int64."""
+    everything = np.empty(0, np.int64)
     for k in prange(out.shape[0]):
-        scores, one = np.empty(classes), np.zeros(out.shape[1])
+        one = np.zeros(out.shape[1])
         for j in range(first[k], last[k]):
             one[:] = 0.0
-            add_record(rows, labels, norms, j, w[k], scores, code, parameter, clip, one)
+            if classes == 1:
+                add_binary(rows, labels, norms, j, j + 1, everything, 0, w[k], code, parameter, clip, one)
+            else:
+                add_classes(rows, labels, norms, j, j + 1, everything, 0, w[k], classes, clip, one)
             for a in range(out.shape[1]):
                 out[k, a] += np.int64(one[a] / grid[k])

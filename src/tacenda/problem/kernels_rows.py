@@ -69,17 +69,18 @@ def _dot(rows: Any, j: int, w: Any, offset: int, width: int) -> Any:
     zero = np.float32(0.0) if single else 0.0
 
     def dense(rows: Any, j: int, w: Any, offset: int, width: int) -> Any:
-        x = rows[j]
+        x, part = rows[j], w[offset : offset + width]  # a slice: offset + k might be negative, which bars SIMD
         total = zero
         for k in range(width):
-            total += x[k] * w[offset + k]
+            total += x[k] * part[k]
         return total
 
     def sparse(rows: Any, j: int, w: Any, offset: int, width: int) -> Any:
         data, indices, indptr = rows
+        part = w[offset : offset + width]
         total = zero
         for t in range(indptr[j], indptr[j + 1]):
-            total += data[t] * w[offset + indices[t]]
+            total += data[t] * part[indices[t]]
         return total
 
     return sparse if is_sparse else dense
@@ -88,14 +89,15 @@ def _dot(rows: Any, j: int, w: Any, offset: int, width: int) -> Any:
 @overload(add, jit_options=_INNER)
 def _add(rows: Any, j: int, factor: float, out: Any, offset: int, width: int) -> Any:
     def dense(rows: Any, j: int, factor: float, out: Any, offset: int, width: int) -> None:
-        x = rows[j]
+        x, part = rows[j], out[offset : offset + width]
         for k in range(width):
-            out[offset + k] += factor * x[k]
+            part[k] += factor * x[k]
 
     def sparse(rows: Any, j: int, factor: float, out: Any, offset: int, width: int) -> None:
         data, indices, indptr = rows
+        part = out[offset : offset + width]
         for t in range(indptr[j], indptr[j + 1]):
-            out[offset + indices[t]] += factor * data[t]
+            part[indices[t]] += factor * data[t]
 
     return sparse if isinstance(rows, types.BaseTuple) else dense
 

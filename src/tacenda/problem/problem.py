@@ -188,5 +188,7 @@ def _sizes(public_sizes: ArrayLike | None, n: int) -> NDArray[np.float64] | None
         return None
     sizes = np.asarray(public_sizes, dtype=np.float64)
     if sizes.shape not in ((), (n,)) or not np.isfinite(sizes).all() or not (sizes > 0).all():
-        raise InputError(f"public_sizes must be a number above 0 or one per node ({n} of them), not shape {sizes.shape}.")
+        raise InputError(
+            f"public_sizes must be a number above 0 or one per node ({n} of them), not shape {sizes.shape}."
+        )
     return np.array(np.broadcast_to(sizes, (n,)))

@@ -51,7 +51,9 @@ class Store:
         return f"{type(self).__name__}(n_nodes={self.n_nodes}, dim={self.dim})"
 
     def __reduce__(self) -> Any:
-        raise TacendaError("A store holds private records and is not pickled; build the Problem again where it is needed.")
+        raise TacendaError(
+            "A store holds private records and is not pickled; build the Problem again where it is needed."
+        )
 
     @property
     def n_nodes(self) -> int:
@@ -74,9 +76,7 @@ class Store:
         parts = self.rows if isinstance(self.rows, tuple) else (self.rows,)
         return int(sum(part.nbytes for part in parts)) + self.labels.nbytes
 
-    def gradient(
-        self, nodes: Ints, w: Floats, clip_norm: float | None = None, regularised: bool = True
-    ) -> Floats:
+    def gradient(self, nodes: Ints, w: Floats, clip_norm: float | None = None, regularised: bool = True) -> Floats:
         """(c/m_i) sum_j clip(loss'(w_k; x_j, y_j) x_j) + r R'(w_k) for each row k, node i = nodes[k]; (b, d) -> (b, d)."""
         nodes, w = self._checked(nodes, w)
         owner, first, last, start = self._tasks(nodes)
@@ -155,7 +155,9 @@ class Store:
     def correct(self, nodes: Ints, w: Floats) -> Ints:
         """How many of each node's records its own row of w classifies rightly, (b,)."""
         if self.loss.kind == "regression":
-            raise UnsupportedError(f"correct counts class labels, and the loss {self.loss.name!r} has none; use losses.")
+            raise UnsupportedError(
+                f"correct counts class labels, and the loss {self.loss.name!r} has none; use losses."
+            )
         scores, labels, begin = self.margins(nodes, w)
         return np.add.reduceat(self.right(scores, labels).astype(np.int64), begin)
 

@@ -43,7 +43,9 @@ def read_shards(shards: Any) -> Table:
     for position, pair in enumerate(pairs):
         name = _name(node_labels, position)
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise InputError(f"shards must hold one pair (X, y) per node, and {name} holds {type(pair).__name__}; pass (X, y).")
+            raise InputError(
+                f"shards must hold one pair (X, y) per node, and {name} holds {type(pair).__name__}; pass (X, y)."
+            )
         x, y = _features(name, pair[0]), _labels(name, pair[1])
         if x.shape[0] != len(y):
             raise InputError(f"{name} has {x.shape[0]} rows in X and {len(y)} labels in y; give one label per row.")
@@ -123,7 +125,9 @@ def _features(name: str, x: Any) -> Any:
     else:
         x = np.asarray(x)
     if x.ndim != 2:
-        raise InputError(f"{name}: X must have two axes (records, features), not {x.ndim}; use X.reshape(-1, 1) for one feature.")
+        raise InputError(
+            f"{name}: X must have two axes (records, features), not {x.ndim}; use X.reshape(-1, 1) for one feature."
+        )
     if x.shape[1] == 0:
         raise InputError(f"{name}: X must have at least one feature, not 0.")
     if x.dtype in NORM_SLACK:
@@ -135,7 +139,9 @@ def _features(name: str, x: Any) -> Any:
             raise TypeError
         return x.astype(np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"{name}: X must hold real numbers, not {x.dtype}; encode text and categories first.") from None
+        raise InputError(
+            f"{name}: X must hold real numbers, not {x.dtype}; encode text and categories first."
+        ) from None
 
 
 def _labels(name: str, y: Any) -> NDArray[Any]:
@@ -152,9 +158,13 @@ def _check_alike(tables: list[Any], node_labels: tuple[Any, ...] | None) -> None
     for position, x in enumerate(tables):
         name = _name(node_labels, position)
         if hasattr(x, "tocsr") != sparse:
-            raise InputError(f"{name}: X must be {'sparse' if sparse else 'dense'} like the first node's; convert one of them.")
+            raise InputError(
+                f"{name}: X must be {'sparse' if sparse else 'dense'} like the first node's; convert one of them."
+            )
         if x.shape[1] != width:
-            raise InputError(f"{name}: X has {x.shape[1]} features and the first node's has {width}; use the same columns.")
+            raise InputError(
+                f"{name}: X has {x.shape[1]} features and the first node's has {width}; use the same columns."
+            )
 
 
 def _joined(tables: list[Any], dtype: np.dtype[Any]) -> Rows:
@@ -203,7 +213,9 @@ def _refuse_non_finite(table: Table, row: int) -> None:
     else:
         bad = np.flatnonzero(~np.isfinite(table.rows[row]))
     if len(bad) == 0:
-        raise InputError(f"{node}: a row of X is so large that its norm overflows; scale the features by public bounds.")
+        raise InputError(
+            f"{node}: a row of X is so large that its norm overflows; scale the features by public bounds."
+        )
     raise InputError(f"{node}: column {int(bad[0])} of X holds NaN or infinity; fill in or drop such records first.")
 
 
