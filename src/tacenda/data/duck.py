@@ -1,0 +1,60 @@
+"""Parquet, SQL and big CSV files through DuckDB, imported only here (extra `data`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from tacenda.data.table import Table
+from tacenda.errors import InputError
+
+
+def usable() -> bool:
+    """Whether DuckDB is installed."""
+    return find_spec("duckdb") is not None
+
+
+def read_parquet(path: Path) -> Table:
+    """A Parquet file as a table with its own types."""
+    return _run("SELECT * FROM read_parquet(?)", [str(path)], None, path.name)
+
+
+def read_csv(path: Path, header: Sequence[str]) -> Table:
+    """A CSV file, every cell as text, as the standard-library reader gives it."""
+    query = "SELECT * FROM read_csv(?, header=true, all_varchar=true, nullstr='', strict_mode=true)"
+    table = _run(query, [str(path)], None, path.name)
+    if len(table.columns) != len(header):
+        raise InputError(f"{path.name} has lines of different lengths; look for a missing or unquoted separator.")
+    return Table(dict(zip(header, table.columns.values(), strict=True)), source=path.name)
+
+
+def read_sql(query: str, database: str | Path | None) -> Table:
+    """The result of a query, over a DuckDB database file (opened read-only) or over files that it names."""
+    if database is not None and not Path(database).is_file():
+        raise InputError(f"database must be a DuckDB file, but {str(database)!r} is not there.")
+    return _run(query, [], database, "query")
+
+
+def _run(query: str, parameters: list[Any], database: str | Path | None, source: str) -> Table:
+    if not usable():
+        raise InputError(
+            f"reading {source} needs DuckDB, which is not installed; run: pip install 'tacenda[data]', or export the "
+            "data as CSV."
+        )
+    import duckdb
+
+    try:
+        with duckdb.connect(str(database or ":memory:"), read_only=database is not None) as connection:
+            columns = connection.execute(query, parameters).fetchnumpy()
+    except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
+        # These speak about the query and the names in it, never about cells.
+        raise InputError(f"the query could not be run: {str(error).splitlines()[0]}.") from None
+    except duckdb.Error as error:
+        # Conversion errors quote cells, so only their kind is passed on.
+        raise InputError(f"DuckDB could not read {source} ({type(error).__name__}); check that the file is whole.") from None
+    table = Table.of(columns)
+    if not len(table):
+        raise InputError(f"{source} gives no records; check the file or the query's conditions.")
+    return Table(table.columns, source=source)

@@ -1,0 +1,94 @@
+"""Constant feature and row norms, for dense arrays and scipy CSR matrices, a chunk of rows at a time."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.checks import one_of, positive
+from tacenda.errors import InputError
+
+# Bytes that one chunk's temporary may take: small beside any data set worth chunking.
+CHUNK_BYTES = 2**24
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether X is a scipy sparse matrix or array."""
+    return hasattr(X, "tocsr")
+
+
+def row_norms(X: Any) -> NDArray[np.float64]:
+    """(n,) Euclidean norms, summed in float64 without a copy of X."""
+    norms = np.empty(X.shape[0])
+    if is_sparse(X):
+        X = X.tocsr()
+        # reduceat gives wrong sums for empty rows, so only the filled ones are asked for.
+        norms[:] = 0.0
+        filled = np.flatnonzero(np.diff(X.indptr))
+        if len(filled):
+            norms[filled] = np.sqrt(np.add.reduceat(X.data.astype(np.float64) ** 2, X.indptr[filled]))
+        return norms
+    for part in chunks(X):
+        norms[part] = np.sqrt(np.einsum("ij,ij->i", X[part], X[part], dtype=np.float64))
+    return norms
+
+
+def scale_rows(X: Any, norm: float = 1.0, mode: Literal["clip", "scale"] = "clip", *, in_place: bool = False) -> Any:
+    """Bring rows to a public norm: x * min(1, norm/|x|) for "clip", x * norm/|x| for "scale"; rows of norm 0 stay.
+
+    With `in_place` a floating-point X is changed and returned, and no copy of it is ever made. Rows end at or below
+    `norm` up to one rounding of X's own precision.
+    """
+    norm = positive("norm", norm)
+    one_of("mode", mode, ("clip", "scale"))
+    X = _floating(X, in_place)
+    norms = row_norms(X)
+    if not np.isfinite(norms).all():
+        row = int(np.flatnonzero(~np.isfinite(norms))[0])
+        raise InputError(f"X must be finite, but row {row} is not; drop such rows or declare bounds in a schema.")
+    factors = np.ones(len(norms))
+    moved = norms > norm if mode == "clip" else norms > 0
+    factors[moved] = norm / norms[moved]
+    if is_sparse(X):
+        X.data *= np.repeat(factors, np.diff(X.indptr)).astype(X.dtype, copy=False)
+        return X
+    for part in chunks(X):
+        X[part] *= factors[part, None].astype(X.dtype, copy=False)
+    return X
+
+
+def add_intercept(X: Any, value: float = 1.0) -> Any:
+    """X (n, p) with a last column of `value`: (n, p + 1), the same format and precision. Scale the rows afterwards."""
+    if is_sparse(X):
+        from scipy.sparse import csr_matrix, hstack
+
+        return hstack([X, csr_matrix(np.full((X.shape[0], 1), value, dtype=X.dtype))], format="csr")
+    X = np.asarray(X)
+    dtype = X.dtype if X.dtype.kind == "f" else np.float64
+    wider = np.empty((X.shape[0], X.shape[1] + 1), dtype=dtype)
+    wider[:, :-1] = X
+    wider[:, -1] = value
+    return wider
+
+
+def chunks(X: NDArray[Any]) -> list[slice]:
+    """Slices of rows of about CHUNK_BYTES each that cover X."""
+    rows = max(1, CHUNK_BYTES // max(1, X.shape[1] * X.dtype.itemsize))
+    return [slice(a, min(a + rows, len(X))) for a in range(0, len(X), rows)]
+
+
+def _floating(X: Any, in_place: bool) -> Any:
+    """X itself if it may be changed, else a float copy (CSR where sparse)."""
+    if is_sparse(X):
+        if in_place and (X.format != "csr" or X.dtype.kind != "f"):
+            raise InputError(f"in_place needs a floating-point CSR matrix, not {X.format} of {X.dtype}; drop in_place.")
+        X = X.tocsr()
+        return X if in_place else X.astype(X.dtype if X.dtype.kind == "f" else np.float64, copy=True)
+    if in_place:
+        if not isinstance(X, np.ndarray) or X.dtype.kind != "f":
+            raise InputError("in_place needs a floating-point NumPy array; drop in_place or convert X first.")
+        return X
+    X = np.asarray(X)
+    return np.array(X, dtype=X.dtype if X.dtype.kind == "f" else np.float64)

@@ -1,0 +1,150 @@
+"""LIBSVM text files: sparse ones as CSR, dense ones straight into one array."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.checks import whole
+from tacenda.data.dataset import Dataset
+from tacenda.data.features import row_norms, scale_rows
+from tacenda.errors import InputError
+
+# Bytes of text parsed at a time on the way into a dense array.
+CHUNK_TEXT = 2**23
+
+
+def load_libsvm(
+    path: str | Path,
+    n_features: int | None = None,
+    *,
+    classes: Sequence[str] | None = None,
+    norm: float | None = None,
+    dtype: Any = np.float64,
+    name: str | None = None,
+) -> Dataset:
+    """A LIBSVM file (plain, .gz or .bz2) as CSR (n, n_features).
+
+    `n_features` should be declared: without it the largest index in the file is used, and the notes say so. With
+    `classes` (as written in the file, in order) y holds codes into them; without, y is the file's own number. With
+    `norm` rows are clipped to it.
+    """
+    path = existing(path)
+    from sklearn.datasets import load_svmlight_file
+
+    with open_binary(path) as stream:
+        X, y = _parsed(load_svmlight_file, stream, path, n_features=n_features, dtype=dtype)
+    notes = [] if n_features is not None else [f"the number of features ({X.shape[1]}) was read off the file"]
+    if norm is not None:
+        X = scale_rows(X, norm, in_place=True)
+    return _dataset(X, y, classes, norm, name or path.stem, notes)
+
+
+def load_libsvm_dense(
+    path: str | Path,
+    n_features: int,
+    *,
+    rows: int | None = None,
+    classes: Sequence[str] | None = None,
+    norm: float | None = None,
+    dtype: Any = np.float32,
+    name: str | None = None,
+) -> Dataset:
+    """A LIBSVM file into one dense array (n, n_features) of `dtype`, parsed a chunk at a time: no second copy.
+
+    `rows` reads only the first so many; else the lines are counted in a first pass.
+    """
+    path, p = existing(path), whole("n_features", n_features, least=1)
+    from sklearn.datasets import load_svmlight_file
+
+    n = _count_lines(path) if rows is None else whole("rows", rows, least=1)
+    X, y, done = np.zeros((n, p), dtype), np.empty(n), 0
+    for text in _text_chunks(path):
+        block, labels = _parsed(load_svmlight_file, io.BytesIO(text), path, n_features=p, dtype=dtype)
+        take = min(len(labels), n - done)
+        block[:take].toarray(out=X[done : done + take])
+        y[done : done + take] = labels[:take]
+        done += take
+        if done == n:
+            break
+    X, y = X[:done], y[:done]
+    if norm is not None and done:
+        scale_rows(X, norm, in_place=True)
+    return _dataset(X, y, classes, norm, name or path.stem, [])
+
+
+def existing(path: str | Path) -> Path:
+    """`path`, if it is a file that holds something."""
+    path = Path(path).expanduser()
+    if not path.is_file():
+        raise InputError(f"path must be a file, but {str(path)!r} is not there; check its name and folder.")
+    if path.stat().st_size == 0:
+        raise InputError(f"the file {str(path)!r} is empty (0 bytes); export it again.")
+    return path
+
+
+def open_binary(path: Path) -> IO[bytes]:
+    """A file's bytes, unpacked by its ending (.gz, .bz2)."""
+    if path.suffix == ".gz":
+        return gzip.open(path, "rb")
+    return bz2.open(path, "rb") if path.suffix == ".bz2" else path.open("rb")
+
+
+def _parsed(parse: Any, stream: Any, path: Path, n_features: int | None, dtype: Any) -> tuple[Any, NDArray[Any]]:
+    # Multilabel targets ("1,2 3:1") and stray text both end here; scikit-learn's own message may quote the file.
+    try:
+        X, y = parse(stream, n_features=n_features, dtype=dtype, zero_based=False)
+    except (ValueError, IndexError) as error:
+        largest = re.search(r"n_features was set to \d+, but input file contains (\d+) features", str(error))
+        if largest:
+            raise InputError(f"n_features must be at least {largest.group(1)} for {path.name}, not {n_features}.") from None
+        raise InputError(
+            f"{path.name} is not a LIBSVM file with indices from 1 (lines 'label index:value ...'); "
+            "read tables with tacenda.data.read_table."
+        ) from None
+    if not len(y):
+        raise InputError(f"{path.name} holds no records; check that it is the right file.")
+    return X, y
+
+
+def _dataset(X: Any, y: NDArray[Any], classes: Sequence[str] | None, norm: float | None, name: str, notes: list[str]) -> Dataset:
+    if classes is not None:
+        y = _codes(y, classes)
+    if norm is None and row_norms(X).max() <= 1.0:
+        notes = [*notes, "that no row is longer than 1 was read off the data; declare norm=1.0 to make it public"]
+    names = tuple(f"f{j + 1}" for j in range(X.shape[1]))
+    return Dataset(X, y, names, None if classes is None else tuple(classes), name, notes, norm=norm)
+
+
+def _codes(y: NDArray[Any], classes: Sequence[str]) -> NDArray[np.int64]:
+    values = np.array([float(c) for c in classes])
+    hits = y[:, None] == values[None, :]
+    wrong = np.flatnonzero(~hits.any(axis=1))
+    if len(wrong):
+        raise InputError(f"record {wrong[0] + 1} has a label outside classes = {list(classes)}; declare it there.")
+    return hits.argmax(axis=1).astype(np.int64)
+
+
+def _count_lines(path: Path) -> int:
+    return sum(sum(1 for line in text.split(b"\n") if line.strip()) for text in _text_chunks(path))
+
+
+def _text_chunks(path: Path) -> Iterator[bytes]:
+    """Blocks of whole lines."""
+    with open_binary(path) as stream:
+        rest = b""
+        while block := stream.read(CHUNK_TEXT):
+            text, newline, tail = (rest + block).rpartition(b"\n")
+            rest = tail
+            if newline:
+                yield text + b"\n"
+        if rest.strip():
+            yield rest + b"\n"

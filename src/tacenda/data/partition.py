@@ -1,0 +1,191 @@
+"""Spread the records of one data set over nodes.
+
+Every partitioner returns `Shards`, a list of (X_i, y_i) in node order whose X_i are views of one array: the given one
+where the records already lie in node order, else one permuted copy. A CSR matrix is cut into CSR views likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacenda.checks import between, one_of, positive, whole
+from tacenda.data.features import is_sparse
+from tacenda.data.partition_view import describe, plot
+from tacenda.errors import InputError
+
+__all__ = ["Shards", "by_column", "by_feature_shift", "by_label_skew", "by_sizes", "describe", "even", "plot"]
+
+Ints = NDArray[np.int64]
+
+
+class Shards(list[tuple[Any, NDArray[Any]]]):
+    """A list of (X_i, y_i), one per node; `labels` names the nodes in the same order (0..n-1 unless declared)."""
+
+    def __init__(self, parts: Iterable[tuple[Any, NDArray[Any]]], labels: Iterable[Any] | None = None) -> None:
+        super().__init__(parts)
+        self.labels: tuple[Any, ...] = tuple(range(len(self))) if labels is None else tuple(labels)
+
+    def as_dict(self) -> dict[Any, tuple[Any, NDArray[Any]]]:
+        """{label: (X_i, y_i)}, the other form that `tacenda.Problem` takes."""
+        return dict(zip(self.labels, self, strict=True))
+
+    def __repr__(self) -> str:
+        sizes = [len(y) for _, y in self]
+        return f"Shards({len(self)} nodes, {min(sizes)} to {max(sizes)} records)" if sizes else "Shards(0 nodes)"
+
+
+def even(X: Any, y: ArrayLike, n: int, seed: int | None = None) -> Shards:
+    """n nodes whose sizes differ by at most one; in the given order, or shuffled when a `seed` is given."""
+    X, labels = _checked(X, y, whole("n", n, least=1))
+    return _cut(X, labels, _even_sizes(len(labels), n), _shuffled(len(labels), seed))
+
+
+def by_column(X: Any, y: ArrayLike, labels: ArrayLike) -> Shards:
+    """One node per distinct value of `labels` (rows,), in sorted order; `Shards.labels` keeps the values."""
+    X, y = _checked(X, y, 1)
+    column = np.asarray(labels)
+    if column.shape != y.shape:
+        raise InputError(f"labels must hold one node per record ({len(y)}), not shape {column.shape}.")
+    if column.dtype == object:
+        column = column.astype(str)
+    names, member, sizes = np.unique(column, return_inverse=True, return_counts=True)
+    in_order = bool(np.all(np.diff(member) >= 0))
+    order = None if in_order else np.argsort(member, kind="stable")
+    shards = _cut(X, y, sizes, order)
+    shards.labels = tuple(names.tolist())
+    return shards
+
+
+def by_sizes(
+    X: Any,
+    y: ArrayLike,
+    sizes: Sequence[int] | Literal["power", "lognormal"],
+    n: int | None = None,
+    spread: float = 1.0,
+    seed: int | None = None,
+) -> Shards:
+    """Nodes of declared sizes, or n nodes whose sizes follow a law: "power" (the k-th is proportional to k^-spread) or
+    "lognormal" (exp of a normal with standard deviation `spread`, drawn from `seed` or 0). No node is empty.
+    """
+    if isinstance(sizes, str):
+        one_of("sizes", sizes, ("power", "lognormal"))
+        if n is None:
+            raise InputError(f"n must be given with sizes={sizes!r}: how many nodes the records are spread over.")
+        X, labels = _checked(X, y, whole("n", n, least=1))
+        weights = _size_weights(sizes, int(n), positive("spread", spread, zero=True), seed)
+        return _cut(X, labels, _apportion(weights, len(labels)), _shuffled(len(labels), seed))
+    X, labels = _checked(X, y, len(sizes))
+    counts = np.array([whole(f"sizes[{k}]", size, least=1) for k, size in enumerate(sizes)], np.int64)
+    if counts.sum() != len(labels):
+        raise InputError(f"sizes must sum to the number of records {len(labels)}, not {counts.sum()}.")
+    return _cut(X, labels, counts, _shuffled(len(labels), seed))
+
+
+def by_label_skew(X: Any, y: ArrayLike, n: int, concentration: float, seed: int = 0) -> Shards:
+    """Each class is spread over the nodes by its own Dirichlet(concentration) draw: small values give nodes that know
+    one class only, large ones even shares. A node left empty takes one record from the largest.
+    """
+    X, labels = _checked(X, y, whole("n", n, least=1))
+    concentration = positive("concentration", concentration)
+    classes, codes = np.unique(labels, return_inverse=True)
+    if labels.dtype.kind == "f" and not np.all(classes == np.round(classes)):
+        raise InputError("y must hold classes for by_label_skew, not real numbers; use by_feature_shift for regression.")
+    rng = np.random.default_rng(whole("seed", seed))
+    node = np.empty(len(labels), np.int64)
+    for k in range(len(classes)):
+        members = rng.permutation(np.flatnonzero(codes == k))
+        # Tiny concentrations underflow to all zeros; the limit of the law is then one node for the whole class.
+        shares = rng.dirichlet(np.full(n, concentration))
+        shares = shares if np.isfinite(shares).all() and shares.sum() > 0.5 else np.eye(n)[rng.integers(n)]
+        cuts = np.round(np.cumsum(shares)[:-1] * len(members)).astype(np.int64)
+        node[members] = np.searchsorted(cuts, np.arange(len(members)), side="right")
+    _fill_empty(node, n, rng)
+    return _cut(X, labels, np.bincount(node, minlength=n), np.argsort(node, kind="stable"))
+
+
+def by_feature_shift(
+    X: Any, y: ArrayLike, n: int, feature: int | None = None, strength: float = 1.0, seed: int = 0
+) -> Shards:
+    """Even nodes whose inputs differ: records are ordered by one feature (or, for None, by a random direction) and cut.
+
+    `strength` 1 cuts the sorted records, 0 a random order, and between them rank * strength + uniform * (1 - strength).
+    """
+    X, labels = _checked(X, y, whole("n", n, least=1))
+    strength = between("strength", strength, 0.0, 1.0, open_ends=False)
+    rng = np.random.default_rng(whole("seed", seed))
+    if feature is None:
+        score = np.asarray(X @ rng.standard_normal(X.shape[1])).ravel()
+    else:
+        if whole("feature", feature) >= X.shape[1]:
+            raise InputError(f"feature must be below the number of features {X.shape[1]}, not {feature}.")
+        score = X[:, [feature]].toarray().ravel() if is_sparse(X) else X[:, feature]
+    rank = np.empty(len(labels))
+    rank[np.argsort(score, kind="stable")] = (np.arange(len(labels)) + 0.5) / len(labels)
+    key = strength * rank + (1.0 - strength) * rng.random(len(labels))
+    return _cut(X, labels, _even_sizes(len(labels), n), np.argsort(key, kind="stable"))
+
+
+def _checked(X: Any, y: ArrayLike, n: int) -> tuple[Any, NDArray[Any]]:
+    X = X.tocsr() if is_sparse(X) else np.asarray(X)
+    y = np.asarray(y)
+    if X.ndim != 2 or y.ndim != 1 or X.shape[0] != len(y):
+        raise InputError(f"X must be (records, features) and y (records,), not {X.shape} and {y.shape}.")
+    if n > len(y):
+        raise InputError(f"n must be at most the number of records {len(y)}, not {n}: every node needs a record.")
+    return X, y
+
+
+def _even_sizes(records: int, n: int) -> Ints:
+    sizes = np.full(n, records // n, np.int64)
+    sizes[: records % n] += 1
+    return sizes
+
+
+def _shuffled(records: int, seed: int | None) -> Ints | None:
+    return None if seed is None else np.random.default_rng(whole("seed", seed)).permutation(records)
+
+
+def _size_weights(law: str, n: int, spread: float, seed: int | None) -> NDArray[np.float64]:
+    if law == "power":
+        weights: NDArray[np.float64] = np.arange(1, n + 1, dtype=np.float64) ** -spread
+        return weights
+    return np.exp(spread * np.random.default_rng(0 if seed is None else seed).standard_normal(n))
+
+
+def _apportion(weights: NDArray[np.float64], records: int) -> Ints:
+    """Whole sizes of at least 1 that sum to `records`, by largest remainder over the records beyond one each."""
+    exact = weights / weights.sum() * (records - len(weights))
+    sizes = np.floor(exact).astype(np.int64)
+    rest = records - len(weights) - int(sizes.sum())
+    sizes[np.argsort(-(exact - sizes), kind="stable")[:rest]] += 1
+    return sizes + 1
+
+
+def _fill_empty(node: Ints, n: int, rng: np.random.Generator) -> None:
+    sizes = np.bincount(node, minlength=n)
+    for empty in np.flatnonzero(sizes == 0):
+        donor = int(np.argmax(sizes))
+        node[rng.choice(np.flatnonzero(node == donor))] = empty
+        sizes[donor] -= 1
+        sizes[empty] = 1
+
+
+def _cut(X: Any, y: NDArray[Any], sizes: Ints, order: Ints | None) -> Shards:
+    """Views of consecutive rows, after one reordering copy where `order` is given."""
+    if order is not None:
+        X, y = X[order], y[order]
+    ends = np.cumsum(sizes)
+    return Shards((_rows(X, int(a), int(b)), y[a:b]) for a, b in zip(ends - sizes, ends, strict=True))
+
+
+def _rows(X: Any, a: int, b: int) -> Any:
+    """Rows a..b-1 of X without a copy: scipy's own slicing of CSR would copy values and columns."""
+    if not is_sparse(X):
+        return X[a:b]
+    start, end = X.indptr[a], X.indptr[b]
+    part = (X.data[start:end], X.indices[start:end], X.indptr[a : b + 1] - start)
+    return type(X)(part, shape=(b - a, X.shape[1]), copy=False)

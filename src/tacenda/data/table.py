@@ -1,0 +1,77 @@
+"""`Table`: named columns of raw cells, between a reader and the encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Columns of equal length: float64 arrays where the source is typed, object arrays of text (or None) elsewhere.
+
+    `first_row` is the number of the first record in its source (from 1), so that messages can name a place.
+    The repr shows no cells.
+    """
+
+    columns: dict[str, NDArray[Any]]
+    first_row: int = 1
+    source: str = "table"
+
+    def __post_init__(self) -> None:
+        lengths = {len(column) for column in self.columns.values()}
+        if len(lengths) > 1:
+            raise InputError(f"the columns of a table must have one length, not {sorted(lengths)}.")
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()))) if self.columns else 0
+
+    def __repr__(self) -> str:
+        return f"Table({self.source!r}, {len(self)} records x {len(self.columns)} columns)"
+
+    @classmethod
+    def of(cls, data: Any) -> Table:
+        """From a Table, a mapping of columns, or a pandas, polars or pyarrow frame (through narwhals)."""
+        if isinstance(data, Table):
+            return data
+        if isinstance(data, Mapping):
+            return cls({str(name): _column(values) for name, values in data.items()}, source="mapping")
+        import narwhals.stable.v1 as nw
+
+        try:
+            frame = nw.from_native(data, eager_only=True)
+        except TypeError:
+            raise InputError(
+                f"a table must be a frame, a mapping of columns or a path, not {type(data).__name__}; "
+                "read files with tacenda.data.read_table."
+            ) from None
+        columns = {}
+        for name in frame.columns:
+            series = frame[name]
+            if series.dtype.is_numeric():
+                columns[str(name)] = np.asarray(series.cast(nw.Float64).to_numpy(), np.float64)
+            else:
+                columns[str(name)] = _column(series.to_list())
+        return cls(columns, source=type(data).__name__)
+
+
+def _column(values: Any) -> NDArray[Any]:
+    """float64 for numbers, an object array for anything else; masked cells and nulls become NaN or None."""
+    if isinstance(values, np.ma.MaskedArray):
+        if values.dtype.kind in "iuf":
+            return np.ma.filled(values.astype(np.float64), np.nan)
+        masked = np.ma.getmaskarray(values)
+        cells = np.asarray(values.data, dtype=object)
+        return np.where(masked, None, cells)
+    array = values if isinstance(values, np.ndarray) else None
+    if array is not None and array.dtype.kind in "iuf":
+        return array.astype(np.float64)
+    column = np.empty(len(values), dtype=object)
+    column[:] = list(values)
+    return column
