@@ -17,7 +17,7 @@ from numba.extending import overload
 FAST = {"reassoc", "contract", "arcp", "nsz"}
 OPTIONS: dict[str, Any] = {"fastmath": FAST, "cache": True, "nogil": True, "error_model": "numpy"}
 PARALLEL: dict[str, Any] = {"parallel": True, **OPTIONS}
-_INNER: dict[str, Any] = {"fastmath": FAST, "error_model": "numpy"}
+INNER: dict[str, Any] = {"fastmath": FAST, "error_model": "numpy"}
 
 # The codes are those of the classes in losses.py; a test compares the two.
 LOGISTIC, HINGE, SMOOTHED_HINGE, SQUARED, HUBER, ABSOLUTE = 0, 1, 2, 3, 4, 5
@@ -62,7 +62,7 @@ def add(rows: Any, j: int, factor: float, out: Any, offset: int, width: int) -> 
     raise TypeError("add is only for compiled code.")
 
 
-@overload(dot, jit_options=_INNER)
+@overload(dot, jit_options=INNER)
 def _dot(rows: Any, j: int, w: Any, offset: int, width: int) -> Any:
     is_sparse = isinstance(rows, types.BaseTuple)
     single = w.dtype == types.float32 and (rows[0] if is_sparse else rows).dtype == types.float32
@@ -86,7 +86,7 @@ def _dot(rows: Any, j: int, w: Any, offset: int, width: int) -> Any:
     return sparse if is_sparse else dense
 
 
-@overload(add, jit_options=_INNER)
+@overload(add, jit_options=INNER)
 def _add(rows: Any, j: int, factor: float, out: Any, offset: int, width: int) -> Any:
     def dense(rows: Any, j: int, factor: float, out: Any, offset: int, width: int) -> None:
         x, part = rows[j], out[offset : offset + width]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -25,8 +27,26 @@ _TASKS_PER_NODE = 16
 _NO_RECORDS: Ints = np.empty(0, dtype=np.int64)
 _NO_NORMS: NDArray[np.float64] = np.empty(0)
 
-# One compiled parallel loop at a time: some of numba's thread pools cannot be entered by two threads at once.
-KERNEL_LOCK = threading.Lock()
+_PARALLEL_ELEMENTS = 1 << 18  # below this much reading, waking a second thread costs more than it saves
+_KERNEL_LOCK = threading.Lock()
+
+
+@contextmanager
+def kernel_threads(elements: int) -> Iterator[None]:
+    """Run one compiled loop over about so many table entries, on one thread if they are few.
+
+    One loop at a time: some of numba's thread pools cannot be entered by two threads at once. The number of threads never
+    changes a result, since each node (or task) is computed by one thread.
+    """
+    import numba
+
+    with _KERNEL_LOCK:
+        threads = numba.get_num_threads()
+        try:
+            numba.set_num_threads(1 if elements < _PARALLEL_ELEMENTS else threads)
+            yield
+        finally:
+            numba.set_num_threads(threads)
 
 
 class Store:
@@ -41,7 +61,8 @@ class Store:
         self.loss, self.regulariser = loss, regulariser
         self.strength, self.loss_scale, self.divisors = strength, loss_scale, divisors
         self.sizes: Ints = np.diff(offsets)
-        per_node = np.maximum(1, self.sizes * max(1, self._row_elements()) // _TASK_ELEMENTS)
+        self._width = self._row_elements()
+        per_node = np.maximum(1, self.sizes * self._width // _TASK_ELEMENTS)
         self._tasks_of: Ints = np.minimum(per_node, np.minimum(_TASKS_PER_NODE, self.sizes))
         self._one_task_each = bool(self._tasks_of.max() == 1)
         self._norms: NDArray[np.float64] | None = None
@@ -75,6 +96,10 @@ class Store:
         """Bytes of the table and its labels."""
         parts = self.rows if isinstance(self.rows, tuple) else (self.rows,)
         return int(sum(part.nbytes for part in parts)) + self.labels.nbytes
+
+    def elements(self, nodes: Ints) -> int:
+        """About how many table entries a pass over these nodes reads."""
+        return int(self.sizes[nodes].sum()) * self._width * self.n_outputs
 
     def gradient(self, nodes: Ints, w: Floats, clip_norm: float | None = None, regularised: bool = True) -> Floats:
         """(c/m_i) sum_j clip(loss'(w_k; x_j, y_j) x_j) + r R'(w_k) for each row k, node i = nodes[k]; (b, d) -> (b, d)."""
@@ -116,7 +141,7 @@ class Store:
             raise InputError("grid is so fine that a node's integer sum could leave 64 bits; choose a coarser grid.")
         out = np.zeros(w.shape, dtype=np.int64)
         first, last = self.offsets[nodes], self.offsets[nodes + 1]
-        with KERNEL_LOCK:
+        with kernel_threads(self.elements(nodes)):
             kernels_gradient.integer_sums(
                 self.rows, self.labels, self.norms, first, last, w, self.n_outputs, self.loss.code,
                 self.loss.parameter, bound * (1.0 - 1e-12), grid, out,
@@ -132,6 +157,31 @@ class Store:
         nodes, start = self._checked(nodes, start)
         return solver.argmin(self, nodes, linear, quadratic, centre, start, tolerance)
 
+    def chords(self) -> Any:
+        """The argmin's cache of inverse Hessians, made when first needed."""
+        from tacenda.problem.solver import Chords
+
+        if self._chords is None:
+            self._chords = Chords.empty(self.n_nodes, self.dim)
+        return self._chords
+
+    def solver_state(self) -> dict[str, NDArray[np.float64]]:
+        """Where the cached inverse Hessians were taken: what a checkpoint needs so that a resumed run is bit-identical.
+
+        The points are `start` rows of earlier calls, so nothing here is more private than the run's own state.
+        """
+        if self._chords is None:
+            return {"anchors": np.zeros((0, self.dim)), "ridges": np.zeros(0)}
+        return {"anchors": self._chords.anchors.copy(), "ridges": self._chords.ridges.copy()}
+
+    def restore_solver_state(self, state: dict[str, NDArray[np.float64]]) -> None:
+        """Rebuild the cache from `solver_state`; an empty state forgets it."""
+        from tacenda.problem import solver
+
+        self._chords = None
+        if len(state["ridges"]):
+            self._chords = solver.restored(self, state["anchors"], state["ridges"])
+
     def margins(self, nodes: Ints, w: Floats) -> tuple[Floats, Floats, Ints]:
         """Scores (M, K) of all records of the nodes at their own rows of w, their labels (M,), and where each node starts."""
         from tacenda.problem import kernels_gradient
@@ -141,7 +191,7 @@ class Store:
         place = np.cumsum(last - first) - (last - first)
         begin = place[start[:-1]]
         scores = np.empty((int(self.sizes[nodes].sum()), self.n_outputs))
-        with KERNEL_LOCK:
+        with kernel_threads(self.elements(nodes)):
             kernels_gradient.margins(self.rows, owner, first, last, place, w, self.n_outputs, scores)
         within = np.arange(len(scores)) - np.repeat(begin, self.sizes[nodes])
         return scores, self.labels[within + np.repeat(self.offsets[nodes], self.sizes[nodes])], begin
@@ -177,7 +227,7 @@ class Store:
         clip = math.inf if clip_norm is None else float(clip_norm)
         norms = _NO_NORMS if clip_norm is None else self.norms
         out, partial = np.empty_like(w), np.empty((len(owner), self.dim))
-        with KERNEL_LOCK:
+        with kernel_threads(int((last - first).sum()) * self._width):
             kernels_gradient.gradients(
                 self.rows, self.labels, norms, owner, first, last, start, records, base, w, self.n_outputs,
                 self.loss.code, self.loss.parameter, clip, factor, strength * self.regulariser.l1,
