@@ -93,7 +93,9 @@ class Curve:
         """The least false-negative rate any test can have at each false-positive rate; never above the true one."""
         alpha = np.asarray(false_positive_rates, dtype=float)
         if alpha.size and not (np.all(alpha >= 0) and np.all(alpha <= 1)):
-            checks.between("false_positive_rates", float(alpha.flat[np.argmax(np.abs(alpha - 0.5))]), 0, 1, open_ends=False)
+            checks.between(
+                "false_positive_rates", float(alpha.flat[np.argmax(np.abs(alpha - 0.5))]), 0, 1, open_ends=False
+            )
         if isinstance(self.profile, GaussianProfile):
             if math.isinf(self.profile.mu):
                 return np.zeros_like(alpha)

@@ -8,22 +8,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from tacenda.checks import positive
 from tacenda.errors import InputError, PrivacyError
 from tacenda.privacy.accounting import Curve, judge
 from tacenda.privacy.curves import gaussian_log_delta
+from tacenda.privacy.curves_pld import pld_profile
 from tacenda.privacy.events import CorrelatedGaussian, Events, Gaussian, L2Laplace, Pure, merged, pure_sum
 
 TOLERANCE = 1e-6  # relative, on the noise scale
 SMALLEST, LARGEST = 1e-9, 1e12
+CONVOLVED = ("l2-laplace", "pld")  # accountants slow enough to look for the root on a coarse grid first
 FLOOR = -800.0  # ln delta is cut here: below the smallest double
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """The largest mu whose Gaussian-DP curve passes under (epsilon, delta): mu(1, 1e-5) = 0.26805."""
+    from scipy.optimize import brentq  # slow to load
+
     eps, d = _check_target(epsilon, delta)
     if d == 0:
         raise PrivacyError(_no_delta("Gaussian noise"))
@@ -61,7 +64,9 @@ def solve_scale(
     guess = 1.0 if hint is None else positive("hint", hint)
     sample = merged(events_at(guess))
     if not sample:
-        raise InputError("events_at must give at least one event that costs privacy, not none; without one no noise is needed.")
+        raise InputError(
+            "events_at must give at least one event that costs privacy, not none; without one no noise is needed."
+        )
     if d == 0:
         if not all(isinstance(event, Pure | L2Laplace) for event, _ in sample):
             raise PrivacyError(_no_delta("an event that is not pure"))
@@ -70,10 +75,19 @@ def solve_scale(
         return _gaussian_scale(events_at, gaussian_mu(eps, d), guess)
 
     def gap(k: float) -> float:
-        found = judge(events_at(k), adjacency).delta(eps)
-        return (math.log(found) if found > 0 else FLOOR) - math.log(d)
+        return _log_over(judge(events_at(k), adjacency).delta(eps), d)
 
-    return _root(gap, guess if hint is not None else _first_guess(events_at, eps, d, guess))
+    start = guess if hint is not None else _first_guess(events_at, eps, d, guess)
+    if judge(sample, adjacency).accountant not in CONVOLVED:
+        return _root(gap, start)
+
+    def rough(k: float) -> float:
+        events = merged(events_at(k))
+        if any(event.lossy for event, _ in events):
+            return -math.log(d)
+        return _log_over(pld_profile(events, adjacency, coarseness=16).delta(eps), d) if events else FLOOR
+
+    return _root(gap, _root(rough, start, tolerance=1e-3), reach=1.002)
 
 
 def _gaussian_scale(events_at: Callable[[float], Events], mu: float, guess: float) -> float:
@@ -121,16 +135,20 @@ def _rough_mu(event: object) -> float:
     return float(rate) * math.sqrt(math.expm1(min(1 / z**2, 20.0))) if rate < 1 else 1 / z
 
 
-def _root(gap: Callable[[float], float], guess: float) -> float:
+def _log_over(found: float, delta: float) -> float:
+    return (math.log(found) if found > 0 else FLOOR) - math.log(delta)
+
+
+def _root(gap: Callable[[float], float], guess: float, tolerance: float = TOLERANCE, reach: float = 1.1) -> float:
     """The smallest k with gap(k) <= 0 for a falling gap: bracket, then regula falsi (Illinois) in ln k."""
-    low, high, at_low, at_high = _bracket(gap, guess)
+    low, high, at_low, at_high = _bracket(gap, guess, reach)
     side = 0
     for _ in range(200):
-        if high <= low * (1 + TOLERANCE):
+        if high <= low * (1 + tolerance):
             return high
         x, y = math.log(low), math.log(high)
         middle = y - at_high * (y - x) / (at_high - at_low) if at_high < 0 else y
-        edge = 0.4 * TOLERANCE  # step just past the root, so that both ends close in
+        edge = 0.4 * tolerance  # step just past the root, so that both ends close in
         middle = min(max(middle + edge if side <= 0 else middle - edge, x + edge), y - edge)
         if (y - x) > 1.0 and side != 0:
             middle = (x + y) / 2
@@ -147,9 +165,9 @@ def _root(gap: Callable[[float], float], guess: float) -> float:
     return high
 
 
-def _bracket(gap: Callable[[float], float], guess: float) -> tuple[float, float, float, float]:
+def _bracket(gap: Callable[[float], float], guess: float, factor: float) -> tuple[float, float, float, float]:
     """Ends with gap(low) > 0 >= gap(high), walking out from the guess in growing steps."""
-    k, value, factor = guess, gap(guess), 1.1
+    k, value = guess, gap(guess)
     while True:
         upward = value > 0
         other = k * factor if upward else k / factor
@@ -171,7 +189,9 @@ def _check_target(epsilon: float, delta: float) -> tuple[float, float]:
     eps = positive("epsilon", epsilon)
     d = positive("delta", delta, zero=True)
     if d >= 1:
-        raise InputError(f"delta must be below 1, not {delta!r}; a usual choice is 1e-5, well under 1 / (number of records).")
+        raise InputError(
+            f"delta must be below 1, not {delta!r}; a usual choice is 1e-5, well under 1 / (number of records)."
+        )
     return eps, d
 
 

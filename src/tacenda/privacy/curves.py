@@ -1,7 +1,7 @@
 """Privacy profiles in closed form: Gaussian, zCDP, and the generic group bound (pure rounds are in `pure`).
 
 A profile answers delta(epsilon) and epsilon(delta) for one composed mechanism. Everything is done in logarithms, so
-that delta may be as small as 1e-300 and epsilon as large as 1e4.
+that delta may be as small as 1e-300 and epsilon as large as 1e4. (scipy.optimize is imported late: it is slow to load.)
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
 from scipy.special import erfcx, log_ndtr, ndtr, ndtri
 
 LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
@@ -113,6 +112,8 @@ class ZcdpProfile:
     @staticmethod
     def _best(bound: Callable[[float], float]) -> float:
         """Any order is sound, so the minimum need only be near; a coarse grid saves it from a local one."""
+        from scipy.optimize import minimize_scalar
+
         grid = np.linspace(-14, 14, 113)
         start = float(grid[int(np.argmin([bound(float(g)) for g in grid]))])
         found: Any = minimize_scalar(bound, bounds=(start - 0.25, start + 0.25), method="bounded")
@@ -154,6 +155,8 @@ class GroupProfile:
 
 def solve_decreasing(log_delta: Callable[[float], float], target: float, low: float, high: float) -> float:
     """The smallest x in [low, high] with log_delta(x) <= target, from above: the value returned satisfies it."""
+    from scipy.optimize import brentq
+
     if log_delta(low) <= target:
         return low
 

@@ -231,7 +231,9 @@ def event_from_dict(values: Mapping[str, Any]) -> Event:
     names = {field.name for field in dataclasses.fields(cls)}
     given = set(values) - {"kind"}
     if given != names:
-        raise InputError(f"an event of kind {kind!r} must have exactly the fields {sorted(names)}, not {sorted(given)}.")
+        raise InputError(
+            f"an event of kind {kind!r} must have exactly the fields {sorted(names)}, not {sorted(given)}."
+        )
     return cls(**{name: math.inf if values[name] == "inf" else values[name] for name in names})
 
 

@@ -22,31 +22,41 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, gammainc, gammaincc, gammainccinv, gammaincinv, gammaln
+from scipy.special import betainc, gammainc, gammainccinv, gammaincinv, gammaln
 
 Array = NDArray[np.float64]
-NODES = 160
+NODES = 112
+NEGLIGIBLE = 1e-30  # a cell's mass below which it is joined to the worse side
 TAIL = 1e-22  # mass of r outside the quadrature; added back to the infinite loss
 
 
 def loss_tails(epsilon: float, dim: int, losses: Array) -> tuple[Array, Array]:
     """(P(L > loss), P(L < loss)) for each of `losses`, each accurate relative to itself down to about 1e-18."""
+    return loss_above(epsilon, dim, losses), loss_below(epsilon, dim, losses)
+
+
+def loss_above(epsilon: float, dim: int, losses: Array) -> Array:
+    """P(L > loss)."""
     s = np.asarray(losses, dtype=float) / epsilon
-    if dim == 1:
-        above, below = _scalar_tails(epsilon, s)
-    else:
-        above, below = _radial_tails(epsilon, dim, np.clip(s, -1.0, 1.0))
-    above = np.where(s >= 1, 0.0, np.where(s < -1, 1.0, above))
-    below = np.where(s <= -1, 0.0, np.where(s > 1, 1.0, below))
-    return above, below
+    inside = np.clip(s, -1.0, 1.0)
+    # d = 1: |x - 1| - |x| > s exactly if x < (1 - s)/2, for s in [-1, 1)
+    law = 1 - np.exp(-epsilon * (1 - inside) / 2) / 2 if dim == 1 else _radial(epsilon, dim, inside, above=True)
+    return np.where(s >= 1, 0.0, np.where(s < -1, 1.0, law))
+
+
+def loss_below(epsilon: float, dim: int, losses: Array) -> Array:
+    """P(L < loss)."""
+    s = np.asarray(losses, dtype=float) / epsilon
+    inside = np.clip(s, -1.0, 1.0)
+    law = np.exp(-epsilon * (1 - inside) / 2) / 2 if dim == 1 else _radial(epsilon, dim, inside, above=False)
+    return np.where(s <= -1, 0.0, np.where(s > 1, 1.0, law))
 
 
 def l2_laplace_delta(epsilon: float, dim: int, at: float) -> float:
     """delta(at) of one release: P(L > at) - e^at P(L < -at)."""
     if at >= epsilon:
         return 0.0
-    above, _ = loss_tails(epsilon, dim, np.array([at]))
-    _, below = loss_tails(epsilon, dim, np.array([-at]))
+    above, below = loss_above(epsilon, dim, np.array([at])), loss_below(epsilon, dim, np.array([-at]))
     return max(float(above[0] - math.exp(at) * below[0]), 0.0)
 
 
@@ -58,45 +68,45 @@ def l2_laplace_pmf(epsilon: float, dim: int, step: float) -> Any:
     """
     from dp_accounting.pld import pld_pmf
 
-    top = math.ceil(epsilon / step)
+    # in many dimensions the loss has Gaussian tails: what lies beyond 10.5 deviations becomes infinite loss
+    reach = epsilon if dim < 40 else min(epsilon, 10.5 * epsilon / math.sqrt(dim))
+    top = math.ceil(reach / step)
     grid = np.asarray(np.arange(-top, top + 1) * step, dtype=np.float64)
-    above, below = loss_tails(epsilon, dim, grid)
-    mass = np.where(grid[:-1] >= 0, above[:-1] - above[1:], below[1:] - below[:-1])
-    mass = np.maximum(mass, 0.0)
+    # tails that are small themselves, so that the far cells' masses are right relative to themselves; P(L = 0) = 0
+    above, below = loss_above(epsilon, dim, grid[top:]), loss_below(epsilon, dim, grid[: top + 1])
+    mass = np.maximum(np.concatenate([np.diff(below), -np.diff(above)]), 0.0)
     other = mass[::-1]  # the neighbour's mass of a cell is ours of the mirrored cell
     scaled = other * np.exp(grid[:-1]) - mass * math.exp(-step)
     left = np.clip(scaled / -math.expm1(-step), 0.0, mass)
-    probabilities = np.zeros(grid.size)
-    probabilities[:-1] += left
+    probabilities = np.append(left, 0.0)
     probabilities[1:] += mass - left
-    lost = max(1.0 - float(probabilities.sum()), 0.0) + TAIL
-    return pld_pmf.create_pmf(
-        dict(zip(range(-top, top + 1), probabilities.tolist(), strict=True)), step, lost, pessimistic_estimate=True
-    )
+    probabilities[0] += below[0]  # losses below the grid are raised to it
+    kept = np.flatnonzero(probabilities > NEGLIGIBLE)
+    first, last = int(kept[0]), int(kept[-1])
+    probabilities[first] += probabilities[:first].sum()
+    lost = float(above[-1] + probabilities[last + 1 :].sum()) + TAIL
+    finite = {k - top: float(probabilities[k]) for k in range(first, last + 1)}
+    lost += max(1.0 - sum(finite.values()) - lost, 0.0)  # what rounding took away
+    return pld_pmf.create_pmf(finite, step, lost, pessimistic_estimate=True)
 
 
-def _scalar_tails(epsilon: float, s: Array) -> tuple[Array, Array]:
-    """d = 1: |x - 1| - |x| > s exactly if x < (1 - s)/2, for s in [-1, 1)."""
-    x = (1 - np.clip(s, -1.0, 1.0)) / 2
-    return 1 - np.exp(-epsilon * x) / 2, np.exp(-epsilon * x) / 2
-
-
-def _radial_tails(epsilon: float, dim: int, s: Array) -> tuple[Array, Array]:
-    """d > 1, by Gauss-Legendre in t with r = start + t^2, which takes away the root singularity that d = 2 has."""
+def _radial(epsilon: float, dim: int, s: Array, above: bool) -> Array:
+    """d > 1, by Gauss-Legendre in t with r = kink + t^2, which takes away the root singularity that d = 2 has."""
     a, half = epsilon, (dim - 1) / 2
-    reach = float(gammainccinv(dim, TAIL)) / a
     kink = (1 - s) / 2
     start = np.maximum(kink, float(gammaincinv(dim, TAIL)) / a)
-    reach_from = np.maximum(reach, start)
+    reach = np.maximum(float(gammainccinv(dim, TAIL)) / a, start)
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
-    low, high = np.sqrt(start - kink), np.sqrt(reach_from - kink)
+    low, high = np.sqrt(start - kink), np.sqrt(reach - kink)
     t = (low + high)[:, None] / 2 + (high - low)[:, None] / 2 * nodes
     r = kink[:, None] + t * t
     density = np.exp((dim - 1) * np.log(a * r) - a * r - float(gammaln(dim))) * a
     w = density * 2 * t * weights * (high - low)[:, None] / 2
     side = s[:, None]
-    up = np.clip((1 - side) * (1 + (1 + side) / (2 * r)) / 2, 0.0, 1.0)
-    down = np.clip((1 + side) * (1 - (1 - side) / (2 * r)) / 2, 0.0, 1.0)
-    above = gammainc(dim, a * kink) + np.sum(w * betainc(half, half, up), axis=1)
-    below = np.sum(w * betainc(half, half, down), axis=1)
-    return np.minimum(above, 1.0), np.minimum(below, np.minimum(gammaincc(dim, a * kink), 1.0))
+    if above:
+        share = np.clip((1 - side) * (1 + (1 + side) / (2 * r)) / 2, 0.0, 1.0)
+        total = gammainc(dim, a * kink) + np.sum(w * betainc(half, half, share), axis=1)
+    else:
+        share = np.clip((1 + side) * (1 - (1 - side) / (2 * r)) / 2, 0.0, 1.0)
+        total = np.sum(w * betainc(half, half, share), axis=1)
+    return np.asarray(np.minimum(total, 1.0), dtype=np.float64)

@@ -15,6 +15,8 @@ from scipy.special import log_ndtr, ndtr
 from tacenda.privacy.adjacency import records_changed
 from tacenda.privacy.events import OneOfGaussian, PoissonGaussian
 
+NO_NOISE = 0.01  # below it a sampled record loses thousands of nats: it is counted as seen
+
 
 def their_multiplier(noise_multiplier: float, adjacency: str) -> float:
     """dp-accounting's multiplier for ours: 2 z under replace-one, z under add-remove."""
@@ -29,9 +31,21 @@ def relation(adjacency: str) -> Any:
     return names[adjacency]
 
 
+def revealed_loss(rate: float, step: float) -> Any:
+    """No noise worth the name: the record is seen with probability `rate`, and not seeing it says -ln(1 - rate) at most."""
+    from dp_accounting.pld import pld_pmf, privacy_loss_distribution
+
+    quiet = math.ceil(-math.log1p(-rate) / step)
+    pmf = pld_pmf.create_pmf({quiet: 1 - rate}, step, rate, pessimistic_estimate=True)
+    return privacy_loss_distribution.PrivacyLossDistribution(pmf)
+
+
 def poisson_gaussian_loss(event: PoissonGaussian, adjacency: str, step: float) -> Any:
     """Privacy loss distribution of one Poisson-sampled Gaussian under the run's own relation."""
     from dp_accounting.pld import privacy_loss_distribution
+
+    if event.noise_multiplier < NO_NOISE:
+        return revealed_loss(event.rate, step)
 
     return privacy_loss_distribution.from_gaussian_mechanism(
         standard_deviation=their_multiplier(event.noise_multiplier, adjacency),
@@ -54,6 +68,8 @@ def one_of_loss(event: OneOfGaussian, step: float) -> Any:
     """
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
+    if event.noise_multiplier < NO_NOISE:
+        return revealed_loss(1 / event.population, step)
     mu, g = 1 / event.noise_multiplier, 1 / event.population
     inner_top = mu * mu / 2 + 8.5 * mu  # beyond it delta_G < 1e-17, which becomes infinite loss
     top = math.ceil(amplified(inner_top, g) / step)
