@@ -20,7 +20,7 @@ from tacenda.problem.kernels_hessian import curvatures, hessian_product, inverse
 from tacenda.problem.kernels_rows import OPTIONS, PARALLEL
 
 MAX_STEPS = 300
-MAX_TRIALS = 40
+MAX_TRIALS = 60
 STALL = 0.9  # a chord step which leaves more than this share of the gradient norm is not worth repeating
 
 
@@ -56,8 +56,8 @@ def advance(
     centre: Any, factor: float, l2: float, classes: int, code: int, parameter: float,
 ) -> float:  # fmt: skip
     """Move w along p and g with it; returns the new gradient norm, or the old one if no trial was accepted."""
-    trial, g_trial = np.empty_like(w), np.empty_like(w)
-    fall, t = -inner(g, p), 1.0
+    trial, g_trial, g_best = np.empty_like(w), np.empty_like(w), np.empty_like(w)
+    fall, t, best, found = -inner(g, p), 1.0, 0.0, norm
     for _ in range(MAX_TRIALS):
         for a in range(w.shape[0]):
             trial[a] = w[a] + t * p[a]
@@ -66,12 +66,21 @@ def advance(
         )  # fmt: skip
         rise = inner(g_trial, p)
         if new <= 0.5 * norm or (rise <= 0.0 and math.isfinite(new)):
-            w[:] = trial
-            g[:] = g_trial
-            return new
-        share = fall / (fall + rise) if math.isfinite(rise) else 0.1
-        t *= min(max(share, 0.1), 0.9)
-    return norm
+            best, found = t, new
+            g_best[:] = g_trial
+            if new <= 0.5 * norm or rise > -0.9 * fall:
+                break
+            t *= 4.0  # the slope has hardly changed: a straight stretch, to be left in longer strides
+        elif best > 0.0:
+            break
+        else:
+            share = fall / (fall + rise) if math.isfinite(rise) else 0.1
+            t *= min(max(share, 0.1), 0.9)
+    if best > 0.0:
+        for a in range(w.shape[0]):
+            w[a] += best * p[a]
+        g[:] = g_best
+    return found
 
 
 @njit(**OPTIONS)
@@ -153,7 +162,7 @@ def chord(
             rows, labels, first[k], last[k], w[k], linear[k], q, centre[k], factor[k], l2, 1, code, parameter, g
         )  # fmt: skip
         keep = 0.7 * ridge <= ridges[i] <= 1.4 * ridge
-        renew, steps = not keep, 0
+        renew, good, steps = not keep, True, 0
         for _ in range(MAX_STEPS):
             if norm <= tolerance:
                 break
@@ -168,7 +177,7 @@ def chord(
             fresh = renew
             for a in range(d):
                 p[a] = -inner(matrix[a], g)
-            if not inner(p, g) < 0.0:  # single precision was not enough, or the Hessian is singular
+            if not good or not inner(p, g) < 0.0:  # single precision was not enough, or the Hessian is singular
                 curves, ridges[i] = np.empty((last[k] - first[k], 1)), -1.0
                 curvatures(rows, labels, first[k], last[k], w[k], 1, code, parameter, curves)
                 conjugate_gradient(
@@ -181,10 +190,14 @@ def chord(
                 parameter,
             )  # fmt: skip
             steps += 1
-            if norm == before and fresh or not math.isfinite(norm):
+            if (norm == before and fresh) or not math.isfinite(norm):
                 break
             share = norm / before
-            renew = share > STALL or (norm > tolerance and math.log(tolerance / norm) < patience * math.log(share))
+            renew = (
+                not good
+                or share > STALL
+                or (norm > tolerance and math.log(tolerance / norm) < patience * math.log(share))
+            )
         if steps > patience:
             ridges[i] = -1.0  # it worked, but slowly: start the next call with a new one
         reached[k] = norm
