@@ -1,0 +1,135 @@
+"""Losses: formulas against independent values, declared bounds against brute force, names."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+from tacenda.errors import InputError
+from tacenda.problem import losses
+
+SCALAR = [
+    losses.Logistic(),
+    losses.Hinge(),
+    losses.SmoothedHinge(0.3),
+    losses.Squared(),
+    losses.Huber(0.7),
+    losses.AbsoluteDeviation(),
+]
+GRID = np.linspace(-6, 6, 2001)
+
+
+def labels_of(loss):
+    return (-1.0, 1.0) if loss.kind == "binary" else (-1.3, 0.0, 2.1)
+
+
+@pytest.mark.parametrize(
+    ("loss", "score", "label", "value", "slope"),
+    [
+        (losses.Logistic(), 0.0, 1.0, math.log(2), -0.5),
+        (losses.Logistic(), math.log(3), -1.0, math.log(4), 0.75),
+        (losses.Hinge(), 0.25, 1.0, 0.75, -1.0),
+        (losses.Hinge(), -2.0, -1.0, 0.0, 0.0),
+        (losses.SmoothedHinge(0.5), 1.0, 1.0, 0.125, -0.5),
+        (losses.SmoothedHinge(0.5), 0.0, -1.0, 1.0, 1.0),
+        (losses.SmoothedHinge(0.5), 1.5, 1.0, 0.0, 0.0),
+        (losses.Squared(), 3.0, 1.0, 2.0, 2.0),
+        (losses.Huber(1.0), 3.0, 1.0, 1.5, 1.0),
+        (losses.Huber(1.0), 0.5, 1.0, 0.125, -0.5),
+        (losses.AbsoluteDeviation(), -1.0, 1.5, 2.5, -1.0),
+    ],
+)
+def test_values_computed_by_hand(loss, score, label, value, slope):
+    s, y = np.array([score]), np.array([label])
+    assert loss.value(s, y)[0] == pytest.approx(value, rel=1e-15)
+    assert loss.derivative(s, y)[0] == pytest.approx(slope, rel=1e-15)
+
+
+@pytest.mark.parametrize("loss", SCALAR, ids=lambda loss: loss.name)
+def test_derivative_is_the_slope_of_the_value(loss):
+    for y in labels_of(loss):
+        away = GRID[(np.abs(y * GRID - 1) > 1e-3) & (np.abs(GRID - y) > 1e-3)]
+        h = 1e-6
+        slope = (loss.value(away + h, y) - loss.value(away - h, y)) / (2 * h)
+        np.testing.assert_allclose(loss.derivative(away, np.array(y)), slope, atol=2e-6)
+
+
+@pytest.mark.parametrize("loss", [loss for loss in SCALAR if loss.smooth], ids=lambda loss: loss.name)
+def test_curvature_bounds_the_change_of_slope_and_is_attained(loss):
+    for y in labels_of(loss):
+        slopes = loss.derivative(GRID, np.array(y))
+        rates = np.diff(slopes) / np.diff(GRID)
+        assert rates.max() <= loss.curvature * (1 + 1e-9)
+        assert rates.max() >= 0.999 * loss.curvature
+        assert rates.min() >= -1e-12
+        assert loss.second(GRID, np.array(y)).max() == pytest.approx(loss.curvature, rel=1e-3)
+
+
+@pytest.mark.parametrize("loss", SCALAR, ids=lambda loss: loss.name)
+def test_slope_bound_holds_and_is_nearly_attained(loss):
+    far = np.linspace(-40, 40, 4001)
+    sizes = np.concatenate([np.abs(loss.derivative(far, np.array(y))) for y in labels_of(loss)])
+    assert sizes.max() <= loss.slope
+    assert sizes.max() >= 0.999 * (loss.slope if math.isfinite(loss.slope) else 40)
+
+
+def test_logistic_keeps_all_digits_where_it_is_tiny():
+    s = np.array([-700.0, -30.0, 1e-9, 30.0, 700.0])
+    for y in (-1.0, 1.0):
+        want = [float(-y / (1 + mpmath.exp(mpmath.mpf(y) * mpmath.mpf(v)))) for v in s]
+        np.testing.assert_allclose(losses.Logistic().derivative(s, np.array(y)), want, rtol=4e-16)
+        value = [float(mpmath.log1p(mpmath.exp(-mpmath.mpf(y) * mpmath.mpf(v)))) for v in s]
+        np.testing.assert_allclose(losses.Logistic().value(s, np.array(y)), value, rtol=4e-16)
+
+
+def test_compiled_losses_agree_with_numpy():
+    from tacenda.problem import kernels_rows
+
+    for loss in SCALAR:
+        for y in labels_of(loss):
+            got = [kernels_rows.slope_of(loss.code, loss.parameter, s, y) for s in GRID[::20]]
+            np.testing.assert_allclose(got, loss.derivative(GRID[::20], np.array(y)), rtol=1e-15, atol=1e-300)
+            if loss.smooth:
+                second = [kernels_rows.curvature_of(loss.code, loss.parameter, s, y) for s in GRID[::20]]
+                np.testing.assert_allclose(second, loss.second(GRID[::20], np.array(y)), rtol=1e-15)
+
+
+def test_multinomial_gradient_and_bounds():
+    loss, rng = losses.Multinomial(), np.random.default_rng(0)
+    scores, labels = rng.normal(size=(50, 4)) * 3, rng.integers(0, 4, 50)
+    h, got = 1e-6, loss.derivative(scores, labels)
+    for k in range(4):
+        e = h * np.eye(4)[k]
+        slope = (loss.value(scores + e, labels) - loss.value(scores - e, labels)) / (2 * h)
+        np.testing.assert_allclose(got[:, k], slope, atol=1e-8)
+    assert np.linalg.norm(loss.derivative(scores * 50, labels), axis=1).max() <= loss.slope * (1 + 1e-15)
+    worst = loss.derivative(np.array([[100.0, 0.0, 0.0]]), np.array([1]))
+    assert np.linalg.norm(worst) == pytest.approx(math.sqrt(2), rel=1e-12)
+    # Two classes with scores (0, s) are the binary logistic loss; 1000 does not overflow.
+    two = loss.value(np.array([[0.0, 1.7]]), np.array([1]))
+    assert two[0] == pytest.approx(losses.Logistic().value(np.array(1.7), np.array(1.0)), rel=1e-15)
+    assert loss.value(np.array([[1000.0, 0.0]]), np.array([1]))[0] == 1000.0
+
+
+def test_truth_about_smoothness():
+    facts = {name: losses.by_name(name) for name in losses.names()}
+    assert {n for n, x in facts.items() if x.twice_differentiable} == {"logistic", "squared", "multinomial"}
+    assert {n for n, x in facts.items() if not x.smooth} == {"hinge", "absolute-deviation"}
+    assert all(math.isinf(x.curvature) != x.smooth for x in facts.values())
+
+
+def test_names():
+    assert losses.by_name("smoothed_hinge") == losses.SmoothedHinge(0.5)
+    huber = losses.Huber(2.0)
+    assert losses.by_name(huber) is huber
+    with pytest.raises(InputError, match="Did you mean 'logistic'"):
+        losses.by_name("logistc")
+    with pytest.raises(InputError, match=r"write Huber\(\)"):
+        losses.by_name(losses.Huber)
+    with pytest.raises(InputError, match="delta must be a number above 0"):
+        losses.Huber(0.0)
+    with pytest.raises(InputError, match="width must be a number above 0"):
+        losses.SmoothedHinge(-1)
