@@ -52,8 +52,14 @@ def test_grid_numbers_cells_row_by_row():
     assert sorted(g.grid(3, 4)[5]) == [1, 4, 6, 9]
 
 
-@pytest.mark.parametrize("make", [lambda s: g.erdos_renyi(60, 0.08, seed=s), lambda s: g.small_world(40, 4, 0.2, seed=s),
-                                  lambda s: g.random_regular(30, 3, seed=s)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda s: g.erdos_renyi(60, 0.08, seed=s),
+        lambda s: g.small_world(40, 4, 0.2, seed=s),
+        lambda s: g.random_regular(30, 3, seed=s),
+    ],
+)
 def test_random_graphs_are_connected_repeatable_and_follow_the_seed(make):
     for seed in range(8):
         assert nx.is_connected(make(seed))
@@ -67,24 +73,27 @@ def test_erdos_renyi_has_about_the_expected_number_of_edges():
     assert g.erdos_renyi(5, 1.0).number_of_edges() == 10
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: g.ring(0), "n must be at least 1"),
-    (lambda: g.ring(2.5), "whole number"),
-    (lambda: g.erdos_renyi(1000, 0.001), "use p of at least"),
-    (lambda: g.erdos_renyi(60, 0.03), "not connected in 100 draws"),
-    (lambda: g.erdos_renyi(10, 1.5), "between 0 and 1"),
-    (lambda: g.random_regular(5, 3), "must be even"),
-    (lambda: g.random_regular(5, 5), "below n = 5"),
-    (lambda: g.random_regular(6, 1), "at least 2"),
-    (lambda: g.small_world(10, 3, 0.1), "k must be even"),
-    (lambda: g.small_world(10, 10, 0.1), "below n = 10"),
-    (lambda: g.hypercube(40), "at most 24"),
-    (lambda: g.by_name("rign", n=5), "Did you mean 'ring'"),
-    (lambda: g.by_name("ring", size=5), "takes the parameters"),
-    (lambda: g.parse("ring:five"), "needs numbers"),
-    (lambda: g.parse("random-regular:n=100,6"), "bare value after a named one"),
-    (lambda: g.parse("grid:3"), "takes the parameters \\(rows, cols\\)"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: g.ring(0), "n must be at least 1"),
+        (lambda: g.ring(2.5), "whole number"),
+        (lambda: g.erdos_renyi(1000, 0.001), "use p of at least"),
+        (lambda: g.erdos_renyi(60, 0.03), "not connected in 100 draws"),
+        (lambda: g.erdos_renyi(10, 1.5), "between 0 and 1"),
+        (lambda: g.random_regular(5, 3), "must be even"),
+        (lambda: g.random_regular(5, 5), "below n = 5"),
+        (lambda: g.random_regular(6, 1), "at least 2"),
+        (lambda: g.small_world(10, 3, 0.1), "k must be even"),
+        (lambda: g.small_world(10, 10, 0.1), "below n = 10"),
+        (lambda: g.hypercube(40), "at most 24"),
+        (lambda: g.by_name("rign", n=5), "Did you mean 'ring'"),
+        (lambda: g.by_name("ring", size=5), "takes the parameters"),
+        (lambda: g.parse("ring:five"), "needs numbers"),
+        (lambda: g.parse("random-regular:n=100,6"), "bare value after a named one"),
+        (lambda: g.parse("grid:3"), "takes the parameters \\(rows, cols\\)"),
+    ],
+)
 def test_errors_name_the_remedy(call, words):
     with pytest.raises(InputError, match=words):
         call()

@@ -12,8 +12,21 @@ from tacenda import graph as g
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph import Topology
 
-SMALL = [g.ring(7), g.path(6), g.star(5), g.complete(4), g.grid(3, 4), g.torus(3, 3), g.hypercube(3), g.exponential(9),
-         g.random_regular(12, 3), g.erdos_renyi(20, 0.25), g.small_world(12, 4, 0.3), g.ring(1), g.ring(2)]
+SMALL = [
+    g.ring(7),
+    g.path(6),
+    g.star(5),
+    g.complete(4),
+    g.grid(3, 4),
+    g.torus(3, 3),
+    g.hypercube(3),
+    g.exponential(9),
+    g.random_regular(12, 3),
+    g.erdos_renyi(20, 0.25),
+    g.small_world(12, 4, 0.3),
+    g.ring(1),
+    g.ring(2),
+]
 NAMES = [s.graph["name"] for s in SMALL]
 
 
@@ -115,15 +128,18 @@ def test_label_order_is_the_graphs_own():
     assert t.edges.tolist() == [[0, 1], [1, 2]]
 
 
-@pytest.mark.parametrize(("graph", "words"), [
-    (nx.Graph(), "at least one node"),
-    (nx.DiGraph([(0, 1)]), "undirected.*to_undirected"),
-    (nx.Graph([(0, 1), ("x", "x"), ("x", 1)]), "node 'x' is joined to itself.*selfloop_edges"),
-    (nx.MultiGraph([(0, 1), ("p", 1), (1, "p")]), "nodes 1 and 'p' are joined more than once.*networkx.Graph"),
-    (nx.Graph([(0, 1), (2, 3), (3, 4)]), r"2 components of sizes 3, 2 \(no path from node 0 to 2\)"),
-    (nx.empty_graph(9), r"9 components of sizes 1, 1, 1, 1, 1, \.\.\."),
-    ([[0, 1], [1, 0]], "networkx.Graph or a Topology, not list"),
-])
+@pytest.mark.parametrize(
+    ("graph", "words"),
+    [
+        (nx.Graph(), "at least one node"),
+        (nx.DiGraph([(0, 1)]), "undirected.*to_undirected"),
+        (nx.Graph([(0, 1), ("x", "x"), ("x", 1)]), "node 'x' is joined to itself.*selfloop_edges"),
+        (nx.MultiGraph([(0, 1), ("p", 1), (1, "p")]), "nodes 1 and 'p' are joined more than once.*networkx.Graph"),
+        (nx.Graph([(0, 1), (2, 3), (3, 4)]), r"2 components of sizes 3, 2 \(no path from node 0 to 2\)"),
+        (nx.empty_graph(9), r"9 components of sizes 1, 1, 1, 1, 1, \.\.\."),
+        ([[0, 1], [1, 0]], "networkx.Graph or a Topology, not list"),
+    ],
+)
 def test_bad_graphs_are_named(graph, words):
     with pytest.raises(InputError, match=words):
         Topology.of(graph)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tacenda.data.catalogue import NAMES, load
     from tacenda.data.dataset import Dataset
     from tacenda.data.draft import draft_schema
-    from tacenda.data.encode import encode
+    from tacenda.data.encoding import encode
     from tacenda.data.features import add_intercept, scale_rows
     from tacenda.data.generators import make_classification, make_epsilon_like, make_sparse_regression
     from tacenda.data.libsvm import load_libsvm, load_libsvm_dense
@@ -30,7 +30,7 @@ _HOMES = {
     "load": "catalogue",
     "Dataset": "dataset",
     "draft_schema": "draft",
-    "encode": "encode",
+    "encode": "encoding",
     "add_intercept": "features",
     "scale_rows": "features",
     "make_classification": "generators",

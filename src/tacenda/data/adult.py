@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tacenda.checks import one_of
 from tacenda.data import sources
 from tacenda.data.dataset import Dataset
-from tacenda.data.encode import encode
+from tacenda.data.encoding import encode
 from tacenda.data.features import add_intercept, scale_rows
 from tacenda.data.schema import Schema
 from tacenda.data.table import Table
@@ -41,7 +41,12 @@ def adult_schema(*, intercept: bool = False) -> Schema:
 
 
 def load_adult(
-    *, encoding: str = "public", split: str = "all", intercept: bool = False, sparse: bool = False, dtype: Any = np.float64
+    *,
+    encoding: str = "public",
+    split: str = "all",
+    intercept: bool = False,
+    sparse: bool = False,
+    dtype: Any = np.float64,
 ) -> Dataset:
     """45,222 records without missing values ("all"), or "official": 30,162 to train and 15,060 as `Dataset.test`.
 
@@ -51,13 +56,15 @@ def load_adult(
     one_of("split", split, ("all", "official"))
     train, test, notes = _tables()
     if split == "official" and test is None:
-        raise InputError("split 'official' needs the original UCI files, but only OpenML's merged table was reachable; "
-                         + sources.where_to_put("adult.data", "adult.test") + ".")  # fmt: skip
+        raise InputError(
+            "split 'official' needs the original UCI files, but only OpenML's merged table was reachable; "
+            f"{sources.where_to_put('adult.data', 'adult.test')}."
+        )
     whole = train if test is None else _joined(train, test)
     if encoding == "public":
         schema = adult_schema(intercept=intercept)
-        parts = [encode(schema, t, sparse=sparse, dtype=dtype) for t in ([train, test] if split == "official" else [whole])]
-        data = parts[0]
+        tables = [train, test] if split == "official" else [whole]
+        parts = [encode(schema, table, sparse=sparse, dtype=dtype) for table in tables]
     else:
         data = _papers(whole, intercept, sparse, dtype)
         # Levels and maxima come from all records, as in the papers; the official split only cuts the rows.
@@ -74,7 +81,7 @@ def _tables() -> tuple[Table, Table | None, list[str]]:
     except sources.Unavailable as error:
         from tacenda.data.openml import adult_from_openml
 
-        return adult_from_openml(str(error)), None, ["read from OpenML, which has no fixed checksum and no official split"]
+        return adult_from_openml(str(error)), None, ["read from OpenML, which has no checksum and no official split"]
     return parse_adult(train, "adult.data"), parse_adult(test, "adult.test"), []
 
 

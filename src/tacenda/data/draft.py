@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacenda.data.encode import _is_number, _words
+from tacenda.data.encoding import _is_number, _words
 from tacenda.data.readers import read_table
 from tacenda.data.schema import DEFAULT_MISSING, CategoricalColumn, Label, NumericColumn, Schema
 from tacenda.data.table import Table
@@ -85,8 +85,8 @@ def _label(name: str, words: NDArray[Any]) -> Label:
     values = sorted(set(words))
     if len(values) < 2:
         raise InputError(
-            f"label {name!r} shows {len(values)} class only, so no classes can be proposed; choose another label column "
-            "or write the schema by hand with all classes."
+            f"label {name!r} shows fewer than two classes, so none can be proposed; choose another label column or "
+            "write the schema by hand with all classes."
         )
     numeric = all(_is_number(value) for value in values)
     whole = numeric and all(float(value).is_integer() for value in values)

@@ -53,7 +53,8 @@ def _run(query: str, parameters: list[Any], database: str | Path | None, source:
         raise InputError(f"the query could not be run: {str(error).splitlines()[0]}.") from None
     except duckdb.Error as error:
         # Conversion errors quote cells, so only their kind is passed on.
-        raise InputError(f"DuckDB could not read {source} ({type(error).__name__}); check that the file is whole.") from None
+        kind = type(error).__name__
+        raise InputError(f"DuckDB could not read {source} ({kind}); check that the file is whole.") from None
     table = Table.of(columns)
     if not len(table):
         raise InputError(f"{source} gives no records; check the file or the query's conditions.")

@@ -8,7 +8,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,7 +94,7 @@ def existing(path: str | Path) -> Path:
 def open_binary(path: Path) -> IO[bytes]:
     """A file's bytes, unpacked by its ending (.gz, .bz2)."""
     if path.suffix == ".gz":
-        return gzip.open(path, "rb")
+        return cast(IO[bytes], gzip.open(path, "rb"))
     return bz2.open(path, "rb") if path.suffix == ".bz2" else path.open("rb")
 
 
@@ -105,17 +105,20 @@ def _parsed(parse: Any, stream: Any, path: Path, n_features: int | None, dtype: 
     except (ValueError, IndexError) as error:
         largest = re.search(r"n_features was set to \d+, but input file contains (\d+) features", str(error))
         if largest:
-            raise InputError(f"n_features must be at least {largest.group(1)} for {path.name}, not {n_features}.") from None
+            least = largest.group(1)
+            raise InputError(f"n_features must be at least {least} for {path.name}, not {n_features}.") from None
         raise InputError(
             f"{path.name} is not a LIBSVM file with indices from 1 (lines 'label index:value ...'); "
             "read tables with tacenda.data.read_table."
         ) from None
-    if not len(y):
-        raise InputError(f"{path.name} holds no records; check that it is the right file.")
     return X, y
 
 
-def _dataset(X: Any, y: NDArray[Any], classes: Sequence[str] | None, norm: float | None, name: str, notes: list[str]) -> Dataset:
+def _dataset(
+    X: Any, y: NDArray[Any], classes: Sequence[str] | None, norm: float | None, name: str, notes: list[str]
+) -> Dataset:
+    if not len(y):
+        raise InputError(f"{name} holds no records; check that it is the right file.")
     if classes is not None:
         y = _codes(y, classes)
     if norm is None and row_norms(X).max() <= 1.0:
@@ -130,7 +133,8 @@ def _codes(y: NDArray[Any], classes: Sequence[str]) -> NDArray[np.int64]:
     wrong = np.flatnonzero(~hits.any(axis=1))
     if len(wrong):
         raise InputError(f"record {wrong[0] + 1} has a label outside classes = {list(classes)}; declare it there.")
-    return hits.argmax(axis=1).astype(np.int64)
+    codes: NDArray[np.int64] = hits.argmax(axis=1).astype(np.int64)
+    return codes
 
 
 def _count_lines(path: Path) -> int:

@@ -20,7 +20,7 @@ def adult_from_openml(why: str) -> Table:
     from sklearn.datasets import fetch_openml
 
     try:
-        bunch = fetch_openml("adult", version=2, as_frame=True, parser="liac-arff", n_retries=1)
+        bunch = fetch_openml("adult", version=2, as_frame=True, parser="liac-arff", n_retries=0)
     except (URLError, OSError, ValueError, ImportError) as error:
         raise sources.Unavailable(
             f"Adult could not be had: {why} OpenML failed as well ({type(error).__name__}). Offline, "

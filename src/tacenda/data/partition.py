@@ -93,7 +93,7 @@ def by_label_skew(X: Any, y: ArrayLike, n: int, concentration: float, seed: int 
     concentration = positive("concentration", concentration)
     classes, codes = np.unique(labels, return_inverse=True)
     if labels.dtype.kind == "f" and not np.all(classes == np.round(classes)):
-        raise InputError("y must hold classes for by_label_skew, not real numbers; use by_feature_shift for regression.")
+        raise InputError("y must hold classes for by_label_skew, not real numbers; use by_feature_shift instead.")
     rng = np.random.default_rng(whole("seed", seed))
     node = np.empty(len(labels), np.int64)
     for k in range(len(classes)):
@@ -162,7 +162,8 @@ def _apportion(weights: NDArray[np.float64], records: int) -> Ints:
     sizes = np.floor(exact).astype(np.int64)
     rest = records - len(weights) - int(sizes.sum())
     sizes[np.argsort(-(exact - sizes), kind="stable")[:rest]] += 1
-    return sizes + 1
+    whole_sizes: Ints = sizes + 1
+    return whole_sizes
 
 
 def _fill_empty(node: Ints, n: int, rng: np.random.Generator) -> None:
@@ -183,9 +184,10 @@ def _cut(X: Any, y: NDArray[Any], sizes: Ints, order: Ints | None) -> Shards:
 
 
 def _rows(X: Any, a: int, b: int) -> Any:
-    """Rows a..b-1 of X without a copy: scipy's own slicing of CSR would copy values and columns."""
+    """Rows a..b-1 of X without a copy: slicing CSR, and its constructor given small views, would copy."""
     if not is_sparse(X):
         return X[a:b]
     start, end = X.indptr[a], X.indptr[b]
-    part = (X.data[start:end], X.indices[start:end], X.indptr[a : b + 1] - start)
-    return type(X)(part, shape=(b - a, X.shape[1]), copy=False)
+    part = type(X)((b - a, X.shape[1]), dtype=X.dtype)
+    part.data, part.indices, part.indptr = X.data[start:end], X.indices[start:end], X.indptr[a : b + 1] - start
+    return part

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from tacenda.data.libsvm import existing
+from tacenda.data.libsvm import existing, open_binary
 from tacenda.data.table import Table
 from tacenda.errors import InputError
 
@@ -83,8 +83,7 @@ def joined(tables: list[Table]) -> Table:
 
 @contextmanager
 def _text(path: Path) -> Iterator[IO[str]]:
-    binary: IO[bytes] = gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[assignment]
-    with binary, io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as stream:
+    with open_binary(path) as binary, io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as stream:
         try:
             yield stream
         except UnicodeDecodeError:

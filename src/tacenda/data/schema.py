@@ -42,7 +42,8 @@ class NumericColumn(_Part):
     def _bounds(self) -> NumericColumn:
         _ordered(self.name, self.low, self.high)
         if self.impute is not None and not self.low <= self.impute <= self.high:
-            raise ValueError(f"column {self.name!r}: impute must lie in [{self.low:g}, {self.high:g}], not {self.impute:g}")
+            span = f"[{self.low:g}, {self.high:g}]"
+            raise ValueError(f"column {self.name!r}: impute must lie in {span}, not {self.impute:g}")
         return self
 
     @property
@@ -104,7 +105,8 @@ Column = Annotated[NumericColumn | CategoricalColumn, Field(discriminator="kind"
 class Schema(_Part):
     """Columns in feature order, label, node column, missing-value policy and the norm bound of an encoded row.
 
-    missing: "drop" leaves such records out, "impute" needs a public `impute` in every column, "error" refuses them.
+    missing: "drop" leaves such records out, "impute" needs a public `impute` in every column, "error" refuses them;
+    an empty cell or a null is always missing, beside the texts in `missing_values`.
     intercept: a constant feature, added before the row is clipped to `row_norm`, hence inside the bound.
     """
 

@@ -1,7 +1,7 @@
-"""Where the files of named sets come from: a folder, the cache, the package index. Every file is checked by its SHA-256.
+"""Where the files of named sets come from: a folder, the cache, the package index; each is checked by its SHA-256.
 
-Folders are looked through in this order: $TACENDA_DATA, then the platform's cache directory for `tacenda`. A file may be
-plain or gzipped; the sum is that of its contents. Downloads go to the cache directory only.
+Folders are looked through in this order: $TACENDA_DATA, then the platform's cache directory for `tacenda`. A file may
+be plain or gzipped; the sum is that of its contents. Downloads go to the cache directory only.
 """
 
 from __future__ import annotations

@@ -57,7 +57,10 @@ class Table:
             if series.dtype.is_numeric():
                 columns[str(name)] = np.asarray(series.cast(nw.Float64).to_numpy(), np.float64)
             else:
+                # Every library has its own null (None, NaN, NA); here there is one.
+                nulls = np.asarray(series.is_null().to_numpy(), bool)
                 columns[str(name)] = _column(series.to_list())
+                columns[str(name)][nulls] = None
         return cls(columns, source=type(data).__name__)
 
 
@@ -65,10 +68,11 @@ def _column(values: Any) -> NDArray[Any]:
     """float64 for numbers, an object array for anything else; masked cells and nulls become NaN or None."""
     if isinstance(values, np.ma.MaskedArray):
         if values.dtype.kind in "iuf":
-            return np.ma.filled(values.astype(np.float64), np.nan)
+            return np.asarray(np.ma.filled(values.astype(np.float64), np.nan))
         masked = np.ma.getmaskarray(values)
-        cells = np.asarray(values.data, dtype=object)
-        return np.where(masked, None, cells)
+        cells = np.array(values.data, dtype=object)
+        cells[masked] = None
+        return cells
     array = values if isinstance(values, np.ndarray) else None
     if array is not None and array.dtype.kind in "iuf":
         return array.astype(np.float64)

@@ -1,8 +1,8 @@
 """Networks: generators that return plain `networkx.Graph` objects, and `Topology`, the form the algorithms run on.
 
-    tacenda.graph.ring(20)
-    tacenda.graph.by_name("random_regular", n=100, degree=6, seed=0)
-    tacenda.graph.parse("random-regular:100,6")
+tacenda.graph.ring(20)
+tacenda.graph.by_name("random_regular", n=100, degree=6, seed=0)
+tacenda.graph.parse("random-regular:100,6")
 """
 
 from tacenda.graph.generators import (

@@ -69,4 +69,6 @@ def _number(text: str, part: str) -> float:
     try:
         return int(part) if part.strip().lstrip("+-").isdigit() else float(part)
     except ValueError:
-        raise InputError(f"graph {text!r} needs numbers after the colon, not {part.strip()!r}; try 'ring:20'.") from None
+        raise InputError(
+            f"graph {text!r} needs numbers after the colon, not {part.strip()!r}; try 'ring:20'."
+        ) from None

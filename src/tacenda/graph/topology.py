@@ -88,7 +88,9 @@ class Topology:
         try:
             return self.labels.index(label)
         except ValueError:
-            raise InputError(f"node {label!r} is not in the graph {self.name}; its first is {self.labels[0]!r}.") from None
+            raise InputError(
+                f"node {label!r} is not in the graph {self.name}; its first is {self.labels[0]!r}."
+            ) from None
 
     def adjacency(self) -> csr_array:
         """(n, n) 0/1 matrix, scipy CSR."""

@@ -1,7 +1,7 @@
 """Records into feature rows, by nothing but the schema.
 
 Numbers are clipped to their bounds and scaled to [0, 1], declared levels become one-hot columns, the optional constant
-feature is added, and every row is clipped to the schema's norm. Messages name a column and a record number, never a cell.
+feature is added, and every row is clipped to the schema's norm. Messages name a column and a record, never a cell.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def encode(
         schema.require_confirmed()
     elif schema.unconfirmed:
         warnings.warn(
-            f"schema {schema.name!r} has values read off the data in {list(schema.unconfirmed)}: unless they are public "
-            "the guarantee does not hold; confirm them in the schema.",
+            f"schema {schema.name!r} has values read off the data in {list(schema.unconfirmed)}: unless they are "
+            "public the guarantee does not hold; confirm them in the schema.",
             UnconfirmedSchemaWarning,
             stacklevel=2,
         )
@@ -99,7 +99,7 @@ def _require(schema: Schema, table: Table, *, label: bool) -> None:
     absent = [name for name in wanted if name not in table.columns]
     if absent:
         found = ", ".join(map(repr, table.columns))
-        raise InputError(f"{table.source} lacks the schema's columns {absent}; it has {found}. Rename them or the schema's.")
+        raise InputError(f"{table.source} lacks the schema's columns {absent}, it has {found}; rename either.")
 
 
 def _missing_rows(schema: Schema, table: Table, *, label: bool) -> NDArray[np.bool_]:
@@ -114,12 +114,14 @@ def _missing_rows(schema: Schema, table: Table, *, label: bool) -> NDArray[np.bo
 
 def _is_missing(schema: Schema, cells: NDArray[Any]) -> NDArray[np.bool_]:
     if cells.dtype.kind == "f":
-        return np.isnan(cells)
-    return np.isin(_words(cells), list(schema.missing_values))
+        nan: NDArray[np.bool_] = np.isnan(cells)
+        return nan
+    missing: NDArray[np.bool_] = np.isin(_words(cells), ["", *schema.missing_values])
+    return missing
 
 
 def _features(schema: Schema, table: Table, keep: NDArray[np.bool_], sparse: bool, dtype: Any) -> Any:
-    """Each record has one entry per schema column: its place (n, c) and its value (n, c); both forms follow from them."""
+    """Each record has one entry per schema column: its place (n, c) and value (n, c); both forms follow from them."""
     columns = schema.columns
     n, c = int(keep.sum()), len(columns) + int(schema.intercept)
     places, values = np.empty((n, c), np.int64), np.ones((n, c), dtype)
@@ -150,7 +152,9 @@ def _assemble(places: NDArray[np.int64], values: Any, width: int, sparse: bool) 
     return X
 
 
-def _scaled(schema: Schema, column: NumericColumn, table: Table, cells: NDArray[Any], keep: NDArray[np.bool_]) -> Floats:
+def _scaled(
+    schema: Schema, column: NumericColumn, table: Table, cells: NDArray[Any], keep: NDArray[np.bool_]
+) -> Floats:
     """(clip(x, low, high) - low) / (high - low), in [0, 1]."""
     numbers = _numbers(schema, column.name, table, cells, keep)
     if column.impute is not None:
@@ -184,8 +188,8 @@ def _codes(
     if wrong.any():
         if column.unknown == "error":
             raise InputError(
-                f"column {column.name!r} of record {_where(table, wrong)} holds a level that the schema does not declare; "
-                "add the level if it is public, or set unknown = 'column'."
+                f"column {column.name!r} of record {_where(table, wrong)} holds a level that the schema does not "
+                "declare; add the level if it is public, or set unknown = 'column'."
             )
         codes[wrong] = len(column.levels)
     return codes[keep]
@@ -212,7 +216,7 @@ def _positions(words: NDArray[Any], known: tuple[str, ...]) -> NDArray[np.int64]
 
 
 def _words(cells: NDArray[Any]) -> NDArray[Any]:
-    """Cells as stripped text; None is the empty text and a whole float loses its '.0', so that 3.0 is level '3'."""
+    """Cells as stripped text; None and NaN are the empty text, and a whole float loses its '.0': 3.0 is level '3'."""
     words = np.empty(len(cells), dtype=object)
     words[:] = [_word(cell) for cell in cells]
     return words
@@ -221,7 +225,7 @@ def _words(cells: NDArray[Any]) -> NDArray[Any]:
 def _word(cell: Any) -> str:
     if isinstance(cell, str):
         return cell.strip()
-    if cell is None:
+    if cell is None or (isinstance(cell, float) and cell != cell):
         return ""
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))

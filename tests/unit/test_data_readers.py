@@ -1,0 +1,156 @@
+"""Readers: CSV in the shapes that users have, DuckDB for the rest, and one helpful sentence for each bad file."""
+
+import builtins
+import gzip
+import importlib.util
+
+import numpy as np
+import pytest
+
+from tacenda import data
+from tacenda.data import readers
+from tacenda.errors import InputError
+
+CSV = 'age,ward,ill\n30,"south, wing",yes\n\n70,north,no\n'
+EXPECTED = {"age": ["30", "70"], "ward": ["south, wing", "north"], "ill": ["yes", "no"]}
+
+
+def cells(table):
+    return {name: column.tolist() for name, column in table.columns.items()}
+
+
+@pytest.fixture
+def write(tmp_path):
+    def file(content, name="t.csv"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return file
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        CSV,
+        "\ufeff" + CSV,
+        CSV.replace("\n", "\r\n"),
+        CSV.rstrip("\n"),
+        CSV.replace(",", ", ").replace('"south,  wing"', '"south, wing"'),
+    ],
+    ids=["plain", "byte-order mark", "windows", "no last newline", "spaces"],
+)
+def test_csv(write, content):
+    assert cells(data.read_table(write(content))) == EXPECTED
+
+
+def test_other_separators_and_gzip(write):
+    for mark in ";\t|":
+        assert cells(data.read_table(write(f"a{mark}b\n1{mark}x,y\n"))) == {"a": ["1"], "b": ["x,y"]}
+    assert cells(data.read_table(write(gzip.compress(CSV.encode()), "t.csv.gz"))) == EXPECTED
+
+
+def test_one_column_and_names(write):
+    assert cells(data.read_table(write("a\n1\n2\n"))) == {"a": ["1", "2"]}
+    assert cells(data.read_table(write("1,2\n3,4\n"), names=["a", "b"])) == {"a": ["1", "3"], "b": ["2", "4"]}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", r"is empty \(0 bytes\)"),
+        (b"\n\n", "no header line"),
+        (b"a,b\n", "header but no records"),
+        (b"a,b\n1,secret,3\n", "line 2 of t.csv has 3 fields where the header has 2"),
+        (b"a,b\n1,2\n\n1\n", "line 4 of t.csv has 1 fields"),
+        (b"a,a\n1,2\n", "names 'a' twice"),
+        (b"a,,b\n1,2,3\n", "column 2 of t.csv has no name"),
+        ("a,b\ncafé,1\n".encode("latin1"), "must be UTF-8.*iconv"),
+        ("a,b\nx,1\n".encode("utf-16"), "must be UTF-8"),
+        (b'a,b\n"secret,1\n2,3\n', "not well-formed CSV near line 3"),
+    ],
+)
+def test_bad_files_get_one_sentence(write, content, words):
+    with pytest.raises(InputError, match=words) as caught:
+        data.read_table(write(content))
+    assert "secret" not in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_and_a_broken_gzip(write, tmp_path):
+    with pytest.raises(InputError, match="is not there"):
+        data.read_table(tmp_path / "none.csv")
+    with pytest.raises(InputError, match="not a whole gzip file"):
+        data.read_table(write(gzip.compress(CSV.encode())[:-9], "t.csv.gz"))
+    with pytest.raises(InputError, match="not a whole gzip file"):
+        data.read_table(write(CSV, "t.csv.gz"))
+
+
+SCHEMA = data.Schema.build(
+    columns=[{"kind": "numeric", "name": "x", "low": 0, "high": 10}],
+    label={"name": "y", "classes": ["0", "1"]},
+    row_norm=1.0,
+)
+
+
+def test_files_are_encoded_chunk_by_chunk(write, monkeypatch):
+    path = write("x,y\n" + "".join(f"{k % 12},{k % 2}\n" for k in range(1000)))
+    whole = data.encode(SCHEMA, data.read_table(path))
+    seen = []
+    original = readers.iter_csv
+    monkeypatch.setattr(readers, "iter_csv", lambda p, rows=0: (seen.append(len(t)) or t for t in original(p, rows=64)))
+    for sparse in (False, True):
+        d = data.encode(SCHEMA, path, sparse=sparse)
+        np.testing.assert_array_equal(d.X.toarray() if sparse else d.X, whole.X)
+        np.testing.assert_array_equal(d.y, whole.y)
+    assert max(seen) == 64 and len(seen) == 32
+
+
+def test_record_numbers_count_through_the_chunks(write, monkeypatch):
+    lines = [f"{k},1" for k in range(200)]
+    lines[150] = "oops,1"
+    original = readers.iter_csv
+    monkeypatch.setattr(readers, "iter_csv", lambda p, rows=0: original(p, rows=64))
+    with pytest.raises(InputError, match="record 151 holds other text"):
+        data.encode(SCHEMA, write("x,y\n" + "\n".join(lines)))
+
+
+def test_parquet_sql_and_big_csv_through_duckdb(write, tmp_path, monkeypatch):
+    duckdb = pytest.importorskip("duckdb")
+    parquet, database = tmp_path / "t.parquet", tmp_path / "t.db"
+    with duckdb.connect(str(database)) as connection:
+        connection.execute("CREATE TABLE t AS SELECT * FROM (VALUES (1, 'a', 2.5), (2, NULL, NULL)) v(n, s, f)")
+        connection.execute(f"COPY t TO '{parquet}' (FORMAT parquet)")
+    for table in (
+        data.read_table(parquet),
+        data.read_table(f"SELECT * FROM '{parquet}'"),
+        data.read_table("select * from t", database=database),
+    ):
+        assert table.columns["n"].tolist() == [1.0, 2.0] and table.columns["s"].tolist() == ["a", None]
+        assert table.columns["f"][0] == 2.5 and np.isnan(table.columns["f"][1])
+    with pytest.raises(InputError, match="query could not be run.*nowhere"):
+        data.read_table("SELECT * FROM nowhere")
+    with pytest.raises(InputError, match="gives no records"):
+        data.read_table(f"SELECT * FROM '{parquet}' WHERE n > 5")
+    with pytest.raises(InputError, match="ConversionException") as caught:
+        data.read_table(f"SELECT CAST(s AS INTEGER) FROM '{parquet}'")
+    assert "'a'" not in str(caught.value)
+    with pytest.raises(InputError, match=r"could not read b.parquet"):
+        data.read_table(write(b"not parquet", "b.parquet"))
+    monkeypatch.setattr(readers, "BIG_CSV", 10)
+    assert cells(data.read_table(write(CSV.replace("\n\n", "\n")))) == EXPECTED
+
+
+def test_without_duckdb_csv_works_and_parquet_names_the_extra(write, monkeypatch):
+    real_find, real_import = importlib.util.find_spec, builtins.__import__
+    monkeypatch.setattr("tacenda.data.duck.find_spec", lambda name: None if name == "duckdb" else real_find(name))
+
+    def no_duckdb(name, *rest, **named):
+        if name.startswith("duckdb"):
+            raise ImportError(name)
+        return real_import(name, *rest, **named)
+
+    monkeypatch.setattr(builtins, "__import__", no_duckdb)
+    monkeypatch.setattr(readers, "BIG_CSV", 10)
+    assert cells(data.read_table(write(CSV))) == EXPECTED
+    with pytest.raises(InputError, match=r"needs DuckDB.*pip install 'tacenda\[data\]'"):
+        data.read_table(write(b"PAR1", "t.parquet"))
