@@ -1,1 +1,50 @@
-"""Differentially private, fully decentralised convex learning."""
+"""Differentially private, fully decentralised convex learning: one model, many data holders, no server.
+
+Names are loaded when first used, so that `import tacenda` is quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "Problem": "tacenda.problem.problem",
+    "Privacy": "tacenda.privacy.settings",
+    "simulate": "tacenda.runtime.simulate",
+    "load": "tacenda.runtime.result",
+    "RunResult": "tacenda.runtime.result",
+}
+_MODULES = {
+    "algorithms": "tacenda.algorithms",
+    "data": "tacenda.data",
+    "errors": "tacenda.errors",
+    "graph": "tacenda.graph",
+    "losses": "tacenda.problem.losses",
+    "regularisers": "tacenda.problem.regularisers",
+    "schedules": "tacenda.schedules",
+}
+
+__all__ = [*sorted(_WHERE), *sorted(_MODULES)]
+
+if TYPE_CHECKING:
+    from tacenda import algorithms, data, errors, graph, schedules
+    from tacenda.privacy.settings import Privacy
+    from tacenda.problem import losses, regularisers
+    from tacenda.problem.problem import Problem
+    from tacenda.runtime.result import RunResult, load
+    from tacenda.runtime.simulate import simulate
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(_MODULES[name])
+    if name in _WHERE:
+        return getattr(import_module(_WHERE[name]), name)
+    raise AttributeError(f"module 'tacenda' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

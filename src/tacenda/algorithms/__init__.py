@@ -1,0 +1,32 @@
+"""The algorithms of the five papers, one file per method or family."""
+
+from tacenda.algorithms.admm import ADMM
+from tacenda.algorithms.base import Algorithm, Needs, Node
+from tacenda.algorithms.dpadmm import DPADMM
+from tacenda.algorithms.dual_averaging import DDA, DPDDA
+from tacenda.algorithms.linearised import CDPADMM, DDPADMM, IPADMM
+from tacenda.algorithms.madmm import MADMM
+from tacenda.algorithms.perturbation import DVP, PVP
+from tacenda.algorithms.recycled import RADMM
+from tacenda.algorithms.registry import ALGORITHMS, by_name, from_plain, private_names
+
+__all__ = [
+    "ADMM",
+    "ALGORITHMS",
+    "CDPADMM",
+    "DDA",
+    "DDPADMM",
+    "DPADMM",
+    "DPDDA",
+    "DVP",
+    "IPADMM",
+    "MADMM",
+    "PVP",
+    "RADMM",
+    "Algorithm",
+    "Needs",
+    "Node",
+    "by_name",
+    "from_plain",
+    "private_names",
+]

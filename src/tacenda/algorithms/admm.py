@@ -1,0 +1,53 @@
+"""Exact decentralised ADMM: the non-private baseline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tacenda.algorithms.base import Algorithm, Array, Needs, Node, check_hyperparameters, midpoint
+from tacenda.schedules import Schedule, at
+
+
+@dataclass(frozen=True)
+class ADMMState:
+    """w (b, d) the models, dual (b, d), heard (b, d) the sum of the neighbours' newest models."""
+
+    w: Array
+    dual: Array
+    heard: Array
+
+
+@dataclass(frozen=True)
+class ADMM(Algorithm):
+    """Exact decentralised ADMM, 003 (9)-(10) and 001 (8)-(9); only w_i is sent.
+
+        w_i   <- argmin_w f_i(w) + 2 lam_i.w + eta sum_j |w - (w_i + w_j)/2|^2      (old w on the right)
+        lam_i <- lam_i + (eta/2) sum_j (w_i - w_j)                                   (new w)
+
+    penalty: eta. Guarantee: none. It converges to the centralised optimum, and its messages are exact functions of the
+    records; a run with a privacy budget is refused.
+    """
+
+    name: ClassVar[str] = "admm"
+    title: ClassVar[str] = "ADMM"
+    source: ClassVar[str] = "003 (9)-(10), 001 (8)-(9)"
+    private: ClassVar[bool] = False
+    needs: ClassVar[Needs] = Needs(smooth_loss=True, smooth_regulariser=True, bounded_loss_slope=True)
+
+    penalty: float | Schedule = 0.5
+
+    def __post_init__(self) -> None:
+        check_hyperparameters(self, positive=("penalty",))
+
+    def init(self, node: Node, w: Array) -> ADMMState:
+        return ADMMState(w, 0 * w, node.degree * w)
+
+    def step(self, s: ADMMState, node: Node) -> ADMMState:
+        eta, deg = at(self.penalty, node.turn), node.degree
+        w = node.release(node.argmin(2 * s.dual, eta * deg, midpoint(s.w, s.heard, deg)))
+        heard = node.neighbour_sum(w)
+        return ADMMState(w, s.dual + (eta / 2) * (deg * w - heard), heard)
+
+    def iterate(self, s: ADMMState) -> Array:
+        return s.w

@@ -1,0 +1,200 @@
+"""What an algorithm is: hyperparameters in a frozen dataclass, a state of released arrays, and one round as `step`.
+
+An algorithm is written for one node. Its arrays carry a leading axis of length b, the nodes hosted in this block, and no
+step ever reduces over that axis; so the same file runs as a vectorised simulation, on a few blocks, or as a single peer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda import checks, schedules
+from tacenda.errors import UnsupportedError
+from tacenda.graph.topology import Topology
+from tacenda.privacy.bounded import Bounded
+from tacenda.problem.facts import Facts
+
+Array = NDArray[Any]
+
+
+class Node(Protocol):
+    """What a step may use: public numbers of the block's nodes, queries of their data, the door, and the neighbours."""
+
+    turn: int  # the round, t = 1, 2, ...
+    rounds: int  # how many there will be
+    n_nodes: int
+    facts: Facts
+
+    @property
+    def degree(self) -> Array:
+        """(b, 1) number of neighbours."""
+        ...
+
+    @property
+    def is_hub(self) -> Array:
+        """(b, 1) 1.0 at the node that is joined to all others, else 0.0."""
+        ...
+
+    @property
+    def noise_multiplier(self) -> Array:
+        """(b, 1) z of a release in this round, for step sizes that follow the noise; 0 without privacy."""
+        ...
+
+    def gradient(self, w: Array, batch_size: int | None = None, *, one: bool = False, regularised: bool = True) -> Bounded:
+        """The gradient of f_i at a public w (b, d), of all records or a Poisson sample of mean batch_size."""
+        ...
+
+    def argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Bounded:
+        """argmin f_i(w) + linear.w + quadratic |w - centre|^2."""
+        ...
+
+    def release(self, value: Bounded, *, noise: str = "gaussian", relative_std: float | None = None) -> Array:
+        """The value with noise, charged to the ledger first."""
+        ...
+
+    def release_argmin(self, linear: Array, quadratic: Array, centre: Array) -> Array:
+        """The argmin with noise inside its objective, charged to the ledger first."""
+        ...
+
+    def neighbour_sum(self, shared: Array, senders: Array | None = None) -> Array:
+        """(b, d) the sum of the neighbours' released rows; only nodes marked in `senders` (b, 1) send."""
+        ...
+
+    def mix(self, shared: Array) -> Array:
+        """(b, d) sum_j W_ij shared_j with the run's mixing matrix."""
+        ...
+
+    def prox(self, w: Array, weight: Array) -> Array:
+        """argmin_v weight * r R(v) + |v - w|^2 / 2 for released w; weight (b, 1)."""
+        ...
+
+    def dual_step(self, z: Array, weight: float, quadratic: float) -> Array:
+        """argmin_x <z, x> + weight * r R(x) + (quadratic/2)|x|^2."""
+        ...
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What an algorithm requires of its problem and graph."""
+
+    smooth_loss: bool = False
+    twice_differentiable_loss: bool = False
+    smooth_regulariser: bool = False
+    strongly_convex_regulariser: bool = False
+    bounded_loss_slope: bool = False  # when private: an argmin is bounded by the loss itself, clipping does not help
+    hub: bool = False
+
+
+class Algorithm(ABC):
+    """Base of all algorithms: names, needs, and defaults for what most of them share."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    source: ClassVar[str]  # paper and equations
+    private: ClassVar[bool] = True
+    default_output: ClassVar[str] = "last"
+    needs: ClassVar[Needs] = Needs()
+
+    @abstractmethod
+    def init(self, node: Node, w: Array) -> Any:
+        """The state before round 1, from the public starting point w (b, d)."""
+
+    @abstractmethod
+    def step(self, state: Any, node: Node) -> Any:
+        """One round: a new state."""
+
+    @abstractmethod
+    def iterate(self, state: Any) -> Array:
+        """(b, d) this round's released model, the one that is averaged."""
+
+    def last(self, state: Any) -> Array:
+        """(b, d) the newest released model."""
+        return self.iterate(state)
+
+    def averaging_weight(self, turn: int) -> float:
+        """The weight of round `turn` in the average of the iterates."""
+        return 1.0
+
+    def check(self, facts: Facts, topology: Topology, rounds: int, private: bool) -> None:
+        """Refuse, naming both sides, a problem or graph that the algorithm cannot serve."""
+        check_needs(self, facts, topology, private)
+
+    def advice(self, facts: Facts, topology: Topology, rounds: int) -> list[str]:
+        """Warnings about settings that may not converge."""
+        return []
+
+    def to_plain(self) -> dict[str, Any]:
+        """Name and hyperparameters as plain values, for files."""
+        values = {f.name: schedules.to_plain(getattr(self, f.name)) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+        return {"name": self.name, **values}
+
+
+def check_needs(algorithm: Algorithm, facts: Facts, topology: Topology, private: bool) -> None:
+    """The declared needs against the problem's declared properties."""
+    needs, constants, name = algorithm.needs, facts.constants, algorithm.title
+    loss, regulariser = constants.loss, constants.regulariser
+    if needs.twice_differentiable_loss and private and not loss.twice_differentiable:
+        raise UnsupportedError(
+            f"{name} perturbs the objective, which needs a twice differentiable loss; {loss.name!r} is not. "
+            "Use 'logistic' or 'multinomial', or an algorithm with noise on the released value (IPADMM, PVP, DPDDA)."
+        )
+    if needs.smooth_loss and not loss.smooth:
+        raise UnsupportedError(
+            f"{name} solves for an exact minimiser, which needs a smooth loss; {loss.name!r} is not smooth. "
+            "Use 'smoothed-hinge' or 'huber', or a linearised algorithm (IPADMM, CDPADMM, DPDDA)."
+        )
+    if needs.smooth_regulariser and not regulariser.smooth:
+        raise UnsupportedError(
+            f"{name} needs a smooth regulariser; {regulariser.name!r} is not. "
+            "Use 'l2' or 'none', or an algorithm that takes the regulariser by its prox (IPADMM, CDPADMM, DPDDA)."
+        )
+    if needs.strongly_convex_regulariser and constants.strong_convexity <= 0:
+        raise UnsupportedError(
+            f"{name} needs a strongly convex regulariser; {regulariser.name!r} of strength {constants.strength:g} is not. "
+            "Use 'l2' or 'elastic-net' with a strength above 0."
+        )
+    if needs.hub and topology.hub() is None:
+        raise UnsupportedError(
+            f"{name} needs a node that is joined to all others (a star or complete graph); {topology.name} has none."
+        )
+    if private:
+        _check_bounded(name, needs, constants)
+
+
+def _check_bounded(name: str, needs: Needs, constants: Any) -> None:
+    if needs.bounded_loss_slope and not np.isfinite(constants.lipschitz_argmin):
+        raise UnsupportedError(
+            f"{name} releases an exact minimiser, so its loss must have a bounded slope by itself (clipping does not bound a "
+            f"minimiser); {constants.loss.name!r} has none. Use 'huber', or a linearised algorithm with clip_norm."
+        )
+    if not needs.bounded_loss_slope and not np.isfinite(constants.gradient_bound):
+        raise UnsupportedError(
+            f"A private run needs bounded gradients, and the loss {constants.loss.name!r} has none. Two remedies: a loss with "
+            "bounded slope (for regression 'huber'), or clip_norm=... to clip each record's gradient."
+        )
+
+
+def check_hyperparameters(algorithm: Any, positive: tuple[str, ...] = (), at_least_zero: tuple[str, ...] = ()) -> None:
+    """Each named hyperparameter is a number or schedule above (or not below) 0."""
+    kind = type(algorithm).__name__
+    for name in positive:
+        schedules.check(f"{kind}.{name}", getattr(algorithm, name))
+    for name in at_least_zero:
+        schedules.check(f"{kind}.{name}", getattr(algorithm, name), zero=True)
+
+
+def check_batch(algorithm: Any) -> None:
+    """batch_size is None or a whole number of at least 1."""
+    if algorithm.batch_size is not None:
+        checks.whole(f"{type(algorithm).__name__}.batch_size", algorithm.batch_size, least=1)
+
+
+def midpoint(w: Array, heard: Array, degree: Array) -> Array:
+    """The centre c with sum_j |v - (w + w_j)/2|^2 = degree |v - c|^2 + constant; w itself for a node without neighbours."""
+    return 0.5 * (w + np.divide(heard, degree, out=w.copy(), where=degree > 0))

@@ -1,0 +1,63 @@
+"""DP-ADMM on a star: the baseline of 000 and 004, with a coordinator that holds data too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tacenda.algorithms.base import Algorithm, Array, Needs, Node, check_batch, check_hyperparameters
+from tacenda.schedules import Schedule, at
+
+
+@dataclass(frozen=True)
+class DPADMMState:
+    """w (b, d) the nodes' released models, dual (b, d), centre (b, d) the coordinator's model as each node heard it."""
+
+    w: Array
+    dual: Array
+    centre: Array
+
+
+@dataclass(frozen=True)
+class DPADMM(Algorithm):
+    """Linearised ADMM with a coordinator, the baseline of 000 and 004.
+
+        w_i   <- (w_i/eta_t - grad f_i(w_i) + rho w + gam_i) / (rho + 1/eta_t) + N(0, noise_std_t^2 I)
+        w     <- mean(w_i) - mean(gam_i)/rho            (leaves send w_i - gam_i/rho, the hub returns the mean)
+        gam_i <- gam_i - rho (w_i - w)
+
+    penalty: rho. proximal: 1/eta_t. batch_size: Poisson samples of that mean. noise_decay: the exponent p of a noise
+    variance that falls as t^-p (1/2 in the original; 0 keeps it constant).
+    Differs from the print: the hub holds data like every other node.
+    Guarantee: one Gaussian mechanism, mu^2 = sum_t (s_t/noise_std_t)^2 with s_t = 2Gc/(m (rho + 1/eta_t)).
+    """
+
+    name: ClassVar[str] = "dpadmm"
+    title: ClassVar[str] = "DP-ADMM (star)"
+    source: ClassVar[str] = "the baseline of 000 and 004"
+    needs: ClassVar[Needs] = Needs(hub=True)
+
+    penalty: float | Schedule = 0.1
+    proximal: float | Schedule = 1.0
+    batch_size: int | None = None
+    noise_decay: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_hyperparameters(self, positive=("penalty", "proximal"), at_least_zero=("noise_decay",))
+        check_batch(self)
+
+    def init(self, node: Node, w: Array) -> DPADMMState:
+        return DPADMMState(w, 0 * w, w)
+
+    def step(self, s: DPADMMState, node: Node) -> DPADMMState:
+        t, hub = node.turn, node.is_hub
+        rho, prox = at(self.penalty, t), at(self.proximal, t)
+        pull = rho * s.centre + s.dual + prox * s.w
+        w = node.release((pull - node.gradient(s.w, self.batch_size)) / (rho + prox), relative_std=t ** (-self.noise_decay / 2))
+        sent = w - s.dual / rho
+        mean = hub * (sent + node.neighbour_sum(sent, senders=1 - hub)) / node.n_nodes
+        centre = mean + (1 - hub) * node.neighbour_sum(mean, senders=hub)
+        return DPADMMState(w, s.dual - rho * (w - centre), centre)
+
+    def iterate(self, s: DPADMMState) -> Array:
+        return s.centre

@@ -1,0 +1,125 @@
+"""Dual averaging: the older DDA and 002's DP-DDA, one family.
+
+    x_i <- argmin_x <z_i, x> + A(t) h(x) + (gamma(t)/2)|x|^2,      A(t) = a(1) + ... + a(t),   h = r R
+    u_i <- z_i + a(t) (g_i + N(0, noise_std^2 I)),                 g_i = (clipped) subgradient of the loss at x_i
+    broadcast u_i;   z_i <- sum_j W_ij u_j                         output  sum_t a(t) x_i(t) / A(T)
+
+002 (2)-(5), Algorithm 1. A private run charges one Gaussian release a round, subsampled if there is a batch_size: Poisson
+samples by default. The message's noise is a(t) noise_std. **The paper's own noise is unsound by orders of magnitude**; here it
+comes from the accountant. Batches of one record are the worst choice of all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tacenda import checks
+from tacenda.algorithms.base import Algorithm, Array, Needs, Node, check_batch, check_hyperparameters
+from tacenda.errors import InputError
+from tacenda.schedules import Schedule, SquareRoot, at
+
+WEIGHTS = ("constant", "linear")
+
+
+@dataclass(frozen=True)
+class DualAveragingState:
+    """x (b, d) the point of this round, z (b, d) the mixed dual average."""
+
+    x: Array
+    z: Array
+
+
+def _weight(kind: str, t: int) -> float:
+    return float(t) if kind == "linear" else 1.0
+
+
+def _total(kind: str, t: int) -> float:
+    return t * (t + 1) / 2 if kind == "linear" else float(t)
+
+
+def _round(s: DualAveragingState, node: Node, algorithm: Any) -> DualAveragingState:
+    t = node.turn
+    a, total, gamma = _weight(algorithm.weights, t), _total(algorithm.weights, t), at(algorithm.offset, t)
+    x = node.dual_step(s.z, total, gamma)
+    query = node.gradient(x, algorithm.batch_size, one=algorithm.sampling == "one", regularised=False)
+    u = node.release(query * a + s.z)
+    return DualAveragingState(x, node.mix(u))
+
+
+def _check(algorithm: Any) -> None:
+    kind = type(algorithm).__name__
+    checks.one_of(f"{kind}.weights", algorithm.weights, WEIGHTS)
+    checks.one_of(f"{kind}.sampling", algorithm.sampling, ("poisson", "one"))
+    check_hyperparameters(algorithm, at_least_zero=("offset",))
+    check_batch(algorithm)
+    if algorithm.sampling == "one" and algorithm.batch_size != 1:
+        raise InputError(f"{kind}.sampling='one' draws exactly one record (002 as printed), so batch_size must be 1.")
+
+
+@dataclass(frozen=True)
+class DPDDA(Algorithm):
+    """Private dual averaging with weights a(t) = t, 002 Algorithm 1; see this file's text for the recursion.
+
+    weights: "linear" (a(t) = t) or "constant". offset: gamma (20 in the paper's experiments, 0 in its theory). batch_size:
+    None for all records (the best choice at equal privacy), or the mean of a Poisson sample. sampling: "poisson", or "one" for
+    exactly one record as 002 prints it. Starts at z = 0; a given starting point is not used.
+    Differs from the print: the noise. Its Theorem 1 is right for full gradients only.
+    """
+
+    name: ClassVar[str] = "dpdda"
+    title: ClassVar[str] = "DP-DDA (private dual averaging)"
+    source: ClassVar[str] = "002 Algorithm 1, (2)-(5)"
+    default_output: ClassVar[str] = "average"
+    needs: ClassVar[Needs] = Needs(strongly_convex_regulariser=True)
+
+    weights: str = "linear"
+    offset: float | Schedule = 20.0
+    batch_size: int | None = None
+    sampling: str = "poisson"
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def init(self, node: Node, w: Array) -> DualAveragingState:
+        return DualAveragingState(0 * w, 0 * w)
+
+    def step(self, s: DualAveragingState, node: Node) -> DualAveragingState:
+        return _round(s, node, self)
+
+    def iterate(self, s: DualAveragingState) -> Array:
+        return s.x
+
+    def averaging_weight(self, turn: int) -> float:
+        return _weight(self.weights, turn)
+
+
+@dataclass(frozen=True)
+class DDA(Algorithm):
+    """The older dual averaging: a(t) = 1 and a growing offset gamma(t) = 20 + sqrt(mu t), 002's plain baseline.
+
+    offset: gamma(t), by default a schedule that grows like the square root of the round, so that no strong convexity is
+    needed. Private in the same way as DPDDA. Starts at z = 0; a given starting point is not used.
+    """
+
+    name: ClassVar[str] = "dda"
+    title: ClassVar[str] = "DDA (dual averaging)"
+    source: ClassVar[str] = "002, its baseline"
+    default_output: ClassVar[str] = "average"
+
+    weights: ClassVar[str] = "constant"
+    offset: float | Schedule = SquareRoot(20.0, 1.0)
+    batch_size: int | None = None
+    sampling: str = "poisson"
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def init(self, node: Node, w: Array) -> DualAveragingState:
+        return DualAveragingState(0 * w, 0 * w)
+
+    def step(self, s: DualAveragingState, node: Node) -> DualAveragingState:
+        return _round(s, node, self)
+
+    def iterate(self, s: DualAveragingState) -> Array:
+        return s.x

@@ -1,0 +1,1 @@
+"""Privacy: secrets with bounds, the one door, events, ledgers and accounting."""

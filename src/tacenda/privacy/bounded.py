@@ -1,0 +1,210 @@
+"""`Bounded`: a secret with a known sensitivity. It can be shifted and scaled, and it leaves only through the door.
+
+A Bounded stands for b rows of length d that depend on private records. Its row k moves by at most `sensitivity[k]` in the
+Euclidean norm when one record of that node changes. Allowed, because the sensitivity stays known:
+
+    bounded + array, bounded - array, array - bounded      array public, of the same shape (b, d)
+    bounded * factor, bounded / factor, -bounded           factor a public number, or a public column (b, 1)
+    bounded + bounded, bounded - bounded                   both computed from the same sample of records
+
+Everything else raises `LeakError`: turning it into an array or a number, indexing, comparing, iterating, copying, pickling,
+a factor that varies within a row. The values themselves do not hang on the object (there is no `__dict__`, and no slot holds
+them); they lie in a vault of this module, as factor * core + offset, and only `door` and `queries` open it.
+
+This guards against every accident, not against hostile code in the same process: Python has no walls inside a process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.errors import LeakError
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """How the records behind a Bounded were chosen: `kind` all, poisson or one; `rate` (b,) the chance of each record."""
+
+    kind: str
+    rate: Array | None = None
+
+
+ALL_RECORDS = Sample("all")
+
+
+@dataclass(slots=True)
+class _Secret:
+    core: Array
+    factor: Array | float
+    offset: Array | None
+
+
+_vault: dict[int, _Secret] = {}
+
+
+class Bounded:
+    """Secret rows (b, d) with one l2 sensitivity each; see the module's text for what is allowed."""
+
+    __slots__ = ("_sensitivity", "_sample", "_shape")
+    __array_ufunc__ = None  # numpy then leaves every operator to this class, and refuses every ufunc
+    __hash__ = object.__hash__
+
+    def __init__(self) -> None:
+        raise LeakError("A Bounded is made by a query of private data (gradient, argmin), never by hand.")
+
+    @property
+    def sensitivity(self) -> Array:
+        """(b,) how far each row can move when one record changes: public."""
+        return self._sensitivity.copy()
+
+    @property
+    def sample(self) -> Sample:
+        """How the records were chosen: public, except which records they were."""
+        return self._sample
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(b, d)."""
+        return self._shape
+
+    def __repr__(self) -> str:
+        return f"Bounded(shape={self._shape}, sensitivity<={float(self._sensitivity.max(initial=0.0)):.3g}, values hidden)"
+
+    # ---- what is allowed -------------------------------------------------------------------------------------------
+    def __add__(self, other: Any) -> Bounded:
+        return self._plus(other, 1.0)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Bounded:
+        return self._plus(other, -1.0)
+
+    def __rsub__(self, other: Any) -> Bounded:
+        return (-self)._plus(other, 1.0)
+
+    def __neg__(self) -> Bounded:
+        return self._times(-1.0)
+
+    def __mul__(self, factor: Any) -> Bounded:
+        return self._times(self._factor(factor))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: Any) -> Bounded:
+        column = self._factor(divisor)
+        if np.any(np.equal(column, 0)):
+            raise LeakError("A Bounded cannot be divided by 0.")
+        return self._times(1.0 / column)
+
+    def _plus(self, other: Any, sign: float) -> Bounded:
+        secret = _vault[id(self)]
+        if isinstance(other, Bounded):
+            return self._plus_bounded(other, sign)
+        if not _is_public(other, self._shape):
+            raise LeakError(f"Only a public float array of shape {self._shape} may be added to a Bounded, not {_what(other)}.")
+        shift = other if sign > 0 else -other
+        offset = shift if secret.offset is None else secret.offset + shift
+        return _make(secret.core, secret.factor, offset, self._sensitivity, self._sample)
+
+    def _plus_bounded(self, other: Bounded, sign: float) -> Bounded:
+        if other._shape != self._shape:
+            raise LeakError(f"Two Bounded values of shapes {self._shape} and {other._shape} cannot be added.")
+        if other._sample is not self._sample:
+            raise LeakError("Two Bounded values computed from different samples of records cannot be added.")
+        core = open_values(self) + sign * open_values(other)
+        return _make(core, 1.0, None, self._sensitivity + other._sensitivity, self._sample)
+
+    def _factor(self, factor: Any) -> Any:
+        if isinstance(factor, (bool, np.bool_, Bounded)):
+            raise LeakError(f"A Bounded is scaled by a public number or column (b, 1), not by {_what(factor)}.")
+        if isinstance(factor, (int, float, np.integer, np.floating)):
+            value: Any = float(factor)
+        elif isinstance(factor, np.ndarray) and factor.dtype.kind in "fiu" and factor.shape == (self._shape[0], 1):
+            value = factor.astype(float)
+        else:
+            raise LeakError(
+                f"A Bounded is scaled by a public number or a column of shape ({self._shape[0]}, 1), so that a row keeps "
+                f"one factor, not by {_what(factor)}."
+            )
+        if not np.all(np.isfinite(value)):
+            raise LeakError("A Bounded is scaled by finite numbers only.")
+        return value
+
+    def _times(self, factor: Any) -> Bounded:
+        secret = _vault[id(self)]
+        size = np.abs(factor[:, 0]) if isinstance(factor, np.ndarray) else abs(factor)
+        offset = None if secret.offset is None else secret.offset * factor
+        return _make(secret.core, secret.factor * factor, offset, self._sensitivity * size, self._sample)
+
+    # ---- what is refused -------------------------------------------------------------------------------------------
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise LeakError("A Bounded holds private values: release it through the door (node.release) first.")
+
+    __array__ = __array_interface__ = __array_function__ = __buffer__ = _refuse  # type: ignore[assignment]
+    __getitem__ = __setitem__ = __iter__ = __len__ = __contains__ = __reversed__ = _refuse
+    __float__ = __int__ = __index__ = __complex__ = __bool__ = __round__ = _refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse  # type: ignore[assignment]
+    __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __rtruediv__ = __mod__ = __floordiv__ = __abs__ = _refuse
+    __reduce__ = __reduce_ex__ = __getstate__ = __copy__ = __deepcopy__ = __setstate__ = _refuse  # type: ignore[assignment]
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise LeakError(f"A Bounded cannot be changed (tried to set {name!r}).")
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+    def __init_subclass__(cls) -> None:
+        raise LeakError("Bounded cannot be subclassed.")
+
+    def __del__(self) -> None:
+        _vault.pop(id(self), None)
+
+
+_set = object.__setattr__
+
+
+def _make(core: Array, factor: Any, offset: Array | None, sensitivity: Array, sample: Sample) -> Bounded:
+    bounded = object.__new__(Bounded)
+    _set(bounded, "_shape", core.shape)
+    _set(bounded, "_sensitivity", sensitivity)
+    _set(bounded, "_sample", sample)
+    _vault[id(bounded)] = _Secret(core, factor, offset)
+    return bounded
+
+
+def seal(values: Array, sensitivity: Array, sample: Sample = ALL_RECORDS) -> Bounded:
+    """Wrap secret rows (b, d) with sensitivities (b,). For queries only."""
+    if values.ndim != 2 or sensitivity.shape != values.shape[:1]:
+        raise LeakError(f"A Bounded needs rows (b, d) and sensitivities (b,), not {values.shape} and {sensitivity.shape}.")
+    if np.any(np.isnan(sensitivity)) or np.any(sensitivity < 0):
+        raise LeakError("A sensitivity must be a number of at least 0.")
+    return _make(values, 1.0, None, np.array(sensitivity, float), sample)
+
+
+def open_parts(bounded: Bounded) -> tuple[Array, Any, Array | None]:
+    """(core, factor, offset) with value = factor * core + offset. For the door only."""
+    secret = _vault[id(bounded)]
+    return secret.core, secret.factor, secret.offset
+
+
+def open_values(bounded: Bounded) -> Array:
+    """The secret rows (b, d). For the door and for queries that take a Bounded argument only."""
+    core, factor, offset = open_parts(bounded)
+    values: Array = core * factor
+    return values if offset is None else values + offset
+
+
+def _is_public(value: Any, shape: tuple[int, int]) -> bool:
+    return type(value) is np.ndarray and value.dtype.kind == "f" and value.shape == shape
+
+
+def _what(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape} and type {value.dtype}"
+    return f"a {type(value).__name__}"

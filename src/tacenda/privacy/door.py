@@ -1,0 +1,84 @@
+"""The one door: the only way from a secret to a plain array. Charge first, then draw, once per value.
+
+    release(value)             value + noise, for a Bounded value
+    release_argmin(question)   the minimiser of an objective with noise inside it
+
+Without a plan (privacy=None) values pass as they are, and the run says that it has no privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda import checks
+from tacenda.errors import LeakError
+from tacenda.privacy.bounded import Bounded, open_parts, open_values
+from tacenda.privacy.ledger import Ledger
+from tacenda.privacy.mechanisms import ObjectiveNoise, ObjectiveTerms, Site
+from tacenda.privacy.noise import NoiseSource
+from tacenda.privacy.plan import price
+
+Array = NDArray[Any]
+NOISES = ("gaussian", "l2-laplace")
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """An argmin that is asked but not answered: its public terms, and how to solve it once the noise is known."""
+
+    terms: ObjectiveTerms
+    shape: tuple[int, int]
+    solve: Callable[[Array | None, Array | None], Array]  # (noise (b, d), extra (b,)) -> (b, d)
+
+
+class NoisePlan(Protocol):
+    """How much noise each release gets; rows (b,) of the door's nodes."""
+
+    def weight(self, turn: int) -> float: ...
+    def noise_std(self, site: Site) -> Array: ...
+    def laplace_rate(self, site: Site) -> Array: ...
+    def objective(self, site: Site) -> ObjectiveNoise: ...
+
+
+class Door:
+    """The door of one block of nodes, at positions `nodes` (b,); `dim` is the model's length."""
+
+    def __init__(self, nodes: Array, dim: int, plan: NoisePlan | None, ledger: Ledger, noise: NoiseSource) -> None:
+        self.nodes, self.dim, self.plan, self.ledger, self.noise = nodes, dim, plan, ledger, noise
+
+    def release(self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None) -> Array:
+        """The value plus noise (b, d)."""
+        if not isinstance(value, Bounded):
+            raise LeakError(f"release takes a Bounded from a query, not a {type(value).__name__}: public values need none.")
+        if self.plan is None:
+            return open_values(value)
+        checks.one_of("noise", noise, NOISES)
+        weight = self.plan.weight(turn)
+        charge, amount = price(
+            self.plan, Site(turn, weight, self.dim, noise, value.sensitivity, value.sample, relative_std)
+        )
+        self.ledger.charge(turn, call, charge)
+        if noise == "l2-laplace":
+            return open_values(value) + self.noise.l2_laplace(self.nodes, turn, call, amount, value.shape[1])
+        return self.noise.add_gaussian(self.nodes, turn, call, open_parts(value), amount)
+
+    def release_argmin(self, question: Question, turn: int, call: int) -> Array:
+        """The minimiser (b, d) with noise in the objective, and a little on top for what the solver leaves undone.
+
+        Two draws, so it takes the places `call` and `call + 1` of the round.
+        """
+        if self.plan is None:
+            return question.solve(None, None)
+        site = Site(turn, self.plan.weight(turn), self.dim, "objective", objective=question.terms)
+        charge, amount = price(self.plan, site)
+        self.ledger.charge(turn, call, charge)
+        inside = self.noise.l2_laplace(self.nodes, turn, call, amount.rate, question.shape[1])
+        answer = question.solve(inside, amount.extra)
+        if amount.gap_rate is not None:
+            answer = answer + self.noise.l2_laplace(self.nodes, turn, call + 1, amount.gap_rate, question.shape[1])
+        return np.asarray(answer)

@@ -1,0 +1,110 @@
+"""Where noise and samples of records come from.
+
+A source is asked by name: (node, round, call). The same name gives the same numbers, so a partition of the nodes or a
+resumed run changes nothing, and no two names share a stream. `SimulatedNoise` is seeded and therefore for simulation only.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+SMALL_WORK = 400_000  # numbers per call below which waking a second thread costs more than it saves
+
+
+class NoiseSource(Protocol):
+    """What the door draws from; rows belong to `nodes` (b,), `turn` is the round and `call` the place within it."""
+
+    kind: str
+
+    def add_gaussian(
+        self, nodes: Array, turn: int, call: int, parts: tuple[Array, Any, Array | None], noise_std: Array
+    ) -> Array:
+        """factor * core + offset + noise_std * normal, a new (b, d) array; parts = (core, factor, offset)."""
+        ...
+
+    def l2_laplace(self, nodes: Array, turn: int, call: int, rate: Array, dim: int) -> Array:
+        """(b, dim) rows with density proportional to exp(-rate |e|)."""
+        ...
+
+    def poisson_records(
+        self, nodes: Array, turn: int, call: int, sizes: Array, rates: Array
+    ) -> tuple[Array, Array]:
+        """Each record enters with its node's rate: (indptr (b + 1,), record numbers within the node)."""
+        ...
+
+    def one_record(self, nodes: Array, turn: int, call: int, sizes: Array) -> tuple[Array, Array]:
+        """Exactly one record of each node, uniformly."""
+        ...
+
+
+class SimulatedNoise:
+    """Seeded, one stream per (node, round, call): reproducible, and for simulation only."""
+
+    kind = "seeded noise: simulation only"
+
+    def __init__(self, seed: int | None) -> None:
+        self.seed = secrets.randbits(64) if seed is None else int(seed)
+        self._key = np.random.SeedSequence(self.seed).generate_state(2, np.uint64)
+
+    def add_gaussian(
+        self, nodes: Array, turn: int, call: int, parts: tuple[Array, Any, Array | None], noise_std: Array
+    ) -> Array:
+        from tacenda.privacy import streams
+
+        core, factor, offset = parts
+        column = np.ascontiguousarray(np.broadcast_to(np.asarray(factor, float).reshape(-1), nodes.shape))
+        shift = np.empty((0, core.shape[1]), core.dtype) if offset is None else offset
+        out = np.empty_like(core)
+        with threads(core.size):
+            streams.release_normal(self._key, nodes, turn, call, core, column, shift, noise_std, out)
+        return out
+
+    def l2_laplace(self, nodes: Array, turn: int, call: int, rate: Array, dim: int) -> Array:
+        from tacenda.privacy import streams
+
+        out = np.empty((len(nodes), dim))
+        with threads(out.size):
+            streams.l2_laplace(self._key, nodes, turn, call, rate, out)
+        return out
+
+    def poisson_records(
+        self, nodes: Array, turn: int, call: int, sizes: Array, rates: Array
+    ) -> tuple[Array, Array]:
+        from tacenda.privacy import streams
+
+        found: tuple[Array, Array] = streams.poisson_records(self._key, nodes, turn, call, sizes, rates)
+        return found
+
+    def one_record(self, nodes: Array, turn: int, call: int, sizes: Array) -> tuple[Array, Array]:
+        from tacenda.privacy import streams
+
+        found: tuple[Array, Array] = streams.one_record(self._key, nodes, turn, call, sizes)
+        return found
+
+
+class threads:
+    """Use one thread for small work: on a busy machine, waiting for a second one costs milliseconds."""
+
+    __slots__ = ("_before", "_few")
+
+    def __init__(self, work: int) -> None:
+        self._few = work < SMALL_WORK
+
+    def __enter__(self) -> None:
+        if self._few:
+            import numba
+
+            self._before = numba.get_num_threads()
+            numba.set_num_threads(1)
+
+    def __exit__(self, *_: object) -> None:
+        if self._few:
+            import numba
+
+            numba.set_num_threads(self._before)

@@ -1,0 +1,103 @@
+"""`Privacy`: what a run promises, as the user states it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda import checks, schedules
+from tacenda.errors import InputError
+from tacenda.privacy import adjacency as relation
+from tacenda.privacy.plan import Spread
+
+MODES = ("sound", "as-published")
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """(epsilon, delta) for the whole run, for one record of any node, against an adversary who sees every message.
+
+    epsilon      a number, or one per node
+    delta        the chance that the bound fails; 0 only for methods of pure privacy
+    adjacency    "replace-one" (node sizes are public) or "add-remove"
+    mode         "sound": noise from an exact accountant. "as-published": the paper's own formula, for reproducing its figures;
+                 the result then carries the claimed and the true epsilon. Never for real data.
+    spread       how the budget is spread over the rounds: "uniform", a schedule, or one share per round
+    node_noise   "own": each node gets the noise its own size needs; "worst": all get what the smallest node needs
+    """
+
+    epsilon: float | Sequence[float]
+    delta: float = 1e-5
+    adjacency: str = "replace-one"
+    mode: str = "sound"
+    spread: Spread = "uniform"
+    node_noise: str = "own"
+    noise: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.noise:
+            object.__setattr__(self, "epsilon", _epsilon(self.epsilon))
+        checks.between("delta", self.delta, 0.0, 1.0, open_ends=False)
+        if self.delta == 1:
+            raise InputError("delta must be below 1, not 1: with delta 1 nothing is promised.")
+        relation.check(self.adjacency)
+        checks.one_of("mode", self.mode, MODES)
+        checks.one_of("node_noise", self.node_noise, ("own", "worst"))
+        if not isinstance(self.spread, str) and not callable(self.spread):
+            object.__setattr__(self, "spread", tuple(float(s) for s in self.spread))
+
+    @classmethod
+    def from_noise(
+        cls,
+        *,
+        noise_multiplier: float | None = None,
+        round_epsilon: float | None = None,
+        delta: float = 1e-5,
+        adjacency: str = "replace-one",
+        spread: Spread = "uniform",
+        node_noise: str = "own",
+    ) -> Privacy:
+        """The other way round: the noise is given, and the result tells its epsilon at `delta`.
+
+        noise_multiplier: noise_std / sensitivity of each Gaussian release (of the first one, where the algorithm shapes
+        the noise over the run). round_epsilon: the pure epsilon of each round (DVP, PVP, PP, R-ADMM).
+        """
+        if (noise_multiplier is None) == (round_epsilon is None):
+            raise InputError("from_noise takes exactly one of noise_multiplier and round_epsilon.")
+        if noise_multiplier is not None:
+            noise = {"noise_multiplier": checks.positive("noise_multiplier", noise_multiplier)}
+        else:
+            noise = {"round_epsilon": checks.positive("round_epsilon", round_epsilon)}
+        return cls(np.inf, delta, adjacency, "sound", spread, node_noise, noise)
+
+    def epsilon_of(self, n: int) -> NDArray[np.float64]:
+        """(n,) the target of each node."""
+        values = np.asarray(self.epsilon, float)
+        if values.ndim and len(values) != n:
+            raise InputError(f"epsilon must be one number or one per node ({n}), not {len(values)} numbers.")
+        return np.broadcast_to(values, (n,)).copy()
+
+    def to_plain(self) -> dict[str, Any]:
+        """Plain values for files."""
+        spread = schedules.to_plain(self.spread)
+        return {
+            "epsilon": list(self.epsilon) if isinstance(self.epsilon, tuple) else self.epsilon,
+            "delta": self.delta,
+            "adjacency": self.adjacency,
+            "mode": self.mode,
+            "spread": list(spread) if isinstance(spread, tuple) else spread,
+            "node_noise": self.node_noise,
+            **({"noise": dict(self.noise)} if self.noise else {}),
+        }
+
+
+def _epsilon(value: Any) -> Any:
+    if isinstance(value, (str, bytes)) or value is None:
+        raise InputError(f"epsilon must be a number above 0, not {value!r}; for a run without privacy pass privacy=None.")
+    if np.ndim(value) == 0:
+        return checks.positive("epsilon", value)
+    return tuple(checks.positive("epsilon", v) for v in value)

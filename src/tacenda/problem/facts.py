@@ -1,0 +1,94 @@
+"""`Facts`: all that is public about a problem. Noise is planned from these alone, before any data is touched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.errors import InputError
+from tacenda.privacy.adjacency import records_changed
+from tacenda.privacy.mechanisms import ObjectiveTerms
+from tacenda.problem.constants import Constants
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """Sizes m_i (n,), the model's length, and the constants G, c1, sc under one neighbouring relation.
+
+    noise_sizes (n,) are the sizes that the noise must protect: the node's own, or the network's smallest for all.
+    """
+
+    sizes: Array
+    dim: int
+    constants: Constants
+    adjacency: str = "replace-one"
+    tolerance: float = 1e-8
+    noise_sizes: Array | None = None
+
+    @classmethod
+    def of(cls, problem: Any, adjacency: str = "replace-one", tolerance: float = 1e-8) -> Facts:
+        """The public facts of a Problem; under add-remove its divisors must have been declared."""
+        declared = problem.public_sizes
+        if adjacency == "add-remove" and declared is None:
+            raise InputError(
+                "public_sizes must be declared under adjacency 'add-remove', where a node's record count is itself private: "
+                "pass Problem(..., public_sizes=[...]) with one public constant per node, or use 'replace-one'."
+            )
+        sizes = np.asarray(problem.sizes if declared is None else declared, float)
+        return cls(sizes, problem.dim, problem.constants, adjacency, tolerance)
+
+    @property
+    def n(self) -> int:
+        """Number of nodes."""
+        return len(self.sizes)
+
+    def rows(self, nodes: Array) -> Facts:
+        """The facts of some of the nodes."""
+        return replace(self, sizes=self.sizes[nodes], noise_sizes=self._protected[nodes])
+
+    def for_the_smallest(self) -> Facts:
+        """The same, with every node's noise made for the network's smallest size."""
+        return replace(self, noise_sizes=np.full(self.n, self.sizes.min()))
+
+    @property
+    def _protected(self) -> Array:
+        return self.sizes if self.noise_sizes is None else self.noise_sizes
+
+    def gradient_sensitivity(self, batch_size: float | None = None) -> Array:
+        """(n,) how far a node's gradient moves when one record changes: 2Gc/m, or 2Gc/b on a sample (replace-one)."""
+        k = self.constants
+        divisor = self._protected if batch_size is None else np.full(self.n, float(batch_size))
+        return records_changed(self.adjacency) * k.gradient_bound * k.loss_scale / divisor
+
+    def argmin_slope(self) -> Array:
+        """(n,) the same for the gradient of the objective itself, which no clipping bounds: 2Gc/m."""
+        k = self.constants
+        return records_changed(self.adjacency) * k.lipschitz_argmin * k.loss_scale / self._protected
+
+    def argmin_convexity(self, quadratic: Array) -> Array:
+        """(n,) kappa = sc + 2 * quadratic."""
+        return self.constants.strong_convexity + 2 * np.broadcast_to(np.asarray(quadratic, float).reshape(-1), (self.n,))
+
+    def argmin_sensitivity(self, quadratic: Array, linear: Array | float = 0.0, centre: Array | float = 0.0) -> Array:
+        """(n,) (2Gc/m + sens(linear) + 2q sens(centre) + 2 tol) / kappa."""
+        kappa = self.argmin_convexity(quadratic)
+        two_q = kappa - self.constants.strong_convexity
+        return (self.argmin_slope() + linear + two_q * centre + 2 * self.tolerance) / kappa
+
+    def objective_terms(self, quadratic: Array) -> ObjectiveTerms:
+        """The public terms of an argmin for objective perturbation."""
+        k = self.constants
+        rank = k.n_outputs - 1 if k.loss.kind == "multiclass" else 1
+        steepness = k.curvature_trace * k.loss_scale / (rank * self._protected)
+        return ObjectiveTerms(
+            slope=self.argmin_slope(),
+            convexity=self.argmin_convexity(quadratic),
+            log_curvature=lambda kappa: k.log_curvature(self._protected, kappa),
+            least_convexity=lambda logarithm: steepness / np.expm1(logarithm / rank),
+            tolerance=self.tolerance,
+        )

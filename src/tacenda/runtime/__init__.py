@@ -1,0 +1,1 @@
+"""Running algorithms: blocks of nodes, networks, noise planning, simulation."""

@@ -1,0 +1,195 @@
+"""From a budget to the noise of every release, before any data is touched.
+
+A run is first rehearsed: the algorithm's own `step` is played for all rounds on blank records, where every query answers zeros with
+its true sensitivity. What it would release is noted (`Site`); one noise scale per node is then solved for, so that the composition
+of all its releases meets (epsilon, delta); and the resulting charges are reserved, in order, for the real run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.algorithms.base import Algorithm
+from tacenda.errors import InputError, UnsupportedError
+from tacenda.graph.topology import Topology
+from tacenda.privacy import events
+from tacenda.privacy.bounded import Bounded, Sample
+from tacenda.privacy.calibration import gaussian_mu, solve_scale
+from tacenda.privacy.door import Question
+from tacenda.privacy.ledger import Charges
+from tacenda.privacy.mechanisms import Site
+from tacenda.privacy.plan import ScaledPlan, price, round_weights
+from tacenda.privacy.settings import Privacy
+from tacenda.problem.facts import Facts
+from tacenda.problem.queries import BlankQueries
+from tacenda.runtime.block import Block
+from tacenda.runtime.transport import Tag
+
+Array = NDArray[Any]
+Sites = list[tuple[Site, int]]
+NEAR, MANY = 1.1, 4  # sampling rates within 10 % share the noise of the largest, and at most so many groups are calibrated
+
+
+class _Notebook:
+    """A gate that writes down what would be released, and answers zeros."""
+
+    def __init__(self, dim: int, weights: Array) -> None:
+        self.dim, self.weights = dim, weights
+        self.sites: Sites = []
+
+    def release(self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None) -> Array:
+        weight = float(self.weights[turn - 1])
+        self._note(Site(turn, weight, self.dim, noise, value.sensitivity, value.sample, relative_std))
+        return np.zeros(value.shape)
+
+    def release_argmin(self, question: Question, turn: int, call: int) -> Array:
+        weight = float(self.weights[turn - 1])
+        self._note(Site(turn, weight, self.dim, "objective", objective=question.terms))
+        return np.zeros(question.shape)
+
+    def _note(self, site: Site) -> None:
+        if self.sites and _alike(self.sites[-1][0], site):
+            self.sites[-1] = (self.sites[-1][0], self.sites[-1][1] + 1)
+        else:
+            self.sites.append((site, 1))
+
+
+class _Silence:
+    """Neighbours that say nothing: sensitivities never depend on what is received."""
+
+    def neighbour_sum(self, shared: Array, tag: Tag, senders: Array | None = None) -> Array:
+        return np.zeros_like(shared)
+
+    def mix(self, shared: Array, tag: Tag) -> Array:
+        return shared
+
+
+def rehearse(algorithm: Algorithm, facts: Facts, degree: Array, is_hub: Array, n: int, weights: Array) -> Sites:
+    """All releases of a run of len(weights) rounds, for the nodes of `facts`; no data is needed."""
+    rounds, notebook = len(weights), _Notebook(facts.dim, weights)
+    ones = np.ones(facts.n)
+    block = Block(
+        BlankQueries(facts), notebook, _Silence(),
+        degree=degree, is_hub=is_hub, n_nodes=n, rounds=rounds, noise_scale=ones, weights=weights,
+    )  # fmt: skip
+    state = algorithm.init(block, np.zeros((facts.n, 1)))
+    for turn in range(1, rounds + 1):
+        block.start(turn)
+        state = algorithm.step(state, block)
+    return notebook.sites
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """The noise plan of all n nodes, and the charges it will make."""
+
+    plan: ScaledPlan
+    reserved: Charges
+
+
+def calibrate(algorithm: Algorithm, facts: Facts, topology: Topology, rounds: int, privacy: Privacy) -> Calibration:
+    """Solve for the noise scale of every node; nodes alike in size, degree and target are solved once."""
+    if privacy.node_noise == "worst":
+        facts = facts.for_the_smallest()
+    hub = np.arange(topology.n) == topology.hub()
+    target = privacy.epsilon_of(topology.n)
+    traits = np.column_stack([facts.sizes, topology.degrees, hub, target])
+    _, first, kind = np.unique(traits, axis=0, return_index=True, return_inverse=True)
+    kind = kind.reshape(-1)
+    weights = round_weights(privacy.spread, rounds)
+    sites = rehearse(algorithm, facts.rows(first), topology.degrees[first], hub[first], topology.n, weights)
+    if not isinstance(privacy.spread, str) and any(site.relative_std is not None for site, _ in sites):
+        raise UnsupportedError(f"{algorithm.title} has its own spread of the noise over the rounds; leave spread='uniform'.")
+    scale = _given_scale(privacy, sites, len(first)) if privacy.noise else _solved_scale(privacy, sites, target[first], weights)
+    charges = Charges((price(ScaledPlan(scale, weights), site)[0], count) for site, count in sites)
+    return Calibration(ScaledPlan(scale[kind], weights), charges.rows(kind))
+
+
+def _given_scale(privacy: Privacy, sites: Sites, n: int) -> Array:
+    gaussian = all(site.noise == "gaussian" for site, _ in sites)
+    if "noise_multiplier" in privacy.noise:
+        if not gaussian:
+            raise InputError("noise_multiplier is for Gaussian noise; this algorithm's rounds are pure, so give round_epsilon.")
+        z, site = privacy.noise["noise_multiplier"], sites[0][0] if sites else None
+        if site is None or site.relative_std is None or site.sensitivity is None:
+            return np.full(n, z * np.sqrt(site.weight if site else 1.0))
+        scale: Array = z * site.sensitivity / site.relative_std
+        return scale
+    if gaussian and sites:
+        raise InputError("round_epsilon is for pure rounds; this algorithm's noise is Gaussian, so give noise_multiplier.")
+    return np.full(n, 1.0 / privacy.noise["round_epsilon"])
+
+
+def _solved_scale(privacy: Privacy, sites: Sites, target: Array, weights: Array) -> Array:
+    """(u,) the smallest scale that meets each node's own target."""
+    if not sites:
+        return np.ones(len(target))
+    unit = [(price(ScaledPlan(np.ones(len(target)), weights), site)[0], count) for site, count in sites]
+    if all(charge.kind is events.Gaussian for charge, _ in unit):
+        mu = np.sqrt(sum(count / charge.parameters["noise_multiplier"] ** 2 for charge, count in unit))
+        goals = {e: gaussian_mu(e, privacy.delta) for e in np.unique(target)}
+        return np.asarray(mu / np.array([goals[e] for e in target]))
+    return _solved_by_kind(privacy, sites, unit, target, weights)
+
+
+def _solved_by_kind(privacy: Privacy, sites: Sites, unit: Sequence[Any], target: Array, weights: Array) -> Array:
+    """One solve for each distinct list of events; sampling rates are grouped, upwards, where there are too many."""
+    columns = [values for charge, _ in unit for values in charge.parameters.values()]
+    signature = np.column_stack([_rounded(np.asarray(c, float)) for c in columns] + [target])
+    _, first, kind = np.unique(signature, axis=0, return_index=True, return_inverse=True)
+    kind, stand_in = kind.reshape(-1), np.arange(len(first))
+    rates = [c.parameters["rate"] for c, _ in unit if "rate" in c.parameters]
+    if rates and len(np.unique(target)) == 1:
+        stand_in = _by_largest_rate(rates[0][first])
+    scale = np.empty(len(first))
+    for which in np.unique(stand_in):
+        at = _events_at(sites, int(first[which]), len(target), weights)
+        scale[stand_in == which] = solve_scale(at, float(target[first[which]]), privacy.delta, privacy.adjacency)
+    return scale[kind]
+
+
+def _by_largest_rate(rates: Array) -> Array:
+    """For each rate, the position of the largest one of its group: no node gets too little noise."""
+    order = np.argsort(rates)
+    steps = np.log(rates[order[-1]] / rates[order]) / np.log(NEAR)
+    group = np.floor(steps * min(1.0, MANY / (1.0 + steps.max())))
+    stand_in = np.empty(len(rates), np.int64)
+    for which in np.unique(group):
+        members = order[group == which]
+        stand_in[members] = members[-1]
+    return stand_in
+
+
+def _events_at(sites: Sites, row: int, n: int, weights: Array) -> Callable[[float], events.Events]:
+    def at(k: float) -> events.Events:
+        plan = ScaledPlan(np.full(n, k), weights)
+        return Charges((price(plan, site)[0], count) for site, count in sites).events(row)
+
+    return at
+
+
+def _rounded(values: Array) -> Array:
+    """To twelve digits: rounding errors do not make two nodes different."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.where(np.isfinite(values) & (values != 0), 10.0 ** np.floor(np.log10(np.abs(values))), 1.0)
+    return np.asarray(np.round(values / size, 12) * size)
+
+
+def _alike(a: Site, b: Site) -> bool:
+    if (a.noise, a.weight, a.relative_std) != (b.noise, b.weight, b.relative_std):
+        return False
+    if a.objective is not None and b.objective is not None:
+        same = np.array_equal(a.objective.slope, b.objective.slope)
+        return same and np.array_equal(a.objective.convexity, b.objective.convexity)
+    return np.array_equal(np.asarray(a.sensitivity), np.asarray(b.sensitivity)) and _same_sample(a.sample, b.sample)
+
+
+def _same_sample(a: Sample | None, b: Sample | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return a.kind == b.kind and (a.rate is b.rate or np.array_equal(np.asarray(a.rate), np.asarray(b.rate)))

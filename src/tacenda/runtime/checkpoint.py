@@ -1,0 +1,143 @@
+"""Checkpoints between rounds: one safetensors file, replaced atomically, from which a run goes on bit for bit.
+
+It holds the state of all nodes in the graph's order (so a run may be resumed on another placement), the running average,
+where the local solver's factorisations were taken, the charges made so far, and the history. Noise needs nothing: streams are
+named by (seed, node, round, call).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.errors import InputError, StateError
+from tacenda.privacy.bounded import Bounded
+from tacenda.privacy.events import KINDS
+from tacenda.privacy.ledger import Charge, Charges
+
+Array = NDArray[Any]
+FORMAT = "tacenda-checkpoint-1"
+
+
+@dataclass
+class Saved:
+    """What a checkpoint holds: arrays by name, and plain values."""
+
+    arrays: dict[str, Array]
+    about: dict[str, Any]
+
+
+def prepare(path: str | Path, resume: bool) -> Path:
+    """The file's path; an old checkpoint is never overwritten unasked."""
+    target = Path(path)
+    if target.is_dir():
+        raise InputError(f"checkpoint must be a file, not the folder {target}; give a name such as {target / 'run.ckpt'}.")
+    if target.exists() and not resume:
+        raise InputError(f"checkpoint {target} exists; pass resume=True to go on from it, or remove it to start anew.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target
+
+
+def write(path: Path, saved: Saved) -> None:
+    """Write beside the old file, flush to the disk, then take its place in one step."""
+    from safetensors.numpy import save
+
+    about = json.dumps({"format": FORMAT, **saved.about})
+    data = save({k: np.ascontiguousarray(v) for k, v in saved.arrays.items()}, metadata={"tacenda": about})
+    beside = path.with_name(path.name + ".part")
+    with open(beside, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, path)
+
+
+def read(path: Path, identity: dict[str, Any]) -> Saved:
+    """Read a checkpoint that belongs to this very run; a difference is named."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), framework="numpy") as file:
+            about = json.loads((file.metadata() or {}).get("tacenda", "{}"))
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, json.JSONDecodeError, OSError) as damaged:
+        raise StateError(f"The checkpoint {path} cannot be read: {damaged}. Remove it to start anew.") from None
+    if about.get("format") != FORMAT:
+        raise StateError(f"{path} is not a checkpoint of this program.")
+    for name, value in identity.items():
+        if about["identity"].get(name) != json.loads(json.dumps(value)):
+            raise StateError(
+                f"The checkpoint {path} belongs to another run: its {name} differs. Use the same settings, or remove it."
+            )
+    return Saved(arrays, about)
+
+
+def state_arrays(states: list[Any], parts: list[Array], n: int) -> dict[str, Array]:
+    """The fields of all blocks' states as arrays (n, d) in the graph's order."""
+    arrays = {}
+    for field in dataclasses.fields(states[0]):
+        rows = [getattr(state, field.name) for state in states]
+        if rows[0] is None:
+            continue
+        if isinstance(rows[0], Bounded):
+            raise StateError("A run as published keeps an unreleased value in its state, and is therefore not checkpointed.")
+        whole = np.empty((n, *rows[0].shape[1:]), rows[0].dtype)
+        for part, values in zip(parts, rows, strict=True):
+            whole[part] = values
+        arrays[f"state.{field.name}"] = whole
+    return arrays
+
+
+def restore_state(template: Any, arrays: dict[str, Array], part: Array) -> Any:
+    """The state of one block."""
+    found = {
+        field.name: np.ascontiguousarray(arrays[f"state.{field.name}"][part])
+        for field in dataclasses.fields(template)
+        if f"state.{field.name}" in arrays
+    }
+    return dataclasses.replace(template, **found)
+
+
+def plain_charges(charges: Charges, arrays: dict[str, Array], name: str) -> list[dict[str, Any]]:
+    """Charges as plain values; their parameters go into `arrays`."""
+    rows = []
+    for k, (charge, count) in enumerate(charges):
+        for key, values in charge.parameters.items():
+            arrays[f"{name}.{k}.{key}"] = np.asarray(values, float)
+        rows.append({"kind": charge.kind.kind, "count": count, "keys": list(charge.parameters)})
+    return rows
+
+
+def charges_from(rows: list[dict[str, Any]], arrays: dict[str, Array], name: str) -> Charges:
+    """The inverse of `plain_charges`."""
+    return Charges(
+        (Charge(KINDS[row["kind"]], {key: arrays[f"{name}.{k}.{key}"] for key in row["keys"]}), row["count"])
+        for k, row in enumerate(rows)
+    )
+
+
+def join_charges(parts: list[Array], ledgers: list[Charges], n: int) -> Charges:
+    """The charges of all blocks as charges of all n nodes; every block made the same releases in the same order."""
+    if len(ledgers) == 1 and np.array_equal(parts[0], np.arange(n)):
+        return ledgers[0]
+    whole = Charges()
+    steps = [_expanded(charges) for charges in ledgers]
+    for together in zip(*steps, strict=True):
+        first = together[0]
+        values = {key: np.empty(n) for key in first.parameters}
+        for part, charge in zip(parts, together, strict=True):
+            for key, column in charge.parameters.items():
+                values[key][part] = column
+        whole.add(Charge(first.kind, values))
+    return whole
+
+
+def _expanded(charges: Charges) -> list[Charge]:
+    return [charge for charge, count in charges for _ in range(count)]

@@ -1,0 +1,46 @@
+"""The course of a run: one row per recorded round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class History:
+    """Rows with round, metrics, seconds, messages and bytes. The metrics read private data: simulation diagnostics only."""
+
+    note = "metrics of a simulation: computed from private data without noise"
+
+    def __init__(self, rows: list[dict[str, Any]] | None = None) -> None:
+        self.rows: list[dict[str, Any]] = list(rows or [])
+
+    def add(self, row: dict[str, Any]) -> None:
+        self.rows.append(row)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows)
+
+    def __getitem__(self, column: str) -> NDArray[Any]:
+        """One column as an array."""
+        return np.array([row[column] for row in self.rows])
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.rows[0]) if self.rows else []
+
+    def __repr__(self) -> str:
+        return f"History({len(self.rows)} rows: {', '.join(self.columns)})"
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame (extra `pandas`)."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ImportError("History.to_pandas needs pandas: pip install 'tacenda[pandas]', or use history.rows.") from None
+        return pd.DataFrame(self.rows)

@@ -1,0 +1,138 @@
+"""What a simulation can measure between rounds. All of it reads private data without noise: diagnostics of a simulation only.
+
+objective            (1/n) sum_i f_i at the average model              suboptimality   the same above the reference's
+node_objective       its mean over the nodes' own models               worst_objective its largest over the nodes' own models
+local_objective      mean over nodes of f_i at the node's own model, on its own data (001)
+loss, accuracy, misclassification       of the average model, over all records
+node_accuracy, worst_accuracy           mean and least accuracy of the nodes' own models
+test_loss, test_accuracy                of the average model, on the given test data
+consensus            root mean square distance of the nodes' models from their average
+distance             sum_i |w_i - w*|^2 / |w*|^2 with w* the reference (004's normalised error)
+infeasibility        sum over edges |w_i - w_j| (000's feasibility violation (21) uses it)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda import checks
+from tacenda.errors import InputError
+from tacenda.graph.topology import Topology
+
+Array = NDArray[Any]
+
+
+@dataclass
+class Snapshot:
+    """The nodes' models (n, d) at one moment, with what is needed to judge them."""
+
+    problem: Any
+    topology: Topology
+    models: Array
+    reference: Array | None
+    test: tuple[Any, Any] | None
+
+    @cached_property
+    def average(self) -> Array:
+        return np.asarray(self.models.mean(axis=0, dtype=float))
+
+    @cached_property
+    def objective(self) -> float:
+        return float(self.problem.objective(self.average))
+
+    @cached_property
+    def node_objectives(self) -> Array:
+        return np.asarray(self.problem.objective(self.models))
+
+    @cached_property
+    def node_accuracies(self) -> Array:
+        return np.asarray(self.problem.accuracy(self.models))
+
+    @cached_property
+    def test_scores(self) -> tuple[Array, Array]:
+        """Scores of the test records under the average model, and their labels as the loss wants them."""
+        assert self.test is not None
+        scores = self.problem.predict_scores(self.test[0], self.average)
+        return scores, encode_like(self.problem, self.test[1])
+
+
+def encode_like(problem: Any, labels: Any) -> Array:
+    """New labels in the problem's own coding: -1 and +1, 0 .. K-1, or numbers as they are."""
+    y = np.asarray(labels)
+    if problem.loss.kind == "regression":
+        return y.astype(float)
+    known = np.asarray(problem.classes)
+    if not np.isin(y, known).all():
+        raise InputError(f"test labels must be among the problem's classes {list(problem.classes)}; some are not.")
+    order = np.argsort(known, kind="stable")
+    position = order[np.searchsorted(known[order], y)].astype(float)
+    return 2 * position - 1 if problem.loss.kind == "binary" else position
+
+
+def _suboptimality(s: Snapshot) -> float:
+    return s.objective - float(s.problem.objective(_reference(s)))
+
+
+def _distance(s: Snapshot) -> float:
+    best = _reference(s)
+    return float(np.sum((s.models - best) ** 2) / np.sum(best**2))
+
+
+def _reference(s: Snapshot) -> Array:
+    if s.reference is None:
+        raise InputError("reference must be given (a model, or 'optimum') for the metrics suboptimality and distance.")
+    return s.reference
+
+
+def _consensus(s: Snapshot) -> float:
+    return float(np.sqrt(np.mean(np.sum((s.models - s.average) ** 2, axis=1))))
+
+
+def _infeasibility(s: Snapshot) -> float:
+    ends = s.topology.edges
+    return float(np.linalg.norm(s.models[ends[:, 0]] - s.models[ends[:, 1]], axis=1).sum())
+
+
+METRICS: dict[str, Callable[[Snapshot], float]] = {
+    "objective": lambda s: s.objective,
+    "suboptimality": _suboptimality,
+    "node_objective": lambda s: float(s.node_objectives.mean()),
+    "worst_objective": lambda s: float(s.node_objectives.max()),
+    "local_objective": lambda s: float(np.mean(s.problem.local_objectives(s.models))),
+    "loss": lambda s: float(s.problem.loss_of(s.average)),
+    "accuracy": lambda s: float(s.problem.accuracy(s.average)),
+    "misclassification": lambda s: 1.0 - float(s.problem.accuracy(s.average)),
+    "node_accuracy": lambda s: float(s.node_accuracies.mean()),
+    "worst_accuracy": lambda s: float(s.node_accuracies.min()),
+    "test_loss": lambda s: float(np.mean(s.problem.loss.value(*s.test_scores))),
+    "test_accuracy": lambda s: float(np.mean(s.problem.store.right(*s.test_scores))),
+    "consensus": _consensus,
+    "distance": _distance,
+    "infeasibility": _infeasibility,
+}
+_CLASSES_ONLY = ("accuracy", "misclassification", "node_accuracy", "worst_accuracy", "test_accuracy")
+
+
+def check_metrics(metrics: Sequence[str], problem: Any, reference: Any, test: Any) -> tuple[str, ...]:
+    """The metrics' names, if all are known and can be computed here."""
+    names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    for name in names:
+        checks.one_of("metrics", name, METRICS)
+        if name in _CLASSES_ONLY and problem.loss.kind == "regression":
+            raise InputError(f"metrics must not hold {name!r} for the regression loss {problem.loss.name!r}; use 'loss'.")
+        if name.startswith("test_") and test is None:
+            raise InputError(f"test must be given, (X, y), for the metric {name!r}.")
+        if name in ("suboptimality", "distance") and reference is None:
+            raise InputError(f"reference must be given (a model, or 'optimum') for the metric {name!r}.")
+    return names
+
+
+def measure(names: Sequence[str], snapshot: Snapshot) -> dict[str, float]:
+    """The value of each metric."""
+    return {name: METRICS[name](snapshot) for name in names}

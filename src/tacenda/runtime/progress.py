@@ -1,0 +1,59 @@
+"""Progress of long work on standard error: a bar on a terminal, now and then a plain line elsewhere, silence when asked."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Any
+
+from tacenda import checks
+from tacenda.errors import InputError
+
+QUIET_SECONDS = 1.0  # nothing is shown for work that ends sooner
+LINE_SECONDS = 10.0
+
+
+class Progress:
+    """`with Progress("auto", "ipadmm", rounds) as show: show(t)`; mode "auto", True (always) or False (never)."""
+
+    def __init__(self, mode: str | bool, title: str, total: int) -> None:
+        if not isinstance(mode, bool):
+            if not isinstance(mode, str):
+                raise InputError(f"progress must be 'auto', True or False, not {mode!r}.")
+            checks.one_of("progress", mode, ("auto",))
+        terminal = sys.stderr.isatty()
+        self._shown = mode is True or (mode == "auto" and terminal)
+        self._terminal, self._title, self._total = terminal, title, total
+        self._bar: Any = None
+
+    def __enter__(self) -> Progress:
+        self._begin = self._line = time.monotonic()
+        return self
+
+    def __call__(self, done: int) -> None:
+        now = time.monotonic()
+        if not self._shown or now - self._begin < QUIET_SECONDS:
+            return
+        if self._terminal:
+            if self._bar is None:
+                self._open_bar()
+            self._bar.update(0, completed=done)
+        elif now - self._line >= LINE_SECONDS or done == self._total:
+            self._line = now
+            left = (now - self._begin) / max(done, 1) * (self._total - done)
+            print(f"{self._title}: {done} of {self._total}, {left:.0f} s left", file=sys.stderr, flush=True)
+
+    def _open_bar(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
+        self._bar.add_task(self._title, total=self._total)
+        self._bar.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._bar is not None:
+            self._bar.stop()

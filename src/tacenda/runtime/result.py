@@ -1,0 +1,91 @@
+"""`RunResult`: the models, the course, and what was really guaranteed. One file holds it all."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.errors import StateError
+from tacenda.privacy.statement import Statement
+from tacenda.runtime.history import History
+
+Array = NDArray[Any]
+FORMAT = "tacenda-result-1"
+
+
+@dataclass(frozen=True, eq=False)
+class RunResult:
+    """models (n, d), or (n, K, p) for K classes: each node's output. last: each node's newest iterate.
+
+    privacy is None for a run without noise. settings are plain values: algorithm, problem, graph, rounds, seed, versions.
+    """
+
+    models: Array
+    last: Array
+    history: History
+    privacy: Statement | None
+    settings: dict[str, Any]
+    warnings: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    messages: int = 0
+    bytes: int = 0
+
+    @property
+    def model(self) -> Array:
+        """(d,) or (K, p): the average of the nodes' models."""
+        return np.asarray(self.models.mean(axis=0, dtype=float))
+
+    @property
+    def rounds(self) -> int:
+        return int(self.settings["rounds"])
+
+    def __repr__(self) -> str:
+        name = self.settings["algorithm"]["name"]
+        privacy = "no privacy" if self.privacy is None else repr(self.privacy)
+        return f"RunResult({name}, {len(self.models)} nodes, {self.rounds} rounds, {privacy})"
+
+    def save(self, path: str | Path) -> Path:
+        """Write everything to one file (safetensors with JSON in its header); no pickle."""
+        from safetensors.numpy import save_file
+
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        about = {
+            "format": FORMAT,
+            "settings": self.settings,
+            "history": self.history.rows,
+            "privacy": None if self.privacy is None else self.privacy.to_plain(),
+            "warnings": self.warnings,
+            "seconds": self.seconds,
+            "messages": self.messages,
+            "bytes": self.bytes,
+        }
+        tensors = {"models": np.ascontiguousarray(self.models), "last": np.ascontiguousarray(self.last)}
+        save_file(tensors, str(target), metadata={"tacenda": json.dumps(about)})
+        return target
+
+
+def load(path: str | Path) -> RunResult:
+    """Read what `RunResult.save` wrote."""
+    from safetensors import SafetensorError, safe_open
+
+    if not Path(path).is_file():
+        raise StateError(f"There is no result at {path}; result.save(path) writes one.")
+    try:
+        with safe_open(str(path), framework="numpy") as file:
+            about = json.loads((file.metadata() or {}).get("tacenda", "{}"))
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, json.JSONDecodeError) as damaged:
+        raise StateError(f"{path} is not a readable result file: {damaged}.") from None
+    if about.get("format") != FORMAT:
+        raise StateError(f"{path} is not a result of this program (format {about.get('format')!r}, not {FORMAT!r}).")
+    privacy = None if about["privacy"] is None else Statement.from_plain(about["privacy"])
+    return RunResult(
+        tensors["models"], tensors["last"], History(about["history"]), privacy, about["settings"], about["warnings"],
+        about["seconds"], about["messages"], about["bytes"],
+    )  # fmt: skip

@@ -1,0 +1,313 @@
+"""`simulate`: a whole network of private nodes in this process."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import warnings as python_warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda import checks
+from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.registry import by_name, private_names
+from tacenda.errors import InputError, UnsupportedError
+from tacenda.graph.topology import Topology
+from tacenda.privacy.noise import SimulatedNoise
+from tacenda.privacy.settings import Privacy
+from tacenda.privacy.statement import Statement
+from tacenda.problem.facts import Facts
+from tacenda.runtime import checkpoint as checkpoints
+from tacenda.runtime.budget import calibrate
+from tacenda.runtime.crew import Crew
+from tacenda.runtime.history import History
+from tacenda.runtime.interrupt import BetweenRounds
+from tacenda.runtime.metrics import Snapshot, check_metrics, measure
+from tacenda.runtime.network import placement
+from tacenda.runtime.progress import Progress
+from tacenda.runtime.result import RunResult
+
+Array = NDArray[Any]
+SAVE_SECONDS = 5.0
+
+
+class ConvergenceWarning(UserWarning):
+    """The settings do not meet a sufficient condition for convergence."""
+
+
+def simulate(
+    problem: Any,
+    graph: Any,
+    algorithm: Algorithm | str,
+    rounds: int,
+    privacy: Privacy | None = None,
+    seed: int | None = None,
+    *,
+    init: Any = None,
+    output: str | None = None,
+    finish_mixing: int = 0,
+    blocks: Any = 1,
+    record_every: int = 1,
+    metrics: Sequence[str] = ("objective", "consensus"),
+    reference: Any = None,
+    test: tuple[Any, Any] | None = None,
+    callback: Callable[[int, Array], Any] | None = None,
+    progress: str | bool = "auto",
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+    mixing: str = "metropolis",
+    solver_tolerance: float = 1e-8,
+) -> RunResult:
+    """Run `algorithm` on `problem` over `graph` for a number of rounds; privacy=None runs without noise.
+
+    init            a public starting model (d,) or one row per node; zeros by default
+    output          "average" or "last"; by default the algorithm's own rule
+    finish_mixing   closing rounds that only mix what was released: free of privacy, they bring all nodes near the average model
+    blocks          into how many blocks (or which lists of positions) the nodes are placed; the result does not depend on it
+    record_every    a history row every so many rounds, and after the last; 0 for none
+    metrics         see `tacenda.runtime.metrics`; they read private data, as only a simulation may
+    reference       the optimum for "suboptimality" and "distance": a model, or "optimum" to have it solved for
+    test            (X, y) for "test_loss" and "test_accuracy"
+    callback        called as callback(round, models (n, d)) at every recorded round; a true answer stops the run
+    checkpoint      a file that is kept up to date between rounds, also on Ctrl-C; resume=True goes on from it, bit for bit
+    mixing          weights of dual averaging and of the closing rounds: "metropolis", "uniform" or "max-degree"
+    solver_tolerance  gradient norm at which an exact local minimiser stops; its remaining gap is charged
+    """
+    run = _Run(problem, graph, algorithm, rounds, privacy, seed, init, output, finish_mixing, blocks, mixing, solver_tolerance)
+    names = check_metrics(metrics, problem, reference, test)
+    every = checks.whole("record_every", record_every)
+    optimum = run.reference(reference)
+    file = None if checkpoint is None else checkpoints.prepare(checkpoint, resume)
+    if file is not None and file.exists():
+        run.restore(checkpoints.read(file, run.identity()))
+
+    def record() -> bool:
+        models = run.models()
+        snapshot = Snapshot(problem, run.topology, models, optimum, test)
+        run.history.add({"round": run.done, **measure(names, snapshot), **run.cost()})
+        return bool(callback(run.done, models)) if callback is not None else False
+
+    saved = time.monotonic()
+    with Progress(progress, run.algorithm.name, run.rounds) as show:
+        with BetweenRounds() as interrupt:
+            stop = False
+            while run.done < run.rounds and not stop:
+                run.advance()
+                if every and (run.done % every == 0 or run.done == run.rounds):
+                    stop = record()
+                if file is not None and (interrupt.asked or time.monotonic() - saved > SAVE_SECONDS):
+                    checkpoints.write(file, run.saved())
+                    saved = time.monotonic()
+                if interrupt.asked:
+                    raise KeyboardInterrupt(f"stopped after round {run.done} of {run.rounds}")
+                show(run.done)
+    if file is not None:
+        checkpoints.write(file, run.saved())
+    return run.result(names if every else (), optimum, test)
+
+
+class _Run:
+    """One simulation: its checked settings, its crew of blocks, and what has happened so far."""
+
+    def __init__(
+        self,
+        problem: Any,
+        graph: Any,
+        algorithm: Algorithm | str,
+        rounds: int,
+        privacy: Privacy | None,
+        seed: int | None,
+        init: Any,
+        output: str | None,
+        finish_mixing: int,
+        blocks: Any,
+        mixing: str,
+        solver_tolerance: float,
+    ) -> None:
+        self.problem, self.topology = problem, match(problem, graph)
+        self.algorithm = by_name(algorithm) if isinstance(algorithm, str) else algorithm
+        if not isinstance(self.algorithm, Algorithm):
+            raise InputError(f"algorithm must be a name or an object of tacenda.algorithms, not {algorithm!r}.")
+        self.rounds = checks.whole("rounds", rounds, least=1)
+        self.finish_mixing = checks.whole("finish_mixing", finish_mixing)
+        self.output = self.algorithm.default_output if output is None else output
+        checks.one_of("output", self.output, ("average", "last"))
+        self.privacy, self.mixing = check_privacy(privacy, self.algorithm), mixing
+        relation = "replace-one" if privacy is None else privacy.adjacency
+        self.facts = Facts.of(problem, relation, checks.positive("solver_tolerance", solver_tolerance))
+        self.algorithm.check(self.facts, self.topology, self.rounds, privacy is not None)
+        self.warnings = self.algorithm.advice(self.facts, self.topology, self.rounds)
+        for sentence in self.warnings:
+            python_warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
+        self.noise = SimulatedNoise(None if seed is None else checks.whole("seed", seed))
+        self.parts = placement(self.topology.n, blocks)
+        self.calibration = (
+            None if privacy is None else calibrate(self.algorithm, self.facts, self.topology, self.rounds, privacy)
+        )
+        self.crew = Crew(
+            problem, self.facts, self.topology, self.algorithm, self.parts, self.calibration, self.noise, self.rounds, mixing,
+            start_rows(init, problem, self.topology.n), averaging=self.output == "average",
+        )  # fmt: skip
+        self.history, self.done, self.seconds = History(), 0, 0.0
+        self.messages = self.bytes = 0
+
+    def reference(self, given: Any) -> Array | None:
+        """The optimum that some metrics compare with."""
+        if isinstance(given, str):
+            checks.one_of("reference", given, ("optimum",))
+            return np.asarray(self.problem.solve())
+        return None if given is None else np.asarray(given, float).reshape(self.problem.dim)
+
+    def advance(self) -> None:
+        """One round of all blocks."""
+        begin = time.perf_counter()
+        self.crew.step(self.done + 1)
+        self.done += 1
+        self.seconds += time.perf_counter() - begin
+
+    def models(self) -> Array:
+        """(n, d) what each node would answer now."""
+        return self.crew.outputs()
+
+    def cost(self) -> dict[str, Any]:
+        messages, size = self.crew.traffic()
+        return {"seconds": self.seconds, "messages": self.messages + messages, "bytes": self.bytes + size}
+
+    def result(self, names: Sequence[str], optimum: Array | None, test: Any) -> RunResult:
+        begin = time.perf_counter()
+        models = self.crew.mixed(self.models(), self.finish_mixing)
+        last = self.crew.mixed(self.crew.last(), self.finish_mixing)
+        self.seconds += time.perf_counter() - begin
+        if self.finish_mixing and names:
+            measured = measure(names, Snapshot(self.problem, self.topology, models, optimum, test))
+            self.history.add({"round": self.done + self.finish_mixing, **measured, **self.cost()})
+        shape = (-1, self.problem.dim) if self.problem.n_outputs == 1 else (-1, self.problem.n_outputs, self.problem.n_features)
+        cost = self.cost()
+        return RunResult(
+            models.reshape(shape), last.reshape(shape), self.history, self.statement(), self.settings(), self.warnings,
+            cost["seconds"], cost["messages"], cost["bytes"],
+        )  # fmt: skip
+
+    def statement(self) -> Statement | None:
+        if self.privacy is None:
+            return None
+        charges = checkpoints.join_charges(self.parts, self.crew.charges(), self.topology.n)
+        spread = self.privacy.spread if isinstance(self.privacy.spread, str) else "as given"
+        target = self.privacy.to_plain()["epsilon"] if not self.privacy.noise else dict(self.privacy.noise)
+        return Statement(
+            charges, self.topology.n, self.privacy.delta, self.privacy.adjacency, self.privacy.mode, target, self.noise.kind,
+            spread,
+        )  # fmt: skip
+
+    def settings(self) -> dict[str, Any]:
+        """Plain values that describe the run, for files and reports."""
+        import tacenda
+
+        p = self.problem
+        return {
+            "algorithm": self.algorithm.to_plain(),
+            "rounds": self.done,
+            "output": self.output,
+            "finish_mixing": self.finish_mixing,
+            "seed": self.noise.seed,
+            "privacy": None if self.privacy is None else self.privacy.to_plain(),
+            "graph": {
+                "name": self.topology.name,
+                "n": self.topology.n,
+                "labels": [str(x) for x in self.topology.labels],
+                "edges": self.topology.edges.tolist(),
+            },
+            "mixing": self.mixing,
+            "solver_tolerance": self.facts.tolerance,
+            "problem": {
+                "loss": p.loss.name,
+                "regulariser": p.regulariser.name,
+                "strength": p.strength,
+                "loss_scale": p.loss_scale,
+                "data_norm": p.data_norm,
+                "clip_norm": p.clip_norm,
+                "sizes": [int(s) for s in p.sizes],
+                "n_features": p.n_features,
+                "n_outputs": p.n_outputs,
+                "classes": None if p.classes is None else [str(c) for c in p.classes],
+                "dtype": str(p.dtype),
+            },
+            "versions": {"tacenda": tacenda.__version__, "numpy": np.__version__},
+        }
+
+    def identity(self) -> dict[str, Any]:
+        """What must be equal for a checkpoint to belong to this run."""
+        settings = self.settings()
+        same = {k: settings[k] for k in ("algorithm", "privacy", "graph", "mixing", "problem", "seed", "output")}
+        return {**same, "rounds": self.rounds, "data": data_digest(self.problem)}
+
+    def saved(self) -> checkpoints.Saved:
+        """Everything needed to go on from the last complete round."""
+        arrays = self.crew.saved_arrays()
+        charges = checkpoints.join_charges(self.parts, self.crew.charges(), self.topology.n)
+        rows = checkpoints.plain_charges(charges, arrays, "charge")
+        about = {"identity": self.identity(), "round": self.done, "charges": rows, "history": self.history.rows, **self.cost()}
+        return checkpoints.Saved(arrays, about)
+
+    def restore(self, saved: checkpoints.Saved) -> None:
+        about = saved.about
+        self.crew.restore(saved.arrays, checkpoints.charges_from(about["charges"], saved.arrays, "charge"))
+        self.done, self.history = about["round"], History(about["history"])
+        self.seconds, self.messages, self.bytes = about["seconds"], about["messages"], about["bytes"]
+
+
+def match(problem: Any, graph: Any) -> Topology:
+    """The graph's topology, if it has one node for each shard; shards named by label are matched by name."""
+    topology = Topology.of(graph)
+    if topology.n != problem.n_nodes:
+        raise InputError(f"graph must have one node per shard: {topology.n} nodes, but {problem.n_nodes} shards.")
+    labels = problem.node_labels
+    if labels is not None and tuple(labels) != topology.labels:
+        raise InputError(
+            "The shards' labels must be the graph's nodes, in the graph's order; build the dict as "
+            "{node: shard for node in graph.nodes}."
+        )
+    return topology
+
+
+def check_privacy(privacy: Any, algorithm: Algorithm) -> Privacy | None:
+    """The budget, if the algorithm can keep one."""
+    if privacy is None:
+        return None
+    if not isinstance(privacy, Privacy):
+        raise InputError(f"privacy must be a tacenda.Privacy or None, not {privacy!r}.")
+    if not algorithm.private:
+        raise UnsupportedError(
+            f"{algorithm.title} adds no noise, so it cannot keep a privacy budget; the private algorithms are "
+            f"{', '.join(private_names())}. For a run without privacy pass privacy=None."
+        )
+    return privacy
+
+
+def start_rows(init: Any, problem: Any, n: int) -> Array:
+    """(n, d) the public starting point."""
+    if init is None:
+        return np.zeros((n, problem.dim))
+    rows = np.asarray(init, float)
+    if rows.size == problem.dim:
+        rows = np.broadcast_to(rows.reshape(1, problem.dim), (n, problem.dim))
+    elif rows.size == n * problem.dim:
+        rows = rows.reshape(n, problem.dim)
+    else:
+        raise InputError(f"init must be one model of length {problem.dim} or one per node ({n}), not of shape {rows.shape}.")
+    if not np.isfinite(rows).all():
+        raise InputError("init must hold finite numbers only.")
+    return np.array(rows)
+
+
+def data_digest(problem: Any) -> str:
+    """A fingerprint of the records, to tell data sets apart on this machine; not for sending."""
+    digest = hashlib.blake2b(digest_size=16)
+    rows = problem.store.rows if isinstance(problem.store.rows, tuple) else (problem.store.rows,)
+    for array in (*rows, problem.store.labels):
+        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return digest.hexdigest()

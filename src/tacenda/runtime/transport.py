@@ -1,0 +1,78 @@
+"""How blocks of nodes hand each other released rows. The seam is one method; gRPC and MPI fit behind it.
+
+`exchange(tag, outgoing)` sends an array to each named block and returns what those blocks sent under the same tag. Every
+block calls it for the same tags in the same order, because all run the same program.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from tacenda.errors import NetworkError
+
+Array = NDArray[Any]
+Tag = tuple[int, int]  # (round, call within the round)
+
+
+class Transport(Protocol):
+    """One block's end of the wire."""
+
+    def exchange(self, tag: Tag, outgoing: dict[int, Array]) -> dict[int, Array]:
+        """Send each array to its block; wait for the arrays of the same blocks."""
+        ...
+
+
+class NoTransport:
+    """For the single block that hosts all nodes: there is nobody to send to."""
+
+    def exchange(self, tag: Tag, outgoing: dict[int, Array]) -> dict[int, Array]:
+        if outgoing:
+            raise NetworkError("A single block has no one to send to; this is a defect of its placement.")
+        return {}
+
+
+class Hall:
+    """A room in which the blocks of one process meet. One lock lets a single block work at a time.
+
+    So compiled kernels with threads of their own never run at once, and every run takes the same course.
+    """
+
+    def __init__(self) -> None:
+        self.turnstile = threading.Condition()
+        self._mail: dict[tuple[Tag, int, int], Array] = {}
+        self._failed: BaseException | None = None
+
+    def exchange(self, me: int, tag: Tag, outgoing: dict[int, Array]) -> dict[int, Array]:
+        """Called by a block that holds the turnstile; waiting lets the others work."""
+        for other, rows in outgoing.items():
+            self._mail[tag, me, other] = rows.copy()
+        self.turnstile.notify_all()
+        received = {}
+        for other in outgoing:
+            while (tag, other, me) not in self._mail:
+                self._raise_if_failed()
+                self.turnstile.wait()
+            received[other] = self._mail.pop((tag, other, me))
+        return received
+
+    def fail(self, error: BaseException) -> None:
+        """Wake everybody who waits for a block that will not answer."""
+        self._failed = self._failed or error
+        self.turnstile.notify_all()
+
+    def _raise_if_failed(self) -> None:
+        if self._failed is not None:
+            raise NetworkError("Another block of this run failed.") from self._failed
+
+
+class HallTransport:
+    """A block's place in the hall."""
+
+    def __init__(self, hall: Hall, me: int) -> None:
+        self._hall, self._me = hall, me
+
+    def exchange(self, tag: Tag, outgoing: dict[int, Array]) -> dict[int, Array]:
+        return self._hall.exchange(self._me, tag, outgoing)
