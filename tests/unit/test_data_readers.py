@@ -136,8 +136,27 @@ def test_parquet_sql_and_big_csv_through_duckdb(write, tmp_path, monkeypatch):
     assert "'a'" not in str(caught.value)
     with pytest.raises(InputError, match=r"could not read b.parquet"):
         data.read_table(write(b"not parquet", "b.parquet"))
+    chunks = list(readers.iter_tables(parquet, rows=1))
+    assert [(t.first_row, t.columns["n"].tolist(), t.columns["s"].tolist()) for t in chunks] == [
+        (1, [1], ["a"]),
+        (2, [2], [None]),
+    ]
+    with pytest.raises(InputError, match="query gives no records"):
+        list(readers.iter_tables(f"SELECT * FROM '{parquet}' WHERE n > 5"))
     monkeypatch.setattr(readers, "BIG_CSV", 10)
     assert cells(data.read_table(write(CSV.replace("\n\n", "\n")))) == EXPECTED
+
+
+def test_a_parquet_file_is_encoded_like_the_csv(write, tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    csv_file = write("x,y\n" + "".join(f"{k % 12}.5,{k % 2}\n" for k in range(300)))
+    parquet = tmp_path / "t.parquet"
+    duckdb.sql(f"COPY (SELECT * FROM read_csv('{csv_file}')) TO '{parquet}' (FORMAT parquet)")
+    one, two = data.encode(SCHEMA, csv_file), data.encode(SCHEMA, parquet)
+    np.testing.assert_array_equal(one.X, two.X)
+    np.testing.assert_array_equal(one.y, two.y)
+    three = data.encode(SCHEMA, f"SELECT * FROM '{parquet}'")
+    np.testing.assert_array_equal(one.X, three.X)
 
 
 def test_without_duckdb_csv_works_and_parquet_names_the_extra(write, monkeypatch):

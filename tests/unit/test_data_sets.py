@@ -101,7 +101,10 @@ def test_the_shipped_schema_is_public_and_whole():
     }
 
 
-LINE = "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, Cuba, <=50K"
+LINE = (
+    "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, "
+    "Cuba, <=50K"
+)
 
 
 def test_uci_text():

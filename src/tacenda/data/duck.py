@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ def read_parquet(path: Path) -> Table:
 
 def read_csv(path: Path, header: Sequence[str]) -> Table:
     """A CSV file, every cell as text, as the standard-library reader gives it."""
-    query = "SELECT * FROM read_csv(?, header=true, all_varchar=true, nullstr='', strict_mode=true)"
+    query = "SELECT * FROM read_csv(?, header=true, all_varchar=true, nullstr='')"
     table = _run(query, [str(path)], None, path.name)
     if len(table.columns) != len(header):
         raise InputError(f"{path.name} has lines of different lengths; look for a missing or unquoted separator.")
@@ -37,7 +38,32 @@ def read_sql(query: str, database: str | Path | None) -> Table:
     return _run(query, [], database, "query")
 
 
+def iter_rows(query: str, parameters: list[Any], source: str, rows: int) -> Iterator[Table]:
+    """The result of a query in tables of at most `rows` records, for results larger than memory."""
+    with _connected(None, source) as connection:
+        cursor = connection.execute(query, parameters)
+        names = [column[0] for column in cursor.description]
+        done = 0
+        while block := cursor.fetchmany(rows):
+            columns = dict(zip(names, zip(*block, strict=True), strict=True))
+            yield Table(Table.of(columns).columns, first_row=done + 1, source=source)
+            done += len(block)
+    if not done:
+        raise InputError(f"{source} gives no records; check the file or the query's conditions.")
+
+
 def _run(query: str, parameters: list[Any], database: str | Path | None, source: str) -> Table:
+    with _connected(database, source) as connection:
+        columns = connection.execute(query, parameters).fetchnumpy()
+    table = Table.of(columns)
+    if not len(table):
+        raise InputError(f"{source} gives no records; check the file or the query's conditions.")
+    return Table(table.columns, source=source)
+
+
+@contextmanager
+def _connected(database: str | Path | None, source: str) -> Iterator[Any]:
+    """A connection whose errors are ours, in one sentence and without cells."""
     if not usable():
         raise InputError(
             f"reading {source} needs DuckDB, which is not installed; run: pip install 'tacenda[data]', or export the "
@@ -47,7 +73,7 @@ def _run(query: str, parameters: list[Any], database: str | Path | None, source:
 
     try:
         with duckdb.connect(str(database or ":memory:"), read_only=database is not None) as connection:
-            columns = connection.execute(query, parameters).fetchnumpy()
+            yield connection
     except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
         # These speak about the query and the names in it, never about cells.
         raise InputError(f"the query could not be run: {str(error).splitlines()[0]}.") from None
@@ -55,7 +81,3 @@ def _run(query: str, parameters: list[Any], database: str | Path | None, source:
         # Conversion errors quote cells, so only their kind is passed on.
         kind = type(error).__name__
         raise InputError(f"DuckDB could not read {source} ({kind}); check that the file is whole.") from None
-    table = Table.of(columns)
-    if not len(table):
-        raise InputError(f"{source} gives no records; check the file or the query's conditions.")
-    return Table(table.columns, source=source)

@@ -49,10 +49,14 @@ def read_table(source: str | Path, *, database: str | Path | None = None, names:
 
 
 def iter_tables(source: str | Path, *, rows: int = CHUNK_ROWS) -> Iterator[Table]:
-    """The same, a bounded number of records at a time where the format allows it (CSV)."""
-    is_query = isinstance(source, str) and _SQL.match(source)
-    if is_query or Path(source).suffix.lower() in _PARQUET:
-        yield read_table(source)
+    """The same, a bounded number of records at a time, so that a file may be larger than memory."""
+    from tacenda.data.duck import iter_rows
+
+    if isinstance(source, str) and _SQL.match(source):
+        yield from iter_rows(source, [], "query", rows)
+    elif Path(source).suffix.lower() in _PARQUET:
+        path = existing(source)
+        yield from iter_rows("SELECT * FROM read_parquet(?)", [str(path)], path.name, rows)
     else:
         yield from iter_csv(existing(source), rows=rows)
 

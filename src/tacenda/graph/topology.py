@@ -30,8 +30,8 @@ MIXINGS: tuple[Mixing, ...] = ("metropolis", "uniform", "max-degree")
 class Topology:
     """A connected undirected graph on n nodes: neighbours of k are `indices[indptr[k]:indptr[k + 1]]`, ascending.
 
-    labels: n labels of the user; indptr (n + 1,), indices (2 E,), degrees (n,), edges (E, 2) with edges[:, 0] < edges[:, 1],
-    all int64, read-only, holding positions.
+    labels: n labels of the user; indptr (n + 1,), indices (2 E,), degrees (n,), and edges (E, 2) with the smaller end
+    first, all int64, read-only, holding positions.
     """
 
     labels: tuple[Any, ...]
@@ -105,7 +105,7 @@ class Topology:
         return csr_array(diags_array(self.degrees.astype(np.float64)) - self.adjacency())
 
     def mixing(self, kind: Mixing = "metropolis") -> tuple[Ints, Ints, Floats]:
-        """A symmetric doubly stochastic matrix W as CSR (indptr, indices, weights), diagonal included, columns ascending.
+        """A symmetric doubly stochastic matrix W as CSR (indptr, indices, weights), diagonal included, columns sorted.
 
         metropolis  W_ij = 1 / (1 + max(deg_i, deg_j))
         max-degree  W_ij = 1 / (1 + max_k deg_k)
@@ -147,7 +147,7 @@ class Topology:
 
     @property
     def is_bipartite(self) -> bool:
-        """Whether the nodes split into two sides with edges only across: every edge joins two distances parities."""
+        """Whether the nodes split into two sides with edges only across: each edge joins an odd and an even distance."""
         parity = self.distances(0) % 2
         return bool(np.all(parity[self.edges[:, 0]] != parity[self.edges[:, 1]]))
 
