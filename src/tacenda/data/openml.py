@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,19 @@ RECORDS, POSITIVE = 48_842, 11_687
 
 def adult_from_openml(why: str) -> Table:
     """The merged table; `why` says what failed before, for the message if this fails too."""
-    from urllib.error import URLError
-
     from sklearn.datasets import fetch_openml
 
     try:
-        bunch = fetch_openml("adult", version=2, as_frame=True, parser="liac-arff", n_retries=0)
-    except (URLError, OSError, ValueError, ImportError) as error:
+        with warnings.catch_warnings():
+            # scikit-learn warns before it tries a second time; the outcome is reported below either way.
+            warnings.simplefilter("ignore", UserWarning)
+            bunch = fetch_openml("adult", version=2, as_frame=True, parser="liac-arff", n_retries=1)
+    except ImportError:
+        raise sources.Unavailable(
+            f"Adult could not be had: {why} OpenML needs pandas, which is not installed; run: "
+            "pip install 'tacenda[pandas]'."
+        ) from None
+    except (OSError, ValueError) as error:
         raise sources.Unavailable(
             f"Adult could not be had: {why} OpenML failed as well ({type(error).__name__}). Offline, "
             f"{sources.where_to_put('adult.data', 'adult.test')}."
