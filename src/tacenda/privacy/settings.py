@@ -74,6 +74,28 @@ class Privacy:
             noise = {"round_epsilon": checks.positive("round_epsilon", round_epsilon)}
         return cls(np.inf, delta, adjacency, "sound", spread, node_noise, noise)
 
+    @classmethod
+    def from_paper(
+        cls,
+        *,
+        epsilon: float | None = None,
+        delta: float = 1e-5,
+        c0: float | None = None,
+        a: float | None = None,
+        alpha: float | None = None,
+        phi: float | None = None,
+        spread: Spread = "uniform",
+    ) -> Privacy:
+        """Noise as published, from the paper's own inputs: c0 with epsilon (000), a (001), alpha a round (003), total phi (004)."""
+        inputs = {"c0": c0, "a": a, "alpha": alpha, "phi": phi}
+        noise = {name: checks.positive(name, value) for name, value in inputs.items() if value is not None}
+        if len(noise) > 1:
+            raise InputError(f"from_paper takes one of c0, a, alpha and phi, not {', '.join(noise)} together.")
+        if epsilon is None and (not noise or "c0" in noise):
+            raise InputError("from_paper needs epsilon (with c0 if you like), or one of a, alpha and phi.")
+        claim = np.inf if epsilon is None else checks.positive("epsilon", epsilon)
+        return cls(claim, delta, "replace-one", "as-published", spread, "own", noise)
+
     def epsilon_of(self, n: int) -> NDArray[np.float64]:
         """(n,) the target of each node."""
         values = np.asarray(self.epsilon, float)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.published import published
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy import events
@@ -86,10 +87,12 @@ def rehearse(algorithm: Algorithm, facts: Facts, degree: Array, is_hub: Array, n
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """The noise plan of all n nodes, and the charges it will make."""
+    """The noise plan of all n nodes, and the charges it will make; claimed and why: of noise as published."""
 
-    plan: ScaledPlan
+    plan: Any
     reserved: Charges
+    claimed: tuple[float, float] | None = None
+    why: str | None = None
 
 
 def calibrate(algorithm: Algorithm, facts: Facts, topology: Topology, rounds: int, privacy: Privacy) -> Calibration:
@@ -105,9 +108,15 @@ def calibrate(algorithm: Algorithm, facts: Facts, topology: Topology, rounds: in
     sites = rehearse(algorithm, facts.rows(first), topology.degrees[first], hub[first], topology.n, weights)
     if not isinstance(privacy.spread, str) and any(site.relative_std is not None for site, _ in sites):
         raise UnsupportedError(f"{algorithm.title} has its own spread of the noise over the rounds; leave spread='uniform'.")
-    scale = _given_scale(privacy, sites, len(first)) if privacy.noise else _solved_scale(privacy, sites, target[first], weights)
-    charges = Charges((price(ScaledPlan(scale, weights), site)[0], count) for site, count in sites)
-    return Calibration(ScaledPlan(scale[kind], weights), charges.rows(kind))
+    if privacy.mode == "as-published":
+        printed = published(algorithm, facts.rows(first), sites, weights, privacy)
+        plan, claimed, why = printed.plan, printed.claimed, printed.why
+    else:
+        given = bool(privacy.noise)
+        scale = _given_scale(privacy, sites, len(first)) if given else _solved_scale(privacy, sites, target[first], weights)
+        plan, claimed, why = ScaledPlan(scale, weights), None, None
+    charges = Charges((price(plan, site)[0], count) for site, count in sites)
+    return Calibration(plan.rows(kind), charges.rows(kind), claimed, why)
 
 
 def _given_scale(privacy: Privacy, sites: Sites, n: int) -> Array:

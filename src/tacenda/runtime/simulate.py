@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.published import published_form
 from tacenda.algorithms.registry import by_name, private_names
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
@@ -137,6 +138,8 @@ class _Run:
         self.output = self.algorithm.default_output if output is None else output
         checks.one_of("output", self.output, ("average", "last"))
         self.privacy, self.mixing = check_privacy(privacy, self.algorithm), mixing
+        if privacy is not None and privacy.mode == "as-published":
+            self.algorithm = published_form(self.algorithm)
         relation = "replace-one" if privacy is None else privacy.adjacency
         self.facts = Facts.of(problem, relation, checks.positive("solver_tolerance", solver_tolerance))
         self.algorithm.check(self.facts, self.topology, self.rounds, privacy is not None)
@@ -200,7 +203,7 @@ class _Run:
         target = self.privacy.to_plain()["epsilon"] if not self.privacy.noise else dict(self.privacy.noise)
         return Statement(
             charges, self.topology.n, self.privacy.delta, self.privacy.adjacency, self.privacy.mode, target, self.noise.kind,
-            spread,
+            spread, self.calibration.claimed if self.calibration else None, self.calibration.why if self.calibration else None,
         )  # fmt: skip
 
     def settings(self) -> dict[str, Any]:
