@@ -42,8 +42,8 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     while gap(math.log(high)) < 0:
         high *= 2
     mu = math.exp(float(brentq(gap, math.log(low), math.log(high), xtol=1e-14, rtol=1e-14)))
-    step = 1e-15
-    while gaussian_log_delta(mu, eps) > target:
+    mu, step = mu * (1 - 2e-13), 1e-15  # beyond the rounding of ln delta, so that any later evaluation agrees
+    while math.exp(gaussian_log_delta(mu, eps)) > d:
         mu, step = mu * (1 - step), 2 * step
     return mu
 
