@@ -1,0 +1,34 @@
+"""What every test shares: warnings are errors, slow tests wait to be asked for, and hypothesis is reproducible."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+sys.path.insert(0, str(Path(__file__).parent))  # `import support` works under every import mode
+
+settings.register_profile("house", deadline=None, derandomize=True, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("thorough", parent=settings.get_profile("house"), derandomize=False, max_examples=400)
+settings.load_profile(os.environ.get("TACENDA_HYPOTHESIS", "house"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="also run the tests marked slow")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: takes more than a few seconds; run with --slow or -m slow")
+    config.addinivalue_line("filterwarnings", "error")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--slow") or config.getoption("-m"):
+        return
+    wait = pytest.mark.skip(reason="slow: run with --slow")
+    for item in items:
+        if "slow" in item.keywords:
+            item.add_marker(wait)

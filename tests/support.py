@@ -1,0 +1,121 @@
+"""Small problems, graphs and doors for the tests of the core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tacenda as tc
+from tacenda.algorithms.base import Algorithm
+from tacenda.privacy.door import Door
+from tacenda.privacy.ledger import Ledger
+from tacenda.privacy.noise import SimulatedNoise
+from tacenda.privacy.plan import ScaledPlan
+from tacenda.problem.facts import Facts
+from tacenda.problem.queries import Queries
+from tacenda.runtime.block import Block
+from tacenda.runtime.network import Network
+from tacenda.runtime.transport import NoTransport
+
+A = tc.algorithms
+
+
+def shards(
+    sizes: list[int], p: int = 4, seed: int = 0, *, task: str = "binary", noise: float = 0.3, dtype: Any = float
+) -> list[tuple[Any, Any]]:
+    """Random records in the unit ball with a linear truth behind their labels; `task` binary, classes or regression."""
+    rng = np.random.default_rng(seed)
+    truth = rng.normal(size=(3, p))
+    found = []
+    for m in sizes:
+        x = rng.normal(size=(m, p))
+        x /= np.maximum(1.0, np.linalg.norm(x, axis=1, keepdims=True) * (1 + 1e-9))
+        score = x @ truth.T + noise * rng.normal(size=(m, 3))
+        y: Any = score[:, 0]
+        if task == "binary":
+            y = np.where(score[:, 0] > 0, "yes", "no")
+        elif task == "classes":
+            y = score.argmax(axis=1)
+        found.append((x.astype(dtype), y))
+    return found
+
+
+def uneven(n: int, seed: int = 0, low: int = 8, high: int = 40) -> list[int]:
+    """n different node sizes."""
+    return [int(m) for m in np.random.default_rng(seed).integers(low, high, size=n)]
+
+
+def problem(n: int = 6, p: int = 4, seed: int = 0, *, task: str = "binary", **settings: Any) -> Any:
+    """A small problem with uneven nodes; logistic with l2 of strength 0.1 unless told otherwise."""
+    chosen = {"strength": 0.1, **settings}
+    return tc.Problem(shards(uneven(n, seed), p, seed, task=task), classes=_classes(task), **chosen)
+
+
+def _classes(task: str) -> Any:
+    return {"binary": ("no", "yes"), "classes": (0, 1, 2), "regression": None}[task]
+
+
+# Every algorithm with settings that converge in a few hundred rounds on small problems.
+TUNED: dict[str, Algorithm] = {
+    "admm": A.ADMM(penalty=0.1),
+    "madmm": A.MADMM(penalty=0.1),
+    "dvp": A.DVP(penalty=0.1),
+    "pvp": A.PVP(penalty=0.1),
+    "radmm": A.RADMM(penalty=0.1, recycle_proximal=0.2),
+    "dpadmm": A.DPADMM(penalty=0.2, proximal=0.3),
+    "ipadmm": A.IPADMM(penalty=0.1, proximal=0.3, inner_steps=3),
+    "ddpadmm": A.DDPADMM(penalty=0.1, proximal=0.3),
+    "cdpadmm": A.CDPADMM(penalty=0.1, proximal=0.3),
+    "dda": A.DDA(),
+    "dpdda": A.DPDDA(offset=0.0),
+}
+
+GAUSSIAN = ("dpadmm", "ipadmm", "ddpadmm", "cdpadmm", "dda", "dpdda")
+PURE = ("madmm", "dvp", "pvp", "radmm")
+
+
+def privacy_for(name: str, level: float = 1.0) -> Any:
+    """A budget by its noise, so that no test waits for a calibration: z = 1/level, or `level` a round."""
+    if name in GAUSSIAN:
+        return tc.Privacy.from_noise(noise_multiplier=1.0 / level)
+    return None if name == "admm" else tc.Privacy.from_noise(round_epsilon=level)
+
+
+def graph_for(name: str, n: int = 6) -> Any:
+    """A graph that the algorithm can use."""
+    return tc.graph.star(n) if name == "dpadmm" else tc.graph.ring(n)
+
+
+def make_block(
+    data: Any, *, scale: float | None = None, rounds: int = 50, seed: int = 0, adjacency: str = "replace-one",
+    reserved: Any = None, source: Any = None, ledger: Any = None,
+) -> tuple[Block, Door, Ledger]:  # fmt: skip
+    """A block of all nodes of a problem on a ring, with its door and ledger; scale=None is a run without noise."""
+    n = data.n_nodes
+    topology = tc.graph.Topology.of(tc.graph.ring(n) if n > 2 else tc.graph.path(n) if n > 1 else tc.graph.complete(1))
+    nodes, weights = np.arange(n), np.ones(rounds)
+    source = SimulatedNoise(seed) if source is None else source
+    facts = Facts.of(data, adjacency)
+    plan = None if scale is None else ScaledPlan(np.full(n, float(scale)), weights)
+    ledger = Ledger(reserved) if ledger is None else ledger
+    door = Door(nodes, data.dim, plan, ledger, source)
+    network = Network(topology, [nodes], 0, NoTransport(), data.dtype)
+    block = Block(
+        Queries(data.store, data.sizes, nodes, facts, source), door, network, degree=topology.degrees,
+        is_hub=np.zeros(n, bool), n_nodes=n, rounds=rounds, noise_scale=None if plan is None else plan.scale,
+        weights=None if plan is None else weights, dtype=data.dtype,
+    )  # fmt: skip
+    block.start(1)
+    return block, door, ledger
+
+
+def same_statement(a: Any, b: Any) -> bool:
+    """Whether two runs charged the same to every node, in the same order."""
+    if a is None or b is None:
+        return a is b
+    left, right = list(a.charges), list(b.charges)
+    return len(left) == len(right) and all(
+        ca.kind is cb.kind and na == nb and all(np.array_equal(v, cb.parameters[k]) for k, v in ca.parameters.items())
+        for (ca, na), (cb, nb) in zip(left, right, strict=True)
+    )
