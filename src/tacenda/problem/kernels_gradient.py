@@ -12,7 +12,18 @@ from typing import Any
 import numpy as np
 from numba import njit, prange
 
-from tacenda.problem.kernels_rows import OPTIONS, PARALLEL, add, dot, slope_of, softmax_minus_label
+from tacenda.problem.kernels_rows import (
+    OPTIONS,
+    PARALLEL,
+    accumulator,
+    add,
+    dot,
+    flush,
+    slope_of,
+    softmax_minus_label,
+)
+
+SINGLES = 32  # so many float32 gradients are added in float32 before they move to float64
 
 
 @njit(**OPTIONS)
@@ -28,13 +39,16 @@ def add_binary(
     parameter: float, clip: float, out: Any,
 ) -> None:  # fmt: skip
     """out += sum of the (clipped) loss gradients at w of the records of a range, for a loss of one score."""
-    listed, p = records.shape[0] > 0, out.shape[0]
+    listed, p, part = records.shape[0] > 0, out.shape[0], accumulator(rows, w, out)
     for e in range(first, last):
         j = base + records[e] if listed else e
         c = slope_of(code, parameter, dot(rows, j, w, 0, p), labels[j])
         if clip < math.inf:
             c *= shrink(abs(c), norms[j], clip)
-        add(rows, j, c, out, 0, p)
+        add(rows, j, c, part, 0, p)
+        if (e - first) % SINGLES == SINGLES - 1:
+            flush(part, out)
+    flush(part, out)
 
 
 @njit(**OPTIONS)

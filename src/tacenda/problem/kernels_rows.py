@@ -1,7 +1,8 @@
 """What the compiled kernels are made of: scalar losses by code, and access to one record of a dense or sparse table.
 
 `rows` is either a C-contiguous array (N, p) or the CSR triple (data, indices, indptr); numba picks the right body when it
-compiles, so that every kernel above this file is written once.
+compiles, so that every kernel above this file is written once. The CSR integers come as unsigned views: a signed index might be
+negative, and the test for that costs more than the addition behind it.
 """
 
 from __future__ import annotations
@@ -88,10 +89,12 @@ def _dot(rows: Any, j: int, w: Any, offset: int, width: int) -> Any:
 
 @overload(add, jit_options=INNER)
 def _add(rows: Any, j: int, factor: float, out: Any, offset: int, width: int) -> Any:
+    number = np.float32 if out.dtype == types.float32 else np.float64
+
     def dense(rows: Any, j: int, factor: float, out: Any, offset: int, width: int) -> None:
-        x, part = rows[j], out[offset : offset + width]
+        x, part, f = rows[j], out[offset : offset + width], number(factor)
         for k in range(width):
-            part[k] += factor * x[k]
+            part[k] += f * x[k]
 
     def sparse(rows: Any, j: int, factor: float, out: Any, offset: int, width: int) -> None:
         data, indices, indptr = rows
@@ -100,6 +103,41 @@ def _add(rows: Any, j: int, factor: float, out: Any, offset: int, width: int) ->
             part[indices[t]] += factor * data[t]
 
     return sparse if isinstance(rows, types.BaseTuple) else dense
+
+
+def accumulator(rows: Any, w: Any, out: Any) -> Any:
+    """Where record gradients are added up: `out` itself, or a float32 vector for a dense float32 table and state."""
+    raise TypeError("accumulator is only for compiled code.")
+
+
+def flush(part: Any, out: Any) -> None:
+    """Move a float32 accumulator into the float64 `out` and clear it; nothing to do where they are one array."""
+    raise TypeError("flush is only for compiled code.")
+
+
+@overload(accumulator, jit_options=INNER)
+def _accumulator(rows: Any, w: Any, out: Any) -> Any:
+    def single(rows: Any, w: Any, out: Any) -> Any:
+        return np.zeros(out.shape[0], np.float32)
+
+    def same(rows: Any, w: Any, out: Any) -> Any:
+        return out
+
+    dense = not isinstance(rows, types.BaseTuple)
+    return single if dense and rows.dtype == types.float32 and w.dtype == types.float32 else same
+
+
+@overload(flush, jit_options=INNER)
+def _flush(part: Any, out: Any) -> Any:
+    def move(part: Any, out: Any) -> None:
+        for k in range(part.shape[0]):
+            out[k] += part[k]
+            part[k] = 0.0
+
+    def nothing(part: Any, out: Any) -> None:
+        return
+
+    return move if part.dtype == types.float32 else nothing
 
 
 @njit(**OPTIONS)

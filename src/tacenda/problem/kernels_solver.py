@@ -113,33 +113,85 @@ def conjugate_gradient(
         square = new
 
 
+@njit(**OPTIONS)
+def newton_cg_node(
+    rows: Any, labels: Any, first: int, last: int, w: Any, linear: Any, q: float, centre: Any, factor: float, l2: float,
+    classes: int, code: int, parameter: float, tolerance: float,
+) -> float:  # fmt: skip
+    """Newton's method with inexact directions, no matrix stored; w (d,) is start and result. Returns the norm reached."""
+    g, p, curves = np.empty(w.shape[0]), np.empty(w.shape[0]), np.empty((last - first, classes))
+    norm = full_gradient(rows, labels, first, last, w, linear, q, centre, factor, l2, classes, code, parameter, g)
+    for _ in range(MAX_STEPS):
+        if norm <= tolerance:
+            break
+        curvatures(rows, labels, first, last, w, classes, code, parameter, curves)
+        goal = max(min(0.1, math.sqrt(norm)) * norm, 0.2 * tolerance)
+        conjugate_gradient(rows, first, last, curves, g, factor, l2 + 2.0 * q, goal, p)
+        before = norm
+        norm = advance(
+            rows, labels, first, last, w, p, g, norm, linear, q, centre, factor, l2, classes, code, parameter
+        )  # fmt: skip
+        if norm == before or not math.isfinite(norm):
+            break
+    return norm
+
+
+@njit(**OPTIONS)
+def chord_node(
+    rows: Any, labels: Any, first: int, last: int, w: Any, linear: Any, q: float, centre: Any, factor: float, l2: float,
+    code: int, parameter: float, tolerance: float, patience: int, anchor: Any, kept: Any, matrix: Any,
+) -> float:  # fmt: skip
+    """The chord method for losses of one score: the inverse Hessian is kept between calls while it serves.
+
+    kept[0] is the ridge r l2 + 2q of the kept inverse `matrix` (d, d), or negative if there is none; anchor (d,) the point
+    where it was taken: always the start of a call, so that a checkpoint of (anchor, kept) rebuilds it bit for bit. An inverse
+    renewed in the middle of a call serves that call only.
+    """
+    d, ridge = w.shape[0], l2 + 2.0 * q
+    g, p = np.empty(d), np.empty(d)
+    norm = full_gradient(rows, labels, first, last, w, linear, q, centre, factor, l2, 1, code, parameter, g)
+    renew, good, steps = not 0.7 * ridge <= kept[0] <= 1.4 * ridge, True, 0
+    while norm > tolerance and steps < MAX_STEPS:
+        fresh = renew
+        if renew:
+            good = inverse_hessian(rows, labels, first, last, w, code, parameter, factor, ridge, matrix)
+            kept[0] = ridge if good and steps == 0 else -1.0
+            if steps == 0:
+                anchor[:] = w
+        for a in range(d):
+            p[a] = -inner(matrix[a], g)
+        if not good or not inner(p, g) < 0.0:  # single precision was not enough, or the Hessian is singular
+            fresh, kept[0], curves = True, -1.0, np.empty((last - first, 1))
+            curvatures(rows, labels, first, last, w, 1, code, parameter, curves)
+            conjugate_gradient(rows, first, last, curves, g, factor, ridge, max(0.1 * norm, 0.2 * tolerance), p)
+        before = norm
+        norm = advance(rows, labels, first, last, w, p, g, norm, linear, q, centre, factor, l2, 1, code, parameter)
+        steps += 1
+        if (norm == before and fresh) or not math.isfinite(norm):
+            break
+        share = norm / before
+        renew = not good or share > STALL
+        if not renew and norm > tolerance:  # would the steps still to go cost more than a new inverse?
+            renew = math.log(tolerance / norm) < patience * math.log(share)
+    if steps > patience:
+        kept[0] = -1.0  # it worked, but slowly: start the next call with a new one
+    return norm
+
+
+# The parallel loops only hand out nodes: numba compiles a parallel body far more slowly than a plain function.
+
+
 @njit(**PARALLEL)
 def newton_cg(
     rows: Any, labels: Any, first: Any, last: Any, w: Any, linear: Any, quadratic: Any, centre: Any, factor: Any,
     l2: float, classes: int, code: int, parameter: float, tolerance: float, reached: Any,
 ) -> None:  # fmt: skip
-    """Newton's method with inexact directions, no matrix stored; w (b, d) is start and result, reached (b,) the norms."""
+    """`newton_cg_node` for every row; w (b, d), reached (b,)."""
     for k in prange(w.shape[0]):
-        g, p = np.empty(w.shape[1]), np.empty(w.shape[1])
-        curves = np.empty((last[k] - first[k], classes))
-        q, ridge = quadratic[k], l2 + 2.0 * quadratic[k]
-        norm = full_gradient(
-            rows, labels, first[k], last[k], w[k], linear[k], q, centre[k], factor[k], l2, classes, code, parameter, g
+        reached[k] = newton_cg_node(
+            rows, labels, first[k], last[k], w[k], linear[k], quadratic[k], centre[k], factor[k], l2, classes, code,
+            parameter, tolerance,
         )  # fmt: skip
-        for _ in range(MAX_STEPS):
-            if norm <= tolerance:
-                break
-            curvatures(rows, labels, first[k], last[k], w[k], classes, code, parameter, curves)
-            goal = max(min(0.1, math.sqrt(norm)) * norm, 0.2 * tolerance)
-            conjugate_gradient(rows, first[k], last[k], curves, g, factor[k], ridge, goal, p)
-            before = norm
-            norm = advance(
-                rows, labels, first[k], last[k], w[k], p, g, norm, linear[k], q, centre[k], factor[k], l2, classes,
-                code, parameter,
-            )  # fmt: skip
-            if norm == before or not math.isfinite(norm):
-                break
-        reached[k] = norm
 
 
 @njit(**PARALLEL)
@@ -148,59 +200,13 @@ def chord(
     factor: Any, l2: float, code: int, parameter: float, tolerance: float, patience: int, anchors: Any, ridges: Any,
     inverses: Any, reached: Any,
 ) -> None:  # fmt: skip
-    """The chord method for losses of one score: the inverse Hessian is kept between calls while it serves.
-
-    ridges[i] is the ridge r l2 + 2q of node i's kept inverse, or negative if it has none; anchors[i] the point where it was taken:
-    always the start of a call, so that a checkpoint of (anchors, ridges) rebuilds it bit for bit. An inverse renewed in
-    the middle of a call serves that call only.
-    """
+    """`chord_node` for every row; anchors (n, d), ridges (n,) and inverses (n, d, d) by node position."""
     for k in prange(w.shape[0]):
-        i, d = nodes[k], w.shape[1]
-        g, p, matrix = np.empty(d), np.empty(d), inverses[i]
-        q, ridge = quadratic[k], l2 + 2.0 * quadratic[k]
-        norm = full_gradient(
-            rows, labels, first[k], last[k], w[k], linear[k], q, centre[k], factor[k], l2, 1, code, parameter, g
+        i = nodes[k]
+        reached[k] = chord_node(
+            rows, labels, first[k], last[k], w[k], linear[k], quadratic[k], centre[k], factor[k], l2, code, parameter,
+            tolerance, patience, anchors[i], ridges[i : i + 1], inverses[i],
         )  # fmt: skip
-        keep = 0.7 * ridge <= ridges[i] <= 1.4 * ridge
-        renew, good, steps = not keep, True, 0
-        for _ in range(MAX_STEPS):
-            if norm <= tolerance:
-                break
-            if renew:
-                good = inverse_hessian(
-                    rows, labels, first[k], last[k], w[k], code, parameter, factor[k], ridge, matrix
-                )  # fmt: skip
-                keep = good and steps == 0
-                ridges[i] = ridge if keep else -1.0
-                if keep:
-                    anchors[i] = w[k]
-            fresh = renew
-            for a in range(d):
-                p[a] = -inner(matrix[a], g)
-            if not good or not inner(p, g) < 0.0:  # single precision was not enough, or the Hessian is singular
-                curves, ridges[i] = np.empty((last[k] - first[k], 1)), -1.0
-                curvatures(rows, labels, first[k], last[k], w[k], 1, code, parameter, curves)
-                conjugate_gradient(
-                    rows, first[k], last[k], curves, g, factor[k], ridge, max(0.1 * norm, 0.2 * tolerance), p
-                )  # fmt: skip
-                fresh = True
-            before = norm
-            norm = advance(
-                rows, labels, first[k], last[k], w[k], p, g, norm, linear[k], q, centre[k], factor[k], l2, 1, code,
-                parameter,
-            )  # fmt: skip
-            steps += 1
-            if (norm == before and fresh) or not math.isfinite(norm):
-                break
-            share = norm / before
-            renew = (
-                not good
-                or share > STALL
-                or (norm > tolerance and math.log(tolerance / norm) < patience * math.log(share))
-            )
-        if steps > patience:
-            ridges[i] = -1.0  # it worked, but slowly: start the next call with a new one
-        reached[k] = norm
 
 
 @njit(**PARALLEL)

@@ -78,12 +78,12 @@ def argmin(
         if uses_chords(store):
             chords, patience = store.chords(), max(8, store.dim // 8)
             kernels_solver.chord(
-                store.rows, store.labels, nodes, *ranges, *middle, store.loss.code, store.loss.parameter, tolerance,
+                store.kernel_rows, store.labels, nodes, *ranges, *middle, store.loss.code, store.loss.parameter, tolerance,
                 patience, chords.anchors, chords.ridges, chords.inverses, reached,
             )  # fmt: skip
         else:
             kernels_solver.newton_cg(
-                store.rows, store.labels, *ranges, *middle, store.n_outputs, store.loss.code, store.loss.parameter,
+                store.kernel_rows, store.labels, *ranges, *middle, store.n_outputs, store.loss.code, store.loss.parameter,
                 tolerance, reached,
             )  # fmt: skip
     _check_reached(nodes, reached, tolerance)
@@ -104,7 +104,7 @@ def restored(store: Store, anchors: Floats, ridges: Floats) -> Chords:
     chords.anchors[:], chords.ridges[:] = anchors, ridges
     with kernel_threads(store.dim * store.elements(np.arange(store.n_nodes))):
         kernels_solver.rebuild(
-            store.rows, store.labels, store.offsets, store.loss_scale / store.divisors, store.loss.code,
+            store.kernel_rows, store.labels, store.offsets, store.loss_scale / store.divisors, store.loss.code,
             store.loss.parameter, chords.anchors, chords.ridges, chords.inverses,
         )  # fmt: skip
     return chords

@@ -41,7 +41,7 @@ def _ascend(problem: Problem, pooled: Pooled, tolerance: float) -> Vector:
     gap = np.inf
     for epoch in range(0, _EPOCHS, _EPOCHS_PER_CHECK):
         ascend(
-            problem.store.rows, y, pooled.weights, squares, low, high, pooled.l1, pooled.l2, epoch, _EPOCHS_PER_CHECK,
+            problem.store.kernel_rows, y, pooled.weights, squares, low, high, pooled.l1, pooled.l2, epoch, _EPOCHS_PER_CHECK,
             beta, v,
         )  # fmt: skip
         w = np.sign(v) * np.maximum(np.abs(v) - pooled.l1, 0.0) / pooled.l2

@@ -49,6 +49,12 @@ def kernel_threads(elements: int) -> Iterator[None]:
             numba.set_num_threads(threads)
 
 
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 class Store:
     """Records of n nodes in one table; the base of `DenseStore` and `SparseStore`, which differ in the table only."""
 
@@ -97,6 +103,17 @@ class Store:
         parts = self.rows if isinstance(self.rows, tuple) else (self.rows,)
         return int(sum(part.nbytes for part in parts)) + self.labels.nbytes
 
+    @property
+    def kernel_rows(self) -> Any:
+        """The table as the compiled code wants it: an array, or CSR arrays with unsigned integers.
+
+        Views, not copies, and always read-only, so that one compiled version serves all tables of a type.
+        """
+        if isinstance(self.rows, tuple):
+            data, indices, indptr = self.rows
+            return _read_only(data), _read_only(indices.view(np.uint32)), _read_only(indptr.view(np.uint64))
+        return _read_only(self.rows)
+
     def elements(self, nodes: Ints) -> int:
         """About how many table entries a pass over these nodes reads."""
         return int(self.sizes[nodes].sum()) * self._width * self.n_outputs
@@ -143,7 +160,7 @@ class Store:
         first, last = self.offsets[nodes], self.offsets[nodes + 1]
         with kernel_threads(self.elements(nodes)):
             kernels_gradient.integer_sums(
-                self.rows, self.labels, self.norms, first, last, w, self.n_outputs, self.loss.code,
+                self.kernel_rows, self.labels, self.norms, first, last, w, self.n_outputs, self.loss.code,
                 self.loss.parameter, bound * (1.0 - 1e-12), grid, out,
             )  # fmt: skip
         return out
@@ -192,7 +209,7 @@ class Store:
         begin = place[start[:-1]]
         scores = np.empty((int(self.sizes[nodes].sum()), self.n_outputs))
         with kernel_threads(self.elements(nodes)):
-            kernels_gradient.margins(self.rows, owner, first, last, place, w, self.n_outputs, scores)
+            kernels_gradient.margins(self.kernel_rows, owner, first, last, place, w, self.n_outputs, scores)
         within = np.arange(len(scores)) - np.repeat(begin, self.sizes[nodes])
         return scores, self.labels[within + np.repeat(self.offsets[nodes], self.sizes[nodes])], begin
 
@@ -229,7 +246,7 @@ class Store:
         out, partial = np.empty_like(w), np.empty((len(owner), self.dim))
         with kernel_threads(int((last - first).sum()) * self._width):
             kernels_gradient.gradients(
-                self.rows, self.labels, norms, owner, first, last, start, records, base, w, self.n_outputs,
+                self.kernel_rows, self.labels, norms, owner, first, last, start, records, base, w, self.n_outputs,
                 self.loss.code, self.loss.parameter, clip, factor, strength * self.regulariser.l1,
                 strength * self.regulariser.l2, partial, out,
             )  # fmt: skip
@@ -255,7 +272,7 @@ class Store:
             w = w.astype(np.float64)
         if w.shape != (len(nodes), self.dim):
             raise InputError(f"w must have shape ({len(nodes)}, {self.dim}), one row per node, not {w.shape}.")
-        if len(nodes) and not (0 <= nodes.min() and nodes.max() < self.n_nodes):
+        if len(nodes) and not (nodes.min() >= 0 and nodes.max() < self.n_nodes):
             raise InputError(f"nodes must be positions from 0 to {self.n_nodes - 1}.")
         return nodes, w
 
