@@ -1,0 +1,117 @@
+"""Which algorithms a run plays, with how many rounds each: named by the user, or chosen by the planner from public facts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from tacenda import checks
+from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.registry import by_name
+from tacenda.config.sections import AlgorithmSection, ComparedSection, RunConfig
+from tacenda.errors import InputError
+from tacenda.graph.topology import Topology
+from tacenda.privacy.settings import Privacy
+from tacenda.problem.facts import Facts
+
+DEFAULT_ROUNDS = 100
+MOST_MIXING = 60
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One algorithm of a run: how it is called in tables, its rounds, output rule, closing mixings, and why it was chosen."""
+
+    label: str
+    algorithm: Algorithm
+    rounds: int
+    output: str | None = None
+    finish_mixing: int = 0
+    reasons: tuple[str, ...] = field(default=())
+
+
+def choices(config: RunConfig, facts: Facts, topology: Topology, privacy: Privacy | None) -> list[Choice]:
+    """The algorithms of a comparison, or the one of [algorithm]; labels are distinct."""
+    sections: list[AlgorithmSection] = list(config.compare) or [config.algorithm]
+    found = [_choice(section, config, facts, topology, privacy) for section in sections]
+    labels = [choice.label for choice in found]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise InputError(
+                f"two algorithms of the comparison are both called {label!r}; give one of them a label of its own."
+            )
+    return found
+
+
+def _choice(
+    section: AlgorithmSection, config: RunConfig, facts: Facts, topology: Topology, privacy: Privacy | None
+) -> Choice:
+    own = section.rounds if isinstance(section, ComparedSection) else None
+    rounds = config.run.rounds if own is None else own
+    output = (section.output if isinstance(section, ComparedSection) else None) or config.run.output
+    if section.name == "auto":
+        chosen = _automatic(section, facts, topology, privacy)
+    else:
+        algorithm = by_name(section.name, **section.hyperparameters)
+        chosen = Choice(algorithm.name, algorithm, DEFAULT_ROUNDS, None, mixings(topology, config.run.mixing))
+    label = section.label if isinstance(section, ComparedSection) and section.label else chosen.label
+    mixing = chosen.finish_mixing if config.run.finish_mixing == "auto" else config.run.finish_mixing
+    count = chosen.rounds if rounds == "auto" else checks.whole("run.rounds", rounds, least=1)
+    return Choice(
+        _file_name(label), chosen.algorithm, count, output or chosen.output, checks.whole("run.finish_mixing", mixing),
+        chosen.reasons,
+    )  # fmt: skip
+
+
+def mixings(topology: Topology, kind: str) -> int:
+    """Closing mixings that shrink the nodes' differences about a hundredfold: ln(100)/gap, at most MOST_MIXING."""
+    if topology.n < 2:
+        return 0
+    gap = topology.spectral_gap(kind)  # type: ignore[arg-type]
+    return min(MOST_MIXING, math.ceil(math.log(100.0) / max(float(gap), 1e-6)))
+
+
+def _automatic(section: AlgorithmSection, facts: Facts, topology: Topology, privacy: Privacy | None) -> Choice:
+    if section.hyperparameters:
+        first = next(iter(section.hyperparameters))
+        raise InputError(f"algorithm 'auto' chooses its own hyperparameters, so {first!r} must be left out; or name one.")
+    if privacy is None:
+        return _without_privacy(facts, topology)
+    return planned(facts, topology, privacy)
+
+
+def _without_privacy(facts: Facts, topology: Topology) -> Choice:
+    """Exact ADMM where the minimisers exist, else the linearised family by its prox."""
+    k = facts.constants
+    if k.loss.smooth and k.regulariser.smooth:
+        return Choice("auto", by_name("admm"), DEFAULT_ROUNDS, reasons=("no noise: exact ADMM converges fastest",))
+    mixing = mixings(topology, "metropolis")
+    why = ("no noise, and the loss or regulariser is not smooth: linearised ADMM takes it by subgradient and prox",)
+    return Choice("auto", by_name("ipadmm"), DEFAULT_ROUNDS, None, mixing, why)
+
+
+def planned(facts: Facts, topology: Topology, privacy: Privacy) -> Choice:
+    """The planner's choice for these public facts."""
+    found = _plan(facts, topology, privacy)
+    return Choice("auto", found.algorithm, found.rounds, found.output, found.finish_mixing, tuple(found.reasons))
+
+
+def _plan(facts: Facts, topology: Topology, privacy: Privacy) -> Any:
+    from tacenda.plan import plan
+
+    k = facts.constants
+    epsilon = float(privacy.epsilon_of(topology.n).min())
+    if privacy.noise:
+        raise InputError("algorithm 'auto' plans for a stated epsilon; with a given noise, name the algorithm.")
+    return plan(
+        facts.sizes, facts.dim, topology, epsilon, privacy.delta, loss=k.loss, strength=k.strength, adjacency=privacy.adjacency
+    )
+
+
+def _file_name(label: str) -> str:
+    """Labels name files, so they hold letters, digits, dots, hyphens and underscores only."""
+    clean = "".join(c if c.isalnum() or c in "._-" else "-" for c in label.strip()).strip("-.")
+    if not clean:
+        raise InputError(f"a label must hold letters or digits, not {label!r}; for instance 'ipadmm-short'.")
+    return clean

@@ -1,0 +1,153 @@
+"""From a configuration to the private half of a run: the records, held by their nodes, as a `Problem`."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tacenda.config.objects import data_norm_of, graph_of, loss_of, regulariser_of
+from tacenda.config.sections import DataSection, NetworkSection, RunConfig
+from tacenda.config.shape import held_out, node_count, partition_of
+from tacenda.data.dataset import Dataset
+from tacenda.data.schema import Schema
+from tacenda.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateRun:
+    """The records as a problem over a graph, the test part (X, y) if there is one, and where they came from."""
+
+    dataset: Dataset
+    problem: Any
+    graph: Any
+    test: tuple[Any, Any] | None
+    schema: Schema | None
+
+
+def private_run(config: RunConfig) -> PrivateRun:
+    """Load, split, spread over the nodes, and state the problem."""
+    from tacenda.problem.problem import Problem
+
+    dataset, schema = load(config.data)
+    if config.data.test_fraction:
+        dataset = split(dataset, config.data.test_fraction, config.data.split_seed)
+    classes = 0 if dataset.classes is None else len(dataset.classes)
+    shards = spread(dataset, config.network)
+    graph = graph_of(config.network, shards.labels)
+    loss = loss_of(config.problem, classes)
+    section = config.problem
+    held: Any = shards if shards.labels == tuple(range(len(shards))) else {k: shards.as_dict()[k] for k in graph.nodes}
+    problem = Problem(
+        held, loss=loss, regulariser=regulariser_of(section), strength=section.strength, loss_scale=section.loss_scale,
+        data_norm=data_norm_of(section, dataset.norm), clip_norm=section.clip_norm, on_large_rows=section.on_large_rows,
+        classes=range(classes) if classes else None, public_sizes=section.public_size,
+    )  # fmt: skip
+    return PrivateRun(dataset, problem, graph, dataset.test, schema)
+
+
+def load(data: DataSection) -> tuple[Dataset, Schema | None]:
+    """The encoded records, and the public schema that encoded them, where there is one."""
+    if data.file is not None and data.table_schema is not None:
+        from tacenda.data.encoding import encode
+
+        schema = Schema.read(data.table_schema)
+        schema = schema.model_copy(update={"intercept": schema.intercept or data.intercept})
+        return encode(schema, data.file, sparse=data.sparse, dtype=np.dtype(data.dtype)), schema
+    if data.name is None:
+        raise InputError(
+            "the configuration names no data to learn from: give --data with a name of `tacenda datasets`, or a CSV or "
+            "Parquet file together with --schema."
+        )
+    return _named(data)
+
+
+def _named(data: DataSection) -> tuple[Dataset, Schema | None]:
+    from tacenda.data import catalogue
+
+    options: dict[str, Any] = dict(data.options)
+    wanted = {"encoding": data.encoding, "split": data.split, "sparse": data.sparse or None, "dtype": np.dtype(data.dtype)}
+    takes = _options_of(str(data.name))
+    for key, value in wanted.items():
+        if value is None or (key == "dtype" and data.dtype == "float64"):
+            continue
+        if key not in takes:
+            raise InputError(f"data.{key} does not belong to the data set {data.name!r}; leave it out.")
+        options[key] = value
+    if data.intercept and "intercept" in takes:
+        options["intercept"] = True
+    if data.name == "epsilon-like":
+        options.setdefault("rows", 10_000)
+    dataset = catalogue.load(str(data.name), **options)
+    if data.intercept and "intercept" not in takes:
+        dataset = _with_intercept(dataset)
+    return dataset, _schema_of(data)
+
+
+def _options_of(name: str) -> set[str]:
+    """The arguments of a named set's loader."""
+    from tacenda.data import adult, catalogue, generators
+
+    bundled = {"intercept", "dtype"}
+    own = {"adult": adult.load_adult, "a9a": catalogue._a9a, "epsilon": catalogue._epsilon}
+    if name in own:
+        return set(inspect.signature(own[name]).parameters)
+    maker = getattr(generators, f"make_{name.replace('-', '_')}", None)
+    return bundled if maker is None else set(inspect.signature(maker).parameters)
+
+
+def _schema_of(data: DataSection) -> Schema | None:
+    if data.name == "adult" and data.encoding != "papers":
+        from tacenda.data.adult import adult_schema
+
+        return adult_schema(intercept=data.intercept)
+    return None
+
+
+def _with_intercept(dataset: Dataset) -> Dataset:
+    from tacenda.data.features import add_intercept, scale_rows
+
+    X = add_intercept(dataset.X)
+    if dataset.norm is not None:
+        X = scale_rows(X, dataset.norm, in_place=True)
+    return replace(dataset, X=X, feature_names=(*dataset.feature_names, "intercept"))
+
+
+def split(dataset: Dataset, fraction: float, seed: int) -> Dataset:
+    """A seeded share of the records set aside as the test part."""
+    if dataset.test is not None:
+        raise InputError("data.test_fraction must be 0 for a data set that brings its own test part.")
+    from tacenda.data.partition import by_sizes
+
+    aside = held_out(dataset.n_records, fraction)
+    if not 0 < aside < dataset.n_records:
+        raise InputError(f"data.test_fraction {fraction:g} of {dataset.n_records} records sets {aside} aside; use another.")
+    numbers = np.arange(dataset.n_records)
+    drawn = by_sizes(numbers[:, None], numbers, [aside, dataset.n_records - aside], seed=seed)
+    test, kept = (np.sort(part) for _, part in drawn)
+    nodes = None if dataset.nodes is None else dataset.nodes[kept]
+    return replace(
+        dataset, X=dataset.X[kept], y=dataset.y[kept], nodes=nodes, test=(dataset.X[test], dataset.y[test])
+    )
+
+
+def spread(dataset: Dataset, network: NetworkSection) -> Any:
+    """The records over the nodes, as the network section says."""
+    from tacenda.data import partition
+
+    X, y, seed = dataset.X, dataset.y, network.partition_seed
+    how = partition_of(network, dataset.nodes is not None)
+    if how == "column":
+        assert dataset.nodes is not None
+        return partition.by_column(X, y, dataset.nodes)
+    n = node_count(network)
+    if how == "sizes":
+        law = "power" if network.sizes is None else network.sizes
+        return partition.by_sizes(X, y, law, n if isinstance(law, str) else None, network.spread, seed)
+    if how == "label-skew":
+        return partition.by_label_skew(X, y, n, network.concentration, seed)
+    if how == "feature-shift":
+        return partition.by_feature_shift(X, y, n, network.feature, network.shift, seed)
+    return partition.even(X, y, n, seed)

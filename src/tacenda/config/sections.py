@@ -1,0 +1,166 @@
+"""The sections of a run's configuration, as strict pydantic models: an unknown key is an error, never ignored."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Auto = Literal["auto"]
+
+
+class Section(BaseModel):
+    """Frozen, and closed to keys that it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DataSection(Section):
+    """[data]: a named set (`name`), a file with its `schema`, or a bare public shape (`records`, `features`).
+
+    test_fraction: the share of a file's records that is set aside for testing, drawn with `split_seed`.
+    options: further arguments of a named set's loader. records: the declared number of records, where it is not counted.
+    """
+
+    name: str | None = None
+    file: str | None = None
+    table_schema: str | None = Field(default=None, alias="schema")
+    encoding: Literal["public", "papers"] | None = None
+    split: Literal["all", "official"] | None = None
+    intercept: bool = False
+    sparse: bool = False
+    dtype: Literal["float64", "float32"] = "float64"
+    test_fraction: float = Field(default=0.0, ge=0, lt=1)
+    split_seed: int = Field(default=0, ge=0)
+    options: dict[str, Any] = Field(default_factory=dict)
+    records: int | None = Field(default=None, ge=1)
+    features: int | None = Field(default=None, ge=1)
+    classes: int | None = Field(default=None, ge=0)
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    @model_validator(mode="after")
+    def _one_source(self) -> DataSection:
+        if self.name is not None and self.file is not None:
+            raise ValueError(f"give either name or file, not both ({self.name!r} and {self.file!r})")
+        if self.file is not None and self.table_schema is None:
+            raise ValueError(
+                f"a file needs a schema that declares its columns; `tacenda schema draft {self.file}` proposes one"
+            )
+        if self.table_schema is not None and self.file is None:
+            raise ValueError("schema belongs to a file; give file too")
+        return self
+
+
+class ProblemSection(Section):
+    """[problem]: what is minimised. loss "auto": logistic, multinomial or huber, by the label's declared kind.
+
+    data_norm: the public bound on every row; by default the one that the data set or its schema declares.
+    """
+
+    loss: str = "auto"
+    loss_options: dict[str, float] = Field(default_factory=dict)
+    regulariser: str = "l2"
+    regulariser_options: dict[str, float] = Field(default_factory=dict)
+    strength: float = 1e-4
+    loss_scale: float = 1.0
+    data_norm: float | None = None
+    clip_norm: float | None = None
+    on_large_rows: Literal["error", "scale"] = "error"
+    public_size: float | None = None
+
+
+class NetworkSection(Section):
+    """[network]: the graph, as `kind` with its numbers or as one text ("random-regular:100,6,seed=3"), and who holds what.
+
+    partition: even, column (the schema's node column), sizes, label-skew or feature-shift. sizes: "power", "lognormal" or a list.
+    """
+
+    graph: str = "random-regular"
+    nodes: int | None = Field(default=None, ge=1)
+    degree: int | None = Field(default=None, ge=1)
+    probability: float | None = None
+    rows: int | None = None
+    columns: int | None = None
+    dimension: int | None = None
+    seed: int = Field(default=0, ge=0)
+    partition: Literal["auto", "even", "column", "sizes", "label-skew", "feature-shift"] = "auto"
+    partition_seed: int = Field(default=0, ge=0)
+    sizes: Literal["power", "lognormal"] | list[int] | None = None
+    spread: float = 1.0
+    concentration: float = 0.5
+    shift: float = 1.0
+    feature: int | None = None
+
+
+class AlgorithmSection(Section):
+    """[algorithm]: its name, or "auto" for the planner's choice; every other key is one of its hyperparameters."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    name: str = "auto"
+
+    @property
+    def hyperparameters(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+
+class ComparedSection(AlgorithmSection):
+    """[[compare]]: one algorithm of a comparison, with a label and rounds of its own."""
+
+    label: str | None = None
+    rounds: int | Auto | None = None
+    output: Literal["average", "last"] | None = None
+
+
+class PrivacySection(Section):
+    """[privacy]: the promise. private = false runs without noise; noise_multiplier or round_epsilon give the noise instead."""
+
+    private: bool = True
+    epsilon: float | list[float] = 1.0
+    delta: float = 1e-5
+    adjacency: Literal["replace-one", "add-remove"] = "replace-one"
+    mode: Literal["sound", "as-published"] = "sound"
+    spread: str | list[float] | dict[str, Any] = "uniform"
+    node_noise: Literal["own", "worst"] = "own"
+    noise_multiplier: float | None = None
+    round_epsilon: float | None = None
+
+
+class RunSection(Section):
+    """[run]: how long, with which seeds, what is measured, and where it is written."""
+
+    rounds: int | Auto = "auto"
+    seeds: list[int] = Field(default_factory=lambda: [0], min_length=1)
+    folder: str | None = None
+    output: Literal["average", "last"] | None = None
+    finish_mixing: int | Auto = "auto"
+    record_every: int | Auto = "auto"
+    metrics: list[str] | Auto = "auto"
+    blocks: int = Field(default=1, ge=1)
+    mixing: Literal["metropolis", "uniform", "max-degree"] = "metropolis"
+    solver_tolerance: float = 1e-8
+    jobs: int | Auto = "auto"
+    ledger: str | None = None
+
+    @model_validator(mode="after")
+    def _distinct(self) -> RunSection:
+        if len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
+            raise ValueError(f"seeds must be different whole numbers of at least 0, not {self.seeds}")
+        return self
+
+
+class RunConfig(Section):
+    """A whole run. Every section may be left out; what it would hold is then the default."""
+
+    data: DataSection = Field(default_factory=DataSection)
+    problem: ProblemSection = Field(default_factory=ProblemSection)
+    network: NetworkSection = Field(default_factory=NetworkSection)
+    algorithm: AlgorithmSection = Field(default_factory=AlgorithmSection)
+    compare: list[ComparedSection] = Field(default_factory=list)
+    privacy: PrivacySection = Field(default_factory=PrivacySection)
+    run: RunSection = Field(default_factory=RunSection)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Nested plain values, without what is None."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)

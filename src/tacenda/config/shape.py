@@ -1,0 +1,185 @@
+"""What is public about a run's data before any record is looked at: how many, how wide, how many classes, whose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda import checks
+from tacenda.config.sections import DataSection, NetworkSection, RunConfig
+from tacenda.errors import InputError
+
+DEFAULT_NODES = 20
+
+# name -> (records, features, classes) of the sets whose shape never changes; 0 classes is a regression.
+KNOWN = {
+    "adult": (45_222, 105, 2),
+    "a9a": (32_561, 123, 2),
+    "epsilon": (400_000, 2_000, 2),
+    "breast_cancer": (569, 30, 2),
+    "digits": (1_797, 64, 10),
+    "wine": (178, 13, 3),
+    "iris": (150, 4, 3),
+    "diabetes": (442, 10, 0),
+}
+ADULT_TRAIN, ADULT_PAPERS = 30_162, 104
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """Public numbers: sizes (n,) of the nodes, features p, classes K (0: regression), the rows' norm bound, and notes."""
+
+    sizes: NDArray[np.int64]
+    features: int
+    classes: int
+    norm: float | None
+    labels: tuple[Any, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def nodes(self) -> int:
+        return len(self.sizes)
+
+
+def public_shape(config: RunConfig) -> Shape:
+    """The shape of a run's data, from declarations; of a file only the records (and the node column) are counted."""
+    data = config.data
+    if data.name is not None:
+        return _spread(config, *_named(data), None, ())
+    if data.file is not None:
+        return _of_file(config)
+    if data.records is None or data.features is None:
+        raise InputError(
+            "the configuration names no data: give data.name (see `tacenda datasets`), data.file with data.schema, or, "
+            "to account for a run only, data.records and data.features."
+        )
+    classes = 2 if data.classes is None else data.classes
+    return _spread(config, data.records, data.features, classes, 1.0, None, ())
+
+
+def _named(data: DataSection) -> tuple[int, int, int, float | None]:
+    """(records, features, classes, norm) of a named set with its options."""
+    from tacenda.data.catalogue import NAMES
+
+    name, given = checks.one_of("data.name", data.name, NAMES), data.options
+    extra = int(data.intercept)
+    if name == "classification":
+        return int(given.get("n", 1000)), int(given.get("features", 20)) + extra, int(given.get("classes", 2)), 1.0
+    if name == "sparse-regression":
+        records = int(given.get("nodes", 50)) * int(given.get("records", 50))
+        return records, int(given.get("features", 8)) + extra, 0, None
+    if name == "epsilon-like":
+        return int(given.get("rows", 10_000)), int(given.get("features", 2000)) + extra, 2, 1.0
+    records, features, classes = KNOWN[name]
+    if name == "adult":
+        records = ADULT_TRAIN if data.split == "official" else records
+        features = ADULT_PAPERS if data.encoding == "papers" else features
+    return int(given.get("rows") or records), features + extra, classes, 1.0
+
+
+def _of_file(config: RunConfig) -> Shape:
+    from tacenda.data.schema import Schema
+
+    data = config.data
+    assert data.file is not None and data.table_schema is not None
+    schema = Schema.read(data.table_schema)
+    schema = schema.model_copy(update={"intercept": schema.intercept or data.intercept})
+    notes = []
+    if schema.missing == "drop":
+        notes.append("records with missing values are dropped, so the run may see fewer records than were counted here")
+    owners = _owners(config, schema.node_column)
+    if owners is None:
+        records = data.records if data.records is not None else _count(data.file)
+    else:
+        records = len(owners)
+    classes = len(schema.label.classes or ())
+    return _spread(config, records, len(schema.feature_names), classes, schema.row_norm, owners, tuple(notes))
+
+
+def partition_of(network: NetworkSection, has_owners: bool) -> str:
+    """The partition in words: "auto" follows the node column where there is one."""
+    if network.partition == "auto":
+        return "column" if has_owners else ("even" if network.sizes is None else "sizes")
+    if network.partition == "column" and not has_owners:
+        raise InputError("network.partition 'column' needs a node_column in the schema; declare one, or use 'even'.")
+    return network.partition
+
+
+def _owners(config: RunConfig, column: str | None) -> NDArray[Any] | None:
+    """(records,) whose record each is, if the file says so and the run follows it."""
+    if partition_of(config.network, column is not None) != "column":
+        return None
+    from tacenda.data.readers import iter_tables
+
+    found: list[str] = []
+    for table in iter_tables(str(config.data.file)):
+        if column not in table.columns:
+            raise InputError(f"{table.source} lacks the node column {column!r}; rename it, or correct the schema.")
+        found += [str(cell).strip() for cell in table.columns[column]]
+    return np.array(found)
+
+
+def _count(file: str) -> int:
+    from tacenda.data.readers import iter_tables
+
+    return sum(len(table) for table in iter_tables(file))
+
+
+def _spread(
+    config: RunConfig, records: int, features: int, classes: int, norm: float | None, owners: Any, notes: Sequence[str]
+) -> Shape:
+    """The records over the nodes."""
+    network, words = config.network, list(notes)
+    if config.data.test_fraction:
+        kept = records - held_out(records, config.data.test_fraction)
+        if owners is not None:
+            words.append("records set aside for testing are counted as shared evenly by all nodes")
+        owners = None if owners is None else owners[:: max(1, round(records / kept))]
+        records = kept
+    if owners is not None:
+        names, sizes = np.unique(owners, return_counts=True)
+        return Shape(sizes.astype(np.int64), features, classes, norm, tuple(names.tolist()), tuple(words))
+    n = node_count(network)
+    if n > records:
+        raise InputError(f"network.nodes must be at most the number of records ({records}), not {n}.")
+    sizes = _sizes(network, records, n)
+    if network.partition == "label-skew":
+        words.append("the sizes of a label-skew partition follow the labels; equal sizes are assumed here")
+    return Shape(sizes, features, classes, norm, tuple(range(n)), tuple(words))
+
+
+def _sizes(network: NetworkSection, records: int, n: int) -> NDArray[np.int64]:
+    from tacenda.data import partition
+
+    blank = np.zeros((records, 1))
+    if partition_of(network, False) == "sizes":
+        law = "power" if network.sizes is None else network.sizes
+        shards = partition.by_sizes(blank, blank[:, 0], law, n if isinstance(law, str) else None, network.spread,
+                                    network.partition_seed)  # fmt: skip
+    else:
+        shards = partition.even(blank, blank[:, 0], n)
+    return np.array([len(y) for _, y in shards], np.int64)
+
+
+def held_out(records: int, fraction: float) -> int:
+    """How many records are set aside for testing."""
+    return int(round(records * fraction))
+
+
+def node_count(network: NetworkSection) -> int:
+    """How many nodes the network has, from its declaration."""
+    if isinstance(network.sizes, list):
+        return len(network.sizes)
+    if ":" in network.graph:
+        from tacenda.graph import parse
+
+        return int(parse(network.graph).number_of_nodes())
+    if network.rows is not None and network.columns is not None:
+        return network.rows * network.columns
+    if network.dimension is not None:
+        return int(2**network.dimension)
+    return DEFAULT_NODES if network.nodes is None else network.nodes

@@ -1,0 +1,145 @@
+"""`RunFolder`: one folder per run, in the format "tacenda-run-1".
+
+    config.toml                            the resolved configuration
+    manifest.json                          format, command, versions, dataset, table, results
+    results/<label>-<seed>.safetensors     each a RunResult (tacenda.load)
+    metrics.jsonl                          one JSON object per recorded round
+    ledger.json                            {run: what it guarantees, with every charge}
+    schema.toml                            the public schema of the data, where there is one
+    checkpoints/<label>-<seed>.ckpt        only while a run is unfinished
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tacenda.errors import InputError, StateError
+from tacenda.runs import files
+from tacenda.runtime.result import RunResult, load
+
+FORMAT = "tacenda-run-1"
+DEFAULT_PARENT = "runs"
+
+
+class RunFolder:
+    """Paths and contents of one run folder."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    @classmethod
+    def create(cls, path: str | Path, config: str, *, resume: bool) -> RunFolder:
+        """A new folder with its configuration; an old one only with `resume`, and only for the same configuration."""
+        folder = cls(path)
+        if folder.path.exists() and not folder.path.is_dir():
+            raise InputError(f"the run folder {folder.path} is a file; choose another place with --folder.")
+        used = folder.path.is_dir() and any(folder.path.iterdir())
+        if used and not resume:
+            raise InputError(
+                f"the run folder {folder.path} is not empty; go on with --resume, or choose another place with --folder."
+            )
+        if used and folder.config_path.is_file():
+            folder._check_same(config)
+        elif used:
+            raise StateError(f"{folder.path} holds no config.toml, so it is not a run folder that could be resumed.")
+        files.write_text(folder.config_path, config)
+        return folder
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunFolder:
+        """A folder that holds a finished run."""
+        folder = cls(path)
+        if not folder.path.is_dir():
+            raise InputError(f"there is no run folder at {str(path)!r}; `tacenda fit` and `tacenda compare` write one.")
+        if not folder.manifest_path.is_file():
+            hint = "it is unfinished: go on with --resume" if folder.config_path.is_file() else "it is not a run folder"
+            raise StateError(f"{folder.path} has no manifest.json; {hint}.")
+        return folder
+
+    def _check_same(self, config: str) -> None:
+        import tomllib
+
+        before, now = tomllib.loads(self.config_path.read_text("utf-8")), tomllib.loads(config)
+        for section in sorted({*before, *now}):
+            old, new = before.get(section, {}), now.get(section, {})
+            if old != new:
+                keys = [k for k in {**old, **new} if old.get(k) != new.get(k)] if isinstance(old, dict) else []
+                if section == "run" and set(keys) <= {"folder", "jobs"}:
+                    continue
+                place = f"{section}.{keys[0]}" if keys else section
+                raise StateError(
+                    f"{self.path} belongs to another run: its {place} differs. Use the same settings, or another --folder."
+                )
+
+    @property
+    def config_path(self) -> Path:
+        return self.path / "config.toml"
+
+    @property
+    def manifest_path(self) -> Path:
+        return self.path / "manifest.json"
+
+    @property
+    def schema_path(self) -> Path:
+        return self.path / "schema.toml"
+
+    @property
+    def report_path(self) -> Path:
+        return self.path / "report.html"
+
+    def result_path(self, run: str) -> Path:
+        return self.path / "results" / f"{run}.safetensors"
+
+    def checkpoint_path(self, run: str) -> Path:
+        return self.path / "checkpoints" / f"{run}.ckpt"
+
+    def manifest(self) -> dict[str, Any]:
+        """The manifest, checked for its format."""
+        try:
+            values = json.loads(self.manifest_path.read_text("utf-8"))
+        except (OSError, ValueError) as wrong:
+            raise StateError(f"{self.manifest_path} cannot be read: {wrong}.") from None
+        if not isinstance(values, dict) or values.get("format") != FORMAT:
+            raise StateError(f"{self.manifest_path} is not of the format {FORMAT!r}; it was written by another program.")
+        return values
+
+    def results(self) -> dict[str, RunResult]:
+        """{run: result} of every run in the manifest."""
+        return {f"{r['label']}-{r['seed']}": load(self.path / r["file"]) for r in self.manifest()["results"]}
+
+    def save(self, run: str, result: RunResult) -> Path:
+        """Write one result whole, then drop its checkpoint: the run is done."""
+        target = self.result_path(run)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside = target.with_name(f".{target.name}.part")
+        result.save(beside)
+        beside.replace(target)
+        self.checkpoint_path(run).unlink(missing_ok=True)
+        return target
+
+    def finish(self, results: dict[str, RunResult], manifest: dict[str, Any]) -> None:
+        """Metrics, ledger and, last of all, the manifest, whose presence says that the run is complete."""
+        rows = [{"run": run, **row} for run, result in results.items() for row in result.history.rows]
+        files.write_text(self.path / "metrics.jsonl", files.json_lines(rows))
+        spent = {run: r.privacy.to_plain() for run, r in results.items() if r.privacy is not None}
+        files.write_json(self.path / "ledger.json", spent)
+        files.write_json(self.manifest_path, {"format": FORMAT, "created": _now(), **manifest})
+        checkpoints = self.path / "checkpoints"
+        if checkpoints.is_dir() and not any(checkpoints.iterdir()):
+            checkpoints.rmdir()
+
+
+def default_path(name: str) -> Path:
+    """runs/<name>-<date>-<time>, or with a number behind it where that exists."""
+    stem = Path(DEFAULT_PARENT) / f"{name}-{datetime.now().strftime('%Y%m%d-%H%M%S')}"
+    path, number = stem, 2
+    while path.exists():
+        path, number = stem.with_name(f"{stem.name}-{number}"), number + 1
+    return path
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

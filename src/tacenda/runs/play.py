@@ -1,0 +1,153 @@
+"""Play the runs of a folder, one (algorithm, seed) each: resumable one by one, and side by side in processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from tacenda.config import read
+from tacenda.config.choice import Choice, choices
+from tacenda.config.objects import privacy_of
+from tacenda.config.records import PrivateRun, private_run
+from tacenda.config.sections import RunConfig
+from tacenda.errors import StateError
+from tacenda.graph.topology import Topology
+from tacenda.problem.facts import Facts
+from tacenda.runs.folder import RunFolder
+from tacenda.runs.table import evaluate
+from tacenda.runtime.result import RunResult, load
+from tacenda.runtime.simulate import simulate
+
+PARALLEL_WORK = 4e10  # multiplications in all runs below which starting further processes costs more than it saves
+HISTORY_ROWS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Played:
+    """One finished run: its name in files, its result, and how good its models are."""
+
+    run: str
+    label: str
+    seed: int
+    result: RunResult
+    measured: dict[str, Any]
+
+
+def prepared(config: RunConfig, private: PrivateRun) -> list[Choice]:
+    """The run's algorithms, chosen from the public facts of the problem itself."""
+    facts = Facts.of(private.problem, config.privacy.adjacency, config.run.solver_tolerance)
+    return choices(config, facts, Topology.of(private.graph), privacy_of(config.privacy))
+
+
+def play(
+    config: RunConfig, private: PrivateRun, folder: RunFolder, *, progress: bool, done: Callable[[Played], None] | None = None
+) -> list[Played]:
+    """All runs of the configuration, in order; those whose results already lie in the folder are not repeated."""
+    chosen = prepared(config, private)
+    tasks = [(k, seed) for k in range(len(chosen)) for seed in config.run.seeds]
+    jobs = _jobs(config, private, chosen, len(tasks))
+    played = []
+    for one in _in_order(config, private, chosen, folder, tasks, jobs, progress):
+        played.append(one)
+        if done is not None:
+            done(one)
+    return played
+
+
+def _in_order(
+    config: RunConfig,
+    private: PrivateRun,
+    chosen: list[Choice],
+    folder: RunFolder,
+    tasks: list[tuple[int, int]],
+    jobs: int,
+    progress: bool,
+) -> Iterator[Played]:
+    if jobs == 1:
+        for k, seed in tasks:
+            yield _play_one(config, private, chosen[k], seed, folder, progress)
+        return
+    from joblib import Parallel, delayed
+
+    plain = config.to_plain()
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    work = (delayed(_play_elsewhere)(plain, str(folder.path), k, seed, threads) for k, seed in tasks)
+    for (k, seed), measured in zip(tasks, Parallel(n_jobs=jobs, return_as="generator")(work), strict=True):
+        run = f"{chosen[k].label}-{seed}"
+        yield Played(run, chosen[k].label, seed, load(folder.result_path(run)), measured)
+
+
+def _play_elsewhere(plain: dict[str, Any], path: str, k: int, seed: int, threads: int) -> dict[str, Any]:
+    """In a worker process: the result goes to the folder, only its measures come back."""
+    import json
+
+    import numba
+
+    numba.set_num_threads(min(threads, numba.get_num_threads()))
+    config, private = _loaded(json.dumps(plain))
+    return _play_one(config, private, prepared(config, private)[k], seed, RunFolder(path), False).measured
+
+
+@lru_cache(maxsize=1)
+def _loaded(text: str) -> tuple[RunConfig, PrivateRun]:
+    """A worker reads the records once, however many runs it plays."""
+    import json
+
+    config = read.build(json.loads(text))
+    return config, private_run(config)
+
+
+def _play_one(
+    config: RunConfig, private: PrivateRun, choice: Choice, seed: int, folder: RunFolder, progress: bool
+) -> Played:
+    run = f"{choice.label}-{seed}"
+    finished = folder.result_path(run)
+    result = load(finished) if finished.is_file() else _simulate(config, private, choice, seed, folder, progress)
+    if result.models.size != private.problem.n_nodes * private.problem.dim:
+        raise StateError(f"{finished} holds models of another shape; remove it, and --resume makes it again.")
+    if not finished.is_file():
+        folder.save(run, result)
+    return Played(run, choice.label, seed, result, evaluate(private.problem, private.test, result.models))
+
+
+def _simulate(
+    config: RunConfig, private: PrivateRun, choice: Choice, seed: int, folder: RunFolder, progress: bool
+) -> RunResult:
+    settings = config.run
+    every = max(1, choice.rounds // HISTORY_ROWS) if settings.record_every == "auto" else settings.record_every
+    checkpoint = None if _keeps_a_secret(choice) else folder.checkpoint_path(f"{choice.label}-{seed}")
+    return simulate(
+        private.problem, private.graph, choice.algorithm, choice.rounds, privacy_of(config.privacy), seed,
+        output=choice.output, finish_mixing=choice.finish_mixing, blocks=settings.blocks, record_every=every,
+        metrics=metrics_of(config, private), test=private.test, progress=progress, checkpoint=checkpoint, resume=True,
+        mixing=settings.mixing, solver_tolerance=settings.solver_tolerance,
+    )  # fmt: skip
+
+
+def _keeps_a_secret(choice: Choice) -> bool:
+    """As published, PVP holds an unreleased value between rounds, which no file may hold."""
+    return getattr(choice.algorithm, "centre", None) == "hidden"
+
+
+def metrics_of(config: RunConfig, private: PrivateRun) -> tuple[str, ...]:
+    """What is recorded along the way: as configured, or the objective, the consensus error and the accuracy."""
+    if config.run.metrics != "auto":
+        return tuple(config.run.metrics)
+    names = ["objective", "consensus"]
+    if private.problem.loss.kind != "regression":
+        names.append("accuracy")
+        if private.test is not None:
+            names.append("test_accuracy")
+    return tuple(names)
+
+
+def _jobs(config: RunConfig, private: PrivateRun, chosen: list[Choice], tasks: int) -> int:
+    """How many processes: as asked, or all cores where the work is worth it."""
+    if config.run.jobs != "auto":
+        return max(1, min(config.run.jobs, tasks))
+    cells = float(private.problem.sizes.sum()) * private.problem.dim
+    steps = sum(c.rounds * getattr(c.algorithm, "inner_steps", 1) for c in chosen) * len(config.run.seeds)
+    return min(os.cpu_count() or 1, tasks) if cells * steps > PARALLEL_WORK else 1
