@@ -132,7 +132,8 @@ def check(name: str, value: Any, *, zero: bool = False) -> None:
 def to_plain(value: Any) -> Any:
     """A schedule as a plain dictionary; every other value as it is."""
     if isinstance(value, tuple(KINDS.values())):
-        plain: dict[str, Any] = {"schedule": value.name, **asdict(value)}
+        schedule: Any = value
+        plain: dict[str, Any] = {"schedule": schedule.name, **asdict(schedule)}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()}
     return value
 

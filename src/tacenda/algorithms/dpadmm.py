@@ -53,7 +53,8 @@ class DPADMM(Algorithm):
         t, hub = node.turn, node.is_hub
         rho, prox = at(self.penalty, t), at(self.proximal, t)
         pull = rho * s.centre + s.dual + prox * s.w
-        w = node.release((pull - node.gradient(s.w, self.batch_size)) / (rho + prox), relative_std=t ** (-self.noise_decay / 2))
+        query = -node.gradient(s.w, self.batch_size)
+        w = node.release((query + pull) / (rho + prox), relative_std=t ** (-self.noise_decay / 2))
         sent = w - s.dual / rho
         mean = hub * (sent + node.neighbour_sum(sent, senders=1 - hub)) / node.n_nodes
         centre = mean + (1 - hub) * node.neighbour_sum(mean, senders=hub)

@@ -4,9 +4,11 @@ Each formula is written as printed, errors included; the run's ledger is charged
 carries the claim and the truth side by side. Never for real data: a deployed node refuses this mode.
 
     000 IPADMM            z = c0 sqrt(2 T l ln(1.25/delta)) / epsilon
-    001 R-ADMM, M-ADMM    epsilon = sum_k (2c/m) (a_k + 1.4 c1/(r + 2 eta deg)), noise exp(-a_k |e|) in the objective (M-ADMM: in the penalty)
+    001 R-ADMM, M-ADMM    epsilon = sum_k (2c/m) (a_k + 1.4 c1/(r + 2 eta deg)), noise exp(-a_k |e|) in the objective
+                          (M-ADMM: in the penalty)
     002 DP-DDA            noise_std^2 = 12 L^2 T ln(1/delta) / (m epsilon)^2 on the gradient of one record
-    003 DVP               ah = alpha - 2 ln(1 + c1 c/(m kappa)); if ah > 0 no extra convexity, else Phi for alpha/4 and ah = alpha/2; zeta = ah (line 5)
+    003 DVP               ah = alpha - 2 ln(1 + c1 c/(m kappa)); if ah > 0 no extra convexity, else Phi for alpha/4 and
+                          ah = alpha/2; zeta = ah (line 5)
     003 PVP               zeta = r m alpha / (2c), centred on the node's own unreleased iterate
     004 CDP-, DDP-, DP-ADMM   phi_t = s_t^2/(2 noise_std_t^2), epsilon = phi + 2 sqrt(phi ln(1/delta))
 """
@@ -156,7 +158,10 @@ def _recycled(
             rate = plan.given_rate or 0.0
             epsilon += count * float(np.max(slope * (rate + 1.4 * c1 / site.objective.convexity)))
     _need(epsilon, "epsilon or a")
-    why = "The bound is sound for exact minimisers but loose: the curvature term is over-counted, and rounds compose better than by their sum."
+    why = (
+        "The bound is sound for exact minimisers but loose: the curvature term is over-counted, and rounds compose better than "
+        "by their sum."
+    )
     return Published(plan, (epsilon, 0.0), why)
 
 
@@ -173,7 +178,10 @@ def _concentrated(
         for site, count in sites
     )
     scale = np.sqrt(np.asarray(unit) / phi)
-    why = "The conversion from zCDP is loose; and the guarantee needs released values in (7) and bounded gradients, which the paper's Lasso lacks."
+    why = (
+        "The conversion from zCDP is loose; and the guarantee needs released values in (7) and bounded gradients, which the "
+        "paper's Lasso lacks."
+    )
     return Published(ScaledPlan(scale, weights), (phi + 2 * math.sqrt(phi * log), delta), why)
 
 

@@ -51,7 +51,10 @@ _vault: dict[int, _Secret] = {}
 class Bounded:
     """Secret rows (b, d) with one l2 sensitivity each; see the module's text for what is allowed."""
 
-    __slots__ = ("_sensitivity", "_sample", "_shape")
+    __slots__ = ("_sample", "_sensitivity", "_shape")
+    _sample: Sample
+    _sensitivity: Array
+    _shape: tuple[int, int]
     __array_ufunc__ = None  # numpy then leaves every operator to this class, and refuses every ufunc
     __hash__ = object.__hash__
 
