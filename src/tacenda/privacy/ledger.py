@@ -57,6 +57,11 @@ class Charge:
                 return False
         return True
 
+    def worst(self) -> events.Event:
+        """An event that costs at least as much as any node's: each parameter at its worst."""
+        values = {k: (v.max() if _WORSE[k] > 0 else v.min()) for k, v in self.parameters.items()}
+        return Charge(self.kind, {k: np.array([v]) for k, v in values.items()}).event(0)
+
     def rows(self, chosen: Array) -> Charge:
         """The same charge for some of the nodes."""
         return Charge(self.kind, {k: v[chosen] for k, v in self.parameters.items()})

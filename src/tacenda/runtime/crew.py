@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tacenda.algorithms.base import Algorithm
 from tacenda.graph.topology import Topology
 from tacenda.privacy.door import Door
-from tacenda.privacy.ledger import Charges, Ledger
+from tacenda.privacy.ledger import Charges, Ledger, Witness
 from tacenda.privacy.noise import NoiseSource
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import Queries
@@ -40,6 +40,7 @@ class Crew:
         mixing: str,
         start: Array,
         averaging: bool,
+        witness: Witness | None = None,
     ) -> None:
         self._algorithm, self._parts, self._n, self._store = algorithm, parts, topology.n, problem.store
         self._store.restore_solver_state({"ridges": np.zeros(0)})  # what an earlier run left there must not show
@@ -47,6 +48,7 @@ class Crew:
         self._hall = Hall() if len(parts) > 1 else None
         self._threads = ThreadPoolExecutor(len(parts)) if self._hall else None
         self._ledgers: list[Ledger] = []
+        self._witness = witness  # told by the first block, whose releases are the same as everybody's
         self._networks: list[Network] = []
         self._blocks = [
             self._block(k, problem, facts, topology, calibration, noise, rounds, mixing) for k in range(len(parts))
@@ -72,7 +74,8 @@ class Crew:
         transport = NoTransport() if self._hall is None else HallTransport(self._hall, k)
         network = Network(topology, self._parts, k, transport, self._dtype, mixing)
         plan = None if calibration is None else calibration.plan.rows(part)
-        ledger = Ledger(None if calibration is None else calibration.reserved.rows(part))
+        reserved = None if calibration is None else calibration.reserved.rows(part)
+        ledger = Ledger(reserved, self._witness if k == 0 else None)
         mine = facts.rows(part)
         self._networks.append(network)
         self._ledgers.append(ledger)

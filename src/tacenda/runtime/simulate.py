@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 import warnings as python_warnings
 from collections.abc import Callable, Sequence
@@ -27,6 +26,7 @@ from tacenda.runtime.budget import calibrate
 from tacenda.runtime.crew import Crew
 from tacenda.runtime.history import History
 from tacenda.runtime.interrupt import BetweenRounds
+from tacenda.runtime.lasting import LastingRun, data_digest
 from tacenda.runtime.metrics import Snapshot, check_metrics, measure
 from tacenda.runtime.network import placement
 from tacenda.runtime.progress import Progress
@@ -62,6 +62,8 @@ def simulate(
     resume: bool = False,
     mixing: str = "metropolis",
     solver_tolerance: float = 1e-8,
+    ledger: str | Path | None = None,
+    dataset: str | None = None,
 ) -> RunResult:
     """Run `algorithm` on `problem` over `graph` for a number of rounds; privacy=None runs without noise.
 
@@ -77,8 +79,13 @@ def simulate(
     checkpoint      a file that is kept up to date between rounds, also on Ctrl-C; resume=True goes on from it, bit for bit
     mixing          weights of dual averaging and of the closing rounds: "metropolis", "uniform" or "max-degree"
     solver_tolerance  gradient norm at which an exact local minimiser stops; its remaining gap is charged
+    ledger          a lasting ledger's file: the run's releases are charged to `dataset` there (by default to the records' own
+                    fingerprint), and a run that would exceed that data set's budget is refused before any noise is drawn
     """
-    run = _Run(problem, graph, algorithm, rounds, privacy, seed, init, output, finish_mixing, blocks, mixing, solver_tolerance)
+    run = _Run(
+        problem, graph, algorithm, rounds, privacy, seed, init, output, finish_mixing, blocks, mixing, solver_tolerance,
+        ledger, dataset,
+    )  # fmt: skip
     names = check_metrics(metrics, problem, reference, test)
     every = checks.whole("record_every", record_every)
     optimum = run.reference(reference)
@@ -128,6 +135,8 @@ class _Run:
         blocks: Any,
         mixing: str,
         solver_tolerance: float,
+        ledger: str | Path | None,
+        dataset: str | None,
     ) -> None:
         self.problem, self.topology = problem, match(problem, graph)
         self.algorithm = by_name(algorithm) if isinstance(algorithm, str) else algorithm
@@ -148,15 +157,19 @@ class _Run:
             python_warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
         self.noise = SimulatedNoise(None if seed is None else checks.whole("seed", seed))
         self.parts = placement(self.topology.n, blocks)
+        self.history, self.done, self.seconds = History(), 0, 0.0
+        self.messages = self.bytes = 0
         self.calibration = (
             None if privacy is None else calibrate(self.algorithm, self.facts, self.topology, self.rounds, privacy)
         )
+        self.lasting = None
+        if ledger is not None and self.calibration is not None:
+            self.lasting = LastingRun(ledger, dataset, problem, self.identity(), self.calibration.reserved, relation)
         self.crew = Crew(
             problem, self.facts, self.topology, self.algorithm, self.parts, self.calibration, self.noise, self.rounds, mixing,
             start_rows(init, problem, self.topology.n), averaging=self.output == "average",
+            witness=None if self.lasting is None else self.lasting.charge,
         )  # fmt: skip
-        self.history, self.done, self.seconds = History(), 0, 0.0
-        self.messages = self.bytes = 0
 
     def reference(self, given: Any) -> Array | None:
         """The optimum that some metrics compare with."""
@@ -181,6 +194,8 @@ class _Run:
         return {"seconds": self.seconds, "messages": self.messages + messages, "bytes": self.bytes + size}
 
     def result(self, names: Sequence[str], optimum: Array | None, test: Any) -> RunResult:
+        if self.lasting is not None:
+            self.lasting.close()
         begin = time.perf_counter()
         models = self.crew.mixed(self.models(), self.finish_mixing)
         last = self.crew.mixed(self.crew.last(), self.finish_mixing)
@@ -191,7 +206,7 @@ class _Run:
         shape = (-1, self.problem.dim) if self.problem.n_outputs == 1 else (-1, self.problem.n_outputs, self.problem.n_features)
         cost = self.cost()
         return RunResult(
-            models.reshape(shape), last.reshape(shape), self.history, self.statement(), self.settings(), self.warnings,
+            models.reshape(shape), last.reshape(shape), self.history, self.statement(), {**self.settings(), "rounds": self.done}, self.warnings,
             cost["seconds"], cost["messages"], cost["bytes"],
         )  # fmt: skip
 
@@ -213,7 +228,7 @@ class _Run:
         p = self.problem
         return {
             "algorithm": self.algorithm.to_plain(),
-            "rounds": self.done,
+            "rounds": self.rounds,
             "output": self.output,
             "finish_mixing": self.finish_mixing,
             "seed": self.noise.seed,
@@ -258,7 +273,10 @@ class _Run:
 
     def restore(self, saved: checkpoints.Saved) -> None:
         about = saved.about
-        self.crew.restore(saved.arrays, checkpoints.charges_from(about["charges"], saved.arrays, "charge"))
+        charges = checkpoints.charges_from(about["charges"], saved.arrays, "charge")
+        self.crew.restore(saved.arrays, charges)
+        if self.lasting is not None:
+            self.lasting.skip(len(charges))
         self.done, self.history = about["round"], History(about["history"])
         self.seconds, self.messages, self.bytes = about["seconds"], about["messages"], about["bytes"]
 
@@ -305,12 +323,3 @@ def start_rows(init: Any, problem: Any, n: int) -> Array:
     if not np.isfinite(rows).all():
         raise InputError("init must hold finite numbers only.")
     return np.array(rows)
-
-
-def data_digest(problem: Any) -> str:
-    """A fingerprint of the records, to tell data sets apart on this machine; not for sending."""
-    digest = hashlib.blake2b(digest_size=16)
-    rows = problem.store.rows if isinstance(problem.store.rows, tuple) else (problem.store.rows,)
-    for array in (*rows, problem.store.labels):
-        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
-    return digest.hexdigest()
