@@ -1,0 +1,28 @@
+"""The report: one self-contained HTML page, figures for papers and a model card, all from a run folder or a `RunResult`.
+
+    build(run_folder)            run_folder/report.html: works offline, light and dark, on paper (extra `report`)
+    figures(run_folder, out_dir) the same figures as SVG and PDF (extra `plots`)
+    model_card(result)           Markdown that states what one model promises
+
+Nothing here reads records: only what a run has written down.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tacenda.report.card import model_card
+    from tacenda.report.html_page import build
+    from tacenda.report.paper_figures import figures
+
+_WHERE = {"build": "html_page", "figures": "paper_figures", "model_card": "card"}
+
+__all__ = ["build", "figures", "model_card"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'tacenda.report' has no attribute {name!r}")
+    return getattr(import_module(f"tacenda.report.{_WHERE[name]}"), name)

@@ -1,0 +1,165 @@
+"""Reading a run folder: the manifest, every result, grouped by label over the seeds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.errors import StateError
+from tacenda.privacy.statement import Statement
+from tacenda.report.account import Account
+from tacenda.runtime.result import RunResult, load
+
+Array = NDArray[Any]
+FORMAT = "tacenda-run-1"
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One result of the folder: label and seed, the result itself, and what the manifest says about it."""
+
+    label: str
+    algorithm: str
+    seed: Any
+    result: RunResult
+    entry: dict[str, Any]
+
+    def per_node(self, name: str) -> Array | None:
+        """(n,) a per-node diagnostic such as "node_accuracy", where the manifest has it for every node."""
+        values = self.entry.get(name)
+        n = len(self.result.models)
+        return np.array(values, float) if isinstance(values, list) and len(values) == n else None
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """The runs of one label: the same settings with different seeds."""
+
+    label: str
+    runs: list[Run]
+    account: Account | None
+
+    @property
+    def algorithm(self) -> str:
+        return self.runs[0].algorithm
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return self.runs[0].result.settings
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of what was measured, in the order of the history."""
+        names = [c for run in self.runs for row in run.result.history.rows[:1] for c in row]
+        return [c for c in dict.fromkeys(names) if c not in ("round", "seconds", "messages", "bytes")]
+
+    def final(self, metric: str) -> Array:
+        """The last recorded value of a metric, one per seed that has it."""
+        lasts = [run.result.history.rows[-1] for run in self.runs if run.result.history.rows]
+        return np.array([row[metric] for row in lasts if row.get(metric) is not None], float)
+
+
+@dataclass(frozen=True, eq=False)
+class Folder:
+    """A whole run folder."""
+
+    path: Path
+    manifest: dict[str, Any]
+    groups: list[Group]
+    config: str
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        return [run for group in self.groups for run in group.runs]
+
+    @property
+    def name(self) -> str:
+        return self.path.resolve().name
+
+    @cached_property
+    def metrics(self) -> list[str]:
+        return list(dict.fromkeys(name for group in self.groups for name in group.metrics))
+
+    @cached_property
+    def private(self) -> list[Group]:
+        return [group for group in self.groups if group.account is not None]
+
+    @property
+    def lead(self) -> Group:
+        """The group that the network and the node table show: the first private one, else the first."""
+        return (self.private or self.groups)[0]
+
+
+def read(run_folder: str | Path) -> Folder:
+    """The folder's content, or a StateError that says what is missing."""
+    path = Path(run_folder)
+    manifest = _manifest(path)
+    ledger = _json(path / "ledger.json") if (path / "ledger.json").is_file() else {}
+    runs = [_run(path, entry) for entry in manifest.get("results", [])]
+    if not runs:
+        raise StateError(f"The run folder {path} lists no results, so there is nothing to report; run it to the end first.")
+    labels = list(dict.fromkeys(run.label for run in runs))
+    known: dict[str, Account] = {}
+    groups = [_group(label, [run for run in runs if run.label == label], ledger, known) for label in labels]
+    config = path / "config.toml"
+    return Folder(path, manifest, groups, config.read_text("utf-8") if config.is_file() else "")
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    if not (path / "manifest.json").is_file():
+        raise StateError(f"{path} is not a run folder: it has no manifest.json; give the folder that a run has written.")
+    manifest = _json(path / "manifest.json")
+    if manifest.get("format") != FORMAT:
+        raise StateError(f"{path}/manifest.json has format {manifest.get('format')!r}, but this program reads {FORMAT!r}.")
+    return manifest
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text("utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as damaged:
+        raise StateError(f"{path} is not readable JSON: {damaged}.") from None
+    if not isinstance(values, dict):
+        raise StateError(f"{path} must hold a JSON object, not a {type(values).__name__}.")
+    return values
+
+
+def _run(path: Path, entry: dict[str, Any]) -> Run:
+    label, seed = str(entry.get("label", entry.get("algorithm", "run"))), entry.get("seed")
+    file = entry.get("file", f"results/{label}-{seed}.safetensors")
+    result = load(_inside(path, str(file)))
+    return Run(label, str(entry.get("algorithm", result.settings["algorithm"]["name"])), seed, result, entry)
+
+
+def _inside(path: Path, file: str) -> Path:
+    """The result's path; a manifest may only point into its own folder."""
+    for candidate in (path / file, path / "results" / file):
+        if not candidate.resolve().is_relative_to(path.resolve()):
+            raise StateError(f"{path}/manifest.json points outside its folder ({file!r}); that is refused.")
+        if candidate.is_file():
+            return candidate
+    return path / file
+
+
+def _group(label: str, runs: list[Run], ledger: dict[str, Any], known: dict[str, Account]) -> Group:
+    """The group's privacy is that of its seed with the largest epsilon; equal ledgers are judged once."""
+    accounts = []
+    for run in runs:
+        if run.result.privacy is not None:
+            key = _same_ledger(run.result.privacy)
+            if key not in known:
+                known[key] = Account.of(run.result.privacy, ledger.get(f"{label}-{run.seed}", {}))
+            accounts.append(known[key])
+    return Group(label, runs, max(accounts, key=lambda a: a.epsilon) if accounts else None)
+
+
+def _same_ledger(statement: Statement) -> str:
+    charges = [[c.kind.kind, n, {k: v.tolist() for k, v in c.parameters.items()}] for c, n in statement.charges]
+    facts = [statement.delta, statement.adjacency, statement.mode, statement.noise, statement.claimed, statement.target]
+    return json.dumps([facts, charges], default=str)

@@ -1,0 +1,164 @@
+"""`build`: the report of a run folder as one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacenda.errors import StateError
+from tacenda.report import curves, network, numbers, tables, wording
+from tacenda.report.charts import Chart, Table
+from tacenda.report.folder import Folder, read
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One drawing of the page with its words and its numbers; spec is the plotly figure."""
+
+    key: str
+    title: str
+    tab: str
+    words: str
+    note: str
+    spec: dict[str, Any]
+    table: Table | None
+    tall: bool = False
+
+
+def build(run_folder: str | Path, out: str | Path | None = None) -> Path:
+    """Write the report of `run_folder` to `out` (run_folder/report.html) and return its path.
+
+    Only the run folder is read: manifest, results, ledger, configuration. The file is written whole or not at all.
+    """
+    library = plotly_js()
+    folder = read(run_folder)
+    page = render(folder, library)
+    target = folder.path / "report.html" if out is None else Path(out)
+    if target.is_dir():
+        raise StateError(f"out must be a file, but {target} is a folder; give a name such as {target / 'report.html'}.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f".{target.name}.part")
+    part.write_text(page, encoding="utf-8")
+    os.replace(part, target)
+    return target
+
+
+def plotly_js() -> str:
+    """The drawing library as text, from the installed plotly package."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise ImportError("The HTML report needs plotly: pip install 'tacenda[report]'.") from None
+    return str(get_plotlyjs())
+
+
+def render(folder: Folder, library: str) -> str:
+    """The whole page as text."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    # Templates are HTML whatever they are called; every value is escaped unless it is one of the three trusted texts below.
+    environment = Environment(
+        loader=PackageLoader("tacenda.report", "template"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters["script_json"] = script_json
+    return environment.get_template("report.html.j2").render(
+        **content(folder), library=library.replace("</script", "<\\/script"), style=_asset("style.css"), script=_asset("script.js")
+    )
+
+
+def content(folder: Folder) -> dict[str, Any]:
+    """Everything the template shows."""
+    net = network.network(folder)
+    account = folder.lead.account
+    facts, notes = tables.dataset(folder)
+    return {
+        "name": folder.name,
+        "created": str(folder.manifest.get("created", "")),
+        "command": str(folder.manifest.get("command", "")),
+        "verdict": wording.verdict(folder),
+        "tiles": tiles(folder),
+        "lead": folder.lead.label,
+        "private": account is not None,
+        "promised": wording.promised(account) if account is not None else [],
+        "not_promised": wording.not_promised(folder, account),
+        "warnings": list(dict.fromkeys(w for run in folder.runs for w in run.result.warnings)),
+        "results": tables.results(folder),
+        "references": tables.references(folder),
+        "network": _network_panel(net),
+        "learning": _panels(curves.learning(folder)),
+        "agreement": _panels(curves.agreement(folder)),
+        "privacy": _panels([c for c in (curves.privacy_curve(folder),) if c is not None]),
+        "spending": _panels(curves.spending(folder)),
+        "utility": _panels(curves.utility(folder)),
+        "nodes": network.node_table(net),
+        "hyperparameters": tables.hyperparameters(folder),
+        "problem": tables.problem(folder),
+        "dataset": facts,
+        "notes": notes,
+        "versions": tables.versions(folder),
+        "config": folder.config,
+    }
+
+
+def tiles(folder: Folder) -> list[tuple[str, str, str]]:
+    """(heading, big text, small text) of the summary's four figures."""
+    settings = folder.lead.settings
+    sizes = np.asarray(settings["problem"]["sizes"])
+    private = [g for g in folder.private if g.account is not None]
+    shown = []
+    if private:
+        worst = max(private, key=lambda g: g.account.epsilon if g.account is not None else 0.0)
+        assert worst.account is not None
+        shown.append(("Privacy loss", f"ε = {numbers.short(worst.account.epsilon)}", f"at δ = {numbers.short(worst.account.delta)}, whole run"))
+        shown.append(("Observer's best guess", numbers.percent(worst.account.best_guess), "a coin gives 50 %"))
+    else:
+        shown.append(("Privacy loss", "unbounded", "no noise was added"))
+    metric = next((m for m in curves.UTILITY if m in folder.metrics), None)
+    if metric is not None:
+        shown.append(_quality(folder, metric))
+    held = f"{numbers.whole(len(sizes))} nodes"
+    shown.append(("Data stays with", held, f"{numbers.whole(int(sizes.sum()))} records, no server"))
+    return shown
+
+
+def _quality(folder: Folder, metric: str) -> tuple[str, str, str]:
+    groups = [g for g in (folder.private or folder.groups) if len(g.final(metric))]
+    higher = curves.about(metric)[2].startswith("higher")
+    best = max(groups, key=lambda g: float(g.final(metric).mean()) * (1 if higher else -1))
+    mean, _ = numbers.spread(best.final(metric), curves.is_share(metric))
+    return tables.heading(metric), mean, f"best of {len(groups)}: {best.label}" if len(groups) > 1 else best.label
+
+
+def _panels(charts: list[Chart]) -> list[Panel]:
+    from tacenda.report.plotly_figures import chart_figure
+
+    return [Panel(c.key, c.title, c.tab or c.title, c.words, c.note, chart_figure(c), c.table()) for c in charts]
+
+
+def _network_panel(net: network.Network) -> list[Panel]:
+    """Empty where the network is too large to draw."""
+    from tacenda.report.plotly_figures import network_figure
+
+    if net.positions is None:
+        return []
+    traffic = f"{numbers.whole(round(net.edge_messages))} messages ({numbers.size(net.edge_bytes)})"
+    note = f"Area of a node: its records. Shade: {net.shade_name}. Each edge carried {traffic}, both ways together. Run: {net.label}."
+    return [Panel("network", "The network", "network", net.words, note, network_figure(net), None, tall=True)]
+
+
+def script_json(value: Any) -> Any:
+    """JSON that may stand inside a script element whatever its strings hold."""
+    from markupsafe import Markup
+
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
+
+
+def _asset(name: str) -> str:
+    return (Path(__file__).parent / "template" / name).read_text(encoding="utf-8")

@@ -1,0 +1,157 @@
+"""The tables of the page: results, hyperparameters, data, versions."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from tacenda.report import numbers
+from tacenda.report.charts import Column, Table
+from tacenda.report.curves import about, is_share
+from tacenda.report.folder import Folder, Group
+
+SHOWN = ("test_accuracy", "accuracy", "objective", "test_loss", "loss", "suboptimality", "worst_accuracy", "consensus")
+_HEADINGS = {"bytes": "Sent", "seconds": "Time", "epsilon": "ε", "delta": "δ", "relation": "Relation", "adjacency": "Relation"}
+_LABELS = ("label", "algorithm", "name", "run")
+
+
+def results(folder: Folder) -> Table:
+    """One row per label: final metrics with their range over the seeds, privacy, cost."""
+    metrics = [m for m in SHOWN if m in folder.metrics][:4]
+    columns = [Column("Run"), *(Column(heading(m), True) for m in metrics)]
+    columns += [Column("ε", True), Column("δ", True), Column("Rounds", True), Column("Sent", True), Column("Time", True), Column("Seeds", True)]
+    rows, sort = [], []
+    for group in folder.groups:
+        finals = [group.final(m) for m in metrics]
+        cells = [_with_range(v, is_share(m)) for v, m in zip(finals, metrics, strict=True)]
+        rows.append([group.label, *cells, *_cost(group)])
+        sort.append([group.label, *(float(v.mean()) if len(v) else math.nan for v in finals), *_cost_numbers(group)])
+    return Table("Results of every run: mean over the seeds, with least and largest beneath", columns, rows, sort)
+
+
+def references(folder: Folder) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Rows of the manifest's table that are no run of this folder: the noise-free ceiling, the majority floor."""
+    labels = {name for group in folder.groups for name in (group.label, group.algorithm)}
+    lines = []
+    for row in folder.manifest.get("table") or []:
+        if not isinstance(row, dict):
+            continue
+        name = next((str(row[k]) for k in _LABELS if row.get(k)), "")
+        if name and name.lower() not in {label.lower() for label in labels} and not _private(row):
+            values = [(heading(k), cell(k, v)) for k, v in row.items() if k in SHOWN and v not in (None, "")]
+            lines.append((name, values))
+    return [line for line in lines if line[1]]
+
+
+def hyperparameters(folder: Folder) -> Table:
+    """One row per setting, one column per label: the algorithm's own and the run's."""
+    plain = [_settings(group) for group in folder.groups]
+    names = list(dict.fromkeys(name for settings in plain for name in settings))
+    columns = [Column("Setting"), *(Column(group.label) for group in folder.groups)]
+    rows = [[name, *(settings.get(name, "") for settings in plain)] for name in names]
+    return Table("Hyperparameters of every run", columns, rows)
+
+
+def problem(folder: Folder) -> list[tuple[str, str]]:
+    """The problem that all runs solve, and its network."""
+    settings = folder.lead.settings
+    p, g = settings["problem"], settings["graph"]
+    sizes = np.asarray(p["sizes"])
+    facts = [
+        ("Loss", p["loss"]),
+        ("Regulariser", f"{p['regulariser']}, strength {numbers.setting(p['strength'])}"),
+        ("Loss scale", numbers.setting(p["loss_scale"])),
+        ("Features", numbers.whole(int(p["n_features"]))),
+        ("Classes", ", ".join(p["classes"]) if p.get("classes") else "none (regression)"),
+        ("Public bound on a record's norm", numbers.setting(p["data_norm"])),
+        ("Gradient clipping", numbers.setting(p["clip_norm"])),
+        ("Records", f"{numbers.whole(int(sizes.sum()))} in all, {numbers.whole(int(sizes.min()))} to {numbers.whole(int(sizes.max()))} per node"),
+        ("Network", f"{g.get('name') or 'given graph'}, {g['n']} nodes, {len(g['edges'])} edges"),
+    ]
+    return [(name, str(value)) for name, value in facts]
+
+
+def dataset(folder: Folder) -> tuple[list[tuple[str, str]], list[str]]:
+    """(facts, notes) of the data set as the manifest states them."""
+    stated = folder.manifest.get("dataset") or {}
+    notes = stated.get("notes") or []
+    facts = [(k.replace("_", " ").capitalize(), _value(v)) for k, v in stated.items() if k != "notes" and v not in (None, "", [])]
+    return facts, [str(n) for n in (notes if isinstance(notes, list) else [notes])]
+
+
+def versions(folder: Folder) -> list[tuple[str, str]]:
+    """Programs and their versions, of the folder and of its results."""
+    merged = {**folder.lead.settings.get("versions", {}), **(folder.manifest.get("versions") or {})}
+    return [(str(k), str(v)) for k, v in merged.items()]
+
+
+def heading(metric: str) -> str:
+    """A column's heading for a metric or a cost."""
+    if metric in _HEADINGS:
+        return _HEADINGS[metric]
+    if metric in ("consensus", "objective", "suboptimality"):
+        return metric.capitalize()
+    return metric.replace("_", " ").capitalize() or about(metric)[0]
+
+
+def cell(name: str, value: Any) -> str:
+    """One value of the manifest's table as text."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return "" if value is None else str(value)
+    if is_share(name):
+        return numbers.percent(value)
+    if name == "bytes":
+        return numbers.size(value)
+    return numbers.seconds(value) if name == "seconds" else numbers.short(value)
+
+
+def _private(row: dict[str, Any]) -> bool:
+    return isinstance(row.get("epsilon"), (int, float)) and math.isfinite(row["epsilon"])
+
+
+def _with_range(values: Any, share: bool) -> str:
+    mean, span = numbers.spread(values, share)
+    return f"{mean}\n{span}" if span else mean
+
+
+def _cost(group: Group) -> list[str]:
+    mean_bytes, mean_seconds = _cost_numbers(group)[3:5]
+    epsilon = "none" if group.account is None else numbers.short(group.account.epsilon)
+    delta = "–" if group.account is None else numbers.short(group.account.delta)
+    return [epsilon, delta, numbers.whole(int(group.settings["rounds"])), numbers.size(mean_bytes), numbers.seconds(mean_seconds), str(len(group.runs))]
+
+
+def _cost_numbers(group: Group) -> list[float]:
+    account = group.account
+    epsilon, delta = (math.inf, 1.0) if account is None else (account.epsilon, account.delta)
+    sent = float(np.mean([run.result.bytes for run in group.runs]))
+    took = float(np.mean([run.result.seconds for run in group.runs]))
+    return [epsilon, delta, float(group.settings["rounds"]), sent, took, float(len(group.runs))]
+
+
+def _settings(group: Group) -> dict[str, str]:
+    own = {k: numbers.setting(v) for k, v in group.settings["algorithm"].items() if k != "name"}
+    s = group.settings
+    shared = {
+        "algorithm": group.algorithm,
+        **own,
+        "rounds": numbers.setting(s["rounds"]),
+        "output": numbers.setting(s.get("output")),
+        "closing mixing rounds": numbers.setting(s.get("finish_mixing", 0)),
+        "mixing weights": numbers.setting(s.get("mixing")),
+        "seeds": ", ".join(str(run.seed) for run in group.runs),
+    }
+    if s.get("privacy"):
+        shared |= {f"privacy: {k}": numbers.setting(v) for k, v in s["privacy"].items()}
+    return shared
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return numbers.setting(list(value))
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    return numbers.whole(value) if isinstance(value, int) and not isinstance(value, bool) else numbers.setting(value)

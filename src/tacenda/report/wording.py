@@ -1,0 +1,166 @@
+"""The verdict and its conditions in plain words: what is promised, to whom, against whom, and what is not."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tacenda.report import numbers
+from tacenda.report.account import Account, together
+from tacenda.report.folder import Folder, Group
+
+ACCOUNTANTS = {
+    "gaussian-exact": "exact formula for Gaussian noise",
+    "pure-optimal": "optimal composition of pure rounds",
+    "l2-laplace": "loss distribution of l2-Laplace noise, convolved",
+    "pld": "privacy loss distribution (dp-accounting)",
+    "zcdp": "zero-concentrated privacy, converted",
+    "rdp": "Rényi privacy (dp-accounting), converted",
+}
+RELATIONS = {
+    "replace-one": "one record exchanged for any other; how many records each node holds is public",
+    "add-remove": "one record added or taken away",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """level: "good", "caution", "bad" or "none" (sets the colour, never alone: `word` says it too)."""
+
+    level: str
+    word: str
+    headline: str
+    sentences: tuple[str, ...]
+
+
+def verdict(folder: Folder) -> Verdict:
+    """The folder's answer in ten seconds: that of its worst label."""
+    broken = [g for g in folder.private if g.account is not None and _broken(g.account)]
+    if broken:
+        return _bad(broken[0])
+    if not folder.private:
+        return Verdict(
+            "none", "No privacy", "These models were learnt without noise.",
+            ("Nothing is promised to the people behind the records: whoever sees the messages may learn what they hold.",),
+        )  # fmt: skip
+    worst = max(folder.private, key=lambda g: 0.0 if g.account is None else g.account.epsilon)
+    assert worst.account is not None
+    open_runs = [g.label for g in folder.groups if g.account is None]
+    sentences = [meaning(worst.account)]
+    if open_runs:
+        sentences.append(f"Without any noise, for comparison only: {', '.join(open_runs)}.")
+    if simulated(folder):
+        return Verdict("caution", "Simulation", _promise(folder, worst.account), (*sentences, SEEDED))
+    return Verdict("good", "Promise kept", _promise(folder, worst.account), tuple(sentences))
+
+
+SEEDED = "Seeded noise: simulation only. Whoever knows the seed can take the noise away; on real nodes it comes from the operating system."
+
+
+def simulated(folder: Folder) -> bool:
+    """Whether some noise came from a seed."""
+    return any(g.account is not None and "simulation" in g.account.statement.noise for g in folder.private)
+
+
+def _broken(account: Account) -> bool:
+    claimed = account.statement.claimed
+    if claimed is not None and account.epsilon > claimed[0] * (1 + 1e-6):
+        return True
+    return math.isinf(account.epsilon) or (not account.kept and account.statement.mode == "sound")
+
+
+def _bad(group: Group) -> Verdict:
+    account = group.account
+    assert account is not None
+    true, delta = numbers.short(account.epsilon), numbers.short(account.delta)
+    if account.statement.claimed is not None:
+        headline = f"{group.label} claims ε = {numbers.short(account.statement.claimed[0])}; its noise really gives ε = {true} at δ = {delta}."
+        why = (account.statement.why,) if account.statement.why else ()
+        return Verdict("bad", "Claim not kept", headline, (*why, "As published: for reproducing a paper's figures, never for real data."))
+    asked = "" if account.target is None else f" where ε = {numbers.short(account.target)} was asked for"
+    return Verdict("bad", "Promise not kept", f"{group.label} gives ε = {true} at δ = {delta}{asked}.", ("Do not release these models.",))
+
+
+def _promise(folder: Folder, worst: Account) -> str:
+    several = len({numbers.short(g.account.epsilon) for g in folder.private if g.account is not None}) > 1
+    most = "at most " if several else ""
+    runs = "Each private run" if len(folder.runs) > 1 else "The run"
+    return f"{runs} keeps {most}ε = {numbers.short(worst.epsilon)} at δ = {numbers.short(worst.delta)} for every single record."
+
+
+def meaning(account: Account) -> str:
+    """Epsilon as a chance: what the best possible observer gains over tossing a coin."""
+    if math.isinf(account.epsilon):
+        return "An observer may learn everything about a record."
+    what = "which of two values one record has" if account.statement.adjacency == "replace-one" else "whether one record was there"
+    return (
+        f"Somebody who reads every message, and knows all other records, guesses {what} rightly with a chance of at most "
+        f"{numbers.percent(account.best_guess)}; tossing a coin gives {numbers.percent(0.5, 0)}."
+    )
+
+
+def promised(account: Account) -> list[tuple[str, str]]:
+    """(question, answer) pairs of the promise."""
+    s = account.statement
+    answers = [
+        ("What", f"(ε, δ) = ({numbers.short(account.epsilon)}, {numbers.short(account.delta)}) for the whole run, all rounds together."),
+        ("For whom", f"Every single record of every node: {RELATIONS[s.adjacency]} ({s.adjacency})."),
+        ("Against whom", f"Anybody who sees every message of every node in every round and knows all records but one{_members(account)}."),
+        ("In other words", meaning(account)),
+        ("Counted by", f"{ACCOUNTANTS.get(account.curve.accountant, account.curve.accountant)}, over every release in the ledger."),
+        ("Noise", _sentence(s.noise)),
+    ]
+    if s.claimed is not None:
+        answers.insert(1, ("Claimed in print", f"ε = {numbers.short(s.claimed[0])} at δ = {numbers.short(s.claimed[1])} (mode {s.mode})."))
+    return answers
+
+
+def _members(account: Account) -> str:
+    pooled = account.curve.coalition
+    return "" if pooled is None else f"; of the members themselves, at most {pooled} may pool what they know"
+
+
+def not_promised(folder: Folder, account: Account | None) -> list[str]:
+    """What nobody should read into the numbers."""
+    lines = [
+        "This page: its accuracies, objectives and curves were computed from the records without noise, as only a simulation may. "
+        "They are diagnostics, not covered by the promise; with real data do not pass the page on.",
+    ]
+    if account is not None:
+        lines += [_people(account), *_all_runs(folder)]
+    lines += [
+        "What can be learnt from the population as a whole: a model may say much about somebody whose record was never used.",
+        "The network, the settings and, under replace-one, the number of records at each node: they are public.",
+        "Right answers from dishonest nodes: a node that sends wrong values can spoil the model, though not the promise to the others.",
+    ]
+    if account is not None:
+        lines.append(
+            "Anything read off the data beforehand (bounds, levels, labels, step sizes chosen by looking): it must be public or be charged."
+        )
+    return lines
+
+
+def _people(account: Account) -> str:
+    known = [(size, epsilon) for size, epsilon in account.groups() if math.isfinite(epsilon)]
+    many = "Somebody with several records is protected less"
+    if not known:
+        return f"{many}, and no useful bound is known for this run."
+    return f"{many}: " + ", ".join(f"ε = {numbers.short(e)} for {k} records on one node" for k, e in known) + f", at δ = {numbers.short(account.delta)}."
+
+
+def _all_runs(folder: Folder) -> list[str]:
+    """Publishing several runs on the same records costs the composition of all."""
+    accounts = [g.account for g in folder.private for _ in g.runs if g.account is not None]
+    total = together(accounts) if len(accounts) > 1 else None
+    if len(accounts) < 2:
+        return []
+    if total is None:
+        return ["Several of these runs at once: the promise is made by each run alone."]
+    return [
+        f"All {len(accounts)} private runs of this folder at once: each promise stands alone. Published together on the same records they "
+        f"would cost ε = {numbers.short(total[0])} at δ = {numbers.short(total[1])}; and choosing the best of them by looking costs privacy too."
+    ]
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
