@@ -84,11 +84,14 @@ def test_few_evaluations_with_and_without_a_hint():
 
 def test_delta_zero_is_the_sum_for_pure_events():
     k = solve_scale(lambda k: [(Pure(1 / k), 10), (L2Laplace(2 / k, 3), 5)], 2.0, 0.0)
-    assert 20 / k <= 2.0 and k == pytest.approx(10, rel=2e-6)
+    assert 20 / k <= 2.0
+    assert k == pytest.approx(10, rel=2e-6)
 
 
 def test_refusals():
-    gaussian = lambda k: [(Gaussian(k), 1)]
+    def gaussian(k):
+        return [(Gaussian(k), 1)]
+
     for eps in (0, -1, math.nan, math.inf):
         with pytest.raises(InputError, match="epsilon"):
             solve_scale(gaussian, eps, 1e-5)

@@ -31,14 +31,17 @@ def test_one_run_from_reservation_to_close(ledger):
     assert ledger.charge("r", (1, 0), Gaussian(z))
     assert not ledger.charge("r", (1, 0), Gaussian(z))  # redone after a crash: charged once
     spent = ledger.spent("d")
-    assert spent.events == [(Gaussian(z), 1)] and spent.reserved == [(Gaussian(z), 9)]
+    assert spent.events == [(Gaussian(z), 1)]
+    assert spent.reserved == [(Gaussian(z), 9)]
     assert spent.curve.epsilon(1e-5) == judge([(Gaussian(z), 1)]).epsilon(1e-5)
     assert spent.curve_with_reserved.epsilon(1e-5) == pytest.approx(1.0, abs=1e-6)
     assert spent.budget.epsilon == 1.0
     assert ledger.close_run("r") == [(Gaussian(z), 9)]
     after = ledger.spent("d")
-    assert after.events == [(Gaussian(z), 1)] and after.reserved == []
-    assert ledger.verify().ok and ledger.verify().rows == 5
+    assert after.events == [(Gaussian(z), 1)]
+    assert after.reserved == []
+    assert ledger.verify().ok
+    assert ledger.verify().rows == 5
 
 
 def test_refused_before_anything_is_booked(ledger):
@@ -50,7 +53,8 @@ def test_refused_before_anything_is_booked(ledger):
     rows = ledger.head()
     with pytest.raises(BudgetError, match=r"epsilon 1 at delta 1e-05.*second.*Nothing was booked"):
         ledger.reserve("second", [(Gaussian(z), 5)])
-    assert ledger.head() == rows and ledger.spent("d").reserved == [(Gaussian(z), 6)]
+    assert ledger.head() == rows
+    assert ledger.spent("d").reserved == [(Gaussian(z), 6)]
     assert ledger.reserve("second", [(Gaussian(z), 4)])
     with pytest.raises(BudgetError):
         ledger.charge("second", 99, Pure(0.5))  # never reserved, and there is no room
@@ -124,8 +128,8 @@ def test_relation_of_a_data_set_stays(ledger):
         ledger.open_run("r2", "d", adjacency="add-remove")
     ledger.open_run("e1", "e", adjacency="add-remove")
     assert ledger.spent("e").adjacency == "add-remove"
+    ledger.set_budget("e", 1, 1e-5, "add-remove")
     with pytest.raises(PrivacyError, match="one of its population"):
-        ledger.set_budget("e", 1, 1e-5, "add-remove")
         ledger.reserve("e1", [(OneOfGaussian(1, 10), 1)])
 
 
@@ -186,7 +190,8 @@ def test_reopened_it_knows_everything(tmp_path):
         assert again.budget("d").delta == 1e-6
         assert again.head() == head
         assert again.fingerprint([b"somebytes"]) == name  # chunks do not matter, the salt stayed
-        assert again._file.one("PRAGMA synchronous")[0] == 2 and again._file.one("PRAGMA journal_mode")[0] == "wal"
+        assert again._file.one("PRAGMA synchronous")[0] == 2
+        assert again._file.one("PRAGMA journal_mode")[0] == "wal"
     with LedgerStore(tmp_path / "other.db") as other:
         assert other.fingerprint([b"somebytes"]) != name
 
@@ -231,7 +236,9 @@ def test_tampering_is_named(tmp_path, name):
     _tamper(tmp_path / "l.db", script.replace("'0.5', '0.1'", "'0.05', '0.01'").replace("'1.0', '9.0'", "'3.0', '9.0'"))
     with LedgerStore(tmp_path / "l.db") as store:
         found = store.verify()
-    assert not found.ok and found.broken == row and word in found.reason
+    assert not found.ok
+    assert found.broken == row
+    assert word in found.reason
     assert f"row {row} is broken" in str(found)
 
 
@@ -249,7 +256,9 @@ def test_truncated_tail_is_seen_at_opening(tmp_path):
     with LedgerStore(tmp_path / "l.db") as store:
         assert store.verify().ok
         found = store.verify(anchor=head)
-        assert not found.ok and found.broken == 6 and "noted elsewhere" in found.reason
+        assert not found.ok
+        assert found.broken == 6
+        assert "noted elsewhere" in found.reason
 
 
 def test_rewritten_chain_is_seen_by_a_noted_head(tmp_path):
@@ -272,7 +281,8 @@ def test_export_can_be_checked_without_the_file(tmp_path):
     with LedgerStore(tmp_path / "l.db") as store:
         lines = list(store.export())
         salt = store._file.salt.hex()
-    assert len(lines) == 7 and json.loads(lines[3])["event"] == '{"epsilon":0.05,"kind":"pure"}'
+    assert len(lines) == 7
+    assert json.loads(lines[3])["event"] == '{"epsilon":0.05,"kind":"pure"}'
     assert salt not in "".join(lines)
     assert verify_lines(lines, anchor=head).ok
     changed = [*lines[:4], lines[4].replace("0.005", "0.001"), *lines[5:]]
@@ -291,13 +301,16 @@ def test_network_file_systems_are_refused(tmp_path, monkeypatch):
         "41 22 0:45 / /mnt/win rw shared:1 - cifs //s/x rw\n"
         "42 40 0:46 / /mnt/our\\040share/local rw - xfs /dev/sdb rw\n"
     )
-    kind = lambda path: store_files.mount_type(path, mounts)
-    assert kind("/mnt/our share/l.db") == "nfs4" and kind("/mnt/win/a/b") == "cifs"
-    assert kind("/mnt/our share/local/l.db") == "xfs" and kind("/mnt/winter/l.db") == "ext4"
+
+    def kind(path):
+        return store_files.mount_type(path, mounts)
+
+    assert kind("/mnt/our share/l.db") == "nfs4"
+    assert kind("/mnt/win/a/b") == "cifs"
+    assert kind("/mnt/our share/local/l.db") == "xfs"
+    assert kind("/mnt/winter/l.db") == "ext4"
     table = tmp_path / "mountinfo"
-    table.write_text(
-        f"22 1 0:1 / / rw - ext4 /dev/sda1 rw\n40 22 0:44 / {os.path.realpath(tmp_path)} rw - nfs4 s:/x rw\n"
-    )
+    table.write_text(f"22 1 0:1 / / rw - ext4 /dev/sda1 rw\n40 22 0:44 / {os.path.realpath(tmp_path)} rw - nfs4 s:/x rw\n")
     monkeypatch.setattr(store_files, "MOUNTS", table)
     with pytest.raises(StateError, match=r"nfs4.*local disk"):
         LedgerStore(tmp_path / "l.db")

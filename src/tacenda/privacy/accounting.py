@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,7 @@ class Curve:
     accountant: str
     adjacency: str
     events: tuple[tuple[Event, int], ...] = field(repr=False)
+    group_size: int = 1
 
     def epsilon(self, delta: float) -> float:
         """The smallest epsilon that holds with this delta in [0, 1]; infinite where none does."""
@@ -61,9 +63,7 @@ class Curve:
     def delta(self, epsilon: float) -> float:
         """The smallest delta that holds with this epsilon >= 0."""
         e = checks.positive("epsilon", epsilon, zero=True, infinite=True)
-        if math.isinf(e):
-            return 1.0 if math.isinf(self.pure_epsilon) and self.mu == math.inf else 0.0
-        return self.profile.delta(e)
+        return self.profile.delta(min(e, 1e300))  # infinity: what is lost for certain
 
     @property
     def mu(self) -> float | None:
@@ -84,7 +84,8 @@ class Curve:
     @property
     def conditions(self) -> tuple[str, ...]:
         """What must hold for the curve to be true, in plain words."""
-        words = [f"neighbouring data sets differ in one record ({self.adjacency})"]
+        many = "one record" if self.group_size == 1 else f"at most {self.group_size} records"
+        words = [f"neighbouring data sets differ in {many} ({self.adjacency})"]
         if self.coalition is not None:
             words.append(f"at most {self.coalition} members pool what they know")
         return tuple(words)
@@ -93,9 +94,7 @@ class Curve:
         """The least false-negative rate any test can have at each false-positive rate; never above the true one."""
         alpha = np.asarray(false_positive_rates, dtype=float)
         if alpha.size and not (np.all(alpha >= 0) and np.all(alpha <= 1)):
-            checks.between(
-                "false_positive_rates", float(alpha.flat[np.argmax(np.abs(alpha - 0.5))]), 0, 1, open_ends=False
-            )
+            checks.between("false_positive_rates", float(alpha.flat[np.argmax(np.abs(alpha - 0.5))]), 0, 1, open_ends=False)
         if isinstance(self.profile, GaussianProfile):
             if math.isinf(self.profile.mu):
                 return np.zeros_like(alpha)
@@ -110,13 +109,15 @@ class Curve:
     def group(self, size: int) -> Curve:
         """The curve for `size` records of the same person or household at once."""
         k = checks.whole("size", size, least=1)
-        larger = [(event.grouped(k), count) for event, count in self.events]
-        exact = [(event, count) for event, count in larger if event is not None]
         if k == 1:
             return self
-        if len(exact) == len(larger):
-            return judge(exact, self.adjacency)
-        return Curve(GroupProfile(self.profile, k), f"{self.accountant}, group of {k}", self.adjacency, ())
+        if not isinstance(self.profile, GroupProfile):
+            larger = [(event.grouped(k), count) for event, count in self.events]
+            exact = [(event, count) for event, count in larger if event is not None]
+            if len(exact) == len(larger):
+                return replace(judge(exact, self.adjacency), group_size=self.group_size * k)
+        name = f"{self.accountant}, group bound"
+        return Curve(GroupProfile(self.profile, k), name, self.adjacency, self.events, self.group_size * k)
 
 
 def judge(events: Events, adjacency: str = "replace-one", accountant: str = "auto") -> Curve:
@@ -184,6 +185,11 @@ def _pld(events: Events, adjacency: str) -> Profile | None:
 
 
 def _convolved(events: Events, adjacency: str) -> Profile:
+    return _convolved_once(tuple(sorted(events, key=repr)), adjacency)  # one order, so that rounding is the same too
+
+
+@lru_cache(maxsize=16)
+def _convolved_once(events: tuple[tuple[Event, int], ...], adjacency: str) -> Profile:
     from tacenda.privacy.curves_pld import pld_profile
 
     return pld_profile(events, adjacency)

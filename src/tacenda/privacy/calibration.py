@@ -64,9 +64,7 @@ def solve_scale(
     guess = 1.0 if hint is None else positive("hint", hint)
     sample = merged(events_at(guess))
     if not sample:
-        raise InputError(
-            "events_at must give at least one event that costs privacy, not none; without one no noise is needed."
-        )
+        raise InputError("events_at must give at least one event that costs privacy, not none; without one no noise is needed.")
     if d == 0:
         if not all(isinstance(event, Pure | L2Laplace) for event, _ in sample):
             raise PrivacyError(_no_delta("an event that is not pure"))
@@ -189,9 +187,7 @@ def _check_target(epsilon: float, delta: float) -> tuple[float, float]:
     eps = positive("epsilon", epsilon)
     d = positive("delta", delta, zero=True)
     if d >= 1:
-        raise InputError(
-            f"delta must be below 1, not {delta!r}; a usual choice is 1e-5, well under 1 / (number of records)."
-        )
+        raise InputError(f"delta must be below 1, not {delta!r}; a usual choice is 1e-5, well under 1 / (number of records).")
     return eps, d
 
 

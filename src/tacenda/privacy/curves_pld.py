@@ -27,7 +27,7 @@ from tacenda.privacy.l2laplace import l2_laplace_pmf
 from tacenda.privacy.pure import response_pmf
 from tacenda.privacy.subsampled import NO_NOISE, amplified, one_of_loss, poisson_gaussian_loss, their_multiplier
 
-COARSEST, MOST_POINTS, POINTS_PER_STD = 1e-4, 2**20, 25
+COARSEST, COARSEST_PURE, MOST_POINTS, POINTS_PER_STD = 1e-4, 1e-3, 2**20, 25
 
 
 @dataclass(frozen=True)
@@ -98,17 +98,17 @@ def _loss(event: Event, adjacency: str, step: float) -> Any:
             return pld.PrivacyLossDistribution(response_pmf(event.epsilon, step))
         case L2Laplace():
             return pld.PrivacyLossDistribution(l2_laplace_pmf(event.epsilon, event.dim, step))
-    raise PrivacyError(
-        f"accountant 'pld' has no dominating pair for {event} under {adjacency}; use another accountant."
-    )
+    raise PrivacyError(f"accountant 'pld' has no dominating pair for {event} under {adjacency}; use another accountant.")
 
 
 def grid_step(events: Events, adjacency: str) -> float:
     """The loss grid: fine against every event's own spread, yet no more than about a million points over all."""
-    finest, window, peak = COARSEST, 0.0, 0.0
+    only_pure = all(isinstance(event, Pure | L2Laplace) for event, _ in events)
+    finest, window, peak = COARSEST_PURE if only_pure else COARSEST, 0.0, 0.0
     for event, count in _joined(events):
         mean, std, top = _moments(event, adjacency)
-        finest = min(finest, std / POINTS_PER_STD)
+        points = 4 * POINTS_PER_STD if isinstance(event, Pure | L2Laplace) else POINTS_PER_STD
+        finest = min(finest, std / points)
         window += count * mean + 12 * math.sqrt(count) * std
         peak = max(peak, top)
     return max(finest, window / MOST_POINTS, 4 * peak / MOST_POINTS, 1e-9)

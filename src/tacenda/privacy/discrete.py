@@ -134,9 +134,7 @@ class _Table:
     def settle(self, cell: int, offset: int, accept: int, side: AesStream) -> int | None:
         """The integer if the uniform that starts with the 64 bits `accept` lies below A e^{-n^2/2s^2}/c_k, else None."""
         n = (cell << self.block_bits) + offset
-        below = _is_below(
-            accept, Fraction(self.height, self.weights[cell]), Fraction(n * n) / (2 * self.variance), side
-        )
+        below = _is_below(accept, Fraction(self.height, self.weights[cell]), Fraction(n * n) / (2 * self.variance), side)
         return n if below else None
 
     def settle_tail(self, cell: int, offset: int, accept: int, side: AesStream) -> int | None:
@@ -165,9 +163,7 @@ def _exp_bounds(exponent: Fraction, digits: int) -> tuple[Fraction, Fraction]:
     """Rational bounds of e^-exponent, to about `digits` digits: decimal's exp is correctly rounded, its ends are moved out."""
     import decimal
 
-    with decimal.localcontext(
-        decimal.Context(prec=digits + 20, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX)
-    ) as context:
+    with decimal.localcontext(decimal.Context(prec=digits + 20, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX)) as context:
         top, bottom = decimal.Decimal(exponent.numerator), decimal.Decimal(exponent.denominator)
         context.rounding = decimal.ROUND_CEILING
         low = (-(top / bottom)).exp(context).next_minus(context)

@@ -41,9 +41,7 @@ class AesStream:
     def __post_init__(self) -> None:
         if not isinstance(self.key, bytes) or len(self.key) != KEY_BYTES:
             found = f"{len(self.key)} bytes" if isinstance(self.key, bytes) else type(self.key).__name__
-            raise InputError(
-                f"key must be {KEY_BYTES} secret bytes, not {found}; use AesStream.fresh() or os.urandom(32)."
-            )
+            raise InputError(f"key must be {KEY_BYTES} secret bytes, not {found}; use AesStream.fresh() or os.urandom(32).")
         for name in ("round", "call", "spare"):
             whole(name, getattr(self, name))
 
@@ -73,6 +71,4 @@ class AesStream:
         return self._cipher
 
     def __reduce__(self) -> Any:
-        raise TypeError(
-            "an AesStream holds a node's noise key and cannot be pickled; keep the key in the node's own store."
-        )
+        raise TypeError("an AesStream holds a node's noise key and cannot be pickled; keep the key in the node's own store.")

@@ -217,8 +217,7 @@ class CorrelatedGaussian(Event):
 Events = Sequence[tuple[Event, int]]
 
 KINDS: dict[str, type[Event]] = {
-    cls.kind: cls
-    for cls in (Gaussian, PoissonGaussian, OneOfGaussian, Pure, L2Laplace, DiscreteGaussian, CorrelatedGaussian)
+    cls.kind: cls for cls in (Gaussian, PoissonGaussian, OneOfGaussian, Pure, L2Laplace, DiscreteGaussian, CorrelatedGaussian)
 }
 
 
@@ -231,9 +230,7 @@ def event_from_dict(values: Mapping[str, Any]) -> Event:
     names = {field.name for field in dataclasses.fields(cls)}
     given = set(values) - {"kind"}
     if given != names:
-        raise InputError(
-            f"an event of kind {kind!r} must have exactly the fields {sorted(names)}, not {sorted(given)}."
-        )
+        raise InputError(f"an event of kind {kind!r} must have exactly the fields {sorted(names)}, not {sorted(given)}.")
     return cls(**{name: math.inf if values[name] == "inf" else values[name] for name in names})
 
 

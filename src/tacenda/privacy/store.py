@@ -93,9 +93,7 @@ class LedgerStore:
 
     def budget(self, dataset: str) -> Budget | None:
         """The budget in force, or None where none was set: then everything is booked and nothing refused."""
-        row = self._file.one(
-            "SELECT body FROM rows WHERE kind='budget' AND dataset=? ORDER BY seq DESC LIMIT 1", dataset
-        )
+        row = self._file.one("SELECT body FROM rows WHERE kind='budget' AND dataset=? ORDER BY seq DESC LIMIT 1", dataset)
         return Budget(**json.loads(row[0])) if row else None
 
     def datasets(self) -> list[str]:

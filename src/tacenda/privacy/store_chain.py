@@ -65,17 +65,13 @@ def verify_chain(
         count, last = count + 1, row["hash"]
         if anchor is not None and anchor[0] == count:
             if anchor[1] != last:
-                return Verification(
-                    count - 1, count, "its seal differs from the one noted elsewhere: the chain was rewritten"
-                )
+                return Verification(count - 1, count, "its seal differs from the one noted elsewhere: the chain was rewritten")
             anchored = True
     if not anchored and anchor is not None:
         return Verification(count, count + 1, f"it and those up to {anchor[0]} were noted elsewhere and are missing")
     if head is not None and head != (count, last):
         missing = f"the head record names row {head[0]} as the last one"
-        return Verification(
-            count, min(count, head[0]) + 1, f"{missing}, the table ends at {count}: the tail was cut or added"
-        )
+        return Verification(count, min(count, head[0]) + 1, f"{missing}, the table ends at {count}: the tail was cut or added")
     return Verification(count)
 
 

@@ -141,9 +141,7 @@ class LedgerFile:
                 f"the ledger {str(self._path)!r} cannot use a write-ahead log here; choose a path on a local disk."
             )
         db.execute("PRAGMA synchronous = FULL")
-        known = db.execute(
-            "SELECT count(*) FROM sqlite_master WHERE name IN ('meta', 'rows', 'head', 'tally')"
-        ).fetchone()
+        known = db.execute("SELECT count(*) FROM sqlite_master WHERE name IN ('meta', 'rows', 'head', 'tally')").fetchone()
         if known[0] < 4:
             with self._transaction("BEGIN IMMEDIATE"):
                 for statement in SCHEMA.split(";\n"):

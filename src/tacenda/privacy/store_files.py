@@ -40,9 +40,7 @@ def fingerprint(chunks: Iterable[Chunk], salt: bytes) -> str:
     with one record changed has another name, so who keeps several versions must say that they share one budget.
     """
     if len(salt) < 16:
-        raise InputError(
-            f"salt must be at least 16 bytes, not {len(salt)}; use the ledger's own (LedgerStore.fingerprint)."
-        )
+        raise InputError(f"salt must be at least 16 bytes, not {len(salt)}; use the ledger's own (LedgerStore.fingerprint).")
     digest = hmac.new(salt, digestmod=hashlib.sha256)
     for chunk in chunks:
         digest.update(chunk)
