@@ -47,21 +47,43 @@ def choices(config: RunConfig, facts: Facts, topology: Topology, privacy: Privac
 def _choice(
     section: AlgorithmSection, config: RunConfig, facts: Facts, topology: Topology, privacy: Privacy | None
 ) -> Choice:
-    own = section.rounds if isinstance(section, ComparedSection) else None
-    rounds = config.run.rounds if own is None else own
-    output = (section.output if isinstance(section, ComparedSection) else None) or config.run.output
+    own = section if isinstance(section, ComparedSection) else ComparedSection()
+    rounds = config.run.rounds if own.rounds is None else own.rounds
+    output = own.output or config.run.output
     if section.name == "auto":
         chosen = _automatic(section, facts, topology, privacy)
     else:
         algorithm = by_name(section.name, **section.hyperparameters)
         chosen = Choice(algorithm.name, algorithm, DEFAULT_ROUNDS, None, mixings(topology, config.run.mixing))
-    label = section.label if isinstance(section, ComparedSection) and section.label else chosen.label
-    mixing = chosen.finish_mixing if config.run.finish_mixing == "auto" else config.run.finish_mixing
+    mixing = config.run.finish_mixing if own.finish_mixing is None else own.finish_mixing
+    mixing = chosen.finish_mixing if mixing == "auto" else mixing
     count = chosen.rounds if rounds == "auto" else checks.whole("run.rounds", rounds, least=1)
     return Choice(
-        _file_name(label), chosen.algorithm, count, output or chosen.output, checks.whole("run.finish_mixing", mixing),
+        _file_name(own.label or chosen.label), chosen.algorithm, count, output or chosen.output, checks.whole("run.finish_mixing", mixing),
         chosen.reasons,
     )  # fmt: skip
+
+
+def resolved(config: RunConfig, chosen: list[Choice]) -> RunConfig:
+    """The same configuration with every "auto" of its algorithms replaced by what was chosen."""
+    tables = [choice.algorithm.to_plain() for choice in chosen]
+    plain = config.to_plain()
+    if config.compare:
+        plain["compare"] = [
+            {**table, "label": c.label, "rounds": c.rounds, "output": c.output, "finish_mixing": c.finish_mixing}
+            for table, c in zip(tables, chosen, strict=True)
+        ]
+    else:
+        only = chosen[0]
+        plain["algorithm"] = tables[0]
+        plain["run"].update(rounds=only.rounds, finish_mixing=only.finish_mixing, output=only.output)
+    return RunConfig.model_validate(_without_none(plain))
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_none(v) for k, v in value.items() if v is not None}
+    return [_without_none(v) for v in value] if isinstance(value, list) else value
 
 
 def mixings(topology: Topology, kind: str) -> int:

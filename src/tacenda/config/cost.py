@@ -94,7 +94,8 @@ def public_run(config: RunConfig) -> PublicRun:
 def cost(run: PublicRun, choice: Choice) -> Cost:
     """The cost of one of the run's algorithms."""
     messages = count_messages(choice.algorithm, run.facts, run.topology, choice.rounds)
-    messages += choice.finish_mixing * int(run.topology.degrees.sum())
+    # The closing rounds mix the output and the last iterate, one message each.
+    messages += 2 * choice.finish_mixing * int(run.topology.degrees.sum())
     width = 4 if run.config.data.dtype == "float32" and not choice.algorithm.needs.smooth_loss else 8
     statement, scale = None, None
     if run.privacy is not None:

@@ -111,6 +111,7 @@ class ComparedSection(AlgorithmSection):
     label: str | None = None
     rounds: int | Auto | None = None
     output: Literal["average", "last"] | None = None
+    finish_mixing: int | None = None
 
 
 class PrivacySection(Section):

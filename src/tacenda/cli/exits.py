@@ -1,0 +1,61 @@
+"""Exit codes, and how an error becomes one sentence on standard error.
+
+    0    done
+    1    unexpected: a fault of this program
+    2    bad input or usage
+    3    refused for privacy: a budget or a guarantee would be broken
+    4    a stored state (checkpoint, ledger, run folder) is damaged or does not belong here
+    5    a peer or the network failed
+    130  interrupted; where there is a run folder, a checkpoint was kept
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+
+OK, UNEXPECTED, INPUT, PRIVACY, STATE, NETWORK, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+
+
+def code_of(error: BaseException) -> int:
+    """The exit code of an error."""
+    from tacenda import errors
+
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    kinds: tuple[tuple[type[BaseException], int], ...] = (
+        (errors.PrivacyError, PRIVACY),
+        (errors.StateError, STATE),
+        (errors.NetworkError, NETWORK),
+        (errors.TacendaError, INPUT),
+        (ImportError, INPUT),
+        (OSError, INPUT),
+    )
+    return next((code for kind, code in kinds if isinstance(error, kind)), UNEXPECTED)
+
+
+def sentence_of(error: BaseException) -> str:
+    """What the user reads."""
+    code, text = code_of(error), " ".join(str(error).split())
+    if code == INTERRUPTED:
+        return text or "interrupted."
+    if isinstance(error, ImportError) and "pip install" not in text:
+        return f"a package is missing: {text}."
+    if isinstance(error, OSError) and error.filename is not None and not hasattr(error, "__notes__"):
+        return f"{error.filename}: {error.strerror or text}."
+    if code == UNEXPECTED:
+        return f"unexpected {type(error).__name__}: {text or 'no message'}. Run again with --debug to see where, and report it."
+    return text
+
+
+def show(error: BaseException, *, as_json: bool, debug: bool) -> int:
+    """Write the error to standard error, and return its exit code."""
+    code, sentence = code_of(error), sentence_of(error)
+    if debug:
+        traceback.print_exception(error, file=sys.stderr)
+    if as_json:
+        print(json.dumps({"error": {"kind": type(error).__name__, "message": sentence, "exit_code": code}}), file=sys.stderr)
+    else:
+        print(f"tacenda: {sentence}", file=sys.stderr)
+    return code

@@ -1,0 +1,87 @@
+"""Options that several commands share, and how they become overrides of a configuration file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from tacenda.config.sections import RunConfig
+
+Config = Annotated[Path | None, typer.Argument(help="A TOML file that describes the run (see examples/); flags override it.")]
+Data = Annotated[str | None, typer.Option(help="A named data set (`tacenda datasets`), or a CSV or Parquet file with --schema.")]
+SchemaFile = Annotated[Path | None, typer.Option("--schema", help="The TOML schema of the file: its public bounds and levels.")]
+Encoding = Annotated[str | None, typer.Option(help="adult only: 'public' (declared schema) or 'papers' (104 features).")]
+Intercept = Annotated[bool | None, typer.Option("--intercept/--no-intercept", help="Add a constant feature, inside the norm bound.")]
+TestFraction = Annotated[float | None, typer.Option(help="Share of the records set aside for testing.")]
+Name = Annotated[str | None, typer.Option("--algorithm", "-a", help="Its name (`tacenda algorithms`), or 'auto'.")]
+Hyper = Annotated[list[str] | None, typer.Option("--hyper", "-H", help="A hyperparameter, as penalty=0.5; may be repeated.")]
+Settings = Annotated[list[str] | None, typer.Option("--set", help="Any key of the configuration, as run.rounds=50; may be repeated.")]
+Nodes = Annotated[int | None, typer.Option(help="How many nodes hold the data.")]
+Graph = Annotated[str | None, typer.Option(help="Its kind, or kind with numbers: 'ring', 'random-regular:100,6,seed=3'.")]
+Loss = Annotated[str | None, typer.Option(help="The loss; 'auto' follows the label's kind.")]
+Strength = Annotated[float | None, typer.Option(help="Weight r of the regulariser.")]
+ClipNorm = Annotated[float | None, typer.Option(help="Clip each record's gradient to this norm.")]
+Epsilon = Annotated[float | None, typer.Option("--epsilon", "-e", help="Budget of the whole run, for one record.")]
+Delta = Annotated[float | None, typer.Option("--delta", "-d", help="Chance that the bound fails.")]
+Adjacency = Annotated[str | None, typer.Option(help="'replace-one' or 'add-remove'.")]
+Mode = Annotated[str | None, typer.Option(help="'sound', or 'as-published' to reproduce a paper's own noise.")]
+NoPrivacy = Annotated[bool, typer.Option("--no-privacy", help="Run without noise.")]
+Rounds = Annotated[int | None, typer.Option("--rounds", "-T", help="Rounds of communication.")]
+Seeds = Annotated[list[int] | None, typer.Option("--seed", help="Seed of the noise; repeat it for several runs.")]
+FinishMixing = Annotated[int | None, typer.Option(help="Closing rounds that only mix what was released; free of privacy.")]
+Folder = Annotated[Path | None, typer.Option("--folder", "-o", help="Where the run is written; by default runs/<name>-<time>.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Runs side by side in so many processes.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what the run would cost, from public facts only.")]
+PrintConfig = Annotated[bool, typer.Option("--print-config", help="Print the resolved configuration and stop.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the interrupted run in --folder.")]
+Json = Annotated[bool, typer.Option("--json", help="Machine-readable output (errors too).")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Report = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the run folder.")]
+
+
+def assemble(
+    file: Path | None,
+    *,
+    data: str | None = None,
+    schema: Path | None = None,
+    sections: dict[str, dict[str, Any]] | None = None,
+    hyper: list[str] | None = None,
+    settings: list[str] | None = None,
+    algorithm: str | None = None,
+) -> RunConfig:
+    """The file's values, then the flags, then --hyper and --set, each over the ones before."""
+    from tacenda.config import read
+
+    values: dict[str, Any] = read.read_file(file) if file is not None else {}
+    values = _with_data(values, data, schema)
+    if algorithm is not None and values.get("algorithm", {}).get("name") != algorithm:
+        values = {**values, "algorithm": {"name": algorithm}}  # the old one's hyperparameters do not fit a new name
+    values = read.merged(values, sections or {})
+    values = read.merged(values, read.assignments(hyper or [], "algorithm"))
+    values = read.merged(values, read.assignments(settings or []))
+    return read.build(values, "the configuration" if file is None else str(file))
+
+
+def _with_data(values: dict[str, Any], data: str | None, schema: Path | None) -> dict[str, Any]:
+    from tacenda.config import read
+
+    if data is None:
+        return read.merged(values, {"data": {"schema": str(schema)}}) if schema is not None else values
+    kept = {k: v for k, v in values.get("data", {}).items() if k not in ("name", "file", "schema", "options")}
+    if _is_file(data):
+        kept["file"] = data
+        if schema is not None:
+            kept["schema"] = str(schema)
+    else:
+        kept["name"] = data
+        if schema is not None:
+            kept["schema"] = str(schema)
+    return {**values, "data": kept}
+
+
+def _is_file(data: str) -> bool:
+    """A path or a name: names hold no dot and no slash."""
+    return Path(data).suffix != "" or "/" in data or "\\" in data or Path(data).is_file()

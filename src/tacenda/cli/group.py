@@ -1,0 +1,41 @@
+"""The root group: it turns every error into one sentence and an exit code, and warnings into short notes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from tacenda.cli import exits
+
+
+class Root(TyperGroup):
+    """`--debug` is understood anywhere on the line; `--json` also gives errors as JSON."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        ctx.meta["tacenda.debug"] = "--debug" in args[:end] or bool(os.environ.get("TACENDA_DEBUG"))
+        ctx.meta["tacenda.json"] = "--json" in args[:end]
+        kept = [a for a in args[:end] if a != "--debug"] + args[end:]
+        return list(super().parse_args(ctx, kept))
+
+    def invoke(self, ctx: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            warnings.filterwarnings("ignore", category=DeprecationWarning)
+            warnings.showwarning = _note
+            try:
+                return super().invoke(ctx)
+            except (Exception, KeyboardInterrupt) as error:
+                if type(error).__module__.startswith(("typer.", "click.")):
+                    raise  # usage errors, --help and explicit exits are typer's own business
+                debug, as_json = ctx.meta["tacenda.debug"], ctx.meta["tacenda.json"]
+                raise typer.Exit(exits.show(error, as_json=as_json, debug=debug)) from None
+
+
+def _note(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
+    print(f"note: {' '.join(str(message).split())}", file=sys.stderr)

@@ -1,0 +1,107 @@
+"""What the commands print: tables (rich on a terminal, plain when piped), JSON, and notes on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+Cells = Sequence[Sequence[str]]
+
+
+def table(header: Sequence[str], rows: Cells, *, title: str | None = None, right: Sequence[int] = ()) -> None:
+    """Print a table; columns whose positions are in `right` are aligned to the right."""
+    if sys.stdout.isatty():
+        _rich(header, rows, title, right)
+        return
+    if title:
+        print(title)
+    widths = [max(len(str(r[k])) for r in (header, *rows)) for k in range(len(header))]
+    for line in (header, ["-" * w for w in widths], *rows):
+        cells = [c.rjust(w) if k in right else c.ljust(w) for k, (c, w) in enumerate(zip(line, widths, strict=True))]
+        print("  ".join(cells).rstrip())
+
+
+def _rich(header: Sequence[str], rows: Cells, title: str | None, right: Sequence[int]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    for k, name in enumerate(header):
+        made.add_column(name, justify="right" if k in right else "left", no_wrap=k == 0)
+    for row in rows:
+        made.add_row(*(Text(cell) for cell in row))
+    Console().print(made)
+
+
+def as_json(values: Any) -> None:
+    """One JSON document on standard output."""
+    from tacenda.runs.files import strict
+
+    print(json.dumps(strict(values), indent=2, ensure_ascii=False))
+
+
+def note(text: str) -> None:
+    """A line on standard error, so that what is piped stays clean."""
+    print(text, file=sys.stderr)
+
+
+def number(value: Any, digits: int = 4) -> str:
+    """A number with so many decimals, or a dash."""
+    return "-" if value is None else f"{float(value):.{digits}f}"
+
+
+def short(value: Any, digits: int = 4) -> str:
+    """A number with so many significant digits, or a dash."""
+    return "-" if value is None else f"{float(value):.{digits}g}"
+
+
+def size(count: Any) -> str:
+    """Bytes in the nearest decimal unit."""
+    if count is None:
+        return "-"
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return "-"
+
+
+def with_range(row: dict[str, Any], key: str, digits: int = 4) -> str:
+    """The mean over seeds, with [least, largest] behind it where there are several."""
+    if row.get(key) is None:
+        return "-"
+    low, high = row.get(f"{key}_range", (None, None))
+    spread = f" [{number(low, digits)}, {number(high, digits)}]" if row.get("seeds", 1) > 1 else ""
+    return number(row[key], digits) + spread
+
+
+def results(rows: Sequence[dict[str, Any]], title: str) -> None:
+    """The table that a run shows first."""
+    tested = any("test_accuracy" in row for row in rows)
+    regression = not any("accuracy" in row and row["accuracy"] is not None for row in rows)
+    score = "loss" if regression else ("test_accuracy" if tested else "accuracy")
+    header = ["algorithm", score.replace("_", " "), "objective", "(epsilon, delta, relation)", "rounds", "sent", "seconds"]
+    cells = [
+        [
+            row["label"], with_range(row, score), with_range(row, "objective"), promise(row),
+            str(row.get("rounds", "-")), size(row.get("bytes")), number(row.get("seconds"), 2),
+        ]
+        for row in rows
+    ]  # fmt: skip
+    table(header, cells, title=title, right=(4, 5, 6))
+
+
+def promise(row: dict[str, Any]) -> str:
+    """(epsilon, delta, relation) of a row; as published, the claimed one is shown beside the true one."""
+    if row.get("algorithm") is None:
+        return "-"
+    if row.get("epsilon") is None:
+        return "none"
+    true = f"({short(row['epsilon'])}, {row['delta']:g}, {row['adjacency']})"
+    claimed = row.get("claimed")
+    return f"{true} [claimed {short(claimed[0])}]" if claimed else true
