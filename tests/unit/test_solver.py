@@ -150,9 +150,7 @@ def test_zero_curvature_without_regulariser():
     x = rng.normal(size=(50, 2))
     x = np.column_stack([x, x[:, 0]]) / 10
     problem = Problem([(x, rng.choice([0, 1], 50))], regulariser="none")
-    w = problem.store.argmin(
-        np.array([0]), np.zeros((1, 3)), np.zeros((1, 1)), np.zeros((1, 3)), np.zeros((1, 3)), 1e-9
-    )
+    w = problem.store.argmin(np.array([0]), np.zeros((1, 3)), np.zeros((1, 1)), np.zeros((1, 3)), np.zeros((1, 3)), 1e-9)
     assert np.linalg.norm(problem.store.gradient(np.array([0]), w)) <= 1.01e-9
 
 

@@ -24,9 +24,7 @@ def shards(loss, sparse=False, dtype=np.float64, seed=0, sizes=SIZES):
     for m in sizes:
         x = rng.normal(size=(m, P)) * (rng.random((m, P)) < 0.6)
         x = (x / np.maximum(1.0, np.linalg.norm(x, axis=1, keepdims=True))).astype(dtype) * dtype(0.999)
-        y = {"binary": rng.choice([-1, 1], m), "regression": rng.normal(size=m), "multiclass": rng.integers(0, 3, m)}[
-            kind
-        ]
+        y = {"binary": rng.choice([-1, 1], m), "regression": rng.normal(size=m), "multiclass": rng.integers(0, 3, m)}[kind]
         result.append((sp.csr_matrix(x) if sparse else x, y))
     return result
 
@@ -99,9 +97,7 @@ def test_batch_gradient(loss, sparse):
     each = clipped(record_gradients(problem, 2, w[2]), 0.3)[[11, 0, 4]]
     np.testing.assert_allclose(got[0], 1.7 / 4 * each.sum(axis=0) + 0.3 * w[2], atol=1e-15)
     np.testing.assert_allclose(got[1], 0.3 * w[0], atol=1e-15)  # an empty sample
-    np.testing.assert_allclose(
-        got[2], 1.7 * clipped(record_gradients(problem, 1, w[1]), 0.3)[0] + 0.3 * w[1], atol=1e-15
-    )
+    np.testing.assert_allclose(got[2], 1.7 * clipped(record_gradients(problem, 1, w[1]), 0.3)[0] + 0.3 * w[1], atol=1e-15)
     empty = problem.store.batch_gradient(nodes, w[nodes], np.zeros(4, int), np.empty(0, int), 3.0, regularised=False)
     np.testing.assert_array_equal(empty, 0.0)
 
@@ -158,9 +154,7 @@ def test_a_node_does_not_depend_on_its_block(sparse, monkeypatch):
         w = points(problem)
         whole = problem.store.gradient(np.arange(4), w, clip_norm=0.4)
         for block in ([0], [3, 1], [2, 0, 1]):
-            np.testing.assert_array_equal(
-                problem.store.gradient(np.array(block), w[block], clip_norm=0.4), whole[block]
-            )
+            np.testing.assert_array_equal(problem.store.gradient(np.array(block), w[block], clip_norm=0.4), whole[block])
         for i in range(4):
             want = 1.7 * clipped(record_gradients(problem, i, w[i]), 0.4).mean(axis=0) + 0.3 * w[i]
             np.testing.assert_allclose(whole[i], want, atol=1e-15)
@@ -202,9 +196,7 @@ def test_no_record_exceeds_the_gradient_bound_and_some_reach_it():
         bound, worst = problem.constants.gradient_bound, 0.0
         for scale in (0.1, 1.0, 30.0):
             w = scale * rng.normal(size=(400, problem.dim))
-            worst = max(
-                worst, np.linalg.norm(problem.store.gradient(np.arange(400), w, regularised=False), axis=1).max()
-            )
+            worst = max(worst, np.linalg.norm(problem.store.gradient(np.arange(400), w, regularised=False), axis=1).max())
         assert 0.99 * bound <= worst <= bound * (1 + 1e-12)
 
 

@@ -40,7 +40,9 @@ class Constants:
 
     @property
     def curvature_trace(self) -> float:
-        """c1: bound of the trace of one record's Hessian, curvature * data_norm^2; (1 - 1/K) data_norm^2 for K classes."""
+        """c1: bound of the trace of one record's Hessian, curvature * data_norm^2;
+        (1 - 1/K) data_norm^2 for K classes.
+        """
         if self.loss.kind == "multiclass":
             return (1.0 - 1.0 / self.n_outputs) * self.data_norm**2
         return self.loss.curvature * self.data_norm**2
@@ -57,9 +59,7 @@ class Constants:
             return math.inf
         return self.loss_scale * self.loss.curvature * self.data_norm**2 + self.strength * self.regulariser.l2
 
-    def log_curvature(
-        self, size: float | NDArray[np.float64], kappa: float | NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def log_curvature(self, size: float | NDArray[np.float64], kappa: float | NDArray[np.float64]) -> NDArray[np.float64]:
         """ln(1 + c1 c/(m kappa)); for K classes (K-1) ln(1 + data_norm^2 c/(K m kappa)). `size` is m.
 
         The first form bounds a Hessian of rank one; the second one of rank K-1 and the same trace, whose determinant is

@@ -1,7 +1,8 @@
 """Compiled gradients of all hosted nodes, each at its own point.
 
-The work is a list of tasks: task t covers the records first[t] .. last[t] - 1 of row k = owner[t] of the block. How a node is cut
-into tasks depends on that node alone, so its result is the same bit for bit in whichever block it is hosted.
+The work is a list of tasks: task t covers the records first[t] .. last[t] - 1 of row k = owner[t] of the block. How a
+node is cut into tasks depends on that node alone, so its result is the same bit for bit in whichever block it is
+hosted.
 """
 
 from __future__ import annotations
@@ -88,9 +89,9 @@ def gradients(
 ) -> None:  # fmt: skip
     """out[k] = factor[k] * (sum of the record gradients of row k) + l1 sign(w[k]) + l2 w[k]; w, out (b, d).
 
-    partial (tasks, d) float64 receives the sum of each task; the tasks task_start[k] .. task_start[k+1] - 1 of row k are
-    then added in order. With `records` empty a task's range counts rows of the table; otherwise it counts entries of
-    `records`, which hold record numbers within the node, and base[k] is the node's first row.
+    partial (tasks, d) float64 receives the sum of each task; the tasks task_start[k] .. task_start[k+1] - 1 of row k
+    are then added in order. With `records` empty a task's range counts rows of the table; otherwise it counts entries
+    of `records`, which hold record numbers within the node, and base[k] is the node's first row.
     """
     for t in prange(owner.shape[0]):
         k = owner[t]

@@ -62,9 +62,7 @@ def curvatures(
 
 
 @njit(**OPTIONS)
-def hessian_product(
-    rows: Any, first: int, last: int, curves: Any, v: Any, factor: float, ridge: float, out: Any
-) -> None:
+def hessian_product(rows: Any, first: int, last: int, curves: Any, v: Any, factor: float, ridge: float, out: Any) -> None:
     """out = factor * sum_j H_j v + ridge v, with H_j from `curvatures`; multinomial: u = q (t - q.t), t = V x."""
     classes = curves.shape[1]
     p = v.shape[0] // classes

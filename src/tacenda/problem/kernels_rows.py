@@ -1,8 +1,8 @@
 """What the compiled kernels are made of: scalar losses by code, and access to one record of a dense or sparse table.
 
-`rows` is either a C-contiguous array (N, p) or the CSR triple (data, indices, indptr); numba picks the right body when it
-compiles, so that every kernel above this file is written once. The CSR integers come as unsigned views: a signed index might be
-negative, and the test for that costs more than the addition behind it.
+`rows` is either a C-contiguous array (N, p) or the CSR triple (data, indices, indptr); numba picks the right body when
+it compiles, so that every kernel above this file is written once. The CSR integers come as unsigned views: a signed
+index might be negative, and the test for that costs more than the addition behind it.
 """
 
 from __future__ import annotations

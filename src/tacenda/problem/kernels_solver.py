@@ -1,8 +1,9 @@
 """The local solver: argmin_w f_i(w) + linear.w + q |w - centre|^2, one node after the other, each on its own.
 
-Every step is a direction p = -M g and a step length t found from gradients alone: t = 1 is tried first; a trial is accepted
-if it halves the gradient norm, or if the slope g.p is still not positive there (then a convex function has fallen); else t goes
-to the secant's zero. That needs no function values, whose rounding would end the search long before 1e-8.
+Every step is a direction p = -M g and a step length t found from gradients alone: t = 1 is tried first; a trial is
+accepted if it halves the gradient norm, or if the slope g.p is still not positive there (then a convex function has
+fallen); else t goes to the secant's zero. That needs no function values, whose rounding would end the search long
+before 1e-8.
 
 M is a cached inverse Hessian (`chord`) or a few conjugate-gradient steps (`newton_cg`).
 """
@@ -118,7 +119,9 @@ def newton_cg_node(
     rows: Any, labels: Any, first: int, last: int, w: Any, linear: Any, q: float, centre: Any, factor: float, l2: float,
     classes: int, code: int, parameter: float, tolerance: float,
 ) -> float:  # fmt: skip
-    """Newton's method with inexact directions, no matrix stored; w (d,) is start and result. Returns the norm reached."""
+    """Newton's method with inexact directions, no matrix stored;
+    w (d,) is start and result. Returns the norm reached.
+    """
     g, p, curves = np.empty(w.shape[0]), np.empty(w.shape[0]), np.empty((last - first, classes))
     norm = full_gradient(rows, labels, first, last, w, linear, q, centre, factor, l2, classes, code, parameter, g)
     for _ in range(MAX_STEPS):
@@ -143,9 +146,10 @@ def chord_node(
 ) -> float:  # fmt: skip
     """The chord method for losses of one score: the inverse Hessian is kept between calls while it serves.
 
-    kept[0] is the ridge r l2 + 2q of the kept inverse `matrix` (d, d), or negative if there is none; anchor (d,) the point
-    where it was taken: always the start of a call, so that a checkpoint of (anchor, kept) rebuilds it bit for bit. An inverse
-    renewed in the middle of a call serves that call only.
+    kept[0] is the ridge r l2 + 2q of the kept inverse `matrix` (d, d), or negative if there is none; anchor (d,) the
+    point where it was taken: always the start of a call, so that a checkpoint of (anchor, kept) rebuilds it bit for
+    bit. An inverse renewed in the middle of a call serves that call only. Where no inverse can be had, w comes back
+    short of the tolerance and is for `newton_cg` to finish.
     """
     d, ridge = w.shape[0], l2 + 2.0 * q
     g, p = np.empty(d), np.empty(d)
@@ -160,17 +164,16 @@ def chord_node(
                 anchor[:] = w
         for a in range(d):
             p[a] = -inner(matrix[a], g)
-        if not good or not inner(p, g) < 0.0:  # single precision was not enough, or the Hessian is singular
-            fresh, kept[0], curves = True, -1.0, np.empty((last - first, 1))
-            curvatures(rows, labels, first, last, w, 1, code, parameter, curves)
-            conjugate_gradient(rows, first, last, curves, g, factor, ridge, max(0.1 * norm, 0.2 * tolerance), p)
+        if not good or not inner(p, g) < 0.0:  # the Hessian is singular, or too nearly so for single precision
+            kept[0] = -1.0
+            break
         before = norm
         norm = advance(rows, labels, first, last, w, p, g, norm, linear, q, centre, factor, l2, 1, code, parameter)
         steps += 1
         if (norm == before and fresh) or not math.isfinite(norm):
             break
         share = norm / before
-        renew = not good or share > STALL
+        renew = share > STALL
         if not renew and norm > tolerance:  # would the steps still to go cost more than a new inverse?
             renew = math.log(tolerance / norm) < patience * math.log(share)
     if steps > patience:

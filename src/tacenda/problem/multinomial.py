@@ -16,9 +16,9 @@ Floats = NDArray[Any]
 class Multinomial:
     """ln(sum_k exp(s_k)) - s_y with s = W x, W of shape (K, p), labels y in {0, .., K-1}.
 
-    The gradient of one record is (softmax(s) - e_y) x^T, and |softmax(s) - e_y| <= sqrt(2): that is the slope. The Hessian
-    is (diag(q) - q q^T) kron x x^T with q = softmax(s); its largest eigenvalue is at most |x|^2/2 (the curvature), its
-    trace at most (1 - 1/K) |x|^2.
+    The gradient of one record is (softmax(s) - e_y) x^T, and |softmax(s) - e_y| <= sqrt(2): that is the slope. The
+    Hessian is (diag(q) - q q^T) kron x x^T with q = softmax(s); its largest eigenvalue is at most |x|^2/2 (the
+    curvature), its trace at most (1 - 1/K) |x|^2.
     """
 
     name: ClassVar[str] = "multinomial"

@@ -33,8 +33,8 @@ class Problem:
     public_sizes   declared m_i, one per node, where record counts are themselves private (add-remove adjacency)
 
     Arrays which are already consecutive views of one array are read in place: do not change them afterwards.
-    `objective`, `local_objectives`, `loss_of`, `accuracy` and `solve` read private data without noise: they are diagnostics of a
-    simulation, and nothing that they return may leave the house of a real node.
+    `objective`, `local_objectives`, `loss_of`, `accuracy` and `solve` read private data without noise: they are
+    diagnostics of a simulation, and nothing that they return may leave the house of a real node.
     """
 
     def __init__(
@@ -100,7 +100,8 @@ class Problem:
     def __repr__(self) -> str:
         clip = "" if self.clip_norm is None else f", clip_norm={self.clip_norm:g}"
         return (
-            f"Problem(n_nodes={self.n_nodes}, n_features={self.n_features}, n_outputs={self.n_outputs}, loss={self.loss.name!r}, "
+            f"Problem(n_nodes={self.n_nodes}, n_features={self.n_features}, n_outputs={self.n_outputs}, "
+            f"loss={self.loss.name!r}, "
             f"regulariser={self.regulariser.name!r}, strength={self.strength:g}, loss_scale={self.loss_scale:g}, "
             f"data_norm={self.data_norm:g}{clip})"
         )
@@ -126,7 +127,9 @@ class Problem:
         return np.asarray(data + self.strength * self.regulariser.value(rows))
 
     def accuracy(self, w: ArrayLike) -> Any:
-        """Share of all records classified rightly, shapes as in `objective`; None for a regression. Reads private data."""
+        """Share of all records classified rightly, shapes as in `objective`;
+        None for a regression. Reads private data.
+        """
         if self.loss.kind == "regression":
             return None
         rows, single = self._models(w)
@@ -188,7 +191,5 @@ def _sizes(public_sizes: ArrayLike | None, n: int) -> NDArray[np.float64] | None
         return None
     sizes = np.asarray(public_sizes, dtype=np.float64)
     if sizes.shape not in ((), (n,)) or not np.isfinite(sizes).all() or not (sizes > 0).all():
-        raise InputError(
-            f"public_sizes must be a number above 0 or one per node ({n} of them), not shape {sizes.shape}."
-        )
+        raise InputError(f"public_sizes must be a number above 0 or one per node ({n} of them), not shape {sizes.shape}.")
     return np.array(np.broadcast_to(sizes, (n,)))

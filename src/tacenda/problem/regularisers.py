@@ -1,6 +1,7 @@
 """Regularisers R(w), acting on each row of a (b, d) array (or on one vector of length d).
 
-Each of them is l1 |w|_1 + (l2/2) |w|^2 with its own pair of weights (l1, l2), which is all that the kernels need to know.
+Each of them is l1 |w|_1 + (l2/2) |w|^2 with its own pair of weights (l1, l2), which is all that the kernels need to
+know.
 """
 
 from __future__ import annotations

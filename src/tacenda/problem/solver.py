@@ -59,7 +59,9 @@ def check_supported(store: Store) -> None:
 def argmin(
     store: Store, nodes: Ints, linear: Floats, quadratic: Floats, centre: Floats, start: Floats, tolerance: float
 ) -> NDArray[np.float64]:
-    """argmin_w f_i(w) + linear.w + quadratic |w - centre|^2 per row, (b, d) float64, each to gradient norm <= tolerance."""
+    """argmin_w f_i(w) + linear.w + quadratic |w - centre|^2 per row, (b, d) float64, each to gradient norm <=
+    tolerance.
+    """
     from tacenda.problem import kernels_solver
     from tacenda.problem.store import kernel_threads
 
@@ -74,18 +76,21 @@ def argmin(
     reached, l2 = np.full(len(nodes), np.inf), store.strength * store.regulariser.l2
     ranges = (store.offsets[nodes], store.offsets[nodes + 1])
     middle = (w, linear, q, centre, store.loss_scale / store.divisors[nodes], l2)
-    with kernel_threads(2 * store.elements(nodes)):
-        if uses_chords(store):
-            chords, patience = store.chords(), max(8, store.dim // 8)
+    loss = (store.loss.code, store.loss.parameter, tolerance)
+    if uses_chords(store):
+        chords, patience = store.chords(), max(8, store.dim // 8)
+        cache = (chords.anchors, chords.ridges, chords.inverses)
+        with kernel_threads(2 * store.elements(nodes)):
             kernels_solver.chord(
-                store.kernel_rows, store.labels, nodes, *ranges, *middle, store.loss.code, store.loss.parameter, tolerance,
-                patience, chords.anchors, chords.ridges, chords.inverses, reached,
+                store.kernel_rows, store.labels, nodes, *ranges, *middle, *loss, patience, *cache, reached
             )  # fmt: skip
-        else:
-            kernels_solver.newton_cg(
-                store.kernel_rows, store.labels, *ranges, *middle, store.n_outputs, store.loss.code, store.loss.parameter,
-                tolerance, reached,
-            )  # fmt: skip
+    left = np.flatnonzero(~(reached <= tolerance))
+    if len(left):  # all of them, or the rare ones whose Hessian could not be inverted
+        rest = (*(part[left] for part in ranges), *(part[left] for part in middle[:-1]), l2)
+        found, norms = rest[2], np.full(len(left), np.inf)
+        with kernel_threads(2 * store.elements(nodes[left])):
+            kernels_solver.newton_cg(store.kernel_rows, store.labels, *rest, store.n_outputs, *loss, norms)
+        w[left], reached[left] = found, norms
     _check_reached(nodes, reached, tolerance)
     return w
 
@@ -122,6 +127,7 @@ def _check_reached(nodes: Ints, reached: Floats, tolerance: float) -> None:
     missed = np.flatnonzero(~(reached <= tolerance))
     if len(missed):
         raise TacendaError(
-            f"The local solver of node {int(nodes[missed[0]])} did not reach gradient norm tolerance={tolerance:g}; use a "
+            f"The local solver of node {int(nodes[missed[0]])} did not reach gradient norm tolerance={tolerance:g}; "
+            "use a "
             "larger tolerance or penalty, or add an l2 regulariser if the minimum may not exist."
         )

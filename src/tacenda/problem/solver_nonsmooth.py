@@ -29,10 +29,12 @@ def solve(problem: Problem, pooled: Pooled, tolerance: float) -> Vector:
 
 
 def _ascend(problem: Problem, pooled: Pooled, tolerance: float) -> Vector:
-    """Maximise sum_j a_j y_j beta_j - g*(v), v = sum_j a_j beta_j x_j, g = l1|.|_1 + (l2/2)|.|^2, until the gap is closed.
+    """Maximise sum_j a_j y_j beta_j - g*(v), v = sum_j a_j beta_j x_j, g = l1|.|_1 + (l2/2)|.|^2, until the gap is
+    closed.
 
-    Both losses give this dual; only the box differs: y beta in [0, 1] for the hinge, beta in [-1, 1] for |s - y|. The primal
-    point is w = soft(v, l1)/l2. P(w) - D(beta) bounds how far w is from optimal, and is checked against max(1, P).
+    Both losses give this dual; only the box differs: y beta in [0, 1] for the hinge, beta in [-1, 1] for |s - y|. The
+    primal point is w = soft(v, l1)/l2. P(w) - D(beta) bounds how far w is from optimal, and is checked against max(1,
+    P).
     """
     y = pooled.labels
     hinge = problem.loss.kind == "binary"
@@ -41,8 +43,8 @@ def _ascend(problem: Problem, pooled: Pooled, tolerance: float) -> Vector:
     gap = np.inf
     for epoch in range(0, _EPOCHS, _EPOCHS_PER_CHECK):
         ascend(
-            problem.store.kernel_rows, y, pooled.weights, squares, low, high, pooled.l1, pooled.l2, epoch, _EPOCHS_PER_CHECK,
-            beta, v,
+            problem.store.kernel_rows, y, pooled.weights, squares, low, high, pooled.l1, pooled.l2, epoch,
+            _EPOCHS_PER_CHECK, beta, v,
         )  # fmt: skip
         w = np.sign(v) * np.maximum(np.abs(v) - pooled.l1, 0.0) / pooled.l2
         primal = pooled.composite_value(w)
@@ -51,7 +53,8 @@ def _ascend(problem: Problem, pooled: Pooled, tolerance: float) -> Vector:
         if gap <= tolerance:
             return w
     raise TacendaError(
-        f"The reference solver stopped at a duality gap of {gap:.1e} above tolerance={tolerance:g}; use a larger tolerance "
+        f"The reference solver stopped at a duality gap of {gap:.1e} above tolerance={tolerance:g}; use a larger "
+        "tolerance "
         "or a larger strength."
     )
 

@@ -42,7 +42,8 @@ def solve(problem: Problem, tolerance: float) -> Vector:
         w, norm = _composite(pooled, np.zeros(problem.dim), tolerance)
     if not norm <= tolerance:
         raise TacendaError(
-            f"The reference solver stopped at optimality residual {norm:.1e} above tolerance={tolerance:g}; use a larger "
+            f"The reference solver stopped at optimality residual {norm:.1e} above tolerance={tolerance:g}; use a "
+            "larger "
             "tolerance, or more l2 regularisation if the minimum may not exist."
         )
     return w

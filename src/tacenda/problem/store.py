@@ -1,7 +1,8 @@
 """The private records of all nodes in one table, and the plain arrays which queries are made of.
 
-Nothing here is private by itself: `tacenda.problem.queries` wraps what these methods return. `nodes` is always an int64 array (b,) of node
-positions, the rows of every other argument belong to them, and a node's row of the result does not depend on the others.
+Nothing here is private by itself: `tacenda.problem.queries` wraps what these methods return. `nodes` is always an
+int64 array (b,) of node positions, the rows of every other argument belong to them, and a node's row of the result
+does not depend on the others.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ _KERNEL_LOCK = threading.Lock()
 def kernel_threads(elements: int) -> Iterator[None]:
     """Run one compiled loop over about so many table entries, on one thread if they are few.
 
-    One loop at a time: some of numba's thread pools cannot be entered by two threads at once. The number of threads never
-    changes a result, since each node (or task) is computed by one thread.
+    One loop at a time: some of numba's thread pools cannot be entered by two threads at once. The number of threads
+    never changes a result, since each node (or task) is computed by one thread.
     """
     import numba
 
@@ -78,9 +79,7 @@ class Store:
         return f"{type(self).__name__}(n_nodes={self.n_nodes}, dim={self.dim})"
 
     def __reduce__(self) -> Any:
-        raise TacendaError(
-            "A store holds private records and is not pickled; build the Problem again where it is needed."
-        )
+        raise TacendaError("A store holds private records and is not pickled; build the Problem again where it is needed.")
 
     @property
     def n_nodes(self) -> int:
@@ -119,7 +118,9 @@ class Store:
         return int(self.sizes[nodes].sum()) * self._width * self.n_outputs
 
     def gradient(self, nodes: Ints, w: Floats, clip_norm: float | None = None, regularised: bool = True) -> Floats:
-        """(c/m_i) sum_j clip(loss'(w_k; x_j, y_j) x_j) + r R'(w_k) for each row k, node i = nodes[k]; (b, d) -> (b, d)."""
+        """(c/m_i) sum_j clip(loss'(w_k; x_j, y_j) x_j) + r R'(w_k) for each row k, node i = nodes[k];
+        (b, d) -> (b, d).
+        """
         nodes, w = self._checked(nodes, w)
         owner, first, last, start = self._tasks(nodes)
         factor = self.loss_scale / self.divisors[nodes]
@@ -165,9 +166,7 @@ class Store:
             )  # fmt: skip
         return out
 
-    def argmin(
-        self, nodes: Ints, linear: Floats, quadratic: Floats, centre: Floats, start: Floats, tolerance: float
-    ) -> Floats:
+    def argmin(self, nodes: Ints, linear: Floats, quadratic: Floats, centre: Floats, start: Floats, tolerance: float) -> Floats:
         """argmin_w f_i(w) + linear_k.w + quadratic_k |w - centre_k|^2 for each row, to gradient norm <= tolerance."""
         from tacenda.problem import solver
 
@@ -200,7 +199,9 @@ class Store:
             self._chords = solver.restored(self, state["anchors"], state["ridges"])
 
     def margins(self, nodes: Ints, w: Floats) -> tuple[Floats, Floats, Ints]:
-        """Scores (M, K) of all records of the nodes at their own rows of w, their labels (M,), and where each node starts."""
+        """Scores (M, K) of all records of the nodes at their own rows of w, their labels (M,), and where each node
+        starts.
+        """
         from tacenda.problem import kernels_gradient
 
         nodes, w = self._checked(nodes, w)
@@ -222,9 +223,7 @@ class Store:
     def correct(self, nodes: Ints, w: Floats) -> Ints:
         """How many of each node's records its own row of w classifies rightly, (b,)."""
         if self.loss.kind == "regression":
-            raise UnsupportedError(
-                f"correct counts class labels, and the loss {self.loss.name!r} has none; use losses."
-            )
+            raise UnsupportedError(f"correct counts class labels, and the loss {self.loss.name!r} has none; use losses.")
         scores, labels, begin = self.margins(nodes, w)
         return np.add.reduceat(self.right(scores, labels).astype(np.int64), begin)
 

@@ -1,4 +1,5 @@
-"""From what a user calls shards to one clean table: checks of shapes, numbers and row norms, and as few copies as possible.
+"""From what a user calls shards to one clean table: checks of shapes, numbers and row norms, and as few copies as
+possible.
 
 Messages name the node and the column, never a value: an error may travel further than the data may.
 """
@@ -23,7 +24,9 @@ NORM_SLACK = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-6}
 
 @dataclass(frozen=True)
 class Table:
-    """All records in node order: `rows`, raw `labels` per node, `offsets` (n+1,), and the users' node labels, if any."""
+    """All records in node order: `rows`, raw `labels` per node, `offsets` (n+1,), and the users' node labels, if
+    any.
+    """
 
     rows: Rows
     labels: list[NDArray[Any]]
@@ -43,9 +46,7 @@ def read_shards(shards: Any) -> Table:
     for position, pair in enumerate(pairs):
         name = _name(node_labels, position)
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise InputError(
-                f"shards must hold one pair (X, y) per node, and {name} holds {type(pair).__name__}; pass (X, y)."
-            )
+            raise InputError(f"shards must hold one pair (X, y) per node, and {name} holds {type(pair).__name__}; pass (X, y).")
         x, y = _features(name, pair[0]), _labels(name, pair[1])
         if x.shape[0] != len(y):
             raise InputError(f"{name} has {x.shape[0]} rows in X and {len(y)} labels in y; give one label per row.")
@@ -72,7 +73,8 @@ def bound_rows(table: Table, data_norm: float, on_large_rows: str) -> Rows:
     if on_large_rows == "error":
         node = int(np.searchsorted(table.offsets, large[0], side="right")) - 1
         raise InputError(
-            f"{table.node_name(node)} has a row of X whose norm is above data_norm={data_norm:g}; scale the features by "
+            f"{table.node_name(node)} has a row of X whose norm is above data_norm={data_norm:g}; scale the "
+            "features by "
             "public bounds, declare a larger data_norm, or pass on_large_rows='scale'."
         )
     return _scaled(table.rows, large, data_norm / norms[large])
@@ -139,9 +141,7 @@ def _features(name: str, x: Any) -> Any:
             raise TypeError
         return x.astype(np.float64)
     except (TypeError, ValueError):
-        raise InputError(
-            f"{name}: X must hold real numbers, not {x.dtype}; encode text and categories first."
-        ) from None
+        raise InputError(f"{name}: X must hold real numbers, not {x.dtype}; encode text and categories first.") from None
 
 
 def _labels(name: str, y: Any) -> NDArray[Any]:
@@ -158,13 +158,9 @@ def _check_alike(tables: list[Any], node_labels: tuple[Any, ...] | None) -> None
     for position, x in enumerate(tables):
         name = _name(node_labels, position)
         if hasattr(x, "tocsr") != sparse:
-            raise InputError(
-                f"{name}: X must be {'sparse' if sparse else 'dense'} like the first node's; convert one of them."
-            )
+            raise InputError(f"{name}: X must be {'sparse' if sparse else 'dense'} like the first node's; convert one of them.")
         if x.shape[1] != width:
-            raise InputError(
-                f"{name}: X has {x.shape[1]} features and the first node's has {width}; use the same columns."
-            )
+            raise InputError(f"{name}: X has {x.shape[1]} features and the first node's has {width}; use the same columns.")
 
 
 def _joined(tables: list[Any], dtype: np.dtype[Any]) -> Rows:
@@ -213,9 +209,7 @@ def _refuse_non_finite(table: Table, row: int) -> None:
     else:
         bad = np.flatnonzero(~np.isfinite(table.rows[row]))
     if len(bad) == 0:
-        raise InputError(
-            f"{node}: a row of X is so large that its norm overflows; scale the features by public bounds."
-        )
+        raise InputError(f"{node}: a row of X is so large that its norm overflows; scale the features by public bounds.")
     raise InputError(f"{node}: column {int(bad[0])} of X holds NaN or infinity; fill in or drop such records first.")
 
 

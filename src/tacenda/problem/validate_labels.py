@@ -22,9 +22,7 @@ def encode_labels(
     """
     if loss.kind == "regression":
         if classes is not None:
-            raise InputError(
-                f"classes belongs to classification, and the loss {loss.name!r} is a regression; leave it out."
-            )
+            raise InputError(f"classes belongs to classification, and the loss {loss.name!r} is a regression; leave it out.")
         return _targets(table), None
     known = _declared(classes) if classes is not None else _found(table)
     _check_count(loss, len(known), declared=classes is not None)
@@ -48,9 +46,7 @@ def _targets(table: Table) -> NDArray[np.float64]:
     for position, y in enumerate(table.labels):
         name = table.node_name(position)
         if y.dtype.kind not in "biuf":
-            raise InputError(
-                f"{name}: y must hold real numbers for a regression loss, not {y.dtype}; convert it first."
-            )
+            raise InputError(f"{name}: y must hold real numbers for a regression loss, not {y.dtype}; convert it first.")
         if not np.isfinite(y).all():
             raise InputError(f"{name}: y holds NaN or infinity; fill in or drop such records first.")
         result[table.offsets[position] : table.offsets[position + 1]] = y
@@ -73,9 +69,7 @@ def _found(table: Table) -> NDArray[Any]:
         if y.dtype.kind == "f" and not np.isfinite(y).all():
             raise InputError(f"{name}: y holds NaN or infinity; fill in or drop such records first.")
         if y.dtype.kind not in "biufUS" or not _alike(y, table.labels[0]):
-            raise InputError(
-                f"{name}: y must hold labels of one type at all nodes (numbers or text); convert it first."
-            )
+            raise InputError(f"{name}: y must hold labels of one type at all nodes (numbers or text); convert it first.")
     return np.unique(np.concatenate([np.unique(y) for y in table.labels]))
 
 
@@ -84,9 +78,7 @@ def _plain(name: str, y: NDArray[Any]) -> NDArray[Any]:
     kinds = {type(value) for value in y.tolist()}
     if kinds <= {str} or kinds <= {bool, int, float}:
         return np.array(y.tolist())
-    raise InputError(
-        f"{name}: y must hold labels of one type (numbers or text), without missing values; convert it first."
-    )
+    raise InputError(f"{name}: y must hold labels of one type (numbers or text), without missing values; convert it first.")
 
 
 def _alike(a: NDArray[Any], b: NDArray[Any]) -> bool:
@@ -99,6 +91,4 @@ def _check_count(loss: Loss, count: int, *, declared: bool) -> None:
         remedy = "use loss='multinomial' for more than two" if count > 2 else "declare classes=(negative, positive)"
         raise InputError(f"The loss {loss.name!r} needs exactly two label values, and {where} {count}; {remedy}.")
     if loss.kind == "multiclass" and count < 2:
-        raise InputError(
-            f"The loss {loss.name!r} needs two or more label values, and {where} {count}; declare classes."
-        )
+        raise InputError(f"The loss {loss.name!r} needs two or more label values, and {where} {count}; declare classes.")
