@@ -133,8 +133,9 @@ def test_far_starts_and_extreme_penalties(loss, scale):
         assert np.linalg.norm(gradient_at(problem, w, 0.02 * linear, q, centre), axis=1).max() <= 1.01e-8
 
 
-def test_growing_penalties_and_float32_data():
-    problem = make("logistic", dtype=np.float32)
+@pytest.mark.parametrize("dtype", [np.float64, pytest.param(np.float32, marks=pytest.mark.slow)])
+def test_growing_penalties(dtype):
+    problem = make("logistic", dtype=dtype)
     linear, quadratic, centre = terms(problem)
     w = np.zeros_like(linear)
     for turn in range(60):

@@ -18,7 +18,7 @@ from numba.extending import overload
 FAST = {"reassoc", "contract", "arcp", "nsz"}
 OPTIONS: dict[str, Any] = {"fastmath": FAST, "cache": True, "nogil": True, "error_model": "numpy"}
 PARALLEL: dict[str, Any] = {"parallel": True, **OPTIONS}
-INNER: dict[str, Any] = {"fastmath": FAST, "error_model": "numpy"}
+INNER: Any = {"fastmath": FAST, "error_model": "numpy"}
 
 # The codes are those of the classes in losses.py; a test compares the two.
 LOGISTIC, HINGE, SMOOTHED_HINGE, SQUARED, HUBER, ABSOLUTE = 0, 1, 2, 3, 4, 5

@@ -86,7 +86,7 @@ def argmin(
             )  # fmt: skip
     left = np.flatnonzero(~(reached <= tolerance))
     if len(left):  # all of them, or the rare ones whose Hessian could not be inverted
-        rest = (*(part[left] for part in ranges), *(part[left] for part in middle[:-1]), l2)
+        rest: Any = (*(part[left] for part in ranges), *(part[left] for part in middle[:-1]), l2)
         found, norms = rest[2], np.full(len(left), np.inf)
         with kernel_threads(2 * store.elements(nodes[left])):
             kernels_solver.newton_cg(store.kernel_rows, store.labels, *rest, store.n_outputs, *loss, norms)
