@@ -4,6 +4,7 @@ from tacenda.algorithms.admm import ADMM
 from tacenda.algorithms.base import Algorithm, Needs, Node
 from tacenda.algorithms.dpadmm import DPADMM
 from tacenda.algorithms.dual_averaging import DDA, DPDDA
+from tacenda.algorithms.gossip import GossipGD
 from tacenda.algorithms.linearised import CDPADMM, DDPADMM, IPADMM
 from tacenda.algorithms.madmm import MADMM
 from tacenda.algorithms.perturbation import DVP, PVP
@@ -24,6 +25,7 @@ __all__ = [
     "PVP",
     "RADMM",
     "Algorithm",
+    "GossipGD",
     "Needs",
     "Node",
     "by_name",

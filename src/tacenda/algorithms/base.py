@@ -70,8 +70,8 @@ class Node(Protocol):
         """(b, d) sum_j W_ij shared_j with the run's mixing matrix."""
         ...
 
-    def prox(self, w: Array, weight: Array) -> Array:
-        """argmin_v weight * r R(v) + |v - w|^2 / 2 for released w; weight (b, 1)."""
+    def prox(self, w: Array, weight: Array | float) -> Array:
+        """argmin_v weight * r R(v) + |v - w|^2 / 2 for released w; weight a number or (b, 1)."""
         ...
 
     def dual_step(self, z: Array, weight: float, quadratic: float) -> Array:
@@ -117,13 +117,19 @@ class Algorithm(ABC):
         """(b, d) the newest released model."""
         return self.iterate(state)
 
-    def averaging_weight(self, turn: int) -> float:
-        """The weight of round `turn` in the average of the iterates."""
+    def averaging_weight(self, turn: int, rounds: int) -> float:
+        """The weight of round `turn` of `rounds` in the average of the iterates."""
         return 1.0
 
     def check(self, facts: Facts, topology: Topology, rounds: int, private: bool) -> None:
         """Refuse, naming both sides, a problem or graph that the algorithm cannot serve."""
         check_needs(self, facts, topology, private)
+
+    @property
+    def shared_noise(self) -> float | None:
+        """c, how much larger than its own a node's noise on each edge is, where neighbours share noise; else None."""
+        correlated = getattr(self, "noise", None) == "correlated"
+        return float(self.correlation) if correlated else None  # type: ignore[attr-defined]
 
     def advice(self, facts: Facts, topology: Topology, rounds: int) -> list[str]:
         """Warnings about settings that may not converge."""

@@ -43,8 +43,9 @@ def _round(s: DualAveragingState, node: Node, algorithm: Any) -> DualAveragingSt
     a, total, gamma = _weight(algorithm.weights, t), _total(algorithm.weights, t), at(algorithm.offset, t)
     x = node.dual_step(s.z, total, gamma)
     query = node.gradient(x, algorithm.batch_size, one=algorithm.sampling == "one", regularised=False)
-    u = node.release(query * a + s.z)
-    return DualAveragingState(x, node.mix(u))
+    noise = "correlated" if algorithm.noise == "correlated" else "gaussian"
+    g = node.release(query, noise=noise)
+    return DualAveragingState(x, node.mix(s.z + a * g))
 
 
 def _check(algorithm: Any) -> None:
@@ -63,7 +64,8 @@ class DPDDA(Algorithm):
 
     weights: "linear" (a(t) = t) or "constant". offset: gamma (20 in the paper's experiments, 0 in its theory). batch_size:
     None for all records (the best choice at equal privacy), or the mean of a Poisson sample. sampling: "poisson", or "one" for
-    exactly one record as 002 prints it. Starts at z = 0; a given starting point is not used.
+    exactly one record as 002 prints it. noise: "independent", or "correlated" with edge noise of ratio `correlation` as in GossipGD
+    (ours, not 002's). Starts at z = 0; a given starting point is not used.
     Differs from the print: the noise. Its Theorem 1 is right for full gradients only.
     """
 
@@ -77,9 +79,15 @@ class DPDDA(Algorithm):
     offset: float | Schedule = 20.0
     batch_size: int | None = None
     sampling: str = "poisson"
+    noise: str = "independent"
+    correlation: float = 10.0
 
     def __post_init__(self) -> None:
         _check(self)
+        checks.one_of("DPDDA.noise", self.noise, ("independent", "correlated"))
+        check_hyperparameters(self, at_least_zero=("correlation",))
+        if self.noise == "correlated" and self.batch_size is not None:
+            raise InputError("DPDDA.batch_size is not accounted for with correlated noise; use all records, or independent noise.")
 
     def init(self, node: Node, w: Array) -> DualAveragingState:
         return DualAveragingState(0 * w, 0 * w)
@@ -90,7 +98,7 @@ class DPDDA(Algorithm):
     def iterate(self, s: DualAveragingState) -> Array:
         return s.x
 
-    def averaging_weight(self, turn: int) -> float:
+    def averaging_weight(self, turn: int, rounds: int) -> float:
         return _weight(self.weights, turn)
 
 
@@ -108,6 +116,7 @@ class DDA(Algorithm):
     default_output: ClassVar[str] = "average"
 
     weights: ClassVar[str] = "constant"
+    noise: ClassVar[str] = "independent"
     offset: float | Schedule = SquareRoot(20.0, 1.0)
     batch_size: int | None = None
     sampling: str = "poisson"

@@ -10,6 +10,7 @@ from tacenda.algorithms.admm import ADMM
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.dpadmm import DPADMM
 from tacenda.algorithms.dual_averaging import DDA, DPDDA
+from tacenda.algorithms.gossip import GossipGD
 from tacenda.algorithms.linearised import CDPADMM, DDPADMM, IPADMM
 from tacenda.algorithms.madmm import MADMM
 from tacenda.algorithms.perturbation import DVP, PVP
@@ -17,7 +18,7 @@ from tacenda.algorithms.recycled import RADMM
 from tacenda.errors import InputError
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
-    kind.name: kind for kind in (ADMM, MADMM, DVP, PVP, RADMM, DPADMM, IPADMM, DDPADMM, CDPADMM, DDA, DPDDA)
+    kind.name: kind for kind in (ADMM, MADMM, DVP, PVP, RADMM, DPADMM, IPADMM, DDPADMM, CDPADMM, DDA, DPDDA, GossipGD)
 }
 
 

@@ -72,5 +72,10 @@ VERDICTS: dict[str, Verdict] = {
             "Right for full gradients; with one of q records the true epsilon is about 1800 where 1 is claimed.",
             "Full gradients by default; samples are Poisson and judged by the subsampled-Gaussian accountant.",
         ),
+        Verdict(
+            "gossipgd", "ours", "sound",
+            "No print: noise shared by neighbours, one adding what the other subtracts.",
+            "mu^2 = T Delta^2 h / s^2 against every coalition of the stated size; edge streams are fresh each round.",
+        ),
     )
 }  # fmt: skip

@@ -24,7 +24,7 @@ from tacenda.privacy.noise import NoiseSource
 from tacenda.privacy.plan import price
 
 Array = NDArray[Any]
-NOISES = ("gaussian", "l2-laplace")
+NOISES = ("gaussian", "correlated", "l2-laplace")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +34,14 @@ class Question:
     terms: ObjectiveTerms
     shape: tuple[int, int]
     solve: Callable[[Array | None, Array | None], Array]  # (noise (b, d), extra (b,)) -> (b, d)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedNoise:
+    """The block's edges (indptr, numbers, signs), and how much larger than its own a node's noise on each edge is."""
+
+    edges: tuple[Array, Array, Array]
+    ratio: float
 
 
 class NoisePlan(Protocol):
@@ -48,8 +56,17 @@ class NoisePlan(Protocol):
 class Door:
     """The door of one block of nodes, at positions `nodes` (b,); `dim` is the model's length."""
 
-    def __init__(self, nodes: Array, dim: int, plan: NoisePlan | None, ledger: Ledger, noise: NoiseSource) -> None:
+    def __init__(
+        self,
+        nodes: Array,
+        dim: int,
+        plan: NoisePlan | None,
+        ledger: Ledger,
+        noise: NoiseSource,
+        shared: SharedNoise | None = None,
+    ) -> None:
         self.nodes, self.dim, self.plan, self.ledger, self.noise = nodes, dim, plan, ledger, noise
+        self.shared = shared
 
     def release(self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None) -> Array:
         """The value plus noise (b, d)."""
@@ -65,7 +82,13 @@ class Door:
         self.ledger.charge(turn, call, charge)
         if noise == "l2-laplace":
             return open_values(value) + self.noise.l2_laplace(self.nodes, turn, call, amount, value.shape[1])
-        return self.noise.add_gaussian(self.nodes, turn, call, open_parts(value), amount)
+        released = self.noise.add_gaussian(self.nodes, turn, call, open_parts(value), amount)
+        if noise == "correlated":
+            if self.shared is None:
+                raise LeakError("noise='correlated' needs the edges' streams, and this run was set up without them.")
+            edges = self.noise.shared(self.shared.edges, turn, call, value.shape[1])
+            released += ((self.shared.ratio * amount)[:, None] * edges).astype(released.dtype)
+        return released
 
     def release_argmin(self, question: Question, turn: int, call: int) -> Array:
         """The minimiser (b, d) with noise in the objective, and a little on top for what the solver leaves undone.

@@ -1,6 +1,7 @@
 """What a release costs: from noise and sensitivity to a charge, and back from a round's budget to the noise.
 
 Additive noise        value + N(0, noise_std^2 I)                  z = noise_std / sensitivity
+                      the same plus the edges' shared noise        mu = sensitivity sqrt(h) / noise_std  (graph.coalition)
                       value + e, density of e ~ exp(-rate |e|)     epsilon = rate * sensitivity
 Inside the objective  argmin F(w) + e.w + (extra/2)|w|^2           epsilon = slope * rate + ln(1 + c1 c / (m kappa))
                       with slope = 2Gc/m (replace-one) and kappa = sc + extra + 2 * quadratic
@@ -34,7 +35,7 @@ class Site:
     turn: int
     weight: float
     dim: int
-    noise: str  # "gaussian", "l2-laplace" or "objective"
+    noise: str  # "gaussian", "correlated", "l2-laplace" or "objective"
     sensitivity: Array | None = None
     sample: Sample | None = None
     relative_std: float | None = None
@@ -74,6 +75,15 @@ def gaussian_charge(noise_std: Array, sensitivity: Array, sample: Sample) -> Cha
     if sample.kind == "one":
         return Charge(events.OneOfGaussian, {"noise_multiplier": z, "population": np.rint(1 / _rate(sample))})
     return Charge(events.Gaussian, {"noise_multiplier": z})
+
+
+def correlated_charge(noise_std: Array, sensitivity: Array, leverage: Array, coalition: int, sample: Sample) -> Charge:
+    """The charge of noise shared by neighbours, whose own part has that std: mu = sensitivity sqrt(h) / noise_std."""
+    _refuse_unbounded(sensitivity)
+    if sample.kind != "all":
+        raise PrivacyError("Noise shared by neighbours on a sample of the records has no accountant here; use all records.")
+    mu = sensitivity * np.sqrt(leverage) / noise_std
+    return Charge(events.CorrelatedGaussian, {"mu": mu, "coalition": np.full(len(mu), coalition)})
 
 
 def laplace_charge(rate: Array, sensitivity: Array, dim: int, sample: Sample) -> Charge:

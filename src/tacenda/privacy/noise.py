@@ -28,6 +28,10 @@ class NoiseSource(Protocol):
         """factor * core + offset + noise_std * normal, a new (b, d) array; parts = (core, factor, offset)."""
         ...
 
+    def shared(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
+        """(b, dim) the sum over each node's edges of plus or minus the edge's standard normals (graph.coalition)."""
+        ...
+
     def l2_laplace(self, nodes: Array, turn: int, call: int, rate: Array, dim: int) -> Array:
         """(b, dim) rows with density proportional to exp(-rate |e|)."""
         ...
@@ -63,6 +67,14 @@ class SimulatedNoise:
         out = np.empty_like(core)
         with threads(core.size):
             streams.release_normal(self._key, nodes, turn, call, core, column, shift, noise_std, out)
+        return out
+
+    def shared(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
+        from tacenda.privacy import streams
+
+        out = np.empty((len(edges[0]) - 1, dim))
+        with threads(out.size * (1 + len(edges[1]) // max(1, len(out)))):
+            streams.edge_normals(self._key, *edges, turn, call, out)
         return out
 
     def l2_laplace(self, nodes: Array, turn: int, call: int, rate: Array, dim: int) -> Array:

@@ -21,6 +21,7 @@ from tacenda.privacy.ledger import Charge
 from tacenda.privacy.mechanisms import (
     ObjectiveNoise,
     Site,
+    correlated_charge,
     gaussian_charge,
     laplace_charge,
     objective_charge,
@@ -49,20 +50,28 @@ def round_weights(spread: Spread, rounds: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class ScaledPlan:
-    """One noise scale per node (b,), spread over the rounds by `weights` (rounds,)."""
+    """One noise scale per node (b,), spread over the rounds by `weights` (rounds,).
+
+    leverage (b,) and coalition: of noise shared by neighbours, whose scale is the same for all nodes (both ends of an edge must
+    draw alike), on the gradient itself.
+    """
 
     scale: Array
     weights: Array
+    leverage: Array | None = None
+    coalition: int = 0
 
     def weight(self, turn: int) -> float:
         return float(self.weights[turn - 1])
 
     def rows(self, nodes: Array) -> ScaledPlan:
-        return replace(self, scale=self.scale[nodes])
+        return replace(self, scale=self.scale[nodes], leverage=None if self.leverage is None else self.leverage[nodes])
 
     def noise_std(self, site: Site) -> Array:
         if site.relative_std is not None:
             return self.scale * site.relative_std
+        if site.noise == "correlated":
+            return np.asarray(self.scale / np.sqrt(site.weight))
         assert site.sensitivity is not None
         std: Array = self.scale * site.sensitivity / np.sqrt(site.weight)
         return std
@@ -88,4 +97,6 @@ def price(plan: Any, site: Site) -> tuple[Charge, Any]:
         rate = plan.laplace_rate(site)
         return laplace_charge(rate, site.sensitivity, site.dim, site.sample), rate
     std = plan.noise_std(site)
+    if site.noise == "correlated":
+        return correlated_charge(std, site.sensitivity, plan.leverage, plan.coalition, site.sample), std
     return gaussian_charge(std, site.sensitivity, site.sample), std

@@ -27,6 +27,7 @@ class Privacy:
     mode         "sound": noise from an exact accountant. "as-published": the paper's own formula, for reproducing its figures;
                  the result then carries the claimed and the true epsilon. Never for real data.
     spread       how the budget is spread over the rounds: "uniform", a schedule, or one share per round
+    coalition    how many curious members may pool what they know, where neighbours share noise; without it all others may
     node_noise   "own": each node gets the noise its own size needs; "worst": all get what the smallest node needs
     """
 
@@ -36,6 +37,7 @@ class Privacy:
     mode: str = "sound"
     spread: Spread = "uniform"
     node_noise: str = "own"
+    coalition: int = 1
     noise: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -46,6 +48,7 @@ class Privacy:
             raise InputError("delta must be below 1, not 1: with delta 1 nothing is promised.")
         relation.check(self.adjacency)
         checks.one_of("mode", self.mode, MODES)
+        checks.whole("coalition", self.coalition)
         checks.one_of("node_noise", self.node_noise, ("own", "worst"))
         if not isinstance(self.spread, str) and not callable(self.spread):
             object.__setattr__(self, "spread", tuple(float(s) for s in self.spread))
@@ -72,7 +75,7 @@ class Privacy:
             noise = {"noise_multiplier": checks.positive("noise_multiplier", noise_multiplier)}
         else:
             noise = {"round_epsilon": checks.positive("round_epsilon", round_epsilon)}
-        return cls(np.inf, delta, adjacency, "sound", spread, node_noise, noise)
+        return cls(np.inf, delta, adjacency, "sound", spread, node_noise, noise=noise)
 
     @classmethod
     def from_paper(
@@ -94,7 +97,7 @@ class Privacy:
         if epsilon is None and (not noise or "c0" in noise):
             raise InputError("from_paper needs epsilon (with c0 if you like), or one of a, alpha and phi.")
         claim = np.inf if epsilon is None else checks.positive("epsilon", epsilon)
-        return cls(claim, delta, "replace-one", "as-published", spread, "own", noise)
+        return cls(claim, delta, "replace-one", "as-published", spread, noise=noise)
 
     def epsilon_of(self, n: int) -> NDArray[np.float64]:
         """(n,) the target of each node."""
@@ -113,6 +116,7 @@ class Privacy:
             "mode": self.mode,
             "spread": list(spread) if isinstance(spread, tuple) else spread,
             "node_noise": self.node_noise,
+            "coalition": self.coalition,
             **({"noise": dict(self.noise)} if self.noise else {}),
         }
 

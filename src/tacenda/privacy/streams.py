@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numba import int64, njit, prange, uint64
 
-NORMAL, DIRECTION, RADIUS, RECORDS = 1, 2, 3, 4  # what a stream is used for, part of its name
+NORMAL, DIRECTION, RADIUS, RECORDS, EDGE = 1, 2, 3, 4, 5  # what a stream is used for, part of its name
 
 _LAYERS = 256
 _EDGE = 3.6541528853610088  # right edge of the lowest box: the root that makes 256 layers of equal area fit
@@ -150,6 +150,20 @@ def release_normal(key, nodes, turn, call, core, factor, offset, std, out):  # t
         else:
             for j in range(out.shape[1]):
                 out[i, j] = out[i, j] * s + f * core[i, j]
+
+
+@njit(parallel=True, cache=True)
+def edge_normals(key, indptr, edges, signs, turn, call, out):  # type: ignore[no-untyped-def]
+    """out[i] = sum over the edges of row i of sign * (the edge's normals); both ends draw the same stream."""
+    d = out.shape[1]
+    for i in prange(out.shape[0]):
+        state, row = np.empty(4, np.uint64), np.empty(d)
+        out[i] = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            open_stream(state, key, edges[k], turn, call, EDGE)
+            fill_normal(state, row)
+            for j in range(d):
+                out[i, j] += signs[k] * row[j]
 
 
 @njit(parallel=True, cache=True)

@@ -91,7 +91,7 @@ class Block:
     def mix(self, shared: Array) -> Array:
         return self._neighbours.mix(shared, (self.turn, self._places()))
 
-    def prox(self, w: Array, weight: Array) -> Array:
+    def prox(self, w: Array, weight: Array | float) -> Array:
         k = self.facts.constants
         return np.asarray(k.regulariser.prox(w, k.strength * weight), dtype=w.dtype)
 

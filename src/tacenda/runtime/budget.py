@@ -8,7 +8,7 @@ of all its releases meets (epsilon, delta); and the resulting charges are reserv
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.published import published
 from tacenda.errors import InputError, UnsupportedError
+from tacenda.graph.coalition import leverage
 from tacenda.graph.topology import Topology
 from tacenda.privacy import events
 from tacenda.privacy.bounded import Bounded, Sample
 from tacenda.privacy.calibration import gaussian_mu, solve_scale
 from tacenda.privacy.door import Question
-from tacenda.privacy.ledger import Charges
+from tacenda.privacy.ledger import Charge, Charges
 from tacenda.privacy.mechanisms import Site
 from tacenda.privacy.plan import ScaledPlan, price, round_weights
 from tacenda.privacy.settings import Privacy
@@ -101,7 +102,10 @@ def calibrate(algorithm: Algorithm, facts: Facts, topology: Topology, rounds: in
         facts = facts.for_the_smallest()
     hub = np.arange(topology.n) == topology.hub()
     target = privacy.epsilon_of(topology.n)
-    traits = np.column_stack([facts.sizes, topology.degrees, hub, target])
+    ratio, shares = algorithm.shared_noise, np.ones(topology.n)
+    if ratio is not None:
+        shares, _ = leverage(topology, ratio, privacy.coalition)
+    traits = np.column_stack([facts.sizes, topology.degrees, hub, target, _rounded_up(shares)])
     _, first, kind = np.unique(traits, axis=0, return_index=True, return_inverse=True)
     kind = kind.reshape(-1)
     weights = round_weights(privacy.spread, rounds)
@@ -112,9 +116,11 @@ def calibrate(algorithm: Algorithm, facts: Facts, topology: Topology, rounds: in
         printed = published(algorithm, facts.rows(first), sites, weights, privacy)
         plan, claimed, why = printed.plan, printed.claimed, printed.why
     else:
-        given = bool(privacy.noise)
-        scale = _given_scale(privacy, sites, len(first)) if given else _solved_scale(privacy, sites, target[first], weights)
-        plan, claimed, why = ScaledPlan(scale, weights), None, None
+        plan = ScaledPlan(np.ones(len(first)), weights, _rounded_up(shares)[first], privacy.coalition)
+        scale = _given_scale(privacy, sites, len(first)) if privacy.noise else _solved_scale(privacy, sites, target[first], plan)
+        if ratio is not None:
+            scale = np.full(len(first), scale.max())  # both ends of an edge draw alike
+        plan, claimed, why = replace(plan, scale=scale), None, None
     charges = Charges((price(plan, site)[0], count) for site, count in sites)
     return Calibration(plan.rows(kind), charges.rows(kind), claimed, why)
 
@@ -134,19 +140,23 @@ def _given_scale(privacy: Privacy, sites: Sites, n: int) -> Array:
     return np.full(n, 1.0 / privacy.noise["round_epsilon"])
 
 
-def _solved_scale(privacy: Privacy, sites: Sites, target: Array, weights: Array) -> Array:
-    """(u,) the smallest scale that meets each node's own target."""
+def _solved_scale(privacy: Privacy, sites: Sites, target: Array, plan: ScaledPlan) -> Array:
+    """(u,) the smallest scale that meets each node's own target; `plan` has scale 1."""
     if not sites:
         return np.ones(len(target))
-    unit = [(price(ScaledPlan(np.ones(len(target)), weights), site)[0], count) for site, count in sites]
-    if all(charge.kind is events.Gaussian for charge, _ in unit):
-        mu = np.sqrt(sum(count / charge.parameters["noise_multiplier"] ** 2 for charge, count in unit))
+    unit = [(price(plan, site)[0], count) for site, count in sites]
+    if all(charge.kind in (events.Gaussian, events.CorrelatedGaussian) for charge, _ in unit):
+        mu = np.sqrt(sum(count * _mu(charge) ** 2 for charge, count in unit))
         goals = {e: gaussian_mu(e, privacy.delta) for e in np.unique(target)}
         return np.asarray(mu / np.array([goals[e] for e in target]))
-    return _solved_by_kind(privacy, sites, unit, target, weights)
+    return _solved_by_kind(privacy, sites, unit, target, plan)
 
 
-def _solved_by_kind(privacy: Privacy, sites: Sites, unit: Sequence[Any], target: Array, weights: Array) -> Array:
+def _mu(charge: Charge) -> Array:
+    return charge.parameters["mu"] if "mu" in charge.parameters else 1 / charge.parameters["noise_multiplier"]
+
+
+def _solved_by_kind(privacy: Privacy, sites: Sites, unit: Sequence[Any], target: Array, plan: ScaledPlan) -> Array:
     """One solve for each distinct list of events; sampling rates are grouped, upwards, where there are too many."""
     columns = [values for charge, _ in unit for values in charge.parameters.values()]
     signature = np.column_stack([_rounded(np.asarray(c, float)) for c in columns] + [target])
@@ -157,7 +167,7 @@ def _solved_by_kind(privacy: Privacy, sites: Sites, unit: Sequence[Any], target:
         stand_in = _by_largest_rate(rates[0][first])
     scale = np.empty(len(first))
     for which in np.unique(stand_in):
-        at = _events_at(sites, int(first[which]), len(target), weights)
+        at = _events_at(sites, int(first[which]), plan)
         scale[stand_in == which] = solve_scale(at, float(target[first[which]]), privacy.delta, privacy.adjacency)
     return scale[kind]
 
@@ -174,10 +184,10 @@ def _by_largest_rate(rates: Array) -> Array:
     return stand_in
 
 
-def _events_at(sites: Sites, row: int, n: int, weights: Array) -> Callable[[float], events.Events]:
+def _events_at(sites: Sites, row: int, plan: ScaledPlan) -> Callable[[float], events.Events]:
     def at(k: float) -> events.Events:
-        plan = ScaledPlan(np.full(n, k), weights)
-        return Charges((price(plan, site)[0], count) for site, count in sites).events(row)
+        scaled = replace(plan, scale=k * plan.scale)
+        return Charges((price(scaled, site)[0], count) for site, count in sites).events(row)
 
     return at
 
@@ -187,6 +197,11 @@ def _rounded(values: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         size = np.where(np.isfinite(values) & (values != 0), 10.0 ** np.floor(np.log10(np.abs(values))), 1.0)
     return np.asarray(np.round(values / size, 12) * size)
+
+
+def _rounded_up(leverages: Array) -> Array:
+    """To six digits, upwards: nodes that differ by rounding are planned together, and none gets too little noise."""
+    return np.asarray(np.minimum(np.ceil(leverages * 1e6 * (1 - 1e-9)) / 1e6, 1.0))
 
 
 def _alike(a: Site, b: Site) -> bool:

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.algorithms.base import Algorithm
+from tacenda.graph.coalition import edge_streams
 from tacenda.graph.topology import Topology
-from tacenda.privacy.door import Door
+from tacenda.privacy.door import Door, SharedNoise
 from tacenda.privacy.ledger import Charges, Ledger, Witness
 from tacenda.privacy.noise import NoiseSource
 from tacenda.problem.facts import Facts
@@ -45,6 +46,7 @@ class Crew:
         self._algorithm, self._parts, self._n, self._store = algorithm, parts, topology.n, problem.store
         self._store.restore_solver_state({"ridges": np.zeros(0)})  # what an earlier run left there must not show
         self._dtype = np.dtype(float) if algorithm.needs.smooth_loss else problem.dtype
+        self._rounds = rounds
         self._hall = Hall() if len(parts) > 1 else None
         self._threads = ThreadPoolExecutor(len(parts)) if self._hall else None
         self._ledgers: list[Ledger] = []
@@ -81,7 +83,7 @@ class Crew:
         self._ledgers.append(ledger)
         return Block(
             Queries(problem.store, problem.sizes, part, mine, noise),
-            Door(part, problem.dim, plan, ledger, noise),
+            Door(part, problem.dim, plan, ledger, noise, self._shared(topology, part)),
             network,
             degree=topology.degrees[part],
             is_hub=part == topology.hub(),
@@ -92,6 +94,10 @@ class Crew:
             dtype=self._dtype,
         )
 
+    def _shared(self, topology: Topology, part: Array) -> SharedNoise | None:
+        ratio = self._algorithm.shared_noise
+        return None if ratio is None else SharedNoise(edge_streams(topology, part), ratio)
+
     def step(self, turn: int) -> None:
         """One round of all blocks. It counts only as a whole: an interrupted one leaves the states as they were."""
         if self._hall is None or self._threads is None:
@@ -101,10 +107,11 @@ class Crew:
             states = [job.result() for job in jobs]
         self._states = states
         if self._sums is not None:
-            weight = self._algorithm.averaging_weight(turn)
+            weight = self._algorithm.averaging_weight(turn, self._rounds)
             for total, state in zip(self._sums, states, strict=True):
                 iterate = self._algorithm.iterate(state)
-                total += iterate if weight == 1 else weight * iterate
+                if weight:
+                    total += iterate if weight == 1 else weight * iterate
             self._weight += weight
 
     def _step_one(self, k: int, turn: int) -> Any:

@@ -1,0 +1,106 @@
+"""How well noise shared by neighbours hides one node from a coalition of others.
+
+Every node draws s * (its own normal) + s c * (sum over its edges of plus or minus the edge's normal): covariance s^2 (I + c^2 L). A
+coalition Q knows its own edges' streams; what is left for the others is s^2 (I + c^2 L_Q), with L_Q the Laplacian of the graph
+without Q. Against Q, node i is as well hidden as by independent noise of variance s^2 / h_i,
+
+    h_i(Q) = [ (I + c^2 L_Q)^-1 ]_ii,     1/n <= h_i <= 1,
+
+and its *leverage* is the largest h_i over all coalitions of at most q members that do not hold i. q = 0 is an eavesdropper.
+A coalition that cuts the graph leaves node i the protection of its own component, which the formula already says.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda import checks
+from tacenda.graph.topology import Topology
+
+Array = NDArray[Any]
+DENSE = 3000  # nodes up to which the inverse is formed
+SEARCHED = 20_000  # coalitions that are tried one by one
+
+
+def leverage(topology: Topology, ratio: float, coalition: int) -> tuple[Array, str]:
+    """((n,) leverage h_i, how it was found: "exact" or "bound") for edge noise of `ratio` c times the node's own."""
+    c, q = checks.positive("correlation", ratio, zero=True), checks.whole("coalition", coalition)
+    n = topology.n
+    if c == 0 or n == 1:
+        return np.ones(n), "exact"
+    q = min(q, n - 1)
+    if n <= DENSE and (q <= 1 or math.comb(n, q) <= SEARCHED):
+        return _exact(topology, c, q), "exact"
+    return _bound(topology, c, q), "bound"
+
+
+def _exact(topology: Topology, c: float, q: int) -> Array:
+    """The maximum over all coalitions of exactly q members; a smaller one knows less."""
+    whole = np.linalg.inv(np.eye(topology.n) + c * c * topology.laplacian().toarray())
+    if q == 0:
+        return np.diag(whole).copy()
+    worst = np.zeros(topology.n)
+    for members in combinations(range(topology.n), q):
+        inverse = whole
+        for j in members[:-1]:
+            inverse = _without(topology, inverse, j, c)
+        worst = np.maximum(worst, _diagonal_without(topology, inverse, members[-1], c))
+    return worst
+
+
+def _parts(topology: Topology, inverse: Array, j: int, c: float) -> tuple[Array, Array, Array]:
+    """Block elimination of row j, then the edges of j taken off its neighbours' degrees (a low-rank change).
+
+    The rows of members removed before are zero in `inverse`, and stay so.
+    """
+    column = inverse[:, j]
+    near = topology.indices[topology.indptr[j] : topology.indptr[j + 1]]
+    near = near[np.diag(inverse)[near] > 0]  # neighbours that are not removed themselves
+    reduced = inverse[:, near] - np.outer(column, column[near] / column[j])  # columns of the inverse without row j
+    core = np.linalg.inv(np.eye(len(near)) / (c * c) - reduced[near])
+    return column, reduced, core
+
+
+def _diagonal_without(topology: Topology, inverse: Array, j: int, c: float) -> Array:
+    """The diagonal of the inverse without node j, in O(n deg^2); 0 at j."""
+    column, reduced, core = _parts(topology, inverse, j, c)
+    diagonal = np.diag(inverse) - column**2 / column[j] + np.einsum("ik,kl,il->i", reduced, core, reduced)
+    diagonal[j] = 0.0
+    return np.asarray(diagonal)
+
+
+def _without(topology: Topology, inverse: Array, j: int, c: float) -> Array:
+    """The inverse without node j, with a zero row and column in its place."""
+    column, reduced, core = _parts(topology, inverse, j, c)
+    smaller = inverse - np.outer(column, column / column[j]) + reduced @ core @ reduced.T
+    smaller[j] = smaller[:, j] = 0.0
+    return smaller
+
+
+def _bound(topology: Topology, c: float, q: int) -> Array:
+    """1/k + (1 - 1/k)/(1 + c^2 lambda), k = n - q nodes left and lambda = lambda_2(L) - q <= lambda_2(L_Q); 1 if that is not positive.
+
+    Removing one node lowers lambda_2 by at most 1; where lambda > 0 the rest is connected, so its Laplacian has one zero only.
+    """
+    k, gap = topology.n - q, topology.algebraic_connectivity - q
+    value = 1.0 if gap <= 0 else 1 / k + (1 - 1 / k) / (1 + c * c * gap)
+    return np.full(topology.n, value)
+
+
+def edge_streams(topology: Topology, nodes: Array) -> tuple[Array, Array, Array]:
+    """For each of `nodes` its edges: (indptr (b + 1,), numbers of the edges, signs): plus at the smaller end, minus at the other."""
+    first, second = topology.edges[:, 0], topology.edges[:, 1]
+    number = np.arange(len(first))
+    ends = np.concatenate([first, second])
+    order = np.lexsort((np.concatenate([number, number]), ends))
+    numbers = np.concatenate([number, number])[order]
+    signs = np.concatenate([np.ones(len(first)), -np.ones(len(first))])[order]
+    counts = topology.degrees[nodes]
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    chosen = np.arange(starts[-1]) + np.repeat(topology.indptr[nodes] - starts[:-1], counts)
+    return starts, numbers[chosen], signs[chosen]
