@@ -1,0 +1,1 @@
+"""The deployed peer: one node per organisation, over mutual TLS, with a crash-safe outbox and no server to trust."""

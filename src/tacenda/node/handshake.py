@@ -1,0 +1,118 @@
+"""How two members make sure of each other, beyond TLS: name, certificate fingerprint, contract, and how far each is.
+
+TLS has checked that the certificate was signed by one of the contract's authorities. The listener then compares the caller's certificate
+with the fingerprint in the contract. The caller cannot see the listener's certificate in gRPC, so the listener proves it:
+it signs the caller's fresh nonce, both names and the contract's hash with the key of the pinned certificate. A member in the middle
+cannot pass that on, because the signature names the caller whom the listener sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography import x509
+
+from tacenda.errors import NetworkError, StateError
+from tacenda.node import wire
+from tacenda.node.contract import PROTOCOL, Contract, differing_fields
+from tacenda.node.identity import Identity, fingerprint, name_of, proof_holds
+
+
+class Refused(NetworkError):
+    """A peer, or this node, declined the conversation."""
+
+
+class ContractsDiffer(Refused):
+    """The two members hold different contracts."""
+
+
+@dataclass
+class Desk:
+    """What this node says of itself when it meets a peer, and how it judges what it hears."""
+
+    contract: Contract
+    identity: Identity
+    done: int = 0
+    epoch: int = 0
+    started: bool = False
+
+    def hello(self, peer: str, nonce: bytes) -> wire.Hello:
+        return wire.Hello(
+            PROTOCOL, self.identity.name, peer, self.contract.hash(), self.contract.field_hashes(), self.done, self.epoch,
+            self.started, nonce,
+        )  # fmt: skip
+
+    def caller(self, auth: dict[str, Iterable[bytes]]) -> str:
+        """The member behind a TLS connection, or Refused with the reason."""
+        pems = list(auth.get("x509_pem_cert", ()))
+        if len(pems) != 1:
+            raise Refused("no client certificate")
+        certificate = x509.load_pem_x509_certificate(pems[0])
+        name = name_of(certificate)
+        if name not in self.contract.neighbours(self.identity.name):
+            raise Refused("its certificate names nobody who is a neighbour here")
+        if fingerprint(certificate) != self.contract.member(name).fingerprint:
+            raise Refused(f"its certificate names {name} but is not the one in the contract")
+        return name
+
+    def welcome(self, hello: wire.Frame, caller: str) -> wire.Welcome:
+        """The answer to a caller's hello; Refused if it does not fit."""
+        if not isinstance(hello, wire.Hello):
+            raise wire.BadFrame("something else than a hello at first.")
+        if hello.protocol != PROTOCOL:
+            raise Refused(f"protocol {hello.protocol} was spoken, {PROTOCOL} is spoken here; use the same version of the program")
+        if hello.sender != caller or hello.receiver != self.identity.name:
+            raise Refused("the hello is from or for somebody else")
+        self._same_contract(hello, caller)
+        self._same_age(hello.done, hello.epoch, hello.started, caller)
+        proof = self.identity.prove(self._challenge(hello.nonce, caller, self.identity.name))
+        _, pem = self.identity.tls_pem()
+        return wire.Welcome(self.identity.name, self.done, self.epoch, self.started, pem, proof)
+
+    def check_welcome(self, frame: wire.Frame, peer: str, nonce: bytes) -> wire.Welcome:
+        """The listener's answer, if it is the pinned member and not far ahead of a state that was lost."""
+        if isinstance(frame, wire.Refusal):
+            if frame.reason.startswith("contract"):
+                raise ContractsDiffer(f"{peer} refuses: {frame.reason}")
+            raise Refused(f"{peer} refuses: {frame.reason}")
+        if not isinstance(frame, wire.Welcome):
+            raise wire.BadFrame("something else than a welcome at first.")
+        try:
+            certificate = x509.load_pem_x509_certificate(frame.certificate)
+        except ValueError:
+            raise wire.BadFrame("a certificate that cannot be read.") from None
+        if fingerprint(certificate) != self.contract.member(peer).fingerprint:
+            raise Refused(f"{peer} shows a certificate that is not the one in the contract")
+        if not proof_holds(certificate, self._challenge(nonce, self.identity.name, peer), frame.proof):
+            raise Refused(f"{peer} does not hold the key of its certificate")
+        self._same_age(frame.done, frame.epoch, frame.started, peer)
+        return frame
+
+    def _same_contract(self, hello: wire.Hello, caller: str) -> None:
+        if hello.contract == self.contract.hash():
+            return
+        fields = differing_fields(self.contract.field_hashes(), hello.fields)
+        shown = ", ".join(fields[:8]) + (", ..." if len(fields) > 8 else "")
+        raise ContractsDiffer(f"contracts of {self.identity.name} and {caller} differ in: {shown}")
+
+    def _same_age(self, done: int, epoch: int, started: bool, peer: str) -> None:
+        """A peer is never more than a round ahead, unless this state was lost or is an old copy."""
+        if epoch == self.epoch and done > self.done + 1:
+            raise StateError(
+                f"{peer} has finished round {done} with messages of this node, whose state knows only round {self.done}: the state was "
+                "lost or is an old copy. Going on would spend twice; restore the newest state, or leave the run. Its spending "
+                "stays as reserved in the ledger."
+            )
+        if epoch == self.epoch and self.done > done + 1:
+            raise Refused(f"the state of {peer} is older than what it has sent before: it was lost or is an old copy")
+
+    def _challenge(self, nonce: bytes, caller: str, listener: str) -> bytes:
+        return b"tacenda welcome v1\0" + nonce + self.contract.hash().encode() + f"\0{caller}\0{listener}".encode()
+
+
+def plain_auth(context: Any) -> dict[str, Iterable[bytes]]:
+    """gRPC's authentication context as a plain dictionary."""
+    found: dict[str, Iterable[bytes]] = context.auth_context()
+    return found

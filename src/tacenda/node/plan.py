@@ -1,0 +1,147 @@
+"""What every node computes from the contract alone, before any data is touched: graph, algorithm, facts, noise, reservation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.registry import from_plain
+from tacenda.errors import PrivacyError
+from tacenda.graph.topology import Topology
+from tacenda.node.contract import Contract
+from tacenda.node.lattice import discrete_charges, lattice_stretch
+from tacenda.privacy.bounded import Bounded
+from tacenda.privacy.door import Question
+from tacenda.privacy.events import Event
+from tacenda.privacy.ledger import Charge, Charges
+from tacenda.privacy.settings import Privacy
+from tacenda.problem import losses, regularisers
+from tacenda.problem.constants import Constants
+from tacenda.problem.facts import Facts
+from tacenda.problem.queries import BlankQueries
+from tacenda.runtime.block import Block
+from tacenda.runtime.budget import Calibration, _Notebook, _Silence, calibrate
+from tacenda.runtime.simulate import check_privacy
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class RunPlan:
+    """The public half of a run, the same at every member."""
+
+    contract: Contract
+    topology: Topology
+    algorithm: Algorithm
+    facts: Facts
+    privacy: Privacy
+    calibration: Calibration
+    on_lattice: bool
+
+    @property
+    def output(self) -> str:
+        return self.contract.output or self.algorithm.default_output
+
+    def events(self, name: str) -> list[tuple[Event, int]]:
+        """Everything that this member is going to release."""
+        return self.calibration.reserved.events(self.contract.position(name))
+
+
+def make_plan(contract: Contract) -> RunPlan:
+    """Check that the contract's parts go together, and calibrate the noise of every member."""
+    topology, algorithm, facts = topology_of(contract), from_plain(contract.algorithm.model_dump()), facts_of(contract)
+    terms = contract.privacy
+    privacy = Privacy(epsilon=terms.epsilon, delta=terms.delta, adjacency=terms.adjacency)
+    check_privacy(privacy, algorithm)
+    algorithm.check(facts, topology, contract.rounds, True)
+    rehearsal = contract.rehearsal_seed is not None
+    lattice = not rehearsal and _fits_lattice(algorithm, facts, topology)
+    if not rehearsal and not lattice and not terms.floating_point_noise:
+        raise PrivacyError(
+            f"contract field privacy.floating_point_noise: {algorithm.title} as set up here needs floating-point noise, for which "
+            "no clean defence against attacks on its low bits is known; accept it by name (true), or use full gradients with "
+            "IPADMM, DDPADMM, CDPADMM, DPADMM or DPDDA, whose noise is drawn on whole numbers."
+        )
+    calibration = calibrate(algorithm, facts, topology, contract.rounds, privacy)
+    if lattice:
+        calibration = _onto_lattice(calibration, privacy)
+    return RunPlan(contract, topology, algorithm, facts, privacy, calibration, lattice)
+
+
+def topology_of(contract: Contract, without: frozenset[str] = frozenset()) -> Topology:
+    """The contract's graph in the order of its members, less those who are absent."""
+    import networkx as nx
+
+    graph = nx.Graph(name=contract.title)
+    graph.add_nodes_from(name for name in contract.names if name not in without)
+    graph.add_edges_from((a, b) for a, b in contract.edges if a not in without and b not in without)
+    return Topology.of(graph)
+
+
+def facts_of(contract: Contract) -> Facts:
+    """Sizes and constants, from declarations only."""
+    p = contract.problem
+    loss = losses.by_name(p.loss)
+    if loss.kind == "multiclass" and p.classes is None:
+        raise PrivacyError(f"contract field problem.classes: the loss {p.loss!r} needs the public list of classes; declare it.")
+    outputs = len(p.classes or ()) if loss.kind == "multiclass" else 1
+    constants = Constants(
+        loss, regularisers.by_name(p.regulariser), p.strength, p.loss_scale, p.data_norm, p.clip_norm, outputs
+    )
+    sizes = np.array([m.size for m in contract.members], float)
+    return Facts(sizes, p.n_features * outputs, constants, contract.privacy.adjacency, contract.solver_tolerance)
+
+
+class _Watch(BlankQueries):
+    """Blank records that notice questions without an integer answer."""
+
+    only_gradients = True
+
+    def gradient(self, w: Array, turn: int, call: int, batch_size: int | None, one: bool, regularised: bool) -> Bounded:
+        self.only_gradients &= batch_size is None
+        return super().gradient(w, turn, call, batch_size, one, regularised)
+
+    def argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Bounded:
+        self.only_gradients = False
+        return super().argmin(linear, quadratic, centre)
+
+    def question(self, linear: Array, quadratic: Array, centre: Array) -> Question:
+        self.only_gradients = False
+        return super().question(linear, quadratic, centre)
+
+
+def _fits_lattice(algorithm: Algorithm, facts: Facts, topology: Topology) -> bool:
+    """Whether two rounds ask for nothing but full gradients with Gaussian noise."""
+    watch, notebook = _Watch(facts), _Notebook(facts.dim, np.ones(2))
+    block = Block(
+        watch, notebook, _Silence(), degree=topology.degrees, is_hub=np.arange(topology.n) == topology.hub(),
+        n_nodes=topology.n, rounds=2, noise_scale=np.ones(topology.n), weights=np.ones(2),
+    )  # fmt: skip
+    state = algorithm.init(block, np.zeros((topology.n, 1)))
+    for turn in (1, 2):
+        block.start(turn)
+        state = algorithm.step(state, block)
+    return watch.only_gradients and all(site.noise == "gaussian" for site, _ in notebook.sites)
+
+
+def _onto_lattice(calibration: Calibration, privacy: Privacy) -> Calibration:
+    """More noise for every node, by what the discrete form's accountant needs; nodes alike are solved once."""
+    n = len(calibration.plan.scale)
+    target, known = privacy.epsilon_of(n), {}
+    stretch = np.empty(n)
+    for row in range(n):
+        mu2 = sum(c.parameters["noise_multiplier"][row] ** -2.0 * count for c, count in calibration.reserved)
+        kind = (round(float(mu2), 12), float(target[row]))
+        if kind not in known:
+            known[kind] = lattice_stretch(calibration.reserved, row, kind[1], privacy.delta, privacy.adjacency)
+        stretch[row] = known[kind]
+    plan = replace(calibration.plan, scale=calibration.plan.scale * stretch)
+    charges = Charges(
+        (Charge(charge.kind, {"noise_multiplier": charge.parameters["noise_multiplier"] * stretch}), count)
+        for charge, count in discrete_charges(calibration.reserved)
+    )
+    return Calibration(plan, charges)

@@ -1,0 +1,235 @@
+"""`run_node`: one member of a federation, from its contract and its own data to the shared model.
+
+The very same algorithm files as in a simulation, on a block with one node; the door draws keyed noise, and the transport makes every
+release durable before it is sent.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.errors import InputError, StateError, TacendaError
+from tacenda.node import contract_files, logs
+from tacenda.node.contract import Contract
+from tacenda.node.endpoint import Endpoint
+from tacenda.node.exchange import Exchange, PeerAbsent
+from tacenda.node.handshake import Desk
+from tacenda.node.identity import Identity
+from tacenda.node.mailbox import Mailbox
+from tacenda.node.peer import Peer
+from tacenda.node.plan import RunPlan, make_plan
+from tacenda.node.records import read_records
+from tacenda.node.spending import Spending
+from tacenda.node.state import NodeState
+from tacenda.node.view import View
+from tacenda.node.wire import Progress, frame_limit
+from tacenda.runtime.result import RunResult
+from tacenda.runtime.simulate import data_digest
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class NodeOptions:
+    """What belongs to this machine and not to the contract.
+
+    bind: address to listen on, by default the contract's port on all interfaces. addresses: where neighbours are reached, if
+    not as the contract says. ledger: the lasting ledger. metrics_port: health and metrics on 127.0.0.1, None for none.
+    """
+
+    contract: Path
+    schema: Path
+    data: Any
+    identity: Path
+    state: Path
+    ledger: Path | None = None
+    bind: str | None = None
+    addresses: dict[str, str] | None = None
+    metrics_port: int | None = None
+    rehearsal: bool = False
+    quiet: bool = False
+
+
+class Stopped(TacendaError):
+    """The node was asked to stop; everything is saved."""
+
+
+def run_node(options: NodeOptions) -> RunResult:
+    """Take part in the run until its last round, and return this member's result (also saved in the state folder)."""
+    contract = contract_files.read(options.contract)
+    contract_files.require_signed(options.contract)
+    if contract.rehearsal_seed is not None and not options.rehearsal:
+        raise InputError("contract field rehearsal_seed: this contract is for a rehearsal with seeded noise; never for real data.")
+    identity = check_identity(contract, Identity.read(options.identity))
+    plan = make_plan(contract)
+    problem = read_records(contract, identity.name, options.schema, options.data)
+    state = NodeState(options.state)
+    try:
+        return _run(options, plan, identity, problem, state)
+    finally:
+        state.close()
+
+
+def check_identity(contract: Contract, identity: Identity) -> Identity:
+    """This certificate is the one in the contract, and is valid now."""
+    member = contract.member(identity.name)
+    if member.fingerprint != identity.fingerprint:
+        raise InputError(
+            f"contract field members.{member.name}.fingerprint is not that of the certificate in {identity.folder}; use the folder whose "
+            "card went into the contract, or sign a contract with the new card."
+        )
+    if identity.days_left() <= 0:
+        raise InputError(f"The certificate in {identity.folder} has expired; run `tacenda certs request`, have it signed, renew the card.")
+    return identity
+
+
+def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, state: NodeState) -> RunResult:
+    contract, name = plan.contract, identity.name
+    log = logs.open_log(options.state / "log.jsonl", name)
+    key = state.bind(contract.run_id(), name, data_digest(problem))
+    dtype = np.dtype(float) if plan.algorithm.needs.smooth_loss else problem.dtype
+    mailbox = Mailbox(contract.neighbours(name), plan.facts.dim, dtype)
+    desk = Desk(contract, identity)
+    limit = frame_limit(plan.facts.dim)
+    bind = (options.bind or _any_interface(contract.member(name).address)) if contract.member(name).listens else None
+    endpoint = Endpoint(desk, mailbox, limit, log, bind=bind, addresses=options.addresses)
+    stop = _Signals()
+    view = View(contract, name, endpoint, log, quiet=options.quiet)
+    exchange = Exchange(contract, state, endpoint, _Look(contract, endpoint, stop, view))
+    with Spending(options.ledger or options.state / "ledger.sqlite", plan, name, problem, key) as spending, stop:
+        peer = Peer(plan, name, problem, key, state, exchange, dtype)
+        peer.restore()
+        state_done = state.checkpoint()
+        desk.epoch, desk.done = (0, 0) if state_done is None else state_done[:2]
+        desk.started = state_done is not None or bool(state.unsent())
+        endpoint.post(state.unsent())
+        endpoint.start()
+        monitor = _monitor(options, view)
+        try:
+            _rounds(peer, exchange, mailbox, view, stop)
+            result = peer.result(view.seconds)
+            spending.settle(state.charges(), final=True)
+            save_folder(options.state, result, contract, name)
+            endpoint.tell(Progress(desk.done, desk.epoch, True))
+            _linger(endpoint, contract, stop, view)
+            return result
+        except BaseException as stopped:
+            log.warning("stopped", reason=type(stopped).__name__, words=str(stopped) if isinstance(stopped, TacendaError) else "")
+            spending.settle(state.charges(), final=False)
+            raise
+        finally:
+            endpoint.stop()
+            view.close()
+            if monitor is not None:
+                monitor.close()
+
+
+def _rounds(peer: Peer, exchange: Exchange, mailbox: Mailbox, view: View, stop: _Signals) -> None:
+    while peer.turn < peer.total:
+        stop.check()
+        mailbox.advance(exchange.epoch, peer.turn + 1)
+        peer.advance()
+        view.round(peer.turn, peer.total, exchange)
+    exchange.flush()
+
+
+class _Look:
+    """What a waiting node looks at: signals, the view, and whether somebody has been away for too long."""
+
+    def __init__(self, contract: Contract, endpoint: Endpoint, stop: _Signals, view: View) -> None:
+        self._contract, self._endpoint, self._stop, self._view = contract, endpoint, stop, view
+        self._away: dict[str, float] = {}
+
+    def __call__(self, missing: list[str]) -> None:
+        self._stop.check()
+        self._view.waiting(missing)
+        now, limit = time.monotonic(), self._contract.absence.limit_seconds
+        for peer in missing:
+            if self._endpoint.links[peer].connected:
+                self._away.pop(peer, None)
+            else:
+                self._away.setdefault(peer, now)
+        absent = [peer for peer in missing if now - self._away.get(peer, now) > limit]
+        if absent:
+            raise PeerAbsent(absent, limit)
+
+
+def _linger(endpoint: Endpoint, contract: Contract, stop: _Signals, view: View) -> None:
+    """A neighbour may still need the last message: stay until all have finished, or for as long as a peer may be away."""
+    end = time.monotonic() + contract.absence.limit_seconds
+    while not all(link.finished for link in endpoint.links.values()) and time.monotonic() < end:
+        if stop.asked:
+            return
+        view.waiting([link.peer for link in endpoint.links.values() if not link.finished])
+        time.sleep(0.02)
+
+
+class _Signals:
+    """SIGINT and SIGTERM ask for a stop; the state is always whole, so the node may stop between any two waits."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> _Signals:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def _note(self, *_: object) -> None:
+        self.asked = True
+
+    def check(self) -> None:
+        if self.asked:
+            raise Stopped("The node was asked to stop. Everything is saved: start it again to go on.")
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+def _any_interface(address: str) -> str:
+    return f"[::]:{address.rpartition(':')[2]}"
+
+
+def _monitor(options: NodeOptions, view: View) -> Any:
+    if options.metrics_port is None:
+        return None
+    from tacenda.node.health import Monitor
+
+    return Monitor(options.metrics_port, view)
+
+
+def save_folder(folder: Path, result: RunResult, contract: Contract, name: str) -> None:
+    """The run folder that reports read, inside the state folder: what this member may know and show."""
+    import datetime as dt
+    import json
+
+    from tacenda.runtime.result import load
+
+    label = f"{contract.algorithm.name}-{name}"
+    target = result.save(folder / "results" / f"{label}.safetensors")
+    if load(target).models.shape != result.models.shape:
+        raise StateError(f"The result {target} was not written whole; free disk space and start the node again.")
+    statement = None if result.privacy is None else result.privacy.to_plain()
+    created = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    manifest = {
+        "format": "tacenda-run-1", "created": created, "command": "node run", "versions": result.settings["versions"],
+        "dataset": {"name": "this member's own records", "notes": ["nothing is shown of records that stay on site"]},
+        "table": [{"run": label, "epsilon": None if statement is None else statement["epsilon"], "rounds": result.rounds}],
+        "results": [{"label": label, "algorithm": contract.algorithm.name, "seed": None, "file": f"results/{label}.safetensors"}],
+    }  # fmt: skip
+    (folder / "manifest.json").write_text(json.dumps(manifest, indent=1), "utf-8")
+    (folder / "ledger.json").write_text(json.dumps({label: statement}, indent=1), "utf-8")
+    (folder / "config.toml").write_text(contract_files.to_toml(contract.to_plain()), "utf-8")
+    rows = [json.dumps({"run": label, **row}) for row in result.history.rows]
+    (folder / "metrics.jsonl").write_text("\n".join(rows) + "\n", "utf-8")

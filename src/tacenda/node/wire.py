@@ -1,0 +1,129 @@
+"""What travels between two members: typed frames in MessagePack, checked field by field. Never pickle.
+
+    Hello, Welcome   who I am, which contract, how far I am; Welcome proves the listener's certificate
+    Refusal          why not, in words without any value
+    Rows             released rows, keyed by (epoch, round, call)
+    Progress         how far I am: the receiver may forget messages up to that round
+    Membership       who is absent, for an agreed change of the graph
+
+A frame that does not decode, is too large, has the wrong shape or type or a value that is not finite raises `BadFrame`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from tacenda.errors import NetworkError
+
+Array = NDArray[Any]
+Count = Annotated[int, Meta(ge=0, le=2**40)]
+Name = Annotated[str, Meta(min_length=1, max_length=63)]
+Hex64 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+DTYPES = {"f4": np.dtype("<f4"), "f8": np.dtype("<f8")}
+OVERHEAD = 1 << 16  # of a Hello with its field hashes, above the rows themselves
+
+
+class BadFrame(NetworkError):
+    """A peer sent something that is not a frame of this protocol."""
+
+
+class _Frame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="t"):
+    pass
+
+
+class Hello(_Frame, tag="hello"):
+    protocol: Count
+    sender: Name
+    receiver: Name
+    contract: Hex64
+    fields: Annotated[dict[str, str], Meta(max_length=20_000)]
+    done: Count
+    epoch: Count
+    started: bool
+    nonce: Annotated[bytes, Meta(min_length=32, max_length=32)]
+
+
+class Welcome(_Frame, tag="welcome"):
+    sender: Name
+    done: Count
+    epoch: Count
+    started: bool
+    certificate: Annotated[bytes, Meta(max_length=16_384)]
+    proof: Annotated[bytes, Meta(max_length=512)]
+
+
+class Refusal(_Frame, tag="refusal"):
+    reason: Annotated[str, Meta(max_length=2_000)]
+
+
+class Rows(_Frame, tag="rows"):
+    epoch: Count
+    round: Count
+    call: Annotated[int, Meta(ge=0, le=100_000)]
+    dtype: Annotated[str, Meta(pattern="^f[48]$")]
+    shape: tuple[Annotated[int, Meta(ge=1, le=2**31)], Annotated[int, Meta(ge=1, le=2**31)]]
+    data: bytes
+
+
+class Progress(_Frame, tag="progress"):
+    done: Count
+    epoch: Count = 0
+    finished: bool = False
+
+
+class Membership(_Frame, tag="membership"):
+    """Frozen members and the round in which each stands, for one proposed set of absent members."""
+
+    epoch: Count
+    absent: Annotated[list[Name], Meta(max_length=10_000)]
+    frozen: Annotated[dict[Name, Count], Meta(max_length=10_000)]
+
+
+Frame = Hello | Welcome | Refusal | Rows | Progress | Membership
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Frame)
+
+
+def encode(frame: Frame) -> bytes:
+    """A frame as bytes; equal frames give equal bytes."""
+    return _encoder.encode(frame)
+
+
+def decode(data: bytes, limit: int) -> Frame:
+    """The frame in `data`, or BadFrame."""
+    if len(data) > limit:
+        raise BadFrame(f"a frame of {len(data)} bytes is above the limit of {limit}.")
+    try:
+        frame: Frame = _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
+        raise BadFrame(f"bytes that are not a frame ({type(wrong).__name__}).") from None
+    return frame
+
+
+def rows_frame(epoch: int, turn: int, call: int, rows: Array) -> Rows:
+    """Released rows (b, d), ready to send."""
+    name = {4: "f4", 8: "f8"}[rows.dtype.itemsize]
+    return Rows(epoch, turn, call, name, rows.shape, np.ascontiguousarray(rows, DTYPES[name]).tobytes())
+
+
+def rows_of(frame: Rows, dim: int, dtype: Any) -> Array:
+    """The rows (1, dim) of a frame, if they are what the contract makes this node expect."""
+    wanted = np.dtype(dtype)
+    if frame.shape != (1, dim) or DTYPES[frame.dtype].itemsize != wanted.itemsize:
+        raise BadFrame(f"rows of shape {frame.shape} and type {frame.dtype}, where (1, {dim}) and {wanted} are expected.")
+    if len(frame.data) != dim * wanted.itemsize:
+        raise BadFrame(f"rows of {len(frame.data)} bytes, where {dim * wanted.itemsize} are expected.")
+    rows: Array = np.frombuffer(frame.data, DTYPES[frame.dtype]).astype(wanted).reshape(1, dim)
+    if not np.isfinite(rows).all():
+        raise BadFrame("rows with values that are not finite.")
+    return rows
+
+
+def frame_limit(dim: int) -> int:
+    """The most bytes that a frame of this contract may have."""
+    return OVERHEAD + 8 * dim

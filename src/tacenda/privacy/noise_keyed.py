@@ -1,0 +1,113 @@
+"""Noise of a real node: a keyed AES stream for every (run, round, call), on the integer lattice wherever a query allows it.
+
+The key comes from the operating system and stays with the node. A step that is done again after a crash draws the same noise
+again, which it must: a second draw on the same answer would be a second release.
+
+A gradient of `node.lattice` arrives as whole numbers (int64) times a public factor plus a public offset. Its noise is an exact
+discrete Gaussian added to the whole numbers, before anything becomes a floating-point number (rule 7 of the specification).
+Everything else needs floating-point noise, which is refused unless the contract accepts it by name.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.errors import PrivacyError
+from tacenda.privacy.discrete import AesStream, aes_normal, discrete_gaussian, l2_laplace
+
+Array = NDArray[Any]
+Parts = tuple[Array, Any, Array | None]
+SCALE_BITS = 30  # scales are rounded up to so many bits, so that equal rounds share one table of the sampler
+
+
+class KeyedNoise:
+    """A `NoiseSource` for one node; `run` names the run, and holds the data's fingerprint, so other data means other noise."""
+
+    def __init__(self, key: bytes, run: str, *, floating_point: bool) -> None:
+        self._key, self._run, self._floating_point = key, run, floating_point
+        self._used_doubles = False
+
+    @property
+    def kind(self) -> str:
+        """For the statement of the run."""
+        what = "floating-point, accepted by name" if self._used_doubles else "exact discrete Gaussian"
+        return f"keyed by the operating system's entropy (AES-CTR): {what}"
+
+    def add_gaussian(self, nodes: Array, turn: int, call: int, parts: Parts, noise_std: Array) -> Array:
+        core, factor, offset = parts
+        stream = AesStream(self._key, self._run, turn, call)
+        if core.dtype.kind == "i":
+            column = float(np.asarray(factor).reshape(-1)[0])
+            scale = rounded_up(float(noise_std[0]) / abs(column))
+            noisy = core + discrete_gaussian(scale, core.shape, stream)
+            out: Array = noisy * column  # from here on post-processing of a released whole number
+            return out if offset is None else out + offset
+        self._accept("a value that is not on the integer lattice")
+        values = core * factor if offset is None else core * factor + offset
+        released: Array = values + noise_std[:, None] * aes_normal(core.shape, stream)
+        return released.astype(core.dtype)
+
+    def l2_laplace(self, nodes: Array, turn: int, call: int, rate: Array, dim: int) -> Array:
+        self._accept("l2-Laplace noise")
+        return l2_laplace(rate, (len(nodes), dim), AesStream(self._key, self._run, turn, call))
+
+    def poisson_records(self, nodes: Array, turn: int, call: int, sizes: Array, rates: Array) -> tuple[Array, Array]:
+        words = AesStream(self._key, self._run, turn, call).words(int(sizes[0]))
+        uniform = (words >> np.uint64(11)).astype(float) * 2.0**-53
+        chosen = np.flatnonzero(uniform < rates[0]).astype(np.int64)
+        return np.array([0, len(chosen)], np.int64), chosen
+
+    def one_record(self, nodes: Array, turn: int, call: int, sizes: Array) -> tuple[Array, Array]:
+        stream, m = AesStream(self._key, self._run, turn, call), int(sizes[0])
+        limit = (2**64 // m) * m  # beyond it the remainder would favour small numbers
+        word = int(stream.words(1)[0])
+        while word >= limit:
+            word = int(stream.words(1)[0])
+        return np.array([0, 1], np.int64), np.array([word % m], np.int64)
+
+    def _accept(self, what: str) -> None:
+        if not self._floating_point:
+            raise PrivacyError(
+                f"This release needs floating-point noise ({what}), which the contract does not accept; set "
+                "privacy.floating_point_noise = true in the contract, or use IPADMM, DDPADMM, CDPADMM, DPADMM or DPDDA "
+                "with all records."
+            )
+        self._used_doubles = True
+
+    def __reduce__(self) -> Any:
+        raise TypeError("keyed noise holds a node's secret key and cannot be pickled.")
+
+
+class AtPosition:
+    """Seeded noise of a rehearsal, for a node whose only record store has position 0 but whose place in the graph is another."""
+
+    def __init__(self, noise: Any, position: int) -> None:
+        self._noise, self._at = noise, np.array([position], np.int64)
+
+    @property
+    def kind(self) -> str:
+        return str(self._noise.kind)
+
+    def add_gaussian(self, nodes: Array, turn: int, call: int, parts: Parts, noise_std: Array) -> Array:
+        return np.asarray(self._noise.add_gaussian(self._at, turn, call, parts, noise_std))
+
+    def l2_laplace(self, nodes: Array, turn: int, call: int, rate: Array, dim: int) -> Array:
+        return np.asarray(self._noise.l2_laplace(self._at, turn, call, rate, dim))
+
+    def poisson_records(self, nodes: Array, turn: int, call: int, sizes: Array, rates: Array) -> tuple[Array, Array]:
+        found: tuple[Array, Array] = self._noise.poisson_records(self._at, turn, call, sizes, rates)
+        return found
+
+    def one_record(self, nodes: Array, turn: int, call: int, sizes: Array) -> tuple[Array, Array]:
+        found: tuple[Array, Array] = self._noise.one_record(self._at, turn, call, sizes)
+        return found
+
+
+def rounded_up(scale: float) -> float:
+    """The next number with SCALE_BITS significant bits that is not below `scale`: never less noise."""
+    mantissa, exponent = math.frexp(scale)
+    return math.ldexp(math.ceil(math.ldexp(mantissa, SCALE_BITS)), exponent - SCALE_BITS)
