@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tacenda.cli import fitting
+from tacenda.cli import accounting, fitting, ledgers, lists, predicting, schemas
 from tacenda.cli.group import Root
 
 EPILOG = (
@@ -43,3 +43,10 @@ def _root(
 
 app.command()(fitting.fit)
 app.command()(fitting.compare)
+app.command()(predicting.predict)
+app.command()(lists.algorithms)
+app.command()(lists.datasets)
+app.command()(accounting.account)
+app.command()(accounting.calibrate)
+app.add_typer(schemas.app, name="schema")
+app.add_typer(ledgers.app, name="ledger")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tacenda.config.records import PrivateRun
     from tacenda.config.sections import RunConfig
     from tacenda.runs.folder import RunFolder
-    from tacenda.runs.play import Played
+    from tacenda.cli.play import Played
 
 REPORTED = ("tacenda", "numpy", "scipy", "numba", "networkx", "scikit-learn", "dp-accounting")
 
@@ -25,7 +25,7 @@ def run(config: RunConfig, command: str, *, resume: bool, report: bool, as_json:
     from tacenda.config.choice import resolved
     from tacenda.config.records import private_run
     from tacenda.config.toml_text import dumps
-    from tacenda.runs import play
+    from tacenda.cli import play
     from tacenda.runs.folder import RunFolder
 
     if resume and config.run.folder is None:
@@ -39,12 +39,17 @@ def run(config: RunConfig, command: str, *, resume: bool, report: bool, as_json:
     folder = RunFolder.create(path, dumps(config.to_plain()), resume=resume)
     if private.schema is not None:
         private.schema.write(folder.schema_path)
+    fresh = not resume
     try:
         played = play.play(config, private, folder, progress=not quiet)
     except KeyboardInterrupt as stop:
         again = f"tacenda {command} --resume --folder {folder.path}"
         reason = str(stop) or "interrupted"
         raise KeyboardInterrupt(f"{reason}; a checkpoint is kept. Go on with: {again}") from None
+    except Exception:
+        if fresh:
+            folder.discard_if_empty()
+        raise
     rows = _rows(private, played)
     _finish(folder, private, played, rows, command, config)
     written = _report(folder) if report else None
@@ -64,7 +69,7 @@ def _check_first(config: RunConfig, private: PrivateRun, chosen: list[Any]) -> N
     from tacenda.config.objects import privacy_of
     from tacenda.graph.topology import Topology
     from tacenda.problem.facts import Facts
-    from tacenda.runs.play import metrics_of
+    from tacenda.cli.play import metrics_of
     from tacenda.runtime.metrics import check_metrics
     from tacenda.runtime.simulate import check_privacy
 

@@ -22,7 +22,7 @@ from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import BlankQueries
 from tacenda.runtime.block import Block
-from tacenda.runtime.budget import calibrate
+from tacenda.runtime.budget import Calibration, calibrate
 from tacenda.runtime.simulate import check_privacy
 from tacenda.runtime.transport import Tag
 
@@ -44,11 +44,10 @@ class PublicRun:
 
 @dataclass(frozen=True, eq=False)
 class Cost:
-    """One algorithm's cost. noise: the worst node's events, each with its count; std_range: of the first release's noise."""
+    """One algorithm's cost: what it would guarantee and what it would send."""
 
     choice: Choice
     statement: Statement | None
-    noise_scale: tuple[float, float] | None
     messages: int
     bytes: int
 
@@ -97,19 +96,20 @@ def cost(run: PublicRun, choice: Choice) -> Cost:
     # The closing rounds mix the output and the last iterate, one message each.
     messages += 2 * choice.finish_mixing * int(run.topology.degrees.sum())
     width = 4 if run.config.data.dtype == "float32" and not choice.algorithm.needs.smooth_loss else 8
-    statement, scale = None, None
+    statement = None
     if run.privacy is not None:
         found = calibrate(choice.algorithm, run.facts, run.topology, choice.rounds, run.privacy)
-        scale = float(found.plan.scale.min()), float(found.plan.scale.max())
-        statement = statement_of(run.privacy, found.reserved, run.topology.n)
-    return Cost(choice, statement, scale, messages, messages * run.facts.dim * width)
+        statement = statement_of(run.privacy, found, run.topology.n)
+    return Cost(choice, statement, messages, messages * run.facts.dim * width)
 
 
-def statement_of(privacy: Privacy, charges: Any, n: int) -> Statement:
-    """What these charges would guarantee."""
+def statement_of(privacy: Privacy, found: Calibration, n: int) -> Statement:
+    """What a run with this noise would guarantee."""
     spread = privacy.spread if isinstance(privacy.spread, str) else "as given"
     target = dict(privacy.noise) if privacy.noise else privacy.to_plain()["epsilon"]
-    return Statement(charges, n, privacy.delta, privacy.adjacency, privacy.mode, target, NO_RUN, spread)
+    return Statement(
+        found.reserved, n, privacy.delta, privacy.adjacency, privacy.mode, target, NO_RUN, spread, found.claimed, found.why
+    )
 
 
 class _Counter:

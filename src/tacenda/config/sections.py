@@ -129,7 +129,11 @@ class PrivacySection(Section):
 
 
 class RunSection(Section):
-    """[run]: how long, with which seeds, what is measured, and where it is written."""
+    """[run]: how long, with which seeds, what is measured, and where it is written.
+
+    ledger: a lasting ledger's file to which the run is charged, there under the name ledger_dataset (by default the records'
+    own fingerprint).
+    """
 
     rounds: int | Auto = "auto"
     seeds: list[int] = Field(default_factory=lambda: [0], min_length=1)
@@ -143,6 +147,7 @@ class RunSection(Section):
     solver_tolerance: float = 1e-8
     jobs: int | Auto = "auto"
     ledger: str | None = None
+    ledger_dataset: str | None = None
 
     @model_validator(mode="after")
     def _distinct(self) -> RunSection:

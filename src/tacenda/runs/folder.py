@@ -59,6 +59,16 @@ class RunFolder:
             raise StateError(f"{folder.path} has no manifest.json; {hint}.")
         return folder
 
+    def discard_if_empty(self) -> None:
+        """Take back a folder in which no run was finished or checkpointed: a refused run leaves nothing behind."""
+        if any(self.path.glob("results/*.safetensors")) or any(self.path.glob("checkpoints/*.ckpt")):
+            return
+        for path in (self.config_path, self.schema_path):
+            path.unlink(missing_ok=True)
+        for path in (self.path / "checkpoints", self.path / "results", self.path):
+            if path.is_dir() and not any(path.iterdir()):
+                path.rmdir()
+
     def _check_same(self, config: str) -> None:
         import tomllib
 

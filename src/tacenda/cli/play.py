@@ -123,7 +123,8 @@ def _simulate(
         private.problem, private.graph, choice.algorithm, choice.rounds, privacy_of(config.privacy), seed,
         output=choice.output, finish_mixing=choice.finish_mixing, blocks=settings.blocks, record_every=every,
         metrics=metrics_of(config, private), test=private.test, progress=progress, checkpoint=checkpoint, resume=True,
-        mixing=settings.mixing, solver_tolerance=settings.solver_tolerance,
+        mixing=settings.mixing, solver_tolerance=settings.solver_tolerance, ledger=settings.ledger,
+        dataset=settings.ledger_dataset,
     )  # fmt: skip
 
 

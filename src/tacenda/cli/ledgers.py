@@ -1,0 +1,148 @@
+"""`tacenda ledger show | verify | budget | export`: what every data set has spent, over all its runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tacenda.cli import flags, show
+
+app = typer.Typer(no_args_is_help=True, help="The lasting ledger: what every data set has spent, over all its runs.")
+
+LedgerFile = Annotated[Path, typer.Argument(help="The ledger's SQLite file.")]
+DataName = Annotated[str | None, typer.Option("--dataset", help="Its name in the ledger; by default all, or the only one.")]
+
+
+def _store(path: Path) -> Any:
+    """An existing ledger: looking must not make one."""
+    from tacenda.errors import InputError
+    from tacenda.privacy.store import LedgerStore
+
+    if not path.is_file():
+        raise InputError(f"there is no ledger at {str(path)!r}; `tacenda fit --set run.ledger=...` writes one.")
+    return LedgerStore(path)
+
+
+@app.command("show")
+def show_ledger(
+    ledger: LedgerFile,
+    dataset: DataName = None,
+    delta: Annotated[float | None, typer.Option(help="Show epsilon at this delta, where no budget names one.")] = None,
+    as_json: flags.Json = False,
+) -> None:
+    """What each data set has spent and reserved, beside its budget.
+
+    Example: tacenda ledger show hospital.ledger
+    """
+    from tacenda import checks
+
+    with _store(ledger) as store:
+        names = store.datasets()
+        chosen = names if dataset is None else [checks.one_of("--dataset", dataset, names)]
+        found = [_spent(store, name, delta) for name in chosen]
+    if as_json:
+        show.as_json({"ledger": str(ledger), "datasets": found})
+        return
+    header = ["data set", "relation", "delta", "spent", "with reserved", "budget", "runs"]
+    rows = [
+        [
+            d["dataset"], d["adjacency"], f"{d['delta']:g}", show.short(d["epsilon"]), show.short(d["epsilon_with_reserved"]),
+            "none" if d["budget"] is None else show.short(d["budget"]["epsilon"]), str(len(d["runs"])),
+        ]
+        for d in found
+    ]  # fmt: skip
+    show.table(header, rows, title=str(ledger), right=(2, 3, 4, 5, 6))
+    for d in found:
+        for run in d["runs"]:
+            print(f"  {d['dataset']}: run {run['run']}, {'open' if run['open'] else 'closed'}")
+
+
+def _spent(store: Any, name: str, delta: float | None) -> dict[str, Any]:
+    spent = store.spent(name)
+    budget = spent.budget
+    at = delta if delta is not None else (budget.delta if budget is not None else 1e-5)
+    return {
+        "dataset": name,
+        "adjacency": spent.adjacency,
+        "delta": at,
+        "epsilon": spent.curve.epsilon(at),
+        "epsilon_with_reserved": spent.curve_with_reserved.epsilon(at),
+        "budget": None if budget is None else vars(budget),
+        "events": [{**event.to_dict(), "count": count} for event, count in spent.events],
+        "reserved": [{**event.to_dict(), "count": count} for event, count in spent.reserved],
+        "runs": store.runs(name),
+    }
+
+
+@app.command()
+def verify(
+    ledger: LedgerFile,
+    anchor: Annotated[str | None, typer.Option(help="A head noted earlier, as row:seal: nothing before it may have changed.")] = None,
+    as_json: flags.Json = False,
+) -> None:
+    """Check the hash chain of every row; the first broken one is named, and the exit code is 4.
+
+    Example: tacenda ledger verify hospital.ledger
+    """
+    from tacenda.errors import InputError, StateError
+
+    noted = None
+    if anchor is not None:
+        row, colon, seal = anchor.partition(":")
+        if not colon or not row.isdigit():
+            raise InputError(f"--anchor must be row:seal as `tacenda ledger verify` prints it, not {anchor!r}.")
+        noted = (int(row), seal)
+    with _store(ledger) as store:
+        found, head = store.verify(noted), store.head()
+    if not found.ok:
+        raise StateError(f"the ledger {ledger} is not as it was written: row {found.broken} is broken: {found.reason}.")
+    if as_json:
+        show.as_json({"ok": True, "rows": found.rows, "head": {"row": head[0], "seal": head[1]}})
+        return
+    print(f"{ledger}: {found.rows} rows, unbroken.\nhead {head[0]}:{head[1]}   (note it elsewhere; --anchor compares with it)")
+
+
+@app.command()
+def budget(
+    ledger: Annotated[Path, typer.Argument(help="The ledger's SQLite file; made if it is missing.")],
+    dataset: Annotated[str, typer.Option("--dataset", help="Its name in the ledger.")],
+    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="What all its runs together may lose.")],
+    delta: Annotated[float, typer.Option("--delta", "-d", help="Chance that the bound fails.")] = 1e-5,
+    adjacency: Annotated[str, typer.Option(help="'replace-one' or 'add-remove'.")] = "replace-one",
+    as_json: flags.Json = False,
+) -> None:
+    """Set the budget of a data set; what was spent before counts against it, and a run beyond it is refused.
+
+    Example: tacenda ledger budget hospital.ledger --dataset patients --epsilon 3
+    """
+    from tacenda.privacy.store import LedgerStore
+
+    with LedgerStore(ledger) as store:
+        store.set_budget(dataset, epsilon, delta, adjacency)
+        spent = store.spent(dataset).curve_with_reserved.epsilon(delta)
+    if as_json:
+        show.as_json({"dataset": dataset, "epsilon": epsilon, "delta": delta, "adjacency": adjacency, "spent": spent})
+        return
+    print(f"{dataset}: epsilon {epsilon:g} at delta {delta:g} ({adjacency}); {spent:.4g} is spent or reserved.")
+
+
+@app.command()
+def export(
+    ledger: LedgerFile,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="A file; by default the screen.")] = None,
+) -> None:
+    """All rows as JSON lines, to be kept elsewhere and verified there.
+
+    Example: tacenda ledger export hospital.ledger --out ledger.jsonl
+    """
+    from tacenda.runs.files import write_text
+
+    with _store(ledger) as store:
+        text = "".join(f"{line}\n" for line in store.export())
+    if out is None:
+        print(text, end="")
+    else:
+        write_text(out, text)
+        print(f"{out}: {text.count(chr(10))} rows.")

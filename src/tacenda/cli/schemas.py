@@ -1,0 +1,110 @@
+"""`tacenda schema draft | check | show`: the public description of a user's own file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tacenda.cli import flags, show
+
+app = typer.Typer(no_args_is_help=True, help="The public description of a file: bounds, levels, label, node column.")
+
+DataFile = Annotated[str, typer.Argument(help="A CSV or Parquet file, or an SQL query over files.")]
+SchemaFile = Annotated[Path, typer.Argument(help="A schema in TOML.")]
+
+
+@app.command()
+def draft(
+    file: DataFile,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write it; by default the screen.")] = None,
+    label: Annotated[str | None, typer.Option(help="The column to predict; by default the last.")] = None,
+    node: Annotated[str | None, typer.Option(help="The column that names who holds a record.")] = None,
+    as_json: flags.Json = False,
+) -> None:
+    """Propose a schema for a file. Everything in it was read off the data, and waits for you to confirm that it is public.
+
+    Example: tacenda schema draft patients.csv --label outcome --out patients.toml
+    """
+    from tacenda.data.draft import draft_schema
+    from tacenda.errors import InputError
+    from tacenda.runs.files import write_text
+
+    if out is not None and out.exists():
+        raise InputError(f"{out} exists, and may hold confirmed values; remove it, or choose another --out.")
+    schema = draft_schema(file, label=label, node=node)
+    if out is not None:
+        write_text(out, schema.to_toml())
+    if as_json:
+        show.as_json({"schema": schema.model_dump(mode="json"), "file": None if out is None else str(out)})
+    elif out is None:
+        print(schema.to_toml(), end="")
+    else:
+        print(f"{out}: {len(schema.columns)} columns, {len(schema.feature_names)} features, label {schema.label.name!r}.")
+    waiting = len(schema.unconfirmed)
+    show.note(f"note: {waiting} columns hold values read off the data: check that they are public, then set confirmed = true.")
+
+
+@app.command()
+def check(
+    schema: SchemaFile,
+    data: Annotated[str | None, typer.Option(help="Also check that this file can be encoded by it.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse values that are not confirmed as public.")] = False,
+    as_json: flags.Json = False,
+) -> None:
+    """Check a schema, and a file against it. Nothing is printed of any record.
+
+    Example: tacenda schema check patients.toml --data patients.csv --strict
+    """
+    from tacenda.data.encoding import encode
+    from tacenda.data.schema import Schema
+
+    found = Schema.read(schema)
+    if strict:
+        found.require_confirmed()
+    records = None if data is None else encode(found, data, sparse=True).n_records
+    if as_json:
+        show.as_json({**_about(found), "ok": True, "records": records})
+        return
+    print(f"{schema} is a good schema: {len(found.columns)} columns, {len(found.feature_names)} features.")
+    if records is not None:
+        print(f"{data} fits it: {records} records.")
+    if found.unconfirmed:
+        print(f"Not yet confirmed as public: {', '.join(found.unconfirmed)}.")
+
+
+@app.command("show")
+def show_schema(schema: SchemaFile, as_json: flags.Json = False) -> None:
+    """Show what a schema declares, and its hash, which nodes compare.
+
+    Example: tacenda schema show patients.toml
+    """
+    from tacenda.data.schema import NumericColumn, Schema
+
+    found = Schema.read(schema)
+    if as_json:
+        show.as_json(_about(found))
+        return
+    rows = []
+    for column in found.columns:
+        if isinstance(column, NumericColumn):
+            values = f"{column.low:g} to {column.high:g}"
+        else:
+            values = f"{len(column.levels)} levels, others: {column.unknown}"
+        rows.append([column.name, column.kind, values, "yes" if column.confirmed else "to be confirmed"])
+    label = found.label
+    kind = f"classes {', '.join(label.classes)}" if label.classes else f"{label.low:g} to {label.high:g}"
+    rows.append([label.name, "label", kind, "yes" if label.confirmed else "to be confirmed"])
+    show.table(["column", "kind", "values", "public"], rows, title=found.name)
+    print(f"\n{len(found.feature_names)} features, rows clipped to norm {found.row_norm:g}, missing values: {found.missing}.")
+    print(f"hash {found.hash()}")
+
+
+def _about(schema: Any) -> dict[str, Any]:
+    return {
+        "schema": schema.model_dump(mode="json"),
+        "features": list(schema.feature_names),
+        "unconfirmed": list(schema.unconfirmed),
+        "hash": schema.hash(),
+    }
