@@ -1,0 +1,217 @@
+"""No value gets past the door unpaid, past the network unreleased, or out of a query at a hidden point."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support import TUNED, make_block, problem
+
+import tacenda as tc
+from tacenda.errors import InputError, LeakError, NetworkError, PrivacyError, StateError
+from tacenda.privacy.noise import SimulatedNoise
+
+SOURCE = Path(tc.__file__).parent
+PUBLIC = {"Bounded", "Sample", "ALL_RECORDS"}
+MAY_OPEN = {
+    "privacy/door.py": {"open_values", "open_parts"},  # the way out
+    "problem/queries.py": {"open_values", "seal"},  # the way in, and arguments that are secret themselves
+    "node/lattice.py": {"seal"},  # the same queries on a node's integer lattice
+    "audit/wiretap.py": {"open_values"},  # the adversary, who compares what is secret with what was released
+}
+
+
+@pytest.fixture
+def block() -> Any:
+    return make_block(problem(4), scale=1.0)[0]
+
+
+W = np.zeros((4, 4))
+Q = np.ones((4, 1))
+
+
+def test_release_takes_bounded_values_only(block: Any) -> None:
+    for value in (W, [[0.0] * 4] * 4, 1.0, None, np.matrix(np.zeros((4, 4))) if False else np.float64(3)):
+        with pytest.raises(LeakError, match="takes a Bounded"):
+            block.release(value)
+
+
+def test_release_without_privacy_also_takes_bounded_values_only() -> None:
+    block, _, _ = make_block(problem(4))
+    with pytest.raises(LeakError, match="takes a Bounded"):
+        block.release(W)
+
+
+@pytest.mark.parametrize("send", ["neighbour_sum", "mix"])
+def test_the_network_sends_released_arrays_only(block: Any, send: str) -> None:
+    hidden = block.gradient(W)
+    box = np.empty((4, 4), object)
+    box[:] = 0.0
+    for value in (hidden, hidden * 2.0 + W, box, W.astype(np.float32), W.astype(int), W.tolist(), W.view(np.recarray), None):
+        with pytest.raises(LeakError, match="release it first"):
+            getattr(block, send)(value)
+
+
+def test_the_network_refuses_wrong_shapes_and_infinite_values(block: Any) -> None:
+    for value in (np.zeros(4), np.zeros((3, 4)), np.zeros((4, 4, 1))):
+        with pytest.raises(NetworkError, match="one row per node"):
+            block.neighbour_sum(value)
+    for bad in (np.nan, np.inf, -np.inf):
+        with pytest.raises(NetworkError, match="diverges"):
+            block.neighbour_sum(np.full((4, 4), bad))
+
+
+def test_senders_and_degrees_cannot_be_secret(block: Any) -> None:
+    with pytest.raises((LeakError, TypeError, AttributeError)):
+        block.neighbour_sum(W, senders=block.gradient(W))
+
+
+def test_gradients_are_asked_at_public_points_only(block: Any) -> None:
+    hidden = block.gradient(W)
+    for point in (hidden, hidden - W, W.tolist(), None):
+        with pytest.raises(LeakError, match="public point"):
+            block.gradient(point)
+        with pytest.raises(LeakError, match="public point"):
+            block.gradient(point, 3)
+
+
+def test_noise_in_the_objective_wants_public_terms(block: Any) -> None:
+    """Its charge holds for public linear terms and centres only."""
+    hidden = block.gradient(W)
+    for linear, centre in ((hidden, W), (W, hidden)):
+        with pytest.raises(LeakError, match="public point"):
+            block.release_argmin(linear, Q, centre)
+
+
+def test_a_quadratic_weight_cannot_be_secret(block: Any) -> None:
+    with pytest.raises((LeakError, TypeError)):
+        block.argmin(W, block.gradient(W), W)
+
+
+def test_prox_and_dual_step_act_on_released_values(block: Any) -> None:
+    hidden = block.gradient(W)
+    with pytest.raises((LeakError, TypeError)):
+        block.prox(hidden, Q)
+    with pytest.raises((LeakError, TypeError)):
+        make_block(problem(4, regulariser="l1"))[0].dual_step(hidden, 1.0, 1.0)
+
+
+def test_unbounded_values_are_never_released() -> None:
+    block, _, ledger = make_block(problem(4, task="regression", loss="squared"), scale=1.0)
+    with pytest.raises(PrivacyError, match=r"clip_norm"):
+        block.release(block.gradient(W))
+    assert len(ledger.charges) == 0
+
+
+def test_l2_laplace_on_a_sample_is_refused(block: Any) -> None:
+    with pytest.raises(PrivacyError, match="no accountant"):
+        block.release(block.gradient(W, 3), noise="l2-laplace")
+
+
+def test_unknown_noise_is_refused(block: Any) -> None:
+    with pytest.raises(InputError, match="gaussian"):
+        block.release(block.gradient(W), noise="gausian")
+
+
+def test_a_scaled_down_value_gets_scaled_down_noise_and_the_same_charge() -> None:
+    """Shrinking a secret before the door buys nothing: its noise shrinks with it, and the charge stays."""
+    charges = []
+    for factor in (1.0, 1e-6):
+        block, _, ledger = make_block(problem(4), scale=1.0)
+        block.release(block.gradient(W) * factor)
+        charges.append(next(iter(ledger.charges))[0].parameters["noise_multiplier"])
+    assert np.allclose(*charges, rtol=1e-12)
+
+
+def test_a_value_times_zero_is_not_released_for_free(block: Any) -> None:
+    """Nothing of the records is left in it, and no charge could describe it."""
+    with pytest.raises(PrivacyError):
+        block.release(block.gradient(W) * 0.0)
+
+
+def test_a_state_with_an_unreleased_value_is_not_written(tmp_path: Path) -> None:
+    algorithm, budget = tc.algorithms.PVP(centre="hidden"), tc.Privacy.from_noise(round_epsilon=1.0)
+    with pytest.raises(StateError, match="unreleased"):
+        tc.simulate(problem(4), tc.graph.ring(4), algorithm, 3, budget, 0, checkpoint=tmp_path / "run.ckpt")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_callback_sees_released_arrays() -> None:
+    seen: list[Any] = []
+    tc.simulate(
+        problem(4), tc.graph.ring(4), tc.algorithms.PVP(centre="hidden"), 2, tc.Privacy.from_noise(round_epsilon=1.0), 0,
+        callback=lambda t, models: seen.append(models),
+    )  # fmt: skip
+    assert all(type(models) is np.ndarray for models in seen)
+
+
+def test_stores_and_problems_do_not_show_records() -> None:
+    data = problem(4)
+    value = f"{abs(float(np.ravel(data.store.rows)[0])):.4f}"
+    assert value not in repr(data) + repr(data.store) + str(vars(data.store).keys())
+
+
+def opened_in(path: Path) -> set[str]:
+    """What a file takes from the module of secrets beyond its public names."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == "tacenda.privacy.bounded":
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module == "tacenda.privacy":
+            names |= {"the whole module" for alias in node.names if alias.name == "bounded"}
+        elif isinstance(node, ast.Import):
+            names |= {"the whole module" for alias in node.names if alias.name.startswith("tacenda.privacy.bounded")}
+        elif isinstance(node, ast.Attribute) and node.attr in {"open_values", "open_parts", "_vault"}:
+            names.add(node.attr)
+    return names - PUBLIC
+
+
+def test_only_the_door_and_the_queries_open_secrets() -> None:
+    found = {path.relative_to(SOURCE).as_posix(): opened_in(path) for path in SOURCE.rglob("*.py")}
+    assert {where: names - MAY_OPEN.get(where, set()) for where, names in found.items() if names - MAY_OPEN.get(where, set())} == {}
+    assert found["privacy/door.py"] == MAY_OPEN["privacy/door.py"]  # the check itself can see
+
+
+def test_algorithms_import_neither_runtime_nor_randomness_nor_records() -> None:
+    for path in sorted((SOURCE / "algorithms").glob("*.py")):
+        tree = ast.parse(path.read_text())
+        modules = [n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)]
+        modules += [a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names]
+        assert not [m for m in modules if "runtime" in m or "random" in m or "store" in m or "noise" in m], path.name
+        assert "random" not in {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}, path.name
+
+
+def test_numpy_random_is_used_only_where_draws_belong() -> None:
+    allowed = ("privacy/noise", "data/", "graph/")
+    for path in sorted(SOURCE.rglob("*.py")):
+        where = path.relative_to(SOURCE).as_posix()
+        text = path.read_text()
+        if not where.startswith(allowed):
+            assert "np.random" not in text and "numpy.random" not in text, where
+
+
+@pytest.mark.parametrize("name", [name for name in TUNED if name != "admm"])
+def test_no_algorithm_releases_without_a_charge(name: str) -> None:
+    """Between the records and the wire stands the door: as many draws as charges, for every algorithm."""
+    from support import graph_for, privacy_for
+
+    draws: list[str] = []
+
+    class Counting(SimulatedNoise):
+        def add_gaussian(self, *args: Any) -> Any:
+            draws.append("release")
+            return super().add_gaussian(*args)
+
+        def l2_laplace(self, nodes: Any, turn: int, call: int, *args: Any) -> Any:
+            draws.append("release")
+            return super().l2_laplace(nodes, turn, call, *args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tacenda.runtime.simulate.SimulatedNoise", Counting)
+        patch.setattr("tacenda.privacy.mechanisms.GAP_SHARE", 0.0)  # one draw per charge, also inside the objective
+        with pytest.warns() if name == "radmm" else pytest.MonkeyPatch.context():
+            result = tc.simulate(problem(6), graph_for(name), TUNED[name], 4, privacy_for(name), 0)
+    assert len(draws) == len(result.privacy.charges) > 0
