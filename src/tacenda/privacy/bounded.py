@@ -34,6 +34,10 @@ class Sample:
     kind: str
     rate: Array | None = None
 
+    def __post_init__(self) -> None:
+        if self.rate is not None:
+            self.rate.setflags(write=False)  # a smaller rate would claim amplification that did not happen
+
 
 ALL_RECORDS = Sample("all")
 
@@ -149,7 +153,7 @@ class Bounded:
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise LeakError("A Bounded holds private values: release it through the door (node.release) first.")
 
-    __array__ = __array_interface__ = __array_function__ = __buffer__ = _refuse  # type: ignore[assignment]
+    __array__ = __array_function__ = __buffer__ = _refuse  # type: ignore[assignment]
     __getitem__ = __setitem__ = __iter__ = __len__ = __contains__ = __reversed__ = _refuse
     __float__ = __int__ = __index__ = __complex__ = __bool__ = __round__ = _refuse
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse  # type: ignore[assignment]
@@ -174,6 +178,7 @@ _set = object.__setattr__
 
 def _make(core: Array, factor: Any, offset: Array | None, sensitivity: Array, sample: Sample) -> Bounded:
     bounded = object.__new__(Bounded)
+    sensitivity.setflags(write=False)
     _set(bounded, "_shape", core.shape)
     _set(bounded, "_sensitivity", sensitivity)
     _set(bounded, "_sample", sample)

@@ -130,3 +130,5 @@ def _refuse_unbounded(sensitivity: Array) -> None:
             "One record may change this value without bound. Use a loss with bounded slope (huber, logistic, ...), or set "
             "clip_norm to clip each record's gradient."
         )
+    if np.any(sensitivity <= 0):
+        raise PrivacyError("A value of sensitivity 0 holds nothing of the records (was it multiplied by 0?); it needs no release.")
