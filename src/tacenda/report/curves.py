@@ -65,7 +65,7 @@ def _course(folder: Folder, metric: str) -> Chart | None:
         return None
     show = numbers.percent if is_share(metric) else numbers.short
     ends = "; ".join(f"{s.name} ends at {show(s.y[-1])}" for s in series)
-    positive = all(np.all(s.y > 0) and (s.low is None or np.all(s.low > 0)) for s in series)
+    positive = all(np.all(s.y >= 0) and np.any(s.y > 0) for s in series)
     return Chart(
         f"course-{metric}", title, "round", axis, series, f"Line chart of {title.lower()} against the round: {ends}.",
         _course_note(folder, wish), y_log=logarithmic and positive, percent=is_share(metric), tab=axis if metric == axis else title,
@@ -97,7 +97,7 @@ def privacy_curve(folder: Folder) -> Chart | None:
     if not series:
         return None
     said = "; ".join(
-        f"{g.label} has epsilon {numbers.short(g.account.epsilon)} at delta {numbers.short(g.account.delta)}"
+        f"{g.label} has epsilon {numbers.epsilon(g.account.epsilon)} at delta {numbers.short(g.account.delta)}"
         for g in folder.private if g.account is not None
     )  # fmt: skip
     return Chart(

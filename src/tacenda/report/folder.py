@@ -90,6 +90,11 @@ class Folder:
     def private(self) -> list[Group]:
         return [group for group in self.groups if group.account is not None]
 
+    @cached_property
+    def weakest(self) -> Group | None:
+        """The private group with the largest epsilon (the first of those that agree to three digits), None where nobody is private."""
+        return max(self.private, key=lambda g: float(f"{g.account.epsilon:.3g}") if g.account else 0.0, default=None)
+
     @property
     def lead(self) -> Group:
         """The group that the network and the node table show: the first private one, else the first."""

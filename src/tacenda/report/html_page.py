@@ -64,7 +64,7 @@ def render(folder: Folder, library: str) -> str:
     # Templates are HTML whatever they are called; every value is escaped unless it is one of the three trusted texts below.
     environment = Environment(
         loader=PackageLoader("tacenda.report", "template"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
+        lstrip_blocks=True, finalize=_unbroken,
     )  # fmt: skip
     environment.filters["script_json"] = script_json
     return environment.get_template("report.html.j2").render(
@@ -75,7 +75,8 @@ def render(folder: Folder, library: str) -> str:
 def content(folder: Folder) -> dict[str, Any]:
     """Everything the template shows."""
     net = network.network(folder)
-    account = folder.lead.account
+    weakest = folder.weakest
+    account = None if weakest is None else weakest.account
     facts, notes = tables.dataset(folder)
     return {
         "name": folder.name,
@@ -83,7 +84,8 @@ def content(folder: Folder) -> dict[str, Any]:
         "command": str(folder.manifest.get("command", "")),
         "verdict": wording.verdict(folder),
         "tiles": tiles(folder),
-        "lead": folder.lead.label,
+        "weakest": "" if weakest is None else weakest.label,
+        "several": len(folder.groups) > 1,
         "private": account is not None,
         "promised": wording.promised(account) if account is not None else [],
         "not_promised": wording.not_promised(folder, account),
@@ -97,7 +99,8 @@ def content(folder: Folder) -> dict[str, Any]:
         "spending": _panels(curves.spending(folder)),
         "utility": _panels(curves.utility(folder)),
         "nodes": network.node_table(net),
-        "hyperparameters": tables.hyperparameters(folder),
+        "shared": tables.shared_settings(folder),
+        "differing": tables.differing_settings(folder),
         "problem": tables.problem(folder),
         "dataset": facts,
         "notes": notes,
@@ -110,12 +113,9 @@ def tiles(folder: Folder) -> list[tuple[str, str, str]]:
     """(heading, big text, small text) of the summary's four figures."""
     settings = folder.lead.settings
     sizes = np.asarray(settings["problem"]["sizes"])
-    private = [g for g in folder.private if g.account is not None]
-    shown = []
-    if private:
-        worst = max(private, key=lambda g: g.account.epsilon if g.account is not None else 0.0)
-        assert worst.account is not None
-        shown.append(("Privacy loss", f"ε = {numbers.short(worst.account.epsilon)}", f"at δ = {numbers.short(worst.account.delta)}, whole run"))
+    worst, shown = folder.weakest, []
+    if worst is not None and worst.account is not None:
+        shown.append(("Privacy loss", f"ε = {numbers.epsilon(worst.account.epsilon)}", f"at δ = {numbers.short(worst.account.delta)}, whole run"))
         shown.append(("Observer's best guess", numbers.percent(worst.account.best_guess), "a coin gives 50 %"))
     else:
         shown.append(("Privacy loss", "unbounded", "no noise was added"))
@@ -148,7 +148,7 @@ def _network_panel(net: network.Network) -> list[Panel]:
     if net.positions is None:
         return []
     traffic = f"{numbers.whole(round(net.edge_messages))} messages ({numbers.size(net.edge_bytes)})"
-    note = f"Area of a node: its records. Shade: {net.shade_name}. Each edge carried {traffic}, both ways together. Run: {net.label}."
+    note = f"Area of a node: its records. {net.legend[0].upper()}{net.legend[1:]}. Each edge carried {traffic}, both ways together. Run: {net.label}."
     return [Panel("network", "The network", "network", net.words, note, network_figure(net), None, tall=True)]
 
 
@@ -158,6 +158,13 @@ def script_json(value: Any) -> Any:
 
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
+
+
+def _unbroken(value: Any) -> Any:
+    """An equation is not broken over two lines; markup is left alone."""
+    if isinstance(value, str) and not hasattr(value, "__html__"):
+        return value.replace("ε = ", "ε\u00a0=\u00a0").replace("δ = ", "δ\u00a0=\u00a0")
+    return value
 
 
 def _asset(name: str) -> str:

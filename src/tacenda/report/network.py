@@ -42,6 +42,18 @@ class Network:
         return len(self.labels)
 
     @property
+    def even(self) -> bool:
+        """Whether the shades could not be told apart by their shown numbers, so that a scale would only mislead."""
+        show = numbers.percent if self.percent else numbers.short
+        return show(self.shade.min()) == show(self.shade.max())
+
+    @property
+    def legend(self) -> str:
+        """What the shade means, in words."""
+        show = numbers.percent if self.percent else numbers.short
+        return f"{self.shade_name}: {show(self.shade[0])} at every node" if self.even else f"shade: {self.shade_name}"
+
+    @property
     def words(self) -> str:
         """For a reader who cannot see the drawing."""
         show = numbers.percent if self.percent else numbers.short
@@ -108,7 +120,7 @@ def node_table(net: Network) -> Table:
     columns = [Column("Node"), Column("Records", True), Column("Neighbours", True)]
     numeric: list[tuple[Array, Any]] = [(net.sizes, lambda v: numbers.whole(int(v))), (net.degrees, lambda v: str(int(v)))]
     optional = (
-        ("ε", net.epsilons, numbers.short),
+        ("ε", net.epsilons, numbers.epsilon),
         ("Accuracy", net.accuracy, numbers.percent),
         ("Objective", net.objective, numbers.short),
         ("Distance from average", net.distances, numbers.short),

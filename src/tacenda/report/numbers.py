@@ -41,6 +41,16 @@ def _plain(number: float, digits: int) -> str:
     return f"{number:.{min(max(places, 0), digits)}f}".replace("-", MINUS)
 
 
+def epsilon(value: Any) -> str:
+    """A privacy loss, rounded up at the fourth digit (never to look smaller than it is), without idle zeros."""
+    number = float(value)
+    if not math.isfinite(number) or number <= 0:
+        return short(number)
+    step = 10.0 ** (math.floor(math.log10(number)) - 3)
+    up = math.ceil(number / step * (1 - 1e-4 / 10)) * step  # up to rounding errors of the accountant
+    return f"{up:.4g}" if 1e-3 <= up < 1e4 else short(up)
+
+
 def whole(value: int) -> str:
     """Thousands set apart."""
     return f"{value:,}".replace(",", NARROW).replace("-", MINUS)

@@ -23,7 +23,7 @@ def chart_figure(chart: Chart) -> Spec:
     """{"data", "layout"} of one chart."""
     data: list[Spec] = []
     for series in chart.series:
-        data += _band(series) + [_trace(series, chart)]
+        data += _band(series, chart.y_log) + [_trace(series, chart)]
     x = {"title": {"text": html.escape(chart.x_label)}, "type": "log" if chart.x_log else "linear"}
     y = {"title": {"text": html.escape(chart.y_label)}, "type": "log" if chart.y_log else "linear"}
     if chart.percent:
@@ -33,7 +33,7 @@ def chart_figure(chart: Chart) -> Spec:
             axis |= {"dtick": 1 if axis is y else None, "exponentformat": "power", "minor": {"dtick": None}}
     if chart.key.startswith("utility"):
         ticks = sorted({float(v) for s in chart.series for v in s.x})
-        x |= {"tickmode": "array", "tickvals": ticks, "ticktext": [numbers.short(t, 3) for t in ticks]}
+        x |= {"tickmode": "array", "tickvals": ticks, "ticktext": [f"{t:.3g}" for t in ticks], "tickangle": 0}
     named = sum(s.legend for s in chart.series)
     return {"data": data, "layout": {"xaxis": x, "yaxis": y, "showlegend": named > 1, "hovermode": "closest"}}
 
@@ -45,7 +45,7 @@ def _trace(series: Series, chart: Chart) -> Spec:
         "type": "scatter",
         "name": html.escape(series.name),
         "x": _plain(series.x),
-        "y": _plain(series.y),
+        "y": _plain(visible(series.y) if chart.y_log else series.y),
         "mode": "lines",
         "line": {"width": 2.2, "dash": dash},
         "meta": {"c": series.colour, "role": "line"},
@@ -63,7 +63,7 @@ def _trace(series: Series, chart: Chart) -> Spec:
     return trace
 
 
-def _band(series: Series) -> list[Spec]:
+def _band(series: Series, y_log: bool) -> list[Spec]:
     """The range over the seeds, as a filled area behind the line."""
     if series.low is None or series.high is None or series.style != "line" or len(series.x) < 2:
         return []
@@ -76,8 +76,14 @@ def _band(series: Series) -> list[Spec]:
         "showlegend": False,
     }
     shade = {"c": series.colour, "role": "band"}
-    low = {**around, "y": _plain(series.low), "meta": {"c": series.colour, "role": "hidden"}}
+    low = {**around, "y": _plain(visible(series.low) if y_log else series.low), "meta": {"c": series.colour, "role": "hidden"}}
     return [low, {**around, "y": _plain(series.high), "fill": "tonexty", "meta": shade}]
+
+
+def visible(values: Any) -> Any:
+    """Values for a logarithmic axis: rounding errors around zero become gaps instead of deep spikes."""
+    found = np.asarray(values, float)
+    return np.where(found > 1e-12 * found.max(initial=0.0), found, np.nan)
 
 
 def network_figure(net: Network) -> Spec:
@@ -89,7 +95,7 @@ def network_figure(net: Network) -> Spec:
     middle = ends.mean(axis=1)
     traffic = f"{numbers.whole(round(net.edge_messages))} messages, {numbers.size(net.edge_bytes)}"
     between = [f"{html.escape(net.labels[a])} – {html.escape(net.labels[b])}<br>{traffic}" for a, b in net.edges]
-    hidden = {"showticklabels": False, "showgrid": False, "zeroline": False, "fixedrange": False, "range": [-0.06, 1.06]}
+    hidden = {"visible": False, "range": [-0.06, 1.06]}
     data = [
         {"type": "scatter", "mode": "lines", "x": _plain(lines[:, :, 0].ravel()), "y": _plain(lines[:, :, 1].ravel()),
          "line": {"width": 1.2 if len(net.edges) < 400 else 0.7}, "hoverinfo": "skip", "meta": {"c": 0, "role": "edge"}},
@@ -101,23 +107,26 @@ def network_figure(net: Network) -> Spec:
 
 
 def _nodes(net: Network) -> Spec:
-    show = numbers.percent if net.percent else numbers.short
-    low, high = float(net.shade.min()), float(net.shade.max())
-    ticks = [low, (low + high) / 2, high] if high > low else [low]
+    marker: Spec = {"size": _plain(marker_sizes(net)), "opacity": 1, "line": {"width": 1.5}}
+    if not net.even:
+        marker |= _scale(net)
     return {
         "type": "scatter", "mode": "markers", "x": _plain(net.positions[:, 0]), "y": _plain(net.positions[:, 1]),  # type: ignore[index]
         "text": [html.escape(net.hover(k)).replace("\n", "<br>") for k in range(net.n)],
         "hovertemplate": "%{text}<extra></extra>",
         "meta": {"c": 0, "role": "node"},
-        "marker": {
-            "size": _plain(marker_sizes(net)), "color": _plain(net.shade), "colorscale": "Cividis", "line": {"width": 1.5},
-            "showscale": True,
-            "colorbar": {
-                "title": {"text": html.escape(net.shade_name), "side": "right"}, "thickness": 12, "outlinewidth": 0,
-                "tickvals": ticks, "ticktext": [show(t) for t in ticks],
-            },
-        },
+        "marker": marker,
     }  # fmt: skip
+
+
+def _scale(net: Network) -> Spec:
+    """Shades from a scale that colour-blind readers can tell apart, with its ends and middle named."""
+    show = numbers.percent if net.percent else numbers.short
+    low, high = float(net.shade.min()), float(net.shade.max())
+    ticks = [low, (low + high) / 2, high]
+    bar = {"title": {"text": html.escape(net.shade_name), "side": "right"}, "thickness": 12, "outlinewidth": 0}
+    named = {"tickvals": ticks, "ticktext": [show(t) for t in ticks]}
+    return {"color": _plain(net.shade), "colorscale": "Cividis", "showscale": True, "colorbar": bar | named}
 
 
 def marker_sizes(net: Network) -> Any:

@@ -46,13 +46,22 @@ def references(folder: Folder) -> list[tuple[str, list[tuple[str, str]]]]:
     return [line for line in lines if line[1]]
 
 
-def hyperparameters(folder: Folder) -> Table:
-    """One row per setting, one column per label: the algorithm's own and the run's."""
+def shared_settings(folder: Folder) -> list[tuple[str, str]]:
+    """The settings that are the same in every run."""
+    plain = [_settings(group) for group in folder.groups]
+    return [(name, value) for name, value in plain[0].items() if all(other.get(name) == value for other in plain)]
+
+
+def differing_settings(folder: Folder) -> Table | None:
+    """One row per label, one column per setting in which the runs differ; None where they do not."""
     plain = [_settings(group) for group in folder.groups]
     names = list(dict.fromkeys(name for settings in plain for name in settings))
-    columns = [Column("Setting"), *(Column(group.label) for group in folder.groups)]
-    rows = [[name, *(settings.get(name, "") for settings in plain)] for name in names]
-    return Table("Hyperparameters of every run", columns, rows)
+    differing = [name for name in names if len({settings.get(name) for settings in plain}) > 1]
+    if not differing:
+        return None
+    columns = [Column("Run"), *(Column(name.replace("_", " ")) for name in differing)]
+    rows = [[group.label, *(s.get(name, "–") for name in differing)] for group, s in zip(folder.groups, plain, strict=True)]
+    return Table("Hyperparameters in which the runs differ (–: the method has none such)", columns, rows)
 
 
 def problem(folder: Folder) -> list[tuple[str, str]]:
@@ -119,7 +128,7 @@ def _with_range(values: Any, share: bool) -> str:
 
 def _cost(group: Group) -> list[str]:
     mean_bytes, mean_seconds = _cost_numbers(group)[3:5]
-    epsilon = "none" if group.account is None else numbers.short(group.account.epsilon)
+    epsilon = "none" if group.account is None else numbers.epsilon(group.account.epsilon)
     delta = "–" if group.account is None else numbers.short(group.account.delta)
     return [epsilon, delta, numbers.whole(int(group.settings["rounds"])), numbers.size(mean_bytes), numbers.seconds(mean_seconds), str(len(group.runs))]
 

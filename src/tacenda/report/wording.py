@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from tacenda.report import numbers
-from tacenda.report.account import Account, together
+from tacenda.report.account import GRID, Account, together
 from tacenda.report.folder import Folder, Group
 
 ACCOUNTANTS = {
@@ -43,8 +43,8 @@ def verdict(folder: Folder) -> Verdict:
             "none", "No privacy", "These models were learnt without noise.",
             ("Nothing is promised to the people behind the records: whoever sees the messages may learn what they hold.",),
         )  # fmt: skip
-    worst = max(folder.private, key=lambda g: 0.0 if g.account is None else g.account.epsilon)
-    assert worst.account is not None
+    worst = folder.weakest
+    assert worst is not None and worst.account is not None
     open_runs = [g.label for g in folder.groups if g.account is None]
     sentences = [meaning(worst.account)]
     if open_runs:
@@ -64,7 +64,7 @@ def simulated(folder: Folder) -> bool:
 
 def _broken(account: Account) -> bool:
     claimed = account.statement.claimed
-    if claimed is not None and account.epsilon > claimed[0] * (1 + 1e-6):
+    if claimed is not None and account.epsilon > claimed[0] * (1 + GRID):
         return True
     return math.isinf(account.epsilon) or (not account.kept and account.statement.mode == "sound")
 
@@ -72,20 +72,20 @@ def _broken(account: Account) -> bool:
 def _bad(group: Group) -> Verdict:
     account = group.account
     assert account is not None
-    true, delta = numbers.short(account.epsilon), numbers.short(account.delta)
+    true, delta = numbers.epsilon(account.epsilon), numbers.short(account.delta)
     if account.statement.claimed is not None:
-        headline = f"{group.label} claims ε = {numbers.short(account.statement.claimed[0])}; its noise really gives ε = {true} at δ = {delta}."
+        headline = f"{group.label} claims ε = {numbers.epsilon(account.statement.claimed[0])}; its noise really gives ε = {true} at δ = {delta}."
         why = (account.statement.why,) if account.statement.why else ()
         return Verdict("bad", "Claim not kept", headline, (*why, "As published: for reproducing a paper's figures, never for real data."))
-    asked = "" if account.target is None else f" where ε = {numbers.short(account.target)} was asked for"
+    asked = "" if account.target is None else f" where ε = {numbers.epsilon(account.target)} was asked for"
     return Verdict("bad", "Promise not kept", f"{group.label} gives ε = {true} at δ = {delta}{asked}.", ("Do not release these models.",))
 
 
 def _promise(folder: Folder, worst: Account) -> str:
-    several = len({numbers.short(g.account.epsilon) for g in folder.private if g.account is not None}) > 1
+    several = len({numbers.epsilon(g.account.epsilon) for g in folder.private if g.account is not None}) > 1
     most = "at most " if several else ""
     runs = "Each private run" if len(folder.runs) > 1 else "The run"
-    return f"{runs} keeps {most}ε = {numbers.short(worst.epsilon)} at δ = {numbers.short(worst.delta)} for every single record."
+    return f"{runs} keeps {most}ε = {numbers.epsilon(worst.epsilon)} at δ = {numbers.short(worst.delta)} for every single record."
 
 
 def meaning(account: Account) -> str:
@@ -103,15 +103,15 @@ def promised(account: Account) -> list[tuple[str, str]]:
     """(question, answer) pairs of the promise."""
     s = account.statement
     answers = [
-        ("What", f"(ε, δ) = ({numbers.short(account.epsilon)}, {numbers.short(account.delta)}) for the whole run, all rounds together."),
+        ("What", f"(ε, δ) = ({numbers.epsilon(account.epsilon)}, {numbers.short(account.delta)}) for the whole run, all rounds together."),
         ("For whom", f"Every single record of every node: {RELATIONS[s.adjacency]} ({s.adjacency})."),
         ("Against whom", f"Anybody who sees every message of every node in every round and knows all records but one{_members(account)}."),
         ("In other words", meaning(account)),
-        ("Counted by", f"{ACCOUNTANTS.get(account.curve.accountant, account.curve.accountant)}, over every release in the ledger."),
+        ("Counted by", _sentence(f"{ACCOUNTANTS.get(account.curve.accountant, account.curve.accountant)}, over every release in the ledger")),
         ("Noise", _sentence(s.noise)),
     ]
     if s.claimed is not None:
-        answers.insert(1, ("Claimed in print", f"ε = {numbers.short(s.claimed[0])} at δ = {numbers.short(s.claimed[1])} (mode {s.mode})."))
+        answers.insert(1, ("Claimed in print", f"ε = {numbers.epsilon(s.claimed[0])} at δ = {numbers.short(s.claimed[1])} (mode {s.mode})."))
     return answers
 
 
@@ -145,7 +145,7 @@ def _people(account: Account) -> str:
     many = "Somebody with several records is protected less"
     if not known:
         return f"{many}, and no useful bound is known for this run."
-    return f"{many}: " + ", ".join(f"ε = {numbers.short(e)} for {k} records on one node" for k, e in known) + f", at δ = {numbers.short(account.delta)}."
+    return f"{many}: " + ", ".join(f"ε = {numbers.epsilon(e)} for {k} records on one node" for k, e in known) + f", at δ = {numbers.short(account.delta)}."
 
 
 def _all_runs(folder: Folder) -> list[str]:
@@ -158,7 +158,7 @@ def _all_runs(folder: Folder) -> list[str]:
         return ["Several of these runs at once: the promise is made by each run alone."]
     return [
         f"All {len(accounts)} private runs of this folder at once: each promise stands alone. Published together on the same records they "
-        f"would cost ε = {numbers.short(total[0])} at δ = {numbers.short(total[1])}; and choosing the best of them by looking costs privacy too."
+        f"would cost ε = {numbers.epsilon(total[0])} at δ = {numbers.short(total[1])}; and choosing the best of them by looking costs privacy too."
     ]
 
 

@@ -10,7 +10,9 @@
   };
   let printing = false;
 
-  const dressTrace = (trace) => {
+  const narrowBox = (box) => box.clientWidth < 560;
+
+  const dressTrace = (trace, box) => {
     const t = structuredClone(trace);
     const c = colour(t.meta.c);
     if (t.meta.role === "line") {
@@ -23,18 +25,23 @@
     if (t.meta.role === "edge") t.line.color = clear(css("--quiet").length === 7 ? css("--quiet") : "#555555", 0.55);
     if (t.meta.role === "node") {
       t.marker.line.color = css("--sheet");
-      t.marker.colorbar.tickfont = { color: css("--quiet") };
-      t.marker.colorbar.title.font = { color: css("--quiet") };
+      if (t.marker.colorbar) {
+        t.marker.colorbar.tickfont = { color: css("--quiet"), size: 12 };
+        t.marker.colorbar.title.font = { color: css("--quiet"), size: 13 };
+        if (printing || narrowBox(box)) Object.assign(t.marker.colorbar, { orientation: "h", y: -0.02, yanchor: "top", x: 0.5 });
+        if (t.marker.colorbar.orientation) t.marker.colorbar.title.side = "bottom";
+      } else t.marker.color = c;
+      if (narrowBox(box)) t.marker.size = t.marker.size.map((s) => Math.max(4, s * 0.6));
     }
     return t;
   };
 
   const dressLayout = (layout, box) => {
-    const narrow = box.clientWidth < 560;
-    const drawing = layout.xaxis.showticklabels === false;
+    const narrow = narrowBox(box);
+    const drawing = layout.xaxis.visible === false;
     const axis = (given) => ({
       automargin: true, gridcolor: css("--line"), linecolor: css("--line"), zeroline: false, tickcolor: css("--line"),
-      tickfont: { color: css("--quiet") }, ...structuredClone(given),
+      tickfont: { color: css("--quiet"), size: 12 }, ...structuredClone(given),
       title: { ...(given.title || {}), font: { color: css("--quiet"), size: 13 }, standoff: 10 },
     });
     return {
@@ -45,8 +52,8 @@
       font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: css("--ink") },
       margin: drawing ? { l: 10, r: 10, t: 14, b: 10 } : { l: 56, r: 22, t: 18, b: 46 },
       legend: narrow || printing
-        ? { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { color: css("--ink") } }
-        : { font: { color: css("--ink") }, bgcolor: "rgba(0,0,0,0)" },
+        ? { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, traceorder: "normal", font: { color: css("--ink") } }
+        : { traceorder: "normal", font: { color: css("--ink") }, bgcolor: "rgba(0,0,0,0)" },
       hoverlabel: { bgcolor: css("--sheet"), bordercolor: css("--quiet"), font: { color: css("--ink") }, align: "left" },
     };
   };
@@ -60,7 +67,7 @@
   const draw = (box) => {
     if (!box.clientWidth) return;
     box.spec ??= JSON.parse(document.getElementById(box.dataset.spec).textContent);
-    Plotly.react(box, box.spec.data.map(dressTrace), dressLayout(box.spec.layout, box), config);
+    Plotly.react(box, box.spec.data.map((trace) => dressTrace(trace, box)), dressLayout(box.spec.layout, box), config);
     box.drawnAt = box.clientWidth + "x" + box.clientHeight;
   };
   const drawAll = () => plots.forEach(draw);
@@ -122,7 +129,13 @@
   });
 
   // Paper: light colours, the width of the sheet.
-  const onPaper = (yes) => { printing = yes; drawAll(); };
+  const panes = [...document.querySelectorAll('[role="tabpanel"]')];
+  const onPaper = (yes) => {
+    if (yes && !printing) panes.forEach((pane) => { pane.wasHidden = pane.hidden; pane.hidden = false; });
+    if (!yes && printing) panes.forEach((pane) => { pane.hidden = pane.wasHidden; });
+    printing = yes;
+    drawAll();
+  };
   addEventListener("beforeprint", () => onPaper(true));
   addEventListener("afterprint", () => onPaper(false));
   matchMedia("print").addEventListener("change", (event) => onPaper(event.matches));

@@ -1,0 +1,121 @@
+"""`figures`: the report's figures as SVG and PDF, for papers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacenda import checks
+from tacenda.errors import InputError
+from tacenda.report import curves, network
+from tacenda.report.charts import Chart, Series
+from tacenda.report.folder import Folder, read
+
+FORMATS = ("svg", "pdf", "png", "eps")
+# Okabe and Ito's colours in an order whose neighbours differ most, then darker ones: safe for colour-blind readers.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#a87400", "#56b4e9", "#5b5b5b", "#7a4fb5")
+DASHES = ("-", "--", ":", "-.")
+MARKERS = ("o", "s", "D", "^", "P", "X", "*", "p")
+STYLE = {
+    "font.size": 8.0, "axes.titlesize": 8.0, "axes.labelsize": 8.0, "legend.fontsize": 7.0, "xtick.labelsize": 7.0, "ytick.labelsize": 7.0,
+    "lines.linewidth": 1.2, "axes.linewidth": 0.6, "axes.grid": True, "grid.linewidth": 0.4, "grid.color": "#dddddd", "axes.axisbelow": True,
+    "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False, "svg.fonttype": "none", "pdf.fonttype": 42,
+    "svg.hashsalt": "tacenda", "figure.dpi": 150,
+}  # fmt: skip
+
+
+def figures(run_folder: str | Path, out_dir: str | Path, formats: Sequence[str] = ("svg", "pdf")) -> list[Path]:
+    """Write every figure of the report to `out_dir`, one file per format, and return the paths.
+
+    One column wide (8.5 cm); text stays text; the same folder gives the same files.
+    """
+    wanted = [formats] if isinstance(formats, str) else list(formats)
+    if not wanted:
+        raise InputError(f"formats must name at least one of {', '.join(FORMATS)}, not be empty.")
+    for name in wanted:
+        checks.one_of("formats", name, FORMATS)
+    folder = read(run_folder)
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError("Figures for papers need matplotlib: pip install 'tacenda[plots]'.") from None
+    target = Path(out_dir)
+    target.mkdir(parents=True, exist_ok=True)
+    written = []
+    with mpl.rc_context(STYLE):
+        for key, figure in _all(folder, Figure):
+            for suffix in wanted:
+                path = target / f"{key}.{suffix}"
+                figure.savefig(path, bbox_inches="tight", metadata=_undated(suffix))
+                written.append(path)
+    return written
+
+
+def _all(folder: Folder, new: Any) -> list[tuple[str, Any]]:
+    charts = [*curves.learning(folder), *curves.agreement(folder), *curves.spending(folder), *curves.utility(folder)]
+    curve = curves.privacy_curve(folder)
+    drawn = [(c.key, _chart(c, new)) for c in ([curve] if curve is not None else []) + charts]
+    net = network.network(folder)
+    return drawn if net.positions is None else [("network", _network(net, new)), *drawn]
+
+
+def _chart(chart: Chart, new: Any) -> Any:
+    figure = new(figsize=(3.35, 2.3))
+    axes = figure.subplots()
+    for series in chart.series:
+        _draw(axes, series)
+    axes.set_xlabel(chart.x_label)
+    axes.set_ylabel(chart.y_label)
+    if chart.x_log:
+        axes.set_xscale("log")
+    if chart.y_log:
+        axes.set_yscale("log")
+    if chart.percent:
+        from matplotlib.ticker import PercentFormatter
+
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    if sum(s.legend for s in chart.series) > 1:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return figure
+
+
+def _draw(axes: Any, series: Series) -> None:
+    k = series.colour
+    colour, dash, marker = COLOURS[k % len(COLOURS)], DASHES[k % len(DASHES)], MARKERS[k % len(MARKERS)]
+    name = series.name if series.legend else None
+    if series.style == "mark":
+        axes.plot(series.x, series.y, marker, color=colour, markersize=6, markerfacecolor="white", label=name, zorder=4)
+    elif series.style == "points" and series.low is not None and series.high is not None:
+        spans = np.maximum([series.y - series.low, series.high - series.y], 0.0)
+        axes.errorbar(series.x, series.y, spans, fmt=marker, linestyle=dash, color=colour, markersize=4, capsize=2, label=name)
+    else:
+        axes.plot(series.x, series.y, dash, color=colour, label=name)
+        if series.low is not None and series.high is not None:
+            axes.fill_between(series.x, series.low, series.high, color=colour, alpha=0.16, linewidth=0)
+
+
+def _network(net: network.Network, new: Any) -> Any:
+    from matplotlib.collections import LineCollection
+
+    assert net.positions is not None
+    figure = new(figsize=(3.6, 3.0))
+    axes = figure.subplots()
+    axes.add_collection(LineCollection(list(net.positions[net.edges]), colors="#999999", linewidths=0.5, zorder=1))
+    area = 160.0 * net.sizes / net.sizes.max()
+    paint = {"color": COLOURS[0]} if net.even else {"c": net.shade, "cmap": "cividis"}
+    dots = axes.scatter(*net.positions.T, s=np.maximum(area, 6.0), edgecolors="white", linewidths=0.6, zorder=2, **paint)
+    if not net.even:
+        bar = figure.colorbar(dots, ax=axes, shrink=0.7, label=net.shade_name)
+        bar.outline.set_visible(False)  # type: ignore[operator]
+    axes.set_axis_off()
+    axes.set_aspect("equal")
+    return figure
+
+
+def _undated(suffix: str) -> dict[str, Any]:
+    """No time of writing in the files, so that equal runs give equal bytes."""
+    return {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(suffix, {})
