@@ -1,0 +1,197 @@
+"""`audit`: attack an algorithm on neighbouring data sets, and bound its epsilon from below."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda import checks
+from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.published import published_form
+from tacenda.algorithms.registry import by_name
+from tacenda.audit import bounds, stage
+from tacenda.audit.play import play, truth_of
+from tacenda.audit.result import AuditResult
+from tacenda.audit.trials import run_trials
+from tacenda.audit.worlds import Canary, Script, two_worlds
+from tacenda.errors import InputError, PrivacyError
+from tacenda.privacy.settings import Privacy
+from tacenda.privacy.statement import Statement
+from tacenda.problem.facts import Facts
+from tacenda.runtime.budget import Calibration, calibrate
+from tacenda.runtime.simulate import check_privacy, match, start_rows
+
+Array = NDArray[Any]
+SEARCH_ROUNDS, SEARCH_TRIALS = 3, 4
+
+
+def audit(
+    algorithm: Algorithm | str,
+    *,
+    privacy: Privacy,
+    rounds: int = 10,
+    problem: Any = None,
+    graph: Any = None,
+    records: int = 10,
+    dim: int | None = None,
+    trials: int = 10_000,
+    canary: Any = "worst",
+    node: int | None = None,
+    confidence: float = 0.95,
+    seed: int | None = None,
+    jobs: int = 1,
+    init: Any = None,
+    mixing: str = "metropolis",
+    solver_tolerance: float = 1e-8,
+    progress: str | bool = "auto",
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+) -> AuditResult:
+    """Run `algorithm` many times on two data sets that differ in one record, and try to tell which one it was.
+
+    privacy      the noise under attack, in either mode; `mode="as-published"` attacks the paper's own formula
+    problem      by default the worst case: `records` rows per node that hide nothing (`stage`), on a graph of two nodes
+    trials       runs in total, half of them in each world; the bound grows with them
+    canary       "worst": the tool searches; or a pair ((x0, y0), (x1, y1)) of records in the problem's own labels
+    node         the position of the attacked node; by default the one with the least privacy
+    jobs         processes; the result does not depend on it
+    checkpoint   a file that keeps the finished trials; resume=True goes on from it
+
+    The adversary sees every released value of every node, knows all records but one and all settings, and uses the exact
+    likelihood ratio of all that it saw. A lower bound above the claim disproves the claim; one below it proves nothing.
+    """
+    begin = time.perf_counter()
+    trials = checks.whole("trials", trials, least=100) // 4 * 4
+    seed = secrets.randbits(63) if seed is None else checks.whole("seed", seed)
+    scene = _scene(algorithm, privacy, rounds, problem, graph, records, dim, node, init, mixing, solver_tolerance, seed)
+    chosen = _canary(canary, scene, seed)
+    script = scene.script(chosen)
+    scores = run_trials(script, trials, jobs, progress, checkpoint, resume)
+    return _judged(scene, chosen, scores, truth_of(0, trials), confidence, seed, jobs, time.perf_counter() - begin)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Scene:
+    """A checked setting, before a canary is chosen."""
+
+    algorithm: Algorithm
+    privacy: Privacy
+    problem: Any
+    topology: Any
+    facts: Facts
+    rounds: int
+    calibration: Calibration
+    statement: Statement
+    node: int
+    start: Array
+    init: Any
+    mixing: str
+    seed: int
+
+    def script(self, canary: Canary) -> Script:
+        rows, labels, offsets = two_worlds(self.problem, self.node, canary)
+        return Script(
+            self.algorithm, self.facts, self.topology, self.mixing, self.rounds, self.calibration.plan, self.calibration.reserved,
+            rows, labels, offsets, self.node, self.start, getattr(self.algorithm, "batch_size", None) is not None, self.seed,
+        )  # fmt: skip
+
+
+def _scene(
+    algorithm: Algorithm | str, privacy: Privacy, rounds: int, problem: Any, graph: Any, records: int, dim: int | None,
+    node: int | None, init: Any, mixing: str, solver_tolerance: float, seed: int,
+) -> _Scene:  # fmt: skip
+    method = by_name(algorithm) if isinstance(algorithm, str) else algorithm
+    if not isinstance(method, Algorithm):
+        raise InputError(f"algorithm must be a name or an object of tacenda.algorithms, not {algorithm!r}.")
+    if privacy is None:
+        raise InputError("privacy must be a tacenda.Privacy, not None: a run without noise has no claim to attack.")
+    check_privacy(privacy, method)
+    if privacy.mode == "as-published":
+        method = published_form(method)
+    if graph is None:
+        from tacenda.graph import path, star
+
+        graph = path(2) if problem is None or problem.n_nodes == 2 else star(problem.n_nodes)
+    if problem is None:
+        n = graph.n if hasattr(graph, "n") else len(graph.nodes)
+        problem = stage.default_problem(method, n, checks.whole("records", records, least=1), privacy.adjacency, dim)
+        init = stage.default_start(problem) if init is None else init
+    rounds = checks.whole("rounds", rounds, least=1)
+    topology = match(problem, graph)
+    facts = Facts.of(problem, privacy.adjacency, checks.positive("solver_tolerance", solver_tolerance))
+    method.check(facts, topology, rounds, True)
+    calibration = calibrate(method, facts, topology, rounds, privacy)
+    statement = Statement(
+        calibration.reserved, topology.n, privacy.delta, privacy.adjacency, privacy.mode, None, "seeded noise: simulation only",
+        "uniform", calibration.claimed, calibration.why,
+    )  # fmt: skip
+    attacked = statement.worst_node if node is None else checks.whole("node", node)
+    if attacked >= topology.n:
+        raise InputError(f"node must be a position from 0 to {topology.n - 1}, not {node!r}.")
+    start = start_rows(init, problem, topology.n)
+    return _Scene(
+        method, privacy, problem, topology, facts, rounds, calibration, statement, attacked, start, init, mixing, seed
+    )  # fmt: skip
+
+
+def _canary(given: Any, scene: _Scene, seed: int) -> Canary:
+    if not isinstance(given, str):
+        return _given(given, scene)
+    checks.one_of("canary", given, ("worst",))
+    start = scene.start[scene.node] if np.any(scene.start) else None
+    start = start if scene.problem.n_outputs == 1 else None
+    pairs = stage.candidates(scene.problem, start, scene.privacy.adjacency, seed)
+    few = min(scene.rounds, SEARCH_ROUNDS)
+    found = [float(play(scene.script(pair), 0, SEARCH_TRIALS, few)[1].mean()) for pair in pairs]
+    return pairs[int(np.argmax(np.asarray(found) * (1 - 1e-6 * np.arange(len(found)))))]  # of equal ones the first
+
+
+def _given(pair: Any, scene: _Scene) -> Canary:
+    try:
+        (x0, y0), (x1, y1) = pair
+        first, second = np.asarray(x0, float), np.asarray(x1, float)
+    except (TypeError, ValueError):
+        raise InputError(f"canary must be 'worst' or a pair ((x0, y0), (x1, y1)) of records, not {pair!r}.") from None
+    if scene.privacy.adjacency == "add-remove" and np.any(first):
+        raise InputError("canary's first record must be all zeros under add-remove, where it stands for a record that is not there.")
+    return Canary(first, _encoded(scene.problem, y0), second, _encoded(scene.problem, y1))
+
+
+def _encoded(problem: Any, label: Any) -> float:
+    """A label as the losses see it."""
+    if problem.loss.kind == "regression":
+        return float(label)
+    classes = list(problem.classes)
+    if label not in classes:
+        raise InputError(f"canary's label must be one of the problem's classes {classes}, not {label!r}.")
+    k = classes.index(label)
+    return float(k) if problem.loss.kind == "multiclass" else 2.0 * k - 1.0
+
+
+def _judged(
+    scene: _Scene, canary: Canary, scores: Array, truth: Array, confidence: float, seed: int, jobs: int, seconds: float
+) -> AuditResult:
+    if not np.isfinite(scores).all():
+        raise PrivacyError("The attack's scores are not finite: the run diverged. Use a smaller step or more noise.")
+    curve = scene.statement.curve(scene.node)
+    claimed = scene.calibration.claimed or (curve.epsilon(scene.privacy.delta), scene.privacy.delta)
+    delta = claimed[1]
+    sound = scene.privacy.mode == "sound"
+    # Two claims are tested where mu is claimed too, so each test then gets half of the risk.
+    tests = 2 if curve.mu is not None and sound else 1
+    sure = 1 - (1 - checks.between("confidence", confidence, 0.5, 1.0)) / tests
+    return AuditResult(
+        algorithm=scene.algorithm.to_plain(), mode=scene.privacy.mode, adjacency=scene.privacy.adjacency, rounds=scene.rounds,
+        trials=len(scores), confidence=confidence, delta=delta, claimed=(float(claimed[0]), float(delta)),
+        true_epsilon=curve.epsilon(delta), epsilon=bounds.epsilon_bound(scores, truth, delta, sure),
+        mu=None if curve.mu is None else bounds.mu_bound(scores, truth, sure),
+        mu_fit=None if curve.mu is None else bounds.gaussian_fit(scores, truth, confidence),
+        mu_claimed=curve.mu if sound else None, canary=canary.to_plain(), node=scene.node, seed=seed, jobs=jobs,
+        seconds=seconds, why=scene.calibration.why, scores=scores, truth=truth,
+    )  # fmt: skip

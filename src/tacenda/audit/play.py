@@ -1,0 +1,66 @@
+"""Play many independent trials of an attack as one vectorised run of the production code.
+
+A trial is a whole run of the network; trials with even numbers happen in world 0, odd ones in world 1. Trials are rows of
+one block: the algorithm's own `step`, the real queries, door, ledger and network; nothing is simulated twice or shortened.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.audit.sampling import TrialNoise
+from tacenda.audit.wiretap import AskedQueries, Wiretap
+from tacenda.audit.worlds import Script, SharedStore, copies_of
+from tacenda.privacy.door import Door
+from tacenda.privacy.ledger import Ledger
+from tacenda.runtime.block import Block
+from tacenda.runtime.network import Network
+from tacenda.runtime.transport import NoTransport
+
+Array = NDArray[Any]
+MOST_ROWS = 24_000  # copies of nodes in one go: long enough rows for the kernels, small enough for the cache
+MOST_ENTRIES = 4_000_000  # of copied records, for queries that need their own
+
+
+def truth_of(first: int, count: int) -> Array:
+    """(count,) the world of each trial."""
+    return np.arange(first, first + count) % 2
+
+
+def trials_at_once(script: Script) -> int:
+    """How many trials one call of `play` should take: an even number."""
+    rows = script.variants * script.n
+    count = MOST_ROWS // rows
+    if script.algorithm.needs.smooth_loss:
+        count = min(count, MOST_ENTRIES // max(1, script.variants * script.rows.size))
+    return max(2, count // 2 * 2)
+
+
+def play(script: Script, first: int, count: int, rounds: int | None = None) -> tuple[Array, Array]:
+    """(scores, separations), each (count,), of the trials first .. first + count - 1."""
+    n, variants = script.n, script.variants
+    copies = count * variants
+    position = np.tile(np.arange(n), copies)
+    owner = position.reshape(count, variants, n).copy()
+    owner[:, 1, script.node] = n
+    nodes, truth = np.arange(copies * n), truth_of(first, count)
+    store = SharedStore(script, owner.reshape(-1))
+    noise = TrialNoise(script.seed, first, (count, variants, n), script.node)
+    facts, plan = script.facts.rows(position), script.plan.rows(position)
+    queries = AskedQueries(store, np.diff(script.offsets)[owner.reshape(-1)], nodes, facts, noise)
+    door = Door(nodes, script.facts.dim, plan, Ledger(script.reserved.rows(position)), noise)
+    gate = Wiretap(script, door, queries, store, noise, truth)
+    topology = copies_of(script.topology, copies)
+    block = Block(
+        queries, gate, Network(topology, [nodes], 0, NoTransport(), np.float64, script.mixing),
+        degree=topology.degrees, is_hub=position == script.topology.hub(), n_nodes=n, rounds=script.rounds,
+        noise_scale=plan.scale, weights=plan.weights,
+    )  # fmt: skip
+    state = script.algorithm.init(block, script.start[position])
+    for turn in range(1, (script.rounds if rounds is None else rounds) + 1):
+        block.start(turn)
+        state = script.algorithm.step(state, block)
+    return gate.score, gate.separation

@@ -1,0 +1,91 @@
+"""The default scene of an attack: the smallest problem on which one record can be seen best, and the records to look for.
+
+All records but the canary are rows of zeros, so that nothing hides it, and data_norm is so small that margins hardly move:
+a slope of the loss that is at its bound stays there, and every release differs by its whole declared sensitivity.
+
+    gradient queries   hinge loss, one feature: the two labels of one record pull with slope 1 in opposite directions
+    argmin, noise on the value   smoothed hinge, likewise
+    noise in the objective       logistic loss has slope 1 only far on the wrong side, so the run starts (publicly) far out, and
+                       the two records lie on either side of the starting direction, both wrongly classified
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.algorithms.base import Algorithm
+from tacenda.audit.worlds import Canary
+from tacenda.privacy.noise import SimulatedNoise
+from tacenda.problem.problem import Problem
+
+Array = NDArray[Any]
+SMALL_NORM = 0.01
+FAR_MARGIN = 12.0  # a logistic slope of 1 - 6e-6
+FAR_COSINE = 1e-3
+
+
+def default_problem(algorithm: Algorithm, n: int, records: int, adjacency: str, dim: int | None = None) -> Problem:
+    """n nodes with `records` rows of zeros each."""
+    inside = algorithm.needs.twice_differentiable_loss
+    loss = "logistic" if inside else "smoothed-hinge" if algorithm.needs.smooth_loss else "hinge"
+    p = (2 if inside else 1) if dim is None else dim
+    shards = [(np.zeros((records, p)), np.where(np.arange(records) % 2, 1, -1)) for _ in range(n)]
+    return Problem(
+        shards, loss=loss, regulariser="l2", strength=1e-9 if inside else 0.01, data_norm=SMALL_NORM, classes=(-1, 1),
+        public_sizes=np.full(n, records) if adjacency == "add-remove" else None,
+    )  # fmt: skip
+
+
+def default_start(problem: Problem) -> Array | None:
+    """(p,) the public starting point far out along the first axis, where the loss is logistic; else None, zeros."""
+    if problem.loss.name != "logistic" or problem.n_features < 2:
+        return None
+    start = np.zeros(problem.n_features)
+    start[0] = FAR_MARGIN / (problem.data_norm * FAR_COSINE)
+    return start
+
+
+def candidates(problem: Any, start: Array | None, adjacency: str, seed: int, count: int = 12) -> list[Canary]:
+    """Pairs of records to try: one record with two labels, opposite records, and pairs around the starting point.
+
+    Under add-remove the first record of each pair is a row of zeros: not there.
+    """
+    p, bound = problem.n_features, problem.data_norm
+    directions = SimulatedNoise(seed).l2_laplace(np.arange(count), 0, 0, np.ones(count), p)
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    axes = [*np.eye(p)[: min(p, 4)], *directions[: max(0, count - min(p, 4))]]
+    names = [f"axis {k}" for k in range(min(p, 4))] + [f"direction {k}" for k in range(len(axes) - min(p, 4))]
+    low, high = _labels(problem)
+    pairs = []
+    for axis, name in zip(axes, names, strict=True):
+        x = bound * axis
+        pairs.append(Canary(x, low, x, high, f"{name}, both labels"))
+        pairs.append(Canary(x, high, -x, high, f"{name}, opposite records"))
+        if start is not None and np.any(start) and (side := _beside(start, axis)) is not None:
+            ahead, size = start / np.linalg.norm(start), float(np.linalg.norm(start))
+            cosine = min(0.9, FAR_MARGIN / (bound * size))
+            x0, x1 = (bound * (-cosine * ahead + s * np.sqrt(1 - cosine**2) * side) for s in (1, -1))
+            pairs.append(Canary(x0, high, x1, high, f"{name}, either side of the start"))
+    if adjacency == "add-remove":
+        pairs = [Canary(0 * c.x0, c.y0, c.x1, c.y1, c.name + ", present or absent") for c in pairs]
+    return pairs
+
+
+def _beside(start: Array, axis: Array) -> Array | None:
+    """The part of `axis` at right angles to the start, of length one."""
+    ahead = start / np.linalg.norm(start)
+    rest = axis - (axis @ ahead) * ahead
+    size = float(np.linalg.norm(rest))
+    return None if size < 1e-6 else rest / size
+
+
+def _labels(problem: Any) -> tuple[float, float]:
+    if problem.loss.kind == "binary":
+        return -1.0, 1.0
+    if problem.loss.kind == "multiclass":
+        return 0.0, float(problem.n_outputs - 1)
+    far = 10.0 + 10.0 * float(np.abs(problem.store.labels).max(initial=0.0))  # where a bounded slope is at its bound
+    return -far, far
