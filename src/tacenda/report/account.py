@@ -1,7 +1,7 @@
 """What one run's ledger says, prepared for the eye: the worst node's curve, what observers gain, how it was spent.
 
-All numbers are composed again from the charges. Judging sampled releases takes seconds for each kind of node; the stored
-ledger's `worst_node` then tells which node to judge, and the other nodes are only said to be no worse.
+All numbers are composed again from the charges. Judging sampled releases takes seconds for each kind of node; the
+stored ledger's `worst_node` then tells which node to judge, and the other nodes are only said to be no worse.
 """
 
 from __future__ import annotations
@@ -99,7 +99,9 @@ class Account:
         listed = [(charge.event(self.worst_node), count) for charge, count in self.statement.charges]
         total = sum(count for _, count in listed)
         points = POINTS if self.quick or _pure(listed) else SLOW_POINTS
-        stops = np.unique((total * np.linspace(0, 1, min(points, total) + 1) ** 1.5).round().astype(int))  # dense where it rises steeply
+        stops = np.unique(
+            (total * np.linspace(0, 1, min(points, total) + 1) ** 1.5).round().astype(int)
+        )  # dense where it rises steeply
         spent = [judge(_first(listed, int(k)), self.statement.adjacency).epsilon(self.delta) for k in stops]
         return stops * (rounds / max(total, 1)), np.array(spent)
 
@@ -119,7 +121,8 @@ class Account:
 def together(accounts: list[Account]) -> tuple[float, float] | None:
     """(epsilon, delta) of all runs published together on the same records, or None where their relations differ.
 
-    Exact for Gaussian releases (the mu^2 of each node add); else the sums of the epsilons and of the deltas, which always hold.
+    Exact for Gaussian releases (the mu^2 of each node add); else the sums of the epsilons and of the deltas, which
+    always hold.
     """
     first = accounts[0].statement
     if any((a.statement.adjacency, a.statement.n_nodes) != (first.adjacency, first.n_nodes) for a in accounts):

@@ -14,12 +14,14 @@ from tacenda.runtime.result import RunResult
 
 
 def model_card(result: RunResult) -> str:
-    """The card of one result. It holds no measure of the records: nothing in it needs protecting beyond the model itself."""
+    """The card of one result. It holds no measure of the records, so it may go wherever the model goes."""
     s = result.settings
     p, g = s["problem"], s["graph"]
     title = f"# Model card: {s['algorithm']['name']}, {p['loss']}"
     parts = [title, _privacy(result), _model(result), f"## Learnt by\n\n{_training(result)}"]
-    parts.append(f"## Network\n\n{g['n']} nodes, {len(g['edges'])} edges ({g.get('name') or 'given graph'}); no server.")
+    parts.append(
+        f"## Network\n\n{g['n']} nodes, {len(g['edges'])} edges ({g.get('name') or 'given graph'}); no server."
+    )
     versions = ", ".join(f"{k} {v}" for k, v in s.get("versions", {}).items())
     return "\n\n".join([*parts, f"Versions: {versions}."]) + "\n"
 
@@ -34,12 +36,17 @@ def _privacy(result: RunResult) -> str:
         ("delta", numbers.short(account.delta)),
         ("relation", f"{s.adjacency}: {RELATIONS[s.adjacency]}"),
         ("unit", UNIT),
-        ("accountant", f"{account.curve.accountant}: {ACCOUNTANTS.get(account.curve.accountant, 'see the documentation')}"),
+        (
+            "accountant",
+            f"{account.curve.accountant}: {ACCOUNTANTS.get(account.curve.accountant, 'see the documentation')}",
+        ),
         ("mode", s.mode),
         ("noise", s.noise),
     ]
     if s.claimed is not None:
-        rows.insert(2, ("claimed in print", f"epsilon {numbers.epsilon(s.claimed[0])} at delta {numbers.short(s.claimed[1])}"))
+        rows.insert(
+            2, ("claimed in print", f"epsilon {numbers.epsilon(s.claimed[0])} at delta {numbers.short(s.claimed[1])}")
+        )
     table = "\n".join(f"| {name} | {value} |" for name, value in rows)
     return f"## Privacy\n\n| | |\n| --- | --- |\n{table}\n\n{meaning(account)}\n\n{_conditions(account)}"
 
@@ -48,7 +55,8 @@ def _conditions(account: Account) -> str:
     lines = [
         *account.curve.conditions,
         "the adversary may see every message of every node in every round",
-        "bounds, levels and labels were public or declared so, and hyperparameters were not chosen by looking at these records",
+        "bounds, levels and labels were public or declared so",
+        "hyperparameters were not chosen by looking at these records",
     ]
     for size, epsilon in account.groups((2,)):
         if math.isfinite(epsilon):
@@ -63,9 +71,10 @@ def _model(result: RunResult) -> str:
     shape = " x ".join(str(k) for k in result.models.shape[1:])
     classes = f", classes {', '.join(p['classes'])}" if p.get("classes") else ""
     return (
-        f"## Model\n\nLinear, {shape} weights for {p['n_features']} features{classes}; one model per node ({len(result.models)}) and their average.\n"
-        f"Loss {p['loss']}, regulariser {p['regulariser']} of strength {numbers.setting(p['strength'])}; rows of norm at most "
-        f"{numbers.setting(p['data_norm'])}."
+        f"## Model\n\nLinear, {shape} weights for {p['n_features']} features{classes}; "
+        f"one model per node ({len(result.models)}) and their average.\n"
+        f"Loss {p['loss']}, regulariser {p['regulariser']} of strength {numbers.setting(p['strength'])}; "
+        f"rows of norm at most {numbers.setting(p['data_norm'])}."
     )
 
 

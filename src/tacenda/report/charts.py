@@ -47,6 +47,7 @@ class Chart:
     y_log: bool = False
     percent: bool = False
     tab: str = ""
+    x_ticks: tuple[float, ...] = ()
 
     def table(self) -> Table:
         """The numbers: one row per x, one column per series; at most MOST_ROWS rows, evenly thinned."""
@@ -93,7 +94,18 @@ def thin(values: Array, most: int) -> Array:
     """At most `most` values, evenly spaced by position, the first and the last among them."""
     if len(values) <= most:
         return values
-    return values[np.unique(np.linspace(0, len(values) - 1, most).round().astype(int))]
+    return np.asarray(values[np.unique(np.linspace(0, len(values) - 1, most).round().astype(int))])
+
+
+def visible(values: Any) -> Any:
+    """Values for a logarithmic axis: rounding errors around zero become gaps instead of deep spikes."""
+    found = np.asarray(values, float)
+    return np.where(found > 1e-12 * found.max(initial=0.0), found, np.nan)
+
+
+def dash_of(colour: int) -> int:
+    """Which of four dashes goes with a place in the palette of eight: 32 pairs before one comes again."""
+    return (colour + colour // 8) % 4
 
 
 def over_seeds(histories: list[list[dict[str, Any]]], metric: str) -> tuple[Array, Array, Array, Array] | None:

@@ -22,8 +22,18 @@ METRICS: dict[str, tuple[str, str, str, bool]] = {
     "worst_accuracy": ("Accuracy of the worst node's model", "accuracy", "higher is better", False),
     "test_loss": ("Loss on test data", "loss", "lower is better", False),
     "test_accuracy": ("Accuracy on test data", "accuracy", "higher is better", False),
-    "consensus": ("Distance of the nodes' models from their average", "root mean square distance", "lower is better", True),
-    "distance": ("Distance of the nodes' models from the optimum", "normalised squared distance", "lower is better", True),
+    "consensus": (
+        "Distance of the nodes' models from their average",
+        "root mean square distance",
+        "lower is better",
+        True,
+    ),
+    "distance": (
+        "Distance of the nodes' models from the optimum",
+        "normalised squared distance",
+        "lower is better",
+        True,
+    ),
     "infeasibility": ("Disagreement along the edges", "sum of distances", "lower is better", True),
 }
 AGREEMENT = ("consensus", "infeasibility")
@@ -65,10 +75,10 @@ def _course(folder: Folder, metric: str) -> Chart | None:
         return None
     show = numbers.percent if is_share(metric) else numbers.short
     ends = "; ".join(f"{s.name} ends at {show(s.y[-1])}" for s in series)
-    positive = all(np.all(s.y >= 0) and np.any(s.y > 0) for s in series)
+    y_log = logarithmic and all(np.all(s.y >= 0) and np.any(s.y > 0) for s in series)
     return Chart(
         f"course-{metric}", title, "round", axis, series, f"Line chart of {title.lower()} against the round: {ends}.",
-        _course_note(folder, wish), y_log=logarithmic and positive, percent=is_share(metric), tab=axis if metric == axis else title,
+        _course_note(folder, wish), y_log=y_log, percent=is_share(metric), tab=axis if metric == axis else title,
     )  # fmt: skip
 
 
@@ -78,7 +88,9 @@ def _course_note(folder: Folder, wish: str) -> str:
         parts.append("Line: mean over the seeds; band: least to largest.")
     closing = {group.settings.get("finish_mixing", 0) for group in folder.groups} - {0}
     if closing:
-        parts.append("The last point comes after the closing rounds, which only mix what was already sent and cost no privacy.")
+        parts.append(
+            "The last point comes after the closing rounds, which only mix what was already sent and cost no privacy."
+        )
     return " ".join(parts)
 
 
@@ -103,7 +115,8 @@ def privacy_curve(folder: Folder) -> Chart | None:
     return Chart(
         "privacy-curve", "Privacy curve of the worst node", "δ, chance that the bound fails", "ε, privacy loss", series,
         f"Line chart of epsilon against delta: {said}.",
-        "Every point of a curve holds at once; the ringed mark is the one the run states. Lower is more private.", x_log=True,
+        "Every point of a curve holds at once; the open mark is the one the run states. Lower is more private.",
+        x_log=True,
     )  # fmt: skip
 
 
@@ -130,7 +143,7 @@ def _spent(series: list[Series]) -> Chart | None:
     return Chart(
         "spent", "Privacy spent so far", "round", "ε spent up to the round", series,
         f"Line chart of the epsilon spent up to each round at the run's delta: {ends}.",
-        "Composed exactly as for the whole run, for its worst node. It is not a sum: many small releases cost less together.",
+        "Composed as for the whole run, for its worst node. It is not a sum: many small releases cost less together.",
         tab="spent so far",
     )  # fmt: skip
 
@@ -158,17 +171,23 @@ def utility(folder: Folder) -> list[Chart]:
 def _utility(folder: Folder, metric: str) -> Chart | None:
     title, axis, wish, _ = about(metric)
     algorithms = list(dict.fromkeys(group.algorithm for group in folder.private))
-    series = [_against_epsilon([g for g in folder.private if g.algorithm == name], name, k, metric) for k, name in enumerate(algorithms)]
+    series = [
+        _against_epsilon([g for g in folder.private if g.algorithm == name], name, k, metric)
+        for k, name in enumerate(algorithms)
+    ]
     shown = [s for s in series if len(s.x)]
     if not shown:
         return None
     show = numbers.percent if is_share(metric) else numbers.short
-    said = "; ".join(f"{s.name} {show(s.y[0])} at {numbers.short(s.x[0])} and {show(s.y[-1])} at {numbers.short(s.x[-1])}" for s in shown)
+    said = "; ".join(
+        f"{s.name} {show(s.y[0])} at {numbers.short(s.x[0])} and {show(s.y[-1])} at {numbers.short(s.x[-1])}"
+        for s in shown
+    )
     return Chart(
         f"utility-{metric}", f"{title} against ε", "ε, true for the whole run", axis, shown,
         f"Chart of {title.lower()} against epsilon: {said}.",
         f"{wish.capitalize()}. Marks: mean over the seeds; bars: least to largest." if wish else "",
-        x_log=True, percent=is_share(metric), tab=axis,
+        x_log=True, percent=is_share(metric), tab=axis, x_ticks=tuple(sorted({float(x) for s in shown for x in s.x})),
     )  # fmt: skip
 
 

@@ -92,7 +92,7 @@ class Folder:
 
     @cached_property
     def weakest(self) -> Group | None:
-        """The private group with the largest epsilon (the first of those that agree to three digits), None where nobody is private."""
+        """The private group with the largest epsilon, to three digits; None where nobody is private."""
         return max(self.private, key=lambda g: float(f"{g.account.epsilon:.3g}") if g.account else 0.0, default=None)
 
     @property
@@ -108,7 +108,9 @@ def read(run_folder: str | Path) -> Folder:
     ledger = _json(path / "ledger.json") if (path / "ledger.json").is_file() else {}
     runs = [_run(path, entry) for entry in manifest.get("results", [])]
     if not runs:
-        raise StateError(f"The run folder {path} lists no results, so there is nothing to report; run it to the end first.")
+        raise StateError(
+            f"The run folder {path} lists no results, so there is nothing to report; run it to the end first."
+        )
     labels = list(dict.fromkeys(run.label for run in runs))
     known: dict[str, Account] = {}
     groups = [_group(label, [run for run in runs if run.label == label], ledger, known) for label in labels]
@@ -118,10 +120,14 @@ def read(run_folder: str | Path) -> Folder:
 
 def _manifest(path: Path) -> dict[str, Any]:
     if not (path / "manifest.json").is_file():
-        raise StateError(f"{path} is not a run folder: it has no manifest.json; give the folder that a run has written.")
+        raise StateError(
+            f"{path} is not a run folder: it has no manifest.json; give the folder that a run has written."
+        )
     manifest = _json(path / "manifest.json")
     if manifest.get("format") != FORMAT:
-        raise StateError(f"{path}/manifest.json has format {manifest.get('format')!r}, but this program reads {FORMAT!r}.")
+        raise StateError(
+            f"{path}/manifest.json has format {manifest.get('format')!r}, but this program reads {FORMAT!r}."
+        )
     return manifest
 
 

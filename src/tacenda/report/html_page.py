@@ -61,14 +61,17 @@ def render(folder: Folder, library: str) -> str:
     """The whole page as text."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    # Templates are HTML whatever they are called; every value is escaped unless it is one of the three trusted texts below.
+    # Every value is escaped, except for the three trusted texts below.
     environment = Environment(
-        loader=PackageLoader("tacenda.report", "template"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, finalize=_unbroken,
+        loader=PackageLoader("tacenda.report", "template"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, finalize=_unbroken,
     )  # fmt: skip
     environment.filters["script_json"] = script_json
     return environment.get_template("report.html.j2").render(
-        **content(folder), library=library.replace("</script", "<\\/script"), style=_asset("style.css"), script=_asset("script.js")
+        **content(folder),
+        library=library.replace("</script", "<\\/script"),
+        style=_asset("style.css"),
+        script=_asset("script.js"),
     )
 
 
@@ -115,7 +118,13 @@ def tiles(folder: Folder) -> list[tuple[str, str, str]]:
     sizes = np.asarray(settings["problem"]["sizes"])
     worst, shown = folder.weakest, []
     if worst is not None and worst.account is not None:
-        shown.append(("Privacy loss", f"ε = {numbers.epsilon(worst.account.epsilon)}", f"at δ = {numbers.short(worst.account.delta)}, whole run"))
+        shown.append(
+            (
+                "Privacy loss",
+                f"ε = {numbers.epsilon(worst.account.epsilon)}",
+                f"at δ = {numbers.short(worst.account.delta)}, whole run",
+            )
+        )
         shown.append(("Observer's best guess", numbers.percent(worst.account.best_guess), "a coin gives 50 %"))
     else:
         shown.append(("Privacy loss", "unbounded", "no noise was added"))
@@ -148,7 +157,8 @@ def _network_panel(net: network.Network) -> list[Panel]:
     if net.positions is None:
         return []
     traffic = f"{numbers.whole(round(net.edge_messages))} messages ({numbers.size(net.edge_bytes)})"
-    note = f"Area of a node: its records. {net.legend[0].upper()}{net.legend[1:]}. Each edge carried {traffic}, both ways together. Run: {net.label}."
+    shade = net.legend[0].upper() + net.legend[1:]
+    note = f"Area of a node: its records. {shade}. Each edge carried {traffic}, both ways together. Run: {net.label}."
     return [Panel("network", "The network", "network", net.words, note, network_figure(net), None, tall=True)]
 
 

@@ -57,15 +57,19 @@ class Network:
     def words(self) -> str:
         """For a reader who cannot see the drawing."""
         show = numbers.percent if self.percent else numbers.short
+        fewest, most = (numbers.whole(int(k)) for k in (self.sizes.min(), self.sizes.max()))
         return (
-            f"Drawing of the network of {self.n} nodes and {len(self.edges)} edges. Nodes hold {numbers.whole(int(self.sizes.min()))} to "
-            f"{numbers.whole(int(self.sizes.max()))} records and have {int(self.degrees.min())} to {int(self.degrees.max())} neighbours; "
+            f"Drawing of the network of {self.n} nodes and {len(self.edges)} edges. Nodes hold {fewest} to {most} records "
+            f"and have {int(self.degrees.min())} to {int(self.degrees.max())} neighbours; "
             f"{self.shade_name} runs from {show(self.shade.min())} to {show(self.shade.max())}."
         )
 
     def hover(self, node: int) -> str:
         """One node in words."""
-        lines = [f"node {self.labels[node]}", f"{numbers.whole(int(self.sizes[node]))} records, {int(self.degrees[node])} neighbours"]
+        lines = [
+            f"node {self.labels[node]}",
+            f"{numbers.whole(int(self.sizes[node]))} records, {int(self.degrees[node])} neighbours",
+        ]
         if self.accuracy is not None:
             lines.append(f"accuracy {numbers.percent(self.accuracy[node])}")
         if self.objective is not None:
@@ -90,8 +94,9 @@ def network(folder: Folder, group: Group | None = None) -> Network:
     drawn = n <= MOST_DRAWN and len(edges) <= MOST_EDGES
     first = chosen.runs[0].result
     epsilons = None if chosen.account is None else chosen.account.node_epsilons
+    positions = layout(n, edges, str(graph.get("name", ""))) if drawn else None
     return Network(
-        chosen.label, [str(x) for x in graph["labels"]], edges, layout(n, edges, str(graph.get("name", ""))) if drawn else None,
+        chosen.label, [str(x) for x in graph["labels"]], edges, positions,
         np.asarray(problem["sizes"], float), degrees, shade, name, percent, first.messages / max(len(edges), 1),
         first.bytes / max(len(edges), 1), epsilons, apart, accuracy, objective,
     )  # fmt: skip
@@ -118,7 +123,10 @@ def layout(n: int, edges: Array, name: str) -> Array:
 def node_table(net: Network) -> Table:
     """One row per node; where there are many, those with the fewest records, which need the most noise."""
     columns = [Column("Node"), Column("Records", True), Column("Neighbours", True)]
-    numeric: list[tuple[Array, Any]] = [(net.sizes, lambda v: numbers.whole(int(v))), (net.degrees, lambda v: str(int(v)))]
+    numeric: list[tuple[Array, Any]] = [
+        (net.sizes, lambda v: numbers.whole(int(v))),
+        (net.degrees, lambda v: str(int(v))),
+    ]
     optional = (
         ("ε", net.epsilons, numbers.epsilon),
         ("Accuracy", net.accuracy, numbers.percent),
@@ -133,7 +141,9 @@ def node_table(net: Network) -> Table:
     shown = np.arange(net.n) if net.n <= MOST_LISTED else np.argsort(net.sizes, kind="stable")[:MOST_LISTED]
     rows = [[net.labels[k], *(show(values[k]) for values, show in numeric)] for k in shown]
     sort = [[int(k), *(float(values[k]) for values, _ in numeric)] for k in shown]
-    caption = f"Nodes of {net.label}" + (f": the {MOST_LISTED} of {net.n} with the fewest records" if net.n > MOST_LISTED else "")
+    caption = f"Nodes of {net.label}" + (
+        f": the {MOST_LISTED} of {net.n} with the fewest records" if net.n > MOST_LISTED else ""
+    )
     return Table(caption, columns, rows, sort)
 
 

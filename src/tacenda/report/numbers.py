@@ -76,7 +76,7 @@ def seconds(value: Any) -> str:
 
 
 def spread(values: Any, percentage: bool = False) -> tuple[str, str]:
-    """(mean, "least – largest") of some numbers; the second is empty where there is one number or none of different value."""
+    """(mean, "least – largest") of some numbers; the second is empty where both ends look alike."""
     found = np.asarray(values, float)
     show = percent if percentage else short
     if not found.size:

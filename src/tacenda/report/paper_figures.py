@@ -11,7 +11,7 @@ import numpy as np
 from tacenda import checks
 from tacenda.errors import InputError
 from tacenda.report import curves, network
-from tacenda.report.charts import Chart, Series
+from tacenda.report.charts import Chart, Series, dash_of, visible
 from tacenda.report.folder import Folder, read
 
 FORMATS = ("svg", "pdf", "png", "eps")
@@ -19,11 +19,12 @@ FORMATS = ("svg", "pdf", "png", "eps")
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#a87400", "#56b4e9", "#5b5b5b", "#7a4fb5")
 DASHES = ("-", "--", ":", "-.")
 MARKERS = ("o", "s", "D", "^", "P", "X", "*", "p")
-STYLE = {
-    "font.size": 8.0, "axes.titlesize": 8.0, "axes.labelsize": 8.0, "legend.fontsize": 7.0, "xtick.labelsize": 7.0, "ytick.labelsize": 7.0,
-    "lines.linewidth": 1.2, "axes.linewidth": 0.6, "axes.grid": True, "grid.linewidth": 0.4, "grid.color": "#dddddd", "axes.axisbelow": True,
-    "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False, "svg.fonttype": "none", "pdf.fonttype": 42,
-    "svg.hashsalt": "tacenda", "figure.dpi": 150,
+STYLE: Any = {
+    "font.size": 8.0, "axes.titlesize": 8.0, "axes.labelsize": 8.0, "legend.fontsize": 7.0,
+    "xtick.labelsize": 7.0, "ytick.labelsize": 7.0, "lines.linewidth": 1.2, "axes.linewidth": 0.6,
+    "axes.grid": True, "grid.linewidth": 0.4, "grid.color": "#dddddd", "axes.axisbelow": True,
+    "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False,
+    "svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "tacenda", "figure.dpi": 150,
 }  # fmt: skip
 
 
@@ -67,11 +68,14 @@ def _chart(chart: Chart, new: Any) -> Any:
     figure = new(figsize=(3.35, 2.3))
     axes = figure.subplots()
     for series in chart.series:
-        _draw(axes, series)
+        _draw(axes, series, visible if chart.y_log else np.asarray)
     axes.set_xlabel(chart.x_label)
     axes.set_ylabel(chart.y_label)
     if chart.x_log:
         axes.set_xscale("log")
+    if chart.x_ticks:
+        axes.set_xticks(chart.x_ticks, [f"{t:.3g}" for t in chart.x_ticks])
+        axes.minorticks_off()
     if chart.y_log:
         axes.set_yscale("log")
     if chart.percent:
@@ -83,19 +87,21 @@ def _chart(chart: Chart, new: Any) -> Any:
     return figure
 
 
-def _draw(axes: Any, series: Series) -> None:
+def _draw(axes: Any, series: Series, shown: Any) -> None:
     k = series.colour
-    colour, dash, marker = COLOURS[k % len(COLOURS)], DASHES[k % len(DASHES)], MARKERS[k % len(MARKERS)]
+    colour, dash, marker = COLOURS[k % len(COLOURS)], DASHES[dash_of(k)], MARKERS[k % len(MARKERS)]
     name = series.name if series.legend else None
     if series.style == "mark":
         axes.plot(series.x, series.y, marker, color=colour, markersize=6, markerfacecolor="white", label=name, zorder=4)
     elif series.style == "points" and series.low is not None and series.high is not None:
         spans = np.maximum([series.y - series.low, series.high - series.y], 0.0)
-        axes.errorbar(series.x, series.y, spans, fmt=marker, linestyle=dash, color=colour, markersize=4, capsize=2, label=name)
+        axes.errorbar(
+            series.x, series.y, spans, fmt=marker, linestyle=dash, color=colour, markersize=4, capsize=2, label=name
+        )
     else:
-        axes.plot(series.x, series.y, dash, color=colour, label=name)
+        axes.plot(series.x, shown(series.y), dash, color=colour, label=name)
         if series.low is not None and series.high is not None:
-            axes.fill_between(series.x, series.low, series.high, color=colour, alpha=0.16, linewidth=0)
+            axes.fill_between(series.x, shown(series.low), series.high, color=colour, alpha=0.16, linewidth=0)
 
 
 def _network(net: network.Network, new: Any) -> Any:
@@ -107,10 +113,12 @@ def _network(net: network.Network, new: Any) -> Any:
     axes.add_collection(LineCollection(list(net.positions[net.edges]), colors="#999999", linewidths=0.5, zorder=1))
     area = 160.0 * net.sizes / net.sizes.max()
     paint = {"color": COLOURS[0]} if net.even else {"c": net.shade, "cmap": "cividis"}
-    dots = axes.scatter(*net.positions.T, s=np.maximum(area, 6.0), edgecolors="white", linewidths=0.6, zorder=2, **paint)
+    dots = axes.scatter(
+        *net.positions.T, s=np.maximum(area, 6.0), edgecolors="white", linewidths=0.6, zorder=2, **paint
+    )
     if not net.even:
         bar = figure.colorbar(dots, ax=axes, shrink=0.7, label=net.shade_name)
-        bar.outline.set_visible(False)  # type: ignore[operator]
+        bar.outline.set_visible(False)
     axes.set_axis_off()
     axes.set_aspect("equal")
     return figure

@@ -1,4 +1,4 @@
-"""Charts and the network as plotly.js figures: plain dictionaries. Colours are filled in by the page, which knows light from dark.
+"""Charts and the network as plotly.js figures: plain dictionaries. The page fills in the colours, light or dark.
 
 Every trace carries meta = {"c": place in the palette, "role": line, band, edge, point, mark or node}.
 """
@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from tacenda.report import numbers
-from tacenda.report.charts import Chart, Series
+from tacenda.report.charts import Chart, Series, dash_of, visible
 from tacenda.report.network import Network
 
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+DASHES = ("solid", "dash", "dot", "dashdot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "pentagon")
 Spec = dict[str, Any]
 
@@ -23,34 +23,38 @@ def chart_figure(chart: Chart) -> Spec:
     """{"data", "layout"} of one chart."""
     data: list[Spec] = []
     for series in chart.series:
-        data += _band(series, chart.y_log) + [_trace(series, chart)]
-    x = {"title": {"text": html.escape(chart.x_label)}, "type": "log" if chart.x_log else "linear"}
-    y = {"title": {"text": html.escape(chart.y_label)}, "type": "log" if chart.y_log else "linear"}
+        data += [*_band(series, chart.y_log), _trace(series, chart)]
+    x = _axis(chart.x_label, chart.x_log)
+    y = _axis(chart.y_label, chart.y_log)
     if chart.percent:
         y["tickformat"] = ".0%"
-    for axis, logarithmic in ((x, chart.x_log), (y, chart.y_log)):
-        if logarithmic:
-            axis |= {"dtick": 1 if axis is y else None, "exponentformat": "power", "minor": {"dtick": None}}
-    if chart.key.startswith("utility"):
-        ticks = sorted({float(v) for s in chart.series for v in s.x})
-        x |= {"tickmode": "array", "tickvals": ticks, "ticktext": [f"{t:.3g}" for t in ticks], "tickangle": 0}
+    if chart.y_log:
+        y["dtick"] = 1
+    if chart.x_ticks:
+        words = [f"{t:.3g}" for t in chart.x_ticks]
+        x |= {"tickmode": "array", "tickvals": chart.x_ticks, "ticktext": words, "tickangle": 0}
     named = sum(s.legend for s in chart.series)
     return {"data": data, "layout": {"xaxis": x, "yaxis": y, "showlegend": named > 1, "hovermode": "closest"}}
 
 
+def _axis(label: str, logarithmic: bool) -> Spec:
+    axis: Spec = {"title": {"text": html.escape(label)}, "type": "log" if logarithmic else "linear"}
+    return axis | {"exponentformat": "power"} if logarithmic else axis
+
+
 def _trace(series: Series, chart: Chart) -> Spec:
     value = "%{y:.1%}" if chart.percent else "%{y:.4g}"
-    dash = DASHES[series.colour // len(SYMBOLS) % len(DASHES)] if series.colour >= len(SYMBOLS) else DASHES[series.colour % 4]
+    name, x_name = html.escape(series.name), html.escape(chart.x_label.split(",")[0])
     trace: Spec = {
         "type": "scatter",
-        "name": html.escape(series.name),
+        "name": name,
         "x": _plain(series.x),
         "y": _plain(visible(series.y) if chart.y_log else series.y),
         "mode": "lines",
-        "line": {"width": 2.2, "dash": dash},
+        "line": {"width": 2.2, "dash": DASHES[dash_of(series.colour)]},
         "meta": {"c": series.colour, "role": "line"},
         "showlegend": series.legend,
-        "hovertemplate": f"{html.escape(series.name)}<br>{html.escape(chart.x_label.split(',')[0])} %{{x}}<br>{value}<extra></extra>",
+        "hovertemplate": f"{name}<br>{x_name} %{{x}}<br>{value}<extra></extra>",
     }
     if series.style == "mark":
         mark = {"size": 12, "symbol": SYMBOLS[series.colour % len(SYMBOLS)], "line": {"width": 2}}
@@ -59,7 +63,14 @@ def _trace(series: Series, chart: Chart) -> Spec:
         trace |= {"mode": "lines+markers", "marker": {"size": 9, "symbol": SYMBOLS[series.colour % len(SYMBOLS)]}}
         if series.low is not None and series.high is not None:
             up, down = _plain(series.high - series.y), _plain(series.y - series.low)
-            trace["error_y"] = {"type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 1.5, "width": 4}
+            trace["error_y"] = {
+                "type": "data",
+                "symmetric": False,
+                "array": up,
+                "arrayminus": down,
+                "thickness": 1.5,
+                "width": 4,
+            }
     return trace
 
 
@@ -76,14 +87,12 @@ def _band(series: Series, y_log: bool) -> list[Spec]:
         "showlegend": False,
     }
     shade = {"c": series.colour, "role": "band"}
-    low = {**around, "y": _plain(visible(series.low) if y_log else series.low), "meta": {"c": series.colour, "role": "hidden"}}
+    low = {
+        **around,
+        "y": _plain(visible(series.low) if y_log else series.low),
+        "meta": {"c": series.colour, "role": "hidden"},
+    }
     return [low, {**around, "y": _plain(series.high), "fill": "tonexty", "meta": shade}]
-
-
-def visible(values: Any) -> Any:
-    """Values for a logarithmic axis: rounding errors around zero become gaps instead of deep spikes."""
-    found = np.asarray(values, float)
-    return np.where(found > 1e-12 * found.max(initial=0.0), found, np.nan)
 
 
 def network_figure(net: Network) -> Spec:
@@ -96,13 +105,16 @@ def network_figure(net: Network) -> Spec:
     traffic = f"{numbers.whole(round(net.edge_messages))} messages, {numbers.size(net.edge_bytes)}"
     between = [f"{html.escape(net.labels[a])} – {html.escape(net.labels[b])}<br>{traffic}" for a, b in net.edges]
     hidden = {"visible": False, "range": [-0.06, 1.06]}
-    data = [
-        {"type": "scatter", "mode": "lines", "x": _plain(lines[:, :, 0].ravel()), "y": _plain(lines[:, :, 1].ravel()),
-         "line": {"width": 1.2 if len(net.edges) < 400 else 0.7}, "hoverinfo": "skip", "meta": {"c": 0, "role": "edge"}},
-        {"type": "scatter", "mode": "markers", "x": _plain(middle[:, 0]), "y": _plain(middle[:, 1]), "text": between,
-         "marker": {"size": 9, "opacity": 0}, "hovertemplate": "%{text}<extra></extra>", "meta": {"c": 0, "role": "middle"}},
-        _nodes(net),
-    ]  # fmt: skip
+    edges = {
+        "type": "scatter", "mode": "lines", "x": _plain(lines[:, :, 0].ravel()), "y": _plain(lines[:, :, 1].ravel()),
+        "line": {"width": 1.2 if len(net.edges) < 400 else 0.7}, "hoverinfo": "skip", "meta": {"c": 0, "role": "edge"},
+    }  # fmt: skip
+    middles = {
+        "type": "scatter", "mode": "markers", "x": _plain(middle[:, 0]), "y": _plain(middle[:, 1]), "text": between,
+        "marker": {"size": 9, "opacity": 0}, "hovertemplate": "%{text}<extra></extra>",
+        "meta": {"c": 0, "role": "middle"},
+    }  # fmt: skip
+    data = [edges, middles, _nodes(net)]
     return {"data": data, "layout": {"xaxis": hidden, "yaxis": hidden, "showlegend": False, "hovermode": "closest"}}
 
 
@@ -110,8 +122,9 @@ def _nodes(net: Network) -> Spec:
     marker: Spec = {"size": _plain(marker_sizes(net)), "opacity": 1, "line": {"width": 1.5}}
     if not net.even:
         marker |= _scale(net)
+    assert net.positions is not None
     return {
-        "type": "scatter", "mode": "markers", "x": _plain(net.positions[:, 0]), "y": _plain(net.positions[:, 1]),  # type: ignore[index]
+        "type": "scatter", "mode": "markers", "x": _plain(net.positions[:, 0]), "y": _plain(net.positions[:, 1]),
         "text": [html.escape(net.hover(k)).replace("\n", "<br>") for k in range(net.n)],
         "hovertemplate": "%{text}<extra></extra>",
         "meta": {"c": 0, "role": "node"},

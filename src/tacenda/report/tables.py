@@ -14,7 +14,14 @@ from tacenda.report.curves import about, is_share
 from tacenda.report.folder import Folder, Group
 
 SHOWN = ("test_accuracy", "accuracy", "objective", "test_loss", "loss", "suboptimality", "worst_accuracy", "consensus")
-_HEADINGS = {"bytes": "Sent", "seconds": "Time", "epsilon": "ε", "delta": "δ", "relation": "Relation", "adjacency": "Relation"}
+_HEADINGS = {
+    "bytes": "Sent",
+    "seconds": "Time",
+    "epsilon": "ε",
+    "delta": "δ",
+    "relation": "Relation",
+    "adjacency": "Relation",
+}
 _LABELS = ("label", "algorithm", "name", "run")
 
 
@@ -22,7 +29,14 @@ def results(folder: Folder) -> Table:
     """One row per label: final metrics with their range over the seeds, privacy, cost."""
     metrics = [m for m in SHOWN if m in folder.metrics][:4]
     columns = [Column("Run"), *(Column(heading(m), True) for m in metrics)]
-    columns += [Column("ε", True), Column("δ", True), Column("Rounds", True), Column("Sent", True), Column("Time", True), Column("Seeds", True)]
+    columns += [
+        Column("ε", True),
+        Column("δ", True),
+        Column("Rounds", True),
+        Column("Sent", True),
+        Column("Time", True),
+        Column("Seeds", True),
+    ]
     rows, sort = [], []
     for group in folder.groups:
         finals = [group.final(m) for m in metrics]
@@ -60,7 +74,9 @@ def differing_settings(folder: Folder) -> Table | None:
     if not differing:
         return None
     columns = [Column("Run"), *(Column(name.replace("_", " ")) for name in differing)]
-    rows = [[group.label, *(s.get(name, "–") for name in differing)] for group, s in zip(folder.groups, plain, strict=True)]
+    rows = [
+        [group.label, *(s.get(name, "–") for name in differing)] for group, s in zip(folder.groups, plain, strict=True)
+    ]
     return Table("Hyperparameters in which the runs differ (–: the method has none such)", columns, rows)
 
 
@@ -69,6 +85,7 @@ def problem(folder: Folder) -> list[tuple[str, str]]:
     settings = folder.lead.settings
     p, g = settings["problem"], settings["graph"]
     sizes = np.asarray(p["sizes"])
+    total, fewest, most = (numbers.whole(int(k)) for k in (sizes.sum(), sizes.min(), sizes.max()))
     facts = [
         ("Loss", p["loss"]),
         ("Regulariser", f"{p['regulariser']}, strength {numbers.setting(p['strength'])}"),
@@ -77,7 +94,10 @@ def problem(folder: Folder) -> list[tuple[str, str]]:
         ("Classes", ", ".join(p["classes"]) if p.get("classes") else "none (regression)"),
         ("Public bound on a record's norm", numbers.setting(p["data_norm"])),
         ("Gradient clipping", numbers.setting(p["clip_norm"])),
-        ("Records", f"{numbers.whole(int(sizes.sum()))} in all, {numbers.whole(int(sizes.min()))} to {numbers.whole(int(sizes.max()))} per node"),
+        (
+            "Records",
+            f"{total} in all, {fewest} to {most} per node",
+        ),
         ("Network", f"{g.get('name') or 'given graph'}, {g['n']} nodes, {len(g['edges'])} edges"),
     ]
     return [(name, str(value)) for name, value in facts]
@@ -87,7 +107,11 @@ def dataset(folder: Folder) -> tuple[list[tuple[str, str]], list[str]]:
     """(facts, notes) of the data set as the manifest states them."""
     stated = folder.manifest.get("dataset") or {}
     notes = stated.get("notes") or []
-    facts = [(k.replace("_", " ").capitalize(), _value(v)) for k, v in stated.items() if k != "notes" and v not in (None, "", [])]
+    facts = [
+        (k.replace("_", " ").capitalize(), _value(v))
+        for k, v in stated.items()
+        if k != "notes" and v not in (None, "", [])
+    ]
     return facts, [str(n) for n in (notes if isinstance(notes, list) else [notes])]
 
 
@@ -130,7 +154,14 @@ def _cost(group: Group) -> list[str]:
     mean_bytes, mean_seconds = _cost_numbers(group)[3:5]
     epsilon = "none" if group.account is None else numbers.epsilon(group.account.epsilon)
     delta = "–" if group.account is None else numbers.short(group.account.delta)
-    return [epsilon, delta, numbers.whole(int(group.settings["rounds"])), numbers.size(mean_bytes), numbers.seconds(mean_seconds), str(len(group.runs))]
+    return [
+        epsilon,
+        delta,
+        numbers.whole(int(group.settings["rounds"])),
+        numbers.size(mean_bytes),
+        numbers.seconds(mean_seconds),
+        str(len(group.runs)),
+    ]
 
 
 def _cost_numbers(group: Group) -> list[float]:

@@ -33,33 +33,38 @@ class Verdict:
     sentences: tuple[str, ...]
 
 
+SEEDED = (
+    "Seeded noise: simulation only. Whoever knows the seed can take the noise away; "
+    "on real nodes it comes from the operating system."
+)
+PUBLISHED = "As published: for reproducing a paper's figures, never for real data."
+
+
 def verdict(folder: Folder) -> Verdict:
     """The folder's answer in ten seconds: that of its worst label."""
     broken = [g for g in folder.private if g.account is not None and _broken(g.account)]
     if broken:
-        return _bad(broken[0])
-    if not folder.private:
-        return Verdict(
-            "none", "No privacy", "These models were learnt without noise.",
-            ("Nothing is promised to the people behind the records: whoever sees the messages may learn what they hold.",),
-        )  # fmt: skip
+        return _bad(max(broken, key=lambda g: g.account.epsilon if g.account is not None else 0.0))
     worst = folder.weakest
-    assert worst is not None and worst.account is not None
-    open_runs = [g.label for g in folder.groups if g.account is None]
+    if worst is None or worst.account is None:
+        nothing = (
+            "Nothing is promised to the people behind the records: whoever sees the messages may learn what they hold."
+        )
+        return Verdict("none", "No privacy", "These models were learnt without noise.", (nothing,))
     sentences = [meaning(worst.account)]
+    open_runs = [g.label for g in folder.groups if g.account is None]
     if open_runs:
         sentences.append(f"Without any noise, for comparison only: {', '.join(open_runs)}.")
-    if simulated(folder):
-        return Verdict("caution", "Simulation", _promise(folder, worst.account), (*sentences, SEEDED))
-    return Verdict("good", "Promise kept", _promise(folder, worst.account), tuple(sentences))
+    if any(g.account is not None and g.account.statement.mode != "sound" for g in folder.private):
+        sentences.append(PUBLISHED)
+    elif not any(g.account is not None and "simulation" in g.account.statement.noise for g in folder.private):
+        return Verdict("good", "Promise kept", _promise(folder, worst.account), tuple(sentences))
+    return Verdict("caution", "Simulation", _promise(folder, worst.account), (*sentences, SEEDED))
 
 
-SEEDED = "Seeded noise: simulation only. Whoever knows the seed can take the noise away; on real nodes it comes from the operating system."
-
-
-def simulated(folder: Folder) -> bool:
-    """Whether some noise came from a seed."""
-    return any(g.account is not None and "simulation" in g.account.statement.noise for g in folder.private)
+def stated(account: Account) -> str:
+    """The account's point as an equation."""
+    return f"ε = {numbers.epsilon(account.epsilon)} at δ = {numbers.short(account.delta)}"
 
 
 def _broken(account: Account) -> bool:
@@ -72,46 +77,50 @@ def _broken(account: Account) -> bool:
 def _bad(group: Group) -> Verdict:
     account = group.account
     assert account is not None
-    true, delta = numbers.epsilon(account.epsilon), numbers.short(account.delta)
-    if account.statement.claimed is not None:
-        headline = f"{group.label} claims ε = {numbers.epsilon(account.statement.claimed[0])}; its noise really gives ε = {true} at δ = {delta}."
-        why = (account.statement.why,) if account.statement.why else ()
-        return Verdict("bad", "Claim not kept", headline, (*why, "As published: for reproducing a paper's figures, never for real data."))
+    s = account.statement
+    if s.claimed is not None:
+        headline = (
+            f"{group.label} claims ε = {numbers.epsilon(s.claimed[0])}; its noise really gives {stated(account)}."
+        )
+        return Verdict("bad", "Claim not kept", headline, (*([s.why] if s.why else []), PUBLISHED))
     asked = "" if account.target is None else f" where ε = {numbers.epsilon(account.target)} was asked for"
-    return Verdict("bad", "Promise not kept", f"{group.label} gives ε = {true} at δ = {delta}{asked}.", ("Do not release these models.",))
+    headline = f"{group.label} gives {stated(account)}{asked}."
+    return Verdict("bad", "Promise not kept", headline, ("Do not release these models.",))
 
 
 def _promise(folder: Folder, worst: Account) -> str:
     several = len({numbers.epsilon(g.account.epsilon) for g in folder.private if g.account is not None}) > 1
-    most = "at most " if several else ""
     runs = "Each private run" if len(folder.runs) > 1 else "The run"
-    return f"{runs} keeps {most}ε = {numbers.epsilon(worst.epsilon)} at δ = {numbers.short(worst.delta)} for every single record."
+    return f"{runs} keeps {'at most ' if several else ''}{stated(worst)} for every single record."
 
 
 def meaning(account: Account) -> str:
     """Epsilon as a chance: what the best possible observer gains over tossing a coin."""
     if math.isinf(account.epsilon):
         return "An observer may learn everything about a record."
-    what = "which of two values one record has" if account.statement.adjacency == "replace-one" else "whether one record was there"
+    replaced = account.statement.adjacency == "replace-one"
+    what = "which of two values one record has" if replaced else "whether one record was there"
     return (
-        f"Somebody who reads every message, and knows all other records, guesses {what} rightly with a chance of at most "
-        f"{numbers.percent(account.best_guess)}; tossing a coin gives {numbers.percent(0.5, 0)}."
+        f"Somebody who reads every message, and knows all other records, guesses {what} rightly with a chance of at "
+        f"most {numbers.percent(account.best_guess)}; tossing a coin gives {numbers.percent(0.5, 0)}."
     )
 
 
 def promised(account: Account) -> list[tuple[str, str]]:
     """(question, answer) pairs of the promise."""
-    s = account.statement
+    s, judge = account.statement, account.curve.accountant
+    watchers = "Anybody who sees every message of every node in every round and knows all records but one"
     answers = [
-        ("What", f"(ε, δ) = ({numbers.epsilon(account.epsilon)}, {numbers.short(account.delta)}) for the whole run, all rounds together."),
+        ("What", f"{stated(account)}, for the whole run, all rounds together."),
         ("For whom", f"Every single record of every node: {RELATIONS[s.adjacency]} ({s.adjacency})."),
-        ("Against whom", f"Anybody who sees every message of every node in every round and knows all records but one{_members(account)}."),
+        ("Against whom", f"{watchers}{_members(account)}."),
         ("In other words", meaning(account)),
-        ("Counted by", _sentence(f"{ACCOUNTANTS.get(account.curve.accountant, account.curve.accountant)}, over every release in the ledger")),
+        ("Counted by", _sentence(f"{ACCOUNTANTS.get(judge, judge)}, over every release in the ledger")),
         ("Noise", _sentence(s.noise)),
     ]
     if s.claimed is not None:
-        answers.insert(1, ("Claimed in print", f"ε = {numbers.epsilon(s.claimed[0])} at δ = {numbers.short(s.claimed[1])} (mode {s.mode})."))
+        claim = f"ε = {numbers.epsilon(s.claimed[0])} at δ = {numbers.short(s.claimed[1])} (mode {s.mode})."
+        answers.insert(1, ("Claimed in print", claim))
     return answers
 
 
@@ -123,19 +132,22 @@ def _members(account: Account) -> str:
 def not_promised(folder: Folder, account: Account | None) -> list[str]:
     """What nobody should read into the numbers."""
     lines = [
-        "This page: its accuracies, objectives and curves were computed from the records without noise, as only a simulation may. "
-        "They are diagnostics, not covered by the promise; with real data do not pass the page on.",
+        "This page: its accuracies, objectives and curves were computed from the records without noise, as only a "
+        "simulation may. They are diagnostics, not covered by the promise; with real data do not pass the page on.",
     ]
     if account is not None:
         lines += [_people(account), *_all_runs(folder)]
     lines += [
-        "What can be learnt from the population as a whole: a model may say much about somebody whose record was never used.",
+        "What can be learnt from the population as a whole: a model may say much about somebody whose record was never "
+        "used.",
         "The network, the settings and, under replace-one, the number of records at each node: they are public.",
-        "Right answers from dishonest nodes: a node that sends wrong values can spoil the model, though not the promise to the others.",
+        "Right answers from dishonest nodes: a node that sends wrong values can spoil the model, though not the promise "
+        "to the others.",
     ]
     if account is not None:
         lines.append(
-            "Anything read off the data beforehand (bounds, levels, labels, step sizes chosen by looking): it must be public or be charged."
+            "Anything read off the data beforehand (bounds, levels, labels, step sizes chosen by looking): it must be "
+            "public or be charged."
         )
     return lines
 
@@ -145,20 +157,22 @@ def _people(account: Account) -> str:
     many = "Somebody with several records is protected less"
     if not known:
         return f"{many}, and no useful bound is known for this run."
-    return f"{many}: " + ", ".join(f"ε = {numbers.epsilon(e)} for {k} records on one node" for k, e in known) + f", at δ = {numbers.short(account.delta)}."
+    each = ", ".join(f"ε = {numbers.epsilon(e)} for {k} records on one node" for k, e in known)
+    return f"{many}: {each}, at δ = {numbers.short(account.delta)}."
 
 
 def _all_runs(folder: Folder) -> list[str]:
     """Publishing several runs on the same records costs the composition of all."""
     accounts = [g.account for g in folder.private for _ in g.runs if g.account is not None]
-    total = together(accounts) if len(accounts) > 1 else None
     if len(accounts) < 2:
         return []
+    total = together(accounts)
     if total is None:
         return ["Several of these runs at once: the promise is made by each run alone."]
     return [
-        f"All {len(accounts)} private runs of this folder at once: each promise stands alone. Published together on the same records they "
-        f"would cost ε = {numbers.epsilon(total[0])} at δ = {numbers.short(total[1])}; and choosing the best of them by looking costs privacy too."
+        f"All {len(accounts)} private runs of this folder at once: each promise stands alone. Published together on the "
+        f"same records they would cost ε = {numbers.epsilon(total[0])} at δ = {numbers.short(total[1])}; and choosing "
+        "the best of them by looking costs privacy too."
     ]
 
 
