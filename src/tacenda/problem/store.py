@@ -242,7 +242,9 @@ class Store:
         strength = self.strength if regularised else 0.0
         clip = math.inf if clip_norm is None else float(clip_norm)
         norms = _NO_NORMS if clip_norm is None else self.norms
-        out, partial = np.empty_like(w), np.empty((len(owner), self.dim))
+        out = np.empty_like(w)
+        alone = len(owner) == len(w) and w.dtype == np.float64  # one task per row: it may add up in the result itself
+        partial = out if alone else np.empty((len(owner), self.dim))
         with kernel_threads(int((last - first).sum()) * self._width):
             kernels_gradient.gradients(
                 self.kernel_rows, self.labels, norms, owner, first, last, start, records, base, w, self.n_outputs,
