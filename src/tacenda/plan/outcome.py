@@ -85,8 +85,8 @@ class Plan:
             "Why:",
         ]
         assumed = (
-            f"The forecast assumes typical data (scores of size {SHAPES[k.loss.name].signal:g}, eigenvalues falling like 1/sqrt(k), rows of "
-            f"norm near {k.data_norm:g}); no record was read."
+            f"The forecast assumes typical data (scores of size {SHAPES[k.loss.name].signal:g}, eigenvalues falling like 1/sqrt(k), "
+            f"rows of norm near {k.data_norm:g}); no record was read."
         )
         return "\n".join([*head, *(f"  - {reason}" for reason in self.reasons), f"  - {assumed}"])
 
@@ -124,7 +124,7 @@ def _reasons(p: Plan) -> list[str]:
     ]
     if f.wanted_rounds > p.rounds:
         short = "" if f.step == f.wanted_step else f", and the step is cut from {f.wanted_step:.4g} to stay stable"
-        found.append(f"{f.wanted_rounds} rounds would be better; the limit is {p.rounds}{short}.")
+        found.append(f"{f.wanted_rounds} rounds would be better; {p.rounds} are allowed{short}.")
     else:
         found.append(
             f"{p.rounds} rounds, so that no step overshoots and one node's scores stay within {f.node_spread:.2g} of the average's."
@@ -135,7 +135,9 @@ def _reasons(p: Plan) -> list[str]:
             f"is {f.second_eigenvalue:.3f})."
         )
     if k.strong_convexity == 0:
-        found.append(f"The regulariser {k.regulariser.name!r} is not strongly convex, so the constant offset alone damps the steps.")
+        found.append(
+            f"The regulariser {k.regulariser.name!r} is not strongly convex, so the constant offset alone damps the steps."
+        )
     sizes = p.facts.sizes
     if sizes.max() > 3 * sizes.min():
         found.append(

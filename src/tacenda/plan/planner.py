@@ -57,13 +57,14 @@ def plan(
     loss_scale: float = 1.0,
     n_outputs: int = 1,
     max_rounds: int = MOST_ROUNDS,
+    rounds: int | None = None,
 ) -> Plan:
     """What to run for this budget: an algorithm with its settings, rounds, output rule and closing mixings.
 
     sizes      public record counts m_i, one per node of the graph, or one number for all
     dim        length d of a node's model (n_outputs * n_features for several classes), the intercept included
     graph      any networkx.Graph or Topology;      epsilon   one number, or one per node
-    max_rounds limits communication; with fewer rounds than the budget could use, the plan says so
+    max_rounds limits communication; with fewer rounds than the budget could use, the plan says so. rounds fixes their number
 
     Reads no data. `print(plan(...).explain())` tells the reasons.
     """
@@ -83,26 +84,33 @@ def plan(
         ),
         adjacency,
     )
-    return plan_facts(facts, topology, epsilon, delta, max_rounds=max_rounds)
+    return plan_facts(facts, topology, epsilon, delta, max_rounds=max_rounds, rounds=rounds)
 
 
 def plan_facts(
-    facts: Facts, topology: Topology, epsilon: float | Sequence[float], delta: float, *, max_rounds: int = MOST_ROUNDS
+    facts: Facts,
+    topology: Topology,
+    epsilon: float | Sequence[float],
+    delta: float,
+    *,
+    max_rounds: int = MOST_ROUNDS,
+    rounds: int | None = None,
 ) -> Plan:
-    """The same from a problem's public facts (`Facts.of(problem)`)."""
+    """The same from a problem's public facts (`Facts.of(problem)`); `rounds` fixes their number."""
     k = facts.constants
     if not math.isfinite(k.gradient_bound):
         raise UnsupportedError(
             f"loss {k.loss.name!r} has unbounded gradients, so no noise can hide a record; pass clip_norm=..., or use 'huber'."
         )
-    most = checks.whole("max_rounds", max_rounds, least=1)
+    most = checks.whole("max_rounds", max_rounds, least=1) if rounds is None else checks.whole("rounds", rounds, least=1)
     node_noise = facts.gradient_sensitivity() / _mu(epsilon, delta, facts.n)
     noise = float(np.sqrt(np.sum(node_noise**2)) / facts.n)
     mixing = Mixing.of(topology)
     landscape = Landscape.assumed(k, facts.dim)
     wanted = landscape.best_step(noise)
     apart = k.data_norm * float(np.sqrt(np.mean(node_noise**2)))  # of a score, for tau = 1 and T = 1
-    rounds, least = _rounds(k, wanted, mixing.lingering * (apart * wanted) ** 2, most)
+    least = _rounds(k, wanted, mixing.lingering * (apart * wanted) ** 2)
+    rounds = min(least, most) if rounds is None else most
     tau = min(wanted, STEP * rounds / _steepness(k))
     undone, noisy = landscape.excess(tau, noise)
     mixings = _closing(k, mixing, tau, rounds, apart)
@@ -110,15 +118,12 @@ def plan_facts(
         step=tau, wanted_step=wanted, wanted_rounds=least, average_noise_std=noise, left_undone=undone, noise_risk=noisy,
         second_eigenvalue=mixing.second, node_spread=apart * tau * math.sqrt(mixing.lingering / rounds),
     )  # fmt: skip
-    return Plan(
-        _algorithm(k, rounds / tau), rounds, "last", mixings, facts, topology, forecast, _plain(epsilon), float(delta)
-    )
+    return Plan(_algorithm(k, rounds / tau), rounds, "last", mixings, facts, topology, forecast, _plain(epsilon), float(delta))
 
 
-def _rounds(k: Constants, tau: float, for_consensus: float, most: int) -> tuple[int, int]:
-    """(rounds, rounds without the limit)."""
-    least = max(FEWEST_ROUNDS, math.ceil(tau * _steepness(k) / STEP), math.ceil(min(for_consensus, 1e9)))
-    return min(least, most), least
+def _rounds(k: Constants, tau: float, for_consensus: float) -> int:
+    """How many rounds the step and the graph ask for, without any limit."""
+    return max(FEWEST_ROUNDS, math.ceil(tau * _steepness(k) / STEP), math.ceil(min(for_consensus, 1e9)))
 
 
 def _steepness(k: Constants) -> float:

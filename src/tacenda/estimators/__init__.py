@@ -1,0 +1,24 @@
+"""Private linear models in the manner of scikit-learn.
+
+model = PrivateLogisticRegression(epsilon=1.0, bounds=(0, 1), classes=(0, 1), n_nodes=20).fit(X, y)
+model.coef_, model.privacy_, model.to_sklearn(), model.export("folder")
+"""
+
+from tacenda.estimators.base import PrivateLinearModel
+from tacenda.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
+from tacenda.estimators.export import load_model
+from tacenda.estimators.regressors import PrivateElasticNet, PrivateHuberRegressor, PrivateLasso, PrivateRidge
+from tacenda.estimators.warnings import BudgetWarning, DeclarationWarning
+
+__all__ = [
+    "BudgetWarning",
+    "DeclarationWarning",
+    "PrivateElasticNet",
+    "PrivateHuberRegressor",
+    "PrivateLasso",
+    "PrivateLinearModel",
+    "PrivateLinearSVC",
+    "PrivateLogisticRegression",
+    "PrivateRidge",
+    "load_model",
+]

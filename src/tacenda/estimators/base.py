@@ -1,0 +1,161 @@
+"""What all estimators share: declarations, placement on nodes, one private run, weights in the user's own scale."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from tacenda import checks
+from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.registry import by_name
+from tacenda.errors import InputError
+from tacenda.estimators.network import place
+from tacenda.estimators.scaling import Scaling
+from tacenda.estimators.warnings import in_a_search, warn_of_bounds, warn_of_search
+from tacenda.graph.topology import Topology
+from tacenda.plan.network import Mixing
+from tacenda.plan.outcome import Plan
+from tacenda.plan.planner import MOST_MIXINGS, plan_facts
+from tacenda.privacy.settings import Privacy
+from tacenda.problem.facts import Facts
+from tacenda.problem.problem import Problem
+from tacenda.runtime.result import RunResult
+from tacenda.runtime.simulate import simulate
+
+DEFAULT_ROUNDS = 100  # of an algorithm that was named without rounds
+CLOSER = 1e3  # by how much the closing mixings of a named algorithm shrink disagreement
+HISTORY_ROWS = 20
+
+
+class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
+    """Parameters of every estimator.
+
+    epsilon, delta   the whole fit's privacy, for one record, against an adversary who sees every message
+    adjacency        "replace-one" (record counts are public) or "add-remove" (declare public_sizes)
+    data_norm        norm to which rows are brought inside; clip_norm   bound on one record's gradient there
+    bounds           declared (low, high) of the features, numbers or one per feature; "norm": rows are meant for data_norm as they are
+    strength         of the regulariser, on the weights of the scaled features
+    fit_intercept    a constant feature inside data_norm (and regularised like the others)
+    n_nodes, graph   how many data holders (even split) and their network; fit(nodes=...) names each record's holder instead
+    algorithm        "auto" (planned from public quantities), a name, or an object of tacenda.algorithms; rounds   their number
+    random_state     an int makes the noise reproducible: for simulation only, since whoever knows it can subtract the noise
+    ledger, dataset  a lasting ledger's file, and the name under which this data set's fits are charged and, past its budget, refused
+    """
+
+    _sklearn_name: str
+
+    def _fit(self, X: Any, y: NDArray[Any], nodes: Any, scaling: Scaling, loss: Any, regulariser: Any, **extra: Any) -> Self:
+        """Run on rows X that are scaled already."""
+        if in_a_search():
+            warn_of_search(self.epsilon, self.ledger)
+        shards, topology = place(X, y, nodes, self.n_nodes, self.graph)
+        problem = Problem(
+            shards, loss=loss, regulariser=regulariser, strength=self.strength, data_norm=scaling.data_norm,
+            public_sizes=self.public_sizes, **extra,
+        )  # fmt: skip
+        privacy = Privacy(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency)
+        settings, self.plan_ = self._settings(problem, topology, privacy)
+        if self.verbose and self.plan_ is not None:
+            print(self.plan_.explain())
+        result = simulate(
+            problem, topology, privacy=privacy, seed=self._seed(), progress="auto" if self.verbose else False,
+            record_every=max(1, settings["rounds"] // HISTORY_ROWS), ledger=self.ledger, dataset=self.dataset, **settings,
+        )  # fmt: skip
+        self._keep(result, scaling, topology)
+        return self
+
+    def _settings(self, problem: Problem, topology: Topology, privacy: Privacy) -> tuple[dict[str, Any], Plan | None]:
+        """What to run: planned, or as named."""
+        if isinstance(self.algorithm, str) and self.algorithm == "auto":
+            facts = Facts.of(problem, self.adjacency)
+            found = plan_facts(facts, topology, self.epsilon, self.delta, rounds=self.rounds)
+            return found.settings, found
+        algorithm = by_name(self.algorithm) if isinstance(self.algorithm, str) else self.algorithm
+        if not isinstance(algorithm, Algorithm):
+            raise InputError(f"algorithm must be 'auto', a name or an object of tacenda.algorithms, not {algorithm!r}.")
+        rounds = DEFAULT_ROUNDS if self.rounds is None else checks.whole("rounds", self.rounds, least=1)
+        mixings = min(MOST_MIXINGS, Mixing.of(topology).rounds_to(CLOSER)) if topology.n > 1 else 0
+        return {"algorithm": algorithm, "rounds": rounds, "finish_mixing": mixings}, None
+
+    def _seed(self) -> int | None:
+        """None draws fresh noise; a RandomState gives a seed."""
+        if self.random_state is None or isinstance(self.random_state, int | np.integer):
+            return None if self.random_state is None else int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _keep(self, result: RunResult, scaling: Scaling, topology: Topology) -> None:
+        """The fitted attributes, in the user's own scale."""
+        n = topology.n
+        models = result.models if result.models.ndim == 3 else result.models.reshape(n, 1, -1)
+        node_coef, node_intercept = scaling.back(models)
+        self._set_coef(node_coef, node_intercept)
+        self.privacy_, self.history_, self.result_ = result.privacy, result.history, result
+        self.n_iter_, self.node_labels_, self.result_settings_ = result.rounds, topology.labels, result.settings
+        self.conditions_ = self._conditions(result)
+
+    def _set_coef(self, node_coef: NDArray[Any], node_intercept: NDArray[Any]) -> None:
+        """coef (n, K, p) and intercept (n, K) of every node, and their average."""
+        self.node_coef_, self.node_intercept_ = node_coef, node_intercept
+        self.coef_, self.intercept_ = node_coef.mean(axis=0), node_intercept.mean(axis=0)
+
+    def _conditions(self, result: RunResult) -> list[str]:
+        """What the guarantee rests on, in plain words."""
+        sizes = "record counts of the nodes" if self.adjacency == "replace-one" else "the declared public_sizes"
+        said = [
+            f"{sizes[0].upper()}{sizes[1:]}, the network and all settings are public, and were not chosen by looking at the records.",
+            "A person counts as one record of one node; several records of one person weaken the guarantee.",
+            "The fit was simulated in one process: whoever ran it saw all records; the guarantee is about the messages and the model.",
+            "history_ and any score on training data are computed without noise, and are not covered.",
+        ]
+        if self.bounds is None or isinstance(self.bounds, str):
+            said.append(f"No feature bounds were used: rows longer than data_norm={self.data_norm:g} were scaled down to it.")
+        else:
+            said.append("The declared feature bounds come from public knowledge.")
+        if self.random_state is not None:
+            said.append(
+                "The noise came from a fixed random_state: whoever knows it can subtract the noise. For simulation only."
+            )
+        if result.settings["privacy"] and self.ledger is not None:
+            said.append("The fit was charged to a lasting ledger, which composes it with all other fits on the same data set.")
+        return said
+
+    def _checked_rows(self, X: Any, y: Any, **how: Any) -> tuple[Any, Any, Scaling]:
+        """Validated X, y, and the scaling that the declarations give."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", **how)
+        norm = checks.positive("data_norm", self.data_norm)
+        if self.bounds is None:
+            warn_of_bounds(norm)
+        scaling = Scaling.of(self.bounds, X.shape[1], norm, bool(self.fit_intercept), hasattr(X, "tocsr"))
+        return X, y, scaling
+
+    def _scores(self, X: Any) -> NDArray[Any]:
+        """(N, K) linear scores of the average model."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return np.asarray(X @ np.atleast_2d(self.coef_).T + np.atleast_1d(self.intercept_))
+
+    def to_sklearn(self) -> Any:
+        """A plain, fitted scikit-learn model with the same weights: post-processing, as private as this one."""
+        from tacenda.estimators.plain import plain_model
+
+        check_is_fitted(self)
+        return plain_model(self)
+
+    def export(self, path: str | Path) -> Path:
+        """Write model.safetensors, model.json and MODEL_CARD.md into the folder `path`; `tacenda.estimators.load_model` reads it."""
+        from tacenda.estimators.export import export
+
+        check_is_fitted(self)
+        return export(self, path)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        tags.input_tags.sparse = True
+        return tags

@@ -1,0 +1,156 @@
+"""A fitted model as files that anybody can read: weights, facts, and a model card for people.
+
+    folder/model.safetensors    coef, intercept, node_coef, node_intercept
+    folder/model.json           kind, classes, feature names, settings, the privacy statement with its charges, conditions
+    folder/MODEL_CARD.md        the same in words
+
+Nothing that was computed from private data without noise (the history, training scores) is written.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacenda.errors import StateError
+from tacenda.privacy.statement import UNIT, Statement
+
+FORMAT = "tacenda-model-1"
+
+
+def export(estimator: Any, path: str | Path) -> Path:
+    """Write the three files into the folder `path`, made if missing."""
+    from safetensors.numpy import save_file
+
+    folder = Path(path)
+    folder.mkdir(parents=True, exist_ok=True)
+    about = facts(estimator)
+    arrays = {
+        "coef": estimator.coef_,
+        "intercept": np.atleast_1d(estimator.intercept_),
+        "node_coef": estimator.node_coef_,
+        "node_intercept": estimator.node_intercept_,
+    }
+    save_file({k: np.ascontiguousarray(v, dtype=float) for k, v in arrays.items()}, str(folder / "model.safetensors"))
+    (folder / "model.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    (folder / "MODEL_CARD.md").write_text(model_card(about), encoding="utf-8")
+    return folder
+
+
+def facts(estimator: Any) -> dict[str, Any]:
+    """Everything public about a fitted estimator, as plain values."""
+    settings = estimator.result_settings_
+    names = getattr(estimator, "feature_names_in_", None)
+    classes = getattr(estimator, "classes_", None)
+    return {
+        "format": FORMAT,
+        "kind": type(estimator).__name__,
+        "parameters": _plain_parameters(estimator),
+        "classes": None if classes is None else np.asarray(classes).tolist(),
+        "class_type": None if classes is None else np.asarray(classes).dtype.str,
+        "feature_names": None if names is None else [str(n) for n in names],
+        "n_features": int(estimator.n_features_in_),
+        "node_labels": [str(label) for label in estimator.node_labels_],
+        "privacy": estimator.privacy_.to_plain(),
+        "conditions": list(estimator.conditions_),
+        # A seed lets anybody who holds it subtract the noise, so it never leaves.
+        "settings": {k: settings[k] for k in ("algorithm", "rounds", "output", "finish_mixing", "versions")},
+        "problem": {k: v for k, v in settings["problem"].items() if k != "classes"},
+        "graph": {k: settings["graph"][k] for k in ("name", "n")},
+    }
+
+
+def model_card(about: dict[str, Any]) -> str:
+    """The card in Markdown, from the facts alone."""
+    p, s, q = about["privacy"], about["settings"], about["problem"]
+    epsilon = p["epsilon"] if isinstance(p["epsilon"], str) else f"{p['epsilon']:.6g}"
+    labels = "" if about["classes"] is None else f"- Classes: {', '.join(map(str, about['classes']))}\n"
+    regulariser = f"{q['regulariser']} of strength {q['strength']:g}"
+    conditions = "\n".join(f"- {sentence}" for sentence in about["conditions"])
+    return (
+        f"# {about['kind']}\n\n"
+        f"A linear model ({q['loss']} loss, {regulariser}) of {about['n_features']} features, learnt by {about['graph']['n']} "
+        f"data holders over the network `{about['graph']['name']}` without a server.\n\n"
+        "## Privacy\n\n"
+        "| | |\n| --- | --- |\n"
+        f"| epsilon | {epsilon} |\n| delta | {p['delta']:g} |\n| relation | {p['adjacency']} |\n| unit | {p['unit']} |\n"
+        f"| accountant | {p['accountant']} |\n| mode | {p['mode']} |\n| noise | {p['noise']} |\n\n"
+        f"Whoever sees every message and this model learns about {p['unit']} at most what (epsilon, delta) allows.\n\n"
+        f"### Conditions\n\n{conditions}\n\n"
+        "## How it was made\n\n"
+        f"- Algorithm: {s['algorithm']['name']}, {s['rounds']} rounds, {s['finish_mixing']} closing mixings, output {s['output']}\n"
+        f"- Records per node: {min(q['sizes'])} to {max(q['sizes'])}; rows of norm at most {q['data_norm']:g}\n"
+        f"{labels}"
+        f"- Made with tacenda {s['versions']['tacenda']}\n"
+    )
+
+
+def load_model(path: str | Path) -> Any:
+    """The estimator that `export` wrote into `path`, ready to predict; it has no history."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    folder = Path(path)
+    try:
+        about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+        arrays = load_file(str(folder / "model.safetensors"))
+    except FileNotFoundError as missing:
+        raise StateError(
+            f"There is no exported model at {folder} ({missing.filename} is missing); export(path) writes one."
+        ) from None
+    except (SafetensorError, json.JSONDecodeError, UnicodeDecodeError) as damaged:
+        raise StateError(f"The exported model at {folder} is damaged: {damaged}.") from None
+    if about.get("format") != FORMAT:
+        raise StateError(f"{folder} is not an exported model (format {about.get('format')!r}, not {FORMAT!r}).")
+    return _restored(about, arrays)
+
+
+def _restored(about: dict[str, Any], arrays: dict[str, Any]) -> Any:
+    from tacenda.estimators import classifiers, regressors
+
+    kinds = {
+        kind.__name__: kind
+        for kind in (
+            classifiers.PrivateLogisticRegression, classifiers.PrivateLinearSVC, regressors.PrivateRidge,
+            regressors.PrivateLasso, regressors.PrivateElasticNet, regressors.PrivateHuberRegressor,
+        )
+    }  # fmt: skip
+    if about["kind"] not in kinds:
+        raise StateError(f"An exported model of kind {about['kind']!r} is unknown; known are {', '.join(kinds)}.")
+    model: Any = kinds[about["kind"]](**about["parameters"])
+    model.node_coef_, model.node_intercept_ = arrays["node_coef"], arrays["node_intercept"]
+    model.coef_ = arrays["coef"]
+    model.intercept_ = arrays["intercept"] if about["classes"] is not None else float(arrays["intercept"][0])
+    if about["classes"] is not None:
+        model.classes_ = np.array(about["classes"], dtype=None if about["class_type"] == "|O" else about["class_type"])
+    if about["feature_names"] is not None:
+        model.feature_names_in_ = np.array(about["feature_names"], dtype=object)
+    model.n_features_in_, model.node_labels_ = about["n_features"], tuple(about["node_labels"])
+    model.privacy_, model.conditions_ = Statement.from_plain(about["privacy"]), about["conditions"]
+    model.n_iter_ = about["settings"]["rounds"]
+    model.result_settings_ = {**about["settings"], "problem": about["problem"], "graph": about["graph"]}
+    return model
+
+
+# Declared, hence public; what is left out is not a plain value or must not travel (random_state, ledger).
+_KEPT = ("epsilon", "delta", "adjacency", "data_norm", "clip_norm", "strength", "fit_intercept", "l1_ratio", "threshold")
+
+
+def _plain_parameters(estimator: Any) -> dict[str, Any]:
+    values = estimator.get_params(deep=False)
+    kept = {k: _plain(values[k]) for k in _KEPT if k in values}
+    for name in ("bounds", "target_bounds"):
+        if values.get(name) is not None:
+            given = values[name]
+            kept[name] = given if isinstance(given, str) else [np.asarray(b, float).tolist() for b in given]
+    return kept
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+__all__ = ["FORMAT", "UNIT", "export", "facts", "load_model", "model_card"]

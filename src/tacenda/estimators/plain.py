@@ -1,0 +1,31 @@
+"""A plain scikit-learn model with private weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def plain_model(estimator: Any) -> Any:
+    """The scikit-learn class of the same kind, fitted by hand: it predicts exactly what the private one does."""
+    from sklearn import linear_model, svm
+
+    kinds = {
+        "LogisticRegression": linear_model.LogisticRegression,
+        "LinearSVC": svm.LinearSVC,
+        "Ridge": linear_model.Ridge,
+        "Lasso": linear_model.Lasso,
+        "ElasticNet": linear_model.ElasticNet,
+        "HuberRegressor": linear_model.HuberRegressor,
+    }
+    model = kinds[estimator._sklearn_name](fit_intercept=bool(estimator.fit_intercept))
+    model.coef_ = np.array(estimator.coef_)
+    model.intercept_ = np.array(estimator.intercept_) if np.ndim(estimator.intercept_) else float(estimator.intercept_)
+    model.n_features_in_ = estimator.n_features_in_
+    model.n_iter_ = estimator.n_iter_
+    if hasattr(estimator, "feature_names_in_"):
+        model.feature_names_in_ = estimator.feature_names_in_
+    if hasattr(estimator, "classes_"):
+        model.classes_ = np.array(estimator.classes_)
+    return model

@@ -1,0 +1,60 @@
+"""What the estimators warn about: undeclared bounds, and searches that spend budget."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+
+class DeclarationWarning(UserWarning):
+    """A public bound was not declared, so a default took its place."""
+
+
+class BudgetWarning(UserWarning):
+    """A fit is one of several on the same records, and all of them spend."""
+
+
+def in_a_search() -> bool:
+    """Whether scikit-learn's model selection (a grid search, cross-validation) is what called fit."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        where = Path(frame.f_code.co_filename).parts[-3:]
+        if where[:2] == ("sklearn", "model_selection"):
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+def warn_of_search(epsilon: object, ledger: object) -> None:
+    """One sentence on what a search costs."""
+    booked = (
+        "each fit is charged to the ledger"
+        if ledger is not None
+        else "pass ledger='file.db' and dataset='name' to have each fit charged and refused when the budget is spent"
+    )
+    warnings.warn(
+        f"This fit is one of a search or cross-validation: every fit spends its own epsilon ({epsilon}) on the records it sees, and "
+        f"privacy_ states one fit only, not the search; the scores are not private at all. {booked[0].upper()}{booked[1:]}.",
+        BudgetWarning,
+        stacklevel=4,
+    )
+
+
+def warn_of_bounds(data_norm: float) -> None:
+    """Said of every fit without declared bounds, whatever the data are, so that it tells nothing about them."""
+    warnings.warn(
+        f"bounds is not declared: rows longer than data_norm={data_norm:g} (the intercept's constant included) are scaled down to it. "
+        "Declare bounds=(low, high) from public knowledge, or bounds='norm' if this is what you want.",
+        DeclarationWarning,
+        stacklevel=4,
+    )
+
+
+def warn_of_targets() -> None:
+    """Said of every regression without declared target bounds."""
+    warnings.warn(
+        "target_bounds is not declared: targets are clipped to (-1, 1). Declare target_bounds=(low, high) from public knowledge.",
+        DeclarationWarning,
+        stacklevel=4,
+    )
