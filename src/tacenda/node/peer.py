@@ -88,7 +88,7 @@ class Peer:
             self._block.start(turn)
             self.s = algorithm.step(self.s, self._block)
             if self._sum is not None:
-                weight = algorithm.averaging_weight(turn)
+                weight = algorithm.averaging_weight(turn, self._plan.contract.rounds)
                 iterate = algorithm.iterate(self.s)
                 self._sum = self._sum + (iterate if weight == 1 else weight * iterate)
                 self._weight += weight

@@ -139,6 +139,7 @@ def _rounds(peer: Peer, exchange: Exchange, mailbox: Mailbox, view: View, stop: 
         peer.advance()
         view.round(peer.turn, peer.total, exchange)
     exchange.flush()
+    view.finished()
 
 
 class _Look:

@@ -45,9 +45,14 @@ class View:
         """A round is complete."""
         if self._first is None:
             self._first = (done, time.monotonic())
+            self._log.info("round one done", round=done, at=time.time())
         self.done, self.total, self.waiting_for = done, total, []
         self.wait_seconds, self.write_seconds = exchange.waited, exchange.written
         self._show()
+
+    def finished(self) -> None:
+        """The last round is complete and durable."""
+        self._log.info("all rounds done", round=self.done, at=time.time(), waited=self.wait_seconds, writing=self.write_seconds)
 
     def waiting(self, peers: list[str]) -> None:
         """The node waits for these."""
