@@ -19,9 +19,7 @@ def model_card(result: RunResult) -> str:
     p, g = s["problem"], s["graph"]
     title = f"# Model card: {s['algorithm']['name']}, {p['loss']}"
     parts = [title, _privacy(result), _model(result), f"## Learnt by\n\n{_training(result)}"]
-    parts.append(
-        f"## Network\n\n{g['n']} nodes, {len(g['edges'])} edges ({g.get('name') or 'given graph'}); no server."
-    )
+    parts.append(f"## Network\n\n{g['n']} nodes, {len(g['edges'])} edges ({g.get('name') or 'given graph'}); no server.")
     versions = ", ".join(f"{k} {v}" for k, v in s.get("versions", {}).items())
     return "\n\n".join([*parts, f"Versions: {versions}."]) + "\n"
 
@@ -44,9 +42,7 @@ def _privacy(result: RunResult) -> str:
         ("noise", s.noise),
     ]
     if s.claimed is not None:
-        rows.insert(
-            2, ("claimed in print", f"epsilon {numbers.epsilon(s.claimed[0])} at delta {numbers.short(s.claimed[1])}")
-        )
+        rows.insert(2, ("claimed in print", f"epsilon {numbers.epsilon(s.claimed[0])} at delta {numbers.short(s.claimed[1])}"))
     table = "\n".join(f"| {name} | {value} |" for name, value in rows)
     return f"## Privacy\n\n| | |\n| --- | --- |\n{table}\n\n{meaning(account)}\n\n{_conditions(account)}"
 

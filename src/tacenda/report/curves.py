@@ -88,9 +88,7 @@ def _course_note(folder: Folder, wish: str) -> str:
         parts.append("Line: mean over the seeds; band: least to largest.")
     closing = {group.settings.get("finish_mixing", 0) for group in folder.groups} - {0}
     if closing:
-        parts.append(
-            "The last point comes after the closing rounds, which only mix what was already sent and cost no privacy."
-        )
+        parts.append("The last point comes after the closing rounds, which only mix what was already sent and cost no privacy.")
     return " ".join(parts)
 
 
@@ -180,8 +178,7 @@ def _utility(folder: Folder, metric: str) -> Chart | None:
         return None
     show = numbers.percent if is_share(metric) else numbers.short
     said = "; ".join(
-        f"{s.name} {show(s.y[0])} at {numbers.short(s.x[0])} and {show(s.y[-1])} at {numbers.short(s.x[-1])}"
-        for s in shown
+        f"{s.name} {show(s.y[0])} at {numbers.short(s.x[0])} and {show(s.y[-1])} at {numbers.short(s.x[-1])}" for s in shown
     )
     return Chart(
         f"utility-{metric}", f"{title} against ε", "ε, true for the whole run", axis, shown,

@@ -59,10 +59,16 @@ class Group:
         names = [c for run in self.runs for row in run.result.history.rows[:1] for c in row]
         return [c for c in dict.fromkeys(names) if c not in ("round", "seconds", "messages", "bytes")]
 
+    @property
+    def measures(self) -> list[str]:
+        """The names of all that is known of the final models: from the history, or from the manifest."""
+        stated = [c for run in self.runs for c, v in run.entry.items() if c != "seed" and _is_number(v)]
+        return list(dict.fromkeys([*self.metrics, *stated]))
+
     def final(self, metric: str) -> Array:
-        """The last recorded value of a metric, one per seed that has it."""
-        lasts = [run.result.history.rows[-1] for run in self.runs if run.result.history.rows]
-        return np.array([row[metric] for row in lasts if row.get(metric) is not None], float)
+        """The final value of a metric, one per seed that has it: the manifest's, else the last one of the history."""
+        found = [{**(run.result.history.rows or [{}])[-1], **run.entry}.get(metric) for run in self.runs]
+        return np.array([value for value in found if _is_number(value)], float)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +93,21 @@ class Folder:
         return list(dict.fromkeys(name for group in self.groups for name in group.metrics))
 
     @cached_property
+    def measures(self) -> list[str]:
+        return list(dict.fromkeys(name for group in self.groups for name in group.measures))
+
+    @cached_property
+    def references(self) -> list[tuple[str, dict[str, float]]]:
+        """(name, numbers) of the manifest's rows that are no run of this folder: the noise-free ceiling, the floor."""
+        runs = {name.lower() for group in self.groups for name in (group.label, group.algorithm)}
+        found = []
+        for row in self.manifest.get("table") or []:
+            name = str(row.get("label") or row.get("algorithm") or "") if isinstance(row, dict) else ""
+            if name and name.lower() not in runs and not _is_number(row.get("epsilon")):
+                found.append((name, {k: float(v) for k, v in row.items() if _is_number(v)}))
+        return found
+
+    @cached_property
     def private(self) -> list[Group]:
         return [group for group in self.groups if group.account is not None]
 
@@ -108,9 +129,7 @@ def read(run_folder: str | Path) -> Folder:
     ledger = _json(path / "ledger.json") if (path / "ledger.json").is_file() else {}
     runs = [_run(path, entry) for entry in manifest.get("results", [])]
     if not runs:
-        raise StateError(
-            f"The run folder {path} lists no results, so there is nothing to report; run it to the end first."
-        )
+        raise StateError(f"The run folder {path} lists no results, so there is nothing to report; run it to the end first.")
     labels = list(dict.fromkeys(run.label for run in runs))
     known: dict[str, Account] = {}
     groups = [_group(label, [run for run in runs if run.label == label], ledger, known) for label in labels]
@@ -120,14 +139,10 @@ def read(run_folder: str | Path) -> Folder:
 
 def _manifest(path: Path) -> dict[str, Any]:
     if not (path / "manifest.json").is_file():
-        raise StateError(
-            f"{path} is not a run folder: it has no manifest.json; give the folder that a run has written."
-        )
+        raise StateError(f"{path} is not a run folder: it has no manifest.json; give the folder that a run has written.")
     manifest = _json(path / "manifest.json")
     if manifest.get("format") != FORMAT:
-        raise StateError(
-            f"{path}/manifest.json has format {manifest.get('format')!r}, but this program reads {FORMAT!r}."
-        )
+        raise StateError(f"{path}/manifest.json has format {manifest.get('format')!r}, but this program reads {FORMAT!r}.")
     return manifest
 
 
@@ -146,6 +161,10 @@ def _run(path: Path, entry: dict[str, Any]) -> Run:
     file = entry.get("file", f"results/{label}-{seed}.safetensors")
     result = load(_inside(path, str(file)))
     return Run(label, str(entry.get("algorithm", result.settings["algorithm"]["name"])), seed, result, entry)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(value))
 
 
 def _inside(path: Path, file: str) -> Path:

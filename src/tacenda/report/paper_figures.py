@@ -95,9 +95,7 @@ def _draw(axes: Any, series: Series, shown: Any) -> None:
         axes.plot(series.x, series.y, marker, color=colour, markersize=6, markerfacecolor="white", label=name, zorder=4)
     elif series.style == "points" and series.low is not None and series.high is not None:
         spans = np.maximum([series.y - series.low, series.high - series.y], 0.0)
-        axes.errorbar(
-            series.x, series.y, spans, fmt=marker, linestyle=dash, color=colour, markersize=4, capsize=2, label=name
-        )
+        axes.errorbar(series.x, series.y, spans, fmt=marker, linestyle=dash, color=colour, markersize=4, capsize=2, label=name)
     else:
         axes.plot(series.x, shown(series.y), dash, color=colour, label=name)
         if series.low is not None and series.high is not None:
@@ -113,9 +111,7 @@ def _network(net: network.Network, new: Any) -> Any:
     axes.add_collection(LineCollection(list(net.positions[net.edges]), colors="#999999", linewidths=0.5, zorder=1))
     area = 160.0 * net.sizes / net.sizes.max()
     paint = {"color": COLOURS[0]} if net.even else {"c": net.shade, "cmap": "cividis"}
-    dots = axes.scatter(
-        *net.positions.T, s=np.maximum(area, 6.0), edgecolors="white", linewidths=0.6, zorder=2, **paint
-    )
+    dots = axes.scatter(*net.positions.T, s=np.maximum(area, 6.0), edgecolors="white", linewidths=0.6, zorder=2, **paint)
     if not net.even:
         bar = figure.colorbar(dots, ax=axes, shrink=0.7, label=net.shade_name)
         bar.outline.set_visible(False)

@@ -74,9 +74,7 @@ def differing_settings(folder: Folder) -> Table | None:
     if not differing:
         return None
     columns = [Column("Run"), *(Column(name.replace("_", " ")) for name in differing)]
-    rows = [
-        [group.label, *(s.get(name, "–") for name in differing)] for group, s in zip(folder.groups, plain, strict=True)
-    ]
+    rows = [[group.label, *(s.get(name, "–") for name in differing)] for group, s in zip(folder.groups, plain, strict=True)]
     return Table("Hyperparameters in which the runs differ (–: the method has none such)", columns, rows)
 
 
@@ -108,9 +106,7 @@ def dataset(folder: Folder) -> tuple[list[tuple[str, str]], list[str]]:
     stated = folder.manifest.get("dataset") or {}
     notes = stated.get("notes") or []
     facts = [
-        (k.replace("_", " ").capitalize(), _value(v))
-        for k, v in stated.items()
-        if k != "notes" and v not in (None, "", [])
+        (k.replace("_", " ").capitalize(), _value(v)) for k, v in stated.items() if k != "notes" and v not in (None, "", [])
     ]
     return facts, [str(n) for n in (notes if isinstance(notes, list) else [notes])]
 

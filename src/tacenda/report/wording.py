@@ -47,9 +47,7 @@ def verdict(folder: Folder) -> Verdict:
         return _bad(max(broken, key=lambda g: g.account.epsilon if g.account is not None else 0.0))
     worst = folder.weakest
     if worst is None or worst.account is None:
-        nothing = (
-            "Nothing is promised to the people behind the records: whoever sees the messages may learn what they hold."
-        )
+        nothing = "Nothing is promised to the people behind the records: whoever sees the messages may learn what they hold."
         return Verdict("none", "No privacy", "These models were learnt without noise.", (nothing,))
     sentences = [meaning(worst.account)]
     open_runs = [g.label for g in folder.groups if g.account is None]
@@ -79,9 +77,7 @@ def _bad(group: Group) -> Verdict:
     assert account is not None
     s = account.statement
     if s.claimed is not None:
-        headline = (
-            f"{group.label} claims ε = {numbers.epsilon(s.claimed[0])}; its noise really gives {stated(account)}."
-        )
+        headline = f"{group.label} claims ε = {numbers.epsilon(s.claimed[0])}; its noise really gives {stated(account)}."
         return Verdict("bad", "Claim not kept", headline, (*([s.why] if s.why else []), PUBLISHED))
     asked = "" if account.target is None else f" where ε = {numbers.epsilon(account.target)} was asked for"
     headline = f"{group.label} gives {stated(account)}{asked}."
@@ -138,8 +134,7 @@ def not_promised(folder: Folder, account: Account | None) -> list[str]:
     if account is not None:
         lines += [_people(account), *_all_runs(folder)]
     lines += [
-        "What can be learnt from the population as a whole: a model may say much about somebody whose record was never "
-        "used.",
+        "What can be learnt from the population as a whole: a model may say much about somebody whose record was never used.",
         "The network, the settings and, under replace-one, the number of records at each node: they are public.",
         "Right answers from dishonest nodes: a node that sends wrong values can spoil the model, though not the promise "
         "to the others.",
