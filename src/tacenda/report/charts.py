@@ -19,7 +19,7 @@ class Series:
     """One line or cloud: x (k,), y (k,), and the range low..high over the seeds where there is one.
 
     colour: position in the palette; dashes and symbols follow it, so that colour is never the only difference.
-    style: "line", "points" (marks joined by a thin line) or "mark" (one mark that stands out).
+    style: "line", "points" (marks joined by a line), "mark" (one mark that stands out) or "level" (a thin grey line).
     """
 
     name: str

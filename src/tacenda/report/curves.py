@@ -75,11 +75,19 @@ def _course(folder: Folder, metric: str) -> Chart | None:
         return None
     show = numbers.percent if is_share(metric) else numbers.short
     ends = "; ".join(f"{s.name} ends at {show(s.y[-1])}" for s in series)
+    series += _reference_lines(folder, metric, series)
     y_log = logarithmic and all(np.all(s.y >= 0) and np.any(s.y > 0) for s in series)
     return Chart(
         f"course-{metric}", title, "round", axis, series, f"Line chart of {title.lower()} against the round: {ends}.",
         _course_note(folder, wish), y_log=y_log, percent=is_share(metric), tab=axis if metric == axis else title,
     )  # fmt: skip
+
+
+def _reference_lines(folder: Folder, metric: str, series: list[Series]) -> list[Series]:
+    """The noise-free ceiling and the floor as level lines, where the manifest has them."""
+    ends = np.array([min(s.x[0] for s in series), max(s.x[-1] for s in series)], float)
+    known = [(name, values[metric]) for name, values in folder.references if metric in values]
+    return [Series(name, ends, np.full(2, value), k, style="level") for k, (name, value) in enumerate(known)]
 
 
 def _course_note(folder: Folder, wish: str) -> str:
@@ -162,7 +170,7 @@ def utility(folder: Folder) -> list[Chart]:
     accounts = [g.account for g in folder.private if g.account is not None and np.isfinite(g.account.epsilon)]
     if len({f"{a.epsilon:.3g}" for a in accounts}) < 2:
         return []
-    charts = [_utility(folder, metric) for metric in UTILITY if metric in folder.metrics]
+    charts = [_utility(folder, metric) for metric in UTILITY if metric in folder.measures]
     return [chart for chart in charts if chart is not None][:3]
 
 

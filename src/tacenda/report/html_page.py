@@ -128,7 +128,7 @@ def tiles(folder: Folder) -> list[tuple[str, str, str]]:
         shown.append(("Observer's best guess", numbers.percent(worst.account.best_guess), "a coin gives 50 %"))
     else:
         shown.append(("Privacy loss", "unbounded", "no noise was added"))
-    metric = next((m for m in curves.UTILITY if m in folder.metrics), None)
+    metric = next((m for m in curves.UTILITY if m in folder.measures), None)
     if metric is not None:
         shown.append(_quality(folder, metric))
     held = f"{numbers.whole(len(sizes))} nodes"

@@ -93,6 +93,8 @@ def _draw(axes: Any, series: Series, shown: Any) -> None:
     name = series.name if series.legend else None
     if series.style == "mark":
         axes.plot(series.x, series.y, marker, color=colour, markersize=6, markerfacecolor="white", label=name, zorder=4)
+    elif series.style == "level":
+        axes.plot(series.x, series.y, (":", "--")[k % 2], color="#777777", linewidth=0.8, label=name)
     elif series.style == "points" and series.low is not None and series.high is not None:
         spans = np.maximum([series.y - series.low, series.high - series.y], 0.0)
         axes.errorbar(series.x, series.y, spans, fmt=marker, linestyle=dash, color=colour, markersize=4, capsize=2, label=name)

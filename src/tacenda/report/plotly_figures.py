@@ -59,6 +59,13 @@ def _trace(series: Series, chart: Chart) -> Spec:
     if series.style == "mark":
         mark = {"size": 12, "symbol": SYMBOLS[series.colour % len(SYMBOLS)], "line": {"width": 2}}
         trace |= {"mode": "markers", "marker": mark, "meta": {"c": series.colour, "role": "mark"}}
+    elif series.style == "level":
+        line = {"width": 1.2, "dash": DASHES[2 - series.colour % 2]}
+        trace |= {
+            "line": line,
+            "meta": {"c": series.colour, "role": "level"},
+            "hovertemplate": f"{name}<br>{value}<extra></extra>",
+        }
     elif series.style == "points" or len(series.x) == 1:
         trace |= {"mode": "lines+markers", "marker": {"size": 9, "symbol": SYMBOLS[series.colour % len(SYMBOLS)]}}
         if series.low is not None and series.high is not None:

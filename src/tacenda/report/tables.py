@@ -13,7 +13,7 @@ from tacenda.report.charts import Column, Table
 from tacenda.report.curves import about, is_share
 from tacenda.report.folder import Folder, Group
 
-SHOWN = ("test_accuracy", "accuracy", "objective", "test_loss", "loss", "suboptimality", "worst_accuracy", "consensus")
+SHOWN = ("test_accuracy", "accuracy", "worst_accuracy", "objective", "suboptimality", "test_loss", "loss", "consensus")
 _HEADINGS = {
     "bytes": "Sent",
     "seconds": "Time",
@@ -22,12 +22,12 @@ _HEADINGS = {
     "relation": "Relation",
     "adjacency": "Relation",
 }
-_LABELS = ("label", "algorithm", "name", "run")
+_LISTS = ("feature_names", "node_labels", "notes")  # long, and shown elsewhere
 
 
 def results(folder: Folder) -> Table:
     """One row per label: final metrics with their range over the seeds, privacy, cost."""
-    metrics = [m for m in SHOWN if m in folder.metrics][:4]
+    metrics = shown_metrics(folder)
     columns = [Column("Run"), *(Column(heading(m), True) for m in metrics)]
     columns += [
         Column("ε", True),
@@ -47,17 +47,18 @@ def results(folder: Folder) -> Table:
 
 
 def references(folder: Folder) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Rows of the manifest's table that are no run of this folder: the noise-free ceiling, the majority floor."""
-    labels = {name for group in folder.groups for name in (group.label, group.algorithm)}
+    """(name, [(measure, value)]) of the noise-free ceiling and the floor."""
     lines = []
-    for row in folder.manifest.get("table") or []:
-        if not isinstance(row, dict):
-            continue
-        name = next((str(row[k]) for k in _LABELS if row.get(k)), "")
-        if name and name.lower() not in {label.lower() for label in labels} and not _private(row):
-            values = [(heading(k), cell(k, v)) for k, v in row.items() if k in SHOWN and v not in (None, "")]
-            lines.append((name, values))
-    return [line for line in lines if line[1]]
+    for name, values in folder.references:
+        shown = [(heading(k), cell(k, values[k])) for k in shown_metrics(folder) if k in values]
+        if shown:
+            lines.append((name, shown))
+    return lines
+
+
+def shown_metrics(folder: Folder) -> list[str]:
+    """The measures that the table of results has room for."""
+    return [m for m in SHOWN if m in folder.measures][:4]
 
 
 def shared_settings(folder: Folder) -> list[tuple[str, str]]:
@@ -105,9 +106,8 @@ def dataset(folder: Folder) -> tuple[list[tuple[str, str]], list[str]]:
     """(facts, notes) of the data set as the manifest states them."""
     stated = folder.manifest.get("dataset") or {}
     notes = stated.get("notes") or []
-    facts = [
-        (k.replace("_", " ").capitalize(), _value(v)) for k, v in stated.items() if k != "notes" and v not in (None, "", [])
-    ]
+    shown = [(k, v) for k, v in stated.items() if k not in _LISTS and v not in (None, "", [])]
+    facts = [(k.replace("_", " ").capitalize(), _value(v)) for k, v in shown]
     return facts, [str(n) for n in (notes if isinstance(notes, list) else [notes])]
 
 
@@ -135,10 +135,6 @@ def cell(name: str, value: Any) -> str:
     if name == "bytes":
         return numbers.size(value)
     return numbers.seconds(value) if name == "seconds" else numbers.short(value)
-
-
-def _private(row: dict[str, Any]) -> bool:
-    return isinstance(row.get("epsilon"), (int, float)) and math.isfinite(row["epsilon"])
 
 
 def _with_range(values: Any, share: bool) -> str:

@@ -20,6 +20,7 @@
       if (t.marker) t.marker.color = c;
       if (t.error_y) t.error_y.color = c;
     }
+    if (t.meta.role === "level") t.line.color = css("--quiet");
     if (t.meta.role === "band") t.fillcolor = clear(c, 0.16);
     if (t.meta.role === "mark") Object.assign(t.marker, { color: css("--sheet"), line: { width: 2.5, color: c } });
     if (t.meta.role === "edge") t.line.color = clear(css("--quiet").length === 7 ? css("--quiet") : "#555555", 0.55);
