@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tacenda.cli import accounting, fitting, ledgers, lists, predicting, schemas
+from tacenda.cli import accounting, demo, fitting, ledgers, lists, predicting, reports, schemas
 from tacenda.cli.group import Root
 
 EPILOG = (
@@ -41,12 +41,15 @@ def _root(
     pass
 
 
+app.command()(demo.demo)
 app.command()(fitting.fit)
 app.command()(fitting.compare)
 app.command()(predicting.predict)
+app.command()(reports.report)
 app.command()(lists.algorithms)
 app.command()(lists.datasets)
 app.command()(accounting.account)
 app.command()(accounting.calibrate)
+app.command()(accounting.plan)
 app.add_typer(schemas.app, name="schema")
 app.add_typer(ledgers.app, name="ledger")

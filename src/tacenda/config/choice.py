@@ -51,7 +51,7 @@ def _choice(
     rounds = config.run.rounds if own.rounds is None else own.rounds
     output = own.output or config.run.output
     if section.name == "auto":
-        chosen = _automatic(section, facts, topology, privacy)
+        chosen = _automatic(section, facts, topology, privacy, None if rounds == "auto" else rounds)
     else:
         algorithm = by_name(section.name, **section.hyperparameters)
         chosen = Choice(algorithm.name, algorithm, DEFAULT_ROUNDS, None, mixings(topology, config.run.mixing))
@@ -94,13 +94,15 @@ def mixings(topology: Topology, kind: str) -> int:
     return min(MOST_MIXING, math.ceil(math.log(100.0) / max(float(gap), 1e-6)))
 
 
-def _automatic(section: AlgorithmSection, facts: Facts, topology: Topology, privacy: Privacy | None) -> Choice:
+def _automatic(
+    section: AlgorithmSection, facts: Facts, topology: Topology, privacy: Privacy | None, rounds: int | None
+) -> Choice:
     if section.hyperparameters:
         first = next(iter(section.hyperparameters))
         raise InputError(f"algorithm 'auto' chooses its own hyperparameters, so {first!r} must be left out; or name one.")
     if privacy is None:
         return _without_privacy(facts, topology)
-    return planned(facts, topology, privacy)
+    return planned(facts, topology, privacy, rounds)
 
 
 def _without_privacy(facts: Facts, topology: Topology) -> Choice:
@@ -113,22 +115,15 @@ def _without_privacy(facts: Facts, topology: Topology) -> Choice:
     return Choice("auto", by_name("ipadmm"), DEFAULT_ROUNDS, None, mixing, why)
 
 
-def planned(facts: Facts, topology: Topology, privacy: Privacy) -> Choice:
-    """The planner's choice for these public facts."""
-    found = _plan(facts, topology, privacy)
+def planned(facts: Facts, topology: Topology, privacy: Privacy, rounds: int | None) -> Choice:
+    """The planner's choice for these public facts; `rounds` fixes their number."""
+    from tacenda.plan import plan_facts
+
+    if privacy.noise or privacy.mode != "sound":
+        raise InputError("algorithm 'auto' plans sound noise for a stated epsilon; with other noise, name the algorithm.")
+    epsilon: Any = privacy.epsilon
+    found = plan_facts(facts, topology, epsilon, privacy.delta, rounds=rounds)
     return Choice("auto", found.algorithm, found.rounds, found.output, found.finish_mixing, tuple(found.reasons))
-
-
-def _plan(facts: Facts, topology: Topology, privacy: Privacy) -> Any:
-    from tacenda.plan import plan
-
-    k = facts.constants
-    epsilon = float(privacy.epsilon_of(topology.n).min())
-    if privacy.noise:
-        raise InputError("algorithm 'auto' plans for a stated epsilon; with a given noise, name the algorithm.")
-    return plan(
-        facts.sizes, facts.dim, topology, epsilon, privacy.delta, loss=k.loss, strength=k.strength, adjacency=privacy.adjacency
-    )
 
 
 def _file_name(label: str) -> str:
