@@ -21,7 +21,7 @@ GRAPHS = {
     "erdos-renyi": lambda: tc.graph.erdos_renyi(7, 0.5, seed=3),
     "path": lambda: tc.graph.path(7),
 }
-EXACT = [name for name in ALGORITHMS if name not in ("dda", "dpdda")]
+EXACT = [name for name in ALGORITHMS if name not in ("dda", "dpdda", "gossipgd")]
 
 
 def run(data: Any, graph: Any, algorithm: Any, rounds: int, **more: Any) -> Any:
@@ -60,7 +60,7 @@ def test_admms_reach_the_optimum(data: Any, name: str, graph: str) -> None:
     if name == "dpadmm" and graph not in ("star", "complete"):
         pytest.skip("needs a hub")
     best = sklearn_optimum(data, shards(uneven(7, seed=2), 4, seed=2))
-    result = run(data, GRAPHS[graph](), TUNED[name], 1500, solver_tolerance=1e-11)
+    result = run(data, GRAPHS[graph](), TUNED[name], 700, solver_tolerance=1e-11)
     assert np.abs(result.models - best).max() < 1e-8
 
 
@@ -74,9 +74,9 @@ def test_the_star_method_on_more_stars(n: int) -> None:
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_dual_averaging_with_linear_weights_falls_like_one_over_t(data: Any, graph: str) -> None:
     best, network = data.solve(), GRAPHS[graph]()
-    errors = [np.abs(run(data, network, A.DPDDA(offset=0.0), t).models - best).max() for t in (500, 4000)]
-    assert errors[1] < 2e-3
-    assert errors[1] < errors[0] / 5  # 8 if exactly 1/t
+    errors = [np.abs(run(data, network, A.DPDDA(offset=0.0), t).models - best).max() for t in (400, 2400)]
+    assert errors[1] < 3e-3
+    assert errors[1] < errors[0] / 4  # 6 if exactly 1/t
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
@@ -84,9 +84,18 @@ def test_plain_dual_averaging_falls_like_the_root_of_t(data: Any, graph: str) ->
     """gamma(t) grows like sqrt(t) against A(t) = t, so the bias falls like 1/sqrt(t)."""
     best, network = data.solve(), GRAPHS[graph]()
     small = A.DDA(offset=tc.schedules.square_root(0.0, 0.01))
-    errors = [np.abs(run(data, network, small, t).models - best).max() for t in (500, 8000)]
-    assert errors[1] < 2e-2
-    assert errors[1] < errors[0] / 3  # 4 if exactly 1/sqrt(t)
+    errors = [np.abs(run(data, network, small, t).models - best).max() for t in (300, 3000)]
+    assert errors[1] < 3e-2
+    assert errors[1] < errors[0] / 2.5  # 3.2 if exactly 1/sqrt(t)
+
+
+def test_gossip_descent(data: Any) -> None:
+    """Exact where one mixing is the average; elsewhere a constant step keeps a bias, and a falling one does not."""
+    best = data.solve()
+    assert np.abs(run(data, tc.graph.complete(7), TUNED["gossipgd"], 400).models - best).max() < 1e-8
+    falling = A.GossipGD(step_size=tc.schedules.power(2.0, -0.5))
+    errors = [np.abs(run(data, tc.graph.ring(7), falling, t).models - best).max() for t in (100, 2500)]
+    assert errors[1] < min(5e-2, errors[0] / 2.5)  # 5 if exactly the root
 
 
 @pytest.mark.slow
@@ -120,7 +129,7 @@ def test_lasso_against_scikit_learn(algorithm: Any, graph: str) -> None:
     data = tc.Problem(parts, loss="squared", regulariser="l1", strength=0.05)
     best = lasso_by_sklearn(parts, 0.05)
     assert 0 < np.count_nonzero(best) < 6  # the case is worth testing: some coefficients are zero
-    result = run(data, GRAPHS[graph](), algorithm, 4000)
+    result = run(data, GRAPHS[graph](), algorithm, 1500)
     assert np.abs(result.models - best).max() < 1e-8
     if algorithm.name != "ipadmm":  # a mean of inner iterates may keep a last bit; the prox itself gives true zeros
         assert np.array_equal(result.models == 0, np.broadcast_to(best == 0, result.models.shape))
@@ -129,7 +138,7 @@ def test_lasso_against_scikit_learn(algorithm: Any, graph: str) -> None:
 @pytest.mark.parametrize("name", ["admm", "pvp", "ipadmm", "radmm"])
 def test_three_classes_and_growing_penalties(name: str) -> None:
     data = tc.Problem(shards(uneven(5, seed=1), 3, seed=1, task="classes"), loss="multinomial", strength=0.2, classes=(0, 1, 2))
-    result = run(data, tc.graph.complete(5), TUNED[name], 1500, solver_tolerance=1e-11)
+    result = run(data, tc.graph.complete(5), TUNED[name], 700, solver_tolerance=1e-11)
     assert result.models.shape == (5, 3, 3)
     assert np.abs(result.models.reshape(5, -1) - data.solve()).max() < 1e-8
 
@@ -144,7 +153,7 @@ def test_m_admm_and_recycled_admm_with_a_growing_penalty(data: Any) -> None:
 
 def test_a_start_elsewhere_ends_at_the_same_place(data: Any) -> None:
     for name in ("admm", "radmm", "ipadmm"):
-        result = run(data, tc.graph.ring(7), TUNED[name], 1500, init=np.array([1.0, -2.0, 0.5, 3.0]), solver_tolerance=1e-11)
+        result = run(data, tc.graph.ring(7), TUNED[name], 700, init=np.array([1.0, -2.0, 0.5, 3.0]), solver_tolerance=1e-11)
         assert np.abs(result.models - data.solve()).max() < 1e-8
 
 
