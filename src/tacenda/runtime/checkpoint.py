@@ -59,8 +59,12 @@ def write(path: Path, saved: Saved) -> None:
     os.replace(beside, path)
 
 
-def read(path: Path, identity: dict[str, Any]) -> Saved:
-    """Read a checkpoint that belongs to this very run; a difference is named."""
+def seed_of(path: Path) -> int | None:
+    """The seed of the run that wrote this checkpoint; None if there is none yet."""
+    return int(_read(path).about["identity"]["seed"]) if path.is_file() else None
+
+
+def _read(path: Path) -> Saved:
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -71,12 +75,18 @@ def read(path: Path, identity: dict[str, Any]) -> Saved:
         raise StateError(f"The checkpoint {path} cannot be read: {damaged}. Remove it to start anew.") from None
     if about.get("format") != FORMAT:
         raise StateError(f"{path} is not a checkpoint of this program.")
+    return Saved(arrays, about)
+
+
+def read(path: Path, identity: dict[str, Any]) -> Saved:
+    """Read a checkpoint that belongs to this very run; a difference is named."""
+    saved = _read(path)
     for name, value in identity.items():
-        if about["identity"].get(name) != json.loads(json.dumps(value)):
+        if saved.about["identity"].get(name) != json.loads(json.dumps(value)):
             raise StateError(
                 f"The checkpoint {path} belongs to another run: its {name} differs. Use the same settings, or remove it."
             )
-    return Saved(arrays, about)
+    return saved
 
 
 def state_arrays(states: list[Any], parts: list[Array], n: int) -> dict[str, Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 import warnings as python_warnings
 from collections.abc import Callable, Sequence
@@ -82,6 +83,8 @@ def simulate(
     ledger          a lasting ledger's file: the run's releases are charged to `dataset` there (by default to the records' own
                     fingerprint), and a run that would exceed that data set's budget is refused before any noise is drawn
     """
+    if seed is None and checkpoint is not None and resume:
+        seed = checkpoints.seed_of(Path(checkpoint))  # the broken run's own, which it drew by itself
     run = _Run(
         problem, graph, algorithm, rounds, privacy, seed, init, output, finish_mixing, blocks, mixing, solver_tolerance,
         ledger, dataset,
@@ -151,12 +154,15 @@ class _Run:
             self.algorithm = published_form(self.algorithm)
         relation = "replace-one" if privacy is None else privacy.adjacency
         self.facts = Facts.of(problem, relation, checks.positive("solver_tolerance", solver_tolerance))
+        if privacy is not None and privacy.node_noise == "worst":
+            self.facts = self.facts.for_the_smallest()
         self.algorithm.check(self.facts, self.topology, self.rounds, privacy is not None)
         self.warnings = self.algorithm.advice(self.facts, self.topology, self.rounds)
         for sentence in self.warnings:
             python_warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
         self.noise = SimulatedNoise(None if seed is None else checks.whole("seed", seed))
         self.parts = placement(self.topology.n, blocks)
+        self.start = start_rows(init, problem, self.topology.n)
         self.history, self.done, self.seconds = History(), 0, 0.0
         self.messages = self.bytes = 0
         self.calibration = (
@@ -167,7 +173,7 @@ class _Run:
             self.lasting = LastingRun(ledger, dataset, problem, self.identity(), self.calibration.reserved, relation)
         self.crew = Crew(
             problem, self.facts, self.topology, self.algorithm, self.parts, self.calibration, self.noise, self.rounds, mixing,
-            start_rows(init, problem, self.topology.n), averaging=self.output == "average",
+            self.start, averaging=self.output == "average",
             witness=None if self.lasting is None else self.lasting.charge,
         )  # fmt: skip
 
@@ -260,8 +266,10 @@ class _Run:
     def identity(self) -> dict[str, Any]:
         """What must be equal for a checkpoint to belong to this run."""
         settings = self.settings()
-        same = {k: settings[k] for k in ("algorithm", "privacy", "graph", "mixing", "problem", "seed", "output")}
-        return {**same, "rounds": self.rounds, "data": data_digest(self.problem)}
+        names = ("algorithm", "privacy", "graph", "mixing", "problem", "seed", "output", "solver_tolerance")
+        # The start too: the same noise on a run from elsewhere would be a second release, not the same one again.
+        start = hashlib.blake2b(self.start.tobytes(), digest_size=16).hexdigest()
+        return {**{k: settings[k] for k in names}, "rounds": self.rounds, "init": start, "data": data_digest(self.problem)}
 
     def saved(self) -> checkpoints.Saved:
         """Everything needed to go on from the last complete round."""
