@@ -130,7 +130,21 @@ def check_metrics(metrics: Sequence[str], problem: Any, reference: Any, test: An
             raise InputError(f"test must be given, (X, y), for the metric {name!r}.")
         if name in ("suboptimality", "distance") and reference is None:
             raise InputError(f"reference must be given (a model, or 'optimum') for the metric {name!r}.")
+    if test is not None:
+        _check_test(test, problem)
     return names
+
+
+def _check_test(test: Any, problem: Any) -> None:
+    """Refuse test data that does not fit, before the first round."""
+    if not isinstance(test, (tuple, list)) or len(test) != 2:
+        raise InputError(f"test must be a pair (X, y), not a {type(test).__name__}.")
+    shape, labels = np.shape(test[0]) or getattr(test[0], "shape", ()), np.asarray(test[1])
+    if len(shape) != 2 or shape[1] != problem.n_features or labels.shape != shape[:1]:
+        raise InputError(
+            f"test must hold X of shape (N, {problem.n_features}) and y of length N, not shapes {tuple(shape)} and {labels.shape}."
+        )
+    encode_like(problem, labels)
 
 
 def measure(names: Sequence[str], snapshot: Snapshot) -> dict[str, float]:

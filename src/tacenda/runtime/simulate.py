@@ -92,6 +92,7 @@ def simulate(
     names = check_metrics(metrics, problem, reference, test)
     every = checks.whole("record_every", record_every)
     optimum = run.reference(reference)
+    bar = Progress(progress, run.algorithm.name, run.rounds)
     file = None if checkpoint is None else checkpoints.prepare(checkpoint, resume)
     if file is not None and file.exists():
         run.restore(checkpoints.read(file, run.identity()))
@@ -103,7 +104,7 @@ def simulate(
         return bool(callback(run.done, models)) if callback is not None else False
 
     saved = time.monotonic()
-    with Progress(progress, run.algorithm.name, run.rounds) as show:
+    with bar as show:
         with BetweenRounds() as interrupt:
             stop = False
             while run.done < run.rounds and not stop:
@@ -182,7 +183,12 @@ class _Run:
         if isinstance(given, str):
             checks.one_of("reference", given, ("optimum",))
             return np.asarray(self.problem.solve())
-        return None if given is None else np.asarray(given, float).reshape(self.problem.dim)
+        if given is None:
+            return None
+        model = np.asarray(given, float)
+        if model.size != self.problem.dim:
+            raise InputError(f"reference must be one model of length {self.problem.dim}, not of shape {model.shape}.")
+        return model.reshape(self.problem.dim)
 
     def advance(self) -> None:
         """One round of all blocks."""
