@@ -24,6 +24,7 @@ from tacenda.errors import InputError
 
 Array = NDArray[Any]
 THRESHOLDS = 2000  # candidates on the choosing half: quantiles of its scores
+CAUTION = 0.02  # the choice uses a much smaller risk, so that it is not drawn to thresholds with a few lucky counts
 
 
 def clopper_pearson(hits: ArrayLike, count: ArrayLike, risk: float) -> tuple[Array, Array]:
@@ -87,7 +88,7 @@ def _bound(scores: ArrayLike, truth: ArrayLike, measure: Any, confidence: float)
     candidates = np.unique(np.quantile(choosing[0], np.linspace(0, 1, THRESHOLDS), method="lower"))
     best = (-math.inf, float(candidates[0]), 1)
     for says in (0, 1):
-        values = measure(*_limits(*choosing, candidates, says, risk)[:2])
+        values = measure(*_limits(*choosing, candidates, says, CAUTION * risk)[:2])
         top = int(np.argmax(values))
         if values[top] > best[0]:
             best = (float(values[top]), float(candidates[top]), says)

@@ -1,12 +1,13 @@
 """The default scene of an attack: the smallest problem on which one record can be seen best, and the records to look for.
 
-All records but the canary are rows of zeros, so that nothing hides it, and data_norm is so small that margins hardly move:
+The records beside the canary are rows of zeros, so that nothing hides it, and the scale is so small that margins hardly move:
 a slope of the loss that is at its bound stays there, and every release differs by its whole declared sensitivity.
 
-    gradient queries   hinge loss, one feature: the two labels of one record pull with slope 1 in opposite directions
+    gradient queries             hinge loss, one feature: two labels of one record pull with slope 1 in opposite directions
+    exactly one record drawn     the others equal the canary of world 0, so that world 1 stands out by two slopes
     argmin, noise on the value   smoothed hinge, likewise
-    noise in the objective       logistic loss has slope 1 only far on the wrong side, so the run starts (publicly) far out, and
-                       the two records lie on either side of the starting direction, both wrongly classified
+    noise in the objective       logistic loss has slope 1 only far on the wrong side, so the run starts (publicly) far out,
+                                 and the two records lie on either side of the starting direction, both wrongly classified
 """
 
 from __future__ import annotations
@@ -22,20 +23,24 @@ from tacenda.privacy.noise import SimulatedNoise
 from tacenda.problem.problem import Problem
 
 Array = NDArray[Any]
-SMALL_NORM = 0.01
+SMALL_NORM = 0.01  # of records behind gradients: 000, 002 and 004 scale with the gradient's bound
+SMALL_SCALE = 0.01  # c of objectives behind an argmin: 001 and 003 are printed for records of norm 1 and scale with c
 FAR_MARGIN = 12.0  # a logistic slope of 1 - 6e-6
 FAR_COSINE = 1e-3
 
 
 def default_problem(algorithm: Algorithm, n: int, records: int, adjacency: str, dim: int | None = None) -> Problem:
-    """n nodes with `records` rows of zeros each."""
-    inside = algorithm.needs.twice_differentiable_loss
-    loss = "logistic" if inside else "smoothed-hinge" if algorithm.needs.smooth_loss else "hinge"
+    """n nodes with `records` equal rows each."""
+    solves, draws_one = algorithm.needs.smooth_loss, getattr(algorithm, "sampling", "") == "one"
+    inside = algorithm.needs.twice_differentiable_loss or bool(getattr(algorithm, "closing_dvp", False))
     p = (2 if inside else 1) if dim is None else dim
-    shards = [(np.zeros((records, p)), np.where(np.arange(records) % 2, 1, -1)) for _ in range(n)]
+    x, norm = np.zeros((records, p)), 1.0 if solves else SMALL_NORM
+    if draws_one:
+        x[:, 0] = norm
     return Problem(
-        shards, loss=loss, regulariser="l2", strength=1e-9 if inside else 0.01, data_norm=SMALL_NORM, classes=(-1, 1),
-        public_sizes=np.full(n, records) if adjacency == "add-remove" else None,
+        [(x, np.full(records, -1)) for _ in range(n)], loss="logistic" if inside else "smoothed-hinge" if solves else "hinge",
+        regulariser="l2", strength=1e-9 if inside else 0.01, loss_scale=SMALL_SCALE if solves else 1.0, data_norm=norm,
+        classes=(-1, 1), public_sizes=np.full(n, records) if adjacency == "add-remove" else None,
     )  # fmt: skip
 
 
