@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from tacenda.cli import accounting, demo, fitting, ledgers, lists, predicting, reports, schemas
+from tacenda.cli import accounting, auditing, demo, fitting, ledgers, lists, predicting, reports, schemas
 from tacenda.cli.group import Root
+from tacenda.node import commands as node
 
 EPILOG = (
     "Exit codes: 0 done, 1 unexpected, 2 bad input or usage, 3 refused for privacy, 4 damaged state, 5 network, "
@@ -51,5 +52,10 @@ app.command()(lists.datasets)
 app.command()(accounting.account)
 app.command()(accounting.calibrate)
 app.command()(accounting.plan)
+app.command()(auditing.audit)
 app.add_typer(schemas.app, name="schema")
 app.add_typer(ledgers.app, name="ledger")
+app.add_typer(node.certs_app, name="certs")
+app.add_typer(node.contract_app, name="contract")
+app.add_typer(node.node_app, name="node")
+app.command()(node.doctor)

@@ -16,8 +16,8 @@ NODES, DEGREE = 100, 6
 # Rounds and steps that suit a few hundred records per node at epsilon about 1; "auto" needs none.
 COMPARED: list[dict[str, Any]] = [
     {"name": "auto", "label": "auto"},
-    {"name": "cdpadmm", "label": "cdpadmm", "rounds": 60, "penalty": 0.02, "proximal": 0.3, "variance_decay": 0.98},
-    {"name": "ipadmm", "label": "ipadmm", "rounds": 6, "penalty": 0.02, "proximal": 0.3, "inner_steps": 10},
+    {"name": "cdpadmm", "rounds": 60, "penalty": 0.01, "proximal": 0.06, "finish_mixing": 15},
+    {"name": "ipadmm", "rounds": 15, "penalty": 0.01, "proximal": 0.06, "inner_steps": 4, "output": "last", "finish_mixing": 15},
 ]
 STAND_IN = {"n": 45_222, "features": 104, "difficulty": 0.3}
 
@@ -75,7 +75,7 @@ def _config(data: dict[str, Any], folder: Path, epsilon: float, seed: int) -> Ru
             "problem": {"strength": 1e-4},
             "privacy": {"epsilon": epsilon, "delta": 1e-5},
             "compare": COMPARED,
-            "run": {"seeds": [seed], "folder": str(folder), "jobs": 1, "record_every": "auto"},
+            "run": {"seeds": [seed], "folder": str(folder), "jobs": 1, "record_every": 5},
         },
         "the demo",
     )

@@ -117,7 +117,7 @@ def _simulate(
     config: RunConfig, private: PrivateRun, choice: Choice, seed: int, folder: RunFolder, progress: bool
 ) -> RunResult:
     settings = config.run
-    every = max(1, choice.rounds // HISTORY_ROWS) if settings.record_every == "auto" else settings.record_every
+    every = max(1, -(-choice.rounds // HISTORY_ROWS)) if settings.record_every == "auto" else settings.record_every
     checkpoint = None if _keeps_a_secret(choice) else folder.checkpoint_path(f"{choice.label}-{seed}")
     return simulate(
         private.problem, private.graph, choice.algorithm, choice.rounds, privacy_of(config.privacy), seed,
