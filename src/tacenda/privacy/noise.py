@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from tacenda.threads import kernel_threads
 
-SMALL_WORK = 400_000  # numbers per call below which waking a second thread costs more than it saves
+Array = NDArray[Any]
 
 
 class NoiseSource(Protocol):
@@ -65,7 +65,7 @@ class SimulatedNoise:
         column = np.ascontiguousarray(np.broadcast_to(np.asarray(factor, float).reshape(-1), nodes.shape))
         shift = np.empty((0, core.shape[1]), core.dtype) if offset is None else offset
         out = np.empty_like(core)
-        with threads(core.size):
+        with kernel_threads(core.size):
             streams.release_normal(self._key, nodes, turn, call, core, column, shift, noise_std, out)
         return out
 
@@ -73,7 +73,7 @@ class SimulatedNoise:
         from tacenda.privacy import streams
 
         out = np.empty((len(edges[0]) - 1, dim))
-        with threads(out.size * (1 + len(edges[1]) // max(1, len(out)))):
+        with kernel_threads(out.size * (1 + len(edges[1]) // max(1, len(out)))):
             streams.edge_normals(self._key, *edges, turn, call, out)
         return out
 
@@ -81,7 +81,7 @@ class SimulatedNoise:
         from tacenda.privacy import streams
 
         out = np.empty((len(nodes), dim))
-        with threads(out.size):
+        with kernel_threads(out.size):
             streams.l2_laplace(self._key, nodes, turn, call, rate, out)
         return out
 
@@ -98,25 +98,3 @@ class SimulatedNoise:
 
         found: tuple[Array, Array] = streams.one_record(self._key, nodes, turn, call, sizes)
         return found
-
-
-class threads:
-    """Use one thread for small work: on a busy machine, waiting for a second one costs milliseconds."""
-
-    __slots__ = ("_before", "_few")
-
-    def __init__(self, work: int) -> None:
-        self._few = work < SMALL_WORK
-
-    def __enter__(self) -> None:
-        if self._few:
-            import numba
-
-            self._before = numba.get_num_threads()
-            numba.set_num_threads(1)
-
-    def __exit__(self, *_: object) -> None:
-        if self._few:
-            import numba
-
-            numba.set_num_threads(self._before)

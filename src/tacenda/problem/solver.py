@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tacenda import checks
 from tacenda.errors import InputError, StateError, TacendaError, UnsupportedError
+from tacenda.threads import kernel_threads
 
 if TYPE_CHECKING:
     from tacenda.problem.store import Store
@@ -63,7 +64,6 @@ def argmin(
     tolerance.
     """
     from tacenda.problem import kernels_solver
-    from tacenda.problem.store import kernel_threads
 
     check_supported(store)
     tolerance = checks.positive("tolerance", tolerance)
@@ -98,7 +98,6 @@ def argmin(
 def restored(store: Store, anchors: Floats, ridges: Floats) -> Chords:
     """The cache which a checkpoint describes, with every inverse taken again where it was taken before."""
     from tacenda.problem import kernels_solver
-    from tacenda.problem.store import kernel_threads
 
     chords = Chords.empty(store.n_nodes, store.dim)
     if anchors.shape != chords.anchors.shape or ridges.shape != chords.ridges.shape:

@@ -8,9 +8,6 @@ does not depend on the others.
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,6 +16,7 @@ from numpy.typing import NDArray
 from tacenda.errors import InputError, TacendaError, UnsupportedError
 from tacenda.problem.losses import Loss
 from tacenda.problem.regularisers import Regulariser
+from tacenda.threads import kernel_threads
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -27,27 +25,6 @@ _TASK_ELEMENTS = 1 << 17  # a task reads about a megabyte: long against its star
 _TASKS_PER_NODE = 16
 _NO_RECORDS: Ints = np.empty(0, dtype=np.int64)
 _NO_NORMS: NDArray[np.float64] = np.empty(0)
-
-_PARALLEL_ELEMENTS = 1 << 18  # below this much reading, waking a second thread costs more than it saves
-_KERNEL_LOCK = threading.Lock()
-
-
-@contextmanager
-def kernel_threads(elements: int) -> Iterator[None]:
-    """Run one compiled loop over about so many table entries, on one thread if they are few.
-
-    One loop at a time: some of numba's thread pools cannot be entered by two threads at once. The number of threads
-    never changes a result, since each node (or task) is computed by one thread.
-    """
-    import numba
-
-    with _KERNEL_LOCK:
-        threads = numba.get_num_threads()
-        try:
-            numba.set_num_threads(1 if elements < _PARALLEL_ELEMENTS else threads)
-            yield
-        finally:
-            numba.set_num_threads(threads)
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
