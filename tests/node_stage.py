@@ -1,0 +1,163 @@
+"""A small federation for tests: a schema, a contract, and members as real processes that start quickly (a fork server)."""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import os
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacenda.data.schema import Label, NumericColumn, Schema
+from tacenda.node import contract_files, identity
+from tacenda.node.contract import Contract
+from tacenda.node.rehearse import Stage, prepare
+
+_context = mp.get_context("forkserver")
+_context.set_forkserver_preload(["tacenda.node.run", "node_stage"])
+
+
+def small_schema(features: int = 4) -> Schema:
+    columns = tuple(NumericColumn(name=f"x{k}", low=0, high=1) for k in range(features - 1))
+    return Schema(columns=columns, label=Label(name="y", classes=("no", "yes")), intercept=True)
+
+
+def small_contract(n: int = 3, rounds: int = 5, features: int = 4, graph: str = "ring", **changes: Any) -> Contract:
+    names = [f"m{k}" for k in range(n)]
+    members = [
+        {"name": name, "size": 60 + 10 * k, "address": "localhost:1", "fingerprint": f"{k:064x}", "signing_key": "A" * 43 + "="}
+        for k, name in enumerate(names)
+    ]
+    values: dict[str, Any] = {
+        "title": "test", "rounds": rounds, "schema_hash": small_schema(features).hash(), "members": members,
+        "edges": contract_files.named_edges(graph, names), "authorities": ["-----BEGIN CERTIFICATE-----"],
+        "problem": {"n_features": features, "classes": ["no", "yes"], "strength": 0.01},
+        "algorithm": {"name": "ipadmm", "penalty": 0.1, "inner_steps": 2}, "privacy": {"epsilon": 5.0, "delta": 1e-5},
+    }  # fmt: skip
+    return Contract.build({**values, **changes})
+
+
+def made_identity(folder: Path, name: str, authority: Path, days: int = 2) -> identity.Identity:
+    """Keys and a certificate of one member, signed by the authority in `authority` (made if missing)."""
+    if not (authority / identity.AUTHORITY_KEY).exists():
+        identity.make_authority(authority, "ca")
+    identity.sign(authority, identity.init(folder, name), folder, days)
+    return identity.Identity.read(folder)
+
+
+class Crowd:
+    """The members of a staged contract as processes, which may be killed, frozen and started again."""
+
+    def __init__(self, folder: Path, contract: Contract, *, seed: int | None = None, addresses: Any = None) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        small_schema(contract.problem.n_features).write(folder / "schema.toml")
+        self.stage: Stage = prepare(contract, folder / "schema.toml", folder / "stage", seed=seed)
+        self.processes: dict[str, Any] = {}
+        self.addresses: dict[str, dict[str, str]] = addresses or {}
+        self.names = self.stage.contract.names
+
+    def start(self, *names: str) -> None:
+        for name in names or self.names:
+            process = _context.Process(target=live, args=(self._options(name), str(self.folder(name) / "output.txt")))
+            process.start()
+            self.processes[name] = process
+
+    def folder(self, name: str) -> Path:
+        return self.stage.folder / name
+
+    def _options(self, name: str) -> dict[str, Any]:
+        home = self.folder(name)
+        return {
+            "contract": self.stage.contract_path, "schema": self.stage.schema, "data": self.stage.data[name],
+            "identity": home / "identity", "state": home / "state", "bind": self.stage.contract.member(name).address,
+            "rehearsal": True, "quiet": True, "addresses": self.addresses.get(name),
+        }  # fmt: skip
+
+    def kill(self, name: str) -> None:
+        process = self.processes[name]
+        if process.is_alive():
+            os.kill(process.pid, signal.SIGKILL)
+        process.join(20)
+
+    def freeze(self, name: str, seconds: float) -> None:
+        pid = self.processes[name].pid
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(seconds)
+        os.kill(pid, signal.SIGCONT)
+
+    def wait(self, seconds: float = 120, names: list[str] | None = None) -> dict[str, int]:
+        """The exit codes; whoever does not end is killed and has None."""
+        end = time.monotonic() + seconds
+        for name in names or self.names:
+            self.processes[name].join(max(0.1, end - time.monotonic()))
+        codes = {name: self.processes[name].exitcode for name in names or self.names}
+        return codes
+
+    def stop(self) -> None:
+        for name in self.processes:
+            self.kill(name)
+
+    def words(self, name: str) -> str:
+        path = self.folder(name) / "output.txt"
+        return path.read_text("utf-8", "replace")[-1500:] if path.exists() else ""
+
+    def log(self, name: str) -> str:
+        return (self.folder(name) / "state" / "log.jsonl").read_text("utf-8")
+
+    def models(self) -> np.ndarray:
+        return np.vstack([r.models.reshape(1, -1) for r in self.stage.results().values()])
+
+    def finish(self, seconds: float = 120) -> np.ndarray:
+        """Wait for all, insist that all ended well, and give the models (n, d)."""
+        try:
+            codes = self.wait(seconds)
+        finally:
+            self.stop()
+        for name, code in codes.items():
+            assert code == 0, f"{name} ended with {code}: {self.words(name)}"
+        return self.models()
+
+
+def live(options: dict[str, Any], output: str) -> None:
+    """What a member's process does."""
+    from tacenda.errors import TacendaError
+    from tacenda.node.run import NodeOptions, run_node
+
+    with open(output, "a", encoding="utf-8") as out:
+        try:
+            run_node(NodeOptions(**options))
+        except TacendaError as error:
+            print(f"Error: {type(error).__name__}: {error}", file=out, flush=True)
+            sys.exit(2)
+        except BaseException:
+            traceback.print_exc(file=out)
+            out.flush()
+            sys.exit(1)
+
+
+def simulated(stage: Stage, rounds: int | None = None, seed: int = 0) -> np.ndarray:
+    """The same run by `tacenda.simulate`, (n, d)."""
+    import tacenda as tc
+    from tacenda.algorithms.registry import from_plain
+    from tacenda.data.encoding import encode
+    from tacenda.node.plan import topology_of
+
+    c = stage.contract
+    sets = [encode(Schema.read(stage.schema), stage.data[name]) for name in c.names]
+    p = c.problem
+    problem = tc.Problem(
+        [(s.X, s.y) for s in sets], loss=p.loss, regulariser=p.regulariser, strength=p.strength, loss_scale=p.loss_scale,
+        data_norm=p.data_norm, clip_norm=p.clip_norm, classes=range(len(p.classes or ())),
+        public_sizes=[float(m.size) for m in c.members],
+    )  # fmt: skip
+    privacy = tc.Privacy(epsilon=c.privacy.epsilon, delta=c.privacy.delta, adjacency=c.privacy.adjacency)
+    result = tc.simulate(
+        problem, topology_of(c), from_plain(c.algorithm.model_dump()), rounds or c.rounds, privacy, seed=seed, record_every=0,
+        finish_mixing=c.finish_mixing, output=c.output, mixing=c.mixing,
+    )  # fmt: skip
+    return np.asarray(result.models.reshape(len(c.members), -1))
