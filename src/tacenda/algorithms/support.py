@@ -1,0 +1,68 @@
+"""Which algorithm serves which loss and regulariser, with and without privacy: found by asking, not written down twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacenda import graph
+from tacenda.algorithms.registry import ALGORITHMS
+from tacenda.errors import UnsupportedError
+from tacenda.graph.topology import Topology
+from tacenda.problem import losses, regularisers
+from tacenda.problem.constants import Constants
+from tacenda.problem.facts import Facts
+
+
+@dataclass(frozen=True)
+class Support:
+    """plain: runs without privacy; private: runs with it; clipped: only with clip_norm; why: the first refusal, in words."""
+
+    algorithm: str
+    loss: str
+    regulariser: str
+    plain: bool
+    private: bool
+    clipped: bool
+    why: str | None
+
+
+def support(algorithm: str, loss: str, regulariser: str) -> Support:
+    """What one combination can do."""
+    kind = ALGORITHMS[algorithm]
+    plain = _refusal(algorithm, loss, regulariser, None, private=False)
+    private = _refusal(algorithm, loss, regulariser, None, private=True) if kind.private else "It adds no noise."
+    clipped = _refusal(algorithm, loss, regulariser, 1.0, private=True) if kind.private else "It adds no noise."
+    needs_clip = private is not None and clipped is None
+    return Support(algorithm, loss, regulariser, plain is None, clipped is None, needs_clip, plain or clipped)
+
+
+def table() -> list[Support]:
+    """Every algorithm with every loss and regulariser."""
+    return [support(a, lo, r) for a in ALGORITHMS for lo in losses.names() for r in regularisers.names()]
+
+
+def markdown() -> str:
+    """The table for the docs: one row per algorithm and regulariser, one column per loss."""
+    names = losses.names()
+    marks = {(True, False): "private", (True, True): "private, clipped", (False, False): "no noise only"}
+    lines = [f"| algorithm | regulariser | {' | '.join(names)} |", "| --- | --- |" + " --- |" * len(names)]
+    for a in ALGORITHMS:
+        for r in regularisers.names():
+            found = [support(a, lo, r) for lo in names]
+            cells = [marks[s.private, s.clipped] if s.plain else "–" for s in found]
+            lines.append(f"| {a} | {r} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _refusal(algorithm: str, loss: str, regulariser: str, clip_norm: float | None, private: bool) -> str | None:
+    which = losses.by_name(loss)
+    outputs = 3 if which.kind == "multiclass" else 1
+    constants = Constants(which, regularisers.by_name(regulariser), 1e-4, 1.0, 1.0, clip_norm, outputs)
+    facts = Facts(np.full(4, 100.0), 5 * outputs, constants)
+    try:
+        ALGORITHMS[algorithm]().check(facts, Topology.of(graph.complete(4)), 10, private)
+    except UnsupportedError as refused:
+        return str(refused)
+    return None
