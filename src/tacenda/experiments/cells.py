@@ -1,0 +1,155 @@
+"""Carry out one cell: from plain values to tidy rows."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tacenda.algorithms import registry
+from tacenda.algorithms.base import Algorithm
+from tacenda.data import load, partition
+from tacenda.errors import InputError
+from tacenda.experiments.half_steps import RecycledHalfSteps
+from tacenda.experiments.rows import Row
+from tacenda.experiments.spec import Cell
+from tacenda.graph import parse
+from tacenda.privacy.settings import Privacy
+from tacenda.problem.facts import Facts
+from tacenda.problem.problem import Problem
+from tacenda.runtime.result import RunResult
+from tacenda.runtime.simulate import ConvergenceWarning, simulate
+
+PARTITION_SEED = 0
+NEEDS_OPTIMUM = ("suboptimality", "distance")
+LOCAL_LOSS = "local_loss"  # 001's average loss: f_i at the node's own model over its own data, without the factor c
+
+
+def carry_out(experiment: str, cell: Cell) -> list[Row]:
+    """Run the cell and return its rows; the true epsilon is composed from the run's own ledger."""
+    result = run(cell)
+    claimed, true, delta = _promise(cell, result)
+    about = {"experiment": experiment, "mode": cell.mode, "method": cell.method, "seed": cell.seed, **cell.labels}
+    about |= {"claimed_epsilon": claimed, "true_epsilon": true, "delta": delta}
+    rows = []
+    scale = float(cell.problem.get("loss_scale", 1.0))
+    for entry in result.history:
+        values = {**entry, LOCAL_LOSS: entry.get("local_objective", np.nan) / scale}
+        for metric in (m for m in cell.metrics if m in values):
+            rows.append(
+                {**about, "round": entry["round"], "metric": metric, "value": values[metric], "seconds": result.seconds}
+            )
+    return rows
+
+
+def run(cell: Cell) -> RunResult:
+    """The cell's simulation."""
+    problem, test = problem_of(cell)
+    graph = parse(cell.graph)
+    privacy = _privacy(cell.privacy)
+    settings: dict[str, Any] = {"output": cell.output, "finish_mixing": cell.finish_mixing, "rounds": cell.rounds}
+    settings["algorithm"] = _algorithm(cell.algorithm)
+    if settings["algorithm"] is None:
+        settings = _planned(problem, graph, privacy)
+    asked = ["local_objective" if m == LOCAL_LOSS else m for m in cell.metrics]
+    wanted = [m for m in asked if not m.startswith("test_") or test is not None]
+    reference = _optimum(_problem_key(cell)) if any(m in NEEDS_OPTIMUM for m in wanted) else None
+    with warnings.catch_warnings():
+        # The papers' own settings are run as they are; where a sufficient condition fails, the experiment's page says so.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return simulate(
+            problem, graph, privacy=privacy, seed=cell.seed, metrics=wanted, record_every=cell.every or settings["rounds"],
+            reference=reference, test=test, progress=False, mixing=cell.mixing, **settings,
+        )  # fmt: skip
+
+
+def problem_of(cell: Cell) -> tuple[Problem, Any]:
+    """The cell's problem and test records; kept, because the cells of a figure share it."""
+    return _problem(_problem_key(cell))
+
+
+def _problem_key(cell: Cell) -> str:
+    return json.dumps([cell.data, cell.nodes, cell.problem], sort_keys=True)
+
+
+@lru_cache(maxsize=4)
+def _dataset(text: str) -> Any:
+    options = json.loads(text)
+    dataset = load(options.pop("name"), **options)
+    return dataset
+
+
+@lru_cache(maxsize=3)
+def _problem(text: str) -> tuple[Problem, Any]:
+    data, nodes, settings = json.loads(text)
+    options = dict(data)
+    rows, held_out = options.pop("take", None), options.pop("held_out", 0)
+    dataset = _dataset(json.dumps(options, sort_keys=True))
+    x, y, test = dataset.X, dataset.y, dataset.test
+    if held_out:
+        x, y, test = x[:-held_out], y[:-held_out], (x[-held_out:], y[-held_out:])
+    if rows is not None:
+        x, y = x[:rows], y[:rows]
+    shards = (
+        partition.by_column(x, y, dataset.nodes)
+        if dataset.nodes is not None
+        else partition.even(x, y, nodes, _shuffle(dataset))
+    )
+    if settings.pop("lasso_strength", False):
+        settings["strength"] = 0.001 * float(np.abs(x.T @ y).max()) / nodes
+    classes = None if dataset.classes is None else range(len(dataset.classes))
+    return Problem(shards, classes=classes, **settings), test
+
+
+def _shuffle(dataset: Any) -> int | None:
+    """Generated rows come in random order already, and a large array would be copied by shuffling."""
+    return None if dataset.name in ("classification", "epsilon-like") else PARTITION_SEED
+
+
+@lru_cache(maxsize=8)
+def _optimum(text: str) -> Any:
+    return _problem(text)[0].solve(1e-6)
+
+
+def _algorithm(plain: dict[str, Any]) -> Algorithm | None:
+    name = plain["name"]
+    if name == "plan":
+        return None
+    if name == RecycledHalfSteps.name:
+        return RecycledHalfSteps(**{k: v for k, v in plain.items() if k != "name"})
+    return registry.from_plain(plain)
+
+
+def _privacy(plain: dict[str, Any] | None) -> Privacy | None:
+    if plain is None:
+        return None
+    return Privacy.from_paper(**plain["paper"]) if "paper" in plain else Privacy(**plain)
+
+
+def _planned(problem: Problem, graph: Any, privacy: Privacy | None) -> dict[str, Any]:
+    from tacenda.graph.topology import Topology
+    from tacenda.plan import plan_facts
+
+    if privacy is None:
+        raise InputError("the planner needs a budget: a cell with algorithm 'plan' must have a privacy.")
+    facts = Facts.of(problem, privacy.adjacency)
+    return plan_facts(facts, Topology.of(graph), privacy.epsilon, privacy.delta).settings
+
+
+def _promise(cell: Cell, result: RunResult) -> tuple[float | None, float | None, float | None]:
+    """(claimed, true, delta); the true epsilon of equal settings is composed once, whatever the seed."""
+    if result.privacy is None:
+        return None, None, None
+    text = json.dumps(
+        [cell.data, cell.nodes, cell.problem, cell.graph, cell.algorithm, cell.rounds, cell.privacy], sort_keys=True
+    )
+    if text not in _KNOWN:
+        _KNOWN[text] = result.privacy.epsilon
+    claimed = result.privacy.claimed[0] if result.privacy.claimed else None
+    return claimed, _KNOWN[text], result.privacy.delta
+
+
+_KNOWN: dict[str, float] = {}

@@ -1,0 +1,105 @@
+"""What an experiment is: cells to run, charts to draw, findings to check. All plain values, so that a cell can be stored and found again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tacenda import checks
+
+if TYPE_CHECKING:
+    from tacenda.experiments.rows import Rows
+    from tacenda.report.charts import Chart
+
+NO_PRIVACY, PUBLISHED, SOUND = "no privacy", "as published", "sound"
+SIZES = ("quick", "reduced", "full")
+CELL_FORMAT = 1  # raise it when a cell's meaning changes, so that stored ones are not taken for new ones
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much to run: "quick" (generated data, seconds), "reduced" (real shapes, few seeds) or "full" (as the paper)."""
+
+    name: str = "quick"
+    seeds: int | None = None
+
+    def __post_init__(self) -> None:
+        checks.one_of("size", self.name, SIZES)
+        if self.seeds is not None:
+            checks.whole("seeds", self.seeds, least=1)
+
+    def pick(self, quick: Any, reduced: Any, full: Any) -> Any:
+        """The value that belongs to this size."""
+        return {"quick": quick, "reduced": reduced, "full": full}[self.name]
+
+    def seed_list(self, quick: int = 2, reduced: int = 3, full: int = 10) -> range:
+        """The seeds 0, 1, ...: as many as asked for, or as this size has."""
+        return range(self.pick(quick, reduced, full) if self.seeds is None else self.seeds)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run. Every field is a plain value.
+
+    data       {"name": ..., options of tacenda.data.load}          nodes    records are split evenly among so many
+    problem    arguments of Problem;   graph   text for tacenda.graph.parse
+    algorithm  {"name": ..., hyperparameters}, or {"name": "plan"} for the planner's own choice
+    privacy    None, or arguments of Privacy, or {"paper": {...}} for those of Privacy.from_paper
+    labels     what tells this cell from others in figures: {"epsilon": 1.0, "inner_steps": 10}
+    """
+
+    method: str
+    mode: str
+    data: dict[str, Any]
+    nodes: int
+    graph: str
+    algorithm: dict[str, Any]
+    rounds: int
+    seed: int
+    problem: dict[str, Any] = field(default_factory=dict)
+    privacy: dict[str, Any] | None = None
+    labels: dict[str, Any] = field(default_factory=dict)
+    metrics: Sequence[str] = ("objective",)
+    every: int = 0  # 0: after the last round only
+    output: str | None = None
+    finish_mixing: int = 0
+    mixing: str = "metropolis"
+
+    def key(self) -> str:
+        """A name that changes with any setting."""
+        text = json.dumps({**asdict(self), "format": CELL_FORMAT}, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One statement that the rows bear out or not; mode "as published" or "sound"; detail holds the numbers."""
+
+    mode: str
+    claim: str
+    holds: bool
+    detail: str
+
+    @property
+    def sentence(self) -> str:
+        word = "Holds" if self.holds else "Does not hold"
+        return f"{word}: {self.claim}. {self.detail}"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One row of the list: where it comes from, what is asked, the settings in words, and the three functions that make it."""
+
+    name: str
+    paper: str
+    figure: str
+    question: str
+    settings: str
+    chosen: str  # what the paper leaves out and how it was chosen here
+    cells: Callable[[Size], list[Cell]]
+    charts: Callable[[Rows], list[Chart]]
+    findings: Callable[[Rows], list[Finding]]
+    survives: Callable[[list[Finding], Rows], str]
