@@ -30,6 +30,7 @@ def run(config: RunConfig, command: str, *, resume: bool, report: bool, as_json:
 
     if resume and config.run.folder is None:
         raise InputError("--resume needs --folder with the run folder to go on with.")
+    config = _with_whole_paths(config)
     private = private_run(config)
     chosen = play.prepared(config, private)
     config = resolved(config, chosen)
@@ -43,7 +44,7 @@ def run(config: RunConfig, command: str, *, resume: bool, report: bool, as_json:
     try:
         played = play.play(config, private, folder, progress=not quiet)
     except KeyboardInterrupt as stop:
-        again = f"tacenda {command} --resume --folder {folder.path}"
+        again = f"tacenda {'fit' if command == 'fit' else 'compare'} --resume --folder {folder.path}"
         reason = str(stop) or "interrupted"
         raise KeyboardInterrupt(f"{reason}; a checkpoint is kept. Go on with: {again}") from None
     except Exception:
@@ -54,6 +55,12 @@ def run(config: RunConfig, command: str, *, resume: bool, report: bool, as_json:
     _finish(folder, private, played, rows, command, config)
     written = _report(folder) if report else None
     _print(folder, private, played, rows, written, as_json)
+
+
+def _with_whole_paths(config: RunConfig) -> RunConfig:
+    """Files by their whole paths, so that the folder's own configuration can be resumed from anywhere."""
+    found = {k: str(Path(v).resolve()) for k in ("file", "table_schema") if (v := getattr(config.data, k)) is not None}
+    return config.model_copy(update={"data": config.data.model_copy(update=found)})
 
 
 def _path(config: RunConfig, command: str, chosen: list[Any]) -> Path:

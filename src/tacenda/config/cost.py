@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.published import published_form
 from tacenda.config.choice import Choice, choices
 from tacenda.config.objects import facts_of, privacy_of, topology_of
 from tacenda.config.sections import RunConfig
@@ -92,13 +93,15 @@ def public_run(config: RunConfig) -> PublicRun:
 
 def cost(run: PublicRun, choice: Choice) -> Cost:
     """The cost of one of the run's algorithms."""
-    messages = count_messages(choice.algorithm, run.facts, run.topology, choice.rounds)
+    as_published = run.privacy is not None and run.privacy.mode == "as-published"
+    algorithm = published_form(choice.algorithm) if as_published else choice.algorithm
+    messages = count_messages(algorithm, run.facts, run.topology, choice.rounds)
     # The closing rounds mix the output and the last iterate, one message each.
     messages += 2 * choice.finish_mixing * int(run.topology.degrees.sum())
     width = 4 if run.config.data.dtype == "float32" and not choice.algorithm.needs.smooth_loss else 8
     statement = None
     if run.privacy is not None:
-        found = calibrate(choice.algorithm, run.facts, run.topology, choice.rounds, run.privacy)
+        found = calibrate(algorithm, run.facts, run.topology, choice.rounds, run.privacy)
         statement = statement_of(run.privacy, found, run.topology.n)
     return Cost(choice, statement, messages, messages * run.facts.dim * width)
 

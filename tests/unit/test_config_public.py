@@ -1,0 +1,141 @@
+"""The public half of a run: shapes are the true ones, and what a dry run says is what a run then costs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tacenda.algorithms.registry import ALGORITHMS
+from tacenda.config import read
+from tacenda.config.choice import resolved
+from tacenda.config.cost import cost, public_run
+from tacenda.config.objects import graph_of, regular_degree
+from tacenda.config.records import private_run
+from tacenda.config.shape import public_shape
+from tacenda.errors import InputError
+from tacenda.runtime.simulate import simulate
+
+SMALL = {"name": "classification", "options": {"n": 90, "features": 4}}
+
+
+@pytest.mark.parametrize("name", ["breast_cancer", "digits", "wine", "iris", "diabetes", "classification", "sparse-regression"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_declared_shapes_are_the_true_ones(name: str, intercept: bool) -> None:
+    config = read.build({
+        "data": {"name": name, "intercept": intercept}, "network": {"nodes": 5, "partition": "even"},
+        "problem": {"data_norm": 100.0 if name == "sparse-regression" else None},
+    })  # fmt: skip
+    shape, private = public_shape(config), private_run(config)
+    assert shape.sizes.tolist() == private.problem.sizes.tolist()
+    assert shape.features == private.problem.n_features
+    assert shape.classes == (0 if private.dataset.classes is None else len(private.dataset.classes))
+    assert shape.norm == private.dataset.norm
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        {"nodes": 6, "sizes": "power"},
+        {"nodes": 6, "sizes": "lognormal", "partition_seed": 3},
+        {"sizes": [10, 20, 60]},
+        {"graph": "grid", "rows": 2, "columns": 3},
+        {"graph": "hypercube", "dimension": 3},
+        {"graph": "erdos-renyi:7,0.7,seed=1"},
+        {"nodes": 5, "partition": "feature-shift"},
+        {"graph": "small-world", "nodes": 8, "degree": 4, "probability": 0.2},
+    ],
+)
+def test_sizes_and_graphs_follow_the_declaration(network: dict) -> None:
+    config = read.build({"data": SMALL, "network": network})
+    private = private_run(config)
+    assert public_shape(config).sizes.tolist() == private.problem.sizes.tolist()
+    assert private.graph.number_of_nodes() == private.problem.n_nodes
+
+
+@pytest.mark.filterwarnings("ignore::tacenda.runtime.simulate.ConvergenceWarning")
+@pytest.mark.parametrize("name", list(ALGORITHMS))
+def test_a_dry_run_says_what_the_run_then_costs(name: str) -> None:
+    values = {
+        "data": SMALL, "network": {"graph": "star", "nodes": 6}, "algorithm": {"name": name},
+        "problem": {"strength": 0.01}, "privacy": {"epsilon": 3.0, "private": ALGORITHMS[name].private},
+        "run": {"rounds": 4, "finish_mixing": 3},
+    }  # fmt: skip
+    config = read.build(values)
+    public = public_run(config)
+    said, choice, private = cost(public, public.choices[0]), public.choices[0], private_run(config)
+    result = simulate(
+        private.problem, private.graph, choice.algorithm, choice.rounds, public.privacy, 0,
+        finish_mixing=choice.finish_mixing, record_every=0,
+    )  # fmt: skip
+    assert (said.messages, said.bytes) == (result.messages, result.bytes)
+    if result.privacy is not None:
+        assert said.statement is not None
+        assert said.statement.epsilon == pytest.approx(result.privacy.epsilon, rel=1e-9)
+        assert said.statement.epsilon <= 3.0 * (1 + 1e-9)
+        assert len(said.statement.charges) == len(result.privacy.charges)
+
+
+def test_auto_is_planned_from_public_facts_and_resolves_to_itself() -> None:
+    config = read.build({"data": SMALL, "network": {"nodes": 6}, "privacy": {"epsilon": 3.0}})
+    public = public_run(config)
+    assert public.choices[0].reasons
+    full = resolved(config, public.choices)
+    assert full.algorithm.name == public.choices[0].algorithm.name and full.run.rounds == public.choices[0].rounds
+    assert resolved(full, public_run(full).choices) == full
+
+
+def test_a_comparison_resolves_each_of_its_own() -> None:
+    config = read.build({
+        "data": SMALL, "network": {"nodes": 6},
+        "compare": [{"name": "auto"}, {"name": "ipadmm", "rounds": 3, "penalty": 0.2}],
+    })  # fmt: skip
+    full = resolved(config, public_run(config).choices)
+    assert [c.label for c in full.compare] == ["auto", "ipadmm"]
+    assert full.compare[1].rounds == 3 and full.compare[1].hyperparameters["penalty"] == 0.2
+    assert resolved(full, public_run(full).choices) == full
+
+
+def test_splitting_keeps_every_record_once() -> None:
+    config = read.build({"data": {**SMALL, "test_fraction": 0.2}, "network": {"nodes": 4}})
+    private = private_run(config)
+    assert private.test is not None
+    both = np.concatenate([private.dataset.X, private.test[0]])
+    whole = private_run(read.build({"data": SMALL, "network": {"nodes": 4}})).dataset.X
+    assert len(private.test[1]) == 18
+    assert np.array_equal(np.sort(both[:, 0]), np.sort(whole[:, 0]))
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"data": {}}, "names no data"),
+        ({"data": SMALL, "network": {"nodes": 91}}, "at most the number of records"),
+        ({"data": SMALL, "network": {"graph": "ring", "degree": 3}}, "network.degree does not belong"),
+        ({"data": SMALL, "network": {"graph": "rin"}}, "Did you mean 'ring'"),
+        ({"data": SMALL, "network": {"graph": "ring:5", "sizes": [45, 45]}}, "has 5 nodes"),
+        ({"data": SMALL, "problem": {"loss": "huber"}}, "does not fit the label"),
+        ({"data": SMALL, "problem": {"loss_options": {"delta": 1.0}}}, "takes no options"),
+        ({"data": SMALL, "privacy": {"adjacency": "add-remove"}}, "public_size"),
+        ({"data": SMALL, "algorithm": {"name": "auto", "penalty": 1.0}}, "chooses its own hyperparameters"),
+        ({"data": SMALL, "algorithm": {"name": "ipadmm", "penalti": 1.0}}, "Did you mean 'penalty'"),
+        ({"data": SMALL, "algorithm": {"name": "admm"}}, "private algorithms are"),
+        ({"data": SMALL, "algorithm": {"name": "dpadmm"}, "network": {"graph": "ring"}}, "joined to all others"),
+        ({"data": SMALL, "compare": [{"name": "ipadmm"}, {"name": "ipadmm"}]}, "both called"),
+        ({"data": {"name": "adlt"}}, "Did you mean 'adult'"),
+    ],
+)
+def test_impossible_runs_are_refused_before_any_record(values: dict, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        public_run(read.build(values))
+
+
+def test_graphs_carry_the_names_of_the_holders() -> None:
+    network = read.build({"network": {"graph": "ring"}}).network
+    assert list(graph_of(network, ("north", "south", "west")).nodes) == ["north", "south", "west"]
+
+
+@pytest.mark.parametrize("n", range(2, 12))
+def test_a_regular_graph_of_the_default_degree_exists(n: int) -> None:
+    degree = regular_degree(n)
+    assert 0 < degree < n or n == 1
+    assert n * degree % 2 == 0
