@@ -16,10 +16,11 @@ def test_three_processes_equal_the_simulation(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::tacenda.runtime.simulate.ConvergenceWarning")
 @pytest.mark.parametrize("name", ["ddpadmm", "cdpadmm", "dpdda", "dvp", "pvp", "radmm", "madmm"])
 def test_every_private_algorithm_equals_the_simulation(tmp_path: Path, name: str) -> None:
     contract = small_contract(
-        4, rounds=5, algorithm={"name": name}, privacy={"epsilon": 5.0, "delta": 1e-5, "floating_point_noise": True}
+        5, rounds=5, algorithm={"name": name}, privacy={"epsilon": 5.0, "delta": 1e-5, "floating_point_noise": True}
     )
     crowd = Crowd(tmp_path, contract, seed=3)
     crowd.start()

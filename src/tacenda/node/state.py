@@ -47,15 +47,18 @@ class NodeState:
         self._lock_file()
         self._mutex = threading.Lock()
         path = self.folder / FILE
-        self.is_new = not path.exists()
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
         try:
-            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
             os.chmod(path, 0o600)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
             self._db.executescript(_TABLES)
             self._verify()
+        except StateError:
+            self.close()
+            raise
         except sqlite3.DatabaseError as damaged:
+            self.close()
             raise StateError(
                 f"The state {path} is damaged ({damaged}). Do not delete it and start anew: that would spend again. Restore it from "
                 "a backup taken while the node stood still, or leave the run."
@@ -117,6 +120,8 @@ class NodeState:
                     steps.append(("INSERT INTO charges (epoch, round, call, event, seal) VALUES (?,?,?,?,?)", (*key, text, seal)))
                 elif booked[0] != text:
                     raise StateError(f"Round {key[1]} was booked as another release before; a redone step must be the same.")
+            if seal != self._seal:
+                steps.append(("INSERT OR REPLACE INTO about VALUES ('head', ?)", (seal,)))
             stored = {}
             for key, peer, frame in messages:
                 old = self._db.execute(
@@ -205,6 +210,8 @@ class NodeState:
                     f"The charges in {self.folder} were changed or removed at row {count}; restore the folder from a backup. "
                     "What was spent is not known otherwise, and the node does not go on."
                 )
+        if count and self.get("head") != seal:
+            raise StateError(f"The last charges in {self.folder} were removed; restore the folder from a backup.")
         self._seal = seal
 
     def _lock_file(self) -> None:

@@ -1,0 +1,233 @@
+"""Strangers at the port: no certificate, a wrong, expired or self-made one, plaintext, fuzz, floods. None gets in, none does harm."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import os
+import random
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from cryptography.hazmat.primitives import hashes, serialization
+from node_stage import Crowd, made_identity, small_contract
+
+from tacenda.node import identity, wire
+from tacenda.node.contract import PROTOCOL
+from tacenda.node.endpoint import METHOD
+
+FUZZ = 500
+PROTOCOL_START = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crowd]:
+    """m0, m1 and m2, of whom only m2 runs: it waits for the others, and strangers knock."""
+    made = Crowd(tmp_path_factory.mktemp("strangers"), small_contract(3, rounds=3))
+    made.start("m2")
+    host, port = _address(made)
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        try:
+            socket.create_connection((host, port), 1).close()
+            break
+        except OSError:
+            time.sleep(0.05)
+    yield made
+    made.stop()
+
+
+def _address(crowd: Crowd) -> tuple[str, int]:
+    host, _, port = crowd.stage.contract.member("m2").address.partition(":")
+    return host, int(port)
+
+
+def _alive(crowd: Crowd) -> bool:
+    return bool(crowd.processes["m2"].is_alive())
+
+
+def _memory(crowd: Crowd) -> int:
+    text = Path(f"/proc/{crowd.processes['m2'].pid}/statm").read_text()
+    return int(text.split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _talk(crowd: Crowd, folder: Path, frames: list[bytes], roots: str | None = None, linger: float = 5.0) -> Any:
+    """Open a stream with the certificate in `folder` and send frames: the answers, or the error."""
+
+    async def go() -> Any:
+        key, certificate = (folder / identity.TLS_KEY).read_bytes(), (folder / identity.CERTIFICATE).read_bytes()
+        pem = (roots or crowd.stage.contract.authorities[0]).encode()
+        credentials = grpc.ssl_channel_credentials(pem, key, certificate)
+        options = (("grpc.ssl_target_name_override", "m2"), ("grpc.use_local_subchannel_pool", 1))
+        target = crowd.stage.contract.member("m2").address
+        async with grpc.aio.secure_channel(target, credentials, options=options) as channel:
+            call = channel.stream_stream(METHOD)(timeout=linger)
+            answers = []
+            try:
+                for frame in frames:
+                    await call.write(frame)
+                while isinstance(answer := await call.read(), bytes):
+                    answers.append(wire.decode(answer, 10**6))
+            except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
+                return answers, str(error)
+            return answers, str(await call.code())
+
+    return asyncio.run(go())
+
+
+def _hello(crowd: Crowd, name: str = "m0", **changes: Any) -> bytes:
+    contract = crowd.stage.contract
+    fields: dict[str, Any] = {
+        "protocol": PROTOCOL, "sender": name, "receiver": "m2", "contract": contract.hash(), "fields": contract.field_hashes(),
+        "done": 0, "epoch": 0, "started": False, "nonce": bytes(32),
+    }  # fmt: skip
+    return wire.encode(wire.Hello(**{**fields, **changes}))
+
+
+def test_no_certificate_is_refused_by_tls(crowd: Crowd) -> None:
+    context = ssl.create_default_context(cadata=crowd.stage.contract.authorities[0])
+    context.check_hostname = False
+    context.set_alpn_protocols(["h2"])
+    with pytest.raises((ssl.SSLError, OSError)), socket.create_connection(_address(crowd), 5) as raw:
+        with context.wrap_socket(raw, server_hostname="m2") as tls:
+            tls.sendall(PROTOCOL_START)
+            if not tls.recv(100):
+                raise OSError("closed")
+            tls.sendall(b"\0" * 100)
+            while tls.recv(100):
+                pass
+            raise OSError("closed")
+    assert _alive(crowd)
+
+
+def test_plaintext_learns_nothing(crowd: Crowd) -> None:
+    with socket.create_connection(_address(crowd), 5) as raw:
+        raw.settimeout(5)
+        raw.sendall(b"GET / HTTP/1.1\r\nHost: m2\r\n\r\n")
+        answer = b""
+        try:
+            while part := raw.recv(1000):
+                answer += part
+        except OSError:
+            pass
+    assert len(answer) < 64
+    assert b"m2" not in answer
+    assert b"tacenda" not in answer.lower()
+    assert _alive(crowd)
+
+
+def test_a_certificate_of_another_authority_is_refused(crowd: Crowd, tmp_path: Path) -> None:
+    made_identity(tmp_path / "m0", "m0", tmp_path / "own-ca")
+    answers, error = _talk(crowd, tmp_path / "m0", [_hello(crowd)])
+    assert not answers
+    assert "UNAVAILABLE" in error
+
+
+def test_an_expired_certificate_is_refused(crowd: Crowd, tmp_path: Path) -> None:
+    """m0's own key, and the right authority, but yesterday."""
+    authority = crowd.stage.folder / "authority"
+    request = identity.init(tmp_path / "m0", "m0")
+    certificate = identity.sign(authority, request, tmp_path / "m0", 1)
+    key = serialization.load_pem_private_key((authority / identity.AUTHORITY_KEY).read_bytes(), None)
+    from cryptography import x509
+
+    builder = x509.CertificateBuilder().subject_name(certificate.subject).issuer_name(certificate.issuer)
+    builder = builder.public_key(certificate.public_key()).serial_number(x509.random_serial_number())
+    now = dt.datetime.now(dt.UTC)
+    builder = builder.not_valid_before(now - dt.timedelta(days=3)).not_valid_after(now - dt.timedelta(days=1))
+    for extension in certificate.extensions:
+        builder = builder.add_extension(extension.value, extension.critical)
+    old = builder.sign(key, hashes.SHA256())  # type: ignore[arg-type]
+    (tmp_path / "m0" / identity.CERTIFICATE).write_bytes(old.public_bytes(serialization.Encoding.PEM))
+    answers, error = _talk(crowd, tmp_path / "m0", [_hello(crowd)])
+    assert not answers
+    assert "UNAVAILABLE" in error
+
+
+def test_the_right_authority_but_not_a_member(crowd: Crowd, tmp_path: Path) -> None:
+    authority = crowd.stage.folder / "authority"
+    made_identity(tmp_path / "z", "z", authority)
+    answers, error = _talk(crowd, tmp_path / "z", [_hello(crowd, "z")])
+    assert not answers
+    assert "PERMISSION_DENIED" in error
+    assert "names nobody who is a neighbour" in crowd.log("m2")
+
+
+def test_a_second_certificate_for_a_members_name(crowd: Crowd, tmp_path: Path) -> None:
+    """Signed by the right authority for the right name, but not the certificate that the contract pins."""
+    made_identity(tmp_path / "m0", "m0", crowd.stage.folder / "authority")
+    answers, error = _talk(crowd, tmp_path / "m0", [_hello(crowd)])
+    assert not answers
+    assert "PERMISSION_DENIED" in error
+    assert "not the one in the contract" in crowd.log("m2")
+
+
+def test_a_member_with_another_contract_is_told_the_field(crowd: Crowd) -> None:
+    fields = {**crowd.stage.contract.field_hashes(), "rounds": "0" * 16}
+    home = crowd.stage.folder / "m0" / "identity"
+    other = _talk(crowd, home, [_hello(crowd, contract="0" * 64, fields=fields, done=0)])
+    assert isinstance(other[0][0], wire.Refusal)
+    assert "differ in: rounds" in other[0][0].reason
+
+
+def test_fuzz_against_the_port(tmp_path: Path) -> None:
+    _fuzz(tmp_path, FUZZ)
+
+
+@pytest.mark.slow
+def test_fuzz_against_the_port_at_length(tmp_path: Path) -> None:
+    _fuzz(tmp_path, 10_000)
+
+
+def _fuzz(tmp_path: Path, count: int) -> None:
+    """Raw bytes, broken TLS, and broken frames from inside a member's stream; memory stays bounded and the node lives."""
+    crowd = Crowd(tmp_path, small_contract(3, rounds=3))
+    crowd.start("m2")
+    try:
+        _until_listening(crowd)
+        before, rng = _memory(crowd), random.Random(7)
+        for k in range(count):
+            with socket.socket() as raw:
+                raw.settimeout(2)
+                raw.connect(_address(crowd))
+                start = (b"", PROTOCOL_START, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")[k % 3]
+                try:
+                    raw.sendall(start + rng.randbytes(rng.randrange(1, 400)))
+                except OSError:
+                    pass
+        home = crowd.stage.folder / "m0" / "identity"
+        _fuzz_inside(crowd, home, 3 if count == FUZZ else 5, rng)
+        assert _alive(crowd)
+        assert _memory(crowd) - before < 100 * 2**20
+        crowd.start("m0", "m1")
+        crowd.finish(90)
+    finally:
+        crowd.stop()
+
+
+def _fuzz_inside(crowd: Crowd, home: Path, count: int, rng: random.Random) -> None:
+    """A member whose program went mad: each stream is cut off at its first bad frame, and the ban grows."""
+    hello, rows = _hello(crowd), wire.encode(wire.Rows(0, 1, 0, "f8", (1, 4), bytes(32)))
+    for kind in range(count):
+        bad = bytearray(hello if kind < 2 else rows)
+        bad[rng.randrange(len(bad))] ^= 0xFF
+        frames = [[bytes(bad)], [hello, rng.randbytes(300)], [hello, b"\0" * (1 << 20)], [hello, hello], [bytes(bad), bytes(bad)]][kind]
+        _talk(crowd, home, frames, linger=1.0)
+
+
+def _until_listening(crowd: Crowd) -> None:
+    end = time.monotonic() + 60
+    while True:
+        try:
+            socket.create_connection(_address(crowd), 1).close()
+            return
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)

@@ -1,0 +1,118 @@
+"""The contract: strict, hashed, signed, and able to say in which field two of them differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from node_stage import made_identity, small_contract
+
+from tacenda.errors import InputError, PrivacyError
+from tacenda.node import contract_files
+from tacenda.node.contract import Contract, differing_fields
+from tacenda.node.plan import make_plan
+from tacenda.privacy.accounting import judge
+from tacenda.privacy.events import DiscreteGaussian
+
+
+def test_a_contract_survives_its_file(tmp_path: Path) -> None:
+    contract = small_contract(algorithm={"name": "dpdda", "offset": {"schedule": "square-root", "offset": 20.0, "slope": 1.0}})
+    path = contract_files.write(contract, tmp_path / "c.toml")
+    again = contract_files.read(path)
+    assert again == contract
+    assert again.hash() == contract.hash()
+
+
+def test_the_difference_of_two_contracts_is_named() -> None:
+    mine = small_contract()
+    other = small_contract(rounds=6, privacy={"epsilon": 4.0, "delta": 1e-5})
+    assert differing_fields(mine.field_hashes(), other.field_hashes()) == ["privacy.epsilon", "rounds"]
+    assert differing_fields(mine.field_hashes(), mine.field_hashes()) == []
+    plain = mine.to_plain()
+    plain["members"][1]["size"] = 71
+    assert differing_fields(mine.field_hashes(), Contract.build(plain).field_hashes()) == ["members.m1.size"]
+
+
+def test_a_new_certificate_keeps_the_run_but_not_the_hash() -> None:
+    mine = small_contract()
+    plain = mine.to_plain()
+    plain["members"][0]["fingerprint"] = "f" * 64
+    renewed = Contract.build(plain)
+    assert renewed.hash() != mine.hash()
+    assert renewed.run_id() == mine.run_id()
+    assert small_contract(rounds=6).run_id() != mine.run_id()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"rounds": 0}, "contract field rounds"),
+        ({"rounds": "5"}, "contract field rounds"),
+        ({"colour": 1}, "contract field colour"),
+        ({"privacy": {"epsilon": 0.0, "delta": 1e-5}}, "privacy.epsilon"),
+        ({"privacy": {"epsilon": 1.0, "delta": 1e-5, "mode": "as-published"}}, "privacy.mode"),
+        ({"edges": [["m0", "m9"]]}, "'m9' is not one of"),
+        ({"schema_hash": "abc"}, "schema_hash"),
+        ({"authorities": ["x"]}, "PEM"),
+    ],
+)
+def test_wrong_fields_are_named(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        small_contract(**change)
+
+
+def test_two_who_do_not_listen_cannot_meet() -> None:
+    plain = small_contract().to_plain()
+    for k in (0, 1):
+        plain["members"][k]["listens"] = False
+    with pytest.raises(InputError, match="edge m0 - m1: at least one end must accept"):
+        Contract.build(plain)
+
+
+def test_signatures(tmp_path: Path) -> None:
+    people = [made_identity(tmp_path / n, n, tmp_path / "ca") for n in ("a", "b")]
+    cards = [contract_files.write_card(p, "localhost:1", 50, tmp_path / f"{p.name}.card") for p in people]
+    terms = {k: v for k, v in small_contract().to_plain().items() if k not in ("members", "edges", "authorities")}
+    path = contract_files.write(contract_files.draft(list(cards), terms), tmp_path / "c.toml")
+    assert contract_files.missing_signatures(path) == ["a", "b"]
+    contract_files.sign(path, people[0])
+    with pytest.raises(PrivacyError, match="lacks a valid signature of b"):
+        contract_files.require_signed(path)
+    contract_files.sign(path, people[1])
+    contract_files.require_signed(path)
+    path.write_text(path.read_text().replace("rounds = 5", "rounds = 6"))
+    assert contract_files.missing_signatures(path) == ["a", "b"]
+    stranger = made_identity(tmp_path / "z", "z", tmp_path / "ca")
+    with pytest.raises(InputError, match="not a member"):
+        contract_files.sign(path, stranger)
+    other = made_identity(tmp_path / "a2", "a", tmp_path / "ca")
+    with pytest.raises(InputError, match=r"members\.a\.fingerprint"):
+        contract_files.sign(path, other)
+
+
+def test_objective_perturbation_needs_acceptance_by_name() -> None:
+    for name in ("dvp", "radmm", "madmm", "pvp"):
+        with pytest.raises(PrivacyError, match="floating_point_noise"):
+            make_plan(small_contract(algorithm={"name": name}))
+        accepted = small_contract(
+            algorithm={"name": name}, privacy={"epsilon": 5.0, "delta": 1e-5, "floating_point_noise": True}
+        )
+        assert not make_plan(accepted).on_lattice
+
+
+@pytest.mark.parametrize("algorithm", ["ipadmm", "cdpadmm", "ddpadmm", "dpdda"])
+def test_the_lattice_plan_meets_the_budget_exactly(algorithm: str) -> None:
+    """Composed anew by zero-concentrated privacy: at most epsilon, and hardly less."""
+    plan = make_plan(small_contract(algorithm={"name": algorithm}, rounds=7))
+    assert plan.on_lattice
+    for name in plan.contract.names:
+        events = plan.events(name)
+        assert all(isinstance(event, DiscreteGaussian) for event, _ in events)
+        epsilon = judge(events, "replace-one").epsilon(1e-5)
+        assert 4.999 < epsilon <= 5.0 * (1 + 1e-6)
+
+
+def test_batches_have_no_lattice_noise() -> None:
+    with pytest.raises(PrivacyError, match="floating_point_noise"):
+        make_plan(small_contract(algorithm={"name": "ipadmm", "batch_size": 10}))

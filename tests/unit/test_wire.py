@@ -1,0 +1,99 @@
+"""Frames are checked field by field; the mailbox believes nothing that cannot be true."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tacenda.node import wire
+from tacenda.node.mailbox import MOST_WAITING, Mailbox
+
+ROWS = np.array([[1.0, -2.0, 3.5]])
+
+
+def rows(turn: int = 1, call: int = 0, epoch: int = 0, values: np.ndarray = ROWS) -> wire.Rows:
+    return wire.rows_frame(epoch, turn, call, values)
+
+
+def test_rows_survive_the_wire_bit_for_bit() -> None:
+    frame = rows(3, 2)
+    data = wire.encode(frame)
+    again = wire.decode(data, 1000)
+    assert again == frame
+    assert isinstance(again, wire.Rows)
+    np.testing.assert_array_equal(wire.rows_of(again, 3, float), ROWS)
+    assert wire.encode(again) == data
+
+
+@given(st.binary(max_size=300))
+def test_random_bytes_are_refused_or_are_a_frame(data: bytes) -> None:
+    try:
+        frame = wire.decode(data, 200)
+    except wire.BadFrame:
+        return
+    assert wire.decode(wire.encode(frame), 1000) == frame
+
+
+@given(st.integers(0, 200), st.integers(0, 255))
+def test_a_changed_byte_is_refused_or_visible(place: int, value: int) -> None:
+    data = bytearray(wire.encode(rows()))
+    before = bytes(data)
+    data[place % len(data)] = value
+    try:
+        frame = wire.decode(bytes(data), 1000)
+        found = wire.rows_of(frame, 3, float) if isinstance(frame, wire.Rows) else None
+    except wire.BadFrame:
+        return
+    assert bytes(data) == before or found is None or frame != rows()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [np.array([[1.0, np.nan, 0.0]]), np.array([[np.inf, 0.0, 0.0]]), np.zeros((1, 4)), np.zeros((2, 3)), np.zeros((1, 3), np.float32)],
+)
+def test_rows_of_the_wrong_kind(values: np.ndarray) -> None:
+    with pytest.raises(wire.BadFrame):
+        wire.rows_of(rows(values=values), 3, float)
+
+
+def test_a_frame_whose_data_is_short() -> None:
+    frame = wire.Rows(0, 1, 0, "f8", (1, 3), b"\0" * 23)
+    with pytest.raises(wire.BadFrame, match="23 bytes"):
+        wire.rows_of(frame, 3, float)
+    with pytest.raises(wire.BadFrame, match="above the limit"):
+        wire.decode(b"\0" * 101, 100)
+
+
+def test_the_mailbox_takes_in_any_order_and_once() -> None:
+    box = Mailbox(["a", "b"], 3, float)
+    assert box.put("a", rows(1, 1))
+    assert box.put("a", rows(1, 0))
+    assert not box.put("a", rows(1, 0))
+    found, missing = box.take((0, 1, 0), ["a", "b"], 0.0)
+    assert list(found) == ["a"]
+    assert missing == ["b"]
+
+
+def test_lies_are_noticed() -> None:
+    box = Mailbox(["a"], 3, float)
+    box.put("a", rows(1, 0))
+    with pytest.raises(wire.BadFrame, match="two different messages"):
+        box.put("a", rows(1, 0, values=ROWS + 1))
+    with pytest.raises(wire.BadFrame, match="nobody can have reached"):
+        box.put("a", rows(3, 0))
+    with pytest.raises(wire.BadFrame, match="nobody can have reached"):
+        box.put("a", rows(1, 0, epoch=2))
+    with pytest.raises(wire.BadFrame, match="more messages"):
+        for call in range(1, MOST_WAITING + 1):
+            box.put("a", rows(2, call))
+
+
+def test_old_rounds_are_forgotten_and_not_taken_again() -> None:
+    box = Mailbox(["a"], 3, float)
+    box.put("a", rows(1, 0))
+    box.advance(0, 2)
+    assert not box.put("a", rows(1, 0, values=ROWS + 1))
+    assert box.take((0, 1, 0), ["a"], 0.0)[1] == ["a"]
+    assert box.put("a", rows(3, 0))
