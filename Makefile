@@ -17,10 +17,10 @@ test: $(VENV)/.with-dev  ## set up, then lint, types, import order and the tests
 
 test-full: $(VENV)/.with-dev  ## everything, slow tests too (about an hour)
 	$(MAKE) --no-print-directory lint types imports
-	NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -q
+	NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -q --slow
 
 unit: $(VENV)/.with-dev
-	NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -q -m "not slow"
+	NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -q
 
 lint: $(VENV)/.with-dev  ## ruff
 	$(BIN)/ruff check .
