@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.published import published
-from tacenda.errors import InputError, UnsupportedError
+from tacenda.errors import InputError, LeakError, UnsupportedError
 from tacenda.graph.coalition import leverage
 from tacenda.graph.topology import Topology
 from tacenda.privacy import events
@@ -45,6 +45,8 @@ class _Notebook:
         self.sites: Sites = []
 
     def release(self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None) -> Array:
+        if not isinstance(value, Bounded):
+            raise LeakError(f"release takes a Bounded from a query, not a {type(value).__name__}: public values need none.")
         weight = float(self.weights[turn - 1])
         self._note(Site(turn, weight, self.dim, noise, value.sensitivity, value.sample, relative_std))
         return np.zeros(value.shape)
