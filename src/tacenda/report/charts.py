@@ -62,6 +62,8 @@ class Chart:
         return Table(caption, columns, rows)
 
     def _cell(self, series: Series, x: float) -> str:
+        if series.style == "level":
+            x = float(series.x[0])
         at = np.flatnonzero(series.x == x)
         if not len(at):
             return ""

@@ -25,7 +25,7 @@ def short(value: Any, digits: int = 4) -> str:
     if 1e-3 <= abs(number) < 1e6:
         return _plain(number, digits)
     exponent = math.floor(math.log10(abs(number)))
-    factor = float(f"{number / 10.0**exponent:.{max(digits - 2, 1)}g}")
+    factor = float(f"{number / 10.0**exponent:.{max(digits - 1, 1)}g}")
     if abs(factor) >= 10:
         factor, exponent = factor / 10, exponent + 1
     power = f"10{str(exponent).translate(_SUPER)}"
