@@ -72,27 +72,36 @@ class Landscape:
         energy = constants.loss_scale * shape.curvature * (shape.signal * scale) ** 2
         return cls(eigenvalues, copies, energy * fall / (copies @ fall) / eigenvalues, constants.strong_convexity)
 
-    def excess(self, tau: float, noise: float) -> tuple[float, float]:
-        """(left undone, noise): the two parts of the expected excess risk after a total step tau with s0 = noise."""
+    def excess(self, tau: float, noise: float, shrinking: bool = True) -> tuple[float, float]:
+        """(left undone, noise): the two parts of the expected excess risk after a total step tau with s0 = noise.
+
+        shrinking: dual averaging, whose steps 1/(r t + offset) shrink with r; else plain descent with equal steps, where t = tau
+        and V = tau s0^2 (1 - exp(-2 (h + r) tau)) / (2 (h + r)).
+        """
         h, r = self.eigenvalues, self.convexity
-        t = math.log1p(r * tau) / r if r * tau > 1e-9 else tau
-        kept = np.exp(-2 * (h + r) * t)
-        spread = tau * noise**2 * (math.exp(-r * t) - kept) / (2 * h + r)
+        if shrinking and r * tau > 1e-9:
+            t = math.log1p(r * tau) / r
+            kept = np.exp(-2 * (h + r) * t)
+            spread = tau * noise**2 * (math.exp(-r * t) - kept) / (2 * h + r)
+        else:
+            kept = np.exp(-2 * (h + r) * tau)
+            spread = tau * noise**2 * (1.0 - kept) / (2 * (h + r))
         target = self.signal * (h / (h + r)) ** 2
         weight = 0.5 * self.copies * (h + r)
         return float(weight @ (target * kept)), float(weight @ spread)
 
-    def best_step(self, noise: float) -> float:
+    def best_step(self, noise: float, shrinking: bool = True) -> float:
         """The total step tau with the least expected excess risk."""
         from scipy.optimize import minimize_scalar
 
+        def risk(x: float) -> float:
+            return sum(self.excess(math.exp(x), noise, shrinking))
+
         slowest, fastest = float(self.eigenvalues.min()), float(self.eigenvalues.max())
-        low, high = math.log(1e-3 / fastest), math.log(1e3 / slowest)
-        grid = np.linspace(low, high, 80)
-        total = [sum(self.excess(math.exp(x), noise)) for x in grid]
-        k = int(np.argmin(total))
+        grid = np.linspace(math.log(1e-3 / fastest), math.log(1e3 / slowest), 80)
+        k = int(np.argmin([risk(x) for x in grid]))
         ends = (grid[max(0, k - 1)], grid[min(len(grid) - 1, k + 1)])
-        found: Any = minimize_scalar(lambda x: sum(self.excess(math.exp(x), noise)), bounds=ends, method="bounded")
+        found: Any = minimize_scalar(risk, bounds=ends, method="bounded")
         return math.exp(float(found.x))
 
 

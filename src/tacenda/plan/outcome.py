@@ -47,6 +47,7 @@ class Plan:
     forecast: Forecast
     epsilon: Any
     delta: float
+    coalition: int | None = None  # where neighbours share noise: how many curious members the promise holds against
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -57,8 +58,8 @@ class Plan:
 
     @property
     def messages(self) -> int:
-        """Messages between nodes: two for each edge in each round and each closing mixing."""
-        return 2 * len(self.topology.edges) * (self.rounds + self.finish_mixing)
+        """Messages between nodes: two for each edge in each mixing."""
+        return 2 * len(self.topology.edges) * (self.rounds * getattr(self.algorithm, "mixings", 1) + self.finish_mixing)
 
     @property
     def bytes(self) -> int:
@@ -77,7 +78,7 @@ class Plan:
         head = [
             f"Plan for {self.facts.n} nodes, {self.facts.sizes.sum():.0f} records, a model of length {self.facts.dim}, "
             f"({eps}, {self.delta:g}) {self.facts.adjacency}:",
-            f"  algorithm       {self.algorithm.title}, offset {getattr(self.algorithm, 'offset', 0.0):.4g}, full gradients",
+            f"  algorithm       {self.algorithm.title}, {_hyperparameters(self.algorithm)}, full gradients",
             f"  rounds          {self.rounds}, then {self.finish_mixing} closing mixings that cost no privacy",
             f"  output          {self.output} iterate",
             f"  communication   {self.messages} messages, {self.bytes / 1e6:.1f} MB",
@@ -100,6 +101,7 @@ class Plan:
             "epsilon": list(self.epsilon) if isinstance(self.epsilon, tuple) else self.epsilon,
             "delta": self.delta,
             "adjacency": self.facts.adjacency,
+            "coalition": self.coalition,
             "messages": self.messages,
             "bytes": self.bytes,
             "forecast": {**asdict(self.forecast), "excess_risk": self.forecast.excess_risk},
@@ -113,11 +115,33 @@ class Plan:
         )
 
 
+def _hyperparameters(algorithm: Algorithm) -> str:
+    if algorithm.name == "gossipgd":
+        values = algorithm.to_plain()
+        return f"step {values['step_size']:.4g}, {values['mixings']} mixings a round, edge noise {values['correlation']:g} times the own"
+    return f"offset {getattr(algorithm, 'offset', 0.0):.4g}, independent noise"
+
+
+def _method(p: Plan) -> str:
+    if p.coalition is None:
+        return (
+            "Dual averaging with independent noise: neighbours mix every released value, so that the nodes' noises average out; the "
+            f"whole noise of the average model is set by the total step, {p.forecast.step:.4g}, and not by the number of rounds."
+        )
+    trust = "an eavesdropper, but no curious member" if p.coalition == 0 else (
+        f"an eavesdropper and up to {p.coalition} curious member{'s' if p.coalition > 1 else ''} pooling what they know"
+    )  # fmt: skip
+    return (
+        "GossipGD with noise shared by neighbours: what one adds the other subtracts, so that the large noise which hides each message "
+        f"cancels in the network's average. The guarantee holds against {trust}; larger coalitions may learn more. "
+        "coalition=None plans noise that needs no such trust."
+    )
+
+
 def _reasons(p: Plan) -> list[str]:
     k, f = p.facts.constants, p.forecast
     found = [
-        "Dual averaging, because its neighbours mix every released value, so that the nodes' noises average out; the whole noise "
-        f"of the average model is set by the total step, {f.step:.4g}, and not by the number of rounds.",
+        _method(p),
         f"The total step balances what would be left unlearnt against noise of standard deviation {f.average_noise_std:.3g} in the "
         "network's average gradient.",
         "Full gradients: at equal privacy a batch adds sampling noise and saves only computation.",
@@ -134,7 +158,7 @@ def _reasons(p: Plan) -> list[str]:
             f"{p.finish_mixing} closing mixings bring every node to nearly the average model (the mixing matrix's second eigenvalue "
             f"is {f.second_eigenvalue:.3f})."
         )
-    if k.strong_convexity == 0:
+    if k.strong_convexity == 0 and p.coalition is None:
         found.append(
             f"The regulariser {k.regulariser.name!r} is not strongly convex, so the constant offset alone damps the steps."
         )

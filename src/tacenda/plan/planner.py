@@ -3,14 +3,15 @@
 The rules, in the letters of the specification (m_i sizes, d length of the model, mu of the budget, W the mixing matrix):
 
     s_i = 2Gc/(m_i mu_i)                  noise of one node's gradient over the whole run (half for add-remove)
-    s0 = sqrt(sum_i s_i^2)/n              the same for the network's average
+    s0 = sqrt(sum_i s_i^2)/n              the same for the network's average, if every node's noise is independent
+    s0 = max_i s_i sqrt(h_i/n)            if neighbours share noise; h_i the leverage of a coalition of q members
     tau                                   the total step with the least forecast excess risk (`forecast.Landscape`)
     T >= tau L / 1.5                      so that no single step overshoots; L = c * curvature * data_norm^2
-    T >= v (data_norm tau s)^2            so that scores of one node differ by about 1 from the average's; v = Mixing.lingering
-    offset = T/tau                        dual averaging with constant weights: x = -z/(r t + offset)
-    K                                     closing mixings until scores differ by less than 0.01
+    spread <= 1                           between a node's scores and the average model's, by enough rounds and mixings (`Mixing.lingering`)
+    closing mixings                       until scores differ by less than 0.01
 
-Full gradients in every round: at equal privacy a batch only adds sampling noise.
+Independent noise: dual averaging with constant weights and offset T/tau. Shared noise, where it forecasts less excess risk: GossipGD
+with step tau/T. Full gradients in every round: at equal privacy a batch only adds sampling noise.
 """
 
 from __future__ import annotations
@@ -23,22 +24,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacenda import checks
-from tacenda.algorithms.base import Algorithm
-from tacenda.algorithms.dual_averaging import DDA, DPDDA
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
-from tacenda.plan.forecast import SHAPES, Landscape
+from tacenda.plan.candidates import MOST_ROUNDS, Case, independent, shared
+from tacenda.plan.forecast import Landscape
 from tacenda.plan.network import Mixing
-from tacenda.plan.outcome import Forecast, Plan
+from tacenda.plan.outcome import Plan
 from tacenda.privacy.adjacency import check as check_adjacency
 from tacenda.problem import losses, regularisers
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
-
-FEWEST_ROUNDS, MOST_ROUNDS = 20, 500
-MOST_MIXINGS = 1000
-STEP = 1.5  # the largest single step, in units of 1/L; a descent is stable below 2
-APART = 0.01  # scores by which nodes may still differ after the closing mixings
 
 
 def plan(
@@ -56,6 +51,7 @@ def plan(
     clip_norm: float | None = None,
     loss_scale: float = 1.0,
     n_outputs: int = 1,
+    coalition: int | None = 1,
     max_rounds: int = MOST_ROUNDS,
     rounds: int | None = None,
 ) -> Plan:
@@ -64,6 +60,7 @@ def plan(
     sizes      public record counts m_i, one per node of the graph, or one number for all
     dim        length d of a node's model (n_outputs * n_features for several classes), the intercept included
     graph      any networkx.Graph or Topology;      epsilon   one number, or one per node
+    coalition  how many curious members may pool what they know (`Privacy.coalition`); None: all others may (no shared noise)
     max_rounds limits communication; with fewer rounds than the budget could use, the plan says so. rounds fixes their number
 
     Reads no data. `print(plan(...).explain())` tells the reasons.
@@ -84,7 +81,7 @@ def plan(
         ),
         adjacency,
     )
-    return plan_facts(facts, topology, epsilon, delta, max_rounds=max_rounds, rounds=rounds)
+    return plan_facts(facts, topology, epsilon, delta, coalition=coalition, max_rounds=max_rounds, rounds=rounds)
 
 
 def plan_facts(
@@ -93,6 +90,7 @@ def plan_facts(
     epsilon: float | Sequence[float],
     delta: float,
     *,
+    coalition: int | None = 1,
     max_rounds: int = MOST_ROUNDS,
     rounds: int | None = None,
 ) -> Plan:
@@ -102,49 +100,27 @@ def plan_facts(
         raise UnsupportedError(
             f"loss {k.loss.name!r} has unbounded gradients, so no noise can hide a record; pass clip_norm=..., or use 'huber'."
         )
+    if coalition is not None:
+        checks.whole("coalition", coalition)
     most = checks.whole("max_rounds", max_rounds, least=1) if rounds is None else checks.whole("rounds", rounds, least=1)
     node_noise = facts.gradient_sensitivity() / _mu(epsilon, delta, facts.n)
-    noise = float(np.sqrt(np.sum(node_noise**2)) / facts.n)
-    mixing = Mixing.of(topology)
-    landscape = Landscape.assumed(k, facts.dim)
-    wanted = landscape.best_step(noise)
-    apart = k.data_norm * float(np.sqrt(np.mean(node_noise**2)))  # of a score, for tau = 1 and T = 1
-    least = _rounds(k, wanted, mixing.lingering * (apart * wanted) ** 2)
-    rounds = min(least, most) if rounds is None else most
-    tau = min(wanted, STEP * rounds / _steepness(k))
-    undone, noisy = landscape.excess(tau, noise)
-    mixings = _closing(k, mixing, tau, rounds, apart)
-    forecast = Forecast(
-        step=tau, wanted_step=wanted, wanted_rounds=least, average_noise_std=noise, left_undone=undone, noise_risk=noisy,
-        second_eigenvalue=mixing.second, node_spread=apart * tau * math.sqrt(mixing.lingering / rounds),
-    )  # fmt: skip
-    return Plan(_algorithm(k, rounds / tau), rounds, "last", mixings, facts, topology, forecast, _plain(epsilon), float(delta))
-
-
-def _rounds(k: Constants, tau: float, for_consensus: float) -> int:
-    """How many rounds the step and the graph ask for, without any limit."""
-    return max(FEWEST_ROUNDS, math.ceil(tau * _steepness(k) / STEP), math.ceil(min(for_consensus, 1e9)))
-
-
-def _steepness(k: Constants) -> float:
-    """L of the loss part; the regulariser is taken exactly. A loss with a kink counts as bent over its typical scores."""
-    curvature = min(k.loss.curvature, 2 * SHAPES[k.loss.name].curvature)
-    return k.loss_scale * curvature * k.data_norm**2
-
-
-def _closing(k: Constants, mixing: Mixing, tau: float, rounds: int, apart: float) -> int:
-    """Closing mixings K for the noise of the last rounds and for what the nodes' data differ by."""
-    step, gap = tau / rounds, max(1e-12, 1.0 - mixing.second)
-    noise = apart * step * math.sqrt(rounds / gap)
-    differing = step * k.loss_scale * k.gradient_bound * k.data_norm / gap
-    return min(MOST_MIXINGS, mixing.rounds_to((noise + differing) / APART)) if mixing.second or apart else 0
-
-
-def _algorithm(k: Constants, offset: float) -> Algorithm:
-    """Dual averaging; the variant without strong convexity where the regulariser has none."""
-    if k.strong_convexity > 0:
-        return DPDDA(weights="constant", offset=offset)
-    return DDA(offset=offset)
+    case = Case(facts, topology, Mixing.of(topology), Landscape.assumed(k, facts.dim), node_noise, most, rounds is not None)
+    best = independent(case)
+    if coalition is not None:
+        best = min([best, *shared(case, coalition)], key=lambda found: found.forecast.excess_risk)
+    plain = float(epsilon) if np.ndim(epsilon) == 0 else tuple(float(e) for e in np.asarray(epsilon))  # type: ignore[arg-type]
+    return Plan(
+        best.algorithm,
+        best.rounds,
+        "last",
+        best.finish_mixing,
+        facts,
+        topology,
+        best.forecast,
+        plain,
+        float(delta),
+        best.coalition,
+    )
 
 
 def _mu(epsilon: float | Sequence[float], delta: float, n: int) -> NDArray[np.float64]:
@@ -164,7 +140,3 @@ def _sizes(sizes: ArrayLike, n: int) -> NDArray[np.float64]:
     if values.shape not in ((), (n,)) or not np.isfinite(values).all() or np.any(values <= 0):
         raise InputError(f"sizes must hold one record count above 0 per node of the graph ({n}), not shape {values.shape}.")
     return np.array(np.broadcast_to(values, (n,)))
-
-
-def _plain(epsilon: Any) -> Any:
-    return float(epsilon) if np.ndim(epsilon) == 0 else tuple(float(e) for e in epsilon)

@@ -1,0 +1,114 @@
+"""The two ways to carry out a run, each with its own rounds, step and mixings: independent noise, and noise shared by neighbours."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.dual_averaging import DDA, DPDDA
+from tacenda.algorithms.gossip import GossipGD
+from tacenda.graph.topology import Topology
+from tacenda.plan.forecast import SHAPES, Landscape
+from tacenda.plan.network import Mixing, shared_noise
+from tacenda.plan.outcome import Forecast
+from tacenda.problem.constants import Constants
+from tacenda.problem.facts import Facts
+
+FEWEST_ROUNDS, MOST_ROUNDS = 20, 500
+MOST_MIXINGS = 1000  # closing
+MOST_INNER = 20  # mixings of one release
+STEP = 1.5  # the largest single step, in units of 1/L; a descent is stable below 2
+SPREAD = 1.0  # scores by which a node may be off the average's during an independent run
+SHARED_SPREAD = 0.5  # likewise with shared noise, where the average is so quiet that the spread would show
+APART = 0.01  # scores by which nodes may still differ after the closing mixings
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """What a candidate is made for; node_noise (n,) is s_i, `most` the limit of rounds, or their number where `fixed`."""
+
+    facts: Facts
+    topology: Topology
+    mixing: Mixing
+    landscape: Landscape
+    node_noise: NDArray[Any]
+    most: int
+    fixed: bool
+
+    @property
+    def steepness(self) -> float:
+        """L of the loss part; the regulariser is taken exactly. A loss with a kink counts as bent over its typical scores."""
+        k: Constants = self.facts.constants
+        curvature = min(k.loss.curvature, 2 * SHAPES[k.loss.name].curvature)
+        return k.loss_scale * curvature * k.data_norm**2
+
+    def rounds(self, tau: float, for_consensus: float) -> tuple[int, int]:
+        """(rounds, how many the step and the graph ask for)."""
+        least = max(FEWEST_ROUNDS, math.ceil(tau * self.steepness / STEP), math.ceil(min(for_consensus, 1e9)))
+        return (self.most if self.fixed else min(self.most, least)), least
+
+    def closing(self, step: float, spread: float) -> int:
+        """Closing mixings for a spread of scores by noise, and for what the nodes' data differ by in a single step."""
+        k = self.facts.constants
+        differing = step * k.loss_scale * k.gradient_bound * k.data_norm / max(1e-12, 1.0 - self.mixing.second)
+        return min(MOST_MIXINGS, self.mixing.rounds_to((3 * spread + differing) / APART))
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A way to run; coalition is None for independent noise."""
+
+    algorithm: Algorithm
+    rounds: int
+    finish_mixing: int
+    forecast: Forecast
+    coalition: int | None = None
+
+
+def independent(case: Case) -> Candidate:
+    """Dual averaging, every node with its own noise; without strong convexity by DDA's constant offset."""
+    k, n = case.facts.constants, case.facts.n
+    noise = float(np.sqrt(np.sum(case.node_noise**2)) / n)
+    wanted = case.landscape.best_step(noise)
+    score = k.data_norm * float(np.sqrt(np.mean(case.node_noise**2)))  # spread of a score for tau = T = lingering = 1
+    lingering = case.mixing.lingering()
+    rounds, least = case.rounds(wanted, lingering * (score * wanted / SPREAD) ** 2)
+    tau = min(wanted, STEP * rounds / case.steepness)
+    spread = score * tau * math.sqrt(lingering / rounds)
+    forecast = _forecast(case, tau, wanted, least, noise, spread, shrinking=True)
+    offset = rounds / tau
+    algorithm: Algorithm = DPDDA(weights="constant", offset=offset) if k.strong_convexity > 0 else DDA(offset=offset)
+    return Candidate(algorithm, rounds, case.closing(tau / rounds, max(spread, score * tau / math.sqrt(rounds))), forecast)
+
+
+def shared(case: Case, coalition: int) -> list[Candidate]:
+    """GossipGD with noise that cancels between neighbours, if a coalition of that size leaves it worth while; else nothing."""
+    found = shared_noise(case.topology, coalition)
+    if found is None:
+        return []
+    ratio, leverage = found
+    own = float(np.max(case.node_noise * np.sqrt(leverage)))  # one scale for all: both ends of an edge must agree
+    noise = own / math.sqrt(case.facts.n)
+    wanted = case.landscape.best_step(noise, shrinking=False)
+    rounds, least = case.rounds(wanted, 0.0)
+    tau = min(wanted, STEP * rounds / case.steepness)
+    score = case.facts.constants.data_norm * own * tau / math.sqrt(rounds)
+    for mixings in range(1, MOST_INNER + 1):
+        spread = score * math.sqrt(case.mixing.lingering(mixings, ratio))
+        if spread <= SHARED_SPREAD:
+            break
+    else:
+        return []  # the graph mixes too slowly for edge noise to die out
+    forecast = _forecast(case, tau, wanted, least, noise, spread, shrinking=False)
+    algorithm = GossipGD(step_size=tau / rounds, mixings=mixings, noise="correlated", correlation=ratio)
+    return [Candidate(algorithm, rounds, case.closing(tau / rounds, spread), forecast, coalition)]
+
+
+def _forecast(case: Case, tau: float, wanted: float, least: int, noise: float, spread: float, shrinking: bool) -> Forecast:
+    undone, noisy = case.landscape.excess(tau, noise, shrinking)
+    return Forecast(tau, wanted, least, noise, undone, noisy, case.mixing.second, spread)
