@@ -18,6 +18,7 @@ from tacenda.node import contract_files, identity
 from tacenda.node.contract import Contract
 from tacenda.node.rehearse import Stage, prepare
 
+os.environ.setdefault("GRPC_VERBOSITY", "INFO")  # the members' processes listen to gRPC's words about TLS
 _context = mp.get_context("forkserver")
 _context.set_forkserver_preload(["tacenda.node.run", "node_stage"])
 
@@ -75,7 +76,7 @@ class Crowd:
         return {
             "contract": self.stage.contract_path, "schema": self.stage.schema, "data": self.stage.data[name],
             "identity": home / "identity", "state": home / "state", "bind": self.stage.contract.member(name).address,
-            "rehearsal": True, "quiet": True, "addresses": self.addresses.get(name),
+            "rehearsal": True, "quiet": True, "watch_tls": True, "addresses": self.addresses.get(name),
         }  # fmt: skip
 
     def kill(self, name: str) -> None:

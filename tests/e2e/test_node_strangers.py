@@ -104,6 +104,7 @@ def test_no_certificate_is_refused_by_tls(crowd: Crowd) -> None:
                 pass
             raise OSError("closed")
     assert _alive(crowd)
+    _wait_for_words(crowd, "PEER_DID_NOT_RETURN_A_CERTIFICATE")
 
 
 def test_plaintext_learns_nothing(crowd: Crowd) -> None:
@@ -120,6 +121,7 @@ def test_plaintext_learns_nothing(crowd: Crowd) -> None:
     assert b"m2" not in answer
     assert b"tacenda" not in answer.lower()
     assert _alive(crowd)
+    _wait_for_words(crowd, "HTTP_REQUEST")
 
 
 def test_a_certificate_of_another_authority_is_refused(crowd: Crowd, tmp_path: Path) -> None:
@@ -148,6 +150,7 @@ def test_an_expired_certificate_is_refused(crowd: Crowd, tmp_path: Path) -> None
     answers, error = _talk(crowd, tmp_path / "m0", [_hello(crowd)])
     assert not answers
     assert "UNAVAILABLE" in error
+    _wait_for_words(crowd, "CERTIFICATE_VERIFY_FAILED")
 
 
 def test_the_right_authority_but_not_a_member(crowd: Crowd, tmp_path: Path) -> None:
@@ -219,6 +222,14 @@ def _fuzz_inside(crowd: Crowd, home: Path, count: int, rng: random.Random) -> No
         bad[rng.randrange(len(bad))] ^= 0xFF
         frames = [[bytes(bad)], [hello, rng.randbytes(300)], [hello, b"\0" * (1 << 20)], [hello, hello], [bytes(bad), bytes(bad)]][kind]
         _talk(crowd, home, frames, linger=1.0)
+
+
+def _wait_for_words(crowd: Crowd, words: str) -> None:
+    """The reason is in the node's log, a moment later."""
+    end = time.monotonic() + 10
+    while words not in crowd.log("m2"):
+        assert time.monotonic() < end, crowd.log("m2")
+        time.sleep(0.05)
 
 
 def _until_listening(crowd: Crowd) -> None:

@@ -158,10 +158,17 @@ def node_run(
     quiet: Annotated[bool, typer.Option(help="No progress on the terminal.")] = False,
 ) -> None:
     """Take part in the run until its last round; started again, it goes on where it was."""
+    import os
+
+    from tacenda.node.tls_log import VERBOSITY
+
+    os.environ.setdefault(VERBOSITY, "INFO")
     from tacenda.node.run import NodeOptions, run_node
 
     result = run_node(
-        NodeOptions(contract, schema, data, identity, state, ledger, bind, _addresses(peer), metrics_port, rehearsal, quiet)
+        NodeOptions(
+            contract, schema, data, identity, state, ledger, bind, _addresses(peer), metrics_port, rehearsal, quiet, watch_tls=True
+        )
     )
     spent = "" if result.privacy is None else f"; spent epsilon {result.privacy.epsilon:.4g} at delta {result.privacy.delta:g}"
     typer.echo(f"Done: {result.rounds} rounds{spent}. The model is in {state / 'results'}.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from tacenda.node.plan import RunPlan, make_plan
 from tacenda.node.records import read_records
 from tacenda.node.spending import Spending
 from tacenda.node.state import NodeState
+from tacenda.node.tls_log import TlsLog
 from tacenda.node.view import View
 from tacenda.node.wire import Progress, frame_limit
 from tacenda.runtime.result import RunResult
@@ -43,6 +45,7 @@ class NodeOptions:
 
     bind: address to listen on, by default the contract's port on all interfaces. addresses: where neighbours are reached, if
     not as the contract says. ledger: the lasting ledger. metrics_port: health and metrics on 127.0.0.1, None for none.
+    watch_tls: log the reasons of failed handshakes, which takes over this process's standard error (`tls_log`).
     """
 
     contract: Path
@@ -56,6 +59,7 @@ class NodeOptions:
     metrics_port: int | None = None
     rehearsal: bool = False
     quiet: bool = False
+    watch_tls: bool = False
 
 
 class Stopped(TacendaError):
@@ -104,7 +108,8 @@ def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, 
     stop = _Signals()
     view = View(contract, name, endpoint, log, quiet=options.quiet)
     exchange = Exchange(contract, state, endpoint, _Look(contract, endpoint, stop, view))
-    with Spending(options.ledger or options.state / "ledger.sqlite", plan, name, problem, key) as spending, stop:
+    listening = TlsLog(log) if options.watch_tls else nullcontext()
+    with listening, Spending(options.ledger or options.state / "ledger.sqlite", plan, name, problem, key) as spending, stop:
         peer = Peer(plan, name, problem, key, state, exchange, dtype)
         peer.restore()
         state_done = state.checkpoint()
