@@ -16,11 +16,19 @@ _WHERE = {
     "simulate": "tacenda.runtime.simulate",
     "load": "tacenda.runtime.result",
     "RunResult": "tacenda.runtime.result",
+    "plan": "tacenda.plan",
+    "PrivateElasticNet": "tacenda.estimators",
+    "PrivateHuberRegressor": "tacenda.estimators",
+    "PrivateLasso": "tacenda.estimators",
+    "PrivateLinearSVC": "tacenda.estimators",
+    "PrivateLogisticRegression": "tacenda.estimators",
+    "PrivateRidge": "tacenda.estimators",
 }
 _MODULES = {
     "algorithms": "tacenda.algorithms",
     "data": "tacenda.data",
     "errors": "tacenda.errors",
+    "estimators": "tacenda.estimators",
     "graph": "tacenda.graph",
     "losses": "tacenda.problem.losses",
     "regularisers": "tacenda.problem.regularisers",
@@ -30,7 +38,16 @@ _MODULES = {
 __all__ = [*sorted(_WHERE), *sorted(_MODULES)]
 
 if TYPE_CHECKING:
-    from tacenda import algorithms, data, errors, graph, schedules
+    from tacenda import algorithms, data, errors, estimators, graph, schedules
+    from tacenda.estimators import (
+        PrivateElasticNet,
+        PrivateHuberRegressor,
+        PrivateLasso,
+        PrivateLinearSVC,
+        PrivateLogisticRegression,
+        PrivateRidge,
+    )
+    from tacenda.plan.planner import plan
     from tacenda.privacy.settings import Privacy
     from tacenda.problem import losses, regularisers
     from tacenda.problem.problem import Problem

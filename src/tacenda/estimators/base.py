@@ -19,9 +19,10 @@ from tacenda.estimators.network import place
 from tacenda.estimators.scaling import Scaling
 from tacenda.estimators.warnings import in_a_search, warn_of_bounds, warn_of_search
 from tacenda.graph.topology import Topology
+from tacenda.plan.candidates import MOST_MIXINGS
 from tacenda.plan.network import Mixing
 from tacenda.plan.outcome import Plan
-from tacenda.plan.planner import MOST_MIXINGS, plan_facts
+from tacenda.plan.planner import plan_facts
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
@@ -38,6 +39,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     epsilon, delta   the whole fit's privacy, for one record, against an adversary who sees every message
     adjacency        "replace-one" (record counts are public) or "add-remove" (declare public_sizes)
+    coalition        how many curious data holders may pool what they know; None: all others may, at the price of much more noise
     data_norm        norm to which rows are brought inside; clip_norm   bound on one record's gradient there
     bounds           declared (low, high) of the features, numbers or one per feature; "norm": rows are meant for data_norm as they are
     strength         of the regulariser, on the weights of the scaled features
@@ -59,7 +61,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             shards, loss=loss, regulariser=regulariser, strength=self.strength, data_norm=scaling.data_norm,
             public_sizes=self.public_sizes, **extra,
         )  # fmt: skip
-        privacy = Privacy(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency)
+        pooled = 1 if self.coalition is None else self.coalition
+        privacy = Privacy(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, coalition=pooled)
         settings, self.plan_ = self._settings(problem, topology, privacy)
         if self.verbose and self.plan_ is not None:
             print(self.plan_.explain())
@@ -74,7 +77,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """What to run: planned, or as named."""
         if isinstance(self.algorithm, str) and self.algorithm == "auto":
             facts = Facts.of(problem, self.adjacency)
-            found = plan_facts(facts, topology, self.epsilon, self.delta, rounds=self.rounds)
+            found = plan_facts(facts, topology, self.epsilon, self.delta, coalition=self.coalition, rounds=self.rounds)
             return found.settings, found
         algorithm = by_name(self.algorithm) if isinstance(self.algorithm, str) else self.algorithm
         if not isinstance(algorithm, Algorithm):
@@ -113,6 +116,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             "The fit was simulated in one process: whoever ran it saw all records; the guarantee is about the messages and the model.",
             "history_ and any score on training data are computed without noise, and are not covered.",
         ]
+        if result.settings["algorithm"].get("noise") == "correlated":
+            q = result.settings["privacy"]["coalition"]
+            said.append(
+                f"Neighbours share noise: the guarantee holds against eavesdroppers and against at most {q} curious data holder"
+                f"{'' if q == 1 else 's'} pooling what they know; larger coalitions may learn more."
+            )
         if self.bounds is None or isinstance(self.bounds, str):
             said.append(f"No feature bounds were used: rows longer than data_norm={self.data_norm:g} were scaled down to it.")
         else:
@@ -121,7 +130,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             said.append(
                 "The noise came from a fixed random_state: whoever knows it can subtract the noise. For simulation only."
             )
-        if result.settings["privacy"] and self.ledger is not None:
+        if self.ledger is not None:
             said.append("The fit was charged to a lasting ledger, which composes it with all other fits on the same data set.")
         return said
 

@@ -29,6 +29,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         delta: float = 1e-5,
         *,
         adjacency: str = "replace-one",
+        coalition: int | None = 1,
         data_norm: float = 1.0,
         clip_norm: float | None = None,
         bounds: Any = None,
@@ -45,7 +46,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         ledger: Any = None,
         dataset: str | None = None,
     ) -> None:
-        self.epsilon, self.delta, self.adjacency = epsilon, delta, adjacency
+        self.epsilon, self.delta, self.adjacency, self.coalition = epsilon, delta, adjacency, coalition
         self.data_norm, self.clip_norm, self.bounds = data_norm, clip_norm, bounds
         self.strength, self.fit_intercept, self.classes = strength, fit_intercept, classes
         self.n_nodes, self.graph, self.algorithm, self.rounds = n_nodes, graph, algorithm, rounds

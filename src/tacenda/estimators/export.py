@@ -136,7 +136,18 @@ def _restored(about: dict[str, Any], arrays: dict[str, Any]) -> Any:
 
 
 # Declared, hence public; what is left out is not a plain value or must not travel (random_state, ledger).
-_KEPT = ("epsilon", "delta", "adjacency", "data_norm", "clip_norm", "strength", "fit_intercept", "l1_ratio", "threshold")
+_KEPT = (
+    "epsilon",
+    "delta",
+    "adjacency",
+    "coalition",
+    "data_norm",
+    "clip_norm",
+    "strength",
+    "fit_intercept",
+    "l1_ratio",
+    "threshold",
+)
 
 
 def _plain_parameters(estimator: Any) -> dict[str, Any]:

@@ -33,6 +33,7 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         delta: float = 1e-5,
         *,
         adjacency: str = "replace-one",
+        coalition: int | None = 1,
         data_norm: float = 1.0,
         clip_norm: float | None = None,
         bounds: Any = None,
@@ -49,7 +50,7 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         ledger: Any = None,
         dataset: str | None = None,
     ) -> None:
-        self.epsilon, self.delta, self.adjacency = epsilon, delta, adjacency
+        self.epsilon, self.delta, self.adjacency, self.coalition = epsilon, delta, adjacency, coalition
         self.data_norm, self.clip_norm, self.bounds, self.target_bounds = data_norm, clip_norm, bounds, target_bounds
         self.strength, self.fit_intercept = strength, fit_intercept
         self.n_nodes, self.graph, self.algorithm, self.rounds = n_nodes, graph, algorithm, rounds
@@ -103,7 +104,7 @@ class PrivateRidge(_PrivateRegressor):
 
 
 class PrivateLasso(_PrivateRegressor):
-    """Least squares with clipped gradients and strength |w|_1; soft-thresholding keeps the nodes' models sparse."""
+    """Least squares with clipped gradients and strength |w|_1; small weights are soft-thresholded towards 0."""
 
     _sklearn_name = "Lasso"
 
@@ -123,6 +124,7 @@ class PrivateElasticNet(_PrivateRegressor):
         *,
         l1_ratio: float = 0.5,
         adjacency: str = "replace-one",
+        coalition: int | None = 1,
         data_norm: float = 1.0,
         clip_norm: float | None = None,
         bounds: Any = None,
@@ -140,7 +142,7 @@ class PrivateElasticNet(_PrivateRegressor):
         dataset: str | None = None,
     ) -> None:
         super().__init__(
-            epsilon, delta, adjacency=adjacency, data_norm=data_norm, clip_norm=clip_norm, bounds=bounds,
+            epsilon, delta, adjacency=adjacency, coalition=coalition, data_norm=data_norm, clip_norm=clip_norm, bounds=bounds,
             target_bounds=target_bounds, strength=strength, fit_intercept=fit_intercept, n_nodes=n_nodes, graph=graph,
             algorithm=algorithm, rounds=rounds, random_state=random_state, verbose=verbose, public_sizes=public_sizes,
             ledger=ledger, dataset=dataset,
@@ -166,6 +168,7 @@ class PrivateHuberRegressor(_PrivateRegressor):
         *,
         threshold: float = RESIDUAL,
         adjacency: str = "replace-one",
+        coalition: int | None = 1,
         data_norm: float = 1.0,
         clip_norm: float | None = None,
         bounds: Any = None,
@@ -183,7 +186,7 @@ class PrivateHuberRegressor(_PrivateRegressor):
         dataset: str | None = None,
     ) -> None:
         super().__init__(
-            epsilon, delta, adjacency=adjacency, data_norm=data_norm, clip_norm=clip_norm, bounds=bounds,
+            epsilon, delta, adjacency=adjacency, coalition=coalition, data_norm=data_norm, clip_norm=clip_norm, bounds=bounds,
             target_bounds=target_bounds, strength=strength, fit_intercept=fit_intercept, n_nodes=n_nodes, graph=graph,
             algorithm=algorithm, rounds=rounds, random_state=random_state, verbose=verbose, public_sizes=public_sizes,
             ledger=ledger, dataset=dataset,

@@ -10,6 +10,7 @@ sign(w.(u, b)) and the relation y = w.(u, b) stay. So the model is linear in the
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +52,7 @@ class Scaling:
         centred = intercept and not sparse
         centre = (low + high) / 2 if centred else np.zeros(n_features)
         reach = (high - low) / 2 if centred else np.maximum(np.abs(low), np.abs(high))
-        full = 1.0 if sparse else FILL * np.sqrt(max(1, np.count_nonzero(reach)))
+        full = 1.0 if sparse else FILL * math.sqrt(max(1, int(np.count_nonzero(reach))))
         scale = np.divide(data_norm / full, reach, out=np.zeros(n_features), where=reach > 0)
         return cls(centre, scale, low, high, constant, data_norm)
 
@@ -61,7 +62,7 @@ class Scaling:
         if self.constant is not None:
             u = add_intercept(u, self.constant)
         norms = row_norms(u)
-        # One part in a billion short of the bound, so that rounding cannot lift a row above it.
+        # One part in ten million short of the bound, so that rounding cannot lift a row above it.
         k = np.minimum(1.0, (1 - 1e-7) * self.data_norm / np.maximum(norms, 1e-300))
         if is_sparse(u):
             from scipy.sparse import diags_array
