@@ -23,7 +23,7 @@ from tacenda import checks
 from tacenda.errors import InputError
 
 Array = NDArray[Any]
-THRESHOLDS = 2000  # candidates on the choosing half: quantiles of its scores
+THRESHOLDS = 500  # candidates on the choosing half: quantiles of its scores
 CAUTION = 0.02  # the choice uses a much smaller risk, so that it is not drawn to thresholds with a few lucky counts
 
 

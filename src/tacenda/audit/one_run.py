@@ -31,7 +31,8 @@ from tacenda.algorithms.registry import by_name
 from tacenda.audit.one_run_bound import best_count, epsilon_from_guesses
 from tacenda.audit.one_run_tap import CanaryTap, Coins, plant
 from tacenda.errors import InputError, UnsupportedError
-from tacenda.privacy.door import Door
+from tacenda.graph.coalition import edge_streams
+from tacenda.privacy.door import Door, SharedNoise
 from tacenda.privacy.ledger import Ledger
 from tacenda.privacy.noise import SimulatedNoise
 from tacenda.privacy.settings import Privacy
@@ -160,7 +161,8 @@ def _play(
     store: Any, start: Array, mixing: str, sizes: Array, progress: str | bool,
 ) -> Array:  # fmt: skip
     nodes = np.arange(topology.n)
-    door = Door(nodes, facts.dim, calibration.plan, Ledger(calibration.reserved), noise)
+    shared = None if method.shared_noise is None else SharedNoise(edge_streams(topology, nodes), method.shared_noise)
+    door = Door(nodes, facts.dim, calibration.plan, Ledger(calibration.reserved), noise, shared)
     tap = CanaryTap(store, sizes, nodes, facts, noise, door, coins)
     block = Block(
         tap, tap, Network(topology, [nodes], 0, NoTransport(), np.float64, mixing), degree=topology.degrees,

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tacenda.audit.coalition import worst_coalition
 from tacenda.audit.sampling import TrialNoise
 from tacenda.audit.wiretap import AskedQueries, Wiretap
 from tacenda.audit.worlds import Script, SharedStore, copies_of
-from tacenda.privacy.door import Door
+from tacenda.graph.coalition import edge_streams
+from tacenda.privacy.door import Door, SharedNoise
 from tacenda.privacy.ledger import Ledger
 from tacenda.runtime.block import Block
 from tacenda.runtime.network import Network
@@ -48,12 +50,16 @@ def play(script: Script, first: int, count: int, rounds: int | None = None) -> t
     owner[:, 1, script.node] = n
     nodes, truth = np.arange(copies * n), truth_of(first, count)
     store = SharedStore(script, owner.reshape(-1))
-    noise = TrialNoise(script.seed, first, (count, variants, n), script.node)
+    topology = copies_of(script.topology, copies)
+    noise = TrialNoise(script.seed, first, (count, variants, n), script.node, len(script.topology.edges))
     facts, plan = script.facts.rows(position), script.plan.rows(position)
     queries = AskedQueries(store, np.diff(script.offsets)[owner.reshape(-1)], nodes, facts, noise)
-    door = Door(nodes, script.facts.dim, plan, Ledger(script.reserved.rows(position)), noise)
+    ratio = script.algorithm.shared_noise
+    shared = None if ratio is None else SharedNoise(edge_streams(topology, nodes), ratio)
+    door = Door(nodes, script.facts.dim, plan, Ledger(script.reserved.rows(position)), noise, shared)
     gate = Wiretap(script, door, queries, store, noise, truth)
-    topology = copies_of(script.topology, copies)
+    if ratio is not None:
+        gate.join(worst_coalition(script.topology, ratio, script.coalition, script.node), topology)
     block = Block(
         queries, gate, Network(topology, [nodes], 0, NoTransport(), np.float64, script.mixing),
         degree=topology.degrees, is_hub=position == script.topology.hub(), n_nodes=n, rounds=script.rounds,

@@ -26,13 +26,18 @@ class TrialNoise:
 
     kind = SimulatedNoise.kind
 
-    def __init__(self, seed: int, first_trial: int, shape: tuple[int, int, int], node: int) -> None:
+    def __init__(self, seed: int, first_trial: int, shape: tuple[int, int, int], node: int, edges: int = 0) -> None:
         self._inner, self._shape, self._node = SimulatedNoise(seed), shape, node
         self._base = first_trial * shape[1] * shape[2]
+        self._edge_base = first_trial * shape[1] * edges  # every copy of an edge has its own stream
         self.included = np.ones(shape[0], bool)
 
     def add_gaussian(self, nodes: Array, turn: int, call: int, parts: Any, noise_std: Array) -> Array:
         return self._inner.add_gaussian(nodes + self._base, turn, call, parts, noise_std)
+
+    def shared(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
+        indptr, numbers, signs = edges
+        return self._inner.shared((indptr, numbers + self._edge_base, signs), turn, call, dim)
 
     def l2_laplace(self, nodes: Array, turn: int, call: int, rate: Array, dim: int) -> Array:
         return self._inner.l2_laplace(nodes + self._base, turn, call, rate, dim)

@@ -6,6 +6,7 @@ computes what its own world would have answered given that transcript, and the r
 
     Gaussian      (|r - v0|^2 - |r - v1|^2) / (2 std^2)                    v0, v1 the worlds' values, r the released one
     sampled       the same for mixtures q N(v_h, std^2) + (1 - q) N(v, std^2), v the value without the canary
+    shared noise  the same as Gaussian with the covariance that a coalition of members cannot see through (`coalition`)
     l2-Laplace    rate (|r - v0| - |r - v1|)
     objective     rate (|e0| - |e1|) + ln det H1 - ln det H0,              e_h = -grad F_h(r), H_h its Hessian at r
 
@@ -20,14 +21,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tacenda.audit.coalition import Coalition
+from tacenda.audit.sampling import TrialNoise
+from tacenda.audit.worlds import Script, SharedStore
+from tacenda.graph.topology import Topology
 from tacenda.privacy.bounded import Bounded, open_values
 from tacenda.privacy.door import Door, Question
 from tacenda.privacy.mechanisms import Site
 from tacenda.privacy.plan import price
 from tacenda.problem.queries import Queries
-
-from tacenda.audit.sampling import TrialNoise
-from tacenda.audit.worlds import Script, SharedStore
 
 Array = NDArray[Any]
 MOST_FOR_DETERMINANT = 64  # beyond this dimension the determinants are left out: a valid score, slightly weaker
@@ -69,11 +71,31 @@ class Wiretap:
         amount = self._split(price(self._door.plan, site)[1])[:, 0]
         world = np.where(self._noise.included, self._truth, 2) if rate is not None else self._truth
         seen = out[np.arange(len(world)), world]
-        if rate is not None:
+        if noise == "correlated":
+            known = self._split(self._noise.shared(self._known, turn, call, value.shape[1]))
+            self._note_correlated(seen, secret, amount, known[np.arange(len(world)), world])
+        elif rate is not None:
             self._note_sampled(seen, secret, amount, rate)
         else:
             self._note_additive(seen, secret, amount, noise)
         return self._for_all(seen)
+
+    def join(self, coalition: Coalition, copies: Topology) -> None:
+        """Let a coalition of members listen: `copies` is the network of all trials."""
+        self._coalition, self._known = coalition, coalition.known_edges(copies, self._script.n)
+
+    def _note_correlated(self, seen: Array, secret: Array, amount: Array, known: Array) -> None:
+        """known (trials, n, d): the edges' normals that the coalition holds, taken off before the rest is judged."""
+        ratio, precision = self._script.algorithm.shared_noise, self._coalition.precision
+        own = amount[:, :, None]
+        far0, far1 = ((seen - secret[:, h]) / own - ratio * known for h in (0, 1))
+        apart = (secret[:, 1] - secret[:, 0]) / own
+
+        def length(rows: Array) -> Array:
+            return np.asarray(np.einsum("tid,ij,tjd->t", rows, precision, rows, optimize=True))
+
+        self.score += (length(far0) - length(far1)) / 2
+        self.separation += length(apart)
 
     def _note_additive(self, seen: Array, secret: Array, amount: Array, noise: str) -> None:
         """seen (trials, n, d), secret (trials, variants, n, d), amount (trials, n): noise_std or rate."""

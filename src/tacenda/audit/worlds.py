@@ -58,6 +58,7 @@ class Script:
     start: Array
     sampled: bool
     seed: int
+    coalition: int = 0  # curious members, where neighbours share noise
 
     @property
     def n(self) -> int:

@@ -1,0 +1,115 @@
+"""Bounds of the audit against independent values: exact binomials, mechanisms of known epsilon, brute force."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom, norm
+
+from tacenda.audit.bounds import clopper_pearson, epsilon_bound, gaussian_fit, mu_bound
+from tacenda.audit.one_run_bound import epsilon_from_guesses, probability_of
+from tacenda.errors import InputError
+
+
+@pytest.mark.parametrize(("hits", "count"), [(0, 50), (1, 50), (25, 50), (49, 50), (50, 50)])
+def test_clopper_pearson_limits_are_where_the_binomial_tail_is_the_risk(hits: int, count: int) -> None:
+    low, high = clopper_pearson(hits, count, 0.025)
+    if hits > 0:
+        assert binom.sf(hits - 1, count, float(low)) == pytest.approx(0.025, rel=1e-9)
+    else:
+        assert low == 0
+    if hits < count:
+        assert binom.cdf(hits, count, float(high)) == pytest.approx(0.025, rel=1e-9)
+    else:
+        assert high == 1
+
+
+def _randomised_response(epsilon: float, trials: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    truth = np.arange(trials) % 2
+    honest = rng.random(trials) < 1 / (1 + math.exp(-epsilon))
+    return np.where(honest, truth, 1 - truth) + 1e-9 * rng.random(trials), truth
+
+
+def test_randomised_response_is_bounded_tightly_and_hardly_ever_from_above() -> None:
+    found = [epsilon_bound(*_randomised_response(1.0, 2000, seed), 0.0).value for seed in range(100)]
+    assert np.mean(np.asarray(found) > 1.0) <= 0.05  # the stated confidence, which Clopper-Pearson only exceeds
+    assert np.median(found) > 0.75
+
+
+def test_delta_is_subtracted() -> None:
+    # World 1 says "1" with probability delta more than epsilon = 0 would allow.
+    truth = np.arange(40_000) % 2
+    scores = np.where(truth == 1, np.random.default_rng(0).random(40_000) < 0.2, 0.0) + 0.0
+    assert epsilon_bound(scores, truth, 0.0).value > 3
+    assert epsilon_bound(scores, truth, 0.25).value <= 0.0
+
+
+def test_mu_of_two_normals_is_bounded_and_fitted() -> None:
+    above, inside, fits = 0, 0, []
+    for seed in range(100):
+        truth = np.arange(4000) % 2
+        scores = np.random.default_rng(seed).normal(size=4000) + 0.8 * truth
+        above += mu_bound(scores, truth).value > 0.8
+        fit = gaussian_fit(scores, truth)
+        inside += fit.interval[0] <= 0.8 <= fit.interval[1]
+        fits.append(fit.mu)
+    assert above <= 5 and inside >= 88
+    assert np.mean(fits) == pytest.approx(0.8, abs=0.01)
+
+
+def test_a_gaussian_mechanism_never_shows_more_than_its_epsilon() -> None:
+    mu, delta = 1.0, 1e-2
+    eps = 2.5
+    exact = norm.cdf(-eps / mu + mu / 2) - math.exp(eps) * norm.cdf(-eps / mu - mu / 2)
+    assert exact < delta  # so epsilon(delta) is below 2.5
+    truth = np.arange(40_000) % 2
+    scores = np.random.default_rng(3).normal(size=40_000) + mu * truth
+    assert 1.0 < epsilon_bound(scores, truth, delta).value < eps
+
+
+@pytest.mark.parametrize("scores", [np.zeros(4), np.full(100, np.nan), np.zeros((10, 10))])
+def test_useless_scores_are_refused(scores: np.ndarray) -> None:
+    with pytest.raises(InputError, match="scores"):
+        epsilon_bound(scores, np.zeros(scores.shape, int), 0.0)
+
+
+@pytest.mark.parametrize(("right", "guesses", "coins", "epsilon", "delta"), [(8, 10, 30, 0.7, 0.0), (8, 10, 30, 0.7, 1e-3), (40, 50, 50, 1.5, 1e-4)])
+def test_one_run_probability_equals_the_theorem_by_brute_force(right: int, guesses: int, coins: int, epsilon: float, delta: float) -> None:
+    q = math.exp(epsilon) / (1 + math.exp(epsilon))
+    pmf = [math.comb(guesses, k) * q**k * (1 - q) ** (guesses - k) for k in range(guesses + 1)]
+    tail = sum(pmf[right:])
+    worst = max(sum(pmf[right - i : right]) / i for i in range(1, right + 1))
+    assert probability_of(right, guesses, coins, epsilon, delta) == pytest.approx(min(1, tail + 2 * coins * delta * worst), rel=1e-9)
+
+
+def test_one_run_bound_is_exact_for_randomised_response() -> None:
+    # Each coin answered truly with probability e/(1+e): the number of right answers is that binomial, so the bound is tight.
+    rng = np.random.default_rng(0)
+    found = [epsilon_from_guesses(int(rng.binomial(1000, 1 / (1 + math.exp(-1.0)))), 1000, 1000, 0.0) for _ in range(300)]
+    assert np.mean(np.asarray(found) > 1.0) <= 0.08  # 5 % and the error of 300 repetitions
+    assert np.median(found) > 0.8
+
+
+def test_one_run_bound_on_a_gaussian_mechanism_of_known_epsilon() -> None:
+    """m coins, each seen through N(0, 1/mu^2): mu-GDP per coin. The bound stays below its epsilon, and finds too little noise."""
+    rng = np.random.default_rng(1)
+    m, r, delta = 4000, 400, 1e-5
+
+    def bound(mu: float) -> float:
+        heads = rng.random(m) < 0.5
+        scores = (heads - 0.5) + rng.normal(size=m) / mu
+        sure = np.argsort(-np.abs(scores))[:r]
+        return epsilon_from_guesses(int(np.sum((scores[sure] > 0) == heads[sure])), r, m, delta)
+
+    eps_at_mu_one = 4.377  # Gaussian-DP with mu = 1 at delta 1e-5, from delta(eps) below
+    assert norm.cdf(-eps_at_mu_one + 0.5) - math.exp(eps_at_mu_one) * norm.cdf(-eps_at_mu_one - 0.5) == pytest.approx(1e-5, rel=2e-3)
+    assert 0.8 < bound(1.0) < eps_at_mu_one
+    assert bound(12.0) > eps_at_mu_one  # a mechanism that claims mu = 1 and has a twelfth of its noise
+
+
+def test_impossible_counts_are_refused() -> None:
+    with pytest.raises(InputError, match="right, guesses and coins"):
+        epsilon_from_guesses(5, 4, 10, 0.0)
