@@ -58,7 +58,8 @@ def references(folder: Folder) -> list[tuple[str, list[tuple[str, str]]]]:
 
 def shown_metrics(folder: Folder) -> list[str]:
     """The measures that the table of results has room for."""
-    return [m for m in SHOWN if m in folder.measures][:4]
+    named = [m for m in SHOWN if m in folder.measures and not (m == "loss" and "objective" in folder.measures)]
+    return named[:4]
 
 
 def shared_settings(folder: Folder) -> list[tuple[str, str]]:

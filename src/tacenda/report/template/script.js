@@ -9,6 +9,8 @@
     return `rgba(${n >> 16}, ${(n >> 8) & 255}, ${n & 255}, ${alpha})`;
   };
   let printing = false;
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
 
   const narrowBox = (box) => box.clientWidth < 560;
 
@@ -25,12 +27,11 @@
     if (t.meta.role === "mark") Object.assign(t.marker, { color: css("--sheet"), line: { width: 2.5, color: c } });
     if (t.meta.role === "edge") t.line.color = clear(css("--quiet").length === 7 ? css("--quiet") : "#555555", 0.55);
     if (t.meta.role === "node") {
-      t.marker.line.color = css("--sheet");
+      t.marker.line.color = isDark() && !printing ? css("--quiet") : css("--sheet");
       if (t.marker.colorbar) {
         t.marker.colorbar.tickfont = { color: css("--quiet"), size: 12 };
         t.marker.colorbar.title.font = { color: css("--quiet"), size: 13 };
-        if (printing || narrowBox(box)) Object.assign(t.marker.colorbar, { orientation: "h", y: -0.02, yanchor: "top", x: 0.5 });
-        if (t.marker.colorbar.orientation) t.marker.colorbar.title.side = "bottom";
+        if (printing || narrowBox(box)) Object.assign(t.marker.colorbar, { title: {}, thickness: 9 }); // the caption says what it shows
       } else t.marker.color = c;
       if (narrowBox(box)) t.marker.size = t.marker.size.map((s) => Math.max(4, s * 0.6));
     }
@@ -75,8 +76,6 @@
 
   // Theme: the system's choice until the reader presses the button.
   const button = document.getElementById("theme");
-  const system = matchMedia("(prefers-color-scheme: dark)");
-  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
   const label = () => {
     button.textContent = isDark() ? "Light" : "Dark";
     button.setAttribute("aria-label", isDark() ? "Use light colours" : "Use dark colours");
