@@ -1,0 +1,112 @@
+"""Chaos: kills, freezes, resets, delays, changed, doubled and swapped bytes; the run ends in the same bits, and spends the same."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from chaos_proxy import ChaosProxy
+from node_stage import Crowd, small_contract
+
+from tacenda.node import state as states
+from tacenda.node.records import read_records
+from tacenda.node.state import FILE, NodeState
+from tacenda.runtime.simulate import data_digest
+
+FAULTS = ("kill", "drop", "delay", "corrupt", "freeze", "double", "swap", "drop")
+
+
+def test_twenty_faults_change_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _chaos(tmp_path, monkeypatch, faults=20, rounds=300)
+
+
+@pytest.mark.slow
+def test_three_hundred_faults_change_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _chaos(tmp_path, monkeypatch, faults=300, rounds=4000)
+
+
+def _chaos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, faults: int, rounds: int) -> None:
+    contract = small_contract(3, rounds=rounds, algorithm={"name": "ipadmm", "penalty": 0.1, "inner_steps": 1})
+    calm = Crowd(tmp_path / "calm", contract)
+    calm.start()
+    expected = calm.finish(300)
+    wild = Crowd(tmp_path / "wild", contract)
+    for name in wild.names:
+        _same_key(calm, wild, name, monkeypatch)
+    proxies = _between(wild)
+    try:
+        wild.start()
+        done = _strike(wild, list(proxies.values()), faults)
+        models = wild.finish(600)
+    finally:
+        wild.stop()
+        for proxy in proxies.values():
+            proxy.close()
+    assert done >= faults
+    assert np.array_equal(models, expected)
+    for name in wild.names:
+        assert _booked(wild, name) == _booked(calm, name)
+        assert len(_booked(wild, name)) == rounds
+        assert "two different messages" not in wild.log(name)
+
+
+def _between(crowd: Crowd) -> dict[tuple[str, str], ChaosProxy]:
+    """A proxy on every edge; the earlier member calls the later one."""
+    proxies = {}
+    for a, b in crowd.stage.contract.edges:
+        caller, listener = sorted((a, b), key=crowd.stage.contract.position)
+        proxy = proxies[caller, listener] = ChaosProxy(crowd.stage.contract.member(listener).address, len(proxies))
+        crowd.addresses.setdefault(caller, {})[listener] = proxy.address
+    return proxies
+
+
+def _strike(crowd: Crowd, proxies: list[ChaosProxy], faults: int) -> int:
+    rng, done = random.Random(11), 0
+    _until_first_round(crowd)
+    while done < faults and any(p.is_alive() for p in crowd.processes.values()):
+        fault, name = FAULTS[done % len(FAULTS)], rng.choice(crowd.names)
+        if fault == "kill":
+            crowd.kill(name)
+            crowd.start(name)
+        elif fault == "freeze":
+            crowd.freeze(name, 0.1)
+        else:
+            rng.choice(proxies).strike(fault)
+        done += 1
+        time.sleep(rng.uniform(0.0, 0.1))
+    return done
+
+
+def _until_first_round(crowd: Crowd) -> None:
+    end = time.monotonic() + 60
+    paths = [crowd.folder(name) / "state" / "log.jsonl" for name in crowd.names]
+    while not all(path.exists() and "round one done" in path.read_text() for path in paths):
+        assert time.monotonic() < end, [crowd.words(name) for name in crowd.names]
+        time.sleep(0.01)
+
+
+def _same_key(calm: Crowd, wild: Crowd, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin a state with the noise key of another one: only so can two runs with real noise be compared bit by bit."""
+    with sqlite3.connect(calm.folder(name) / "state" / FILE) as db:
+        key = bytes(db.execute("SELECT value FROM about WHERE name='key'").fetchone()[0])
+    db.close()
+    contract = wild.stage.contract
+    problem = read_records(contract, name, wild.stage.schema, wild.stage.data[name])
+    with monkeypatch.context() as patch:
+        patch.setattr(states.os, "urandom", lambda n: key)
+        fresh = NodeState(wild.folder(name) / "state")
+        fresh.bind(contract.run_id(), name, data_digest(problem))
+        fresh.close()
+
+
+def _booked(crowd: Crowd, name: str) -> list[Any]:
+    with sqlite3.connect(crowd.folder(name) / "state" / FILE) as db:
+        rows = db.execute("SELECT epoch, round, call, event FROM charges ORDER BY seq").fetchall()
+    db.close()
+    return [(epoch, turn, call, json.loads(event)) for epoch, turn, call, event in rows]
