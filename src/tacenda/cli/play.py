@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from tacenda.algorithms.published import published_form
 from tacenda.config import read
 from tacenda.config.choice import Choice, choices
 from tacenda.config.objects import privacy_of
@@ -118,7 +119,7 @@ def _simulate(
 ) -> RunResult:
     settings = config.run
     every = max(1, -(-choice.rounds // HISTORY_ROWS)) if settings.record_every == "auto" else settings.record_every
-    checkpoint = None if _keeps_a_secret(choice) else folder.checkpoint_path(f"{choice.label}-{seed}")
+    checkpoint = None if _keeps_a_secret(config, choice) else folder.checkpoint_path(f"{choice.label}-{seed}")
     return simulate(
         private.problem, private.graph, choice.algorithm, choice.rounds, privacy_of(config.privacy), seed,
         output=choice.output, finish_mixing=choice.finish_mixing, blocks=settings.blocks, record_every=every,
@@ -128,9 +129,11 @@ def _simulate(
     )  # fmt: skip
 
 
-def _keeps_a_secret(choice: Choice) -> bool:
+def _keeps_a_secret(config: RunConfig, choice: Choice) -> bool:
     """As published, PVP holds an unreleased value between rounds, which no file may hold."""
-    return getattr(choice.algorithm, "centre", None) == "hidden"
+    published = config.privacy.private and config.privacy.mode == "as-published"
+    form = published_form(choice.algorithm) if published else choice.algorithm
+    return getattr(form, "centre", None) == "hidden"
 
 
 def metrics_of(config: RunConfig, private: PrivateRun) -> tuple[str, ...]:

@@ -45,8 +45,8 @@ def run(config: RunConfig, command: str, *, resume: bool, report: bool, as_json:
         played = play.play(config, private, folder, progress=not quiet)
     except KeyboardInterrupt as stop:
         again = f"tacenda {'fit' if command == 'fit' else 'compare'} --resume --folder {folder.path}"
-        reason = str(stop) or "interrupted"
-        raise KeyboardInterrupt(f"{reason}; a checkpoint is kept. Go on with: {again}") from None
+        kept = "a checkpoint is kept" if folder.has_progress() else "no round was finished yet"
+        raise KeyboardInterrupt(f"{str(stop) or 'interrupted'}; {kept}. Go on with: {again}") from None
     except Exception:
         if fresh:
             folder.discard_if_empty()

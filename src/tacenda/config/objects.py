@@ -141,7 +141,19 @@ def privacy_of(section: PrivacySection) -> Privacy | None:
             noise_multiplier=section.noise_multiplier, round_epsilon=section.round_epsilon, delta=section.delta,
             adjacency=section.adjacency, spread=spread, node_noise=section.node_noise,
         )  # fmt: skip
-    return Privacy(section.epsilon, section.delta, section.adjacency, section.mode, spread, section.node_noise)
+    if section.paper:
+        return _from_paper(section, spread)
+    return Privacy(
+        section.epsilon, section.delta, section.adjacency, section.mode, spread, section.node_noise, coalition=section.coalition
+    )
+
+
+def _from_paper(section: PrivacySection, spread: Any) -> Privacy:
+    if section.mode != "as-published" or section.adjacency != "replace-one" or isinstance(section.epsilon, list):
+        raise InputError("privacy.paper belongs to mode 'as-published' under 'replace-one', with one epsilon for all nodes.")
+    epsilon = section.epsilon if set(section.paper) == {"c0"} else None
+    paper: dict[str, Any] = dict(section.paper)
+    return Privacy.from_paper(epsilon=epsilon, delta=section.delta, spread=spread, **paper)
 
 
 def topology_of(network: NetworkSection, shape: Shape) -> Topology:

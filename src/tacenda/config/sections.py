@@ -115,7 +115,11 @@ class ComparedSection(AlgorithmSection):
 
 
 class PrivacySection(Section):
-    """[privacy]: the promise. private = false runs without noise; noise_multiplier or round_epsilon give the noise instead."""
+    """[privacy]: the promise. private = false runs without noise; noise_multiplier or round_epsilon give the noise instead.
+
+    paper: a paper's own input in mode "as-published": c0 (000), a (001), alpha (003) or phi (004).
+    coalition: how many curious members may pool what they know, where neighbours share noise.
+    """
 
     private: bool = True
     epsilon: float | list[float] = 1.0
@@ -126,6 +130,8 @@ class PrivacySection(Section):
     node_noise: Literal["own", "worst"] = "own"
     noise_multiplier: float | None = None
     round_epsilon: float | None = None
+    coalition: int = Field(default=1, ge=0)
+    paper: dict[Literal["c0", "a", "alpha", "phi"], float] = Field(default_factory=dict)
 
 
 class RunSection(Section):

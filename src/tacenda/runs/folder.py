@@ -59,9 +59,13 @@ class RunFolder:
             raise StateError(f"{folder.path} has no manifest.json; {hint}.")
         return folder
 
+    def has_progress(self) -> bool:
+        """Whether a finished result or a checkpoint lies here."""
+        return any(self.path.glob("results/*.safetensors")) or any(self.path.glob("checkpoints/*.ckpt"))
+
     def discard_if_empty(self) -> None:
         """Take back a folder in which no run was finished or checkpointed: a refused run leaves nothing behind."""
-        if any(self.path.glob("results/*.safetensors")) or any(self.path.glob("checkpoints/*.ckpt")):
+        if self.has_progress():
             return
         for path in (self.config_path, self.schema_path):
             path.unlink(missing_ok=True)
