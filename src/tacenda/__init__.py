@@ -26,6 +26,7 @@ _WHERE = {
 }
 _MODULES = {
     "algorithms": "tacenda.algorithms",
+    "audit": "tacenda.audit",  # a module that can be called: tacenda.audit("ipadmm", ...)
     "data": "tacenda.data",
     "errors": "tacenda.errors",
     "estimators": "tacenda.estimators",
@@ -39,6 +40,7 @@ __all__ = [*sorted(_WHERE), *sorted(_MODULES)]
 
 if TYPE_CHECKING:
     from tacenda import algorithms, data, errors, estimators, graph, schedules
+    from tacenda.audit.attack import audit
     from tacenda.estimators import (
         PrivateElasticNet,
         PrivateHuberRegressor,

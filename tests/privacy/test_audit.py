@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import support
 
+import support
 import tacenda as tc
 from tacenda.algorithms.registry import ALGORITHMS
-from tacenda.audit import audit, audit_one_run, attack
+from tacenda.audit import attack, audit, audit_one_run
 from tacenda.audit.bounds import mu_bound
 from tacenda.audit.play import play
 from tacenda.audit.sampling import TrialNoise
@@ -115,7 +115,9 @@ def test_dual_averaging_as_printed_is_broken_quickly() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("records", "rounds", "trials", "least"), [(200, 600, 20_000, 1.7), (1000, 3000, 6000, 3.0)])
 def test_dual_averaging_as_printed_is_broken(records: int, rounds: int, trials: int, least: float) -> None:
-    printed = audit(ONE, privacy=tc.Privacy(1.0, 0.01, mode="as-published"), rounds=rounds, records=records, trials=trials, seed=1)
+    printed = audit(
+        ONE, privacy=tc.Privacy(1.0, 0.01, mode="as-published"), rounds=rounds, records=records, trials=trials, seed=1
+    )
     assert printed.verdict == "broken" and least < printed.lower_bound < printed.true_epsilon
 
 
@@ -173,7 +175,9 @@ def test_processes_change_nothing() -> None:
 def test_a_user_s_own_problem_and_canary() -> None:
     data = support.problem(n=4, p=3)
     pair = (([0.0, 1.0, 0.0], "no"), ([0.0, 1.0, 0.0], "yes"))
-    given = audit("ipadmm", problem=data, graph=tc.graph.ring(4), privacy=noise_of("ipadmm"), rounds=2, trials=400, canary=pair, seed=1)
+    given = audit(
+        "ipadmm", problem=data, graph=tc.graph.ring(4), privacy=noise_of("ipadmm"), rounds=2, trials=400, canary=pair, seed=1
+    )
     searched = audit("ipadmm", problem=data, graph=tc.graph.ring(4), privacy=noise_of("ipadmm"), rounds=2, trials=400, seed=1)
     assert given.verdict == searched.verdict == "consistent"
     assert given.canary["world 1"] == [[0.0, 1.0, 0.0], 1.0]
@@ -183,8 +187,7 @@ def test_a_user_s_own_problem_and_canary() -> None:
 def test_results_are_plain_and_saved(tmp_path: Path) -> None:
     import json
 
-    found = tc.audit("dpdda", privacy=noise_of("dpdda"), rounds=2, trials=400, seed=1) if callable(getattr(tc, "audit", None)) else None
-    found = found or audit("dpdda", privacy=noise_of("dpdda"), rounds=2, trials=400, seed=1)
+    found = audit("dpdda", privacy=noise_of("dpdda"), rounds=2, trials=400, seed=1)
     plain = json.loads(found.save(tmp_path / "a" / "audit.json").read_text())
     assert plain["verdict"] == "consistent" and plain["trials"] == 400 and plain["seed"] == 1
     assert "dpdda: consistent" in found.summary() and "95 %" in found.summary()
@@ -248,7 +251,8 @@ def test_one_run_passes_sound_noise_and_sees_much(algorithm: Any) -> None:
 
 @pytest.mark.parametrize("name", ["pvp", "dvp", "radmm", "madmm"])
 def test_one_run_passes_argmin_algorithms(name: str) -> None:
-    found = audit_one_run(_many(loss="logistic"), tc.graph.ring(20), ALGORITHMS[name](), privacy=tc.Privacy.from_noise(round_epsilon=3.0), rounds=4, seed=1)
+    privacy = tc.Privacy.from_noise(round_epsilon=3.0)
+    found = audit_one_run(_many(loss="logistic"), tc.graph.ring(20), ALGORITHMS[name](), privacy=privacy, rounds=4, seed=1)
     assert found.verdict == "consistent"
 
 

@@ -76,13 +76,20 @@ def test_useless_scores_are_refused(scores: np.ndarray) -> None:
         epsilon_bound(scores, np.zeros(scores.shape, int), 0.0)
 
 
-@pytest.mark.parametrize(("right", "guesses", "coins", "epsilon", "delta"), [(8, 10, 30, 0.7, 0.0), (8, 10, 30, 0.7, 1e-3), (40, 50, 50, 1.5, 1e-4)])
-def test_one_run_probability_equals_the_theorem_by_brute_force(right: int, guesses: int, coins: int, epsilon: float, delta: float) -> None:
+@pytest.mark.parametrize(
+    ("right", "guesses", "coins", "epsilon", "delta"),
+    [(8, 10, 30, 0.7, 0.0), (8, 10, 30, 0.7, 1e-3), (40, 50, 50, 1.5, 1e-4)],
+)
+def test_one_run_probability_equals_the_theorem_by_brute_force(
+    right: int, guesses: int, coins: int, epsilon: float, delta: float
+) -> None:
     q = math.exp(epsilon) / (1 + math.exp(epsilon))
     pmf = [math.comb(guesses, k) * q**k * (1 - q) ** (guesses - k) for k in range(guesses + 1)]
     tail = sum(pmf[right:])
     worst = max(sum(pmf[right - i : right]) / i for i in range(1, right + 1))
-    assert probability_of(right, guesses, coins, epsilon, delta) == pytest.approx(min(1, tail + 2 * coins * delta * worst), rel=1e-9)
+    assert probability_of(right, guesses, coins, epsilon, delta) == pytest.approx(
+        min(1, tail + 2 * coins * delta * worst), rel=1e-9
+    )
 
 
 def test_one_run_bound_is_exact_for_randomised_response() -> None:
@@ -105,7 +112,9 @@ def test_one_run_bound_on_a_gaussian_mechanism_of_known_epsilon() -> None:
         return epsilon_from_guesses(int(np.sum((scores[sure] > 0) == heads[sure])), r, m, delta)
 
     eps_at_mu_one = 4.377  # Gaussian-DP with mu = 1 at delta 1e-5, from delta(eps) below
-    assert norm.cdf(-eps_at_mu_one + 0.5) - math.exp(eps_at_mu_one) * norm.cdf(-eps_at_mu_one - 0.5) == pytest.approx(1e-5, rel=2e-3)
+    assert norm.cdf(-eps_at_mu_one + 0.5) - math.exp(eps_at_mu_one) * norm.cdf(-eps_at_mu_one - 0.5) == pytest.approx(
+        1e-5, rel=2e-3
+    )
     assert 0.8 < bound(1.0) < eps_at_mu_one
     assert bound(12.0) > eps_at_mu_one  # a mechanism that claims mu = 1 and has a twelfth of its noise
 

@@ -1,6 +1,6 @@
 """Attacks on neighbouring runs: lower bounds on epsilon that can disprove a claim.
 
-    tacenda.audit("ipadmm", privacy=tacenda.Privacy(1.0), rounds=20, trials=10_000)     # this module can be called
+tacenda.audit("ipadmm", privacy=tacenda.Privacy(1.0), rounds=20, trials=10_000)     # this module can be called
 """
 
 from __future__ import annotations

@@ -160,7 +160,9 @@ def _given(pair: Any, scene: _Scene) -> Canary:
     except (TypeError, ValueError):
         raise InputError(f"canary must be 'worst' or a pair ((x0, y0), (x1, y1)) of records, not {pair!r}.") from None
     if scene.privacy.adjacency == "add-remove" and np.any(first):
-        raise InputError("canary's first record must be all zeros under add-remove, where it stands for a record that is not there.")
+        raise InputError(
+            "canary's first record must be all zeros under add-remove, where it stands for a record that is not there."
+        )
     return Canary(first, _encoded(scene.problem, y0), second, _encoded(scene.problem, y1))
 
 

@@ -82,7 +82,9 @@ def _bound(scores: ArrayLike, truth: ArrayLike, measure: Any, confidence: float)
     s, t = np.asarray(scores, float), np.asarray(truth, int)
     risk = (1 - checks.between("confidence", confidence, 0.5, 1.0)) / 2  # two limits, each with half of the risk
     if s.shape != t.shape or s.ndim != 1 or len(s) < 8 or np.isnan(s).any():
-        raise InputError(f"scores and truth must be two rows of at least 8 numbers each, not of shapes {s.shape} and {t.shape}.")
+        raise InputError(
+            f"scores and truth must be two rows of at least 8 numbers each, not of shapes {s.shape} and {t.shape}."
+        )
     half = (np.arange(len(s)) // 2) % 2 == 0
     choosing, bounding = (s[half], t[half]), (s[~half], t[~half])
     candidates = np.unique(np.quantile(choosing[0], np.linspace(0, 1, THRESHOLDS), method="lower"))

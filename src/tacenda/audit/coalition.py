@@ -40,7 +40,7 @@ class Coalition:
 
 
 def worst_coalition(topology: Topology, ratio: float, size: int, node: int) -> Coalition:
-    """Those members that see most of `node`: the best of all coalitions of that size, or of the node's neighbours where there are too many."""
+    """Those members that see most of `node`: the best of all coalitions, or of its neighbours where there are too many."""
     size = min(size, topology.n - 1)
     others = [k for k in range(topology.n) if k != node]
     if math.comb(len(others), size) > TRIED:

@@ -117,7 +117,9 @@ def audit_one_run(
     if check_privacy(privacy, method) is None:
         raise InputError("privacy must be a tacenda.Privacy, not None: a run without noise has no claim to attack.")
     if getattr(method, "batch_size", None) is not None:
-        raise UnsupportedError("audit_one_run attacks full-batch runs; for sampled ones use tacenda.audit, which knows their mixtures.")
+        raise UnsupportedError(
+            "audit_one_run attacks full-batch runs; for sampled ones use tacenda.audit, which knows their mixtures."
+        )
     if privacy.mode == "as-published":
         method = published_form(method)
     rounds, topology = checks.whole("rounds", rounds, least=1), match(problem, graph)

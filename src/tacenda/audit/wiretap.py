@@ -116,8 +116,7 @@ class Wiretap:
         with np.errstate(divide="ignore"):
             in_it, out_of_it = np.log(q), np.log1p(-q)
         likely = [
-            np.logaddexp(in_it + (without - _norm(seen[:, node] - mine[:, h]) ** 2) / (2 * std**2), out_of_it)
-            for h in (0, 1)
+            np.logaddexp(in_it + (without - _norm(seen[:, node] - mine[:, h]) ** 2) / (2 * std**2), out_of_it) for h in (0, 1)
         ]
         self.score += likely[1] - likely[0]
         self.separation += q * (_norm(mine[:, 1] - mine[:, 0]) / std) ** 2

@@ -71,7 +71,9 @@ class Script:
 
     def store(self) -> DenseStore:
         """The n + 1 shards as a store of their own."""
-        return make_store(self.facts, self.rows, self.labels, self.offsets, np.append(self.facts.sizes, self.facts.sizes[self.node]))
+        return make_store(
+            self.facts, self.rows, self.labels, self.offsets, np.append(self.facts.sizes, self.facts.sizes[self.node])
+        )
 
 
 def make_store(facts: Facts, rows: Array, labels: Array, offsets: Array, divisors: Array) -> DenseStore:
@@ -98,7 +100,9 @@ def two_worlds(problem: Any, node: int, canary: Canary) -> tuple[Array, Array, A
     rows, labels, offsets = dense_rows(problem), np.array(problem.store.labels, float), problem.store.offsets
     a, b = int(offsets[node]), int(offsets[node + 1])
     if canary.x0.shape != (problem.n_features,) or canary.x1.shape != (problem.n_features,):
-        raise InputError(f"canary must hold records of {problem.n_features} features, not {canary.x0.shape} and {canary.x1.shape}.")
+        raise InputError(
+            f"canary must hold records of {problem.n_features} features, not {canary.x0.shape} and {canary.x1.shape}."
+        )
     limit = problem.data_norm * (1 + 1e-9)
     if max(np.linalg.norm(canary.x0), np.linalg.norm(canary.x1)) > limit:
         raise InputError(f"canary must hold records of norm at most data_norm={problem.data_norm:g}: others are no neighbours.")
@@ -127,9 +131,7 @@ class SharedStore:
     ) -> Array:  # fmt: skip
         return self._store.batch_gradient(self._owner[nodes], w, indptr, records, batch_size, clip_norm, regularised)
 
-    def argmin(
-        self, nodes: Array, linear: Array, quadratic: Array, centre: Array, start: Array, tolerance: float
-    ) -> Array:
+    def argmin(self, nodes: Array, linear: Array, quadratic: Array, centre: Array, start: Array, tolerance: float) -> Array:
         if self._copies is None:
             self._copies = self._spread_out()
         return self._copies.argmin(nodes, linear, quadratic, centre, start, tolerance)
