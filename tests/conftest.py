@@ -1,4 +1,4 @@
-"""What every test shares: warnings are errors, slow tests wait to be asked for, and hypothesis is reproducible."""
+"""What every test shares: slow tests wait to be asked for, and hypothesis is reproducible."""
 
 from __future__ import annotations
 
@@ -18,11 +18,6 @@ settings.load_profile(os.environ.get("TACENDA_HYPOTHESIS", "house"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run the tests marked slow")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow: takes more than a few seconds; run with --slow or -m slow")
-    config.addinivalue_line("filterwarnings", "error")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

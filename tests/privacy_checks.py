@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import optimize, stats
-from support import make_block, problem, shards
 
 import tacenda as tc
+from support import make_block, problem, shards
 from tacenda.errors import LeakError
 from tacenda.privacy.bounded import open_values, seal
 from tacenda.privacy.door import Door
@@ -189,7 +189,7 @@ def charged_before_drawn() -> None:
         draws: list[int] = []
         for name in ("add_gaussian", "l2_laplace"):
             honest = getattr(source, name)
-            setattr(source, name, lambda *a, honest=honest: (draws.append(len(ledger.charges)), honest(*a))[1])  # type: ignore[misc]
+            setattr(source, name, lambda *a, f=honest, d=draws, b=ledger: (d.append(len(b.charges)), f(*a))[1])  # type: ignore[misc]
         w = np.zeros((4, 4))
         for k in range(1, 4):
             if noise == "objective":
@@ -304,7 +304,8 @@ def resumed_ledger_is_whole(folder: Any) -> None:
         return False
 
     args = (data(4), RING, A.IPADMM(inner_steps=2), 5, tc.Privacy.from_noise(noise_multiplier=2.0), 0)
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Stop):
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tacenda.runtime.simulate.SAVE_SECONDS", -1.0)
-        tc.simulate(*args, checkpoint=path, callback=die)
+        with pytest.raises(Stop):
+            tc.simulate(*args, checkpoint=path, callback=die)
     assert len(tc.simulate(*args, checkpoint=path, resume=True).privacy.charges) == 10

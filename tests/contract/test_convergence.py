@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import TUNED, shards, uneven
 
 import tacenda as tc
+from support import TUNED, shards, uneven
 from tacenda.algorithms.registry import ALGORITHMS
 from tacenda.runtime.simulate import ConvergenceWarning
 
@@ -41,7 +41,8 @@ def sklearn_optimum(data: Any, parts: list[Any]) -> Any:
 
     x, y = np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts])
     weights = np.repeat([data.loss_scale / len(y) for _, y in parts], [len(y) for _, y in parts])
-    model = LogisticRegression(C=1 / (len(parts) * data.strength), fit_intercept=False, tol=1e-12, max_iter=10_000, solver="newton-cholesky")
+    inverse = 1 / (len(parts) * data.strength)
+    model = LogisticRegression(C=inverse, fit_intercept=False, tol=1e-12, max_iter=10_000, solver="newton-cholesky")
     model.fit(x, y, sample_weight=weights)
     return model.coef_[0]
 

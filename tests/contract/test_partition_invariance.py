@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import TUNED, graph_for, privacy_for, problem, same_statement, shards, uneven
 
 import tacenda as tc
+from support import TUNED, graph_for, privacy_for, problem, same_statement, shards, uneven
 from tacenda.runtime.simulate import ConvergenceWarning
 
 A = tc.algorithms

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import TUNED, make_block, problem
 
 import tacenda as tc
+from support import TUNED, make_block, problem
 from tacenda.errors import InputError, LeakError, NetworkError, PrivacyError, StateError
 from tacenda.privacy.noise import SimulatedNoise
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import privacy_checks as check
 import pytest
 
+import privacy_checks as check
 import tacenda as tc
 from tacenda.algorithms.admm import ADMMState
 from tacenda.algorithms.base import midpoint
@@ -201,7 +201,9 @@ MUTANTS: dict[str, tuple[Plant, Callable[..., None]]] = {
         lambda patch: patch.setattr("tacenda.problem.facts.records_changed", lambda relation: 0.5), check.add_remove_noise_is_enough,
     ),
     "argmin sensitivity halved": (instead(Facts, "argmin_sensitivity", scaled(0.5)), check.primal_noise_is_as_worked_out),
-    "budgets of the nodes mixed up": (instead(Privacy, "epsilon_of", lambda f: lambda self, n: f(self, n)[::-1].copy()), check.noise_is_enough),
+    "budgets of the nodes mixed up": (
+        instead(Privacy, "epsilon_of", lambda f: lambda self, n: f(self, n)[::-1].copy()), check.noise_is_enough,
+    ),
     "door draws two thirds of the noise": (instead(Door, "release", without_amount(lambda door, t: 2 / 3)), check.noise_is_enough),
     "round's share ignored by the noise": (
         instead(Door, "release", without_amount(lambda door, t: np.sqrt(door.plan.weight(t)))), check.noise_is_enough_with_shares,
@@ -218,7 +220,7 @@ MUTANTS: dict[str, tuple[Plant, Callable[..., None]]] = {
     "seed shared by all nodes": (instead(SimulatedNoise, "add_gaussian", with_nodes(np.zeros_like)), check.noise_is_fresh),
     "seed shared by pairs of nodes": (instead(SimulatedNoise, "add_gaussian", with_nodes(lambda n: n // 2)), check.noise_is_fresh),
     "noise drawn per receiver": (plant_redraw, check.receivers_agree),
-    "amplification claimed, all records used": (instead(SimulatedNoise, "poisson_records", every_record), check.samples_are_poisson),
+    "amplification without sampling": (instead(SimulatedNoise, "poisson_records", every_record), check.samples_are_poisson),
     "batches of fixed size": (instead(SimulatedNoise, "poisson_records", fixed_batch), check.samples_are_poisson),
     "the same batch every round": (instead(SimulatedNoise, "poisson_records", same_batch), check.samples_are_poisson),
     "two samples taken for one": (one_sample, check.samples_do_not_mix),
@@ -226,9 +228,13 @@ MUTANTS: dict[str, tuple[Plant, Callable[..., None]]] = {
         instead(Store, "gradient", lambda f: lambda self, nodes, w, clip=None, regularised=True: f(self, nodes, w, None, regularised)),
         check.clipping_bounds_the_gradient,
     ),
-    "003 line 5 as printed": (lambda patch: patch.setattr(plan, "objective_noise", doubled_rate(plan.objective_noise)), check.objective_noise_is_as_worked_out),
+    "003 line 5 as printed": (
+        lambda patch: patch.setattr(plan, "objective_noise", doubled_rate(plan.objective_noise)),
+        check.objective_noise_is_as_worked_out,
+    ),
     "budget solved for twice the epsilon": (
-        lambda patch: patch.setattr("tacenda.runtime.budget.gaussian_mu", lambda e, delta: check.mu_of(2 * e, delta)), check.target_is_met,
+        lambda patch: patch.setattr("tacenda.runtime.budget.gaussian_mu", lambda e, delta: check.mu_of(2 * e, delta)),
+        check.target_is_met,
     ),
     "slope of an objective halved": (instead(Facts, "argmin_slope", scaled(0.5)), check.objective_noise_is_as_worked_out),
     "curvature left out of an objective's loss": (

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from support import TUNED, make_block, problem, shards
 
 import tacenda as tc
+from support import TUNED, make_block, problem, shards
 from tacenda.privacy import streams
 from tacenda.privacy.noise import SimulatedNoise
 
@@ -58,7 +58,7 @@ def test_l2_laplace_scale(data: Any, wrong: float, low: float, high: float) -> N
 
 def test_l2_laplace_direction_is_uniform(data: Any) -> None:
     """A squared coordinate of a uniform direction is Beta(1/2, (d-1)/2), its sign is fair, and it does not know the length."""
-    added, rate = residuals(data, "l2-laplace")
+    added, _ = residuals(data, "l2-laplace")
     rows = added.reshape(-1, DIM)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     direction = rows / norms

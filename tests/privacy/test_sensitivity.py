@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import make_block
 
 import tacenda as tc
+from support import make_block
 
 CASES: dict[str, dict[str, Any]] = {
     "logistic": {"loss": "logistic"},
@@ -27,7 +27,7 @@ CASES: dict[str, dict[str, Any]] = {
     "logistic, larger rows, other scale": {"loss": "logistic", "data_norm": 2.5, "loss_scale": 1.7},
     "huber with elastic net": {"loss": tc.losses.Huber(delta=0.7), "regulariser": "elastic-net", "strength": 0.3},
 }
-ARGMIN = [name for name in CASES if "clipped" not in name and "hinge" != name and "absolute" != name and "net" not in name]
+ARGMIN = [name for name in CASES if "clipped" not in name and name != "hinge" and name != "absolute" and "net" not in name]
 RELATIONS = ("replace-one", "add-remove")
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import TUNED, make_block
 
 import tacenda as tc
+from support import TUNED, make_block
 from tacenda.privacy.mechanisms import objective_charge, objective_noise
 from tacenda.problem.facts import Facts
 from tacenda.runtime.budget import rehearse

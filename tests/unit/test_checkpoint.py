@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import TUNED, graph_for, privacy_for, problem, same_statement
 
 import tacenda as tc
+from support import TUNED, graph_for, privacy_for, problem, same_statement
 from tacenda.errors import InputError, StateError
 from tacenda.runtime import simulate as module
 from tacenda.runtime.simulate import ConvergenceWarning
@@ -43,9 +43,10 @@ def broken(path: Path, name: str, **more: Any) -> None:
             raise Killed
         return False
 
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "SAVE_SECONDS", -1.0)
-        run(name, checkpoint=path, callback=die, **more)
+        with pytest.raises(Killed):
+            run(name, checkpoint=path, callback=die, **more)
 
 
 def assert_same(a: Any, b: Any) -> None:

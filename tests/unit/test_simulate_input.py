@@ -8,9 +8,9 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from support import TUNED, graph_for, privacy_for, problem, shards, uneven
 
 import tacenda as tc
+from support import TUNED, graph_for, privacy_for, problem, shards, uneven
 from tacenda.errors import InputError, PrivacyError, StateError, TacendaError
 
 A = tc.algorithms
@@ -134,7 +134,9 @@ CASES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "privacy as a number": (lambda: run(privacy=1.0), ("privacy", "tacenda.Privacy", "1.0")),
     "both noises": (lambda: tc.Privacy.from_noise(noise_multiplier=1, round_epsilon=1), ("exactly one",)),
     "zero noise": (lambda: tc.Privacy.from_noise(noise_multiplier=0), ("noise_multiplier", "above 0")),
-    "Gaussian noise for pure rounds": (lambda: run(A.DVP(), privacy=tc.Privacy.from_noise(noise_multiplier=1)), ("noise_multiplier", "round_epsilon")),
+    "Gaussian noise for pure rounds": (
+        lambda: run(A.DVP(), privacy=tc.Privacy.from_noise(noise_multiplier=1)), ("noise_multiplier", "round_epsilon"),
+    ),
     "pure rounds for Gaussian noise": (lambda: run(privacy=tc.Privacy.from_noise(round_epsilon=1)), ("round_epsilon", "noise_multiplier")),
     "own spread and a given one": (lambda: run(A.CDPADMM(), privacy=tc.Privacy(1.0, spread=[1, 2, 3])), ("CDP-ADMM", "spread")),
     # the run
