@@ -122,7 +122,9 @@ def test_a_drafted_schema_warns_until_it_is_confirmed(tools: Any, tmp_path: Path
 
 def test_dry_runs_count_records_and_holders_without_reading_cells(tools: Any, tmp_path: Path) -> None:
     table, schema = tools.write_people(tmp_path, [*tools.people(), "not a number,violet,perhaps,A"])
-    found = tools.answer("fit", "--data", table, "--schema", schema, "-a", "dpdda", "-T", "3", "--graph", "complete", "--dry-run")
+    found = tools.answer(
+        "fit", "--data", table, "--schema", schema, "-a", "dpdda", "-T", "3", "--graph", "complete", "--dry-run"
+    )
     assert (found["records"], found["nodes"], found["dim"]) == (61, 3, 3)
 
 

@@ -25,14 +25,16 @@ def test_text_reads_back_as_the_same_values(values: dict) -> None:
 
 
 def test_a_full_configuration_survives_the_round_trip() -> None:
-    config = read.build({
-        "data": {"name": "adult", "encoding": "papers"},
-        "network": {"graph": "erdos-renyi", "nodes": 30, "probability": 0.3},
-        "algorithm": {"name": "radmm", "penalty": {"schedule": "geometric", "start": 1.0, "ratio": 1.01}},
-        "compare": [{"name": "ipadmm", "rounds": 5, "label": "short"}],
-        "privacy": {"epsilon": [1.0, 2.0], "spread": [0.5, 1.5]},
-        "run": {"seeds": [1, 2], "metrics": ["objective"]},
-    })
+    config = read.build(
+        {
+            "data": {"name": "adult", "encoding": "papers"},
+            "network": {"graph": "erdos-renyi", "nodes": 30, "probability": 0.3},
+            "algorithm": {"name": "radmm", "penalty": {"schedule": "geometric", "start": 1.0, "ratio": 1.01}},
+            "compare": [{"name": "ipadmm", "rounds": 5, "label": "short"}],
+            "privacy": {"epsilon": [1.0, 2.0], "spread": [0.5, 1.5]},
+            "run": {"seeds": [1, 2], "metrics": ["objective"]},
+        }
+    )
     assert read.build(tomllib.loads(dumps(config.to_plain()))) == config
 
 

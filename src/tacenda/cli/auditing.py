@@ -18,7 +18,9 @@ def audit(
     delta: Annotated[float, typer.Option("--delta", "-d", help="Chance that the bound fails.")] = 1e-5,
     adjacency: Annotated[str, typer.Option(help="'replace-one' or 'add-remove'.")] = "replace-one",
     mode: Annotated[str, typer.Option(help="'sound', or 'as-published' to attack the paper's own noise.")] = "sound",
-    noise_multiplier: Annotated[float | None, typer.Option("--noise-multiplier", "-z", help="Attack this Gaussian noise.")] = None,
+    noise_multiplier: Annotated[
+        float | None, typer.Option("--noise-multiplier", "-z", help="Attack this Gaussian noise.")
+    ] = None,
     round_epsilon: Annotated[float | None, typer.Option(help="Attack pure rounds of this epsilon.")] = None,
     trials: Annotated[int, typer.Option(help="Runs in total, half of them in each world.")] = 10_000,
     records: Annotated[int, typer.Option(help="Records on each node of the staged problem.")] = 10,

@@ -17,7 +17,15 @@ NODES, DEGREE = 100, 6
 COMPARED: list[dict[str, Any]] = [
     {"name": "auto", "label": "auto"},
     {"name": "cdpadmm", "rounds": 60, "penalty": 0.01, "proximal": 0.06, "finish_mixing": 15},
-    {"name": "ipadmm", "rounds": 15, "penalty": 0.01, "proximal": 0.06, "inner_steps": 4, "output": "last", "finish_mixing": 15},
+    {
+        "name": "ipadmm",
+        "rounds": 15,
+        "penalty": 0.01,
+        "proximal": 0.06,
+        "inner_steps": 4,
+        "output": "last",
+        "finish_mixing": 15,
+    },
 ]
 STAND_IN = {"n": 45_222, "features": 104, "difficulty": 0.3}
 

@@ -1,12 +1,12 @@
 """Exit codes, and how an error becomes one sentence on standard error.
 
-    0    done
-    1    unexpected: a fault of this program
-    2    bad input or usage
-    3    refused for privacy: a budget or a guarantee would be broken
-    4    a stored state (checkpoint, ledger, run folder) is damaged or does not belong here
-    5    a peer or the network failed
-    130  interrupted; where there is a run folder, a checkpoint was kept
+0    done
+1    unexpected: a fault of this program
+2    bad input or usage
+3    refused for privacy: a budget or a guarantee would be broken
+4    a stored state (checkpoint, ledger, run folder) is damaged or does not belong here
+5    a peer or the network failed
+130  interrupted; where there is a run folder, a checkpoint was kept
 """
 
 from __future__ import annotations

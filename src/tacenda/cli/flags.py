@@ -11,14 +11,20 @@ if TYPE_CHECKING:
     from tacenda.config.sections import RunConfig
 
 Config = Annotated[Path | None, typer.Argument(help="A TOML file that describes the run (see examples/); flags override it.")]
-Data = Annotated[str | None, typer.Option(help="A named data set (`tacenda datasets`), or a CSV or Parquet file with --schema.")]
+Data = Annotated[
+    str | None, typer.Option(help="A named data set (`tacenda datasets`), or a CSV or Parquet file with --schema.")
+]
 SchemaFile = Annotated[Path | None, typer.Option("--schema", help="The TOML schema of the file: its public bounds and levels.")]
 Encoding = Annotated[str | None, typer.Option(help="adult only: 'public' (declared schema) or 'papers' (104 features).")]
-Intercept = Annotated[bool | None, typer.Option("--intercept/--no-intercept", help="Add a constant feature, inside the norm bound.")]
+Intercept = Annotated[
+    bool | None, typer.Option("--intercept/--no-intercept", help="Add a constant feature, inside the norm bound.")
+]
 TestFraction = Annotated[float | None, typer.Option(help="Share of the records set aside for testing.")]
 Name = Annotated[str | None, typer.Option("--algorithm", "-a", help="Its name (`tacenda algorithms`), or 'auto'.")]
 Hyper = Annotated[list[str] | None, typer.Option("--hyper", "-H", help="A hyperparameter, as penalty=0.5; may be repeated.")]
-Settings = Annotated[list[str] | None, typer.Option("--set", help="Any key of the configuration, as run.rounds=50; may be repeated.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="Any key of the configuration, as run.rounds=50; may be repeated.")
+]
 Nodes = Annotated[int | None, typer.Option(help="How many nodes hold the data.")]
 Graph = Annotated[str | None, typer.Option(help="Its kind, or kind with numbers: 'ring', 'random-regular:100,6,seed=3'.")]
 Loss = Annotated[str | None, typer.Option(help="The loss; 'auto' follows the label's kind.")]

@@ -37,5 +37,7 @@ class Root(TyperGroup):
                 raise typer.Exit(exits.show(error, as_json=as_json, debug=debug)) from None
 
 
-def _note(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
+def _note(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: str | None = None
+) -> None:
     print(f"note: {' '.join(str(message).split())}", file=sys.stderr)

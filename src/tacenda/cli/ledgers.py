@@ -79,7 +79,9 @@ def _spent(store: Any, name: str, delta: float | None) -> dict[str, Any]:
 @app.command()
 def verify(
     ledger: LedgerFile,
-    anchor: Annotated[str | None, typer.Option(help="A head noted earlier, as row:seal: nothing before it may have changed.")] = None,
+    anchor: Annotated[
+        str | None, typer.Option(help="A head noted earlier, as row:seal: nothing before it may have changed.")
+    ] = None,
     as_json: flags.Json = False,
 ) -> None:
     """Check the hash chain of every row; the first broken one is named, and the exit code is 4.

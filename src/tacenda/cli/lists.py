@@ -33,7 +33,9 @@ def algorithms(
         for key, kind in ALGORITHMS.items()
     ]
     show.table(header, rows)
-    print("\nSound noise is the default everywhere; `tacenda algorithms NAME` tells what is wrong with the print, and what we do.")
+    print(
+        "\nSound noise is the default everywhere; `tacenda algorithms NAME` tells what is wrong with the print, and what we do."
+    )
 
 
 def _plain(kind: Any, verdict: Any) -> dict[str, Any]:
@@ -82,4 +84,6 @@ def datasets(as_json: flags.Json = False) -> None:
         return
     show.table(["name", "what it is"], [[name, line] for name, line in NAMES.items()])
     print(f"\nDownloads are kept in {cache_dir()}; $TACENDA_DATA names a folder that is looked through first.")
-    print("Your own file: `tacenda schema draft my.csv`, confirm what is public, then `tacenda fit --data my.csv --schema my.toml`.")
+    print(
+        "Your own file: `tacenda schema draft my.csv`, confirm what is public, then `tacenda fit --data my.csv --schema my.toml`."
+    )

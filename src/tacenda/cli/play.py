@@ -101,9 +101,7 @@ def _loaded(text: str) -> tuple[RunConfig, PrivateRun]:
     return config, private_run(config)
 
 
-def _play_one(
-    config: RunConfig, private: PrivateRun, choice: Choice, seed: int, folder: RunFolder, progress: bool
-) -> Played:
+def _play_one(config: RunConfig, private: PrivateRun, choice: Choice, seed: int, folder: RunFolder, progress: bool) -> Played:
     run = f"{choice.label}-{seed}"
     finished = folder.result_path(run)
     result = load(finished) if finished.is_file() else _simulate(config, private, choice, seed, folder, progress)
@@ -143,8 +141,6 @@ def metrics_of(config: RunConfig, private: PrivateRun) -> tuple[str, ...]:
     names = ["objective", "consensus"]
     if private.problem.loss.kind != "regression":
         names.append("accuracy")
-        if private.test is not None:
-            names.append("test_accuracy")
     return tuple(names)
 
 

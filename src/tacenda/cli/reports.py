@@ -12,7 +12,9 @@ from tacenda.cli import flags, show
 
 def report(
     folder: Annotated[Path, typer.Argument(help="A run folder of `tacenda fit`, `compare` or `demo`.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write it; by default report.html in the folder.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Where to write it; by default report.html in the folder.")
+    ] = None,
     figures: Annotated[Path | None, typer.Option(help="Also write every figure as SVG and PDF into this folder.")] = None,
     as_json: flags.Json = False,
 ) -> None:

@@ -12,20 +12,20 @@ from tacenda.cli import show
 from tacenda.errors import InputError
 
 if TYPE_CHECKING:
+    from tacenda.cli.play import Played
     from tacenda.config.records import PrivateRun
     from tacenda.config.sections import RunConfig
     from tacenda.runs.folder import RunFolder
-    from tacenda.cli.play import Played
 
 REPORTED = ("tacenda", "numpy", "scipy", "numba", "networkx", "scikit-learn", "dp-accounting")
 
 
 def run(config: RunConfig, command: str, *, resume: bool, report: bool, as_json: bool, quiet: bool) -> None:
     """Play everything, write the folder, print the table."""
+    from tacenda.cli import play
     from tacenda.config.choice import resolved
     from tacenda.config.records import private_run
     from tacenda.config.toml_text import dumps
-    from tacenda.cli import play
     from tacenda.runs.folder import RunFolder
 
     if resume and config.run.folder is None:
@@ -73,10 +73,10 @@ def _path(config: RunConfig, command: str, chosen: list[Any]) -> Path:
 
 def _check_first(config: RunConfig, private: PrivateRun, chosen: list[Any]) -> None:
     """Refuse what cannot work for every algorithm before the first one runs and anything is written."""
+    from tacenda.cli.play import metrics_of
     from tacenda.config.objects import privacy_of
     from tacenda.graph.topology import Topology
     from tacenda.problem.facts import Facts
-    from tacenda.cli.play import metrics_of
     from tacenda.runtime.metrics import check_metrics
     from tacenda.runtime.simulate import check_privacy
 
@@ -166,7 +166,12 @@ def _report(folder: RunFolder) -> Path | None:
 
 
 def _print(
-    folder: RunFolder, private: PrivateRun, played: list[Played], rows: list[dict[str, Any]], written: Path | None, as_json: bool
+    folder: RunFolder,
+    private: PrivateRun,
+    played: list[Played],
+    rows: list[dict[str, Any]],
+    written: Path | None,
+    as_json: bool,
 ) -> None:
     from tacenda.runs.table import NOTE
 

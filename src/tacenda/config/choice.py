@@ -44,9 +44,7 @@ def choices(config: RunConfig, facts: Facts, topology: Topology, privacy: Privac
     return found
 
 
-def _choice(
-    section: AlgorithmSection, config: RunConfig, facts: Facts, topology: Topology, privacy: Privacy | None
-) -> Choice:
+def _choice(section: AlgorithmSection, config: RunConfig, facts: Facts, topology: Topology, privacy: Privacy | None) -> Choice:
     own = section if isinstance(section, ComparedSection) else ComparedSection()
     rounds = config.run.rounds if own.rounds is None else own.rounds
     output = own.output or config.run.output

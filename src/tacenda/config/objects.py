@@ -90,9 +90,7 @@ def loss_of(problem: ProblemSection, classes: int) -> Any:
 
 
 def regulariser_of(problem: ProblemSection) -> Any:
-    return _with_options(
-        "problem.regulariser_options", regularisers.by_name(problem.regulariser), problem.regulariser_options
-    )
+    return _with_options("problem.regulariser_options", regularisers.by_name(problem.regulariser), problem.regulariser_options)
 
 
 def _with_options(name: str, value: Any, options: dict[str, float]) -> Any:
@@ -152,7 +150,7 @@ def _from_paper(section: PrivacySection, spread: Any) -> Privacy:
     if section.mode != "as-published" or section.adjacency != "replace-one" or isinstance(section.epsilon, list):
         raise InputError("privacy.paper belongs to mode 'as-published' under 'replace-one', with one epsilon for all nodes.")
     epsilon = section.epsilon if set(section.paper) == {"c0"} else None
-    paper: dict[str, Any] = dict(section.paper)
+    paper: dict[str, Any] = {str(name): value for name, value in section.paper.items()}
     return Privacy.from_paper(epsilon=epsilon, delta=section.delta, spread=spread, **paper)
 
 

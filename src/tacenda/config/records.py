@@ -91,7 +91,7 @@ def _options_of(name: str) -> set[str]:
     from tacenda.data import adult, catalogue, generators
 
     bundled = {"intercept", "dtype"}
-    own = {"adult": adult.load_adult, "a9a": catalogue._a9a, "epsilon": catalogue._epsilon}
+    own: dict[str, Any] = {"adult": adult.load_adult, "a9a": catalogue._a9a, "epsilon": catalogue._epsilon}
     if name in own:
         return set(inspect.signature(own[name]).parameters)
     maker = getattr(generators, f"make_{name.replace('-', '_')}", None)
@@ -128,9 +128,7 @@ def split(dataset: Dataset, fraction: float, seed: int) -> Dataset:
     drawn = by_sizes(numbers[:, None], numbers, [aside, dataset.n_records - aside], seed=seed)
     test, kept = (np.sort(part) for _, part in drawn)
     nodes = None if dataset.nodes is None else dataset.nodes[kept]
-    return replace(
-        dataset, X=dataset.X[kept], y=dataset.y[kept], nodes=nodes, test=(dataset.X[test], dataset.y[test])
-    )
+    return replace(dataset, X=dataset.X[kept], y=dataset.y[kept], nodes=nodes, test=(dataset.X[test], dataset.y[test]))
 
 
 def spread(dataset: Dataset, network: NetworkSection) -> Any:

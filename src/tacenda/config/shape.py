@@ -167,7 +167,7 @@ def _sizes(network: NetworkSection, records: int, n: int) -> NDArray[np.int64]:
 
 def held_out(records: int, fraction: float) -> int:
     """How many records are set aside for testing."""
-    return int(round(records * fraction))
+    return round(records * fraction)
 
 
 def node_count(network: NetworkSection) -> int:

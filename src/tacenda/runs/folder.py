@@ -1,12 +1,12 @@
 """`RunFolder`: one folder per run, in the format "tacenda-run-1".
 
-    config.toml                            the resolved configuration
-    manifest.json                          format, command, versions, dataset, table, results
-    results/<label>-<seed>.safetensors     each a RunResult (tacenda.load)
-    metrics.jsonl                          one JSON object per recorded round
-    ledger.json                            {run: what it guarantees, with every charge}
-    schema.toml                            the public schema of the data, where there is one
-    checkpoints/<label>-<seed>.ckpt        only while a run is unfinished
+config.toml                            the resolved configuration
+manifest.json                          format, command, versions, dataset, table, results
+results/<label>-<seed>.safetensors     each a RunResult (tacenda.load)
+metrics.jsonl                          one JSON object per recorded round
+ledger.json                            {run: what it guarantees, with every charge}
+schema.toml                            the public schema of the data, where there is one
+checkpoints/<label>-<seed>.ckpt        only while a run is unfinished
 """
 
 from __future__ import annotations

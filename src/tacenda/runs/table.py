@@ -34,7 +34,7 @@ def evaluate(problem: Any, test: tuple[Any, Any] | None, models: Array) -> dict[
         scores, labels = problem.predict_scores(test[0], average), encode_like(problem, test[1])
         found["test_loss"] = float(np.mean(problem.loss.value(scores, labels)))
         if problem.loss.kind != "regression":
-            found["test_accuracy"] = float(np.mean(problem.store.right(scores, labels)))
+            found["test_accuracy"] = float(np.mean(problem.store.right(scores.reshape(len(labels), -1), labels)))
     return found
 
 
