@@ -97,16 +97,25 @@ def shared(case: Case, coalition: int) -> list[Candidate]:
     wanted = case.landscape.best_step(noise, shrinking=False)
     rounds, least = case.rounds(wanted, 0.0)
     tau = min(wanted, STEP * rounds / case.steepness)
-    score = case.facts.constants.data_norm * own * tau / math.sqrt(rounds)
-    for mixings in range(1, MOST_INNER + 1):
-        spread = score * math.sqrt(case.mixing.lingering(mixings, ratio))
-        if spread <= SHARED_SPREAD:
-            break
-    else:
+    score = case.facts.constants.data_norm * own * tau  # spread of a score for T = lingering = 1
+    mixings, lingering = _inner(case.mixing, ratio, rounds * (SHARED_SPREAD / score) ** 2)
+    if not case.fixed:
+        rounds = min(case.most, max(rounds, math.ceil(lingering * (score / SHARED_SPREAD) ** 2)))
+    spread = score * math.sqrt(lingering / rounds)
+    if spread > 2 * SHARED_SPREAD:
         return []  # the graph mixes too slowly for edge noise to die out
     forecast = _forecast(case, tau, wanted, least, noise, spread, shrinking=False)
     algorithm = GossipGD(step_size=tau / rounds, mixings=mixings, noise="correlated", correlation=ratio)
     return [Candidate(algorithm, rounds, case.closing(tau / rounds, spread), forecast, coalition)]
+
+
+def _inner(mixing: Mixing, ratio: float, enough: float) -> tuple[int, float]:
+    """(mixings of one release, what still lingers): as many as bring it down to `enough`, within the limit."""
+    for mixings in range(1, MOST_INNER + 1):
+        lingering = mixing.lingering(mixings, ratio)
+        if lingering <= enough:
+            break
+    return mixings, lingering
 
 
 def _forecast(case: Case, tau: float, wanted: float, least: int, noise: float, spread: float, shrinking: bool) -> Forecast:
