@@ -202,6 +202,12 @@ def test_large_network_is_listed_not_drawn(monkeypatch: pytest.MonkeyPatch, fold
     assert "too large to draw" in Page(build(folder, folder / "large.html").read_text("utf-8")).text
 
 
+def test_slow_accountants_judge_the_worst_node_only(tmp_path: Path) -> None:
+    found = read(make_folder(tmp_path / "pure", {"PVP": (A.PVP(), 3.0)}, seeds=(0,), rounds=3))
+    caption = network.node_table(network.network(found)).caption
+    assert caption == "Nodes of PVP; none has more than ε = 3"
+
+
 def test_utility_needs_several_epsilons(folder: Path, tmp_path: Path) -> None:
     chart = curves.utility(read(folder))[0]
     assert sorted(float(x) for s in chart.series for x in s.x) == pytest.approx([1.0, 2.0])

@@ -19,7 +19,10 @@ ROUND = ("ring", "complete", "exponential")
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """The nodes of one group, and where each is drawn: positions (n, 2), edges (e, 2), sizes and shade (n,)."""
+    """The nodes of one group, and where each is drawn: positions (n, 2), edges (e, 2), sizes and shade (n,).
+
+    bound: the largest epsilon of a node, also where the nodes' own (epsilons) would take too long to judge.
+    """
 
     label: str
     labels: list[str]
@@ -36,6 +39,7 @@ class Network:
     distances: Array
     accuracy: Array | None
     objective: Array | None
+    bound: float | None = None
 
     @property
     def n(self) -> int:
@@ -98,7 +102,7 @@ def network(folder: Folder, group: Group | None = None) -> Network:
     return Network(
         chosen.label, [str(x) for x in graph["labels"]], edges, positions,
         np.asarray(problem["sizes"], float), degrees, shade, name, percent, first.messages / max(len(edges), 1),
-        first.bytes / max(len(edges), 1), epsilons, apart, accuracy, objective,
+        first.bytes / max(len(edges), 1), epsilons, apart, accuracy, objective, None if chosen.account is None else chosen.account.epsilon,
     )  # fmt: skip
 
 
@@ -141,9 +145,11 @@ def node_table(net: Network) -> Table:
     shown = np.arange(net.n) if net.n <= MOST_LISTED else np.argsort(net.sizes, kind="stable")[:MOST_LISTED]
     rows = [[net.labels[k], *(show(values[k]) for values, show in numeric)] for k in shown]
     sort = [[int(k), *(float(values[k]) for values, _ in numeric)] for k in shown]
-    caption = f"Nodes of {net.label}" + (
-        f": the {MOST_LISTED} of {net.n} with the fewest records" if net.n > MOST_LISTED else ""
-    )
+    caption = f"Nodes of {net.label}"
+    if net.n > MOST_LISTED:
+        caption += f": the {MOST_LISTED} of {net.n} with the fewest records"
+    if net.bound is not None and net.epsilons is None:
+        caption += f"; none has more than ε = {numbers.epsilon(net.bound)}"
     return Table(caption, columns, rows, sort)
 
 
