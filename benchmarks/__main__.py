@@ -12,10 +12,11 @@ def main() -> None:
     parser.add_argument("cases", nargs="*", choices=[*CASES, []], help="which of a to e (default: all)")
     parser.add_argument("--turns", type=int, default=8, help="turns of each rival; the best counts (default 8)")
     chosen = parser.parse_args()
-    print(f"{'':66} {'ratio':>7}  {'target':8} behind it")
+    print(f"{'':66} {'ratio':>7} {'cpu':>7}  {'target':8} behind it")
     for name in chosen.cases or CASES:
         for row in CASES[name](chosen.turns):
-            print(f"{row.what:66} {row.ratio:7.2f}  {row.target:8} {row.detail}", flush=True)
+            cpu = "" if row.cpu is None else f"{row.cpu:.2f}"
+            print(f"{row.what:66} {row.ratio:7.2f} {cpu:>7}  {row.target:8} {row.detail}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,31 @@
-"""Interleaved timing: rivals take turns, and the best turn of each counts, since other work on the machine only ever adds."""
+"""Interleaved timing: rivals take turns, and the best turn of each counts, since other work on the machine only ever adds.
+
+Two clocks: seconds on the wall, which tell the truth on an idle machine, and seconds of processor, which still do on a busy one.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 
-def best_of(rivals: Sequence[Callable[[], object]], turns: int) -> list[float]:
-    """Seconds of the quickest turn of each rival, after one turn to warm up."""
+@dataclass(frozen=True)
+class Best:
+    """The quickest turn by each clock, in seconds."""
+
+    wall: float
+    cpu: float
+
+
+def best_of(rivals: Sequence[Callable[[], object]], turns: int) -> list[Best]:
+    """The best of each rival, after one turn to warm up."""
     for rival in rivals:
         rival()
-    best = [float("inf")] * len(rivals)
+    times: list[list[tuple[float, float]]] = [[] for _ in rivals]
     for _ in range(turns):
-        for k, rival in enumerate(rivals):
-            begin = time.perf_counter()
+        for taken, rival in zip(times, rivals, strict=True):
+            wall, cpu = time.perf_counter(), time.process_time()
             rival()
-            best[k] = min(best[k], time.perf_counter() - begin)
-    return best
+            taken.append((time.perf_counter() - wall, time.process_time() - cpu))
+    return [Best(min(w for w, _ in taken), min(c for _, c in taken)) for taken in times]
