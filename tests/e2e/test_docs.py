@@ -1,0 +1,54 @@
+"""Every Python snippet and every `$` command in the README and the docs runs as written, in a fresh folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = ["README.md", "docs/tutorial.md", "docs/adding-an-algorithm.md"]
+BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.S | re.M)
+
+
+def commands(text: str) -> list[str]:
+    """The lines after `$`, a trailing backslash joining the next."""
+    return [line[2:] for line in text.replace("\\\n", " ").splitlines() if line.startswith("$ ")]
+
+
+def shell(line: str) -> None:
+    words = shlex.split(line, comments=True)
+    assert words[0] == "tacenda", f"only tacenda commands are expected in a console block: {line}"
+    done = subprocess.run([sys.executable, "-m", "tacenda", *words[1:]], capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_runs_as_written(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    names: dict[str, Any] = {"__name__": "__main__"}
+    found = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
+    assert found, f"{page} has no snippets; take it off the list"
+    for kind, text in found:
+        if kind == "console":
+            for line in commands(text):
+                shell(line)
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what a user would see as a warning does not stop a snippet
+            exec(compile(text, page, "exec", dont_inherit=True), names)
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{os.path.relpath(page, ROOT)} links to {target}, which is not there"
