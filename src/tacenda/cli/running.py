@@ -60,7 +60,13 @@ def run(config: RunConfig, command: str, *, resume: bool, report: bool, as_json:
 def _with_whole_paths(config: RunConfig) -> RunConfig:
     """Files by their whole paths, so that the folder's own configuration can be resumed from anywhere."""
     found = {k: str(Path(v).resolve()) for k in ("file", "table_schema") if (v := getattr(config.data, k)) is not None}
-    return config.model_copy(update={"data": config.data.model_copy(update=found)})
+    ledger = None if config.run.ledger is None else str(Path(config.run.ledger).resolve())
+    return config.model_copy(
+        update={
+            "data": config.data.model_copy(update=found),
+            "run": config.run.model_copy(update={"ledger": ledger}),
+        }
+    )
 
 
 def _path(config: RunConfig, command: str, chosen: list[Any]) -> Path:

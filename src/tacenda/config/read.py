@@ -15,7 +15,7 @@ from tacenda.errors import InputError
 
 
 def read_file(path: str | Path) -> dict[str, Any]:
-    """The plain contents of a configuration file; relative paths in [data] are meant from the file's own folder."""
+    """The plain contents of a configuration file; relative paths of data and ledger are meant from its own folder."""
     file = Path(path)
     if file.is_dir() and (file / "config.toml").is_file():
         file = file / "config.toml"
@@ -31,7 +31,9 @@ def read_file(path: str | Path) -> dict[str, Any]:
 
 
 def _with_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
-    data = values.get("data")
+    run, data = values.get("run"), values.get("data")
+    if isinstance(run, dict) and isinstance(run.get("ledger"), str):
+        values = {**values, "run": {**run, "ledger": str((folder / run["ledger"]).resolve())}}
     if not isinstance(data, dict):
         return values
     moved = dict(data)

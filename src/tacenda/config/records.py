@@ -10,7 +10,7 @@ import numpy as np
 
 from tacenda.config.objects import data_norm_of, graph_of, loss_of, regulariser_of
 from tacenda.config.sections import DataSection, NetworkSection, RunConfig
-from tacenda.config.shape import held_out, node_count, partition_of
+from tacenda.config.shape import node_count, partition_of, split_positions
 from tacenda.data.dataset import Dataset
 from tacenda.data.schema import Schema
 from tacenda.errors import InputError
@@ -119,14 +119,7 @@ def split(dataset: Dataset, fraction: float, seed: int) -> Dataset:
     """A seeded share of the records set aside as the test part."""
     if dataset.test is not None:
         raise InputError("data.test_fraction must be 0 for a data set that brings its own test part.")
-    from tacenda.data.partition import by_sizes
-
-    aside = held_out(dataset.n_records, fraction)
-    if not 0 < aside < dataset.n_records:
-        raise InputError(f"data.test_fraction {fraction:g} of {dataset.n_records} records sets {aside} aside; use another.")
-    numbers = np.arange(dataset.n_records)
-    drawn = by_sizes(numbers[:, None], numbers, [aside, dataset.n_records - aside], seed=seed)
-    test, kept = (np.sort(part) for _, part in drawn)
+    test, kept = split_positions(dataset.n_records, fraction, seed)
     nodes = None if dataset.nodes is None else dataset.nodes[kept]
     return replace(dataset, X=dataset.X[kept], y=dataset.y[kept], nodes=nodes, test=(dataset.X[test], dataset.y[test]))
 

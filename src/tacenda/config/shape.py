@@ -135,11 +135,8 @@ def _spread(
     """The records over the nodes."""
     network, words = config.network, list(notes)
     if config.data.test_fraction:
-        kept = records - held_out(records, config.data.test_fraction)
-        if owners is not None:
-            words.append("records set aside for testing are counted as shared evenly by all nodes")
-        owners = None if owners is None else owners[:: max(1, round(records / kept))]
-        records = kept
+        _, kept = split_positions(records, config.data.test_fraction, config.data.split_seed)
+        owners, records = None if owners is None else owners[kept], len(kept)
     if owners is not None:
         names, sizes = np.unique(owners, return_counts=True)
         return Shape(sizes.astype(np.int64), features, classes, norm, tuple(names.tolist()), tuple(words))
@@ -165,9 +162,16 @@ def _sizes(network: NetworkSection, records: int, n: int) -> NDArray[np.int64]:
     return np.array([len(y) for _, y in shards], np.int64)
 
 
-def held_out(records: int, fraction: float) -> int:
-    """How many records are set aside for testing."""
-    return round(records * fraction)
+def split_positions(records: int, fraction: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(test, kept): which records are set aside for testing, drawn by position alone, in order."""
+    from tacenda.data.partition import by_sizes
+
+    aside = round(records * fraction)
+    if not 0 < aside < records:
+        raise InputError(f"data.test_fraction {fraction:g} of {records} records sets {aside} aside; choose another share.")
+    numbers = np.arange(records)
+    (_, test), (_, kept) = by_sizes(numbers[:, None], numbers, [aside, records - aside], seed=seed)
+    return np.sort(test), np.sort(kept)
 
 
 def node_count(network: NetworkSection) -> int:
