@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.algorithms.base import Algorithm
-from tacenda.algorithms.published import published
+from tacenda.algorithms.published import published, published_form
 from tacenda.errors import InputError, LeakError, UnsupportedError
 from tacenda.graph.coalition import leverage
 from tacenda.graph.topology import Topology
@@ -102,6 +102,8 @@ def calibrate(algorithm: Algorithm, facts: Facts, topology: Topology, rounds: in
     """Solve for the noise scale of every node; nodes alike in size, degree and target are solved once."""
     if privacy.node_noise == "worst":
         facts = facts.for_the_smallest()
+    if privacy.mode == "as-published":
+        algorithm = published_form(algorithm)
     hub = np.arange(topology.n) == topology.hub()
     target = privacy.epsilon_of(topology.n)
     ratio, shares = algorithm.shared_noise, np.ones(topology.n)
@@ -128,18 +130,23 @@ def calibrate(algorithm: Algorithm, facts: Facts, topology: Topology, rounds: in
 
 
 def _given_scale(privacy: Privacy, sites: Sites, n: int) -> Array:
-    gaussian = all(site.noise == "gaussian" for site, _ in sites)
-    if "noise_multiplier" in privacy.noise:
-        if not gaussian:
-            raise InputError("noise_multiplier is for Gaussian noise; this algorithm's rounds are pure, so give round_epsilon.")
-        z, site = privacy.noise["noise_multiplier"], sites[0][0] if sites else None
-        if site is None or site.relative_std is None or site.sensitivity is None:
-            return np.full(n, z * np.sqrt(site.weight if site else 1.0))
-        scale: Array = z * site.sensitivity / site.relative_std
-        return scale
-    if gaussian and sites:
-        raise InputError("round_epsilon is for pure rounds; this algorithm's noise is Gaussian, so give noise_multiplier.")
-    return np.full(n, 1.0 / privacy.noise["round_epsilon"])
+    """(u,) the scale of noise that was given instead of a target."""
+    gaussian = all(site.noise in ("gaussian", "correlated") for site, _ in sites)
+    if "round_epsilon" in privacy.noise:
+        if gaussian and sites:
+            raise InputError("round_epsilon is for pure rounds; this algorithm's noise is Gaussian, so give noise_multiplier.")
+        return np.full(n, 1.0 / privacy.noise["round_epsilon"])
+    if not gaussian:
+        raise InputError("noise_multiplier is for Gaussian noise; this algorithm's rounds are pure, so give round_epsilon.")
+    z = privacy.noise["noise_multiplier"]
+    if not sites:
+        return np.full(n, z)
+    first = sites[0][0]  # of the first release, where the algorithm or the spread shapes the noise over the run
+    if first.relative_std is not None:
+        return np.asarray(z * np.asarray(first.sensitivity) / first.relative_std)
+    if first.noise == "correlated":
+        return np.asarray(z * np.asarray(first.sensitivity) * np.sqrt(first.weight))
+    return np.full(n, z * np.sqrt(first.weight))
 
 
 def _solved_scale(privacy: Privacy, sites: Sites, target: Array, plan: ScaledPlan) -> Array:
