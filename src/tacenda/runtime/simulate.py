@@ -216,9 +216,9 @@ class _Run:
             measured = measure(names, Snapshot(self.problem, self.topology, models, optimum, test))
             self.history.add({"round": self.done + self.finish_mixing, **measured, **self.cost()})
         shape = (-1, self.problem.dim) if self.problem.n_outputs == 1 else (-1, self.problem.n_outputs, self.problem.n_features)
-        cost = self.cost()
+        cost, settings = self.cost(), {**self.settings(), "rounds": self.done}
         return RunResult(
-            models.reshape(shape), last.reshape(shape), self.history, self.statement(), {**self.settings(), "rounds": self.done}, self.warnings,
+            models.reshape(shape), last.reshape(shape), self.history, self.statement(), settings, self.warnings,
             cost["seconds"], cost["messages"], cost["bytes"],
         )  # fmt: skip
 
