@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from chaos_proxy import ChaosProxy
 from node_stage import Crowd, small_contract
-
 from tacenda.node import state as states
 from tacenda.node.records import read_records
 from tacenda.node.state import FILE, NodeState

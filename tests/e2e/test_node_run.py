@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from node_stage import Crowd, simulated, small_contract
 
 

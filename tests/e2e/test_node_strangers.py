@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime as dt
 import os
 import random
@@ -16,8 +17,8 @@ from typing import Any
 import grpc
 import pytest
 from cryptography.hazmat.primitives import hashes, serialization
-from node_stage import Crowd, made_identity, small_contract
 
+from node_stage import Crowd, made_identity, small_contract
 from tacenda.node import identity, wire
 from tacenda.node.contract import PROTOCOL
 from tacenda.node.endpoint import METHOD
@@ -94,15 +95,13 @@ def test_no_certificate_is_refused_by_tls(crowd: Crowd) -> None:
     context = ssl.create_default_context(cadata=crowd.stage.contract.authorities[0])
     context.check_hostname = False
     context.set_alpn_protocols(["h2"])
-    with pytest.raises((ssl.SSLError, OSError)), socket.create_connection(_address(crowd), 5) as raw:
+    heard = b""
+    with contextlib.suppress(OSError), socket.create_connection(_address(crowd), 5) as raw:
         with context.wrap_socket(raw, server_hostname="m2") as tls:
             tls.sendall(PROTOCOL_START)
-            if not tls.recv(100):
-                raise OSError("closed")
-            tls.sendall(b"\0" * 100)
-            while tls.recv(100):
-                pass
-            raise OSError("closed")
+            while part := tls.recv(100):
+                heard += part
+    assert heard == b""
     assert _alive(crowd)
     _wait_for_words(crowd, "PEER_DID_NOT_RETURN_A_CERTIFICATE")
 
@@ -200,10 +199,8 @@ def _fuzz(tmp_path: Path, count: int) -> None:
                 raw.settimeout(2)
                 raw.connect(_address(crowd))
                 start = (b"", PROTOCOL_START, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")[k % 3]
-                try:
+                with contextlib.suppress(OSError):
                     raw.sendall(start + rng.randbytes(rng.randrange(1, 400)))
-                except OSError:
-                    pass
         home = crowd.stage.folder / "m0" / "identity"
         _fuzz_inside(crowd, home, 3 if count == FUZZ else 5, rng)
         assert _alive(crowd)
@@ -220,7 +217,13 @@ def _fuzz_inside(crowd: Crowd, home: Path, count: int, rng: random.Random) -> No
     for kind in range(count):
         bad = bytearray(hello if kind < 2 else rows)
         bad[rng.randrange(len(bad))] ^= 0xFF
-        frames = [[bytes(bad)], [hello, rng.randbytes(300)], [hello, b"\0" * (1 << 20)], [hello, hello], [bytes(bad), bytes(bad)]][kind]
+        frames = [
+            [bytes(bad)],
+            [hello, rng.randbytes(300)],
+            [hello, b"\0" * (1 << 20)],
+            [hello, hello],
+            [bytes(bad), bytes(bad)],
+        ][kind]
         _talk(crowd, home, frames, linger=1.0)
 
 

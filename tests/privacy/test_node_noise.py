@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from node_stage import small_contract
 from scipy.stats import kstest
 
+from node_stage import small_contract
 from tacenda.errors import PrivacyError
 from tacenda.node.lattice import LatticeQueries, grid_for
 from tacenda.node.plan import facts_of

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from node_stage import made_identity
 
+from node_stage import made_identity
 from tacenda.errors import InputError, StateError
 from tacenda.node import identity
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from node_stage import made_identity, small_contract
 
+from node_stage import made_identity, small_contract
 from tacenda.errors import InputError, PrivacyError
 from tacenda.node import contract_files
 from tacenda.node.contract import Contract, differing_fields

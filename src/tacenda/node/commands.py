@@ -112,7 +112,9 @@ def contract_new(
 
 
 @contract_app.command("check")
-def contract_check(contract: ContractFile = Path("contract.toml"), other: Annotated[Path | None, typer.Option()] = None) -> None:
+def contract_check(
+    contract: ContractFile = Path("contract.toml"), other: Annotated[Path | None, typer.Option()] = None
+) -> None:
     """Whether all parts go together, who has signed, what the run will cost; with --other, where two contracts differ."""
     from tacenda.node import contract_files
     from tacenda.node.contract import differing_fields
@@ -127,8 +129,12 @@ def contract_check(contract: ContractFile = Path("contract.toml"), other: Annota
     noise = "exact discrete Gaussian on whole numbers" if plan.on_lattice else "floating point, accepted by name"
     if mine.rehearsal_seed is not None:
         noise = "SEEDED: for a rehearsal only"
-    typer.echo(f"hash      {mine.hash()}\nmembers   {', '.join(mine.names)}\nalgorithm {plan.algorithm.title}, {mine.rounds} rounds")
-    typer.echo(f"noise     {noise}\nprivacy   epsilon {mine.privacy.epsilon:g}, delta {mine.privacy.delta:g}, {mine.privacy.adjacency}")
+    typer.echo(
+        f"hash      {mine.hash()}\nmembers   {', '.join(mine.names)}\nalgorithm {plan.algorithm.title}, {mine.rounds} rounds"
+    )
+    typer.echo(
+        f"noise     {noise}\nprivacy   epsilon {mine.privacy.epsilon:g}, delta {mine.privacy.delta:g}, {mine.privacy.adjacency}"
+    )
     missing = contract_files.missing_signatures(contract)
     typer.echo("signed    by all" if not missing else f"signed    not yet by {', '.join(missing)}")
     raise typer.Exit(1 if missing else 0)
@@ -167,7 +173,18 @@ def node_run(
 
     result = run_node(
         NodeOptions(
-            contract, schema, data, identity, state, ledger, bind, _addresses(peer), metrics_port, rehearsal, quiet, watch_tls=True
+            contract,
+            schema,
+            data,
+            identity,
+            state,
+            ledger,
+            bind,
+            _addresses(peer),
+            metrics_port,
+            rehearsal,
+            quiet,
+            watch_tls=True,
         )
     )
     spent = "" if result.privacy is None else f"; spent epsilon {result.privacy.epsilon:.4g} at delta {result.privacy.delta:g}"
@@ -179,7 +196,9 @@ def node_rehearse(
     schema: SchemaFile,
     folder: Annotated[Path, typer.Option("--folder", "-f", help="A new folder for the rehearsal.")],
     contract: ContractFile = Path("contract.toml"),
-    data: Annotated[Path | None, typer.Option(help="Folder with <member>.csv; made-up records for members without one.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with <member>.csv; made-up records for members without one.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seeded noise, comparable with a simulation.")] = None,
     seconds: Annotated[float, typer.Option(help="Give up after so long.")] = 600.0,
 ) -> None:
@@ -191,7 +210,9 @@ def node_rehearse(
     found = {n: data / f"{n}.csv" for n in drafted.names if data is not None and (data / f"{n}.csv").exists()}
     facts = summary(rehearse(drafted, schema, folder, data=found, seed=seed, seconds=seconds))
     worst = max(facts["epsilon"].values())
-    typer.echo(f"{facts['members']} members, {facts['rounds']} rounds in {facts['seconds']:.1f} s, epsilon at most {worst:.4g}.")
+    typer.echo(
+        f"{facts['members']} members, {facts['rounds']} rounds in {facts['seconds']:.1f} s, epsilon at most {worst:.4g}."
+    )
 
 
 def doctor(

@@ -37,7 +37,14 @@ class Endpoint:
     """All edges of one node. `start` and `stop` from the node's thread; everything else runs in the loop's thread."""
 
     def __init__(
-        self, desk: Desk, mailbox: Mailbox, frame_limit: int, log: Any, *, bind: str | None, addresses: dict[str, str] | None = None
+        self,
+        desk: Desk,
+        mailbox: Mailbox,
+        frame_limit: int,
+        log: Any,
+        *,
+        bind: str | None,
+        addresses: dict[str, str] | None = None,
     ) -> None:
         self.desk, self.mailbox, self.log = desk, mailbox, log
         self._limit, self._bind, self._addresses = frame_limit, bind, addresses or {}
@@ -45,9 +52,11 @@ class Endpoint:
         self._thread = threading.Thread(target=self._run, name="tacenda-network", daemon=True)
         self._ready, self._failed = threading.Event(), None
         self.on_membership: Callable[[str, wire.Membership], None] = lambda peer, frame: None
+        self.greeting: Callable[[int], wire.Membership | None] = lambda epoch: None
         me, contract = desk.identity.name, desk.contract
         self.links = {
-            peer: Link(peer, mailbox, frame_limit, log, lambda p, f: self.on_membership(p, f)) for peer in contract.neighbours(me)
+            peer: Link(peer, mailbox, frame_limit, log, lambda p, f: self.on_membership(p, f), lambda e: self.greeting(e))
+            for peer in contract.neighbours(me)
         }
         self._total = contract.rounds + contract.finish_mixing
         self.refused = 0
@@ -136,7 +145,9 @@ class Endpoint:
         except RuntimeError:
             self.port = 0
         if not self.port:
-            raise NetworkError(f"The address {self._bind} cannot be listened on: is another program there? Choose another with --bind.")
+            raise NetworkError(
+                f"The address {self._bind} cannot be listened on: is another program there? Choose another with --bind."
+            )
         await server.start()
         self.log.info("listening", address=str(self._bind), port=self.port)
         return server
@@ -209,7 +220,8 @@ class Endpoint:
                     told = link.reason
                 self._maybe_fatal(why)
             failures = 0 if time.monotonic() - begin > 5 else failures + 1
-            await asyncio.sleep(PAUSES[min(failures, len(PAUSES) - 1)])
+            longest = self.desk.contract.absence.limit_seconds / 8  # so that nobody counts as away for lack of a call
+            await asyncio.sleep(min(longest, PAUSES[min(failures, len(PAUSES) - 1)]))
 
     async def _call(self, link: Link) -> None:
         key, certificate = self.desk.identity.tls_pem()

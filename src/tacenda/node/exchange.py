@@ -40,7 +40,7 @@ class Exchange:
         self._names = contract.names
         self._charges: list[tuple[Key, dict[str, Any]]] = []
         self._checkpoint: tuple[int, int, bytes] | None = None
-        self.epoch = 0
+        self.epoch, self.absent = 0, frozenset[str]()
         self.waited = self.written = 0.0
 
     def book(self, turn: int, call: int, event: Event) -> None:
@@ -60,6 +60,7 @@ class Exchange:
         self._charges = []
 
     def exchange(self, tag: Tag, outgoing: dict[int, Array]) -> dict[int, Array]:
+        self._look([])
         key = (self.epoch, *tag)
         frames: dict[bytes, bytes] = {}
         messages = []
@@ -86,8 +87,8 @@ class Exchange:
 
     def _commit(self, messages: list[tuple[Key, str, bytes]]) -> dict[tuple[Key, str], bytes]:
         begin = time.monotonic()
-        links = self._endpoint.links.values()
-        forget = min((link.done for link in links), default=(0, 0))
+        present = [link.done for link in self._endpoint.links.values() if link.peer not in self.absent]
+        forget = min(present, default=(0, 0))
         stored = self._state.commit(self._charges, messages, self._checkpoint, forget)
         if self._checkpoint is not None:
             self._endpoint.desk.epoch, self._endpoint.desk.done = self._checkpoint[:2]

@@ -62,7 +62,9 @@ class Desk:
         if not isinstance(hello, wire.Hello):
             raise wire.BadFrame("something else than a hello at first.")
         if hello.protocol != PROTOCOL:
-            raise Refused(f"protocol {hello.protocol} was spoken, {PROTOCOL} is spoken here; use the same version of the program")
+            raise Refused(
+                f"protocol {hello.protocol} was spoken, {PROTOCOL} is spoken here; use the same version of the program"
+            )
         if hello.sender != caller or hello.receiver != self.identity.name:
             raise Refused("the hello is from or for somebody else")
         self._same_contract(hello, caller)

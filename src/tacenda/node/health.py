@@ -20,7 +20,9 @@ class Monitor:
         try:
             self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(view, self._registry))
         except OSError as taken:
-            raise NetworkError(f"metrics_port {port} cannot be used ({taken.strerror}); choose another, or leave it out.") from None
+            raise NetworkError(
+                f"metrics_port {port} cannot be used ({taken.strerror}); choose another, or leave it out."
+            ) from None
         self.port = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, name="tacenda-health", daemon=True)
         self._thread.start()

@@ -29,6 +29,7 @@ class Link:
     frame_limit: int
     log: Any
     on_membership: Callable[[str, wire.Membership], None]
+    greeting: Callable[[int], wire.Membership | None]
     connected: bool = False
     seen: float = field(default_factory=time.monotonic)
     reason: str = "not connected yet"
@@ -69,6 +70,9 @@ class Link:
         """What the peer said of itself at the handshake."""
         self.finished = self.finished or finished
         self.used(epoch, done)
+        words = self.greeting(epoch)
+        if words is not None:
+            self.tell(words)
 
     async def converse(self, read: Callable[[], Awaitable[Any]], write: Callable[[bytes], Awaitable[Any]]) -> None:
         """Send and receive until the stream ends, the peer misbehaves, or a newer connection takes over."""

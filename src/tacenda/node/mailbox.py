@@ -19,6 +19,7 @@ from tacenda.node.wire import BadFrame, Rows, rows_of
 
 Array = NDArray[Any]
 Key = tuple[int, int, int]
+MOST_EPOCHS = 100  # that a member may have missed while it was away
 MOST_WAITING = 64  # messages of one peer: two rounds of any algorithm here are far fewer
 
 
@@ -37,6 +38,7 @@ class Mailbox:
         self._changed = threading.Condition()
         self.epoch, self.round = 0, 1
         self._alarm: BaseException | None = None
+        self._nudges = 0
 
     def put(self, peer: str, frame: Rows) -> bool:
         """Keep a message; False if it was of no use (old, or known already). BadFrame if it can only be a lie."""
@@ -44,7 +46,7 @@ class Mailbox:
         with self._changed:
             if frame.epoch < self.epoch or (frame.epoch == self.epoch and frame.round < self.round):
                 return False
-            if frame.epoch > self.epoch + 1 or (frame.epoch == self.epoch and frame.round > self.round + 1):
+            if frame.epoch > self.epoch + MOST_EPOCHS or (frame.epoch == self.epoch and frame.round > self.round + 1):
                 raise BadFrame(f"a message of epoch {frame.epoch}, round {frame.round}, which nobody can have reached.")
             shelf = self._shelves[peer]
             known = shelf.digests.get(key)
@@ -72,12 +74,13 @@ class Mailbox:
         """(what has arrived under the key, who is still missing) after at most so many seconds."""
         end = time.monotonic() + seconds
         with self._changed:
+            nudges = self._nudges
             while True:
                 if self._alarm is not None:
                     raise self._alarm
                 missing = [peer for peer in peers if key not in self._shelves[peer].rows]
                 left = end - time.monotonic()
-                if not missing or left <= 0:
+                if not missing or left <= 0 or nudges != self._nudges:
                     found = {peer: self._shelves[peer].rows[key] for peer in peers if peer not in missing}
                     return found, missing
                 self._changed.wait(left)
@@ -89,6 +92,7 @@ class Mailbox:
             self._changed.notify_all()
 
     def wake(self) -> None:
-        """Let whoever waits look again."""
+        """Let whoever waits look around."""
         with self._changed:
+            self._nudges += 1
             self._changed.notify_all()

@@ -13,7 +13,7 @@ from tacenda.graph.topology import Topology
 from tacenda.node.exchange import Exchange
 from tacenda.node.lattice import LatticeQueries, grid_for
 from tacenda.node.ledger import NodeLedger
-from tacenda.node.plan import RunPlan
+from tacenda.node.plan import RunPlan, enough_noise, topology_of
 from tacenda.node.state import NodeState
 from tacenda.privacy.door import Door
 from tacenda.privacy.events import KINDS
@@ -74,6 +74,8 @@ class Peer:
         parts = [np.array([k], np.int64) for k in range(topology.n)]
         self.network = Network(topology, parts, me, _Renamed(self._exchange, plan, topology), self._dtype, plan.contract.mixing)
         scale = plan.calibration.plan.rows(np.array([self._me]))
+        if topology.n < plan.topology.n:
+            scale = enough_noise(plan, scale, self._facts, topology, me, self._me)
         door = Door(HERE, self._problem.dim, scale, self.ledger, self._noise)
         self._block = Block(
             self._queries, door, self.network, degree=topology.degrees[[me]], is_hub=np.array([me == topology.hub()]),
@@ -97,6 +99,19 @@ class Peer:
             self._mixed = (self.network.mix(models, (turn, 0)), self.network.mix(last, (turn, 1)))
         self.turn = turn
         self._exchange.keep(self._exchange.epoch, turn, self.saved())
+
+    def regroup(self, absent: frozenset[str], epoch: int, next_round: int) -> None:
+        """Go on with the remaining members from round `next_round`: duals at zero, w kept, and no less noise per release."""
+        self._block = self.join(topology_of(self._plan.contract, absent))
+        self._noise.enter(epoch)
+        if not hasattr(self.s, "z"):  # dual averaging has no dual variables: its z stays a mixture of past gradients
+            self.s = self._plan.algorithm.init(self._block, np.array(self._plan.algorithm.last(self.s)))
+        self.turn = min(next_round, self.total + 1) - 1
+        self.ledger.go_to(min(self.turn, self._plan.contract.rounds) + 1, 0)
+        self._exchange.epoch, self._exchange.absent = epoch, absent
+        self._exchange.drop()
+        self._exchange.keep(epoch, self.turn, self.saved())
+        self._exchange.flush()
 
     def _output(self) -> Array:
         if self._sum is None or self._weight == 0:
@@ -140,6 +155,10 @@ class Peer:
         if solver:
             self._problem.store.restore_solver_state(solver)
         self.turn, self._exchange.epoch = turn, epoch
+        if epoch:
+            self._noise.enter(epoch)
+            self._exchange.absent = frozenset((self._state.noted("membership") or {}).get("absent", ()))
+            self._block = self.join(topology_of(self._plan.contract, self._exchange.absent))
         made = sum(1 for (e, t, _), _ in self._state.charges() if (e, t) <= (epoch, turn))
         self.ledger.go_to(min(turn, self._plan.contract.rounds) + 1, made)
 

@@ -18,13 +18,14 @@ from tacenda.privacy.bounded import Bounded
 from tacenda.privacy.door import Question
 from tacenda.privacy.events import Event
 from tacenda.privacy.ledger import Charge, Charges
+from tacenda.privacy.plan import price
 from tacenda.privacy.settings import Privacy
 from tacenda.problem import losses, regularisers
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import BlankQueries
 from tacenda.runtime.block import Block
-from tacenda.runtime.budget import Calibration, _Notebook, _Silence, calibrate
+from tacenda.runtime.budget import Calibration, _Notebook, _Silence, calibrate, rehearse
 from tacenda.runtime.simulate import check_privacy
 
 Array = NDArray[Any]
@@ -144,3 +145,21 @@ def _onto_lattice(calibration: Calibration, privacy: Privacy) -> Calibration:
         for charge, count in discrete_charges(calibration.reserved)
     )
     return Calibration(plan, charges)
+
+
+def enough_noise(plan: RunPlan, scaled: Any, facts: Facts, topology: Topology, here: int, me: int) -> Any:
+    """The member's noise in a graph with fewer members: where a smaller degree makes its releases more sensitive, more noise.
+
+    facts are the member's own; `here` is its position in the smaller graph, `me` in the contract.
+    """
+    hub = np.array([here == topology.hub()])
+    sites = rehearse(plan.algorithm, facts, topology.degrees[[here]], hub, topology.n, scaled.weights)
+    made = [price(scaled, site)[0].parameters.get("noise_multiplier", np.ones(1))[0] for site, n in sites for _ in range(n)]
+    kept = [
+        charge.parameters.get("noise_multiplier", np.ones(plan.topology.n))[me]
+        for charge, n in plan.calibration.reserved
+        for _ in range(n)
+    ]
+    if len(made) != len(kept):
+        return scaled
+    return replace(scaled, scale=scaled.scale * max(1.0, float(np.max(np.array(kept) / np.array(made)))))

@@ -113,7 +113,12 @@ def prepare(
         identity.sign(home / "authority", request, place / "identity", days=2)
         mine = identity.Identity.read(place / "identity")
         members.append(
-            {**member.model_dump(), "address": f"127.0.0.1:{ports[k]}", "fingerprint": mine.fingerprint, "signing_key": mine.signing_key}
+            {
+                **member.model_dump(),
+                "address": f"127.0.0.1:{ports[k]}",
+                "fingerprint": mine.fingerprint,
+                "signing_key": mine.signing_key,
+            }
         )
         files[member.name] = (data or {}).get(member.name) or _made_up(schema, member.size, k, place)
     values = {**contract.to_plain(), "members": members, "authorities": [mine.authority_pem]}

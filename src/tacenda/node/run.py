@@ -25,6 +25,7 @@ from tacenda.node.exchange import Exchange, PeerAbsent
 from tacenda.node.handshake import Desk
 from tacenda.node.identity import Identity
 from tacenda.node.mailbox import Mailbox
+from tacenda.node.membership import Council, Frozen
 from tacenda.node.peer import Peer
 from tacenda.node.plan import RunPlan, make_plan
 from tacenda.node.records import read_records
@@ -32,7 +33,7 @@ from tacenda.node.spending import Spending
 from tacenda.node.state import NodeState
 from tacenda.node.tls_log import TlsLog
 from tacenda.node.view import View
-from tacenda.node.wire import Progress, frame_limit
+from tacenda.node.wire import Membership, Progress, frame_limit
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.simulate import data_digest
 
@@ -71,7 +72,9 @@ def run_node(options: NodeOptions) -> RunResult:
     contract = contract_files.read(options.contract)
     contract_files.require_signed(options.contract)
     if contract.rehearsal_seed is not None and not options.rehearsal:
-        raise InputError("contract field rehearsal_seed: this contract is for a rehearsal with seeded noise; never for real data.")
+        raise InputError(
+            "contract field rehearsal_seed: this contract is for a rehearsal with seeded noise; never for real data."
+        )
     identity = check_identity(contract, Identity.read(options.identity))
     plan = make_plan(contract)
     problem = read_records(contract, identity.name, options.schema, options.data)
@@ -91,7 +94,9 @@ def check_identity(contract: Contract, identity: Identity) -> Identity:
             "card went into the contract, or sign a contract with the new card."
         )
     if identity.days_left() <= 0:
-        raise InputError(f"The certificate in {identity.folder} has expired; run `tacenda certs request`, have it signed, renew the card.")
+        raise InputError(
+            f"The certificate in {identity.folder} has expired; run `tacenda certs request`, have it signed, renew the card."
+        )
     return identity
 
 
@@ -107,7 +112,11 @@ def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, 
     endpoint = Endpoint(desk, mailbox, limit, log, bind=bind, addresses=options.addresses)
     stop = _Signals()
     view = View(contract, name, endpoint, log, quiet=options.quiet)
-    exchange = Exchange(contract, state, endpoint, _Look(contract, endpoint, stop, view))
+    look = _Look(contract, endpoint, stop, view)
+    exchange = Exchange(contract, state, endpoint, look)
+    council = look.council = Council(plan, name, state, endpoint.tell, log)
+    if contract.absence.policy == "continue":
+        endpoint.on_membership, endpoint.greeting = _heard(council, mailbox), council.greeting
     listening = TlsLog(log) if options.watch_tls else nullcontext()
     with listening, Spending(options.ledger or options.state / "ledger.sqlite", plan, name, problem, key) as spending, stop:
         peer = Peer(plan, name, problem, key, state, exchange, dtype)
@@ -119,15 +128,17 @@ def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, 
         endpoint.start()
         monitor = _monitor(options, view)
         try:
-            _rounds(peer, exchange, mailbox, view, stop)
+            _rounds(peer, exchange, mailbox, council, view, look)
             result = peer.result(view.seconds)
             spending.settle(state.charges(), final=True)
             save_folder(options.state, result, contract, name)
             endpoint.tell(Progress(desk.done, desk.epoch, True))
-            _linger(endpoint, contract, stop, view)
+            _linger(endpoint, contract, stop, view, exchange.absent)
             return result
         except BaseException as stopped:
-            log.warning("stopped", reason=type(stopped).__name__, words=str(stopped) if isinstance(stopped, TacendaError) else "")
+            log.warning(
+                "stopped", reason=type(stopped).__name__, words=str(stopped) if isinstance(stopped, TacendaError) else ""
+            )
             spending.settle(state.charges(), final=False)
             raise
         finally:
@@ -137,44 +148,86 @@ def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, 
                 monitor.close()
 
 
-def _rounds(peer: Peer, exchange: Exchange, mailbox: Mailbox, view: View, stop: _Signals) -> None:
+def _rounds(peer: Peer, exchange: Exchange, mailbox: Mailbox, council: Council, view: View, look: _Look) -> None:
     while peer.turn < peer.total:
-        stop.check()
         mailbox.advance(exchange.epoch, peer.turn + 1)
-        peer.advance()
+        try:
+            peer.advance()
+        except Frozen:
+            _agree(peer, council, look)
+            continue
         view.round(peer.turn, peer.total, exchange)
     exchange.flush()
     view.finished()
 
 
+def _agree(peer: Peer, council: Council, look: _Look) -> None:
+    """Wait until all remaining members have stopped, then go on together; who stays silent for too long is left out too."""
+    council.freeze(peer.turn + 1)
+    begin = time.monotonic()
+    while (found := council.decided()) is None:
+        look.stop.check()
+        look.view.waiting(sorted(council.silent()))
+        council.announce()
+        if time.monotonic() - begin > look.limit:
+            council.propose(council.without(council.silent()))
+            begin = time.monotonic()
+        time.sleep(0.1)
+    epoch, absent, next_round = found
+    # First the checkpoint, then the note: after a crash in between the same decision is simply enacted again.
+    peer.regroup(absent, epoch, next_round)
+    council.enact(epoch, absent)
+
+
 class _Look:
-    """What a waiting node looks at: signals, the view, and whether somebody has been away for too long."""
+    """What a node looks at before it sends and while it waits: signals, agreements, and who has been away for too long."""
 
     def __init__(self, contract: Contract, endpoint: Endpoint, stop: _Signals, view: View) -> None:
-        self._contract, self._endpoint, self._stop, self._view = contract, endpoint, stop, view
+        self._endpoint, self.stop, self.view = endpoint, stop, view
+        self.limit, self._goes_on = contract.absence.limit_seconds, contract.absence.policy == "continue"
         self._away: dict[str, float] = {}
+        self.council: Council
 
     def __call__(self, missing: list[str]) -> None:
-        self._stop.check()
-        self._view.waiting(missing)
-        now, limit = time.monotonic(), self._contract.absence.limit_seconds
+        self.stop.check()
+        if self._goes_on:
+            self.council.returned({link.peer for link in self._endpoint.links.values() if link.connected})
+            if self.council.asked:
+                raise Frozen("The members are about to agree on who takes part.")
+        if not missing:
+            return
+        self.view.waiting(missing)
+        now = time.monotonic()
         for peer in missing:
             if self._endpoint.links[peer].connected:
                 self._away.pop(peer, None)
             else:
                 self._away.setdefault(peer, now)
-        absent = [peer for peer in missing if now - self._away.get(peer, now) > limit]
+        absent = [peer for peer in missing if now - self._away.get(peer, now) > self.limit]
+        if absent and self._goes_on:
+            self._away.clear()
+            self.council.propose(self.council.without(frozenset(absent)))
+            raise Frozen("A member stayed away.")
         if absent:
-            raise PeerAbsent(absent, limit)
+            raise PeerAbsent(absent, self.limit)
 
 
-def _linger(endpoint: Endpoint, contract: Contract, stop: _Signals, view: View) -> None:
+def _heard(council: Council, mailbox: Mailbox) -> Any:
+    def hear(peer: str, frame: Membership) -> None:
+        council.hear(peer, frame)
+        mailbox.wake()
+
+    return hear
+
+
+def _linger(endpoint: Endpoint, contract: Contract, stop: _Signals, view: View, absent: frozenset[str]) -> None:
     """A neighbour may still need the last message: stay until all have finished, or for as long as a peer may be away."""
     end = time.monotonic() + contract.absence.limit_seconds
-    while not all(link.finished for link in endpoint.links.values()) and time.monotonic() < end:
+    links = [link for link in endpoint.links.values() if link.peer not in absent]
+    while not all(link.finished for link in links) and time.monotonic() < end:
         if stop.asked:
             return
-        view.waiting([link.peer for link in endpoint.links.values() if not link.finished])
+        view.waiting([link.peer for link in links if not link.finished])
         time.sleep(0.02)
 
 

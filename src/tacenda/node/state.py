@@ -117,7 +117,9 @@ class NodeState:
                 booked = self._db.execute("SELECT event FROM charges WHERE epoch=? AND round=? AND call=?", key).fetchone()
                 if booked is None:
                     seal = _next_seal(seal, key, text)
-                    steps.append(("INSERT INTO charges (epoch, round, call, event, seal) VALUES (?,?,?,?,?)", (*key, text, seal)))
+                    steps.append(
+                        ("INSERT INTO charges (epoch, round, call, event, seal) VALUES (?,?,?,?,?)", (*key, text, seal))
+                    )
                 elif booked[0] != text:
                     raise StateError(f"Round {key[1]} was booked as another release before; a redone step must be the same.")
             if seal != self._seal:

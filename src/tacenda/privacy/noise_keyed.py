@@ -31,6 +31,10 @@ class KeyedNoise:
         self._key, self._run, self._floating_point = key, run, floating_point
         self._used_doubles = False
 
+    def enter(self, epoch: int) -> None:
+        """After a change of membership: streams of a new name, so that no noise is ever used twice."""
+        self._run = f"{self._run.partition('#')[0]}#{epoch}"
+
     @property
     def kind(self) -> str:
         """For the statement of the run."""
@@ -84,6 +88,9 @@ class KeyedNoise:
 
 class AtPosition:
     """Seeded noise of a rehearsal, for a node whose only record store has position 0 but whose place in the graph is another."""
+
+    def enter(self, epoch: int) -> None:
+        """Rounds are never done twice, so seeded streams keep their names."""
 
     def __init__(self, noise: Any, position: int) -> None:
         self._noise, self._at = noise, np.array([position], np.int64)

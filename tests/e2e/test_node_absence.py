@@ -1,0 +1,84 @@
+"""A member that stays away: stop with everything saved, or go on without it, and with it again when it returns."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from node_stage import Crowd, small_contract
+
+ALGORITHM = {"name": "ipadmm", "penalty": 0.1, "inner_steps": 1}
+
+
+def _until(crowd: Crowd, name: str, words: str, seconds: float = 90.0) -> None:
+    path = crowd.folder(name) / "state" / "log.jsonl"
+    end = time.monotonic() + seconds
+    while not (path.exists() and words in path.read_text()):
+        assert time.monotonic() < end, f"{name} never said {words!r}: {crowd.words(name)}"
+        time.sleep(0.02)
+
+
+def test_stop_saves_everything_and_goes_on_when_the_peer_is_back(tmp_path: Path) -> None:
+    contract = small_contract(3, rounds=300, algorithm=ALGORITHM, absence={"policy": "stop", "limit_seconds": 2.0})
+    crowd = Crowd(tmp_path, contract, seed=2)
+    from node_stage import simulated
+
+    try:
+        crowd.start()
+        _until(crowd, "m2", "round one done")
+        crowd.kill("m2")
+        codes = crowd.wait(60, ["m0", "m1"])
+        assert set(codes.values()) == {2}, crowd.words("m0")
+        assert "m2 stayed away for more than 2 s" in crowd.words("m0") + crowd.words("m1")
+        assert "Everything is saved" in crowd.words("m0")
+        crowd.start()
+        np.testing.assert_allclose(crowd.finish(), simulated(crowd.stage, seed=2), rtol=0, atol=1e-12)
+    finally:
+        crowd.stop()
+
+
+@pytest.mark.parametrize(
+    "name", ["ipadmm", pytest.param("cdpadmm", marks=pytest.mark.slow), pytest.param("dpdda", marks=pytest.mark.slow)]
+)
+def test_the_rest_goes_on_and_the_lost_member_rejoins(tmp_path: Path, name: str) -> None:
+    """Ring of four: m3 is killed, the path of three goes on; m3 comes back and all four finish. Nobody spends more than agreed."""
+    algorithm = ALGORITHM if name == "ipadmm" else {"name": name}
+    contract = small_contract(4, rounds=1000, algorithm=algorithm, absence={"policy": "continue", "limit_seconds": 2.0})
+    crowd = Crowd(tmp_path, contract)
+    try:
+        crowd.start()
+        _until(crowd, "m3", "round one done")
+        crowd.kill("m3")
+        for other in ("m0", "m1", "m2"):
+            _until(crowd, other, "membership changed")
+        crowd.start("m3")
+        _until(crowd, "m3", "membership changed")
+        crowd.finish(150)
+    finally:
+        crowd.stop()
+    results = crowd.stage.results()
+    models = crowd.models()
+    assert np.isfinite(models).all()
+    for member, result in results.items():
+        assert result.privacy is not None
+        assert result.privacy.epsilon <= 5.0 * (1 + 1e-6), member
+    assert '"absent": "nobody"' in crowd.log("m0")
+
+
+@pytest.mark.slow
+def test_two_of_four_do_not_go_on(tmp_path: Path) -> None:
+    contract = small_contract(4, rounds=400, algorithm=ALGORITHM, absence={"policy": "continue", "limit_seconds": 2.0})
+    crowd = Crowd(tmp_path, contract)
+    try:
+        crowd.start()
+        _until(crowd, "m0", "round one done")
+        crowd.kill("m2")
+        crowd.kill("m3")
+        codes = crowd.wait(60, ["m0", "m1"])
+        assert set(codes.values()) == {2}
+        assert "not more than half" in crowd.words("m0") + crowd.words("m1")
+    finally:
+        crowd.stop()
