@@ -165,6 +165,29 @@ def test_checkpoints_are_resumed_and_guarded(tmp_path: Path) -> None:
         audit("ipadmm", trials=800, seed=1, resume=True, **settings)
 
 
+def test_a_failing_audit_keeps_its_finished_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tacenda.audit import trials
+
+    file, real = tmp_path / "audit.npz", trials.play
+
+    def failing(script: Any, first: int, count: int) -> Any:
+        if first > 0:
+            raise RuntimeError("power cut")
+        return real(script, first, count)
+
+    monkeypatch.setattr(trials, "trials_at_once", lambda script: 100)
+    settings: dict[str, Any] = {"privacy": noise_of("ipadmm"), "rounds": 1, "trials": 200, "seed": 1, "checkpoint": file}
+    monkeypatch.setattr(trials, "play", failing)
+    with pytest.raises(RuntimeError, match="power cut"):
+        audit("ipadmm", **settings)
+    monkeypatch.setattr(
+        trials, "play", lambda script, first, count: real(script, first, count) if first else pytest.fail("again")
+    )
+    resumed = audit("ipadmm", resume=True, **settings)
+    monkeypatch.undo()
+    assert np.array_equal(resumed.scores, audit("ipadmm", **{**settings, "checkpoint": None}).scores)
+
+
 @pytest.mark.slow
 def test_processes_change_nothing() -> None:
     one = audit("ipadmm", privacy=noise_of("ipadmm"), rounds=2, trials=2000, seed=1)

@@ -136,7 +136,7 @@ def audit_one_run(
         calibration.claimed, calibration.why,
     )  # fmt: skip
     claimed = calibration.claimed or (statement.epsilon, privacy.delta)
-    count = best_count(coins.count, claimed[0], claimed[1]) if guesses is None else checks.whole("guesses", guesses, least=1)
+    count = best_count(coins.count, claimed[0]) if guesses is None else checks.whole("guesses", guesses, least=1)
     if count > coins.count:
         raise InputError(f"guesses must be at most the number of canaries ({coins.count}), not {count}.")
     clearest = np.argsort(-np.abs(scores), kind="stable")[:count]

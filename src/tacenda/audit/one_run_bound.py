@@ -58,7 +58,7 @@ def epsilon_from_guesses(right: int, guesses: int, coins: int, delta: float, con
     return low
 
 
-def best_count(coins: int, claimed: float, delta: float) -> int:
+def best_count(coins: int, claimed: float) -> int:
     """A number of guesses r chosen before looking: about where a Gaussian attack at the claimed epsilon pays most."""
     if coins < 1:
         raise InputError("coins must be at least 1.")

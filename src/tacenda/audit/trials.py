@@ -39,17 +39,23 @@ def run_trials(
     todo = [(a, min(size, trials - a)) for a in range(0, trials, size) if np.isnan(scores[a : a + size]).any()]
     saved = time.monotonic()
     with Progress(progress, f"audit {script.algorithm.name}", trials) as show, BetweenRounds() as interrupt:
-        for first, found in _played(script, todo, jobs):
-            scores[first : first + len(found)] = found
-            if file is not None and (interrupt.asked or time.monotonic() - saved > SAVE_SECONDS):
+        try:
+            for first, found in _played(script, todo, jobs):
+                scores[first : first + len(found)] = found
+                if interrupt.asked:
+                    raise KeyboardInterrupt(f"audit stopped after {_done(scores)} of {trials} trials")
+                if file is not None and time.monotonic() - saved > SAVE_SECONDS:
+                    _write(file, script, scores)
+                    saved = time.monotonic()
+                show(_done(scores))
+        finally:  # whatever ends the audit, also a second Ctrl-C or a lost process, finished trials are kept
+            if file is not None:
                 _write(file, script, scores)
-                saved = time.monotonic()
-            if interrupt.asked:
-                raise KeyboardInterrupt(f"audit stopped after {int((~np.isnan(scores)).sum())} of {trials} trials")
-            show(int((~np.isnan(scores)).sum()))
-    if file is not None:
-        _write(file, script, scores)
     return scores
+
+
+def _done(scores: Array) -> int:
+    return int((~np.isnan(scores)).sum())
 
 
 def _played(script: Script, todo: list[tuple[int, int]], jobs: int) -> Iterator[tuple[int, Array]]:
