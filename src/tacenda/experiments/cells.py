@@ -25,19 +25,21 @@ from tacenda.runtime.simulate import ConvergenceWarning, simulate
 
 PARTITION_SEED = 0
 NEEDS_OPTIMUM = ("suboptimality", "distance")
+TEST = "test_accuracy"
 LOCAL_LOSS = "local_loss"  # 001's average loss: f_i at the node's own model over its own data, without the factor c
 
 
 def carry_out(experiment: str, cell: Cell) -> list[Row]:
     """Run the cell and return its rows; the true epsilon is composed from the run's own ledger."""
-    result = run(cell)
+    tested: dict[int, float] = {}
+    result = run(cell, tested)
     claimed, true, delta = _promise(cell, result)
     about = {"experiment": experiment, "mode": cell.mode, "method": cell.method, "seed": cell.seed, **cell.labels}
     about |= {"claimed_epsilon": claimed, "true_epsilon": true, "delta": delta}
     rows = []
     scale = float(cell.problem.get("loss_scale", 1.0))
     for entry in result.history:
-        values = {**entry, LOCAL_LOSS: entry.get("local_objective", np.nan) / scale}
+        values = {**entry, TEST: tested.get(entry["round"], np.nan), LOCAL_LOSS: entry.get("local_objective", np.nan) / scale}
         for metric in (m for m in cell.metrics if m in values):
             rows.append(
                 {**about, "round": entry["round"], "metric": metric, "value": values[metric], "seconds": result.seconds}
@@ -45,8 +47,8 @@ def carry_out(experiment: str, cell: Cell) -> list[Row]:
     return rows
 
 
-def run(cell: Cell) -> RunResult:
-    """The cell's simulation."""
+def run(cell: Cell, tested: dict[int, float] | None = None) -> RunResult:
+    """The cell's simulation; the average model's accuracy on the test records is put into `tested`, by round."""
     problem, test = problem_of(cell)
     graph = parse(cell.graph)
     privacy = _privacy(cell.privacy)
@@ -54,16 +56,28 @@ def run(cell: Cell) -> RunResult:
     settings["algorithm"] = _algorithm(cell.algorithm)
     if settings["algorithm"] is None:
         settings = _planned(problem, graph, privacy)
-    asked = ["local_objective" if m == LOCAL_LOSS else m for m in cell.metrics]
-    wanted = [m for m in asked if not m.startswith("test_") or test is not None]
+    wanted = ["local_objective" if m == LOCAL_LOSS else m for m in cell.metrics if m != TEST]
+    judge = None if test is None or tested is None or TEST not in cell.metrics else _Tester(problem, test, tested)
     reference = _optimum(_problem_key(cell)) if any(m in NEEDS_OPTIMUM for m in wanted) else None
     with warnings.catch_warnings():
         # The papers' own settings are run as they are; where a sufficient condition fails, the experiment's page says so.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return simulate(
             problem, graph, privacy=privacy, seed=cell.seed, metrics=wanted, record_every=cell.every or settings["rounds"],
-            reference=reference, test=test, progress=False, mixing=cell.mixing, **settings,
+            reference=reference, callback=judge, progress=False, mixing=cell.mixing, **settings,
         )  # fmt: skip
+
+
+class _Tester:
+    """A callback that notes the test accuracy of the average model at every recorded round."""
+
+    def __init__(self, problem: Problem, test: Any, found: dict[int, float]) -> None:
+        self.problem, self.test, self.found = problem, test, found
+
+    def __call__(self, turn: int, models: Any) -> None:
+        scores = self.problem.predict_scores(self.test[0], models.mean(axis=0, dtype=float))
+        right = (scores >= 0) == (np.asarray(self.test[1]) > 0) if scores.ndim == 1 else scores.argmax(axis=1) == self.test[1]
+        self.found[turn] = float(np.mean(right))
 
 
 def problem_of(cell: Cell) -> tuple[Problem, Any]:
