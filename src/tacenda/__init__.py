@@ -33,13 +33,14 @@ _MODULES = {
     "graph": "tacenda.graph",
     "losses": "tacenda.problem.losses",
     "regularisers": "tacenda.problem.regularisers",
+    "report": "tacenda.report",
     "schedules": "tacenda.schedules",
 }
 
 __all__ = [*sorted(_WHERE), *sorted(_MODULES)]
 
 if TYPE_CHECKING:
-    from tacenda import algorithms, data, errors, estimators, graph, schedules
+    from tacenda import algorithms, data, errors, estimators, graph, report, schedules
     from tacenda.audit.attack import audit
     from tacenda.estimators import (
         PrivateElasticNet,

@@ -166,7 +166,7 @@ def _all_runs(folder: Folder) -> list[str]:
         return ["Several of these runs at once: the promise is made by each run alone."]
     return [
         f"All {len(accounts)} private runs of this folder at once: each promise stands alone. Published together on the "
-        f"same records they would cost ε = {numbers.epsilon(total[0])} at δ = {numbers.short(total[1])}; and choosing "
+        f"same records they would cost at most ε = {numbers.epsilon(total[0])} at δ = {numbers.short(total[1])}; and choosing "
         "the best of them by looking costs privacy too."
     ]
 
