@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -324,3 +325,13 @@ def test_lazy_names() -> None:
     assert report.__all__ == ["build", "figures", "model_card"]
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = report.nothing
+
+
+def test_missing_extras_are_named(monkeypatch: pytest.MonkeyPatch, folder: Path, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r"tacenda\[report\]"):
+        build(folder, tmp_path / "page.html")
+    with pytest.raises(ImportError, match=r"tacenda\[plots\]"):
+        figures(folder, tmp_path / "figures")
+    assert list(tmp_path.iterdir()) == []
