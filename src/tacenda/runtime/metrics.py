@@ -99,6 +99,11 @@ def _infeasibility(s: Snapshot) -> float:
     return float(np.linalg.norm(s.models[ends[:, 0]] - s.models[ends[:, 1]], axis=1).sum())
 
 
+def _test_accuracy(s: Snapshot) -> float:
+    scores, labels = s.test_scores
+    return float(np.mean(s.problem.store.right(scores.reshape(len(labels), -1), labels)))
+
+
 METRICS: dict[str, Callable[[Snapshot], float]] = {
     "objective": lambda s: s.objective,
     "suboptimality": _suboptimality,
@@ -111,7 +116,7 @@ METRICS: dict[str, Callable[[Snapshot], float]] = {
     "node_accuracy": lambda s: float(s.node_accuracies.mean()),
     "worst_accuracy": lambda s: float(s.node_accuracies.min()),
     "test_loss": lambda s: float(np.mean(s.problem.loss.value(*s.test_scores))),
-    "test_accuracy": lambda s: float(np.mean(s.problem.store.right(*s.test_scores))),
+    "test_accuracy": _test_accuracy,
     "consensus": _consensus,
     "distance": _distance,
     "infeasibility": _infeasibility,
