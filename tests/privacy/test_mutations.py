@@ -238,7 +238,7 @@ MUTANTS: dict[str, tuple[Plant, Callable[..., None]]] = {
     ),
     "slope of an objective halved": (instead(Facts, "argmin_slope", scaled(0.5)), check.objective_noise_is_as_worked_out),
     "curvature left out of an objective's loss": (
-        lambda patch: patch.setattr("tacenda.problem.constants.Constants.log_curvature", lambda self, m, kappa: 0.0 * np.multiply(m, kappa)),
+        lambda patch: patch.setattr("tacenda.problem.constants.Constants.log_curvature", lambda self, m, kappa: 0 * np.multiply(m, kappa)),
         check.objective_noise_is_as_worked_out,
     ),
     "gap of the solver left without noise": (instead(Door, "release_argmin", no_gap_noise), check.objective_noise_is_as_worked_out),

@@ -190,7 +190,7 @@ def seal(values: Array, sensitivity: Array, sample: Sample = ALL_RECORDS) -> Bou
     """Wrap secret rows (b, d) with sensitivities (b,). For queries only."""
     if values.ndim != 2 or sensitivity.shape != values.shape[:1]:
         raise LeakError(f"A Bounded needs rows (b, d) and sensitivities (b,), not {values.shape} and {sensitivity.shape}.")
-    if np.any(np.isnan(sensitivity)) or np.any(sensitivity < 0):
+    if not np.all(sensitivity >= 0):  # NaN too
         raise LeakError("A sensitivity must be a number of at least 0.")
     return _make(values, 1.0, None, np.array(sensitivity, float), sample)
 

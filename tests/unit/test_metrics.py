@@ -1,0 +1,96 @@
+"""Metrics of a simulation, against their definitions written out node by node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tacenda as tc
+from support import TUNED, problem, shards, uneven
+from tacenda.runtime.metrics import METRICS, Snapshot, encode_like, measure
+
+N = 5
+
+
+@pytest.fixture(scope="module")
+def snapshot() -> Snapshot:
+    rng = np.random.default_rng(3)
+    data = problem(N)
+    test = shards([30], 4, seed=9)[0]
+    return Snapshot(data, tc.graph.Topology.of(tc.graph.ring(N)), rng.normal(size=(N, 4)), data.solve(), test)
+
+
+def by_definition(s: Snapshot) -> dict[str, float]:
+    """Every metric from the raw records, with loops and the logistic formula."""
+    parts = shards(uneven(N), 4)
+    sign = [np.where(y == "yes", 1.0, -1.0) for _, y in parts]
+
+    def losses(i: int, w: Any) -> Any:
+        return np.log1p(np.exp(-sign[i] * (parts[i][0] @ w)))
+
+    def f(i: int, w: Any) -> float:
+        return float(losses(i, w).mean() + 0.1 / 2 * w @ w)
+
+    def mean_f(w: Any) -> float:
+        return float(np.mean([f(i, w) for i in range(N)]))
+
+    def right(w: Any) -> float:
+        return float(np.concatenate([sign[i] * (parts[i][0] @ w) > 0 for i in range(N)]).mean())
+
+    w, best, mean = s.models, s.reference, s.models.mean(axis=0)
+    x, y = s.test[0], np.where(s.test[1] == "yes", 1.0, -1.0)
+    return {
+        "objective": mean_f(mean),
+        "suboptimality": mean_f(mean) - mean_f(best),
+        "node_objective": float(np.mean([mean_f(row) for row in w])),
+        "worst_objective": max(mean_f(row) for row in w),
+        "local_objective": float(np.mean([f(i, w[i]) for i in range(N)])),
+        "loss": float(np.concatenate([losses(i, mean) for i in range(N)]).mean()),
+        "accuracy": right(mean),
+        "misclassification": 1 - right(mean),
+        "node_accuracy": float(np.mean([right(row) for row in w])),
+        "worst_accuracy": min(right(row) for row in w),
+        "test_loss": float(np.log1p(np.exp(-y * (x @ mean))).mean()),
+        "test_accuracy": float((y * (x @ mean) > 0).mean()),
+        "consensus": float(np.sqrt(sum(np.sum((row - mean) ** 2) for row in w) / N)),
+        "distance": float(sum(np.sum((row - best) ** 2) for row in w) / np.sum(best**2)),
+        "infeasibility": float(sum(np.linalg.norm(w[i] - w[(i + 1) % N]) for i in range(N))),
+    }
+
+
+def test_every_metric_by_its_definition(snapshot: Snapshot) -> None:
+    expected = by_definition(snapshot)
+    assert set(expected) == set(METRICS)
+    assert measure(list(METRICS), snapshot) == pytest.approx(expected, rel=1e-10)
+
+
+def test_history_rows_columns_and_recording() -> None:
+    data = problem(N)
+    result = tc.simulate(data, tc.graph.ring(N), TUNED["ipadmm"], 7, record_every=3, metrics=("objective", "consensus"), finish_mixing=2)
+    assert result.history["round"].tolist() == [3, 6, 7, 9]
+    assert result.history.columns == ["round", "objective", "consensus", "seconds", "messages", "bytes"]
+    assert result.history["messages"].tolist()[:3] == [30, 60, 70]
+    assert np.all(np.diff(result.history["seconds"]) >= 0)
+    assert len(result.history.to_pandas()) == 4
+    assert "private data" in result.history.note
+
+
+def test_a_true_answer_of_the_callback_stops_the_run() -> None:
+    result = tc.simulate(problem(N), tc.graph.ring(N), TUNED["ipadmm"], 50, callback=lambda t, models: t == 4)
+    assert result.rounds == 4
+    assert result.history["round"].tolist() == [1, 2, 3, 4]
+
+
+def test_a_stopped_private_run_is_charged_for_what_it_released() -> None:
+    budget = tc.Privacy(epsilon=2.0)
+    stopped = tc.simulate(problem(N), tc.graph.ring(N), TUNED["ipadmm"], 20, budget, 0, callback=lambda t, models: t == 5)
+    assert len(stopped.privacy.charges) == 15
+    assert 0 < stopped.privacy.epsilon < 2.0
+
+
+def test_labels_in_the_problems_own_coding() -> None:
+    assert encode_like(problem(N), ["yes", "no"]).tolist() == [1.0, -1.0]
+    classes = tc.Problem(shards(uneven(N), 3, task="classes"), loss="multinomial", classes=(2, 0, 1))
+    assert encode_like(classes, [2, 0, 1]).tolist() == [0.0, 1.0, 2.0]
