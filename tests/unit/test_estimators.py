@@ -114,9 +114,10 @@ def test_with_hardly_any_noise_logistic_regression_is_scikit_learns() -> None:
 @pytest.mark.parametrize("form", ["pandas", "polars", "csr", "float32", "list"])
 def test_forms_of_data_give_the_same_model(form: str) -> None:
     X, y, _ = records(600)
-    make = lambda: tc.PrivateLogisticRegression(
-        bounds=(np.minimum(LOW, 0), HIGH), fit_intercept=False, n_nodes=4, random_state=5
-    )  # noqa: E731
+
+    def make() -> Any:
+        return tc.PrivateLogisticRegression(bounds=(np.minimum(LOW, 0), HIGH), fit_intercept=False, n_nodes=4, random_state=5)
+
     if form in ("pandas", "polars"):
         frame = pytest.importorskip(form).DataFrame(X, **{"columns" if form == "pandas" else "schema": ["a", "b", "c", "d"]})
         model = make().fit(frame, y)

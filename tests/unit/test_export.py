@@ -50,7 +50,7 @@ def test_neither_seed_nor_unprotected_measures_leave(tmp_path: Path) -> None:
     assert str(model.history_.rows[-1]["objective"]) not in text
 
 
-@pytest.mark.parametrize("classes", [("no", "yes"), (0, 1), (-1.5, 2.5), ("a", "b", "c")])
+@pytest.mark.parametrize("classes", [("no", "yes"), (0, 1), (-1.0, 1.0), ("a", "b", "c")])
 def test_a_loaded_model_predicts_the_same(tmp_path: Path, classes: Any) -> None:
     model, X = fitted(classes)
     again = load_model(model.export(tmp_path))
