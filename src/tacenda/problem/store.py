@@ -205,10 +205,10 @@ class Store:
         return np.add.reduceat(self.right(scores, labels).astype(np.int64), begin)
 
     def right(self, scores: Floats, labels: Floats) -> NDArray[np.bool_]:
-        """Whether scores (M, K) pick the label; a binary score of exactly 0 counts as the positive class."""
+        """Whether scores (M, K), or (M,) for two classes, pick the label; a score of exactly 0 counts as the positive class."""
         if self.n_outputs > 1:
             return np.asarray(scores.argmax(axis=1) == labels)
-        return np.asarray((scores[:, 0] >= 0) == (labels > 0))
+        return np.asarray((scores.reshape(-1) >= 0) == (labels > 0))
 
     def _gradients(
         self, w: Floats, tasks: tuple[Ints, ...], factor: Floats, clip_norm: float | None, regularised: bool
