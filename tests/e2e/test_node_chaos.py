@@ -17,7 +17,7 @@ from node_stage import Crowd, small_contract
 from tacenda.node import state as states
 from tacenda.node.records import read_records
 from tacenda.node.state import FILE, NodeState
-from tacenda.runtime.simulate import data_digest
+from tacenda.runtime.lasting import data_digest
 
 FAULTS = ("kill", "drop", "delay", "corrupt", "freeze", "double", "swap", "drop")
 

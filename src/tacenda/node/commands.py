@@ -157,6 +157,7 @@ def node_run(
     identity: Folder = Path("identity"),
     state: Annotated[Path, typer.Option(help="Folder of the run's state; keep it, a restart goes on from it.")] = Path("state"),
     ledger: Annotated[Path | None, typer.Option(help="The lasting ledger; by default in the state folder.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="The data's name in the ledger; its budget covers all runs.")] = None,
     bind: Annotated[str | None, typer.Option(help="Address to listen on, host:port.")] = None,
     peer: Annotated[list[str] | None, typer.Option(help="name=host:port, where a neighbour is reached instead.")] = None,
     metrics_port: Annotated[int | None, typer.Option(help="Health and metrics on 127.0.0.1.")] = None,
@@ -185,6 +186,7 @@ def node_run(
             rehearsal,
             quiet,
             watch_tls=True,
+            dataset=dataset,
         )
     )
     spent = "" if result.privacy is None else f"; spent epsilon {result.privacy.epsilon:.4g} at delta {result.privacy.delta:g}"

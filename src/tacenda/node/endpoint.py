@@ -48,9 +48,10 @@ class Endpoint:
     ) -> None:
         self.desk, self.mailbox, self.log = desk, mailbox, log
         self._limit, self._bind, self._addresses = frame_limit, bind, addresses or {}
-        self._loop = asyncio.new_event_loop()
+        self._loop: asyncio.AbstractEventLoop
         self._thread = threading.Thread(target=self._run, name="tacenda-network", daemon=True)
-        self._ready, self._failed = threading.Event(), None
+        self._ready = threading.Event()
+        self._failed: NetworkError | None = None
         self.on_membership: Callable[[str, wire.Membership], None] = lambda peer, frame: None
         self.greeting: Callable[[int], wire.Membership | None] = lambda epoch: None
         me, contract = desk.identity.name, desk.contract
@@ -95,6 +96,7 @@ class Endpoint:
 
     # ---- the loop ------------------------------------------------------------------------------------------------------
     def _run(self) -> None:
+        self._loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_until_complete(self._main())

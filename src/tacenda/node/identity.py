@@ -94,12 +94,12 @@ def make_authority(folder: str | Path, name: str, days: int = 3650) -> Path:
 def sign(authority: str | Path, csr_path: str | Path, out: str | Path, days: int = 365) -> x509.Certificate:
     """Turn a request into a certificate; the request's own signature proves that the sender holds its key."""
     place = Path(authority)
-    issuer, key = _read_certificate(place / AUTHORITY_OWN), _read_key(place / AUTHORITY_KEY)
+    issuer, key = _read_certificate(place / AUTHORITY_OWN), _elliptic(place / AUTHORITY_KEY)
     csr = _read_request(csr_path)
     name = check_name(name_of(csr))
     if days < 1 or days > 3650:
         raise InputError(f"days must be between 1 and 3650, not {days}.")
-    builder = _builder(_subject(name), issuer.subject, csr.public_key(), days)
+    builder = _builder(_subject(name), issuer.subject, _public(csr), days)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(_usage(sign_certificates=False), critical=True)
     builder = builder.add_extension(
@@ -211,9 +211,20 @@ def name_of(document: x509.Certificate | x509.CertificateSigningRequest) -> str:
 
 def tls_key(folder: str | Path) -> ec.EllipticCurvePrivateKey:
     """The member's TLS key."""
-    key = _read_key(Path(folder) / TLS_KEY)
+    return _elliptic(Path(folder) / TLS_KEY)
+
+
+def _elliptic(path: Path) -> ec.EllipticCurvePrivateKey:
+    key = _read_key(path)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise StateError(f"{Path(folder) / TLS_KEY} must be an elliptic-curve key; make a new folder with `certs init`.")
+        raise StateError(f"{path} must be an elliptic-curve key; make a new folder with `certs init`.")
+    return key
+
+
+def _public(csr: x509.CertificateSigningRequest) -> ec.EllipticCurvePublicKey:
+    key = csr.public_key()
+    if not isinstance(key, ec.EllipticCurvePublicKey):
+        raise InputError("a certificate request must be for an elliptic-curve key; `tacenda certs init` makes one.")
     return key
 
 
@@ -274,6 +285,6 @@ def _read_request(path: str | Path) -> x509.CertificateSigningRequest:
         raise InputError(f"There is no certificate request at {path}; `tacenda certs init` writes one.") from None
     except ValueError:
         raise InputError(f"{path} is not a readable certificate request (PEM); ask for it again.") from None
-    if not csr.is_signature_valid or not isinstance(csr.public_key(), ec.EllipticCurvePublicKey):
-        raise InputError(f"{path} is not signed by the elliptic-curve key that it names; ask for it again.")
+    if not csr.is_signature_valid:
+        raise InputError(f"{path} is not signed by the key that it names; ask for it again.")
     return csr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ ALLOWED = (str, int, float, bool, type(None))
 LONGEST = 500
 
 
-def redact(_: Any, __: str, event: dict[str, Any]) -> dict[str, Any]:
+def redact(_: Any, __: str, event: MutableMapping[str, Any]) -> dict[str, Any]:
     """Plain words and numbers pass; anything that could hold data (arrays, bytes, lists, objects) is replaced."""
     return {name: _plain(value) for name, value in event.items()}
 
@@ -20,12 +22,17 @@ def _plain(value: Any) -> Any:
     return value[:LONGEST] if isinstance(value, str) else value
 
 
-def open_log(path: Path, member: str) -> Any:
+@contextmanager
+def open_log(path: Path, member: str) -> Iterator[Any]:
     """A logger that appends JSON lines to `path`."""
     import structlog
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    file = open(path, "a", encoding="utf-8", buffering=1)  # noqa: SIM115 - lives as long as the node
+    with open(path, "a", encoding="utf-8", buffering=1) as file:
+        yield _logger(structlog, file, member)
+
+
+def _logger(structlog: Any, file: Any, member: str) -> Any:
     logger = structlog.wrap_logger(
         structlog.WriteLogger(file),
         processors=[

@@ -34,8 +34,8 @@ from tacenda.node.state import NodeState
 from tacenda.node.tls_log import TlsLog
 from tacenda.node.view import View
 from tacenda.node.wire import Membership, Progress, frame_limit
+from tacenda.runtime.lasting import data_digest
 from tacenda.runtime.result import RunResult
-from tacenda.runtime.simulate import data_digest
 
 Array = NDArray[Any]
 
@@ -46,6 +46,7 @@ class NodeOptions:
 
     bind: address to listen on, by default the contract's port on all interfaces. addresses: where neighbours are reached, if
     not as the contract says. ledger: the lasting ledger. metrics_port: health and metrics on 127.0.0.1, None for none.
+    dataset: the data's name in the ledger, by default a fingerprint of the records.
     watch_tls: log the reasons of failed handshakes, which takes over this process's standard error (`tls_log`).
     """
 
@@ -61,6 +62,7 @@ class NodeOptions:
     rehearsal: bool = False
     quiet: bool = False
     watch_tls: bool = False
+    dataset: str | None = None
 
 
 class Stopped(TacendaError):
@@ -80,7 +82,8 @@ def run_node(options: NodeOptions) -> RunResult:
     problem = read_records(contract, identity.name, options.schema, options.data)
     state = NodeState(options.state)
     try:
-        return _run(options, plan, identity, problem, state)
+        with logs.open_log(options.state / "log.jsonl", identity.name) as log:
+            return _run(options, plan, identity, problem, state, log)
     finally:
         state.close()
 
@@ -100,9 +103,8 @@ def check_identity(contract: Contract, identity: Identity) -> Identity:
     return identity
 
 
-def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, state: NodeState) -> RunResult:
+def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, state: NodeState, log: Any) -> RunResult:
     contract, name = plan.contract, identity.name
-    log = logs.open_log(options.state / "log.jsonl", name)
     key = state.bind(contract.run_id(), name, data_digest(problem))
     dtype = np.dtype(float) if plan.algorithm.needs.smooth_loss else problem.dtype
     mailbox = Mailbox(contract.neighbours(name), plan.facts.dim, dtype)
@@ -118,14 +120,18 @@ def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, 
     if contract.absence.policy == "continue":
         endpoint.on_membership, endpoint.greeting = _heard(council, mailbox), council.greeting
     listening = TlsLog(log) if options.watch_tls else nullcontext()
-    with listening, Spending(options.ledger or options.state / "ledger.sqlite", plan, name, problem, key) as spending, stop:
+    with (
+        listening,
+        Spending(options.ledger or options.state / "ledger.sqlite", plan, name, problem, key, options.dataset) as spending,
+        stop,
+    ):
         peer = Peer(plan, name, problem, key, state, exchange, dtype)
         peer.restore()
         state_done = state.checkpoint()
         desk.epoch, desk.done = (0, 0) if state_done is None else state_done[:2]
         desk.started = state_done is not None or bool(state.unsent())
-        endpoint.post(state.unsent())
         endpoint.start()
+        endpoint.post(state.unsent())
         monitor = _monitor(options, view)
         try:
             _rounds(peer, exchange, mailbox, council, view, look)

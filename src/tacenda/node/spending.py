@@ -15,22 +15,21 @@ from tacenda.node.plan import RunPlan
 from tacenda.node.state import Key
 from tacenda.privacy.events import event_from_dict
 from tacenda.privacy.store import LedgerStore
+from tacenda.runtime.lasting import data_digest
 
 
 class Spending:
     """`with Spending(...)`: refuses, before any noise is drawn, a run that the data's budget does not cover."""
 
-    def __init__(self, path: Path, plan: RunPlan, name: str, problem: Any, key: bytes) -> None:
+    def __init__(self, path: Path, plan: RunPlan, name: str, problem: Any, key: bytes, dataset: str | None) -> None:
         self._plan, self._name, self._path = plan, name, path
         # A state that was lost and begun anew has another key, and is another run: it spends again, and the ledger says so.
         self.run = f"{plan.contract.run_id()[:16]}-{hashlib.sha256(b'run' + key).hexdigest()[:8]}-{name}"
-        self._problem = problem
+        self._problem, self._dataset = problem, dataset
 
     def __enter__(self) -> Spending:
         store = self._store = LedgerStore(self._path)
-        rows = self._problem.store.rows
-        parts = rows if isinstance(rows, tuple) else (rows,)
-        self.dataset = store.fingerprint([*parts, self._problem.store.labels])
+        self.dataset = self._dataset or store.fingerprint([data_digest(self._problem).encode()])
         known = {run["run"]: run["open"] for run in store.runs()}
         if known.get(self.run, True):
             adjacency = self._plan.contract.privacy.adjacency

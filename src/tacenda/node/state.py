@@ -46,6 +46,7 @@ class NodeState:
         os.chmod(self.folder, 0o700)
         self._lock_file()
         self._mutex = threading.Lock()
+        self._seal = b"\0" * 32
         path = self.folder / FILE
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
         try:
@@ -201,7 +202,7 @@ class NodeState:
 
     def _verify(self) -> None:
         """Walk the chain of charges; the last seal is where it goes on."""
-        seal, count = b"\0" * 32, 0
+        seal, count = self._seal, 0
         for seq, epoch, turn, call, event, found in self._db.execute(
             "SELECT seq, epoch, round, call, event, seal FROM charges ORDER BY seq"
         ):

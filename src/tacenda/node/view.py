@@ -18,7 +18,8 @@ class View:
     def __init__(self, contract: Contract, name: str, endpoint: Any, log: Any, *, quiet: bool) -> None:
         self._contract, self.name, self.endpoint, self._log = contract, name, endpoint, log
         self._begin = self._line = self._shown = time.monotonic()
-        self.done, self.total, self._first = 0, contract.rounds + contract.finish_mixing, None
+        self.done, self.total = 0, contract.rounds + contract.finish_mixing
+        self._first: tuple[int, float] | None = None
         self.waiting_for: list[str] = []
         self.write_seconds = self.wait_seconds = 0.0
         self._live: Any = None

@@ -24,7 +24,7 @@ Array = NDArray[Any]
 Count = Annotated[int, Meta(ge=0, le=2**40)]
 Name = Annotated[str, Meta(min_length=1, max_length=63)]
 Hex64 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
-DTYPES = {"f4": np.dtype("<f4"), "f8": np.dtype("<f8")}
+DTYPES: dict[str, np.dtype[Any]] = {"f4": np.dtype("<f4"), "f8": np.dtype("<f8")}
 OVERHEAD = 1 << 16  # of a Hello with its field hashes, above the rows themselves
 
 
@@ -36,7 +36,7 @@ class _Frame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
     pass
 
 
-class Hello(_Frame, tag="hello"):
+class Hello(_Frame, frozen=True, tag="hello"):
     protocol: Count
     sender: Name
     receiver: Name
@@ -48,7 +48,7 @@ class Hello(_Frame, tag="hello"):
     nonce: Annotated[bytes, Meta(min_length=32, max_length=32)]
 
 
-class Welcome(_Frame, tag="welcome"):
+class Welcome(_Frame, frozen=True, tag="welcome"):
     sender: Name
     done: Count
     epoch: Count
@@ -57,11 +57,11 @@ class Welcome(_Frame, tag="welcome"):
     proof: Annotated[bytes, Meta(max_length=512)]
 
 
-class Refusal(_Frame, tag="refusal"):
+class Refusal(_Frame, frozen=True, tag="refusal"):
     reason: Annotated[str, Meta(max_length=2_000)]
 
 
-class Rows(_Frame, tag="rows"):
+class Rows(_Frame, frozen=True, tag="rows"):
     epoch: Count
     round: Count
     call: Annotated[int, Meta(ge=0, le=100_000)]
@@ -70,13 +70,13 @@ class Rows(_Frame, tag="rows"):
     data: bytes
 
 
-class Progress(_Frame, tag="progress"):
+class Progress(_Frame, frozen=True, tag="progress"):
     done: Count
     epoch: Count = 0
     finished: bool = False
 
 
-class Membership(_Frame, tag="membership"):
+class Membership(_Frame, frozen=True, tag="membership"):
     """Frozen members and the round in which each stands, for one proposed set of absent members."""
 
     epoch: Count

@@ -1,0 +1,207 @@
+"""`tacenda doctor`: what can be wrong before a run, each finding with its fix. It reads no records and sends nothing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from tacenda.errors import TacendaError
+from tacenda.node import contract_files
+from tacenda.node.contract import Contract
+from tacenda.node.identity import Identity
+
+PACKAGES = ("tacenda", "numpy", "grpcio", "cryptography", "msgspec", "safetensors")
+LEAST_SPACE = 200 * 2**20
+NETWORK_DISKS = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "glusterfs", "ceph", "afs")
+SOON_DAYS = 14
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check: its name, whether all is well, what was found, and what to do otherwise."""
+
+    name: str
+    ok: bool
+    found: str
+    fix: str = ""
+
+
+def examine(contract: Path, identity: Path, schema: Path | None, state: Path) -> list[Finding]:
+    """All checks; one that cannot be made because an earlier one failed is left out."""
+    findings = [*_versions(), _disk(state), _kind_of_disk(state), _ledger(state)]
+    mine = _try(findings, "identity", lambda: Identity.read(identity), "make or restore it: tacenda certs init")
+    if mine is not None:
+        findings.append(_certificate(mine))
+    terms = _try(findings, "contract", lambda: contract_files.read(contract), "get the contract from the other members")
+    if terms is None:
+        return findings
+    findings.extend(_contract(contract, terms))
+    if schema is not None:
+        findings.append(_schema(terms, schema))
+    if mine is not None:
+        findings.extend(_membership(terms, mine))
+    return findings
+
+
+def _try(findings: list[Finding], name: str, read: Callable[[], Any], fix: str) -> Any:
+    try:
+        return read()
+    except TacendaError as wrong:
+        findings.append(Finding(name, False, str(wrong), fix))
+        return None
+
+
+def _versions() -> Iterator[Finding]:
+    found, missing = [], []
+    for name in PACKAGES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            missing.append(name)
+    words = f"Python {platform.python_version()}, {', '.join(found)}"
+    yield Finding("versions", not missing, words, f"install {', '.join(missing)}: pip install 'tacenda[node]'")
+    year = time.gmtime().tm_year
+    fix = "set the clock and turn on time synchronisation (timedatectl set-ntp true)"
+    yield Finding("clock", 2025 <= year < 2100, time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()), fix)
+
+
+def _disk(state: Path) -> Finding:
+    free = shutil.disk_usage(_existing(state)).free
+    return Finding(
+        "space", free > LEAST_SPACE, f"{free / 2**30:.1f} GiB free for {state}", "free some space, or use another --state"
+    )
+
+
+def _kind_of_disk(state: Path) -> Finding:
+    """The durable outbox needs a disk whose locks and flushes are real, which network file systems do not promise."""
+    kind, place = "unknown", _existing(state).resolve()
+    mounts = Path("/proc/mounts")
+    if mounts.exists():
+        rows = [line.split() for line in mounts.read_text().splitlines()]
+        over = [row for row in rows if len(row) > 2 and place.is_relative_to(row[1].replace("\\040", " "))]
+        kind = max(over, key=lambda row: len(row[1]))[2] if over else kind
+    fix = "use a --state folder on a local disk: SQLite's write-ahead log is not safe over a network"
+    return Finding("disk", kind not in NETWORK_DISKS and kind != "tmpfs", f"{kind} at {place}", fix)
+
+
+def _ledger(state: Path) -> Finding:
+    from tacenda.privacy.store import LedgerStore
+
+    path = state / "ledger.sqlite"
+    if not path.exists():
+        return Finding("ledger", True, "none yet; the first run makes it")
+    try:
+        with LedgerStore(path) as store:
+            checked = store.verify()
+            head = store.head()
+    except TacendaError as damaged:
+        return Finding("ledger", False, str(damaged), "restore the ledger from a backup; do not delete it")
+    return Finding(
+        "ledger", checked.ok, f"{head[0]} rows, chain {'whole' if checked.ok else 'broken'}", "restore it from a backup"
+    )
+
+
+def _certificate(mine: Identity) -> Finding:
+    days = mine.days_left()
+    early = mine.certificate.not_valid_before_utc.timestamp() > time.time()
+    words = f"{mine.name}, {days:.0f} days left" + (", NOT YET VALID (whose clock is wrong?)" if early else "")
+    return Finding(
+        "certificate", days > SOON_DAYS and not early, words, "renew: tacenda certs request, have it signed, new card"
+    )
+
+
+def _contract(path: Path, terms: Contract) -> Iterator[Finding]:
+    from tacenda.node.plan import make_plan
+
+    try:
+        plan = make_plan(terms)
+        words = f"{plan.algorithm.title}, {terms.rounds} rounds, epsilon {terms.privacy.epsilon:g}, hash {terms.hash()[:16]}"
+        yield Finding("contract", True, words)
+    except TacendaError as wrong:
+        yield Finding("contract", False, str(wrong), "agree on a corrected contract and sign it again")
+    missing = contract_files.missing_signatures(path)
+    words = "by all" if not missing else f"not by {', '.join(missing)}"
+    yield Finding("signatures", not missing, words, "each of them runs: tacenda contract sign")
+
+
+def _schema(terms: Contract, path: Path) -> Finding:
+    from tacenda.node.records import checked_schema
+
+    try:
+        schema = checked_schema(terms, path)
+        schema.require_confirmed()
+    except TacendaError as wrong:
+        return Finding("schema", False, str(wrong), "use the schema file that all members agreed on")
+    return Finding("schema", True, f"{len(schema.feature_names)} features, hash {terms.schema_hash[:16]} as agreed")
+
+
+def _membership(terms: Contract, mine: Identity) -> Iterator[Finding]:
+    if mine.name not in terms.names:
+        yield Finding("member", False, f"{mine.name} is not in the contract", "use the identity whose card went into it")
+        return
+    member = terms.member(mine.name)
+    same = member.fingerprint == mine.fingerprint
+    yield Finding(
+        "member", same, f"{mine.name}, the contract {'pins' if same else 'does not pin'} this certificate", "sign a new card"
+    )
+    if member.listens:
+        yield _port(member.address)
+    for name in terms.neighbours(mine.name):
+        if terms.member(name).listens:
+            yield _peer(terms, mine, name)
+
+
+def _port(address: str) -> Finding:
+    port = int(address.rpartition(":")[2])
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError as taken:
+            return Finding(
+                "port", False, f"{port}: {taken.strerror}", "stop the other program, or use another port in the contract"
+            )
+    return Finding("port", True, f"{port} is free to listen on")
+
+
+def _peer(terms: Contract, mine: Identity, name: str) -> Finding:
+    """Whether a neighbour answers with a certificate of the contract's authorities; the pinned fingerprint is compared."""
+    import hashlib
+
+    host, _, port = terms.member(name).address.rpartition(":")
+    context = ssl.create_default_context(cadata="\n".join(terms.authorities))
+    key, certificate = os.fspath(mine.folder / "tls.key"), os.fspath(mine.folder / "node.crt")
+    context.load_cert_chain(certificate, key)
+    context.set_alpn_protocols(["h2"])
+    where = f"{name} at {host}:{port}"
+    try:
+        with (
+            socket.create_connection((host.strip("[]"), int(port)), 5) as raw,
+            context.wrap_socket(raw, server_hostname=name) as tls,
+        ):
+            shown = hashlib.sha256(tls.getpeercert(binary_form=True) or b"").hexdigest()
+    except ssl.SSLCertVerificationError as wrong:
+        fix = "compare certificates, names and dates with that member; both need one that the contract's authorities signed"
+        return Finding("peer", False, f"{where}: {wrong.verify_message}", fix)
+    except (OSError, ssl.SSLError) as away:
+        return Finding("peer", False, f"{where}: {away}", "is its node running, and is the port open in both firewalls?")
+    same = shown == terms.member(name).fingerprint
+    return Finding(
+        "peer", same, f"{where} shows {'the pinned' if same else 'another'} certificate", "that member signs a new card"
+    )
+
+
+def _existing(path: Path) -> Path:
+    place = path.absolute()
+    while not place.exists():
+        place = place.parent
+    return place
