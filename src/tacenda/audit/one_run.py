@@ -29,7 +29,8 @@ from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.published import published_form
 from tacenda.algorithms.registry import by_name
 from tacenda.audit.one_run_bound import best_count, epsilon_from_guesses
-from tacenda.audit.one_run_tap import CanaryTap, Coins, plant
+from tacenda.audit.one_run_tap import Adversary, Coins, Recorder, plant
+from tacenda.audit.worlds import copies_of
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.coalition import edge_streams
 from tacenda.privacy.door import Door, SharedNoise
@@ -38,6 +39,7 @@ from tacenda.privacy.noise import SimulatedNoise
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts
+from tacenda.problem.queries import Queries
 from tacenda.runtime.block import Block
 from tacenda.runtime.budget import calibrate
 from tacenda.runtime.network import Network
@@ -162,19 +164,29 @@ def _play(
     method: Algorithm, facts: Facts, topology: Any, rounds: int, calibration: Any, noise: SimulatedNoise, coins: Coins,
     store: Any, start: Array, mixing: str, sizes: Array, progress: str | bool,
 ) -> Array:  # fmt: skip
-    nodes = np.arange(topology.n)
+    nodes, n = np.arange(topology.n), topology.n
     shared = None if method.shared_noise is None else SharedNoise(edge_streams(topology, nodes), method.shared_noise)
-    door = Door(nodes, facts.dim, calibration.plan, Ledger(calibration.reserved), noise, shared)
-    tap = CanaryTap(store, sizes, nodes, facts, noise, door, coins)
-    block = Block(
-        tap, tap, Network(topology, [nodes], 0, NoTransport(), np.float64, mixing), degree=topology.degrees,
-        is_hub=nodes == topology.hub(), n_nodes=topology.n, rounds=rounds, noise_scale=calibration.plan.scale,
-        weights=calibration.plan.weights,
-    )  # fmt: skip
-    state = method.init(block, start)
+    gate = Recorder(Door(nodes, facts.dim, calibration.plan, Ledger(calibration.reserved), noise, shared))
+    adversary, both = Adversary(facts, coins), np.tile(nodes, 2)
+
+    def block(queries: Any, door: Any, network: Any, rows: Array) -> Block:
+        plan = calibration.plan.rows(rows)
+        return Block(
+            queries, door, Network(network, [np.arange(len(rows))], 0, NoTransport(), np.float64, mixing),
+            degree=topology.degrees[rows], is_hub=rows == topology.hub(), n_nodes=n, rounds=rounds, noise_scale=plan.scale,
+            weights=plan.weights,
+        )  # fmt: skip
+
+    real = block(Queries(store, sizes, nodes, facts, noise), gate, topology, nodes)
+    played = block(adversary, adversary, copies_of(topology, 2), both)
+    state, known = method.init(real, start), method.init(played, start[both])
     with Progress(progress, f"audit {method.name}", rounds) as show:
         for turn in range(1, rounds + 1):
-            block.start(turn)
-            state = method.step(state, block)
+            real.start(turn)
+            state = method.step(state, real)
+            adversary.hear(gate.releases)
+            gate.releases.clear()
+            played.start(turn)
+            known = method.step(known, played)
             show(turn)
-    return tap.scores
+    return adversary.scores

@@ -1,4 +1,4 @@
-"""Canaries of a one-run audit: planted by coins, and scored at the door."""
+"""Canaries of a one-run audit: planted by coins, and scored by an adversary who plays along."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.audit.worlds import dense_rows, make_store
-from tacenda.privacy.bounded import Bounded, open_parts
+from tacenda.privacy.bounded import Bounded
 from tacenda.privacy.door import Door, Question
 from tacenda.privacy.mechanisms import Site
 from tacenda.privacy.noise import SimulatedNoise
 from tacenda.privacy.plan import price
 from tacenda.problem.facts import Facts
-from tacenda.problem.queries import Queries
 from tacenda.problem.store import DenseStore
 
 Array = NDArray[Any]
@@ -66,81 +65,101 @@ def plant(problem: Any, facts: Facts, per_node: int, adjacency: str, noise: Simu
     return coins, make_store(facts, rows, labels, offsets, facts.sizes)
 
 
-class CanaryTap(Queries):
-    """Queries and gate of the one run in one object: it hears each public point asked and each value released.
+class Recorder:
+    """The gate of the one run: the production door, and a list of what left it with its publicly known noise."""
 
-    scores (m,): positive where the second record is the likelier one.
-    """
-
-    def __init__(
-        self, store: DenseStore, counts: Array, nodes: Array, facts: Facts, noise: SimulatedNoise, door: Door, coins: Coins
-    ) -> None:
-        super().__init__(store, counts, nodes, facts, noise)
-        self._door, self._coins = door, coins
-        self._asked: tuple[Any, ...] = ()
-        self.scores = np.zeros(coins.count)
-
-    def gradient(self, w: Array, turn: int, call: int, batch_size: int | None, one: bool, regularised: bool) -> Bounded:
-        self._asked = ("gradient", w, regularised)
-        return super().gradient(w, turn, call, batch_size, one, regularised)
-
-    def argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Bounded:
-        self._asked = ("argmin", linear, quadratic, centre)
-        return super().argmin(linear, quadratic, centre)
-
-    def question(self, linear: Array, quadratic: Array, centre: Array) -> Question:
-        self._asked = ("argmin", linear, quadratic, centre)
-        return super().question(linear, quadratic, centre)
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self.releases: list[tuple[Array, Any]] = []  # (released (n, d), noise_std (n,), rate (n,) or ObjectiveNoise)
 
     def release(self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None) -> Array:
-        """The production release, and the canaries' scores from it."""
-        factor, offset = open_parts(value)[1:]  # public: what the algorithm did with the answer
         out = self._door.release(value, turn, call, noise, relative_std)
-        weight = self._door.plan.weight(turn)  # type: ignore[union-attr]
-        site = Site(turn, weight, self._door.dim, noise, value.sensitivity, value.sample, relative_std)
-        amount = price(self._door.plan, site)[1]
-        spread = 1 / amount if noise == "l2-laplace" else amount
-        if self._asked[0] == "gradient":
-            column = np.broadcast_to(np.asarray(factor, float).reshape(-1, 1), (len(out), 1))
-            middle, lean = self._leanings(self._asked[1], self._asked[2])
-            answer = (out if offset is None else out - offset) / column
-            self._note(answer - middle, lean, np.abs(column[:, 0]) / spread)
-        else:
-            self._note_argmin(out, np.zeros(len(out)), 1 / (self._kappa() * spread))
+        site = Site(turn, self._weight(turn), self._door.dim, noise, value.sensitivity, value.sample, relative_std)
+        self.releases.append((out, price(self._door.plan, site)[1]))
         return out
 
     def release_argmin(self, question: Question, turn: int, call: int) -> Array:
-        """The production release; the noise inside shows in the gradient of the objective at the released point."""
         out = self._door.release_argmin(question, turn, call)
-        site = Site(turn, self._door.plan.weight(turn), self._door.dim, "objective", objective=question.terms)  # type: ignore[union-attr]
-        amount = price(self._door.plan, site)[1]
-        self._note_argmin(out, amount.extra, amount.rate)
+        site = Site(turn, self._weight(turn), self._door.dim, "objective", objective=question.terms)
+        self.releases.append((out, price(self._door.plan, site)[1]))
         return out
+
+    def _weight(self, turn: int) -> float:
+        assert self._door.plan is not None
+        return self._door.plan.weight(turn)
+
+
+class Adversary:
+    """Plays the algorithm's own step with what it knows, and listens: it opens no secret, it has none.
+
+    It hosts two copies of the network, 2n rows. Its queries answer plain arrays: the gradient with all canaries halfway, and in the
+    second copy that plus one, so that the difference of what would be released is the factor by which an answer is scaled.
+    Each of its releases then is replaced by the one that was heard. scores (m,): positive where the second record is likelier.
+    """
+
+    def __init__(self, facts: Facts, coins: Coins) -> None:
+        self._n, self._coins = facts.n, coins
+        self.facts = facts.rows(np.tile(np.arange(facts.n), 2))
+        self.scores = np.zeros(coins.count)
+        self._heard: list[tuple[Array, Any]] = []
+        self._asked: tuple[Any, ...] = ()
+
+    def hear(self, releases: list[tuple[Array, Any]]) -> None:
+        """What left the door in the round that is played next."""
+        self._heard = list(releases)
+
+    def gradient(self, w: Array, turn: int, call: int, batch_size: int | None, one: bool, regularised: bool) -> Any:
+        middle, lean = self._leanings(w[: self._n], regularised)
+        self._asked = ("gradient", lean)
+        return np.vstack([middle, middle + 1.0])
+
+    def argmin(self, linear: Any, quadratic: Array, centre: Any) -> Any:
+        self._asked = ("argmin", linear, quadratic, centre)
+        return np.full(
+            linear.shape, np.nan
+        )  # unknown: the published PVP, which goes on from it, is scored in its first round only
+
+    def question(self, linear: Array, quadratic: Array, centre: Array) -> Any:
+        self._asked = ("argmin", linear, quadratic, centre)
+
+    def release(self, value: Any, turn: int, call: int, noise: str, relative_std: float | None) -> Array:
+        out, amount = self._heard.pop(0)
+        spread = 1 / amount if noise == "l2-laplace" else amount
+        if self._asked[0] == "gradient":
+            middle, factor = value[: self._n], value[self._n :, :1] - value[: self._n, :1]
+            self._note(out - middle, factor[self._coins.owner] * self._asked[1], 1 / spread)
+        else:
+            quadratic = np.broadcast_to(np.asarray(self._asked[2], float).reshape(-1), (2 * self._n,))
+            kappa = self.facts.argmin_convexity(quadratic)[: self._n]
+            self._note_argmin(out, np.zeros(self._n), 1 / (kappa * spread))
+        return np.vstack([out, out])
+
+    def release_argmin(self, question: Any, turn: int, call: int) -> Array:
+        out, amount = self._heard.pop(0)
+        self._note_argmin(out, amount.extra, amount.rate)
+        return np.vstack([out, out])
 
     def _note_argmin(self, out: Array, extra: Array, sharpness: Array) -> None:
         """At the true minimiser the objective's gradient is minus the noise; the canaries' part of it shows who is there."""
         _, linear, quadratic, centre = self._asked
-        if isinstance(linear, Bounded) or isinstance(centre, Bounded):
-            return  # the published PVP after its first round asks at hidden points: nothing simple follows from them
+        n = self._n
+        if not np.isfinite(centre).all():
+            return
         middle, lean = self._leanings(out, True)
-        q = np.broadcast_to(np.asarray(quadratic, float), (len(out), 1))
-        slope = middle + linear + 2 * q * (out - centre) + extra[:, None] * out
+        q = np.broadcast_to(np.asarray(quadratic, float), (2 * n, 1))[:n]
+        slope = middle + linear[:n] + 2 * q * (out - centre[:n]) + extra[:, None] * out
         self._note(-slope, lean, sharpness)
-
-    def _kappa(self) -> Array:
-        q = np.broadcast_to(np.asarray(self._asked[2], float).reshape(-1), (len(self._nodes),))
-        return self.facts.argmin_convexity(q)
 
     def _leanings(self, w: Array, regularised: bool) -> tuple[Array, Array]:
         """(n, d) each node's gradient at w with its canaries halfway, and (m, d) second minus first of each canary."""
         c, clip = self._coins, self.facts.constants.clip_norm
-        alone = np.arange(c.count)
+        alone, w = np.arange(c.count), np.ascontiguousarray(w)
         a, b = (store.gradient(alone, w[c.owner], clip, False) for store in (c.first, c.second))
         middle = c.base.gradient(np.arange(len(w)), w, clip, regularised)
         np.add.at(middle, c.owner, (a + b) / 2)
         return middle, b - a
 
     def _note(self, residual: Array, lean: Array, sharpness: Array) -> None:
-        """residual (n, d) in units of the gradient, sharpness (n,) one over its noise."""
+        """residual (n, d), lean (m, d) in the same units, sharpness (n,) one over the noise in them."""
         owner = self._coins.owner
         self.scores += np.einsum("md,md->m", residual[owner], lean) * sharpness[owner] ** 2
