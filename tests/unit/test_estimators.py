@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import warnings
 from pathlib import Path
 from typing import Any
@@ -268,6 +269,15 @@ def test_bad_parameters_are_one_sentence(settings: dict[str, Any], word: str) ->
     X, y, _ = records(100)
     with pytest.raises(InputError, match=word):
         tc.PrivateLogisticRegression(**{"bounds": BOUNDS, **settings}).fit(X, y)
+
+
+def test_a_pickled_model_does_not_hold_the_seed_of_its_noise() -> None:
+    X, y, _ = records(200)
+    model = tc.PrivateLogisticRegression(bounds=BOUNDS).fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert again.result_.settings["seed"] is None
+    assert again.result_settings_["seed"] is None
 
 
 def test_verbose_prints_the_plan(capsys: pytest.CaptureFixture[str]) -> None:

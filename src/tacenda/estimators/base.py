@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -98,6 +99,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         models = result.models if result.models.ndim == 3 else result.models.reshape(n, 1, -1)
         node_coef, node_intercept = scaling.back(models)
         self._set_coef(node_coef, node_intercept)
+        # The seed, also one drawn afresh, would let whoever gets a pickled model subtract the noise: it is not kept.
+        result = replace(result, settings={**result.settings, "seed": None})
         self.privacy_, self.history_, self.result_ = result.privacy, result.history, result
         self.n_iter_, self.node_labels_, self.result_settings_ = result.rounds, topology.labels, result.settings
         self.conditions_ = self._conditions(result)
