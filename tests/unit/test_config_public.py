@@ -129,6 +129,17 @@ def test_impossible_runs_are_refused_before_any_record(values: dict, words: str)
         public_run(read.build(values))
 
 
+def test_sparse_files_with_empty_rows(tmp_path) -> None:
+    file = tmp_path / "d.svm"
+    file.write_text("".join(f"{'+1' if k % 2 else '-1'} {1 + k % 7}:0.5 300:2\n" if k % 5 else "-1\n" for k in range(100)))
+    config = read.build({"data": {"file": str(file), "features": 300, "labels": ["-1", "+1"]}, "network": {"nodes": 4}})
+    private, shape = private_run(config), public_shape(config)
+    assert shape.sizes.tolist() == private.problem.sizes.tolist() == [25] * 4
+    assert (shape.features, shape.classes, private.problem.n_features) == (300, 2, 300)
+    with pytest.raises(InputError, match="features"):
+        read.build({"data": {"file": str(file)}})
+
+
 def test_graphs_carry_the_names_of_the_holders() -> None:
     network = read.build({"network": {"graph": "ring"}}).network
     assert list(graph_of(network, ("north", "south", "west")).nodes) == ["north", "south", "west"]

@@ -35,6 +35,7 @@ def account(
     round_epsilon: Annotated[float | None, typer.Option(help="Pure epsilon of each round (dvp, pvp, madmm, radmm).")] = None,
     delta: flags.Delta = None,
     adjacency: flags.Adjacency = None,
+    coalition: flags.Coalition = None,
     nodes: flags.Nodes = None,
     graph: flags.Graph = None,
     records: Records = None,
@@ -55,7 +56,7 @@ def account(
     from tacenda.errors import InputError
 
     facts = _facts(nodes, graph, records, features, classes, public_size, loss, strength, clip_norm, delta, adjacency, rounds)
-    facts["privacy"].update(noise_multiplier=noise_multiplier, round_epsilon=round_epsilon)
+    facts["privacy"].update(noise_multiplier=noise_multiplier, round_epsilon=round_epsilon, coalition=coalition)
     found = _config(config, algorithm, hyper, inner, settings, facts)
     if found.privacy.noise_multiplier is None and found.privacy.round_epsilon is None and config is None:
         raise InputError(
@@ -74,6 +75,7 @@ def calibrate(
     epsilon: flags.Epsilon = None,
     delta: flags.Delta = None,
     adjacency: flags.Adjacency = None,
+    coalition: flags.Coalition = None,
     mode: flags.Mode = None,
     nodes: flags.Nodes = None,
     graph: flags.Graph = None,
@@ -93,7 +95,7 @@ def calibrate(
     Example: tacenda calibrate --algorithm cdpadmm --epsilon 1 --delta 1e-5 --rounds 200
     """
     facts = _facts(nodes, graph, records, features, classes, public_size, loss, strength, clip_norm, delta, adjacency, rounds)
-    facts["privacy"].update(epsilon=epsilon, mode=mode)
+    facts["privacy"].update(epsilon=epsilon, mode=mode, coalition=coalition)
     _answer(_config(config, algorithm, hyper, inner, settings, facts), plot, as_json)
 
 
@@ -102,6 +104,7 @@ def plan(
     epsilon: flags.Epsilon = None,
     delta: flags.Delta = None,
     adjacency: flags.Adjacency = None,
+    coalition: flags.Coalition = None,
     rounds: flags.Rounds = None,
     nodes: flags.Nodes = None,
     graph: flags.Graph = None,
@@ -119,15 +122,19 @@ def plan(
 
     Example: tacenda plan --nodes 100 --records 452 --features 104 --epsilon 1
     """
+    from tacenda.config.choice import pooled
     from tacenda.config.cost import public_run
     from tacenda.plan import plan_facts
 
     facts = _facts(nodes, graph, records, features, classes, public_size, loss, strength, clip_norm, delta, adjacency, rounds)
-    facts["privacy"].update(epsilon=epsilon)
+    facts["privacy"].update(epsilon=epsilon, coalition=coalition)
     found = _config(config, "auto", None, None, settings, facts)
     public = public_run(found)
     wanted = None if found.run.rounds == "auto" else found.run.rounds
-    chosen = plan_facts(public.facts, public.topology, found.privacy.epsilon, found.privacy.delta, rounds=wanted)
+    members = pooled(found.privacy.coalition)
+    chosen = plan_facts(
+        public.facts, public.topology, found.privacy.epsilon, found.privacy.delta, coalition=members, rounds=wanted
+    )
     if as_json:
         show.as_json(chosen.to_plain())
     else:
@@ -217,6 +224,8 @@ def _print(c: Cost) -> None:
     print(f"  epsilon    {s.epsilon:.6g} at delta {s.delta:g}, {s.adjacency}, by {s.accountant}")
     if s.claimed is not None:
         print(f"  claimed    {s.claimed[0]:.6g} at delta {s.claimed[1]:g} as published. {s.why or ''}")
+    if curve.coalition is not None:
+        print(f"  only if    {'; '.join(curve.conditions[1:])}")
     if curve.mu is not None:
         print(f"  mu         {curve.mu:.6g} (Gaussian DP)")
     print(f"  releases   {len(s.charges)} per node, noise {noise_words(s)}")

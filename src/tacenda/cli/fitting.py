@@ -32,6 +32,7 @@ def fit(
     delta: flags.Delta = None,
     adjacency: flags.Adjacency = None,
     mode: flags.Mode = None,
+    coalition: flags.Coalition = None,
     no_privacy: flags.NoPrivacy = False,
     rounds: flags.Rounds = None,
     seed: flags.Seeds = None,
@@ -50,12 +51,13 @@ def fit(
 
     Example: tacenda fit --data patients.csv --schema patients.toml --nodes 20 --epsilon 1
 
-    The whole run keeps (epsilon, delta) for one record of any node, against an adversary who sees every message.
+    The whole run keeps (epsilon, delta) for one record of any node, against an adversary who sees every message; where the
+    planner lets neighbours share noise, also against --coalition members (1) who pool what they know.
     """
     found = _config(
         config if config is not None or not resume else folder, data, schema, hyper, settings, algorithm,
         _sections(encoding, intercept, test_fraction, nodes, graph, loss, strength, clip_norm, epsilon, delta, adjacency,
-                  mode, no_privacy, rounds, seed, finish_mixing, folder, jobs),
+                  mode, no_privacy, rounds, seed, finish_mixing, folder, jobs, coalition),
     )  # fmt: skip
     found = found.model_copy(update={"compare": []})
     _go(found, "fit", dry_run, print_config, resume, report, as_json, quiet)
@@ -80,6 +82,7 @@ def compare(
     delta: flags.Delta = None,
     adjacency: flags.Adjacency = None,
     mode: flags.Mode = None,
+    coalition: flags.Coalition = None,
     no_privacy: flags.NoPrivacy = False,
     rounds: flags.Rounds = None,
     seed: flags.Seeds = None,
@@ -101,7 +104,7 @@ def compare(
     found = _config(
         config if config is not None or not resume else folder, data, schema, None, settings, None,
         _sections(encoding, intercept, test_fraction, nodes, graph, loss, strength, clip_norm, epsilon, delta, adjacency,
-                  mode, no_privacy, rounds, seed, finish_mixing, folder, jobs),
+                  mode, no_privacy, rounds, seed, finish_mixing, folder, jobs, coalition),
     )  # fmt: skip
     found = compared(found, algorithms)
     _go(found, "compare", dry_run, print_config, resume, report, as_json, quiet)
@@ -124,7 +127,7 @@ def compared(config: RunConfig, algorithms: str | None) -> RunConfig:
 def _sections(
     encoding: Any, intercept: Any, test_fraction: Any, nodes: Any, graph: Any, loss: Any, strength: Any, clip_norm: Any,
     epsilon: Any, delta: Any, adjacency: Any, mode: Any, no_privacy: bool, rounds: Any, seed: Any, finish_mixing: Any,
-    folder: Any, jobs: Any,
+    folder: Any, jobs: Any, coalition: Any,
 ) -> dict[str, dict[str, Any]]:  # fmt: skip
     """The flags under the names of the configuration's keys; None leaves the file's value."""
     return {
@@ -132,7 +135,7 @@ def _sections(
         "network": {"nodes": nodes, "graph": graph},
         "problem": {"loss": loss, "strength": strength, "clip_norm": clip_norm},
         "privacy": {
-            "epsilon": epsilon, "delta": delta, "adjacency": adjacency, "mode": mode,
+            "epsilon": epsilon, "delta": delta, "adjacency": adjacency, "mode": mode, "coalition": coalition,
             "private": False if no_privacy else None,
         },
         "run": {

@@ -33,6 +33,10 @@ ClipNorm = Annotated[float | None, typer.Option(help="Clip each record's gradien
 Epsilon = Annotated[float | None, typer.Option("--epsilon", "-e", help="Budget of the whole run, for one record.")]
 Delta = Annotated[float | None, typer.Option("--delta", "-d", help="Chance that the bound fails.")]
 Adjacency = Annotated[str | None, typer.Option(help="'replace-one' or 'add-remove'.")]
+Coalition = Annotated[
+    str | None,
+    typer.Option(help="How many members may pool what they know, where neighbours share noise; 'all': no such trust."),
+]
 Mode = Annotated[str | None, typer.Option(help="'sound', or 'as-published' to reproduce a paper's own noise.")]
 NoPrivacy = Annotated[bool, typer.Option("--no-privacy", help="Run without noise.")]
 Rounds = Annotated[int | None, typer.Option("--rounds", "-T", help="Rounds of communication.")]

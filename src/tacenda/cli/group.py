@@ -30,6 +30,8 @@ class Root(TyperGroup):
             warnings.showwarning = _note
             try:
                 return super().invoke(ctx)
+            except BrokenPipeError:
+                raise  # the reader of a pipe has gone: typer ends quietly
             except (Exception, KeyboardInterrupt) as error:
                 if type(error).__module__.startswith(("typer.", "click.")):
                     raise  # usage errors, --help and explicit exits are typer's own business

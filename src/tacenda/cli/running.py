@@ -195,6 +195,9 @@ def _print(
     for row in rows:
         if row.get("claimed"):
             print(f"{row['label']} as published claims epsilon {row['claimed'][0]:g}: {row.get('why') or 'see the docs'}")
+    for row in rows:
+        if row.get("coalition") is not None:
+            print(f"Note: {row['label']} promises this only if {'; '.join(row['conditions'][1:])}.")
     print(f"Note: {NOTE}.")
     for text in data.notes:
         print(f"Note: {text}.")
@@ -257,7 +260,8 @@ def _print_costs(public: Any, costs: list[Any]) -> None:
 def _promise(statement: Any) -> str:
     if statement is None:
         return "none"
-    return f"({show.short(statement.epsilon)}, {statement.delta:g}, {statement.adjacency})"
+    values = {"epsilon": statement.epsilon, "delta": statement.delta, "adjacency": statement.adjacency}
+    return show.promise({"algorithm": "", "claimed": statement.claimed, "coalition": statement.curve().coalition, **values})
 
 
 def noise_words(statement: Any) -> str:
@@ -269,6 +273,8 @@ def noise_words(statement: Any) -> str:
     for part in (losses[0], losses[-1]) if len(losses) > 1 else losses[:1]:
         if "noise_multiplier" in part:
             words.append(f"z = {show.short(part['noise_multiplier'])}")
+        elif "mu" in part:
+            words.append(f"mu = {show.short(part['mu'])}")
         elif "epsilon" in part:
             words.append(f"pure {show.short(part['epsilon'])}")
     return " .. ".join(dict.fromkeys(words)) + (f" ({losses[0]['kind']})" if losses else "")

@@ -102,6 +102,8 @@ def promise(row: dict[str, Any]) -> str:
         return "-"
     if row.get("epsilon") is None:
         return "none"
-    true = f"({short(row['epsilon'])}, {row['delta']:g}, {row['adjacency']})"
+    # Noise that neighbours share hides a record from so many pooled members only; all other noise from everybody.
+    limit = "" if row.get("coalition") is None else f", coalition {row['coalition']}"
+    true = f"({short(row['epsilon'])}, {row['delta']:g}, {row['adjacency']}{limit})"
     claimed = row.get("claimed")
     return f"{true} [claimed {short(claimed[0])}]" if claimed else true

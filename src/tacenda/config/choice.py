@@ -49,9 +49,15 @@ def _choice(section: AlgorithmSection, config: RunConfig, facts: Facts, topology
     rounds = config.run.rounds if own.rounds is None else own.rounds
     output = own.output or config.run.output
     if section.name == "auto":
-        chosen = _automatic(section, facts, topology, privacy, None if rounds == "auto" else rounds)
+        wanted = None if rounds == "auto" else rounds
+        chosen = _automatic(section, facts, topology, privacy, config.privacy.coalition, wanted)
     else:
         algorithm = by_name(section.name, **section.hyperparameters)
+        if privacy is not None and config.privacy.coalition == "all" and algorithm.shared_noise is not None:
+            raise InputError(
+                f"{algorithm.title} shares noise between neighbours, so its promise needs a limit on how many members pool what "
+                "they know; give privacy.coalition a number, or use an algorithm with noise of its own (dpdda, cdpadmm)."
+            )
         chosen = Choice(algorithm.name, algorithm, DEFAULT_ROUNDS, None, mixings(topology, config.run.mixing))
     mixing = config.run.finish_mixing if own.finish_mixing is None else own.finish_mixing
     mixing = chosen.finish_mixing if mixing == "auto" else mixing
@@ -93,14 +99,19 @@ def mixings(topology: Topology, kind: str) -> int:
 
 
 def _automatic(
-    section: AlgorithmSection, facts: Facts, topology: Topology, privacy: Privacy | None, rounds: int | None
+    section: AlgorithmSection,
+    facts: Facts,
+    topology: Topology,
+    privacy: Privacy | None,
+    coalition: int | str,
+    rounds: int | None,
 ) -> Choice:
     if section.hyperparameters:
         first = next(iter(section.hyperparameters))
         raise InputError(f"algorithm 'auto' chooses its own hyperparameters, so {first!r} must be left out; or name one.")
     if privacy is None:
         return _without_privacy(facts, topology)
-    return planned(facts, topology, privacy, rounds)
+    return planned(facts, topology, privacy, coalition, rounds)
 
 
 def _without_privacy(facts: Facts, topology: Topology) -> Choice:
@@ -113,15 +124,20 @@ def _without_privacy(facts: Facts, topology: Topology) -> Choice:
     return Choice("auto", by_name("ipadmm"), DEFAULT_ROUNDS, None, mixing, why)
 
 
-def planned(facts: Facts, topology: Topology, privacy: Privacy, rounds: int | None) -> Choice:
+def planned(facts: Facts, topology: Topology, privacy: Privacy, coalition: int | str, rounds: int | None) -> Choice:
     """The planner's choice for these public facts; `rounds` fixes their number."""
     from tacenda.plan import plan_facts
 
     if privacy.noise or privacy.mode != "sound":
         raise InputError("algorithm 'auto' plans sound noise for a stated epsilon; with other noise, name the algorithm.")
     epsilon: Any = privacy.epsilon
-    found = plan_facts(facts, topology, epsilon, privacy.delta, rounds=rounds)
+    found = plan_facts(facts, topology, epsilon, privacy.delta, coalition=pooled(coalition), rounds=rounds)
     return Choice("auto", found.algorithm, found.rounds, found.output, found.finish_mixing, tuple(found.reasons))
+
+
+def pooled(coalition: int | str) -> int | None:
+    """The planner's word for a coalition: None where everybody else may pool what they know."""
+    return None if isinstance(coalition, str) else coalition
 
 
 def _file_name(label: str) -> str:

@@ -141,8 +141,10 @@ def privacy_of(section: PrivacySection) -> Privacy | None:
         )  # fmt: skip
     if section.paper:
         return _from_paper(section, spread)
+    # Noise of one's own needs no trust, whatever the number says; `choice` refuses shared noise under "all".
+    pooled = 1 if section.coalition == "all" else section.coalition
     return Privacy(
-        section.epsilon, section.delta, section.adjacency, section.mode, spread, section.node_noise, coalition=section.coalition
+        section.epsilon, section.delta, section.adjacency, section.mode, spread, section.node_noise, coalition=pooled
     )
 
 

@@ -50,6 +50,8 @@ def private_run(config: RunConfig) -> PrivateRun:
 
 def load(data: DataSection) -> tuple[Dataset, Schema | None]:
     """The encoded records, and the public schema that encoded them, where there is one."""
+    if data.is_libsvm:
+        return _libsvm(data), None
     if data.file is not None and data.table_schema is not None:
         from tacenda.data.encoding import encode
 
@@ -62,6 +64,14 @@ def load(data: DataSection) -> tuple[Dataset, Schema | None]:
             "Parquet file together with --schema."
         )
     return _named(data)
+
+
+def _libsvm(data: DataSection) -> Dataset:
+    """A sparse file with declared features and labels; rows are clipped to norm 1."""
+    from tacenda.data.libsvm import load_libsvm
+
+    found = load_libsvm(str(data.file), data.features, classes=data.labels, norm=1.0, dtype=np.dtype(data.dtype))
+    return _with_intercept(found) if data.intercept else found
 
 
 def _named(data: DataSection) -> tuple[Dataset, Schema | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -18,6 +18,7 @@ class Section(BaseModel):
 class DataSection(Section):
     """[data]: a named set (`name`), a file with its `schema`, or a bare public shape (`records`, `features`).
 
+    A LIBSVM file (.svm, .libsvm, also .gz or .bz2) needs no schema, but its public `features` and `labels` (as in the file).
     test_fraction: the share of a file's records that is set aside for testing, drawn with `split_seed`.
     options: further arguments of a named set's loader. records: the declared number of records, where it is not counted.
     """
@@ -36,6 +37,7 @@ class DataSection(Section):
     records: int | None = Field(default=None, ge=1)
     features: int | None = Field(default=None, ge=1)
     classes: int | None = Field(default=None, ge=0)
+    labels: list[str] | None = None
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
@@ -43,13 +45,22 @@ class DataSection(Section):
     def _one_source(self) -> DataSection:
         if self.name is not None and self.file is not None:
             raise ValueError(f"give either name or file, not both ({self.name!r} and {self.file!r})")
-        if self.file is not None and self.table_schema is None:
+        if self.is_libsvm:
+            if self.features is None or self.table_schema is not None:
+                raise ValueError("a LIBSVM file is described by features (their public number) and labels, not by a schema")
+        elif self.file is not None and self.table_schema is None:
             raise ValueError(
                 f"a file needs a schema that declares its columns; `tacenda schema draft {self.file}` proposes one"
             )
         if self.table_schema is not None and self.file is None:
             raise ValueError("schema belongs to a file; give file too")
         return self
+
+    @property
+    def is_libsvm(self) -> bool:
+        """Whether the file is in LIBSVM's sparse format, by its ending."""
+        bare = (self.file or "").lower().removesuffix(".gz").removesuffix(".bz2")
+        return bare.endswith((".svm", ".libsvm", ".svmlight"))
 
 
 class ProblemSection(Section):
@@ -118,7 +129,8 @@ class PrivacySection(Section):
     """[privacy]: the promise. private = false runs without noise; noise_multiplier or round_epsilon give the noise instead.
 
     paper: a paper's own input in mode "as-published": c0 (000), a (001), alpha (003) or phi (004).
-    coalition: how many curious members may pool what they know, where neighbours share noise.
+    coalition: how many curious members may pool what they know, where neighbours share noise; "all" for noise that needs no
+    such trust.
     """
 
     private: bool = True
@@ -130,7 +142,7 @@ class PrivacySection(Section):
     node_noise: Literal["own", "worst"] = "own"
     noise_multiplier: float | None = None
     round_epsilon: float | None = None
-    coalition: int = Field(default=1, ge=0)
+    coalition: Annotated[int, Field(ge=0)] | Literal["all"] = 1
     paper: dict[Literal["c0", "a", "alpha", "phi"], float] = Field(default_factory=dict)
 
 

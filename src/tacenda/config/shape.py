@@ -50,6 +50,11 @@ def public_shape(config: RunConfig) -> Shape:
     data = config.data
     if data.name is not None:
         return _spread(config, *_named(data), None, ())
+    if data.is_libsvm:
+        assert data.file is not None and data.features is not None
+        records = data.records if data.records is not None else _count_lines(data.file)
+        features = data.features + int(data.intercept)
+        return _spread(config, records, features, len(data.labels or ()), 1.0, None, ())
     if data.file is not None:
         return _of_file(config)
     if data.records is None or data.features is None:
@@ -127,6 +132,13 @@ def _count(file: str) -> int:
     from tacenda.data.readers import iter_tables
 
     return sum(len(table) for table in iter_tables(file))
+
+
+def _count_lines(file: str) -> int:
+    from tacenda.data.libsvm import existing, open_binary
+
+    with open_binary(existing(file)) as stream:
+        return sum(1 for line in stream if line.split(b"#", 1)[0].strip())
 
 
 def _spread(

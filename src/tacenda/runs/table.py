@@ -70,6 +70,7 @@ def row(label: str, results: list[RunResult], measured: list[dict[str, Any]]) ->
         found.update(
             epsilon=worst.epsilon, delta=worst.delta, adjacency=worst.adjacency, mode=worst.mode,
             accountant=worst.accountant, claimed=worst.claimed, why=worst.why,
+            coalition=worst.curve().coalition, conditions=list(worst.curve().conditions),
         )  # fmt: skip
     else:
         found.update(epsilon=None, delta=None, adjacency=None)
