@@ -150,3 +150,14 @@ def test_a_regular_graph_of_the_default_degree_exists(n: int) -> None:
     degree = regular_degree(n)
     assert 0 < degree < n or n == 1
     assert n * degree % 2 == 0
+
+
+def test_shared_noise_needs_a_stated_coalition() -> None:
+    values = {"data": SMALL, "network": {"nodes": 6}, "algorithm": {"name": "gossipgd"}, "run": {"rounds": 3}}
+    with pytest.raises(InputError, match=r"privacy\.coalition"):
+        public_run(read.build({**values, "privacy": {"coalition": "all"}}))
+    public = public_run(read.build({**values, "privacy": {"coalition": 2}}))
+    statement = cost(public, public.choices[0]).statement
+    assert statement is not None and statement.curve().coalition == 2
+    planned = public_run(read.build({"data": SMALL, "network": {"nodes": 6}, "privacy": {"coalition": "all"}}))
+    assert planned.choices[0].algorithm.shared_noise is None
