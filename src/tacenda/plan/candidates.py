@@ -21,7 +21,7 @@ from tacenda.problem.facts import Facts
 
 FEWEST_ROUNDS, MOST_ROUNDS = 20, 500
 MOST_MIXINGS = 1000  # closing
-MOST_INNER = 20  # mixings of one release
+INNER = (1, 2, 3, 4, 5, 6, 8, 10, 14, 20)  # mixings of one release
 STEP = 1.5  # the largest single step, in units of 1/L; a descent is stable below 2
 SPREAD = 1.0  # scores by which a node may be off the average's during an independent run
 SHARED_SPREAD = 0.5  # likewise with shared noise, where the average is so quiet that the spread would show
@@ -111,7 +111,7 @@ def shared(case: Case, coalition: int) -> list[Candidate]:
 
 def _inner(mixing: Mixing, ratio: float, enough: float) -> tuple[int, float]:
     """(mixings of one release, what still lingers): as many as bring it down to `enough`, within the limit."""
-    for mixings in range(1, MOST_INNER + 1):
+    for mixings in INNER:
         lingering = mixing.lingering(mixings, ratio)
         if lingering <= enough:
             break

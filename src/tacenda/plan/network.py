@@ -15,7 +15,7 @@ from tacenda.graph.topology import Topology
 Floats = NDArray[np.float64]
 DENSE_LIMIT = 600  # up to here all eigenvalues are computed
 PROBES = 16
-LONGEST = 2000
+LONGEST = 2000  # mixings that are followed: about what a run has
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class Mixing:
         rows: Floats = np.full((n, PROBES), -1.0 / n)
         rows[np.linspace(0, n - 1, PROBES).astype(int), np.arange(PROBES)] += 1.0
         total = 0.0
-        for _ in range(LONGEST):
+        for _ in range(LONGEST // mixings):
             for _ in range(mixings):
                 rows = self.matrix @ rows
             more = float(np.sum(rows * rows) + ratio**2 * np.sum(rows * (laplacian @ rows))) / PROBES
@@ -108,7 +108,9 @@ def shared_noise(topology: Topology, coalition: int) -> tuple[float, Floats] | N
     if n <= coalition + 1:
         return None
     found: tuple[float, Floats] | None = None
-    for ratio in RATIOS:
+    # Away from the constant vector the Laplacian is about the degree: h is near 1/n once 1/(c^2 deg) is below a third of it.
+    least = math.sqrt(n / ((NEARLY - 1) * float(topology.degrees.mean())))
+    for ratio in [c for c in RATIOS if c >= least] or RATIOS[-1:]:
         h, _ = leverage(topology, ratio, coalition)
         if found is not None and h.max() > 0.8 * found[1].max():
             break  # more edge noise would hardly help
