@@ -53,19 +53,26 @@ def run(cell: Cell, tested: dict[int, float] | None = None) -> RunResult:
     graph = parse(cell.graph)
     privacy = _privacy(cell.privacy)
     settings: dict[str, Any] = {"output": cell.output, "finish_mixing": cell.finish_mixing, "rounds": cell.rounds}
-    settings["algorithm"] = _algorithm(cell.algorithm)
-    if settings["algorithm"] is None:
+    if cell.algorithm["name"] == "plan":
         settings = _planned(problem, graph, privacy)
+    elif cell.algorithm["name"] == "tuned":
+        chosen = tuned(cell, problem)
+        settings |= {**chosen, "algorithm": _algorithm(chosen["algorithm"])}
+    else:
+        settings["algorithm"] = _algorithm(cell.algorithm)
     wanted = ["local_objective" if m == LOCAL_LOSS else m for m in cell.metrics if m != TEST]
     judge = None if test is None or tested is None or TEST not in cell.metrics else _Tester(problem, test, tested)
     reference = _optimum(_problem_key(cell)) if any(m in NEEDS_OPTIMUM for m in wanted) else None
     with warnings.catch_warnings():
         # The papers' own settings are run as they are; where a sufficient condition fails, the experiment's page says so.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return simulate(
+        result = simulate(
             problem, graph, privacy=privacy, seed=cell.seed, metrics=wanted, record_every=cell.every or settings["rounds"],
             reference=reference, callback=judge, progress=False, mixing=cell.mixing, **settings,
         )  # fmt: skip
+    if judge is not None:  # closing mixings come after the last recorded round
+        judge(result.history.rows[-1]["round"], result.models.reshape(len(result.models), -1))
+    return result
 
 
 class _Tester:
@@ -128,11 +135,18 @@ def _optimum(text: str) -> Any:
     return _problem(text)[0].solve(1e-6)
 
 
-def _algorithm(plain: dict[str, Any]) -> Algorithm | None:
-    name = plain["name"]
-    if name == "plan":
-        return None
-    if name == RecycledHalfSteps.name:
+def tuned(cell: Cell, problem: Problem) -> dict[str, Any]:
+    """Settings found on generated records of the same public shape; see `tuning`."""
+    from tacenda.experiments import tuning
+
+    return tuning.best(
+        cell.algorithm["of"], nodes=cell.nodes, records=int(problem.sizes.min()), features=problem.n_features, graph=cell.graph,
+        problem=cell.problem, privacy=cell.privacy,
+    )  # fmt: skip
+
+
+def _algorithm(plain: dict[str, Any]) -> Algorithm:
+    if plain["name"] == RecycledHalfSteps.name:
         return RecycledHalfSteps(**{k: v for k, v in plain.items() if k != "name"})
     return registry.from_plain(plain)
 

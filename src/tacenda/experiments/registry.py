@@ -1,0 +1,15 @@
+"""All experiments by name, in the papers' order."""
+
+from __future__ import annotations
+
+from tacenda import checks
+from tacenda.experiments import concentrated, dual_averaging, equal_privacy, ipadmm, many_members, perturbation, recycled
+from tacenda.experiments.spec import Experiment
+
+_FILES = (ipadmm, recycled, dual_averaging, perturbation, concentrated, equal_privacy, many_members)
+EXPERIMENTS: dict[str, Experiment] = {e.name: e for file in _FILES for e in file.EXPERIMENTS}
+
+
+def by_name(name: str) -> Experiment:
+    """The experiment of that name."""
+    return EXPERIMENTS[checks.one_of("experiment", name, EXPERIMENTS)]
