@@ -71,14 +71,22 @@ def add_classes(
 
 @njit(**OPTIONS)
 def finish_row(partial: Any, begin: int, end: int, factor: float, l1: float, l2: float, w: Any, out: Any) -> None:
-    """out = factor * (partial[begin] + .. + partial[end - 1], in this order) + l1 sign(w) + l2 w, all of length d."""
+    """out = factor * (partial[begin] + .. + partial[end - 1], in this order) + l1 sign(w) + l2 w, all of length d.
+
+    The sum gathers in partial[begin]. Each pass is one plain loop, so that the compiler makes vectors of it.
+    """
+    total = partial[begin]
+    for t in range(begin + 1, end):
+        for a in range(out.shape[0]):
+            total[a] += partial[t, a]
     for a in range(out.shape[0]):
-        total = 0.0
-        for t in range(begin, end):
-            total += partial[t, a]
-        v = w[a]
-        sign = 1.0 if v > 0.0 else (-1.0 if v < 0.0 else 0.0)
-        out[a] = factor * total + l2 * v + l1 * sign
+        out[a] = factor * total[a]
+    if l2 != 0.0:
+        for a in range(out.shape[0]):
+            out[a] += l2 * w[a]
+    if l1 != 0.0:
+        for a in range(out.shape[0]):
+            out[a] += l1 * np.sign(w[a])
 
 
 @njit(**PARALLEL)
