@@ -36,11 +36,11 @@ class Shape:
     signal: float
 
 
-# By loss: logistic at scores around 1.5 has p (1 - p) about 0.15; a hinge bends once, over scores of about 2; the targets of a
-# regression are measured in units of the residual at which slope or clipping bites.
+# By loss: logistic at scores around 1.5 has p (1 - p) about 0.15, and several classes have sum p (1 - p) about 0.5; a hinge bends
+# once, over scores of about 2; the targets of a regression are measured in units of the residual at which slope or clipping bites.
 SHAPES = {
     "logistic": Shape(0.15, 1.5),
-    "multinomial": Shape(0.3, 1.5),
+    "multinomial": Shape(0.5, 1.5),
     "hinge": Shape(0.3, 1.0),
     "smoothed-hinge": Shape(0.3, 1.0),
     "squared": Shape(1.0, 0.5),
