@@ -18,6 +18,7 @@ from tacenda.node import contract_files, identity
 from tacenda.node.contract import Contract
 from tacenda.node.rehearse import Stage, prepare
 
+os.environ.setdefault("NUMBA_NUM_THREADS", "1")  # many members share this machine's few cores
 os.environ.setdefault("GRPC_VERBOSITY", "INFO")  # the members' processes listen to gRPC's words about TLS
 _context = mp.get_context("forkserver")
 _context.set_forkserver_preload(["tacenda.node.run", "node_stage"])

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from node_stage import Crowd, made_identity, small_contract
 from typer.testing import CliRunner
 
+from node_stage import Crowd, made_identity, small_contract
 from tacenda.errors import BudgetError, InputError, StateError
 from tacenda.node import contract_files
 from tacenda.node.doctor import examine
@@ -100,7 +100,9 @@ def test_a_rehearsal_contract_is_refused_for_a_real_run(tmp_path: Path) -> None:
 
 def test_doctor_names_what_is_wrong(finished: Crowd, tmp_path: Path) -> None:
     home = finished.folder("m0")
-    findings = {f.name: f for f in examine(finished.stage.contract_path, home / "identity", finished.stage.schema, home / "state")}
+    findings = {
+        f.name: f for f in examine(finished.stage.contract_path, home / "identity", finished.stage.schema, home / "state")
+    }
     for name in ("versions", "clock", "space", "disk", "ledger", "contract", "signatures", "schema", "member", "port"):
         assert findings[name].ok, findings[name]
     assert not findings["certificate"].ok  # rehearsal certificates live for two days

@@ -170,25 +170,18 @@ def node_run(
     from tacenda.node.tls_log import VERBOSITY
 
     os.environ.setdefault(VERBOSITY, "INFO")
-    from tacenda.node.run import NodeOptions, run_node
+    from tacenda.node.run import NodeOptions, Stopped, run_node
 
-    result = run_node(
-        NodeOptions(
-            contract,
-            schema,
-            data,
-            identity,
-            state,
-            ledger,
-            bind,
-            _addresses(peer),
-            metrics_port,
-            rehearsal,
-            quiet,
-            watch_tls=True,
-            dataset=dataset,
-        )
-    )
+    try:
+        result = run_node(
+            NodeOptions(
+                contract, schema, data, identity, state, ledger, bind, _addresses(peer), metrics_port, rehearsal, quiet,
+                watch_tls=True, dataset=dataset,
+            )
+        )  # fmt: skip
+    except Stopped as stopped:
+        typer.echo(str(stopped), err=True)
+        raise typer.Exit(130) from None
     spent = "" if result.privacy is None else f"; spent epsilon {result.privacy.epsilon:.4g} at delta {result.privacy.delta:g}"
     typer.echo(f"Done: {result.rounds} rounds{spent}. The model is in {state / 'results'}.")
 

@@ -119,6 +119,11 @@ class Endpoint:
         await asyncio.gather(*callers, return_exceptions=True)
         if server is not None:
             await server.stop(0.2)
+        left = asyncio.all_tasks() - {asyncio.current_task()}  # gRPC's own, which it does not wait for
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=2)
 
     def _calls(self, peer: str) -> bool:
         contract, me = self.desk.contract, self.desk.identity.name
