@@ -149,7 +149,9 @@ def test_forecast_matches_simulation_on_generated_data() -> None:
         excess = np.mean([problem.objective(r.model) for r in runs]) - optimum
         assert 0.5 < excess / found.forecast.excess_risk < 2.0
         assert problem.objective(runs[0].models).max() < problem.objective(runs[0].model) + 1e-3
-        open_end = tc.simulate(problem, graph, privacy=tc.Privacy(1.0), record_every=0, **{**found.settings, "finish_mixing": 0})
+        open_end = tc.simulate(
+            problem, graph, privacy=tc.Privacy(1.0), record_every=0, **{**found.settings, "finish_mixing": 0}
+        )
         assert open_end.messages == found.messages - 2 * graph.number_of_edges() * found.finish_mixing
         assert runs[0].privacy is not None
         assert runs[0].privacy.epsilon == pytest.approx(1.0, abs=1e-6)
