@@ -55,11 +55,14 @@ def made_identity(folder: Path, name: str, authority: Path, days: int = 2) -> id
 class Crowd:
     """The members of a staged contract as processes, which may be killed, frozen and started again."""
 
-    def __init__(self, folder: Path, contract: Contract, *, seed: int | None = None, addresses: Any = None) -> None:
+    def __init__(
+        self, folder: Path, contract: Contract, *, seed: int | None = None, addresses: Any = None, metrics: int | None = None
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         small_schema(contract.problem.n_features).write(folder / "schema.toml")
         self.stage: Stage = prepare(contract, folder / "schema.toml", folder / "stage", seed=seed)
         self.processes: dict[str, Any] = {}
+        self.metrics = metrics
         self.addresses: dict[str, dict[str, str]] = addresses or {}
         self.names = self.stage.contract.names
 
@@ -77,7 +80,7 @@ class Crowd:
         return {
             "contract": self.stage.contract_path, "schema": self.stage.schema, "data": self.stage.data[name],
             "identity": home / "identity", "state": home / "state", "bind": self.stage.contract.member(name).address,
-            "rehearsal": True, "quiet": True, "watch_tls": True, "addresses": self.addresses.get(name),
+            "rehearsal": True, "quiet": True, "watch_tls": True, "addresses": self.addresses.get(name), "metrics_port": self.metrics,
         }  # fmt: skip
 
     def kill(self, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 
@@ -66,6 +67,31 @@ def test_the_rest_goes_on_and_the_lost_member_rejoins(tmp_path: Path, name: str)
         assert result.privacy is not None
         assert result.privacy.epsilon <= 5.0 * (1 + 1e-6), member
     assert '"absent": "nobody"' in crowd.log("m0")
+
+
+@pytest.mark.slow
+def test_a_lost_disk_rejoins_with_everything_counted_as_spent(tmp_path: Path) -> None:
+    """m3 comes back with an empty state folder: it goes on in the peers' round, and all earlier rounds count as released."""
+    contract = small_contract(4, rounds=1000, algorithm=ALGORITHM, absence={"policy": "continue", "limit_seconds": 2.0})
+    crowd = Crowd(tmp_path, contract)
+    try:
+        crowd.start()
+        _until(crowd, "m3", "round one done")
+        time.sleep(0.5)
+        crowd.kill("m3")
+        shutil.rmtree(crowd.folder("m3") / "state")
+        crowd.start("m3")
+        assert crowd.wait(60, ["m3"])["m3"] == 2
+        assert "the state was lost or is an old copy" in crowd.words("m3")
+        _until(crowd, "m0", "membership changed")
+        crowd.start("m3")
+        crowd.finish(150)
+    finally:
+        crowd.stop()
+    result = crowd.stage.results()["m3"]
+    assert result.privacy is not None
+    assert sum(count for _, count in result.privacy.ledger(0)) == 1000
+    assert result.privacy.epsilon == pytest.approx(5.0, rel=1e-5)
 
 
 @pytest.mark.slow

@@ -51,7 +51,7 @@ def _crowd(folder: Path, adult: tuple[Path, dict[str, Path], list[int]], seed: i
         member["size"] = size
     crowd = Crowd.__new__(Crowd)
     crowd.stage = prepare(Contract.build(plain), adult[0], folder / "stage", data=adult[1], seed=seed)
-    crowd.processes, crowd.addresses, crowd.names = {}, {}, crowd.stage.contract.names
+    crowd.processes, crowd.addresses, crowd.names, crowd.metrics = {}, {}, crowd.stage.contract.names, None
     return crowd
 
 

@@ -10,6 +10,8 @@ import random
 import socket
 import ssl
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from node_stage import Crowd, made_identity, small_contract
 from tacenda.node import identity, wire
 from tacenda.node.contract import PROTOCOL
 from tacenda.node.endpoint import METHOD
+from tacenda.node.rehearse import free_ports
 
 FUZZ = 500
 PROTOCOL_START = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -30,7 +33,7 @@ PROTOCOL_START = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 @pytest.fixture(scope="module")
 def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crowd]:
     """m0, m1 and m2, of whom only m2 runs: it waits for the others, and strangers knock."""
-    made = Crowd(tmp_path_factory.mktemp("strangers"), small_contract(3, rounds=3))
+    made = Crowd(tmp_path_factory.mktemp("strangers"), small_contract(3, rounds=3), metrics=free_ports(1)[0])
     made.start("m2")
     host, port = _address(made)
     end = time.monotonic() + 60
@@ -89,6 +92,18 @@ def _hello(crowd: Crowd, name: str = "m0", **changes: Any) -> bytes:
         "done": 0, "epoch": 0, "started": False, "nonce": bytes(32),
     }  # fmt: skip
     return wire.encode(wire.Hello(**{**fields, **changes}))
+
+
+def test_health_and_metrics_tell_public_facts(crowd: Crowd) -> None:
+    base = f"http://127.0.0.1:{crowd.metrics}"
+    with urllib.request.urlopen(f"{base}/healthz", timeout=5) as answer:
+        assert b"round 0 of 3" in answer.read()
+    with urllib.request.urlopen(f"{base}/metrics", timeout=5) as answer:
+        text = answer.read().decode()
+    assert "tacenda_rounds 3.0" in text
+    assert 'tacenda_peer_connected{peer="m0"} 0.0' in text
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        urllib.request.urlopen(f"{base}/records", timeout=5)
 
 
 def test_no_certificate_is_refused_by_tls(crowd: Crowd) -> None:

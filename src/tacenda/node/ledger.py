@@ -28,6 +28,12 @@ class NodeLedger(Ledger):
         super().charge(turn, call, as_discrete(charge) if self._on_lattice else charge)
         self._book(turn, call, self._places[place].event(0))
 
+    def reserved_in(self, turn: int) -> list[Event]:
+        """What round `turn` was going to release; without a fixed number per round, everything counts in the first."""
+        if not self._rounds_alike:
+            return [charge.event(0) for charge in self._places] if turn == 1 else []
+        return [charge.event(0) for charge in self._places[(turn - 1) * self._per_round : turn * self._per_round]]
+
     def go_to(self, turn: int, made: int) -> None:
         """Stand before round `turn`; rounds that were skipped stay reserved and unspent."""
         place = (turn - 1) * self._per_round if self._rounds_alike else made

@@ -108,8 +108,13 @@ class Peer:
             self.s = self._plan.algorithm.init(self._block, np.array(self._plan.algorithm.last(self.s)))
         self.turn = min(next_round, self.total + 1) - 1
         self.ledger.go_to(min(self.turn, self._plan.contract.rounds) + 1, 0)
-        self._exchange.epoch, self._exchange.absent = epoch, absent
         self._exchange.drop()
+        if not self._state.charges():
+            # A member without any history either never took part, or has lost its disk: nobody can tell, so all is spent.
+            for before in range(1, min(self.turn, self._plan.contract.rounds) + 1):
+                for call, event in enumerate(self.ledger.reserved_in(before)):
+                    self._exchange.book(before, call, event)
+        self._exchange.epoch, self._exchange.absent = epoch, absent
         self._exchange.keep(epoch, self.turn, self.saved())
         self._exchange.flush()
 

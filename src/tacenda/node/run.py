@@ -130,10 +130,10 @@ def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, 
         state_done = state.checkpoint()
         desk.epoch, desk.done = (0, 0) if state_done is None else state_done[:2]
         desk.started = state_done is not None or bool(state.unsent())
-        endpoint.start()
-        endpoint.post(state.unsent())
         monitor = _monitor(options, view)
         try:
+            endpoint.start()
+            endpoint.post(state.unsent())
             _rounds(peer, exchange, mailbox, council, view, look)
             result = peer.result(view.seconds)
             spending.settle(state.charges(), final=True)
