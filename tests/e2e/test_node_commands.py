@@ -47,6 +47,18 @@ def test_the_state_folder_is_a_run_folder(finished: Crowd) -> None:
     assert json.loads((state / "metrics.jsonl").read_text().splitlines()[0])["round"] == 4
 
 
+def test_a_report_is_made_from_the_state_folder(finished: Crowd, tmp_path: Path) -> None:
+    from tacenda.cli.app import app
+
+    page = tmp_path / "report.html"
+    made = CliRunner().invoke(app, ["report", str(finished.folder("m1") / "state"), "--out", str(page)])
+    assert made.exit_code == 0, made.output
+    text = page.read_text("utf-8")
+    assert "m1" in text
+    first = finished.stage.data["m1"].read_text().splitlines()[1].split(",")[0]
+    assert first not in text
+
+
 def test_the_lasting_ledger_holds_the_run(finished: Crowd) -> None:
     with LedgerStore(finished.folder("m1") / "state" / "ledger.sqlite") as store:
         (dataset,) = store.datasets()

@@ -197,10 +197,12 @@ class Peer:
         return {
             "algorithm": plan.algorithm.to_plain(), "rounds": contract.rounds, "output": plan.output,
             "finish_mixing": contract.finish_mixing, "seed": contract.rehearsal_seed, "privacy": plan.privacy.to_plain(),
-            "graph": {"name": topology.name, "n": topology.n, "labels": list(topology.labels), "edges": topology.edges.tolist()},
+            # The result has one model, so its graph has one node; the whole graph is public and stands beside it.
+            "graph": {"name": f"{self._name} of {topology.name}", "n": 1, "labels": [self._name], "edges": []},
+            "federation": {"labels": list(topology.labels), "edges": topology.edges.tolist()},
             "mixing": contract.mixing, "solver_tolerance": contract.solver_tolerance,
             "problem": {
-                **terms.model_dump(exclude={"classes"}), "sizes": [m.size for m in contract.members],
+                **terms.model_dump(exclude={"classes"}), "sizes": [contract.member(self._name).size],
                 "n_outputs": self._problem.n_outputs, "classes": terms.classes, "dtype": str(self._problem.dtype),
             },
             "member": self._name, "contract": contract.hash(),
