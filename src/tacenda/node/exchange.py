@@ -24,10 +24,11 @@ SLICE = 0.5  # seconds between looks at the clock, the signals and the peers
 class PeerAbsent(NetworkError):
     """A neighbour stayed away for longer than the contract allows."""
 
-    def __init__(self, peers: list[str], seconds: float) -> None:
+    def __init__(self, peers: list[str], seconds: float, reasons: list[str]) -> None:
+        said = "; ".join(sorted({reason for reason in reasons if reason}))
         super().__init__(
             f"{', '.join(peers)} stayed away for more than {seconds:g} s, the contract's limit. Everything is saved: start the node again "
-            "when they are back."
+            f"when they are back. Last heard: {said or 'nothing'}."
         )
         self.peers = peers
 

@@ -102,6 +102,8 @@ class Desk:
     def _same_age(self, done: int, epoch: int, started: bool, peer: str) -> None:
         """A peer is never more than a round ahead, unless this state was lost or is an old copy."""
         if epoch == self.epoch and done > self.done + 1:
+            if self.started:  # one peer's word is not enough to stop a node that has a history
+                raise Refused(f"{peer} claims round {done}, which it cannot have reached with this node's messages")
             raise StateError(
                 f"{peer} has finished round {done} with messages of this node, whose state knows only round {self.done}: the state was "
                 "lost or is an old copy. Going on would spend twice; restore the newest state, or leave the run. Its spending "

@@ -21,6 +21,7 @@ from tacenda.node.plan import RunPlan, topology_of
 from tacenda.node.state import NodeState
 
 NOTE = "membership"
+MOST_PROPOSALS = 64
 MOST_RETURNS = 3  # a member that comes and goes may not hold up the others for ever
 
 
@@ -40,6 +41,7 @@ class Council:
         self._pending: tuple[int, frozenset[str]] | None = None
         self._frozen: dict[str, int] = {}
         self._returns: dict[str, int] = {}
+        self._heard: dict[str, int] = {}
         if noted["pending"] is not None:
             self._pending = (int(noted["pending"]["epoch"]), frozenset(noted["pending"]["absent"]))
             self._frozen = dict(noted["pending"]["frozen"])
@@ -75,9 +77,9 @@ class Council:
             if self._pending is not None and frame.epoch < self._pending[0]:
                 return
             if self._pending is None or frame.epoch > self._pending[0]:
-                self._adopt(frame.epoch, absent)
+                self._follow(peer, frame.epoch, absent)
             elif absent != self._pending[1]:
-                self._adopt(frame.epoch + 1, absent | self._pending[1])
+                self._follow(peer, frame.epoch + 1, absent | self._pending[1])
             if self._pending is not None and absent == self._pending[1]:
                 fresh = {name: turn for name, turn in frozen.items() if name not in self._frozen and name != self._me}
                 if fresh:
@@ -148,6 +150,17 @@ class Council:
 
     def _record(self) -> wire.Membership:
         return wire.Membership(self.epoch, sorted(self.absent), dict(self._decision))
+
+    def _follow(self, peer: str, epoch: int, absent: frozenset[str]) -> None:
+        """Take up what a neighbour proposes, if it can be: not for ever, and not to the end of the run."""
+        self._heard[peer] = self._heard.get(peer, 0) + 1
+        if self._heard[peer] > MOST_PROPOSALS or epoch > self.epoch + MOST_PROPOSALS:
+            raise wire.BadFrame("more proposals to change the members than any fault explains.")
+        try:
+            check_remaining(self._plan, self._me, absent)
+        except NetworkError:
+            raise wire.BadFrame("a proposal that would leave too few members.") from None
+        self._adopt(epoch, absent)
 
     def _adopt(self, epoch: int, absent: frozenset[str]) -> None:
         mine = self._frozen.get(self._me)

@@ -215,7 +215,7 @@ class _Look:
             self.council.propose(self.council.without(frozenset(absent)))
             raise Frozen("A member stayed away.")
         if absent:
-            raise PeerAbsent(absent, self.limit)
+            raise PeerAbsent(absent, self.limit, [self._endpoint.links[peer].reason for peer in absent])
 
 
 def _heard(council: Council, mailbox: Mailbox) -> Any:
