@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import numpy as np
 import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 
@@ -183,6 +184,27 @@ def test_a_second_certificate_for_a_members_name(crowd: Crowd, tmp_path: Path) -
     assert not answers
     assert "PERMISSION_DENIED" in error
     assert "not the one in the contract" in crowd.log("m2")
+
+
+@pytest.mark.parametrize(
+    ("frames", "words"),
+    [
+        ([(0, 1, 0, 1.0)] * 600, "a flood of messages that change nothing"),
+        ([(0, 1, 0, 1.0), (0, 1, 0, 2.0)], "two different messages for round 1"),
+        ([(0, 5, 0, 1.0)], "nobody can have reached"),
+    ],
+    ids=["flood", "two-faced", "ahead"],
+)
+def test_a_member_that_lies_is_cut_off(crowd: Crowd, frames: list[tuple[int, int, int, float]], words: str) -> None:
+    """m1's own certificate, and a program that lies: the stream ends, the reason is in the log, the node lives."""
+    hello = _hello(crowd, "m1")
+    rows = [wire.encode(wire.rows_frame(epoch, turn, call, np.full((1, 4), value))) for epoch, turn, call, value in frames]
+    end = time.monotonic() + 20
+    while words not in crowd.log("m2"):
+        _talk(crowd, crowd.stage.folder / "m1" / "identity", [hello, *rows], linger=3.0)
+        assert time.monotonic() < end, crowd.log("m2")[-2000:]
+        time.sleep(0.3)
+    assert _alive(crowd)
 
 
 def test_a_member_with_another_contract_is_told_the_field(crowd: Crowd) -> None:
