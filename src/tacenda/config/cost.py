@@ -96,8 +96,7 @@ def cost(run: PublicRun, choice: Choice) -> Cost:
     as_published = run.privacy is not None and run.privacy.mode == "as-published"
     algorithm = published_form(choice.algorithm) if as_published else choice.algorithm
     messages = count_messages(algorithm, run.facts, run.topology, choice.rounds)
-    # The closing rounds mix the output and the last iterate, one message each.
-    messages += 2 * choice.finish_mixing * int(run.topology.degrees.sum())
+    messages += choice.finish_mixing * int(run.topology.degrees.sum())
     width = 4 if run.config.data.dtype == "float32" and not choice.algorithm.needs.smooth_loss else 8
     statement = None
     if run.privacy is not None:

@@ -57,5 +57,6 @@ def data_digest(problem: Any) -> str:
     digest = hashlib.blake2b(digest_size=16)
     rows = problem.store.rows if isinstance(problem.store.rows, tuple) else (problem.store.rows,)
     for array in (*rows, problem.store.labels):
+        digest.update(f"{array.shape} {array.dtype}".encode())
         digest.update(np.ascontiguousarray(array).view(np.uint8).data)
     return digest.hexdigest()

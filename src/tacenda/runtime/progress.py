@@ -38,20 +38,22 @@ class Progress:
         if self._terminal:
             if self._bar is None:
                 self._open_bar()
-            self._bar.update(0, completed=done)
+            self._bar.update(0, completed=done, rate=f"{done / (now - self._begin):.3g}/s")
         elif now - self._line >= LINE_SECONDS or done == self._total:
             self._line = now
             left = (now - self._begin) / max(done, 1) * (self._total - done)
-            print(f"{self._title}: {done} of {self._total}, {left:.0f} s left", file=sys.stderr, flush=True)
+            rate = done / (now - self._begin)
+            print(f"{self._title}: {done} of {self._total}, {rate:.3g} a second, {left:.0f} s left", file=sys.stderr, flush=True)
 
     def _open_bar(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        rate = TextColumn("{task.fields[rate]}")
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn())
         self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
-        self._bar.add_task(self._title, total=self._total)
+        self._bar.add_task(self._title, total=self._total, rate="")
         self._bar.start()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

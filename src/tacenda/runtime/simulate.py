@@ -83,12 +83,14 @@ def simulate(
     ledger          a lasting ledger's file: the run's releases are charged to `dataset` there (by default to the records' own
                     fingerprint), and a run that would exceed that data set's budget is refused before any noise is drawn
     """
+    given = seed
     if seed is None and checkpoint is not None and resume:
         seed = checkpoints.seed_of(Path(checkpoint))  # the broken run's own, which it drew by itself
     run = _Run(
         problem, graph, algorithm, rounds, privacy, seed, init, output, finish_mixing, blocks, mixing, solver_tolerance,
         ledger, dataset,
     )  # fmt: skip
+    run.given_seed = given
     names = check_metrics(metrics, problem, reference, test)
     every = checks.whole("record_every", record_every)
     optimum = run.reference(reference)
@@ -161,6 +163,7 @@ class _Run:
         self.warnings = self.algorithm.advice(self.facts, self.topology, self.rounds)
         for sentence in self.warnings:
             python_warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
+        self.given_seed: int | None = None
         self.noise = SimulatedNoise(None if seed is None else checks.whole("seed", seed))
         self.parts = placement(self.topology.n, blocks)
         self.start = start_rows(init, problem, self.topology.n)
@@ -210,7 +213,7 @@ class _Run:
             self.lasting.close()
         begin = time.perf_counter()
         models = self.crew.mixed(self.models(), self.finish_mixing)
-        last = self.crew.mixed(self.crew.last(), self.finish_mixing)
+        last = self.crew.last()
         self.seconds += time.perf_counter() - begin
         if self.finish_mixing and names:
             measured = measure(names, Snapshot(self.problem, self.topology, models, optimum, test))
@@ -243,7 +246,7 @@ class _Run:
             "rounds": self.rounds,
             "output": self.output,
             "finish_mixing": self.finish_mixing,
-            "seed": self.noise.seed,
+            "seed": self.given_seed,  # one that was drawn afresh is nobody's business: who knows it can take the noise off
             "privacy": None if self.privacy is None else self.privacy.to_plain(),
             "graph": {
                 "name": self.topology.name,
@@ -272,10 +275,11 @@ class _Run:
     def identity(self) -> dict[str, Any]:
         """What must be equal for a checkpoint to belong to this run."""
         settings = self.settings()
-        names = ("algorithm", "privacy", "graph", "mixing", "problem", "seed", "output", "solver_tolerance")
+        names = ("algorithm", "privacy", "graph", "mixing", "problem", "output", "solver_tolerance")
         # The start too: the same noise on a run from elsewhere would be a second release, not the same one again.
         start = hashlib.blake2b(self.start.tobytes(), digest_size=16).hexdigest()
-        return {**{k: settings[k] for k in names}, "rounds": self.rounds, "init": start, "data": data_digest(self.problem)}
+        own = {"seed": self.noise.seed, "rounds": self.rounds, "init": start, "data": data_digest(self.problem)}
+        return {**{k: settings[k] for k in names}, **own}
 
     def saved(self) -> checkpoints.Saved:
         """Everything needed to go on from the last complete round."""
