@@ -196,6 +196,8 @@ def node_rehearse(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seeded noise, comparable with a simulation.")] = None,
     seconds: Annotated[float, typer.Option(help="Give up after so long.")] = 600.0,
+    namespaces: Annotated[bool, typer.Option(help="Every member in a network namespace of its own (Linux, root).")] = False,
+    delay_ms: Annotated[float, typer.Option(help="With --namespaces: delay of every packet.")] = 0.0,
 ) -> None:
     """The whole federation as processes on this machine, with real TLS and durable writes."""
     from tacenda.node import contract_files
@@ -203,7 +205,9 @@ def node_rehearse(
 
     drafted = contract_files.read(contract)
     found = {n: data / f"{n}.csv" for n in drafted.names if data is not None and (data / f"{n}.csv").exists()}
-    facts = summary(rehearse(drafted, schema, folder, data=found, seed=seed, seconds=seconds))
+    facts = summary(
+        rehearse(drafted, schema, folder, data=found, seed=seed, seconds=seconds, namespaces=namespaces, delay_ms=delay_ms)
+    )
     worst = max(facts["epsilon"].values())
     typer.echo(
         f"{facts['members']} members, {facts['rounds']} rounds in {facts['seconds']:.1f} s, epsilon at most {worst:.4g}."

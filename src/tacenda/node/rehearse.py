@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 from tacenda.errors import NetworkError, StateError
 from tacenda.node import contract_files, identity
 from tacenda.node.contract import Contract
+from tacenda.node.namespaces import Namespaces
 from tacenda.runtime.result import RunResult, load
 
 
@@ -31,6 +33,7 @@ class Stage:
     contract: Contract
     schema: Path
     data: dict[str, Path]
+    spaces: Namespaces | None = None
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -40,9 +43,11 @@ class Stage:
     def command(self, name: str) -> list[str]:
         """The command line of one member, the same as on a real site but for --rehearsal."""
         home = self.folder / name
+        before = [] if self.spaces is None else self.spaces.prefix(name)
         return [
-            sys.executable, "-m", "tacenda.node", "node", "run", "--contract", str(self.contract_path), "--schema", str(self.schema),
-            "--data", str(self.data[name]), "--identity", str(home / "identity"), "--state", str(home / "state"),
+            *before, sys.executable, "-m", "tacenda.node", "node", "run",
+            "--contract", str(self.contract_path), "--schema", str(self.schema), "--data", str(self.data[name]),
+            "--identity", str(home / "identity"), "--state", str(home / "state"),
             "--bind", self.contract.member(name).address, "--rehearsal", "--quiet",
         ]  # fmt: skip
 
@@ -99,7 +104,13 @@ class Stage:
 
 
 def prepare(
-    contract: Contract, schema: str | Path, folder: str | Path, *, data: dict[str, Path] | None = None, seed: int | None = None
+    contract: Contract,
+    schema: str | Path,
+    folder: str | Path,
+    *,
+    data: dict[str, Path] | None = None,
+    seed: int | None = None,
+    spaces: Namespaces | None = None,
 ) -> Stage:
     """Identities, addresses, data and a signed contract for a rehearsal of `contract` in a new folder."""
     home = Path(folder)
@@ -107,6 +118,10 @@ def prepare(
     identity.make_authority(home / "authority", "rehearsal")
     members, files = [], {}
     ports = free_ports(len(contract.members))
+    where = [
+        f"127.0.0.1:{ports[k]}" if spaces is None else f"{spaces.address(member.name)}:7443"
+        for k, member in enumerate(contract.members)
+    ]
     for k, member in enumerate(contract.members):
         place = home / member.name
         request = identity.init(place / "identity", member.name)
@@ -115,7 +130,7 @@ def prepare(
         members.append(
             {
                 **member.model_dump(),
-                "address": f"127.0.0.1:{ports[k]}",
+                "address": where[k],
                 "fingerprint": mine.fingerprint,
                 "signing_key": mine.signing_key,
             }
@@ -128,7 +143,7 @@ def prepare(
     contract_files.write(staged, home / "contract.toml")
     for name in staged.names:
         contract_files.sign(home / "contract.toml", identity.Identity.read(home / name / "identity"))
-    return Stage(home, staged, Path(schema), files)
+    return Stage(home, staged, Path(schema), files, spaces)
 
 
 def rehearse(
@@ -139,12 +154,15 @@ def rehearse(
     data: dict[str, Path] | None = None,
     seed: int | None = None,
     seconds: float = 600.0,
+    namespaces: bool = False,
+    delay_ms: float = 0.0,
 ) -> Stage:
-    """Run the whole federation here, to its end."""
-    stage = prepare(contract, schema, folder, data=data, seed=seed)
-    for name in stage.contract.names:
-        stage.start(name)
-    stage.wait(seconds)
+    """Run the whole federation here, to its end; with `namespaces` every member in a network of its own (Linux, root)."""
+    with Namespaces(contract.names, delay_ms) if namespaces else nullcontext() as spaces:
+        stage = prepare(contract, schema, folder, data=data, seed=seed, spaces=spaces)
+        for name in stage.contract.names:
+            stage.start(name)
+        stage.wait(seconds)
     return stage
 
 
