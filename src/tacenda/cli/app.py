@@ -8,6 +8,7 @@ import typer
 
 from tacenda.cli import accounting, auditing, demo, fitting, ledgers, lists, predicting, reports, schemas
 from tacenda.cli.group import Root
+from tacenda.experiments.commands import experiment_app
 from tacenda.node import commands as node
 
 EPILOG = (
@@ -55,6 +56,7 @@ app.command()(accounting.plan)
 app.command()(auditing.audit)
 app.add_typer(schemas.app, name="schema")
 app.add_typer(ledgers.app, name="ledger")
+app.add_typer(experiment_app, name="experiment")
 app.add_typer(node.certs_app, name="certs")
 app.add_typer(node.contract_app, name="contract")
 app.add_typer(node.node_app, name="node")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tacenda.experiments.rows import Rows
+from tacenda.experiments.spec import NO_PRIVACY
 from tacenda.report.charts import Chart, Series
 
 
@@ -38,6 +39,11 @@ def lines(
     words = f"{title}: {y_label} against {x_label} for {', '.join(s.name for s in series)}."
     about = note or f"Mean and range over {seeds} seeds." if seeds > 1 else note
     return Chart(key, title, x_label, y_label, series, words, about, **looks)
+
+
+def with_reference(rows: Rows, mode: str) -> Rows:
+    """The rows of a mode, and those without noise beside them."""
+    return rows.where(lambda r: r["mode"] in (mode, NO_PRIVACY))
 
 
 def level(name: str, value: float, x: Any) -> Series:

@@ -17,11 +17,14 @@ from tacenda.schedules import SquareRoot, to_plain
 
 NODES, STRENGTH, DELTA, HELD_OUT, FULL_ROUNDS = 20, 0.0005, 0.01, 2000, 100
 SETTINGS = (
-    "Rows of norm 1 with labels from a noisy linear rule (accuracy 0.9), shaped like LIBSVM's `epsilon`; ring of 20, uniform weights, hinge "
-    "loss, mu = 0.0005, delta 0.01, 3 epochs of one record a round; a = t, gamma = 20; plain DDA: a = 1, gamma = 20 + sqrt(mu t)."
+    "Rows of norm 1 with labels from a noisy linear rule (accuracy 0.9), shaped like LIBSVM's `epsilon`; "
+    "ring of 20, uniform weights, hinge "
+    "loss, mu = 0.0005, delta 0.01, 3 epochs of one record a round; a = t, gamma = 20; plain DDA: a = 1, "
+    "gamma = 20 + sqrt(mu t)."
 )
 CHOSEN = (
-    "Full: 400,000 x 2,000 generated (no download), q = 20,000. Reduced: 100,000 x 200, q = 5,000. Quick: 4,000 x 20, q = 200. 2,000 further records are "
+    "Full: 400,000 x 2,000 generated (no download), q = 20,000. Reduced: 100,000 x 200, q = 5,000. Quick:"
+    " 4,000 x 20, q = 200. 2,000 further records are "
     "the test set. Sound runs besides one record a round: all records, 100 rounds."
 )
 ONE = {"batch_size": 1, "sampling": "one"}
@@ -34,11 +37,15 @@ def _rows(size: Size) -> tuple[int, int]:
 
 def _shape(size: Size) -> dict[str, Any]:
     rows, features = _rows(size)
-    data = {"name": "epsilon-like", "rows": rows + HELD_OUT, "features": features, "held_out": HELD_OUT}
+    data: dict[str, Any] = {"name": "epsilon-like", "rows": rows + HELD_OUT, "features": features, "held_out": HELD_OUT}
     return {
-        "data": data, "nodes": NODES, "graph": f"ring:{NODES}", "problem": {"loss": "hinge", "strength": STRENGTH}, "mixing": "uniform",
+        "data": data,
+        "nodes": NODES,
+        "graph": f"ring:{NODES}",
+        "problem": {"loss": "hinge", "strength": STRENGTH},
+        "mixing": "uniform",
         "metrics": ("suboptimality", TEST),
-    }  # fmt: skip
+    }
 
 
 def _epochs(size: Size) -> int:
@@ -48,31 +55,48 @@ def _epochs(size: Size) -> int:
 def _convergence(size: Size) -> list[Cell]:
     rounds, shape, seeds = _epochs(size), _shape(size), size.seed_list(2, 2, 3)
     every = max(1, rounds // 30)
-    plain = {"name": "dda", "offset": to_plain(SquareRoot(20.0, STRENGTH)), **ONE}
-    paper = {"paper": {"epsilon": 1.0, "delta": DELTA}}
+    plain: dict[str, Any] = {"name": "dda", "offset": to_plain(SquareRoot(20.0, STRENGTH)), **ONE}
+    paper: dict[str, Any] = {"paper": {"epsilon": 1.0, "delta": DELTA}}
     made = []
     for s in seeds:
-        steady = {"rounds": rounds, "every": every, "seed": s, **shape}
+        steady: dict[str, Any] = {"rounds": rounds, "every": every, "seed": s, **shape}
         made += [
             Cell(f"{DP}, no noise", NO_PRIVACY, algorithm={"name": "dpdda", **ONE}, **steady),
             Cell(f"{PLAIN}, no noise", NO_PRIVACY, algorithm=plain, **steady),
             Cell(DP, PUBLISHED, algorithm={"name": "dpdda", **ONE}, privacy=paper, **steady),
             Cell(DP, SOUND, algorithm={"name": "dpdda", "batch_size": 1}, privacy={"epsilon": 1.0, "delta": DELTA}, **steady),
-            Cell(ALL, SOUND, algorithm={"name": "dpdda"}, privacy={"epsilon": 1.0, "delta": DELTA}, rounds=FULL_ROUNDS, every=5, seed=s, **shape),
-        ]  # fmt: skip
+            Cell(
+                ALL,
+                SOUND,
+                algorithm={"name": "dpdda"},
+                privacy={"epsilon": 1.0, "delta": DELTA},
+                rounds=FULL_ROUNDS,
+                every=5,
+                seed=s,
+                **shape,
+            ),
+        ]
     return made
 
 
 def _convergence_charts(rows: Rows) -> list[Any]:
     made = []
     for mode in (PUBLISHED, SOUND):
-        part = rows.where(lambda r, m=mode: r["mode"] in (m, NO_PRIVACY))
+        part = drawing.with_reference(rows, mode)
         for metric, label in (("suboptimality", "suboptimality of the network average"), (TEST, "test accuracy")):
-            looks = {"percent": True} if metric == TEST else {"y_log": True}
-            made.append(drawing.lines(
-                part, key=f"dda-convergence-{mode[:2]}-{metric[:3]}", title=f"{label.capitalize()}, (1, 0.01), {mode}", metric=metric, y_label=label,
-                tab=f"{mode}, {label.split(' ')[0]}", x_log=True, **looks,
-            ))  # fmt: skip
+            looks: dict[str, Any] = {"percent": True} if metric == TEST else {"y_log": True}
+            made.append(
+                drawing.lines(
+                    part,
+                    key=f"dda-convergence-{mode[:2]}-{metric[:3]}",
+                    title=f"{label.capitalize()}, (1, 0.01), {mode}",
+                    metric=metric,
+                    y_label=label,
+                    tab=f"{mode}, {label.split(' ')[0]}",
+                    x_log=True,
+                    **looks,
+                )
+            )
     return [*made, _bound_chart(rows)]
 
 
@@ -81,13 +105,20 @@ def _bound_chart(rows: Rows) -> Any:
     noise_free = rows.where(mode=NO_PRIVACY, method=f"{DP}, no noise")
     at = np.array(noise_free.where(metric="suboptimality").distinct("round"), float)
     ring = (1 + 2 * math.cos(2 * math.pi / NODES)) / 3
-    known = {"strong_convexity": STRENGTH, "lipschitz": 1.0, "second_singular": ring, "dim": 1}
+    known: dict[str, Any] = {"strong_convexity": STRENGTH, "lipschitz": 1.0, "second_singular": ring, "dim": 1}
     bound = [theory.dual_averaging_bound(int(t), **known) for t in at]  # type: ignore[arg-type]
     return drawing.lines(
-        noise_free, key="dda-convergence-bound", title="Theorem 2 beside the measured suboptimality, no noise", metric="suboptimality",
-        y_label="suboptimality", tab="bound", extra=[drawing.bound("Theorem 2, gamma = 0, no noise", at, bound)], x_log=True, y_log=True,
+        noise_free,
+        key="dda-convergence-bound",
+        title="Theorem 2 beside the measured suboptimality, no noise",
+        metric="suboptimality",
+        y_label="suboptimality",
+        tab="bound",
+        extra=[drawing.bound("Theorem 2, gamma = 0, no noise", at, bound)],
+        x_log=True,
+        y_log=True,
         note="Both fall like 1/t; the bound's constant, 4M/mu, is far from what is measured.",
-    )  # fmt: skip
+    )
 
 
 def _convergence_findings(rows: Rows) -> list[Finding]:
@@ -111,7 +142,7 @@ def _tradeoff(size: Size) -> list[Cell]:
     made = []
     for s in size.seed_list(2, 2, 3):
         for eps in levels:
-            label = {"seed": s, "labels": {"epsilon": eps}, **shape}
+            label: dict[str, Any] = {"seed": s, "labels": {"epsilon": eps}, **shape}
             paper, true = {"paper": {"epsilon": eps, "delta": DELTA}}, {"epsilon": eps, "delta": DELTA}
             made.append(Cell(DP, PUBLISHED, algorithm={"name": "dpdda", **ONE}, rounds=rounds, privacy=paper, **label))
             made.append(Cell(ALL, SOUND, algorithm={"name": "dpdda"}, rounds=FULL_ROUNDS, privacy=true, **label))
@@ -123,12 +154,19 @@ def _tradeoff(size: Size) -> list[Cell]:
 def _tradeoff_charts(rows: Rows) -> list[Any]:
     return [
         drawing.lines(
-            rows.where(mode=mode), key=f"dda-tradeoff-{mode[:2]}-{metric[:3]}", title=f"{label} against epsilon after 3 epochs, {mode}", metric=metric,
-            x="epsilon", x_label="epsilon" + (" (claimed)" if mode == PUBLISHED else " (true)"), y_label=label.lower(), tab=f"{mode}, {label.split()[0].lower()}",
+            rows.where(mode=mode),
+            key=f"dda-tradeoff-{mode[:2]}-{metric[:3]}",
+            title=f"{label} against epsilon after 3 epochs, {mode}",
+            metric=metric,
+            x="epsilon",
+            x_label="epsilon" + (" (claimed)" if mode == PUBLISHED else " (true)"),
+            y_label=label.lower(),
+            tab=f"{mode}, {label.split()[0].lower()}",
             percent=metric == TEST,
         )
-        for mode in (PUBLISHED, SOUND) for metric, label in (("suboptimality", "Suboptimality"), (TEST, "Test accuracy"))
-    ]  # fmt: skip
+        for mode in (PUBLISHED, SOUND)
+        for metric, label in (("suboptimality", "Suboptimality"), (TEST, "Test accuracy"))
+    ]
 
 
 def _tradeoff_findings(rows: Rows) -> list[Finding]:
@@ -141,18 +179,35 @@ def _tradeoff_findings(rows: Rows) -> list[Finding]:
 
 def _survives(found: list[Finding], rows: Rows) -> str:
     return (
-        f"The faster convergence without noise is real; the privacy is not: {true_epsilons(rows)} (delta 0.01). With the noise that the claim needs, one "
+        f"The faster convergence without noise is real; the privacy is not: {true_epsilons(rows)} (delta "
+        f"0.01). With the noise that the claim needs, one "
         "record a round is the worst choice, and the conclusion holds for all records in few rounds only."
     )
 
 
 EXPERIMENTS = [
     Experiment(
-        "dda-convergence", "002", "Fig. 1", "Does DP-DDA converge faster than plain DDA, and what does (1, 0.01) cost?", SETTINGS, CHOSEN, _convergence,
-        _convergence_charts, _convergence_findings, _survives,
+        "dda-convergence",
+        "002",
+        "Fig. 1",
+        "Does DP-DDA converge faster than plain DDA, and what does (1, 0.01) cost?",
+        SETTINGS,
+        CHOSEN,
+        _convergence,
+        _convergence_charts,
+        _convergence_findings,
+        _survives,
     ),
     Experiment(
-        "dda-tradeoff", "002", "Fig. 2", "How do suboptimality and accuracy move with epsilon?", SETTINGS + " epsilon 0.2 to 1.", CHOSEN, _tradeoff,
-        _tradeoff_charts, _tradeoff_findings, _survives,
+        "dda-tradeoff",
+        "002",
+        "Fig. 2",
+        "How do suboptimality and accuracy move with epsilon?",
+        SETTINGS + " epsilon 0.2 to 1.",
+        CHOSEN,
+        _tradeoff,
+        _tradeoff_charts,
+        _tradeoff_findings,
+        _survives,
     ),
-]  # fmt: skip
+]

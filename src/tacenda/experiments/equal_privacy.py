@@ -1,4 +1,5 @@
-"""Our own: all methods at the same true (epsilon, delta), tuned by the same few trials on generated data, with three reference lines."""
+"""Our own: all methods at the same true (epsilon, delta), tuned by the same few trials on generated "
+"data, with three reference lines."""
 
 from __future__ import annotations
 
@@ -8,16 +9,18 @@ from tacenda.experiments import drawing
 from tacenda.experiments.cells import TEST
 from tacenda.experiments.rows import Rows
 from tacenda.experiments.spec import NO_PRIVACY, SOUND, Cell, Experiment, Finding, Size
-from tacenda.experiments.tuning import CANDIDATES, TRIALS
+from tacenda.experiments.tuning import METHODS, TRIALS
 
 DELTA = 1e-5
 FREE, ALONE, CENTRAL = "no noise, pooled", "one node alone", "central (trusted server)"
 SETTINGS = (
-    "Adult (public encoding, official split) and a9a, 20 and 100 nodes; ring, 6-regular and complete; epsilon 0.1, 0.5, 1, 2, 5, delta 1e-5, replace-one; "
+    "Adult (public encoding, official split) and a9a, 20 and 100 nodes; ring, 6-regular and complete; "
+    "epsilon 0.1, 0.5, 1, 2, 5, delta 1e-5, replace-one; "
     "logistic loss, strength 1e-4; test accuracy of the average model on the official test records."
 )
 CHOSEN = (
-    f"Every method has {TRIALS} settings, tried on generated records of the same public shape at the same budget, one noise seed each; the best is run on the "
+    f"Every method has {TRIALS} settings, tried on generated records of the same public shape at the same "
+    f"budget, one noise seed each; the best is run on the "
     "real records. No private record takes part in the tuning. Reduced: Adult, 100 nodes, 6-regular, epsilon 0.1, 1 and 5."
 )
 
@@ -42,31 +45,40 @@ def _grid(size: Size) -> list[tuple[dict[str, Any], int, str]]:
 def _names(size: Size, graph: str) -> list[str]:
     hub = graph.startswith("complete")
     few = ("IPADMM", "CDP-ADMM", "PVP", "DVP", "DP-DDA", "GossipGD, correlated")
-    return [m for m in CANDIDATES if (m != "DP-ADMM" or hub) and (size.name != "quick" or m in few)]
+    return [m for m in METHODS if (m != "DP-ADMM" or hub) and (size.name != "quick" or m in few)]
 
 
 def _cells(size: Size) -> list[Cell]:
     levels = size.pick((1.0, 5.0), (0.1, 1.0, 5.0), (0.1, 0.5, 1.0, 2.0, 5.0))
     made = []
     for data, nodes, graph in _grid(size):
-        where = {"dataset": data["name"], "nodes": nodes, "graph": graph.split(",seed")[0]}
-        common = {"data": data, "problem": {"strength": 1e-4}, "metrics": ("objective", TEST), "rounds": 1}
-        pooled = {**common, "nodes": 1, "graph": "ring:1"}
+        where: dict[str, Any] = {"dataset": data["name"], "nodes": nodes, "graph": graph.split(",seed")[0]}
+        common: dict[str, Any] = {"data": data, "problem": {"strength": 1e-4}, "metrics": ("objective", TEST), "rounds": 1}
+        pooled: dict[str, Any] = {**common, "nodes": 1, "graph": "ring:1"}
         records = 2400 if size.name == "quick" else 30162 if data["name"] == "adult" else 32561
-        few = {**pooled, "data": {**data, "take": records // nodes}}
-        alone = {"name": "tuned", "of": "GossipGD, independent"}
+        few: dict[str, Any] = {**pooled, "data": {**data, "take": records // nodes}}
+        alone: dict[str, Any] = {"name": "tuned", "of": "GossipGD, independent"}
         for eps in levels:
             label, budget = {**where, "epsilon": eps}, {"epsilon": eps, "delta": DELTA}
-            made.append(Cell(FREE, NO_PRIVACY, algorithm={"name": "gossipgd", "step_size": 7.0, "noise": "independent"}, seed=0, labels=label,
-                             **{**pooled, "rounds": 400}))  # fmt: skip
+            made.append(
+                Cell(
+                    FREE,
+                    NO_PRIVACY,
+                    algorithm={"name": "gossipgd", "step_size": 7.0, "noise": "independent"},
+                    seed=0,
+                    labels=label,
+                    **{**pooled, "rounds": 400},
+                )
+            )
             for seed in size.seed_list(2, 2, 5):
-                run = {"seed": seed, "privacy": budget, "labels": label}
+                run: dict[str, Any] = {"seed": seed, "privacy": budget, "labels": label}
                 made += [
                     Cell(name, SOUND, algorithm=alone, **run, **shape) for name, shape in ((ALONE, few), (CENTRAL, pooled))
                 ]
                 made += [
-                    Cell(m, SOUND, algorithm={"name": "tuned", "of": m}, nodes=nodes, graph=graph, **run, **common) for m in _names(size, graph)
-                ]  # fmt: skip
+                    Cell(m, SOUND, algorithm={"name": "tuned", "of": m}, nodes=nodes, graph=graph, **run, **common)
+                    for m in _names(size, graph)
+                ]
     return made
 
 
@@ -77,12 +89,21 @@ def panels(rows: Rows) -> list[tuple[str, int, str]]:
 def _charts(rows: Rows) -> list[Any]:
     return [
         drawing.lines(
-            rows.where(dataset=d, nodes=n, graph=g), key=f"equal-privacy-{k}-{metric[:3]}", title=f"{label}, {d}, {n} nodes, {g}", metric=metric, x="epsilon",
-            x_label="epsilon (true)", y_label=label.lower(), tab=f"{d}, {n}, {g.split(':')[0]}, {label.split()[0].lower()}", x_log=True, percent=metric == TEST,
+            rows.where(dataset=d, nodes=n, graph=g),
+            key=f"equal-privacy-{k}-{metric[:3]}",
+            title=f"{label}, {d}, {n} nodes, {g}",
+            metric=metric,
+            x="epsilon",
+            x_label="epsilon (true)",
+            y_label=label.lower(),
+            tab=f"{d}, {n}, {g.split(':')[0]}, {label.split()[0].lower()}",
+            x_log=True,
+            percent=metric == TEST,
             y_log=metric != TEST,
         )
-        for k, (d, n, g) in enumerate(panels(rows)) for metric, label in ((TEST, "Test accuracy"), ("objective", "Objective of the average model"))
-    ]  # fmt: skip
+        for k, (d, n, g) in enumerate(panels(rows))
+        for metric, label in ((TEST, "Test accuracy"), ("objective", "Objective of the average model"))
+    ]
 
 
 def _findings(rows: Rows) -> list[Finding]:
@@ -114,6 +135,15 @@ def _survives(found: list[Finding], rows: Rows) -> str:
 
 EXPERIMENTS = [
     Experiment(
-        "equal-privacy", "ours", "", "Which method is best when all have the same true (epsilon, delta)?", SETTINGS, CHOSEN, _cells, _charts, _findings, _survives,
+        "equal-privacy",
+        "ours",
+        "",
+        "Which method is best when all have the same true (epsilon, delta)?",
+        SETTINGS,
+        CHOSEN,
+        _cells,
+        _charts,
+        _findings,
+        _survives,
     ),
-]  # fmt: skip
+]

@@ -1,4 +1,5 @@
-"""Our own: the same records spread over ever more nodes, with independent noise, noise shared by neighbours, and a trusted server."""
+"""Our own: the same records spread over ever more nodes, with independent noise, noise shared by "
+"neighbours, and a trusted server."""
 
 from __future__ import annotations
 
@@ -12,12 +13,15 @@ from tacenda.experiments.spec import SOUND, Cell, Experiment, Finding, Size
 
 DELTA, EPSILON = 1e-5, 1.0
 SETTINGS = (
-    "Adult, 45,200 x 104, strength 1e-4, (1, 1e-5) replace-one, 10 to 1000 nodes; GossipGD, each node's own model judged on all records; ring, 6-regular, "
+    "Adult, 45,200 x 104, strength 1e-4, (1, 1e-5) replace-one, 10 to 1000 nodes; GossipGD, each node's "
+    "own model judged on all records; ring, 6-regular, "
     "10-regular, complete; coalitions of q = 0, 1, 3 curious members."
 )
 CHOSEN = (
-    "Shared noise: 300 rounds, step 7, 10 mixings, correlation 30. Independent noise: the best of three settings (60 rounds of step 4 or 6, 200 of step 7), "
-    "chosen with hindsight, which flatters it. Reduced: 10, 100 and 1000 nodes, 6- and 10-regular and ring, q = 0 and 1, one seed."
+    "Shared noise: 300 rounds, step 7, 10 mixings, correlation 30. Independent noise: the best of three "
+    "settings (60 rounds of step 4 or 6, 200 of step 7), "
+    "chosen with hindsight, which flatters it. Reduced: 10, 100 and 1000 nodes, 6- and 10-regular and "
+    "ring, q = 0 and 1, one seed."
 )
 INDEPENDENT = ((60, 4.0), (60, 6.0), (200, 7.0))
 CENTRAL = "trusted server"
@@ -42,25 +46,66 @@ def _graphs(size: Size, n: int) -> list[tuple[str, str]]:
 def _cells(size: Size) -> list[Cell]:
     counts = size.pick((10, 40), (10, 100, 1000), (10, 30, 100, 300, 1000))
     coalitions = size.pick((1,), (0, 1), (0, 1, 3))
-    generated = {"name": "classification", "n": 4000, "features": 10, "difficulty": 0.2, "seed": 6}
+    generated: dict[str, Any] = {"name": "classification", "n": 4000, "features": 10, "difficulty": 0.2, "seed": 6}
     data = generated if size.name == "quick" else {"name": "adult", "encoding": "papers", "take": 45_200}
-    common = {"data": data, "problem": {"strength": 1e-4}, "metrics": ("node_objective", "node_accuracy"), "finish_mixing": 20}
-    shared = {"name": "gossipgd", "step_size": 7.0, "mixings": 10, "noise": "correlated", "correlation": 30.0}
+    common: dict[str, Any] = {
+        "data": data,
+        "problem": {"strength": 1e-4},
+        "metrics": ("node_objective", "node_accuracy"),
+        "finish_mixing": 20,
+    }
+    shared: dict[str, Any] = {"name": "gossipgd", "step_size": 7.0, "mixings": 10, "noise": "correlated", "correlation": 30.0}
     rounds, made = size.pick(100, 300, 300), []
     for s in size.seed_list(2, 1, 5):
         for n in counts:
-            budget = {"epsilon": EPSILON, "delta": DELTA}
-            server = {"name": "gossipgd", "step_size": 7.0, "noise": "independent"}
-            made.append(Cell(CENTRAL, SOUND, nodes=1, graph="ring:1", algorithm=server, rounds=rounds, seed=s, privacy=budget,
-                             labels={"nodes": n, "graph": "-", "setting": "-"}, **common))  # fmt: skip
+            budget: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA}
+            server: dict[str, Any] = {"name": "gossipgd", "step_size": 7.0, "noise": "independent"}
+            made.append(
+                Cell(
+                    CENTRAL,
+                    SOUND,
+                    nodes=1,
+                    graph="ring:1",
+                    algorithm=server,
+                    rounds=rounds,
+                    seed=s,
+                    privacy=budget,
+                    labels={"nodes": n, "graph": "-", "setting": "-"},
+                    **common,
+                )
+            )
             for name, graph in _graphs(size, n):
                 for q in coalitions:
-                    made.append(Cell(f"shared noise, q = {q}", SOUND, nodes=n, graph=graph, algorithm=shared, rounds=rounds, seed=s,
-                                     privacy={**budget, "coalition": q}, labels={"nodes": n, "graph": name, "setting": "-"}, **common))  # fmt: skip
+                    made.append(
+                        Cell(
+                            f"shared noise, q = {q}",
+                            SOUND,
+                            nodes=n,
+                            graph=graph,
+                            algorithm=shared,
+                            rounds=rounds,
+                            seed=s,
+                            privacy={**budget, "coalition": q},
+                            labels={"nodes": n, "graph": name, "setting": "-"},
+                            **common,
+                        )
+                    )
                 for turns, step in INDEPENDENT:
-                    own = {"name": "gossipgd", "step_size": step, "mixings": 2, "noise": "independent"}
-                    made.append(Cell("independent noise", SOUND, nodes=n, graph=graph, algorithm=own, rounds=turns, seed=s, privacy=budget,
-                                     labels={"nodes": n, "graph": name, "setting": f"{turns} x {step:g}"}, **common))  # fmt: skip
+                    own: dict[str, Any] = {"name": "gossipgd", "step_size": step, "mixings": 2, "noise": "independent"}
+                    made.append(
+                        Cell(
+                            "independent noise",
+                            SOUND,
+                            nodes=n,
+                            graph=graph,
+                            algorithm=own,
+                            rounds=turns,
+                            seed=s,
+                            privacy=budget,
+                            labels={"nodes": n, "graph": name, "setting": f"{turns} x {step:g}"},
+                            **common,
+                        )
+                    )
     return made
 
 
@@ -85,10 +130,20 @@ def _charts(rows: Rows) -> list[Any]:
             ("node_objective", "objective of each node's own model"),
             ("node_accuracy", "accuracy of each node's own model"),
         ):
-            made.append(drawing.lines(
-                part, key=f"many-members-{g[:4]}-{metric[5:8]}", title=f"The same records over more members, {g}, epsilon 1", metric=metric, x="nodes",
-                x_label="members", y_label=label, tab=f"{g}, {metric[5:]}", x_log=True, percent=metric == "node_accuracy",
-            ))  # fmt: skip
+            made.append(
+                drawing.lines(
+                    part,
+                    key=f"many-members-{g[:4]}-{metric[5:8]}",
+                    title=f"The same records over more members, {g}, epsilon 1",
+                    metric=metric,
+                    x="nodes",
+                    x_label="members",
+                    y_label=label,
+                    tab=f"{g}, {metric[5:]}",
+                    x_log=True,
+                    percent=metric == "node_accuracy",
+                )
+            )
     return made
 
 
@@ -123,11 +178,23 @@ def _findings(rows: Rows) -> list[Finding]:
 
 def _survives(found: list[Finding], rows: Rows) -> str:
     good = sum(f.holds for f in found)
-    return f"{good} of {len(found)} statements hold. Shared noise asks for trust that no more than q members pool what they know; independent noise asks for none."
+    return (
+        f"{good} of {len(found)} statements hold. Shared noise asks for trust that no more than q members pool what they know; "
+        "independent noise asks for none."
+    )
 
 
 EXPERIMENTS = [
     Experiment(
-        "many-members", "ours", "", "What does spreading the same records over more members cost?", SETTINGS, CHOSEN, _cells, _charts, _findings, _survives,
+        "many-members",
+        "ours",
+        "",
+        "What does spreading the same records over more members cost?",
+        SETTINGS,
+        CHOSEN,
+        _cells,
+        _charts,
+        _findings,
+        _survives,
     ),
-]  # fmt: skip
+]

@@ -19,26 +19,33 @@ SETTINGS = (
     "Adult, 45,222 x 104, 20 nodes, logistic loss; DVP: rho 10^-2.5, C^R 1750; PVP: rho 0.1, C^R 146 (the paper's tables)."
 )
 CHOSEN = (
-    "The paper gives neither the network nor eta: random 4-regular graph, eta 5 for DVP and 0.5 for PVP (C^R/eta about 300 for both), 100 rounds "
-    "(40 reduced). The categorical columns are one-hot, not frequency codes. Quick runs use 8,000 generated records of 15 features."
+    "The paper gives neither the network nor eta: random 4-regular graph, eta 5 for DVP and 0.5 for PVP "
+    "(C^R/eta about 300 for both), 100 rounds "
+    "(40 reduced). The categorical columns are one-hot, not frequency codes. Quick runs use 8,000 "
+    "generated records of 15 features."
 )
-METHODS = {
+METHODS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "DVP": ({"name": "dvp", "penalty": 5.0}, {"strength": 10**-2.5, "loss_scale": 1750.0}),
     "PVP": ({"name": "pvp", "penalty": 0.5}, {"strength": 0.1, "loss_scale": 146.0}),
 }
 
 
 def _shape(size: Size, name: str) -> dict[str, Any]:
-    generated = {"name": "classification", "n": 8000, "features": 15, "difficulty": 0.2, "seed": 3}
+    generated: dict[str, Any] = {"name": "classification", "n": 8000, "features": 15, "difficulty": 0.2, "seed": 3}
     algorithm, problem = METHODS[name]
     if size.name == "quick":  # 400 records a node: C^R must stay below them
         problem = {**problem, "loss_scale": problem["loss_scale"] / 20}
         algorithm = {**algorithm, "penalty": algorithm["penalty"] / 20}
     data = generated if size.name == "quick" else {"name": "adult", "encoding": "papers"}
     return {
-        "data": data, "nodes": NODES, "graph": f"random-regular:{NODES},4,seed=1", "problem": problem, "algorithm": algorithm,
-        "rounds": size.pick(20, 40, 100), "metrics": ("loss", "misclassification"),
-    }  # fmt: skip
+        "data": data,
+        "nodes": NODES,
+        "graph": f"random-regular:{NODES},4,seed=1",
+        "problem": problem,
+        "algorithm": algorithm,
+        "rounds": size.pick(20, 40, 100),
+        "metrics": ("loss", "misclassification"),
+    }
 
 
 def _cells(size: Size, alphas: tuple[float, ...], levels: tuple[float, ...], every: int) -> list[Cell]:
@@ -52,8 +59,9 @@ def _cells(size: Size, alphas: tuple[float, ...], levels: tuple[float, ...], eve
                     {"paper": {"alpha": value, "delta": DELTA}} if mode == PUBLISHED else {"epsilon": value, "delta": DELTA}
                 )
                 made += [
-                    Cell(name, mode, seed=s, privacy=budget, every=every, labels={"level": value}, **shape) for s in size.seed_list(2, 2, 10)
-                ]  # fmt: skip
+                    Cell(name, mode, seed=s, privacy=budget, every=every, labels={"level": value}, **shape)
+                    for s in size.seed_list(2, 2, 10)
+                ]
     return made
 
 
@@ -64,15 +72,23 @@ def _convergence(size: Size) -> list[Cell]:
 def _convergence_charts(rows: Rows) -> list[Any]:
     made = []
     for mode in (PUBLISHED, SOUND):
-        part = rows.where(lambda r, m=mode: r["mode"] in (m, NO_PRIVACY))
+        part = drawing.with_reference(rows, mode)
         word = "alpha" if mode == PUBLISHED else "epsilon"
         named = Rows(
             {**r, "line": r["method"] if r["mode"] == NO_PRIVACY else f"{r['method']}, {word} {r['level']:g}"} for r in part
         )
-        made.append(drawing.lines(
-            named, key=f"perturbation-convergence-{mode[:2]}", title=f"Empirical loss per iteration, {mode}", metric="loss", by="line",
-            y_label="empirical loss", tab=mode, y_log=True,
-        ))  # fmt: skip
+        made.append(
+            drawing.lines(
+                named,
+                key=f"perturbation-convergence-{mode[:2]}",
+                title=f"Empirical loss per iteration, {mode}",
+                metric="loss",
+                by="line",
+                y_label="empirical loss",
+                tab=mode,
+                y_log=True,
+            )
+        )
     return made
 
 
@@ -107,10 +123,21 @@ def _tradeoff_charts(rows: Rows) -> list[Any]:
     for mode in (PUBLISHED, SOUND):
         word = "alpha of a round (claimed)" if mode == PUBLISHED else "epsilon of the run (true)"
         for metric, label in (("loss", "empirical loss"), ("misclassification", "misclassification rate")):
-            made.append(drawing.lines(
-                rows.where(mode=mode), key=f"perturbation-tradeoff-{mode[:2]}-{metric[:4]}", title=f"{label.capitalize()} against {word}", metric=metric,
-                x="level", x_label=word, y_label=label, tab=f"{mode}, {metric}", x_log=True, y_log=metric == "loss", percent=metric != "loss",
-            ))  # fmt: skip
+            made.append(
+                drawing.lines(
+                    rows.where(mode=mode),
+                    key=f"perturbation-tradeoff-{mode[:2]}-{metric[:4]}",
+                    title=f"{label.capitalize()} against {word}",
+                    metric=metric,
+                    x="level",
+                    x_label=word,
+                    y_label=label,
+                    tab=f"{mode}, {metric}",
+                    x_log=True,
+                    y_log=metric == "loss",
+                    percent=metric != "loss",
+                )
+            )
     return made + [_optimum_chart(rows, name) for name in METHODS]
 
 
@@ -136,15 +163,24 @@ def _optimum_chart(rows: Rows, name: str) -> Any:
         series.append(
             Series(f"alpha* = {best.alpha:.3g}", np.array([best.alpha]), np.array([float(fit(best.alpha))]), 0, style="mark")
         )
-        note = f"L_acc = {fit.c4:.3g} exp(-{fit.c5:.3g} alpha) + {fit.c6:.3g}; the optimal level is {best.alpha:.3g} ({best.bound})."
+        told = f"the optimal level is {best.alpha:.3g} ({best.bound})."
     else:
-        note = f"L_acc = {fit.c4:.3g} exp(-{fit.c5:.3g} alpha) + {fit.c6:.3g}; no alpha up to 1 comes within {WORST_EXCESS} of the noise-free loss."
+        told = f"no alpha up to 1 comes within {WORST_EXCESS} of the noise-free loss."
+    note = f"L_acc = {fit.c4:.3g} exp(-{fit.c5:.3g} alpha) + {fit.c6:.3g}; {told}"
     figure = "5" if name == "DVP" else "6"
     return drawing.lines(
-        part, key=f"perturbation-optimum-{name.lower()}", title=f"The optimal privacy level of {name} (Fig. {figure})", metric="loss", x="level",
-        x_label="alpha of a round", y_label="empirical loss; utility of privacy", tab=f"optimal alpha, {name}", extra=series, x_log=True,
+        part,
+        key=f"perturbation-optimum-{name.lower()}",
+        title=f"The optimal privacy level of {name} (Fig. {figure})",
+        metric="loss",
+        x="level",
+        x_label="alpha of a round",
+        y_label="empirical loss; utility of privacy",
+        tab=f"optimal alpha, {name}",
+        extra=series,
+        x_log=True,
         note=note + " The losses are measured on the records themselves: a choice made so would have to be charged.",
-    )  # fmt: skip
+    )
 
 
 def _tradeoff_findings(rows: Rows) -> list[Finding]:
@@ -186,18 +222,35 @@ def _survives(found: list[Finding], rows: Rows) -> str:
         else "The preference for DVP over PVP does not survive"
     )
     return (
-        f"{first} at equal true privacy, where PVP is centred on released values. The claims are about one round given the past; over the whole run "
+        f"{first} at equal true privacy, where PVP is centred on released values. The claims are about one "
+        f"round given the past; over the whole run "
         f"{true_epsilons(rows)} (delta 1e-5), and line 5 of DVP doubles the loss of each round."
     )
 
 
 EXPERIMENTS = [
     Experiment(
-        "perturbation-convergence", "003", "Fig. 4", "Is DVP steadier than PVP?", SETTINGS + " alpha 0.1, 0.3 and 1.", CHOSEN, _convergence,
-        _convergence_charts, _convergence_findings, _survives,
+        "perturbation-convergence",
+        "003",
+        "Fig. 4",
+        "Is DVP steadier than PVP?",
+        SETTINGS + " alpha 0.1, 0.3 and 1.",
+        CHOSEN,
+        _convergence,
+        _convergence_charts,
+        _convergence_findings,
+        _survives,
     ),
     Experiment(
-        "perturbation-tradeoff", "003", "Fig. 5-8", "How do loss and misclassification move with alpha, and which alpha is optimal?", SETTINGS, CHOSEN,
-        _tradeoff, _tradeoff_charts, _tradeoff_findings, _survives,
+        "perturbation-tradeoff",
+        "003",
+        "Fig. 5-8",
+        "How do loss and misclassification move with alpha, and which alpha is optimal?",
+        SETTINGS,
+        CHOSEN,
+        _tradeoff,
+        _tradeoff_charts,
+        _tradeoff_findings,
+        _survives,
     ),
-]  # fmt: skip
+]

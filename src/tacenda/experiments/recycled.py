@@ -15,19 +15,23 @@ from tacenda.experiments.spec import NO_PRIVACY, PUBLISHED, SOUND, Cell, Experim
 from tacenda.schedules import Geometric, to_plain
 
 SCALE, STRENGTH, DELTA = 1750.0, 0.01, 1e-5
-SETTINGS = "Adult with a constant feature, 45,222 x 105, random networks of 5 and 20 nodes (edges with probability 0.5), logistic loss."
+SETTINGS = (
+    "Adult with a constant feature, 45,222 x 105, random networks of 5 and 20 nodes (edges with probability "
+    "0.5), logistic loss."
+)
 CHOSEN = (
-    "The scan gives no C, rho or number of iterations: C = 1750 as in the paper's reference [18] and in 003, strength 0.01, 50 iterations (an "
+    "The scan gives no C, rho or number of iterations: C = 1750 as in the paper's reference [18] and in "
+    "003, strength 0.01, 50 iterations (an "
     "R-ADMM round is two of them). Quick runs use 1,500 generated records of 15 features."
 )
 GAMMAS = (0.2, 1.0, 5.0)
 
 
 def _shape(size: Size, nodes: int) -> dict[str, Any]:
-    generated = {"name": "classification", "n": 1500, "features": 15, "difficulty": 0.2, "seed": 2}
+    generated: dict[str, Any] = {"name": "classification", "n": 1500, "features": 15, "difficulty": 0.2, "seed": 2}
     data = generated if size.name == "quick" else {"name": "adult", "encoding": "papers", "intercept": True}
     scale = size.pick(50.0, SCALE, SCALE)
-    problem = {"strength": STRENGTH, "loss_scale": scale}
+    problem: dict[str, Any] = {"strength": STRENGTH, "loss_scale": scale}
     return {
         "data": data,
         "nodes": nodes,
@@ -44,10 +48,10 @@ def _iterations(size: Size) -> int:
 def _convergence(size: Size) -> list[Cell]:
     made, turns = [], _iterations(size)
     for nodes in (5, 20):
-        shape = {**_shape(size, nodes), "rounds": turns, "seed": 0, "every": 1, "labels": {"nodes": nodes}}
+        shape: dict[str, Any] = {**_shape(size, nodes), "rounds": turns, "seed": 0, "every": 1, "labels": {"nodes": nodes}}
         made.append(Cell("ADMM", NO_PRIVACY, algorithm={"name": "admm", "penalty": 0.5}, **shape))
         for gamma in GAMMAS:
-            algorithm = {"name": "radmm-half-steps", "penalty": 0.5, "recycle_proximal": gamma}
+            algorithm: dict[str, Any] = {"name": "radmm-half-steps", "penalty": 0.5, "recycle_proximal": gamma}
             made.append(Cell(f"R-ADMM, gamma {gamma:g}", NO_PRIVACY, algorithm=algorithm, **shape))
     return made
 
@@ -56,10 +60,16 @@ def _convergence_charts(rows: Rows) -> list[Any]:
     made = []
     for nodes in (5, 20):
         for which, keep in (("all iterations", lambda r: True), ("odd iterations", lambda r: r["round"] % 2 == 1)):
-            made.append(drawing.lines(
-                rows.where(keep, nodes=nodes), key=f"recycled-convergence-{nodes}-{which[:3]}", title=f"Average loss, {nodes} nodes, {which}",
-                metric=LOCAL_LOSS, y_label="average loss", tab=f"{nodes} nodes, {which.split()[0]}",
-            ))  # fmt: skip
+            made.append(
+                drawing.lines(
+                    rows.where(keep, nodes=nodes),
+                    key=f"recycled-convergence-{nodes}-{which[:3]}",
+                    title=f"Average loss, {nodes} nodes, {which}",
+                    metric=LOCAL_LOSS,
+                    y_label="average loss",
+                    tab=f"{nodes} nodes, {which.split()[0]}",
+                )
+            )
     return made
 
 
@@ -84,15 +94,23 @@ def _convergence_survives(found: list[Finding], rows: Rows) -> str:
 
 def _private(size: Size) -> list[Cell]:
     made, turns, nodes = [], _iterations(size), 5
-    shape = {**_shape(size, nodes), "every": 1}
+    shape: dict[str, Any] = {**_shape(size, nodes), "every": 1}
     for mode in (PUBLISHED, SOUND):
         for level, eps in (("weak", _levels(mode)[1]), ("strong", _levels(mode)[0])):
             for name, algorithm, rounds in _methods(turns):
                 made += [
-                    Cell(name, mode, algorithm=algorithm, rounds=rounds, seed=s, privacy=_budget(name, mode, eps, rounds),
-                         labels={"level": level, "epsilon": eps}, **shape)
+                    Cell(
+                        name,
+                        mode,
+                        algorithm=algorithm,
+                        rounds=rounds,
+                        seed=s,
+                        privacy=_budget(name, mode, eps, rounds),
+                        labels={"level": level, "epsilon": eps},
+                        **shape,
+                    )
                     for s in size.seed_list(3, 3, 10)
-                ]  # fmt: skip
+                ]
     return made
 
 
@@ -118,11 +136,17 @@ def _budget(name: str, mode: str, epsilon: float, rounds: int) -> dict[str, Any]
 def _private_charts(rows: Rows) -> list[Any]:
     made = [
         drawing.lines(
-            _as_iterations(rows.where(mode=mode, level=level)), key=f"recycled-private-{mode[:2]}-{level}", metric=LOCAL_LOSS, y_label="average loss",
-            title=f"Average loss per iteration, {level} privacy, {mode}", tab=f"{mode}, {level}", x="iteration",
+            _as_iterations(rows.where(mode=mode, level=level)),
+            key=f"recycled-private-{mode[:2]}-{level}",
+            metric=LOCAL_LOSS,
+            y_label="average loss",
+            title=f"Average loss per iteration, {level} privacy, {mode}",
+            tab=f"{mode}, {level}",
+            x="iteration",
         )
-        for mode in (PUBLISHED, SOUND) for level in ("strong", "weak")
-    ]  # fmt: skip
+        for mode in (PUBLISHED, SOUND)
+        for level in ("strong", "weak")
+    ]
     return [*made, _loss_chart(rows)]
 
 
@@ -141,9 +165,15 @@ def _loss_chart(rows: Rows) -> Any:
     )
     series = [drawing.bound("R-ADMM", turns, spent), drawing.bound("ADMM-DVP and M-ADMM-PP", turns, turns / turns[-1] * total)]
     return drawing.lines(
-        Rows(), key="recycled-private-loss", title="Claimed privacy loss per iteration, strong level", metric="", y_label="claimed pure loss", extra=series,
-        tab="privacy loss", note=f"By (30) an odd round with a = 1 costs {example:.3f} at a node of 9,044 records with two neighbours.",
-    )  # fmt: skip
+        Rows(),
+        key="recycled-private-loss",
+        title="Claimed privacy loss per iteration, strong level",
+        metric="",
+        y_label="claimed pure loss",
+        extra=series,
+        tab="privacy loss",
+        note=f"By (30) an odd round with a = 1 costs {example:.3f} at a node of 9,044 records with two neighbours.",
+    )
 
 
 def _private_findings(rows: Rows) -> list[Finding]:
@@ -170,20 +200,35 @@ def _penalty(size: Size) -> list[Cell]:
     growing = {"penalty": to_plain(Geometric(1.0, 1.01)), "recycle_proximal": to_plain(Geometric(0.2, 1.01))}
     pairs = (("R-ADMM", {"penalty": 1.0, "recycle_proximal": 0.2}), ("R-ADMM + M-ADMM", growing))
     return [
-        Cell(name, mode, algorithm={"name": "radmm", **settings}, rounds=turns // 2, seed=s, privacy=_budget(name, mode, _levels(mode)[0], turns // 2),
-             labels={"epsilon": _levels(mode)[0]}, **shape)
-        for mode in (PUBLISHED, SOUND) for name, settings in pairs for s in size.seed_list(4, 5, 10)
-    ]  # fmt: skip
+        Cell(
+            name,
+            mode,
+            algorithm={"name": "radmm", **settings},
+            rounds=turns // 2,
+            seed=s,
+            privacy=_budget(name, mode, _levels(mode)[0], turns // 2),
+            labels={"epsilon": _levels(mode)[0]},
+            **shape,
+        )
+        for mode in (PUBLISHED, SOUND)
+        for name, settings in pairs
+        for s in size.seed_list(4, 5, 10)
+    ]
 
 
 def _penalty_charts(rows: Rows) -> list[Any]:
     return [
         drawing.lines(
-            _as_iterations(rows.where(mode=mode)), key=f"recycled-penalty-{mode[:2]}", title=f"Constant and growing penalties at equal total loss, {mode}",
-            metric=LOCAL_LOSS, y_label="average loss", tab=mode, x="iteration",
+            _as_iterations(rows.where(mode=mode)),
+            key=f"recycled-penalty-{mode[:2]}",
+            title=f"Constant and growing penalties at equal total loss, {mode}",
+            metric=LOCAL_LOSS,
+            y_label="average loss",
+            tab=mode,
+            x="iteration",
         )
         for mode in (PUBLISHED, SOUND)
-    ]  # fmt: skip
+    ]
 
 
 def _penalty_findings(rows: Rows) -> list[Finding]:
@@ -193,16 +238,39 @@ def _penalty_findings(rows: Rows) -> list[Finding]:
 
 EXPERIMENTS = [
     Experiment(
-        "recycled-convergence", "001", "Fig. 1", "Do R-ADMM's odd iterates converge like ADMM?", SETTINGS + " eta = 0.5, gamma 0.2, 1 and 5, no noise.",
-        CHOSEN, _convergence, _convergence_charts, _convergence_findings, _convergence_survives,
+        "recycled-convergence",
+        "001",
+        "Fig. 1",
+        "Do R-ADMM's odd iterates converge like ADMM?",
+        SETTINGS + " eta = 0.5, gamma 0.2, 1 and 5, no noise.",
+        CHOSEN,
+        _convergence,
+        _convergence_charts,
+        _convergence_findings,
+        _convergence_survives,
     ),
     Experiment(
-        "recycled-private", "001", "Fig. 2", "Is private R-ADMM better than DVP and penalty perturbation?",
+        "recycled-private",
+        "001",
+        "Fig. 2",
+        "Is private R-ADMM better than DVP and penalty perturbation?",
         SETTINGS + " 5 nodes, gamma = 0.2, eta = 1; total pure loss 8 and 20 as published, (2, 1e-5) and (8, 1e-5) sound.",
-        CHOSEN + " M-ADMM's penalty is 1.01^t with dual step 1.", _private, _private_charts, _private_findings, _survives,
+        CHOSEN + " M-ADMM's penalty is 1.01^t with dual step 1.",
+        _private,
+        _private_charts,
+        _private_findings,
+        _survives,
     ),
     Experiment(
-        "recycled-penalty", "001", "Fig. 3", "Do growing penalties help R-ADMM?", SETTINGS + " 5 nodes, eta = 1.01^t, gamma = 0.2 * 1.01^t.", CHOSEN,
-        _penalty, _penalty_charts, _penalty_findings, _survives,
+        "recycled-penalty",
+        "001",
+        "Fig. 3",
+        "Do growing penalties help R-ADMM?",
+        SETTINGS + " 5 nodes, eta = 1.01^t, gamma = 0.2 * 1.01^t.",
+        CHOSEN,
+        _penalty,
+        _penalty_charts,
+        _penalty_findings,
+        _survives,
     ),
-]  # fmt: skip
+]

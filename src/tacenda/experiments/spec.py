@@ -1,4 +1,4 @@
-"""What an experiment is: cells to run, charts to draw, findings to check. All plain values, so that a cell can be stored and found again."""
+"""What an experiment is: cells to run, charts to draw, findings to check. Cells are plain values, so that they can be stored."""
 
 from __future__ import annotations
 

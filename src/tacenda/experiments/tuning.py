@@ -1,21 +1,25 @@
 """Choose a method's settings without touching private data: the same small number of trials for every method, on generated records.
 
-The generated set has the real one's public shape (nodes, records per node, features) and nothing else of it. Each method has TRIALS candidates; the
-one with the lowest objective of the average model, at the wanted (epsilon, delta), is taken. One noise seed each: this is a budget, not a search.
+The generated set has the real one's public shape (nodes, records per node, features) and nothing else of it. Each method has
+TRIALS candidates; the one with the lowest objective of the average model, at the wanted (epsilon, delta), is taken. One noise
+seed each: this is a budget, not a search.
 """
 
 from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from tacenda import checks
 from tacenda.algorithms import registry
 from tacenda.data import make_classification, partition
 from tacenda.graph import parse
+from tacenda.graph.topology import Topology
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.problem import Problem
 from tacenda.runtime.simulate import ConvergenceWarning, simulate
@@ -28,11 +32,13 @@ def _grid(name: str, rounds: int, field: str, values: tuple[float, ...], **fixed
     return [{"algorithm": {"name": name, field: v, **fixed}, "rounds": rounds} for v in values]
 
 
-def _linearised(name: str, **fixed: Any) -> list[Settings]:
+def _linearised(name: str, degree: float, rounds: int, **fixed: Any) -> list[Settings]:
+    """Two penalties by two proximal weights, so that 2 rho deg + eta is 0.15 .. 0.6: a step of 1/0.15 is the largest stable one."""
     return [
-        {"algorithm": {"name": name, "penalty": rho, "proximal": eta, **fixed}, "rounds": 40}
-        for rho in (0.02, 0.1) for eta in (0.2, 1.0)
-    ]  # fmt: skip
+        {"algorithm": {"name": name, "penalty": weight / (2 * degree), "proximal": eta, **fixed}, "rounds": rounds}
+        for weight in (0.1, 0.3)
+        for eta in (0.05, 0.3)
+    ]
 
 
 def _gossip(noise: str, rounds: int, mixings: int) -> list[Settings]:
@@ -40,22 +46,31 @@ def _gossip(noise: str, rounds: int, mixings: int) -> list[Settings]:
     return [{**s, "finish_mixing": 10} for s in made]
 
 
-CANDIDATES: dict[str, list[Settings]] = {
-    "IPADMM": [{**s, "rounds": 8} for s in _linearised("ipadmm", inner_steps=5)],
-    "DDP-ADMM": _linearised("ddpadmm"),
-    "CDP-ADMM": _linearised("cdpadmm"),
-    "DP-ADMM": [
-        {"algorithm": {"name": "dpadmm", "penalty": r, "proximal": e}, "rounds": 40} for r in (0.1, 0.5) for e in (0.2, 1.0)
-    ],
-    "DVP": _grid("dvp", 15, "penalty", (0.01, 0.05, 0.2, 1.0)),
-    "PVP": _grid("pvp", 15, "penalty", (0.01, 0.05, 0.2, 1.0)),
-    "M-ADMM-PP": _grid("madmm", 15, "penalty", (0.01, 0.05, 0.2, 1.0)),
-    "R-ADMM": _grid("radmm", 10, "penalty", (0.01, 0.05, 0.2, 1.0)),
-    "DDA": _grid("dda", 60, "offset", (2.0, 8.0, 30.0, 120.0)),
-    "DP-DDA": _grid("dpdda", 60, "offset", (2.0, 15.0, 100.0, 800.0)),
-    "GossipGD, independent": _gossip("independent", 60, 1),
-    "GossipGD, correlated": _gossip("correlated", 120, 5),
-}
+def candidates(method: str, degree: float) -> list[Settings]:
+    """The TRIALS settings of a method on a graph of that mean degree; a single node has none but GossipGD's."""
+    deg = max(degree, 1.0)
+    exact = tuple(kappa / (2 * deg) for kappa in (0.03, 0.1, 0.3, 1.0))
+    known: dict[str, Callable[[], list[Settings]]] = {
+        "IPADMM": lambda: _linearised("ipadmm", deg, 12, inner_steps=5),
+        "DDP-ADMM": lambda: _linearised("ddpadmm", deg, 60),
+        "CDP-ADMM": lambda: _linearised("cdpadmm", deg, 60),
+        "DP-ADMM": lambda: _linearised("dpadmm", 0.5, 60),
+        "DVP": lambda: _grid("dvp", 15, "penalty", exact),
+        "PVP": lambda: _grid("pvp", 15, "penalty", exact),
+        "M-ADMM-PP": lambda: _grid("madmm", 15, "penalty", exact),
+        "R-ADMM": lambda: _grid("radmm", 10, "penalty", exact),
+        "DDA": lambda: _grid("dda", 60, "offset", (0.15, 0.5, 2.0, 8.0)),
+        "DP-DDA": lambda: _grid("dpdda", 60, "offset", (4.0, 15.0, 60.0, 240.0)),
+        "GossipGD, independent": lambda: _gossip("independent", 60, 1),
+        "GossipGD, correlated": lambda: _gossip("correlated", 120, 5),
+    }
+    return known[checks.one_of("method", method, known)]()
+
+
+METHODS = (
+    "IPADMM", "DDP-ADMM", "CDP-ADMM", "DP-ADMM", "DVP", "PVP", "M-ADMM-PP", "R-ADMM", "DDA", "DP-DDA", "GossipGD, independent",
+    "GossipGD, correlated",
+)  # fmt: skip
 
 
 def best(
@@ -72,8 +87,9 @@ def _best(method: str, nodes: int, records: int, features: int, graph: str, prob
     made = make_classification(nodes * records, features, DIFFICULTY, SEED)
     stand_in = Problem(partition.even(made.X, made.y, nodes), classes=(0, 1), **json.loads(problem))
     budget = None if privacy == "null" else Privacy(**json.loads(privacy))
-    scores = [_score(stand_in, graph, candidate, budget) for candidate in CANDIDATES[method]]
-    return CANDIDATES[method][int(np.nanargmin(scores))]
+    tried = candidates(method, float(Topology.of(parse(graph)).degrees.mean()))
+    scores = [_score(stand_in, graph, candidate, budget) for candidate in tried]
+    return tried[int(np.nanargmin(scores))]
 
 
 def _score(problem: Problem, graph: str, candidate: Settings, privacy: Privacy | None) -> float:

@@ -1,0 +1,152 @@
+"""`tacenda experiment ...`: only typer is imported here, what a command needs is imported when it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+experiment_app = typer.Typer(
+    help="The five papers' experiments and two of our own, as published and at equal true privacy.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Out = Annotated[Path, typer.Option("--out", help="Folder of the stored results.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Generated data, seconds (the default).")]
+Reduced = Annotated[bool, typer.Option("--reduced", help="The papers' data with few seeds, rounds and levels: minutes each.")]
+Full = Annotated[bool, typer.Option("--full", help="The papers' sizes: about a day for all on two cores.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+OUT = Path("runs/experiments")
+
+
+@experiment_app.command("list")
+def list_(as_json: Json = False) -> None:
+    """All experiments: name, source, question. Example: tacenda experiment list"""
+    from tacenda.experiments.registry import EXPERIMENTS
+
+    rows = [{"name": e.name, "paper": e.paper, "figure": e.figure, "question": e.question} for e in EXPERIMENTS.values()]
+    if as_json:
+        _print_json(rows)
+        return
+    for row in rows:
+        print(f"{row['name']:26}{row['paper']:6}{row['figure']:10}{row['question']}")
+
+
+@experiment_app.command()
+def run(
+    names: Annotated[list[str] | None, typer.Argument(help="Names from `tacenda experiment list`.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every experiment.")] = False,
+    quick: Quick = False,
+    reduced: Reduced = False,
+    full: Full = False,
+    seeds: Annotated[int | None, typer.Option("--seeds", help="How many noise seeds instead of the size's own number.")] = None,
+    jobs: Annotated[int, typer.Option("--jobs", help="Processes side by side; 0 for all cores.")] = 1,
+    out: Out = OUT,
+    as_json: Json = False,
+) -> None:
+    """Run experiments; finished runs are not repeated. Example: tacenda experiment run cdp-lasso --full --jobs 2"""
+    import os
+
+    from tacenda.errors import InputError
+    from tacenda.experiments import player
+    from tacenda.experiments.registry import EXPERIMENTS, by_name
+    from tacenda.experiments.summary import ran
+
+    if bool(names) == everything:
+        raise InputError("experiment run needs names, or --all; `tacenda experiment list` shows the names.")
+    size = _size(quick, reduced, full, seeds)
+    told: list[dict[str, Any]] = []
+    for experiment in EXPERIMENTS.values() if everything else [by_name(n) for n in names or ()]:
+        rows = player.play(experiment, size, out, jobs=jobs or os.cpu_count() or 1)
+        found = experiment.findings(rows)
+        folder = player.folder_of(out, experiment, size)
+        told.append(
+            {
+                "name": experiment.name,
+                "size": size.name,
+                "verdict": experiment.survives(found, rows),
+                "ran": ran(rows),
+                "rows": str(folder / "rows.csv"),
+                "findings": [{"mode": f.mode, "claim": f.claim, "holds": f.holds, "detail": f.detail} for f in found],
+            }
+        )
+        if not as_json:
+            _tell(told[-1], [f"{f.mode}: {f.sentence}" for f in found])
+    if as_json:
+        _print_json(told)
+
+
+@experiment_app.command()
+def report(
+    quick: Quick = False,
+    reduced: Reduced = False,
+    full: Full = False,
+    out: Out = OUT,
+    to: Annotated[Path | None, typer.Option("--to", help="The HTML file to write; by default beside the results.")] = None,
+    markdown: Annotated[Path | None, typer.Option("--markdown", help="Also write the summary table as Markdown.")] = None,
+) -> None:
+    """One self-contained HTML page of all stored results. Example: tacenda experiment report --reduced"""
+    from tacenda.experiments import page, summary
+
+    size = _size(quick, reduced, full, None)
+    print(page.build(out, size, to))
+    if markdown is not None:
+        markdown.write_text(summary.as_markdown(out, size), encoding="utf-8")
+        print(markdown)
+
+
+@experiment_app.command()
+def headline(as_json: Json = False) -> None:
+    """The true epsilon of every paper's headline setting, as Markdown. Example: tacenda experiment headline"""
+    from tacenda.experiments.headline import as_markdown, headlines
+
+    rows = headlines()
+    if as_json:
+        _print_json([row.to_plain() for row in rows])
+    else:
+        print(as_markdown(rows), end="")
+
+
+@experiment_app.command("large")
+def large(
+    rows: Annotated[int, typer.Option("--rows", help="Records of 2,000 features; 400,000 is 3.2 GB.")] = 400_000,
+    batch: Annotated[
+        str, typer.Option("--batch", help="'plan' for the planner's choice, or records a round and node.")
+    ] = "plan",
+    epsilon: Annotated[float, typer.Option("--epsilon")] = 1.0,
+    as_json: Json = False,
+) -> None:
+    """The `epsilon`-shaped run: time, peak memory and where the time goes. Example: tacenda experiment large --rows 40000 --batch 1"""
+    from tacenda.experiments.large import measure
+
+    told = measure(rows, batch, epsilon)
+    if as_json:
+        _print_json(told)
+        return
+    for name, value in told.items():
+        print(f"{name:24}{value}")
+
+
+def _size(quick: bool, reduced: bool, full: bool, seeds: int | None) -> Any:
+    from tacenda.errors import InputError
+    from tacenda.experiments.spec import Size
+
+    asked = [name for name, given in (("quick", quick), ("reduced", reduced), ("full", full)) if given]
+    if len(asked) > 1:
+        raise InputError(f"give one of --quick, --reduced and --full, not {' and '.join(asked)}.")
+    return Size(asked[0] if asked else "quick", seeds)
+
+
+def _tell(about: dict[str, Any], sentences: list[str]) -> None:
+    print(f"\n{about['name']} ({about['size']}): {about['verdict']}")
+    for sentence in sentences:
+        print(f"  {sentence}")
+    print(f"  {about['ran']} Rows: {about['rows']}")
+
+
+def _print_json(value: Any) -> None:
+    import json
+
+    print(json.dumps(value, indent=2, default=str))

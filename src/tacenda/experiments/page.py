@@ -1,0 +1,157 @@
+"""One self-contained HTML page of all stored experiments: figures, findings, verdicts, the papers' true epsilon, and which method when."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from tacenda.errors import StateError
+from tacenda.experiments import advice, player, summary
+from tacenda.experiments.headline import Headline, headlines
+from tacenda.experiments.registry import EXPERIMENTS
+from tacenda.experiments.spec import PUBLISHED, SOUND, Experiment, Finding, Size
+from tacenda.report.charts import Chart, Column, Table
+
+PAPERS = {
+    "000": "000: IPADMM, multi-step ADMM",
+    "001": "001: recycled ADMM",
+    "002": "002: private dual averaging",
+    "003": "003: dual and primal variable perturbation",
+    "004": "004: CDP-ADMM and DDP-ADMM",
+    "ours": "Our own experiments",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """One experiment as the page shows it."""
+
+    name: str
+    figure: str
+    question: str
+    settings: str
+    chosen: str
+    ran: str
+    verdict: str
+    level: str
+    findings: list[str]
+    charts: list[dict[str, Any]]
+
+
+def build(out: Path, size: Size, target: Path | None = None) -> Path:
+    """Write the page of every experiment that has stored rows of this size; the file is written whole or not at all."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    from tacenda.report.html_page import plotly_js, script_json
+
+    library = plotly_js().replace("</script", "<\\/script")
+    found = [e for e in EXPERIMENTS.values() if (player.folder_of(out, e, size) / "rows.csv").is_file()]
+    if not found:
+        raise StateError(f"There are no {size.name} results in {out}; `tacenda experiment run --all --{size.name}` makes them.")
+    environment = Environment(
+        loader=PackageLoader("tacenda.experiments", "template"), autoescape=True, undefined=StrictUndefined
+    )
+    environment.filters["script_json"] = script_json
+    text = environment.get_template("page.html.j2").render(
+        **_content(found, out, size), library=library, style=_asset("style.css"), script=_asset("script.js")
+    )
+    path = out / size.name / "report.html" if target is None else target
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, path)
+    return path
+
+
+def _content(found: Sequence[Experiment], out: Path, size: Size) -> dict[str, Any]:
+    shown = {e.name: _shown(e, out, size) for e in found}
+    groups = [
+        {"key": paper, "short": paper, "title": title, "experiments": [shown[e.name] for e in found if e.paper == paper]}
+        for paper, title in PAPERS.items()
+        if any(e.paper == paper for e in found)
+    ]
+    about = f"{len(found)} of {len(EXPERIMENTS)} experiments, size {size.name}, {summary.made_with()}"
+    return {
+        "groups": groups,
+        "about": about,
+        "summary": _summary_table(found, shown),
+        "headline": _headline_table(headlines()),
+        "which": advice.lines(),
+    }
+
+
+def _shown(e: Experiment, out: Path, size: Size) -> Shown:
+    rows = player.stored(e, size, out)
+    found = e.findings(rows)
+    charts = [_panel(chart) for chart in e.charts(rows) if chart.series]
+    return Shown(
+        e.name,
+        e.figure,
+        e.question,
+        e.settings,
+        e.chosen,
+        summary.ran(rows),
+        e.survives(found, rows),
+        level(found),
+        [f"{f.mode.capitalize()}. {f.sentence}" for f in found],
+        charts,
+    )
+
+
+def level(found: Sequence[Finding]) -> str:
+    """The colour of a verdict: all sound findings hold, some, or none."""
+    kept = [f for f in found if f.mode == SOUND] or list(found)
+    good = sum(f.holds for f in kept)
+    return "good" if good == len(kept) else "caution" if good else "bad"
+
+
+def _panel(chart: Chart) -> dict[str, Any]:
+    from tacenda.report.plotly_figures import chart_figure
+
+    return {
+        "key": chart.key,
+        "title": chart.title,
+        "tab": chart.tab or chart.title,
+        "words": chart.words,
+        "note": chart.note,
+        "spec": chart_figure(chart),
+        "table": chart.table(),
+    }
+
+
+def _summary_table(found: Sequence[Experiment], shown: dict[str, Shown]) -> Table:
+    columns = [Column("experiment"), Column("paper"), Column("as published"), Column("sound"), Column("verdict")]
+    rows = []
+    for e in found:
+        text = shown[e.name].findings
+        counts = [_count([t for t in text if t.startswith(mode.capitalize())]) for mode in (PUBLISHED, SOUND)]
+        rows.append([e.name, f"{e.paper} {e.figure}".strip(), *counts, shown[e.name].verdict])
+    return Table("What was found: statements that hold, of those that were checked", columns, rows)
+
+
+def _count(lines: Sequence[str]) -> str:
+    return f"{sum('. Holds:' in t for t in lines)} of {len(lines)}" if lines else "–"
+
+
+def _headline_table(rows: Sequence[Headline]) -> Table:
+    columns = [
+        Column("paper"),
+        Column("setting"),
+        Column("claimed", True),
+        Column("true", True),
+        Column("delta", True),
+        Column("adjacency"),
+        Column("remark"),
+    ]
+    cells = [
+        [h.paper, h.setting, f"{h.claimed:.4g}", f"{h.true:.4g}", f"{h.delta or 1e-5:g}", h.adjacency, h.remark] for h in rows
+    ]
+    return Table("Claimed and true epsilon of the papers' own settings", columns, cells)
+
+
+def _asset(name: str) -> str:
+    return (files("tacenda.report") / "template" / name).read_text(encoding="utf-8")

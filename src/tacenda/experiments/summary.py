@@ -1,0 +1,120 @@
+"""The committed summary: what was run, when, with which versions, and what was found."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tacenda.experiments import player
+from tacenda.experiments.registry import EXPERIMENTS
+from tacenda.experiments.rows import Rows
+from tacenda.experiments.spec import Experiment, Size
+
+
+def made_with() -> str:
+    """Versions and date in one phrase."""
+    import scipy
+
+    from tacenda import __version__
+
+    day = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return (
+        f"tacenda {__version__}, Python {platform.python_version()}, numpy {np.__version__}, scipy {scipy.__version__}, {day}"
+    )
+
+
+def ran(rows: Rows) -> str:
+    """How many runs, seeds and seconds are behind the rows."""
+    hidden = ("round", "value", "metric", "seconds")
+    runs = {tuple((k, v) for k, v in r.items() if k not in hidden): r["seconds"] for r in rows}
+    rounds = sorted({r["round"] for r in rows.last()})
+    span = f"{rounds[0]}" if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
+    return f"{len(runs)} runs, seeds 0 to {max(rows.distinct('seed'))}, {span} rounds, {sum(runs.values()):.0f} s of computing in all."
+
+
+def as_markdown(out: Path, size: Size) -> str:
+    """docs/results.md: every experiment with stored rows of this size."""
+    parts = [
+        "# Results",
+        f"Made by `tacenda experiment run --all --{size.name}` and `tacenda experiment report --{size.name} "
+        f"--markdown docs/results.md`; {made_with()}.",
+        _WORDS[size.name],
+        "Every sentence below is computed from the stored rows. `Holds` and `Does not hold` refer to the "
+        "statement as it is written, for these runs.",
+    ]
+    missing = []
+    for e in EXPERIMENTS.values():
+        if (player.folder_of(out, e, size) / "rows.csv").is_file():
+            parts.append(_section(e, player.stored(e, size, out)))
+        else:
+            missing.append(e.name)
+    if missing:
+        parts.append(f"Not run at this size: {', '.join(missing)}.")
+    return "\n\n".join(parts) + "\n"
+
+
+def _section(e: Experiment, rows: Rows) -> str:
+    found = e.findings(rows)
+    lines = [f"- {f.mode}: {f.sentence}" for f in found]
+    source = f"{e.paper} {e.figure}".strip()
+    return "\n\n".join(
+        [
+            f"## {e.name} ({source})",
+            e.question,
+            f"**{e.survives(found, rows)}**",
+            "\n".join(lines),
+            _table(rows),
+            f"Settings: {e.settings} {e.chosen} {ran(rows)}",
+        ]
+    )
+
+
+def _table(rows: Rows) -> str:
+    """Means over the seeds after the last round, for each method and level."""
+    last = rows.last()
+    labels = [
+        k
+        for k in ("level", "epsilon", "inner_steps", "nodes", "graph", "setting")
+        if any(r.get(k) not in (None, "") for r in last)
+    ]
+    metrics = last.distinct("metric")
+    header = ["mode", "method", *labels, *metrics, "claimed epsilon", "true epsilon"]
+    lines = [_line(header), _line(["---"] * len(header))]
+    keys = list(dict.fromkeys((r["mode"], r["method"], *(r.get(k) for k in labels)) for r in last))
+    for mode, method, *values in keys:
+        part = last.where(mode=mode, method=method, **dict(zip(labels, values, strict=True)))
+        numbers = [_number(part.mean(metric=m)) for m in metrics]
+        one = part.rows[0]
+        lines.append(
+            _line(
+                [
+                    mode,
+                    method,
+                    *("" if v is None else str(v) for v in values),
+                    *numbers,
+                    _number(one["claimed_epsilon"]),
+                    _number(one["true_epsilon"]),
+                ]
+            )
+        )
+    return "\n".join(lines)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None or np.isnan(value) else f"{value:.4g}"
+
+
+_WORDS = {
+    "quick": "Quick size: generated data, a few seconds each; this shows that everything runs, not what the papers claim.",
+    "reduced": "Reduced size: the papers' data sets and networks with fewer seeds, rounds and levels than"
+    " the full size, as each section states.",
+    "full": "Full size: the papers' settings.",
+}
