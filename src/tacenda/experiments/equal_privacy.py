@@ -9,7 +9,7 @@ from tacenda.experiments import drawing
 from tacenda.experiments.cells import TEST
 from tacenda.experiments.rows import Rows
 from tacenda.experiments.spec import NO_PRIVACY, SOUND, Cell, Experiment, Finding, Size
-from tacenda.experiments.tuning import METHODS, TRIALS
+from tacenda.experiments.tuning import METHODS, TABLE, TRIALS
 
 DELTA = 1e-5
 FREE, ALONE, CENTRAL = "no noise, pooled", "one node alone", "central (trusted server)"
@@ -57,7 +57,7 @@ def _cells(size: Size) -> list[Cell]:
         pooled: dict[str, Any] = {**common, "nodes": 1, "graph": "ring:1"}
         records = 2400 if size.name == "quick" else 30162 if data["name"] == "adult" else 32561
         few: dict[str, Any] = {**pooled, "data": {**data, "take": records // nodes}}
-        alone: dict[str, Any] = {"name": "tuned", "of": "GossipGD, independent"}
+        alone: dict[str, Any] = {"name": "tuned", "of": "GossipGD, independent", "table": TABLE}
         for eps in levels:
             label, budget = {**where, "epsilon": eps}, {"epsilon": eps, "delta": DELTA}
             made.append(
@@ -76,7 +76,15 @@ def _cells(size: Size) -> list[Cell]:
                     Cell(name, SOUND, algorithm=alone, **run, **shape) for name, shape in ((ALONE, few), (CENTRAL, pooled))
                 ]
                 made += [
-                    Cell(m, SOUND, algorithm={"name": "tuned", "of": m}, nodes=nodes, graph=graph, **run, **common)
+                    Cell(
+                        m,
+                        SOUND,
+                        algorithm={"name": "tuned", "of": m, "table": TABLE},
+                        nodes=nodes,
+                        graph=graph,
+                        **run,
+                        **common,
+                    )
                     for m in _names(size, graph)
                 ]
     return made

@@ -25,6 +25,9 @@ from tacenda.problem.problem import Problem
 from tacenda.runtime.simulate import ConvergenceWarning, simulate
 
 TRIALS, SEED, DIFFICULTY = 4, 7, 0.3
+TABLE = (
+    2  # part of every tuned cell: raise it when the candidates change, so that stored runs of older ones are not taken for new
+)
 Settings = dict[str, Any]
 
 

@@ -1,0 +1,125 @@
+"""`tacenda experiment`: run, resume, side by side, report, through the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tacenda.cli.app import app
+from tacenda.experiments import player
+from tacenda.experiments import rows as tidy
+from tacenda.experiments.registry import EXPERIMENTS, by_name
+from tacenda.experiments.spec import PUBLISHED, SOUND, Size
+
+
+def invoke(*words: str) -> str:
+    found = CliRunner().invoke(app, ["experiment", *words])
+    assert found.exit_code == 0, found.output
+    return found.stdout
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("experiments")
+    for name in ("recycled-convergence", "ipadmm-tradeoff", "many-members"):
+        player.play(by_name(name), Size("quick", 1), folder, show=False)
+    return folder
+
+
+def test_list_shows_every_row_of_the_specification() -> None:
+    named = {row["name"] for row in json.loads(invoke("list", "--json"))}
+    assert named == {
+        "ipadmm-tradeoff", "ipadmm-inner", "ipadmm-compare", "recycled-convergence", "recycled-private", "recycled-penalty",
+        "dda-convergence", "dda-tradeoff", "perturbation-convergence", "perturbation-tradeoff", "cdp-lasso", "equal-privacy",
+        "many-members",
+    }  # fmt: skip
+
+
+def test_run_tells_the_verdict_and_repeats_nothing(out: Path) -> None:
+    cells = sorted((out / "quick" / "recycled-convergence" / "cells").iterdir())
+    before = {c.name: c.stat().st_mtime_ns for c in cells}
+    told = json.loads(invoke("run", "recycled-convergence", "--quick", "--seeds", "1", "--out", str(out), "--json"))
+    assert told[0]["verdict"].startswith("No noise is involved")
+    assert all(f["holds"] for f in told[0]["findings"])
+    assert {c.name: c.stat().st_mtime_ns for c in sorted(cells[0].parent.iterdir())} == before
+
+
+def test_a_lost_cell_is_made_again_with_the_same_numbers(out: Path) -> None:
+    experiment, size = by_name("ipadmm-tradeoff"), Size("quick", 1)
+    folder = player.folder_of(out, experiment, size)
+    whole = [r["value"] for r in tidy.read(folder / "rows.csv")]
+    lost = sorted((folder / "cells").iterdir())[0]
+    lost.unlink()
+    again = player.play(experiment, size, out, show=False)
+    assert lost.is_file()
+    assert [r["value"] for r in again] == whole
+
+
+def test_side_by_side_gives_the_same_rows(out: Path, tmp_path: Path) -> None:
+    experiment, size = by_name("recycled-convergence"), Size("quick", 1)
+    alone = [(r["method"], r["round"], r["value"]) for r in player.stored(experiment, size, out)]
+    two = player.play(experiment, size, tmp_path, jobs=2, show=False)
+    assert [(r["method"], r["round"], r["value"]) for r in two] == alone
+
+
+def test_the_truth_stands_beside_the_claim(out: Path) -> None:
+    rows = player.stored(by_name("ipadmm-tradeoff"), Size("quick"), out)
+    one = rows.where(mode=PUBLISHED, epsilon=1.0).rows[0]
+    assert one["claimed_epsilon"] == 1.0
+    assert one["true_epsilon"] == pytest.approx(0.751, abs=5e-4)
+    assert all(r["true_epsilon"] == pytest.approx(r["epsilon"], rel=1e-6) for r in rows.where(mode=SOUND))
+
+
+def test_shared_noise_beats_independent_noise_on_many_members(out: Path) -> None:
+    experiment = by_name("many-members")
+    found = experiment.findings(player.stored(experiment, Size("quick"), out))
+    assert all(f.holds for f in found), [f.sentence for f in found]
+
+
+def test_report_is_one_file_that_needs_nothing_else(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tacenda.experiments import page
+    from tacenda.experiments.headline import Headline
+
+    row = Headline("002", "a setting", 1.0, 0.01, 1806.4, "replace-one", "unsound")
+    monkeypatch.setattr(page, "headlines", lambda: [row])  # the real table takes a minute and has its own test
+    target, summary = tmp_path / "page.html", tmp_path / "results.md"
+    invoke("report", "--quick", "--out", str(out), "--to", str(target), "--markdown", str(summary))
+    text = target.read_text("utf-8")
+    assert 'src="http' not in text
+    assert '<link rel="stylesheet' not in text
+    for word in ("recycled-convergence", "many-members", "Which method to use when", "Verdict", "1806"):
+        assert word in text
+    assert "## ipadmm-tradeoff (000 Fig. 1)" in summary.read_text("utf-8")
+    assert "Not run at this size: ipadmm-inner" in summary.read_text("utf-8")
+
+
+def test_report_without_results_says_what_to_do(tmp_path: Path) -> None:
+    found = CliRunner().invoke(app, ["experiment", "report", "--full", "--out", str(tmp_path)])
+    assert found.exit_code == 4
+    assert "experiment run --all --full" in found.stderr
+
+
+def test_unknown_names_and_two_sizes_are_refused(tmp_path: Path) -> None:
+    near = CliRunner().invoke(app, ["experiment", "run", "cdp-laso", "--out", str(tmp_path)])
+    assert near.exit_code == 2 and "'cdp-lasso'" in near.stderr
+    both = CliRunner().invoke(app, ["experiment", "run", "cdp-lasso", "--quick", "--full", "--out", str(tmp_path)])
+    assert both.exit_code == 2 and "one of --quick" in both.stderr
+    none = CliRunner().invoke(app, ["experiment", "run", "--out", str(tmp_path)])
+    assert none.exit_code == 2 and "--all" in none.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
+def test_every_quick_version_runs_and_draws(name: str, tmp_path: Path) -> None:
+    experiment = by_name(name)
+    rows = player.play(experiment, Size("quick"), tmp_path, show=False)
+    found = experiment.findings(rows)
+    assert found
+    assert experiment.survives(found, rows)
+    for chart in experiment.charts(rows):
+        assert chart.series
+        assert chart.table().rows

@@ -1,0 +1,164 @@
+"""Cells, rows and judgements, without running the figures."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tacenda as tc
+from tacenda.experiments import judging, perturbation, tuning
+from tacenda.experiments import rows as tidy
+from tacenda.experiments.cells import LOCAL_LOSS, carry_out
+from tacenda.experiments.half_steps import RecycledHalfSteps
+from tacenda.experiments.registry import EXPERIMENTS
+from tacenda.experiments.rows import Rows
+from tacenda.experiments.spec import NO_PRIVACY, PUBLISHED, SOUND, Cell, Size
+
+GENERATED = {"name": "classification", "n": 240, "features": 4, "seed": 1}
+
+
+@pytest.mark.parametrize("size", ["quick", "reduced", "full"])
+@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
+def test_every_cell_is_different_and_well_formed(name: str, size: str) -> None:
+    cells = EXPERIMENTS[name].cells(Size(size))
+    assert len({c.key() for c in cells}) == len({(c.key(), str(c.labels)) for c in cells})
+    for cell in cells:
+        assert (cell.privacy is None) == (cell.mode == NO_PRIVACY)
+        assert cell.privacy is None or ("paper" in cell.privacy) == (cell.mode == PUBLISHED)
+        if cell.algorithm["name"] not in ("tuned", "plan", RecycledHalfSteps.name):
+            tc.algorithms.from_plain(cell.algorithm)
+
+
+def test_full_sizes_are_the_papers() -> None:
+    adult = EXPERIMENTS["ipadmm-tradeoff"].cells(Size("full"))[0]
+    assert (adult.nodes, adult.graph, adult.problem["strength"]) == (100, "complete:100", 1e-6)
+    assert max(c.seed for c in EXPERIMENTS["ipadmm-compare"].cells(Size("full"))) == 9
+    large = EXPERIMENTS["dda-convergence"].cells(Size("full"))[0]
+    assert large.data["rows"] - large.data["held_out"] == 400_000 and large.rounds == 60_000
+    assert {c.algorithm["inner_steps"] for c in EXPERIMENTS["ipadmm-inner"].cells(Size("full"))} >= {1, 10, 25}
+
+
+def test_a_changed_setting_changes_the_key() -> None:
+    cell = Cell("a", SOUND, GENERATED, 4, "ring:4", {"name": "dpdda"}, 3, 0, privacy={"epsilon": 1.0})
+    assert cell.key() == replace(cell).key()
+    others = [
+        replace(cell, rounds=4),
+        replace(cell, seed=1),
+        replace(cell, privacy={"epsilon": 2.0}),
+        replace(cell, graph="star:4"),
+    ]
+    assert len({cell.key(), *(o.key() for o in others)}) == 5
+
+
+def test_half_steps_are_recycled_admm() -> None:
+    cell = Cell("half", NO_PRIVACY, GENERATED, 4, "complete:4", {"name": "radmm-half-steps"}, 8, 0, problem={"strength": 0.01})
+    whole = replace(cell, algorithm={"name": "radmm"}, rounds=4)
+    a, b = carry_out("x", cell), carry_out("x", whole)
+    assert a[-1]["value"] == pytest.approx(b[-1]["value"], rel=1e-9)
+
+
+def test_local_loss_leaves_out_the_scale() -> None:
+    cell = Cell(
+        "admm", NO_PRIVACY, GENERATED, 4, "ring:4", {"name": "admm"}, 2, 0, problem={"strength": 0.0, "loss_scale": 7.0}
+    )
+    row = carry_out("x", replace(cell, metrics=(LOCAL_LOSS, "local_objective")))
+    assert row[0]["value"] == pytest.approx(row[1]["value"] / 7.0)
+
+
+def test_test_accuracy_is_that_of_the_average_model() -> None:
+    data = {**GENERATED, "held_out": 60}
+    cell = Cell(
+        "gd",
+        NO_PRIVACY,
+        data,
+        3,
+        "ring:3",
+        {"name": "gossipgd", "noise": "independent"},
+        5,
+        0,
+        metrics=("test_accuracy",),
+        finish_mixing=2,
+    )
+    found = carry_out("x", cell)
+    made = tc.data.load("classification", n=240, features=4, seed=1)
+    problem = tc.Problem(tc.data.partition.even(made.X[:180], made.y[:180], 3), classes=(0, 1))
+    result = tc.simulate(problem, tc.graph.ring(3), tc.algorithms.GossipGD(noise="independent"), 5, seed=0, finish_mixing=2)
+    by_hand = np.mean((made.X[180:] @ result.model >= 0) == (made.y[180:] == 1))
+    assert found[-1]["value"] == pytest.approx(by_hand)
+
+
+def test_rows_survive_the_file(tmp_path: Path) -> None:
+    kept = [
+        {
+            "experiment": "e",
+            "mode": SOUND,
+            "method": "a, b",
+            "seed": 0,
+            "round": 3,
+            "metric": "m",
+            "value": 0.1 + 0.2,
+            "true_epsilon": None,
+        }
+    ]
+    tidy.write(tmp_path / "r.csv", kept)
+    again = tidy.read(tmp_path / "r.csv").rows[0]
+    assert {k: again[k] for k in kept[0]} == kept[0]
+
+
+def _rows(method: str, values: list[float], x: str = "epsilon") -> list[tidy.Row]:
+    return [
+        {"mode": SOUND, "method": method, "metric": "m", "seed": 0, "round": 1, x: k + 1, "value": v}
+        for k, v in enumerate(values)
+    ]
+
+
+def test_falls_means_what_it_says() -> None:
+    assert judging.falls(Rows(_rows("a", [3, 2, 1])), SOUND, "m", "epsilon", "c").holds
+    assert not judging.falls(Rows(_rows("a", [1, 2, 3])), SOUND, "m", "epsilon", "c").holds
+    assert not judging.falls(Rows(_rows("a", [3, 1, 2])), SOUND, "m", "epsilon", "c").holds
+
+
+def test_ranked_and_below_compare_means_and_never_pass_on_missing_rows() -> None:
+    rows = Rows(_rows("a", [1.0, 3.0]) + _rows("b", [2.0, 2.5]))
+    assert judging.ranked(rows, SOUND, "a", "c").holds
+    assert not judging.ranked(rows, SOUND, "b", "c").holds
+    assert not judging.below(rows, SOUND, "b", "a", "c").holds
+    assert not judging.below(rows, SOUND, "a", "missing", "c").holds
+
+
+def test_last_keeps_the_newest_round_of_each_run() -> None:
+    rows = [{"method": "a", "seed": s, "round": t, "metric": "m", "value": 10.0 * s + t} for s in (0, 1) for t in (1, 2, 3)]
+    assert sorted(Rows(rows).last().values()) == [3.0, 13.0]
+
+
+def test_the_optimal_level_is_found_from_the_rows_of_the_figure() -> None:
+    def row(method: str, mode: str, level: float, value: float) -> tidy.Row:
+        return {"mode": mode, "method": method, "metric": "loss", "seed": 0, "round": 9, "level": level, "value": value}
+
+    rows = [row("DVP", PUBLISHED, a, 0.2 * math.exp(-25 * a) + 0.35) for a in (0.02, 0.05, 0.1, 0.3, 1.0)]
+    rows.append(row("DVP, no noise", NO_PRIVACY, 0.0, 0.34))
+    fit, best = perturbation.optimum(Rows(rows), "DVP")
+    assert (fit.c4, fit.c5, fit.c6) == pytest.approx((0.2, 25.0, 0.35), rel=1e-4)
+    grid = np.geomspace(0.02, 1.0, 200_001)
+    cost = 0.2 * np.exp(-25 * grid) + 0.35 - 0.02 * np.log(6 / (9 * grid + grid**2))
+    allowed = 0.2 * np.exp(-25 * grid) + 0.35 <= 0.34 + 0.135
+    assert best is not None
+    assert best.alpha == pytest.approx(grid[allowed][np.argmin(cost[allowed])], rel=1e-3)
+
+
+def test_every_method_has_the_same_number_of_trials() -> None:
+    for method in tuning.METHODS:
+        assert len(tuning.candidates(method, 6.0)) == tuning.TRIALS
+        for setting in tuning.candidates(method, 6.0):
+            tc.algorithms.from_plain(setting["algorithm"])
+
+
+def test_tuning_sees_the_shape_only_and_takes_the_best_trial() -> None:
+    known = {"nodes": 3, "records": 60, "features": 4, "graph": "ring:3", "problem": {"strength": 1e-3}}
+    weak = tuning.best("GossipGD, independent", privacy={"epsilon": 0.05, "delta": 1e-5}, **known)
+    strong = tuning.best("GossipGD, independent", privacy={"epsilon": 1000.0, "delta": 1e-5}, **known)
+    assert weak["algorithm"]["step_size"] < strong["algorithm"]["step_size"]

@@ -1,0 +1,45 @@
+"""The papers' headline settings against the specification's golden figures."""
+
+from __future__ import annotations
+
+import pytest
+
+from tacenda.experiments import headline
+
+
+def test_ipadmm_claims_one_and_has_three_quarters() -> None:
+    half, one = headline._multistep()
+    assert one.true == pytest.approx(0.751, abs=5e-4)
+    assert half.true < half.claimed
+
+
+def test_concentrated_totals() -> None:
+    found = headline._concentrated()
+    assert found.claimed == pytest.approx(31.46, abs=0.005)
+    assert found.true == pytest.approx(28.37, abs=0.005)
+
+
+def test_one_round_of_dvp_is_doubled_and_a_hundred_compose() -> None:
+    found = headline._dual()
+    assert found.claimed == pytest.approx(0.3)
+    assert 10 < found.true < 60  # at most 100 rounds of 2 alpha = 0.6, less than their sum by optimal composition
+
+
+def test_recycled_admm_is_sound_and_loose() -> None:
+    found = headline._recycled()
+    assert found.true < found.claimed == pytest.approx(8.0)
+
+
+@pytest.mark.slow
+def test_dual_averaging_claims_one_and_has_hundreds() -> None:
+    replaced, removed = headline._dual_averaging()
+    assert replaced.true == pytest.approx(1800, rel=0.02)
+    assert removed.true == pytest.approx(392, abs=1.0)
+
+
+@pytest.mark.slow
+def test_the_table_has_a_row_for_every_paper() -> None:
+    rows = headline.headlines()
+    assert {h.paper for h in rows} == {"000", "001", "002", "003", "004"}
+    text = headline.as_markdown(rows)
+    assert text.count("\n") == len(rows) + 2
