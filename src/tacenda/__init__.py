@@ -35,12 +35,13 @@ _MODULES = {
     "regularisers": "tacenda.problem.regularisers",
     "report": "tacenda.report",
     "schedules": "tacenda.schedules",
+    "theory": "tacenda.theory",
 }
 
 __all__ = [*sorted(_WHERE), *sorted(_MODULES)]
 
 if TYPE_CHECKING:
-    from tacenda import algorithms, data, errors, estimators, graph, report, schedules
+    from tacenda import algorithms, data, errors, estimators, graph, report, schedules, theory
     from tacenda.audit.attack import audit
     from tacenda.estimators import (
         PrivateElasticNet,

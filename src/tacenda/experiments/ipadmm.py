@@ -160,11 +160,11 @@ def _methods(size: Size, mode: str, epsilon: float) -> list[tuple[str, dict[str,
 def _inner_survives(found: list[Finding], rows: Rows) -> str:
     good = all(f.holds for f in found)
     why = (
-        "With the proximal weight (23) l hardly matters: eta grows with sqrt(k) z, and z with sqrt(T l), so that the T l steps sum to "
+        " With the proximal weight (23) l hardly matters: eta grows with sqrt(k) z, and z with sqrt(T l), so that the T l steps sum to "
         "nearly the same length for every l (D = 10 and 25 showed the same in a trial on Adult: T = 30, one seed, l = 1 and 10 within "
-        "0.003). What made the difference in the paper cannot be told from the settings it gives. "
+        "0.003). What made the difference in the paper cannot be told from the settings it gives."
     )
-    return ("" if good else why) + _survives(found, rows)
+    return _survives(found, rows) + ("" if good else why)
 
 
 def _compare(size: Size) -> list[Cell]:

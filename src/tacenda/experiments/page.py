@@ -129,8 +129,12 @@ def _summary_table(found: Sequence[Experiment], shown: dict[str, Shown]) -> Tabl
     for e in found:
         text = shown[e.name].findings
         counts = [_count([t for t in text if t.startswith(mode.capitalize())]) for mode in (PUBLISHED, SOUND)]
-        rows.append([e.name, f"{e.paper} {e.figure}".strip(), *counts, shown[e.name].verdict])
+        rows.append([e.name, f"{e.paper} {e.figure}".strip(), *counts, _first_sentence(shown[e.name].verdict)])
     return Table("What was found: statements that hold, of those that were checked", columns, rows)
+
+
+def _first_sentence(text: str) -> str:
+    return text.split(". ")[0].rstrip(".") + "."
 
 
 def _count(lines: Sequence[str]) -> str:
