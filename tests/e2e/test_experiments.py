@@ -123,3 +123,13 @@ def test_every_quick_version_runs_and_draws(name: str, tmp_path: Path) -> None:
     for chart in experiment.charts(rows):
         assert chart.series
         assert chart.table().rows
+
+
+def test_the_large_run_tells_time_memory_and_where_the_time_goes() -> None:
+    told = json.loads(invoke("large", "--rows", "400", "--batch", "plan", "--json"))
+    assert told["records"] == 400 and told["features"] == 2000
+    assert told["data, GB"] == pytest.approx(400 * 2000 * 4 / 1e9, abs=5e-4)
+    assert float(told["epsilon, delta"].split(",")[0]) <= 1.0
+    assert told["peak memory, GB"] > 0 and len(told["where the time goes"]) == 5
+    refused = CliRunner().invoke(app, ["experiment", "large", "--rows", "400", "--batch", "some"])
+    assert refused.exit_code == 2 and "'plan'" in refused.stderr
