@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 PARALLEL_ELEMENTS = 1 << 18  # below this much work, waking a second thread costs more than it saves
 _ONE_AT_A_TIME = threading.Lock()
 
 
-@contextmanager
-def kernel_threads(elements: int) -> Iterator[None]:
-    """Run one compiled loop over about so many numbers, on one thread if they are few.
+class kernel_threads:
+    """`with kernel_threads(elements):` runs one compiled loop over about so many numbers, on one thread if they are few.
 
     One loop at a time: some of numba's thread pools cannot be entered by two threads at once. The number of threads
     never changes a result, since each row (or task) is computed by one thread.
     """
-    import numba
 
-    with _ONE_AT_A_TIME:
-        threads = numba.get_num_threads()
+    __slots__ = ("_before", "_few")
+
+    def __init__(self, elements: int) -> None:
+        self._few, self._before = elements < PARALLEL_ELEMENTS, 1
+
+    def __enter__(self) -> None:
+        import numba
+
+        _ONE_AT_A_TIME.acquire()
+        if self._few:
+            self._before = numba.get_num_threads()
+            if self._before > 1:
+                numba.set_num_threads(1)
+
+    def __exit__(self, *_: object) -> None:
+        import numba
+
         try:
-            numba.set_num_threads(1 if elements < PARALLEL_ELEMENTS else threads)
-            yield
+            if self._before > 1:
+                numba.set_num_threads(self._before)
         finally:
-            numba.set_num_threads(threads)
+            _ONE_AT_A_TIME.release()
