@@ -59,6 +59,15 @@ def test_a_report_is_made_from_the_state_folder(finished: Crowd, tmp_path: Path)
     assert first not in text
 
 
+def test_a_finished_node_started_again_gives_the_same_model_at_once(finished: Crowd) -> None:
+    again = run_node(_options(finished, "m2"))
+    before = finished.stage.results()["m2"]
+    assert (again.models == before.models).all()
+    assert again.privacy is not None
+    assert before.privacy is not None
+    assert again.privacy.epsilon == before.privacy.epsilon
+
+
 def test_the_lasting_ledger_holds_the_run(finished: Crowd) -> None:
     with LedgerStore(finished.folder("m1") / "state" / "ledger.sqlite") as store:
         (dataset,) = store.datasets()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -30,14 +31,9 @@ def test_every_private_algorithm_equals_the_simulation(tmp_path: Path, name: str
 
 def test_a_kill_changes_nothing_with_real_noise(tmp_path: Path) -> None:
     """Kill -9 in the middle; the node resumes, sends the same bytes, charges nothing twice, and the run ends as promised."""
-    import time
-
     crowd = Crowd(tmp_path, small_contract(3, rounds=400))
     crowd.start()
-    log = crowd.folder("m1") / "state" / "log.jsonl"
-    end = time.monotonic() + 60
-    while time.monotonic() < end and not (log.exists() and "round one done" in log.read_text()):
-        time.sleep(0.01)
+    wait_for_log(crowd, "m1", "round one done")
     crowd.kill("m1")
     crowd.start("m1")
     crowd.finish()
@@ -46,3 +42,41 @@ def test_a_kill_changes_nothing_with_real_noise(tmp_path: Path) -> None:
         assert sum(count for _, count in result.privacy.ledger(0)) == 800, name
         assert result.privacy.epsilon == pytest.approx(5.0, rel=1e-5)
         assert "exact discrete Gaussian" in result.privacy.noise
+
+
+@pytest.mark.slow
+def test_a_renewed_certificate_goes_on_with_the_same_state(tmp_path: Path) -> None:
+    """Stop in the middle; m1 gets a new key, certificate and address, all sign again, and the run ends as if nothing had been."""
+    import os
+    import signal
+
+    from tacenda.node import contract_files, identity
+    from tacenda.node.contract import Contract
+    from tacenda.node.rehearse import free_ports
+
+    crowd = Crowd(tmp_path, small_contract(3, rounds=400), seed=9)
+    crowd.start()
+    wait_for_log(crowd, "m1", "round one done")
+    for name in crowd.names:
+        os.kill(crowd.processes[name].pid, signal.SIGTERM)
+    assert set(crowd.wait(60).values()) == {2}
+    assert "asked to stop" in crowd.words("m1")
+    home = crowd.folder("m1") / "identity"
+    identity.sign(crowd.stage.folder / "authority", identity.request(home, "m1", new_key=True), home, 2)
+    plain = crowd.stage.contract.to_plain()
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    plain["members"][1] |= {"fingerprint": identity.Identity.read(home).fingerprint, "address": address}
+    crowd.stage.contract = Contract.build(plain)
+    contract_files.write(crowd.stage.contract, crowd.stage.contract_path)
+    for name in crowd.names:
+        contract_files.sign(crowd.stage.contract_path, identity.Identity.read(crowd.folder(name) / "identity"))
+    crowd.start()
+    np.testing.assert_allclose(crowd.finish(), simulated(crowd.stage, seed=9), rtol=0, atol=1e-12)
+
+
+def wait_for_log(crowd: Crowd, name: str, words: str) -> None:
+    """Until a member's log says so."""
+    path, end = crowd.folder(name) / "state" / "log.jsonl", time.monotonic() + 60
+    while not (path.exists() and words in path.read_text()):
+        assert time.monotonic() < end, crowd.words(name)
+        time.sleep(0.01)

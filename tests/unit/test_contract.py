@@ -113,6 +113,12 @@ def test_the_lattice_plan_meets_the_budget_exactly(algorithm: str) -> None:
         assert 4.999 < epsilon <= 5.0 * (1 + 1e-6)
 
 
+def test_a_form_that_keeps_an_unreleased_value_is_refused() -> None:
+    accepted = {"epsilon": 5.0, "delta": 1e-5, "floating_point_noise": True}
+    with pytest.raises(PrivacyError, match="keeps an unreleased value"):
+        make_plan(small_contract(algorithm={"name": "pvp", "centre": "hidden"}, privacy=accepted))
+
+
 def test_batches_have_no_lattice_noise() -> None:
     with pytest.raises(PrivacyError, match="floating_point_noise"):
         make_plan(small_contract(algorithm={"name": "ipadmm", "batch_size": 10}))

@@ -18,10 +18,10 @@ from tacenda.errors import TacendaError
 from tacenda.node import contract_files
 from tacenda.node.contract import Contract
 from tacenda.node.identity import Identity
+from tacenda.privacy.store_files import MOUNTS, REMOTE, REMOTE_FUSE, mount_type
 
 PACKAGES = ("tacenda", "numpy", "grpcio", "cryptography", "msgspec", "safetensors")
 LEAST_SPACE = 200 * 2**20
-NETWORK_DISKS = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "glusterfs", "ceph", "afs")
 SOON_DAYS = 14
 
 
@@ -83,14 +83,10 @@ def _disk(state: Path) -> Finding:
 
 def _kind_of_disk(state: Path) -> Finding:
     """The durable outbox needs a disk whose locks and flushes are real, which network file systems do not promise."""
-    kind, place = "unknown", _existing(state).resolve()
-    mounts = Path("/proc/mounts")
-    if mounts.exists():
-        rows = [line.split() for line in mounts.read_text().splitlines()]
-        over = [row for row in rows if len(row) > 2 and place.is_relative_to(row[1].replace("\\040", " "))]
-        kind = max(over, key=lambda row: len(row[1]))[2] if over else kind
-    fix = "use a --state folder on a local disk: SQLite's write-ahead log is not safe over a network"
-    return Finding("disk", kind not in NETWORK_DISKS and kind != "tmpfs", f"{kind} at {place}", fix)
+    place = _existing(state).resolve()
+    kind = mount_type(str(place), MOUNTS.read_text()) if MOUNTS.exists() else "unknown"
+    fix = "use a --state folder on a local disk: SQLite's write-ahead log is not safe over a network, and memory is not a disk"
+    return Finding("disk", kind not in REMOTE and kind not in REMOTE_FUSE and kind != "tmpfs", f"{kind} at {place}", fix)
 
 
 def _ledger(state: Path) -> Finding:

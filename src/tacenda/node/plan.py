@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,7 +61,7 @@ def make_plan(contract: Contract) -> RunPlan:
     check_privacy(privacy, algorithm)
     algorithm.check(facts, topology, contract.rounds, True)
     rehearsal = contract.rehearsal_seed is not None
-    lattice = not rehearsal and _fits_lattice(algorithm, facts, topology)
+    lattice = _fits_lattice(algorithm, facts, topology) and not rehearsal
     if not rehearsal and not lattice and not terms.floating_point_noise:
         raise PrivacyError(
             f"contract field privacy.floating_point_noise: {algorithm.title} as set up here needs floating-point noise, for which "
@@ -125,6 +126,11 @@ def _fits_lattice(algorithm: Algorithm, facts: Facts, topology: Topology) -> boo
     for turn in (1, 2):
         block.start(turn)
         state = algorithm.step(state, block)
+    if any(isinstance(getattr(state, f.name), Bounded) for f in dataclasses.fields(state)):
+        raise PrivacyError(
+            f"contract field algorithm: {algorithm.title} as set up here keeps an unreleased value, as its paper prints it; on a real "
+            "node only the sound form runs."
+        )
     return watch.only_gradients and all(site.noise == "gaussian" for site, _ in notebook.sites)
 
 

@@ -139,7 +139,8 @@ def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, 
             spending.settle(state.charges(), final=True)
             save_folder(options.state, result, contract, name)
             endpoint.tell(Progress(desk.done, desk.epoch, True))
-            _linger(endpoint, contract, stop, view, exchange.absent)
+            if not state.noted("all finished"):
+                state.note("all finished", _linger(endpoint, contract, stop, view, exchange.absent))
             return result
         except BaseException as stopped:
             log.warning(
@@ -226,15 +227,16 @@ def _heard(council: Council, mailbox: Mailbox) -> Any:
     return hear
 
 
-def _linger(endpoint: Endpoint, contract: Contract, stop: _Signals, view: View, absent: frozenset[str]) -> None:
-    """A neighbour may still need the last message: stay until all have finished, or for as long as a peer may be away."""
+def _linger(endpoint: Endpoint, contract: Contract, stop: _Signals, view: View, absent: frozenset[str]) -> bool:
+    """A neighbour may still need the last message: stay until all have finished (then True), or as long as one may be away."""
     end = time.monotonic() + contract.absence.limit_seconds
     links = [link for link in endpoint.links.values() if link.peer not in absent]
     while not all(link.finished for link in links) and time.monotonic() < end:
         if stop.asked:
-            return
+            return False
         view.waiting([link.peer for link in links if not link.finished])
         time.sleep(0.02)
+    return all(link.finished for link in links)
 
 
 class _Signals:

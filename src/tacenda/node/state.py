@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tacenda.errors import StateError
+from tacenda.privacy.store_files import check_place
 
 FORMAT = "tacenda-node-1"
 FILE = "node.sqlite"
@@ -44,6 +45,7 @@ class NodeState:
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         os.chmod(self.folder, 0o700)
+        check_place(self.folder / FILE)
         self._lock_file()
         self._mutex = threading.Lock()
         self._seal = b"\0" * 32

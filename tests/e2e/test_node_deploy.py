@@ -1,0 +1,66 @@
+"""The files for systemd, Docker, compose and Helm call the node with options that it has, and keep their promises."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from tacenda.node.commands import node_app
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+FILES = ("tacenda-node.service", "Dockerfile", "helm/tacenda-node/templates/statefulset.yaml")
+
+
+def _options() -> set[str]:
+    run = get_command(node_app).commands["run"]  # type: ignore[attr-defined]
+    return {option for parameter in run.params for option in parameter.opts}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_option_exists(name: str) -> None:
+    text = (DEPLOY / name).read_text("utf-8")
+    lines = [
+        line for line in text.splitlines() if re.search(r"ENTRYPOINT|CMD \[\"--|args:|ExecStart|^\s+--|\"--identity", line)
+    ]
+    used = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", "\n".join(lines)))
+    assert used
+    assert used <= _options(), used - _options()
+
+
+def test_compose_mounts_what_the_image_reads() -> None:
+    image, compose = (DEPLOY / "Dockerfile").read_text("utf-8"), (DEPLOY / "compose" / "compose.yaml").read_text("utf-8")
+    for place in ("/etc/tacenda", "/identity", "/state"):
+        assert place in image
+        assert compose.count(f":{place}") == 3
+    assert "USER tacenda" in image
+    assert compose.count("read_only: true") == 1
+
+
+def test_nothing_runs_as_root_or_writes_outside_its_state() -> None:
+    unit = (DEPLOY / "tacenda-node.service").read_text("utf-8")
+    for line in ("User=tacenda", "ProtectSystem=strict", "NoNewPrivileges=yes", "StateDirectory=tacenda", "UMask=0077"):
+        assert line in unit.splitlines()
+    chart = (DEPLOY / "helm" / "tacenda-node" / "templates" / "statefulset.yaml").read_text("utf-8")
+    assert "runAsNonRoot: true" in chart
+    assert "readOnlyRootFilesystem: true" in chart
+    assert "replicas: 1" in chart
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not on this machine")
+def test_systemd_understands_the_unit() -> None:
+    found = subprocess.run(
+        ["systemd-analyze", "verify", str(DEPLOY / "tacenda-node.service")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    complaints = [
+        line for line in found.stderr.splitlines() if "tacenda-node.service" in line and "is not executable" not in line
+    ]
+    assert complaints == []
