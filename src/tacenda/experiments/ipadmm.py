@@ -95,7 +95,7 @@ def _bound_chart(rows: Rows) -> Any:
         x_label="epsilon (claimed)",
         y_label="risk; bound on one node's excess risk",
         tab="bound",
-        extra=[drawing.bound("Theorem 7, limit of many rounds, one node", levels, limit)],
+        extra=[drawing.bound("Theorem 7, limit of many rounds, one node of 452 records, d = 104", levels, limit)],
         x_log=True,
         y_log=True,
         note="The bound has the right slope, 1/epsilon, and is far above what is measured.",
