@@ -16,9 +16,9 @@ SETTINGS = (
     "0.001 max|X'y|, rho = 4, T = 200."
 )
 CHOSEN = (
-    "The paper gives neither the graph, nor R, nor the proximal weight: random 4-regular graph (DP-ADMM: "
-    "star), R = 0.99, 1/eta = 1. Its squared loss "
-    "has unbounded gradients and so no guarantee at all: gradients are clipped at 5 in both modes."
+    "The paper gives neither the graph, nor R, nor the proximal weight: random 4-regular graph (DP-ADMM: star), R = 0.99, 1/eta = 1. Its "
+    "squared loss has unbounded gradients and so no guarantee at all: gradients are clipped at 5 in both modes. lambda is read off the "
+    "records, as in the paper, and taken as public here, which it is not."
 )
 METHODS: dict[str, tuple[dict[str, Any], str]] = {
     "CDP-ADMM": ({"name": "cdpadmm", "variance_decay": 0.99}, NETWORK),
