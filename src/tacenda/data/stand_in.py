@@ -1,8 +1,8 @@
 """Records that stand in for private ones while a run is planned: drawn, never read.
 
-    rows       normal with variances that fall like k^-decay, then brought to a norm; or a public sample's rows, with replacement
-    labels     two classes  P(y = 1) = 1/(1 + exp(-s));   K classes  P(y = k) proportional to exp(s_k);   regression  s + noise_std * normal
-               for scores s of a truth w
+rows       normal with variances that fall like k^-decay, then brought to a norm; or a public sample's rows, with replacement
+labels     two classes  P(y = 1) = 1/(1 + exp(-s));   K classes  P(y = k) proportional to exp(s_k);   regression  s + noise_std * normal
+           for scores s of a truth w
 """
 
 from __future__ import annotations

@@ -6,13 +6,27 @@ The package and its main function share a name, and Python lets the package win;
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tacenda.plan.outcome import Forecast, Plan
 from tacenda.plan.planner import plan, plan_facts
 
-__all__ = ["Forecast", "Plan", "plan", "plan_facts"]
+if TYPE_CHECKING:
+    from tacenda.plan.needed import Needed, records_needed
+    from tacenda.plan.predict import Prediction
+    from tacenda.plan.what_if import Change
+
+__all__ = ["Change", "Forecast", "Needed", "Plan", "Prediction", "plan", "plan_facts", "records_needed"]
+
+_LATER = {"Needed": "needed", "records_needed": "needed", "Prediction": "predict", "Change": "what_if"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(f"tacenda.plan.{_LATER[name]}"), name)
+    raise AttributeError(f"module 'tacenda.plan' has no attribute {name!r}")
 
 
 class _CallablePackage(ModuleType):

@@ -14,7 +14,7 @@ from tacenda.algorithms.dual_averaging import DDA, DPDDA
 from tacenda.algorithms.gossip import GossipGD
 from tacenda.graph.topology import Topology
 from tacenda.plan.forecast import SHAPES, Landscape
-from tacenda.plan.network import Mixing, shared_noise
+from tacenda.plan.network import Mixing, least_ratio, shared_noise
 from tacenda.plan.outcome import Forecast
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
@@ -25,6 +25,7 @@ INNER = (1, 2, 3, 4, 5, 6, 8, 10, 14, 20)  # mixings of one release
 STEP = 1.5  # the largest single step, in units of 1/L; a descent is stable below 2
 SPREAD = 1.0  # scores by which a node may be off the average's during an independent run
 SHARED_SPREAD = 0.5  # likewise with shared noise, where the average is so quiet that the spread would show
+PREPARED = 600  # nodes from which a quick look comes before the exact leverage
 APART = 0.01  # scores by which nodes may still differ after the closing mixings
 
 
@@ -88,6 +89,8 @@ def independent(case: Case) -> Candidate:
 
 def shared(case: Case, coalition: int) -> list[Candidate]:
     """GossipGD with noise that cancels between neighbours, if a coalition of that size leaves it worth while; else nothing."""
+    if _hopeless(case, coalition):
+        return []
     found = shared_noise(case.topology, coalition)
     if found is None:
         return []
@@ -109,8 +112,23 @@ def shared(case: Case, coalition: int) -> list[Candidate]:
     return [Candidate(algorithm, rounds, case.closing(tau / rounds, spread), forecast, coalition)]
 
 
+def _hopeless(case: Case, coalition: int) -> bool:
+    """Whether edge noise could not die out even if it hid perfectly: told in time, since leverage takes long on large graphs."""
+    n = case.facts.n
+    if n <= PREPARED:
+        return False
+    own = float(case.node_noise.max()) / math.sqrt(n - coalition) if n > coalition else math.inf
+    tau = case.landscape.best_step(own / math.sqrt(n), shrinking=False)
+    least = case.mixing.lingering(INNER[-1], least_ratio(case.topology))
+    spread = case.facts.constants.data_norm * own * tau * math.sqrt(least / case.most)
+    return spread > 10 * SHARED_SPREAD
+
+
 def _inner(mixing: Mixing, ratio: float, enough: float) -> tuple[int, float]:
     """(mixings of one release, what still lingers): as many as bring it down to `enough`, within the limit."""
+    least = mixing.lingering(INNER[-1], ratio)
+    if least > enough:
+        return INNER[-1], least
     for mixings in INNER:
         lingering = mixing.lingering(mixings, ratio)
         if lingering <= enough:

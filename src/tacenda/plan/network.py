@@ -96,6 +96,14 @@ RATIOS = (3.0, 10.0, 30.0, 100.0)
 NEARLY = 1.3  # how close to the best possible leverage 1/(n - q) is close enough
 
 
+def least_ratio(topology: Topology) -> float:
+    """The smallest of RATIOS that can do: away from the constant vector the Laplacian is about the degree, and h is near 1/n once
+    1/(c^2 deg) is below a third of it.
+    """
+    least = math.sqrt(topology.n / ((NEARLY - 1) * float(topology.degrees.mean())))
+    return next((c for c in RATIOS if c >= least), RATIOS[-1])
+
+
 @lru_cache(maxsize=8)
 def shared_noise(topology: Topology, coalition: int) -> tuple[float, Floats] | None:
     """(ratio c, leverage h (n,)) of noise shared along edges, or None where it hides hardly better than independent noise.
@@ -108,9 +116,7 @@ def shared_noise(topology: Topology, coalition: int) -> tuple[float, Floats] | N
     if n <= coalition + 1:
         return None
     found: tuple[float, Floats] | None = None
-    # Away from the constant vector the Laplacian is about the degree: h is near 1/n once 1/(c^2 deg) is below a third of it.
-    least = math.sqrt(n / ((NEARLY - 1) * float(topology.degrees.mean())))
-    for ratio in [c for c in RATIOS if c >= least] or RATIOS[-1:]:
+    for ratio in [c for c in RATIOS if c >= least_ratio(topology)]:
         h, _ = leverage(topology, ratio, coalition)
         if found is not None and h.max() > 0.8 * found[1].max():
             break  # more edge noise would hardly help

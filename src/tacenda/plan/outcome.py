@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tacenda import checks
 from tacenda.algorithms.base import Algorithm
 from tacenda.graph.topology import Topology
 from tacenda.plan.forecast import SHAPES
+from tacenda.plan.reasons import hyperparameters, reasons
 from tacenda.problem.facts import Facts
+
+if TYPE_CHECKING:
+    from tacenda.plan.predict import Prediction
+    from tacenda.plan.what_if import Change
+
+DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,9 @@ class Plan:
     epsilon: Any
     delta: float
     coalition: int | None = None  # where neighbours share noise: how many curious members the promise holds against
+    asked_coalition: int | None = None  # what was asked for, also where independent noise was chosen
+    max_rounds: int = 500
+    fixed_rounds: bool = False
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -59,17 +71,60 @@ class Plan:
     @property
     def messages(self) -> int:
         """Messages between nodes: two for each edge in each mixing."""
-        return 2 * len(self.topology.edges) * (self.rounds * getattr(self.algorithm, "mixings", 1) + self.finish_mixing)
+        return 2 * len(self.topology.edges) * self.exchanges
 
     @property
     def bytes(self) -> int:
         """Bytes of released values in them, in double precision."""
         return 8 * self.facts.dim * self.messages
 
+    @property
+    def exchanges(self) -> int:
+        """How often a node sends to all its neighbours and waits for theirs."""
+        return self.rounds * getattr(self.algorithm, "mixings", 1) + self.finish_mixing
+
+    def seconds(self, latency: float = 0.05, bytes_per_second: float = 1.25e6) -> float:
+        """Time of a run over a real network, its arithmetic left out: each exchange waits once, and the busiest member sends its rows."""
+        checks.positive("latency", latency, zero=True)
+        row = 8 * self.facts.dim * float(self.topology.degrees.max())
+        return self.exchanges * (latency + row / checks.positive("bytes_per_second", bytes_per_second))
+
+    @property
+    def mu(self) -> float:
+        """Gaussian-DP parameter of the whole run, for the node with the largest budget."""
+        from tacenda.privacy.calibration import gaussian_mu
+
+        return gaussian_mu(self.epsilon if isinstance(self.epsilon, float) else max(self.epsilon), self.delta)
+
+    def privacy_curve(self, deltas: Sequence[float] = DELTAS) -> list[tuple[float, float]]:
+        """(delta, epsilon) of the whole run: one Gaussian mechanism of parameter mu."""
+        from tacenda.privacy.curves import GaussianProfile
+
+        profile = GaussianProfile(self.mu)
+        return [(float(d), profile.epsilon(checks.between("delta", d, 0.0, 1.0))) for d in deltas]
+
+    def predict(self, public: Any = None, trials: int = 3, seed: int = 0) -> Prediction:
+        """Carry the plan out on stand-in data (`plan.predict`): excess risk and accuracy with a range."""
+        from tacenda.plan.predict import predict
+
+        return predict(self, public, trials, seed)
+
+    def what_if(self, trials: int = 0, public: Any = None, seed: int = 0) -> list[Change]:
+        """What twice the budget, members or records, or a denser graph would buy (`plan.what_if`)."""
+        from tacenda.plan.what_if import what_if
+
+        return what_if(self, trials, public, seed)
+
+    def advice(self) -> str:
+        """One sentence: where the next effort buys most, by the forecasts of `what_if`."""
+        from tacenda.plan.what_if import advice
+
+        return advice(self.what_if())
+
     @cached_property
     def reasons(self) -> tuple[str, ...]:
         """One sentence for each choice."""
-        return tuple(_reasons(self))
+        return tuple(reasons(self))
 
     def explain(self) -> str:
         """The choice and its reasons as text."""
@@ -78,10 +133,13 @@ class Plan:
         head = [
             f"Plan for {self.facts.n} nodes, {self.facts.sizes.sum():.0f} records, a model of length {self.facts.dim}, "
             f"({eps}, {self.delta:g}) {self.facts.adjacency}:",
-            f"  algorithm       {self.algorithm.title}, {_hyperparameters(self.algorithm)}, full gradients",
+            f"  algorithm       {self.algorithm.title}, {hyperparameters(self.algorithm)}, full gradients",
             f"  rounds          {self.rounds}, then {self.finish_mixing} closing mixings that cost no privacy",
             f"  output          {self.output} iterate",
-            f"  communication   {self.messages} messages, {self.bytes / 1e6:.1f} MB",
+            f"  communication   {self.messages} messages, {self.bytes / 1e6:.1f} MB, about {_duration(self.seconds())} at 50 ms and 10 Mbit/s "
+            "a member",
+            f"  privacy         mu = {self.mu:.4g}; epsilon "
+            + ", ".join(f"{e:.3g} at {d:g}" for d, e in self.privacy_curve()[1::2]),
             f"  excess risk     about {f.excess_risk:.3g} (left undone {f.left_undone:.2g}, noise {f.noise_risk:.2g})",
             "Why:",
         ]
@@ -104,6 +162,9 @@ class Plan:
             "coalition": self.coalition,
             "messages": self.messages,
             "bytes": self.bytes,
+            "seconds": self.seconds(),
+            "mu": self.mu,
+            "privacy_curve": [{"delta": d, "epsilon": e} for d, e in self.privacy_curve()],
             "forecast": {**asdict(self.forecast), "excess_risk": self.forecast.excess_risk},
             "reasons": list(self.reasons),
         }
@@ -115,57 +176,5 @@ class Plan:
         )
 
 
-def _hyperparameters(algorithm: Algorithm) -> str:
-    if algorithm.name == "gossipgd":
-        values = algorithm.to_plain()
-        return f"step {values['step_size']:.4g}, {values['mixings']} mixings a round, edge noise {values['correlation']:g} times the own"
-    return f"offset {getattr(algorithm, 'offset', 0.0):.4g}, independent noise"
-
-
-def _method(p: Plan) -> str:
-    if p.coalition is None:
-        return (
-            "Dual averaging with independent noise: neighbours mix every released value, so that the nodes' noises average out; the "
-            f"whole noise of the average model is set by the total step, {p.forecast.step:.4g}, and not by the number of rounds."
-        )
-    trust = "an eavesdropper, but no curious member" if p.coalition == 0 else (
-        f"an eavesdropper and up to {p.coalition} curious member{'s' if p.coalition > 1 else ''} pooling what they know"
-    )  # fmt: skip
-    return (
-        "GossipGD with noise shared by neighbours: what one adds the other subtracts, so that the large noise which hides each message "
-        f"cancels in the network's average. The guarantee holds against {trust}; larger coalitions may learn more. "
-        "coalition=None plans noise that needs no such trust."
-    )
-
-
-def _reasons(p: Plan) -> list[str]:
-    k, f = p.facts.constants, p.forecast
-    found = [
-        _method(p),
-        f"The total step balances what would be left unlearnt against noise of standard deviation {f.average_noise_std:.3g} in the "
-        "network's average gradient.",
-        "Full gradients: at equal privacy a batch adds sampling noise and saves only computation.",
-    ]
-    if f.wanted_rounds > p.rounds:
-        short = "" if f.step == f.wanted_step else f", and the step is cut from {f.wanted_step:.4g} to stay stable"
-        found.append(f"{f.wanted_rounds} rounds would be better; {p.rounds} are allowed{short}.")
-    else:
-        found.append(
-            f"{p.rounds} rounds, so that no step overshoots and one node's scores stay within {f.node_spread:.2g} of the average's."
-        )
-    if p.finish_mixing:
-        found.append(
-            f"{p.finish_mixing} closing mixings bring every node to nearly the average model (the mixing matrix's second eigenvalue "
-            f"is {f.second_eigenvalue:.3f})."
-        )
-    if k.strong_convexity == 0 and p.coalition is None:
-        found.append(
-            f"The regulariser {k.regulariser.name!r} is not strongly convex, so the constant offset alone damps the steps."
-        )
-    sizes = p.facts.sizes
-    if sizes.max() > 3 * sizes.min():
-        found.append(
-            f"Node sizes differ ({sizes.min():.0f} to {sizes.max():.0f}); every node weighs alike in the objective, so the smallest "
-            "ones bring most of the noise."
-        )
-    return found
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

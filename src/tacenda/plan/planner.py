@@ -120,6 +120,9 @@ def plan_facts(
         plain,
         float(delta),
         best.coalition,
+        coalition,
+        most,
+        rounds is not None,
     )
 
 

@@ -1,8 +1,10 @@
 """`predict`: the planned run carried out on data that stands in for the private records, and what came of it.
 
-With a public sample of the same kind, each trial draws its truth from what the sample tells (`plan.public`) and its rows from the sample's; without
-one, rows and truth of an assumed shape, another one in each trial. The stand-in has the private problem's nodes, sizes, loss and noise. Of
-more than `MOST_VALUES` values only 1/k of the records are drawn, with a budget of k mu: noise_std = 2Gc/(m mu) is then the same.
+With a public sample of the same kind, each trial draws its truth from what the sample tells (`plan.public`) and its rows from the
+sample's; without one, rows and truth of an assumed shape, another one in each trial. The stand-in has the private problem's nodes,
+sizes, loss and noise. Of more than `MOST_VALUES` values only 1/k of the records are drawn, with a budget of k mu: noise_std = 2Gc/(m mu)
+is then the same. Fewer records N have an optimum that follows chance more closely, by 1/(2N) in every direction; the part that a run of
+total step tau does not follow, exp(-2 h tau), is taken off again.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
     from tacenda.plan.outcome import Plan
 
 MOST_VALUES = 8_000_000
-DECAYS = (1.0, 0.5, 1.5)  # of the rows' spectrum, in turn: typical, flatter, steeper
+# Generated data: (decay of the rows' spectrum, scores in units of the loss's typical ones), in turn usual, flat and faint, steep and strong.
+ASSUMED = ((1.0, 1.5), (0.5, 1.0), (1.5, 2.0))
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ def predict(plan: Plan, public: Any = None, trials: int = 3, seed: int = 0) -> P
     trials, seed = checks.whole("trials", trials, least=1), checks.whole("seed", seed)
     sample = None if public is None else PublicSample.of(public, plan.facts.constants, plan.facts.dim)
     shrink = max(1.0, float(plan.facts.sizes.sum()) * plan.facts.dim / MOST_VALUES)
-    found = [_trial(plan, sample, shrink, seed + t, DECAYS[t % len(DECAYS)]) for t in range(trials)]
+    found = [_trial(plan, sample, shrink, seed + t, ASSUMED[t % len(ASSUMED)]) for t in range(trials)]
     excess, accuracy, best = zip(*found, strict=True)
     classes = accuracy[0] is not None
     return Prediction(
@@ -87,37 +90,52 @@ def predict(plan: Plan, public: Any = None, trials: int = 3, seed: int = 0) -> P
     )
 
 
-def _trial(plan: Plan, sample: PublicSample | None, shrink: float, seed: int, decay: float) -> tuple[float, Any, Any]:
+def _trial(
+    plan: Plan, sample: PublicSample | None, shrink: float, seed: int, shape: tuple[float, float]
+) -> tuple[float, Any, Any]:
     """(excess risk, accuracy, best accuracy) of one run, the mean over the nodes' models."""
     from tacenda.runtime.simulate import simulate
 
     sizes = np.maximum(1, np.round(plan.facts.sizes / shrink)).astype(int)
-    problem = _problem(plan.facts, sizes, *_records(plan.facts, sample, int(sizes.sum()), seed, decay))
+    X, y = _records(plan.facts, sample, int(sizes.sum()), seed, shape)
+    problem = _problem(plan.facts, sizes, X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # advice on convergence belongs to the real run
         result = simulate(
             problem, plan.topology, privacy=_privacy(plan, shrink), seed=seed, record_every=0, progress=False, **plan.settings
         )
     models = result.models.reshape(plan.topology.n, -1)
-    optimum = problem.solve(1e-5)
+    optimum = problem.solve(3e-5)
     excess = float(np.mean(problem.objective(models))) - float(problem.objective(optimum))
+    if shrink > 1:
+        excess = max(0.0, excess - _overfit(plan, X) * (1 / len(y) - 1 / float(plan.facts.sizes.sum())))
     if problem.loss.kind == "regression":
         return excess, None, None
     return excess, float(np.mean(problem.accuracy(models))), float(problem.accuracy(optimum))
 
 
+def _overfit(plan: Plan, X: Any) -> float:
+    """c/2 sum over directions of exp(-2 h tau), h = c * (typical curvature) * eigenvalue of X'X/N."""
+    k = plan.facts.constants
+    square = X.T @ X
+    values = np.linalg.eigvalsh((square.toarray() if hasattr(square, "toarray") else square) / X.shape[0])
+    h = k.loss_scale * SHAPES[k.loss.name].curvature * np.maximum(values, 0.0)
+    return 0.5 * k.loss_scale * k.n_outputs * float(np.sum(np.exp(-2 * h * plan.forecast.step)))
+
+
 def _records(
-    facts: Facts, sample: PublicSample | None, n: int, seed: int, decay: float
+    facts: Facts, sample: PublicSample | None, n: int, seed: int, shape: tuple[float, float]
 ) -> tuple[Any, NDArray[Any]]:
     k, draw = facts.constants, StandIn(seed)
     p = facts.dim // k.n_outputs
+    # The truth comes first, so that two numbers of records with one seed are about the same truth.
     if sample is not None:
-        X, w, noise_std = draw.resample(sample.X, n), draw.posterior(sample.mode, sample.precision_root), sample.noise_std
+        w, X, noise_std = draw.posterior(sample.mode, sample.precision_root), draw.resample(sample.X, n), sample.noise_std
     else:
-        X, w = draw.rows(n, p, decay, k.data_norm), draw.direction(facts.dim)
+        w, X = draw.direction(facts.dim), draw.rows(n, p, shape[0], k.data_norm)
         scale = signal_scale(k)
         scores = X @ w.reshape(k.n_outputs, p).T
-        w *= SHAPES[k.loss.name].signal * scale / float(np.sqrt(np.mean(scores**2)))
+        w *= shape[1] * SHAPES[k.loss.name].signal * scale / float(np.sqrt(np.mean(scores**2)))
         noise_std = 0.5 * scale
     return X, draw.labels(k.loss.kind, np.asarray(X @ w.reshape(k.n_outputs, p).T), noise_std)
 
@@ -139,7 +157,9 @@ def _privacy(plan: Plan, shrink: float) -> Privacy:
 
     epsilon = plan.epsilon
     if shrink > 1:
-        found = {e: GaussianProfile(shrink * gaussian_mu(e, plan.delta)).epsilon(plan.delta) for e in set(np.ravel(epsilon).tolist())}
+        found = {
+            e: GaussianProfile(shrink * gaussian_mu(e, plan.delta)).epsilon(plan.delta) for e in set(np.ravel(epsilon).tolist())
+        }
         epsilon = found[epsilon] if isinstance(epsilon, float) else tuple(found[e] for e in epsilon)
     members = 1 if plan.coalition is None else plan.coalition
     return Privacy(epsilon, plan.delta, plan.facts.adjacency, coalition=members)
@@ -149,14 +169,15 @@ def _assumptions(facts: Facts, sample: PublicSample | None, shrink: float, trial
     k = facts.constants
     if sample is not None:
         said = [
-            f"The private records are of the same kind as the {sample.X.shape[0]} public ones; each trial draws a truth from what these leave "
-            "open, and rows from theirs."
+            f"The private records are of the same kind as the {sample.X.shape[0]} public ones; each trial draws a truth from what these "
+            "leave open, and rows from theirs."
         ]
     else:
-        decays = ", ".join(f"{d:g}" for d in DECAYS[: min(trials, len(DECAYS))])
+        unit = SHAPES[k.loss.name].signal * signal_scale(k)
+        shapes = ", ".join(f"k^-{a:g} with scores of size {s * unit:g}" for a, s in ASSUMED[:trials])
         said = [
-            f"No public sample was given: rows of norm {k.data_norm:g} whose variances fall like k^-a (a = {decays} in turn), scores of size "
-            f"{SHAPES[k.loss.name].signal * signal_scale(k):g}. Your data may be easier or harder; a public sample of the same kind predicts better."
+            f"No public sample was given: rows of norm {k.data_norm:g} whose variances fall, in turn, like {shapes}. Your data may be "
+            "easier or harder; a public sample of the same kind predicts better."
         ]
     if shrink > 1:
         said.append(f"Simulated with 1/{shrink:.1f} of the records and the same noise.")

@@ -5,8 +5,8 @@ sample is read as evidence: scores s = x.w with w ~ N(0, I/lambda), labels as in
 
     w | sample ~ N(mode, H^-1),     H = sum_j x_j x_j' (x) curvature_j + lambda I,
 
-lambda (and a regression's noise) by MacKay's fixed point lambda = gamma/|mode|^2, gamma = d - lambda tr H^-1. Each trial of a prediction draws its
-own truth from it, so that the range of a prediction also holds what the sample cannot know.
+lambda (and a regression's noise) by MacKay's fixed point lambda = gamma/|mode|^2, gamma = d - lambda tr H^-1. Each trial of a prediction
+draws its own truth from it, so that the range of a prediction also holds what the sample cannot know.
 """
 
 from __future__ import annotations

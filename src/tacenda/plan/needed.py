@@ -1,0 +1,121 @@
+"""`records_needed`: how much data a budget and a target ask for (the sample-size question of paper 003)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tacenda import checks
+from tacenda.errors import InputError
+from tacenda.graph.topology import Topology
+from tacenda.plan.outcome import Plan
+from tacenda.plan.planner import plan
+from tacenda.plan.predict import Prediction, predict
+
+LEAST, MOST = 2, 10_000_000
+CLOSE = 1.1  # the answer is found to a tenth
+
+
+@dataclass(frozen=True, eq=False)
+class Needed:
+    """So many records at each member, the plan for them, and what was predicted (None where forecasts alone were compared)."""
+
+    per_node: int
+    plan: Plan
+    prediction: Prediction | None
+
+    @property
+    def total(self) -> int:
+        """Records of all members together."""
+        return self.per_node * self.plan.facts.n
+
+    def explain(self) -> str:
+        """In words."""
+        how = "by the forecast" if self.prediction is None else f"predicted excess risk {self.prediction.excess_risk}"
+        if self.prediction is not None and self.prediction.accuracy is not None:
+            how += f", accuracy {self.prediction.accuracy}"
+        return f"About {self.per_node} records at each of {self.plan.facts.n} members, {self.total} in all: {how}."
+
+    def to_plain(self) -> dict[str, Any]:
+        """Plain values for files."""
+        found = None if self.prediction is None else self.prediction.to_plain()
+        return {"per_node": self.per_node, "total": self.total, "plan": self.plan.to_plain(), "prediction": found}
+
+
+def records_needed(
+    dim: int,
+    graph: Any,
+    epsilon: float,
+    delta: float = 1e-5,
+    *,
+    target_excess: float | None = None,
+    target_accuracy: float | None = None,
+    trials: int = 2,
+    public: Any = None,
+    seed: int = 0,
+    **options: Any,
+) -> Needed:
+    """The least number of records at each member, to a tenth, with which the plan meets the target.
+
+    target_excess     objective above the noise-free optimum;   target_accuracy   share classified rightly (exactly one of the two)
+    trials            runs on stand-in data for each number that is tried; 0 compares forecasts, for target_excess only
+    options           as in `tacenda.plan`: loss, strength, coalition, ...
+    """
+    if (target_excess is None) == (target_accuracy is None):
+        raise InputError("records_needed takes exactly one of target_excess and target_accuracy.")
+    topology = Topology.of(graph)
+
+    def planned(m: int) -> Plan:
+        return plan(m, dim, topology, epsilon, delta, **options)
+
+    if target_excess is not None:
+        goal = checks.positive("target_excess", target_excess)
+        guess = _search(lambda m: planned(m).forecast.excess_risk <= goal, 100, f"target_excess {goal:g}")
+        if checks.whole("trials", trials) == 0:
+            return Needed(guess, planned(guess), None)
+        met = lambda found: found.excess_risk.mean <= goal  # noqa: E731
+    else:
+        wanted = checks.between("target_accuracy", target_accuracy, 0.0, 1.0)
+        checks.whole("trials", trials, least=1)
+        guess = 100
+        best = predict(planned(10_000), public, trials, seed).best_accuracy
+        if best is None or best <= wanted:
+            reach = "a regression has none" if best is None else f"without any noise such data is classified to {best:.3g}"
+            raise InputError(
+                f"target_accuracy {wanted:g} cannot be met: {reach}; ask for less, or pass public=(X, y) of your kind of data."
+            )
+        met = lambda found: found.accuracy is not None and found.accuracy.mean >= wanted  # noqa: E731
+    seen: dict[int, Prediction] = {}
+
+    def enough(m: int) -> bool:
+        seen[m] = predict(planned(m), public, trials, seed)
+        return met(seen[m])
+
+    m = _search(enough, guess, "the target")
+    return Needed(m, planned(m), seen[m])
+
+
+def _search(enough: Callable[[int], bool], start: int, what: str) -> int:
+    """The least m, to a tenth, that is enough: by doubling or halving, then bisection of the logarithm."""
+    low, high = start, start
+    if enough(start):
+        while low > LEAST:
+            high, low = low, max(LEAST, low // 2)
+            if not enough(low):
+                break
+        else:
+            return low
+    else:
+        high = 2 * start
+        while not enough(high):
+            low, high = high, 2 * high
+            if high > MOST:
+                raise InputError(
+                    f"{what} is not met with {MOST} records at each member; allow more rounds, budget or a larger target."
+                )
+    while high > CLOSE * low and high > low + 1:
+        middle = min(max(round(math.sqrt(low * high)), low + 1), high - 1)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
