@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import time
 from pathlib import Path
 
@@ -67,6 +69,30 @@ def test_the_rest_goes_on_and_the_lost_member_rejoins(tmp_path: Path, name: str)
         assert result.privacy is not None
         assert result.privacy.epsilon <= 5.0 * (1 + 1e-6), member
     assert '"absent": "nobody"' in crowd.log("m0")
+
+
+@pytest.mark.slow
+def test_a_member_that_hangs_is_left_out_and_taken_in_again(tmp_path: Path) -> None:
+    """m3's process is stopped for a while: its connections stay open, but it says nothing. The others go on; then it is back."""
+    contract = small_contract(4, rounds=1500, algorithm=ALGORITHM, absence={"policy": "continue", "limit_seconds": 1.5})
+    crowd = Crowd(tmp_path, contract)
+    try:
+        crowd.start()
+        _until(crowd, "m3", "round one done")
+        os.kill(crowd.processes["m3"].pid, signal.SIGSTOP)
+        try:
+            for other in ("m0", "m1", "m2"):
+                _until(crowd, other, '"absent": "m3"')
+                _until(crowd, other, "membership changed")
+        finally:
+            os.kill(crowd.processes["m3"].pid, signal.SIGCONT)
+        _until(crowd, "m3", "membership changed")
+        crowd.finish(150)
+    finally:
+        crowd.stop()
+    for member, result in crowd.stage.results().items():
+        assert result.privacy is not None
+        assert result.privacy.epsilon <= 5.0 * (1 + 1e-6), member
 
 
 @pytest.mark.slow

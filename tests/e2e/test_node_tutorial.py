@@ -24,7 +24,9 @@ def test_the_tutorial_runs_as_written(tmp_path: Path) -> None:
     here = Path(sys.executable).parent
     path = os.pathsep.join([str(here), os.environ["PATH"]])
     env = {**os.environ, "PATH": path, "NUMBA_NUM_THREADS": "1"}
-    done = subprocess.run(["bash", "-c", _script()], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=400, check=False)
+    done = subprocess.run(
+        ["bash", "-c", _script()], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=400, check=False
+    )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     for clinic in ("north", "east", "south"):
         assert re.search(rf"{clinic}: epsilon (1\.9\d\d|2\.000)", done.stdout)

@@ -80,6 +80,23 @@ def test_a_hello_for_somebody_else(desks: dict[str, Desk]) -> None:
         desks["m1"].welcome(wire.Progress(1), "m0")
 
 
+def test_a_state_made_anew_is_noticed_before_anything_is_sent(desks: dict[str, Desk]) -> None:
+    """m0 has lost its folder: m1 knows the old one and refuses, and m0 itself refuses a caller who knows the old one."""
+    contract = desks["m0"].contract
+    notes = {"m0": "old"}
+    b = Desk(contract, desks["m1"].identity, birth="b", recall=lambda peer: notes.get(peer, ""), remember=notes.__setitem__)
+    a = Desk(contract, desks["m0"].identity, birth="new")
+    with pytest.raises(Refused, match="going on would spend twice"):
+        b.welcome(a.hello("m1", NONCE), "m0")
+    with pytest.raises(StateError, match="knows another state"):
+        a.welcome(b.hello("m0", NONCE), "m1")
+    with pytest.raises(StateError, match="m1 refuses"):
+        a.check_welcome(wire.Refusal("state of m0 is not the one"), "m1", NONCE)
+    b.epoch = 1  # after a change of membership it may come back, with all it had reserved counted as spent
+    b.welcome(a.hello("m1", NONCE), "m0")
+    assert notes == {"m0": "new"}
+
+
 def test_a_lost_or_old_state_is_noticed_on_both_sides(desks: dict[str, Desk]) -> None:
     """m1 has finished round 7 with m0's messages; an m0 that knows only round 5 has lost its state."""
     a, b = Desk(desks["m0"].contract, desks["m0"].identity, done=5), Desk(desks["m1"].contract, desks["m1"].identity, done=7)

@@ -8,7 +8,7 @@ cannot pass that on, because the signature names the caller whom the listener se
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,11 @@ from tacenda.errors import NetworkError, StateError
 from tacenda.node import wire
 from tacenda.node.contract import PROTOCOL, Contract, differing_fields
 from tacenda.node.identity import Identity, fingerprint, name_of, proof_holds
+
+_LOST = (
+    "the state was lost or is an old copy. Going on would spend twice; restore the newest state, or leave the run (where the contract "
+    "says 'continue': start again once the others go on). Its spending stays as reserved in the ledger."
+)
 
 
 class Refused(NetworkError):
@@ -37,11 +42,14 @@ class Desk:
     done: int = 0
     epoch: int = 0
     started: bool = False
+    birth: str = ""
+    recall: Callable[[str], str] = lambda peer: ""
+    remember: Callable[[str, str], None] = lambda peer, birth: None
 
     def hello(self, peer: str, nonce: bytes) -> wire.Hello:
         return wire.Hello(
             PROTOCOL, self.identity.name, peer, self.contract.hash(), self.contract.field_hashes(), self.done, self.epoch,
-            self.started, nonce,
+            self.started, nonce, self.birth, self.recall(peer),
         )  # fmt: skip
 
     def caller(self, auth: dict[str, Iterable[bytes]]) -> str:
@@ -68,16 +76,20 @@ class Desk:
         if hello.sender != caller or hello.receiver != self.identity.name:
             raise Refused("the hello is from or for somebody else")
         self._same_contract(hello, caller)
-        self._same_age(hello.done, hello.epoch, hello.started, caller)
+        if hello.knows not in ("", self.birth) and hello.epoch == self.epoch:
+            raise StateError(f"{caller} knows another state of this node: {_LOST}")
+        self._same_age(hello.done, hello.epoch, hello.birth, caller)
         proof = self.identity.prove(self._challenge(hello.nonce, caller, self.identity.name))
         _, pem = self.identity.tls_pem()
-        return wire.Welcome(self.identity.name, self.done, self.epoch, self.started, pem, proof)
+        return wire.Welcome(self.identity.name, self.done, self.epoch, self.started, pem, proof, self.birth)
 
     def check_welcome(self, frame: wire.Frame, peer: str, nonce: bytes) -> wire.Welcome:
         """The listener's answer, if it is the pinned member and not far ahead of a state that was lost."""
         if isinstance(frame, wire.Refusal):
             if frame.reason.startswith("contract"):
                 raise ContractsDiffer(f"{peer} refuses: {frame.reason}")
+            if frame.reason.startswith("state") and self.done == 0:
+                raise StateError(f"{peer} refuses: {frame.reason}. {_LOST}")
             raise Refused(f"{peer} refuses: {frame.reason}")
         if not isinstance(frame, wire.Welcome):
             raise wire.BadFrame("something else than a welcome at first.")
@@ -89,7 +101,7 @@ class Desk:
             raise Refused(f"{peer} shows a certificate that is not the one in the contract")
         if not proof_holds(certificate, self._challenge(nonce, self.identity.name, peer), frame.proof):
             raise Refused(f"{peer} does not hold the key of its certificate")
-        self._same_age(frame.done, frame.epoch, frame.started, peer)
+        self._same_age(frame.done, frame.epoch, frame.birth, peer)
         return frame
 
     def _same_contract(self, hello: wire.Hello, caller: str) -> None:
@@ -99,18 +111,21 @@ class Desk:
         shown = ", ".join(fields[:8]) + (", ..." if len(fields) > 8 else "")
         raise ContractsDiffer(f"contracts of {self.identity.name} and {caller} differ in: {shown}")
 
-    def _same_age(self, done: int, epoch: int, started: bool, peer: str) -> None:
-        """A peer is never more than a round ahead, unless this state was lost or is an old copy."""
+    def _same_age(self, done: int, epoch: int, birth: str, peer: str) -> None:
+        """A peer keeps its state folder, and is never more than a round ahead, unless this state was lost or is an old copy."""
+        if epoch == self.epoch and self.recall(peer) not in ("", birth):
+            raise Refused(
+                f"state of {peer} is not the one it has sent messages from: it was lost, and going on would spend twice"
+            )
         if epoch == self.epoch and done > self.done + 1:
             if self.started:  # one peer's word is not enough to stop a node that has a history
                 raise Refused(f"{peer} claims round {done}, which it cannot have reached with this node's messages")
             raise StateError(
-                f"{peer} has finished round {done} with messages of this node, whose state knows only round {self.done}: the state was "
-                "lost or is an old copy. Going on would spend twice; restore the newest state, or leave the run. Its spending "
-                "stays as reserved in the ledger."
+                f"{peer} has finished round {done} with messages of this node, whose state knows only round {self.done}: {_LOST}"
             )
         if epoch == self.epoch and self.done > done + 1:
-            raise Refused(f"the state of {peer} is older than what it has sent before: it was lost or is an old copy")
+            raise Refused(f"state of {peer} is older than what it has sent before: it was lost or is an old copy")
+        self.remember(peer, birth)
 
     def _challenge(self, nonce: bytes, caller: str, listener: str) -> bytes:
         return b"tacenda welcome v1\0" + nonce + self.contract.hash().encode() + f"\0{caller}\0{listener}".encode()

@@ -68,7 +68,7 @@ class Link:
 
     def met(self, epoch: int, done: int, finished: bool) -> None:
         """What the peer said of itself at the handshake."""
-        self.finished = self.finished or finished
+        self.seen, self.finished = time.monotonic(), self.finished or finished
         self.used(epoch, done)
         words = self.greeting(epoch)
         if words is not None:

@@ -13,6 +13,7 @@ so two parts of a broken network cannot both go on. A member that comes back is 
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 from tacenda.errors import InputError, NetworkError, UnsupportedError
@@ -40,6 +41,7 @@ class Council:
         self._decision: dict[str, int] = dict(noted["frozen"])
         self._pending: tuple[int, frozenset[str]] | None = None
         self._frozen: dict[str, int] = {}
+        self.enacted = 0.0
         self._returns: dict[str, int] = {}
         self._heard: dict[str, int] = {}
         if noted["pending"] is not None:
@@ -69,7 +71,8 @@ class Council:
             raise wire.BadFrame("an agreement about members who are not in the contract.")
         with self._mutex:
             if self._me in absent:
-                return  # the others go on; this member is asked again once it is seen to be back
+                self._tell(wire.Progress(0))  # a sign of life: the others take this member in again
+                return
             if frame.epoch <= self.epoch:
                 if self._decision and frame.epoch == self.epoch and absent == self.absent and len(frozen) < len(self._decision):
                     self._tell(self._record())
@@ -144,7 +147,7 @@ class Council:
         with self._mutex:
             self._log.warning("membership changed", epoch=epoch, absent=", ".join(sorted(absent)) or "nobody")
             self.epoch, self.absent, self._decision = epoch, absent, dict(self._frozen)
-            self._pending, self._frozen = None, {}
+            self._pending, self._frozen, self.enacted = None, {}, time.monotonic()
             self._note()
         self._tell(self._record())
 

@@ -109,14 +109,21 @@ class Peer:
         self.turn = min(next_round, self.total + 1) - 1
         self.ledger.go_to(min(self.turn, self._plan.contract.rounds) + 1, 0)
         self._exchange.drop()
-        if not self._state.charges():
-            # A member without any history either never took part, or has lost its disk: nobody can tell, so all is spent.
-            for before in range(1, min(self.turn, self._plan.contract.rounds) + 1):
-                for call, event in enumerate(self.ledger.reserved_in(before)):
-                    self._exchange.book(before, call, event)
+        if self._state.checkpoint() is None:
+            self._count_all_as_spent()
         self._exchange.epoch, self._exchange.absent = epoch, absent
         self._exchange.keep(epoch, self.turn, self.saved())
         self._exchange.flush()
+
+    def _count_all_as_spent(self) -> None:
+        """A member without a finished round either never took part or has lost its disk. Nobody can tell, so all is booked."""
+        booked: dict[int, int] = {}
+        for (_, turn, _), _ in self._state.charges():
+            booked[turn] = booked.get(turn, 0) + 1
+        for turn in range(1, min(self.turn, self._plan.contract.rounds) + 1):
+            events = self.ledger.reserved_in(turn)
+            for k in range(booked.get(turn, 0), len(events)):
+                self._exchange.book(turn, -1 - k, events[k])
 
     def _output(self) -> Array:
         if self._sum is None or self._weight == 0:

@@ -6,6 +6,7 @@ release durable before it is sent.
 
 from __future__ import annotations
 
+import hashlib
 import signal
 import threading
 import time
@@ -38,6 +39,7 @@ from tacenda.runtime.lasting import data_digest
 from tacenda.runtime.result import RunResult
 
 Array = NDArray[Any]
+SILENCE = 3  # a peer that is connected but says nothing counts as absent after so many times the contract's limit
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,9 @@ def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, 
     key = state.bind(contract.run_id(), name, data_digest(problem))
     dtype = np.dtype(float) if plan.algorithm.needs.smooth_loss else problem.dtype
     mailbox = Mailbox(contract.neighbours(name), plan.facts.dim, dtype)
-    desk = Desk(contract, identity)
+    desk = Desk(contract, identity, birth=hashlib.sha256(b"birth" + key).hexdigest()[:16])
+    desk.recall = lambda peer: str(state.noted(f"birth {peer}", ""))
+    desk.remember = lambda peer, birth: state.note(f"birth {peer}", birth) if desk.recall(peer) != birth else None
     limit = frame_limit(plan.facts.dim)
     bind = (options.bind or _any_interface(contract.member(name).address)) if contract.member(name).listens else None
     endpoint = Endpoint(desk, mailbox, limit, log, bind=bind, addresses=options.addresses)
@@ -193,26 +197,33 @@ class _Look:
         self._endpoint, self.stop, self.view = endpoint, stop, view
         self.limit, self._goes_on = contract.absence.limit_seconds, contract.absence.policy == "continue"
         self._away: dict[str, float] = {}
+        self._missing: dict[str, float] = {}
         self.council: Council
 
     def __call__(self, missing: list[str]) -> None:
         self.stop.check()
         if self._goes_on:
-            self.council.returned({link.peer for link in self._endpoint.links.values() if link.connected})
+            since = self.council.enacted  # a sign of life after the decision, not just a stream that was left open
+            self.council.returned({k.peer for k in self._endpoint.links.values() if k.connected and k.seen > since})
             if self.council.asked:
                 raise Frozen("The members are about to agree on who takes part.")
         if not missing:
+            self._missing.clear()
             return
         self.view.waiting(missing)
         now = time.monotonic()
+        self._missing = {peer: self._missing.get(peer, now) for peer in missing}
         for peer in missing:
             if self._endpoint.links[peer].connected:
                 self._away.pop(peer, None)
             else:
                 self._away.setdefault(peer, now)
-        absent = [peer for peer in missing if now - self._away.get(peer, now) > self.limit]
+        # A peer that is connected and says nothing may itself be waiting for somebody, but not for ever.
+        silent = {peer for peer in missing if now - self._missing[peer] > SILENCE * self.limit}
+        absent = [peer for peer in missing if peer in silent or now - self._away.get(peer, now) > self.limit]
         if absent and self._goes_on:
             self._away.clear()
+            self._missing.clear()
             self.council.propose(self.council.without(frozenset(absent)))
             raise Frozen("A member stayed away.")
         if absent:

@@ -46,6 +46,8 @@ class Hello(_Frame, frozen=True, tag="hello"):
     epoch: Count
     started: bool
     nonce: Annotated[bytes, Meta(min_length=32, max_length=32)]
+    birth: Annotated[str, Meta(max_length=32)] = ""  # names this state folder: a new one after a loss has another
+    knows: Annotated[str, Meta(max_length=32)] = ""  # the receiver's, as the sender has noted it
 
 
 class Welcome(_Frame, frozen=True, tag="welcome"):
@@ -55,6 +57,7 @@ class Welcome(_Frame, frozen=True, tag="welcome"):
     started: bool
     certificate: Annotated[bytes, Meta(max_length=16_384)]
     proof: Annotated[bytes, Meta(max_length=512)]
+    birth: Annotated[str, Meta(max_length=32)] = ""
 
 
 class Refusal(_Frame, frozen=True, tag="refusal"):
