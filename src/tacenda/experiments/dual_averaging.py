@@ -23,11 +23,13 @@ SETTINGS = (
     "gamma = 20 + sqrt(mu t)."
 )
 CHOSEN = (
-    "Full: 400,000 x 2,000 generated (no download), q = 20,000. Reduced: 100,000 x 200, q = 5,000. Quick:"
-    " 4,000 x 20, q = 200. 2,000 further records are "
-    "the test set. Sound runs besides one record a round: all records, 100 rounds."
+    "Full: 400,000 x 2,000 generated (no download), q = 20,000. Reduced: 100,000 x 200, q = 5,000, epsilon 0.2, 0.6 and 1, one or two "
+    "seeds. Quick: 4,000 x 20, q = 200. 2,000 further records are the test set. Sound runs besides one record a round: all records, 100 "
+    "rounds, gamma = 1, because 20 is made for tens of thousands of rounds (with 20 the steps are too short: 0.27 instead of about 0.005 "
+    "at epsilon 1, reduced; tried on these generated records, which are public)."
 )
 ONE = {"batch_size": 1, "sampling": "one"}
+EVERY: dict[str, Any] = {"name": "dpdda", "offset": 1.0}
 DP, PLAIN, ALL = "DP-DDA, one record a round", "plain DDA, one record a round", "DP-DDA, all records, 100 rounds"
 
 
@@ -68,7 +70,7 @@ def _convergence(size: Size) -> list[Cell]:
             Cell(
                 ALL,
                 SOUND,
-                algorithm={"name": "dpdda"},
+                algorithm=EVERY,
                 privacy={"epsilon": 1.0, "delta": DELTA},
                 rounds=FULL_ROUNDS,
                 every=5,
@@ -137,7 +139,7 @@ def _convergence_findings(rows: Rows) -> list[Finding]:
 
 def _tradeoff(size: Size) -> list[Cell]:
     rounds, shape = _epochs(size), _shape(size)
-    levels = size.pick((0.2, 1.0), (0.2, 0.4, 0.6, 0.8, 1.0), (0.2, 0.4, 0.6, 0.8, 1.0))
+    levels = size.pick((0.2, 1.0), (0.2, 0.6, 1.0), (0.2, 0.4, 0.6, 0.8, 1.0))
     one_record = size.pick((1.0,), (0.2, 1.0), levels)
     made = []
     for s in size.seed_list(2, 1, 3):
@@ -145,7 +147,7 @@ def _tradeoff(size: Size) -> list[Cell]:
             label: dict[str, Any] = {"seed": s, "labels": {"epsilon": eps}, **shape}
             paper, true = {"paper": {"epsilon": eps, "delta": DELTA}}, {"epsilon": eps, "delta": DELTA}
             made.append(Cell(DP, PUBLISHED, algorithm={"name": "dpdda", **ONE}, rounds=rounds, privacy=paper, **label))
-            made.append(Cell(ALL, SOUND, algorithm={"name": "dpdda"}, rounds=FULL_ROUNDS, privacy=true, **label))
+            made.append(Cell(ALL, SOUND, algorithm=EVERY, rounds=FULL_ROUNDS, privacy=true, **label))
             if eps in one_record:
                 made.append(Cell(DP, SOUND, algorithm={"name": "dpdda", "batch_size": 1}, rounds=rounds, privacy=true, **label))
     return made
@@ -178,11 +180,12 @@ def _tradeoff_findings(rows: Rows) -> list[Finding]:
 
 
 def _survives(found: list[Finding], rows: Rows) -> str:
-    return (
-        f"The faster convergence without noise is real; the privacy is not: {true_epsilons(rows)} (delta "
-        f"0.01). With the noise that the claim needs, one "
-        "record a round is the worst choice, and the conclusion holds for all records in few rounds only."
-    )
+    last = rows.where(mode=SOUND, metric="suboptimality").last()
+    at_one = last.where(epsilon=1.0) if last.distinct("epsilon") else last
+    one, all_records = at_one.mean(method=DP), at_one.mean(method=ALL)
+    better = "all records in 100 rounds are better" if all_records < one else "one record a round is still better"
+    truth = f"The claimed privacy does not survive: {true_epsilons(rows)} (delta 0.01)."
+    return f"{truth} With the noise that (1, 0.01) needs, {better}: suboptimality {all_records:.3g} against {one:.3g}."
 
 
 EXPERIMENTS = [
