@@ -45,6 +45,24 @@ def test_leverage_is_the_worst_over_all_coalitions(name: str, q: int, c: float) 
     np.testing.assert_allclose(found, brute_leverage(topology, c, q), rtol=1e-9)
 
 
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("q", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("c", [100.0, 1e4, 1e6])
+def test_loud_edge_noise_is_never_credited_with_more_than_it_hides(name: str, q: int, c: float) -> None:
+    """Found in review: at c = 1e5 the inverse had lost all its digits, and the leverage was a thousandth of the true one."""
+    topology = Topology.of(GRAPHS[name])
+    found, _ = coalition.leverage(topology, c, q)
+    adjacency, worst = topology.adjacency().toarray(), np.zeros(topology.n)
+    for gone in combinations(range(topology.n), q):  # by eigenvalues, which keep their digits at any c
+        keep = [i for i in range(topology.n) if i not in gone]
+        rest = adjacency[np.ix_(keep, keep)]
+        values, vectors = np.linalg.eigh(np.diag(rest.sum(axis=0)) - rest)
+        values = np.where(values < 1e-9, 0.0, values)
+        worst[keep] = np.maximum(worst[keep], (vectors**2 / (1 + c * c * values)).sum(axis=1))
+    assert np.all(found >= worst * (1 - 2e-6))
+    assert np.all(found <= worst * 1.02)
+
+
 def test_larger_coalitions_know_more() -> None:
     topology = Topology.of(tc.graph.random_regular(12, 4, seed=1))
     found = [coalition.leverage(topology, 5.0, q)[0].max() for q in range(4)]
