@@ -230,3 +230,27 @@ def test_batches_are_refused_with_shared_noise() -> None:
         A.GossipGD(batch_size=5)
     with pytest.raises(tc.errors.InputError, match="batch_size"):
         A.DPDDA(noise="correlated", batch_size=5)
+
+
+def test_a_person_at_two_members_is_not_hidden_twice_by_the_same_noise() -> None:
+    """Found in review: the mu of two nodes were added in squares, as if their noise were independent."""
+    ring, c = tc.graph.ring(6), 10.0
+    rng = np.random.default_rng(0)
+    shards = [(rng.uniform(-0.5, 0.5, (30, 2)), np.resize([-1, 1], 30)) for _ in range(6)]
+    privacy = tc.Privacy(1.0, 1e-5, coalition=0)
+    rounds, algorithm = 4, A.GossipGD(step_size=0.1, noise="correlated", correlation=c)
+    said = tc.simulate(tc.Problem(shards), ring, algorithm, rounds, privacy, seed=0, record_every=0).privacy
+    assert said is not None
+    inverse = np.linalg.inv(np.eye(6) + c * c * Topology.of(ring).laplacian().toarray())
+    one = said.curve(0).mu
+    assert one is not None
+    both = one * np.sqrt(inverse[np.ix_([0, 1], [0, 1])].sum() / inverse[0, 0])  # the two gradients move alike
+    from tacenda.privacy.curves import GaussianProfile
+
+    true = GaussianProfile(float(both)).epsilon(1e-5)
+    assert true <= said.person([0, 1]) * (1 + 1e-6)
+    assert said.person([0, 1]) < 1.02 * true
+    assert said.person([3]) == pytest.approx(said.epsilon, rel=1e-6)
+    for wrong in ([0, 0], [], [6], [-1]):
+        with pytest.raises(tc.errors.InputError, match="nodes must be different positions"):
+            said.person(wrong)

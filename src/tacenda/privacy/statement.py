@@ -91,10 +91,27 @@ class Statement:
         return self.charges.events(node)
 
     def person(self, nodes: list[int]) -> float:
-        """Epsilon for a person with one record on each of these nodes: mu = sqrt(sum mu_i^2), pure losses add."""
+        """Epsilon for a person with one record on each of these nodes: mu = sqrt(sum mu_i^2), pure losses add.
+
+        Noise shared by neighbours is not independent between the nodes: what hides one is what hides the other, so there mu
+        is the sum of the mu_i (Cauchy-Schwarz; nearly attained where the edges' noise is loud).
+        """
         from tacenda.privacy.accounting import judge
 
-        return judge([item for node in nodes for item in self.ledger(node)], self.adjacency).epsilon(self.delta)
+        rows = sorted(int(node) for node in nodes)
+        if not rows or len(set(rows)) < len(rows) or rows[0] < 0 or rows[-1] >= self.n_nodes:
+            raise InputError(
+                f"nodes must be different positions from 0 to {self.n_nodes - 1}, not {nodes!r}; several records on one node are "
+                "curve(node).group(size)."
+            )
+        listed: list[tuple[events.Event, int]] = []
+        for charge, count in self.charges:
+            if charge.kind is events.CorrelatedGaussian:
+                mu, coalition = charge.parameters["mu"][rows], charge.parameters["coalition"][rows]
+                listed.append((events.CorrelatedGaussian(float(mu.sum()), int(coalition.min())), count))
+            else:
+                listed += [(charge.event(row), count) for row in rows]
+        return judge(events.merged(listed), self.adjacency).epsilon(self.delta)
 
     @property
     def round_losses(self) -> list[dict[str, Any]]:
