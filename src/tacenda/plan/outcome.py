@@ -136,8 +136,8 @@ class Plan:
             f"  algorithm       {self.algorithm.title}, {hyperparameters(self.algorithm)}, full gradients",
             f"  rounds          {self.rounds}, then {self.finish_mixing} closing mixings that cost no privacy",
             f"  output          {self.output} iterate",
-            f"  communication   {self.messages} messages, {self.bytes / 1e6:.1f} MB, about {_duration(self.seconds())} at 50 ms and 10 Mbit/s "
-            "a member",
+            f"  communication   {self.messages} messages, {self.bytes / 1e6:.1f} MB",
+            f"  time            about {_duration(self.seconds())}, where an exchange takes 50 ms and a member sends 10 Mbit/s",
             f"  privacy         mu = {self.mu:.4g}; epsilon "
             + ", ".join(f"{e:.3g} at {d:g}" for d, e in self.privacy_curve()[1::2]),
             f"  excess risk     about {f.excess_risk:.3g} (left undone {f.left_undone:.2g}, noise {f.noise_risk:.2g})",

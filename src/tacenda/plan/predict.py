@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tacenda.plan.outcome import Plan
 
 MOST_VALUES = 8_000_000
-# Generated data: (decay of the rows' spectrum, scores in units of the loss's typical ones), in turn usual, flat and faint, steep and strong.
+# Generated data: (decay of the rows' spectrum, scores in units of the loss's typical ones): usual, flat and faint, steep and strong.
 ASSUMED = ((1.0, 1.5), (0.5, 1.0), (1.5, 2.0))
 
 

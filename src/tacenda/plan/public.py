@@ -5,8 +5,9 @@ sample is read as evidence: scores s = x.w with w ~ N(0, I/lambda), labels as in
 
     w | sample ~ N(mode, H^-1),     H = sum_j x_j x_j' (x) curvature_j + lambda I,
 
-lambda (and a regression's noise) by MacKay's fixed point lambda = gamma/|mode|^2, gamma = d - lambda tr H^-1. Each trial of a prediction
-draws its own truth from it, so that the range of a prediction also holds what the sample cannot know.
+with the lambda of the largest evidence: the least of cost(mode) + lambda/2 |mode|^2 + ln det(H)/2 - d/2 ln lambda. (A regression with noise
+of variance v has lambda in units of 1/v; v = 2 cost/N takes its best value, and N/2 ln cost stands for the cost.) Each trial of a
+prediction draws its own truth, so that the range of a prediction also holds what the sample cannot know.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from tacenda.problem.constants import Constants
 
 Floats = NDArray[Any]
 MOST_ENTRIES = 3000  # of the model: beyond, H is too large to factor
-UPDATES, NEWTON = 12, 30
+WEIGHTS = (math.log(1e-5), math.log(1e4))  # ln lambda is sought between these
+NEWTON = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,23 +70,30 @@ def _checked(public: Any, k: Constants, dim: int) -> tuple[Any, Floats]:
 
 
 def _fit(X: Any, y: Floats, kind: str, dim: int) -> tuple[Floats, Floats, float]:
-    """(mode (d,), precision H (d, d), noise_std)."""
-    w, noise_std = np.zeros(dim), 1.0 if kind != "regression" else float(np.std(y)) or 1.0
-    weight = 1.0
-    for _ in range(UPDATES):
-        w, precision = _mode(X, y, kind, w, weight, noise_std)
-        known = max(dim - weight * float(np.trace(np.linalg.inv(precision))), 1e-3)
-        before, weight = weight, min(max(known / max(float(w @ w), 1e-12), 1e-6), 1e6)
-        if kind == "regression":
-            rest = np.asarray(X @ w) - y
-            noise_std = math.sqrt(max(float(rest @ rest) / max(len(y) - known, 1.0), 1e-24))
-        if abs(math.log(weight / before)) < 0.02:
-            break
-    w, precision = _mode(X, y, kind, w, weight, noise_std)
-    return w, precision, noise_std
+    """(mode (d,), precision H (d, d), noise_std) at the lambda of the largest evidence."""
+    from scipy.optimize import minimize_scalar
+
+    start = np.zeros(dim)
+
+    def surprise(log_weight: float) -> float:
+        nonlocal start
+        weight = math.exp(log_weight)
+        start, precision = _mode(X, y, kind, start, weight)
+        cost = _cost(np.asarray(X @ start.reshape(-1, X.shape[1]).T), y, kind) + weight / 2 * float(start @ start)
+        misfit = cost if kind != "regression" else len(y) / 2 * math.log(max(cost, 1e-300))
+        return misfit + float(np.linalg.slogdet(precision)[1]) / 2 - dim / 2 * log_weight
+
+    found: Any = minimize_scalar(surprise, bounds=WEIGHTS, method="bounded", options={"xatol": 0.05})
+    weight = math.exp(float(found.x))
+    w, precision = _mode(X, y, kind, start, weight)
+    if kind != "regression":
+        return w, precision, 0.0
+    rest = np.asarray(X @ w) - y
+    variance = max((float(rest @ rest) + weight * float(w @ w)) / len(y), 1e-24)
+    return w, precision / variance, math.sqrt(variance)
 
 
-def _mode(X: Any, y: Floats, kind: str, w: Floats, weight: float, noise_std: float) -> tuple[Floats, Floats]:
+def _mode(X: Any, y: Floats, kind: str, w: Floats, weight: float) -> tuple[Floats, Floats]:
     """Newton's method for sum_j -ln P(y_j | x_j.w) + weight/2 |w|^2: (mode, its Hessian)."""
     p = X.shape[1]
     outputs, value = len(w) // p, math.inf
@@ -92,12 +101,12 @@ def _mode(X: Any, y: Floats, kind: str, w: Floats, weight: float, noise_std: flo
     for _ in range(NEWTON):
         trial = w - step
         scores = np.asarray(X @ trial.reshape(outputs, p).T)
-        cost = _cost(scores, y, kind, noise_std) + weight / 2 * float(trial @ trial)
+        cost = _cost(scores, y, kind) + weight / 2 * float(trial @ trial)
         if cost > value + 1e-9 * abs(value) and np.abs(step).max() > 1e-8:
             step = step / 2
             continue
         w, value = trial, cost
-        slope, curvature = _bends(scores, y, kind, noise_std)
+        slope, curvature = _bends(scores, y, kind)
         gradient = np.asarray(X.T @ slope).T.ravel() + weight * w
         hessian = _hessian(X, curvature) + weight * np.eye(len(w))
         step = np.linalg.solve(hessian, gradient)
@@ -106,9 +115,9 @@ def _mode(X: Any, y: Floats, kind: str, w: Floats, weight: float, noise_std: flo
     return w, hessian
 
 
-def _cost(scores: Floats, y: Floats, kind: str, noise_std: float) -> float:
+def _cost(scores: Floats, y: Floats, kind: str) -> float:
     if kind == "regression":
-        return float(np.sum((scores[:, 0] - y) ** 2)) / (2 * noise_std**2)
+        return float(np.sum((scores[:, 0] - y) ** 2)) / 2
     if kind == "binary":
         return float(np.sum(np.logaddexp(0.0, np.where(y > 0, -scores[:, 0], scores[:, 0]))))
     from scipy.special import logsumexp
@@ -116,13 +125,12 @@ def _cost(scores: Floats, y: Floats, kind: str, noise_std: float) -> float:
     return float(np.sum(logsumexp(scores, axis=1) - scores[np.arange(len(y)), y]))
 
 
-def _bends(scores: Floats, y: Floats, kind: str, noise_std: float) -> tuple[Floats, Floats]:
+def _bends(scores: Floats, y: Floats, kind: str) -> tuple[Floats, Floats]:
     """(slope (N, K), curvature (N, K, K)) of each record's -ln P in its scores."""
     from scipy.special import expit, softmax
 
     if kind == "regression":
-        slope = (scores - y[:, None]) / noise_std**2
-        return slope, np.full((len(y), 1, 1), 1 / noise_std**2)
+        return scores - y[:, None], np.ones((len(y), 1, 1))
     if kind == "binary":
         chance = expit(scores)
         return chance - y[:, None], (chance * (1 - chance))[:, :, None]
