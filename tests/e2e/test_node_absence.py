@@ -24,6 +24,7 @@ def _until(crowd: Crowd, name: str, words: str, seconds: float = 90.0) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_stop_saves_everything_and_goes_on_when_the_peer_is_back(tmp_path: Path) -> None:
     contract = small_contract(3, rounds=120, algorithm=ALGORITHM, absence={"policy": "stop", "limit_seconds": 2.0})
     crowd = Crowd(tmp_path, contract, seed=2)
