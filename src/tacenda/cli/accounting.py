@@ -1,4 +1,4 @@
-"""`tacenda account`, `calibrate` and `plan`: from noise to (epsilon, delta), back, and on to a choice; public facts only."""
+"""`tacenda account` and `calibrate`: from noise to (epsilon, delta) and back; public facts only."""
 
 from __future__ import annotations
 
@@ -97,48 +97,6 @@ def calibrate(
     facts = _facts(nodes, graph, records, features, classes, public_size, loss, strength, clip_norm, delta, adjacency, rounds)
     facts["privacy"].update(epsilon=epsilon, mode=mode, coalition=coalition)
     _answer(_config(config, algorithm, hyper, inner, settings, facts), plot, as_json)
-
-
-def plan(
-    config: flags.Config = None,
-    epsilon: flags.Epsilon = None,
-    delta: flags.Delta = None,
-    adjacency: flags.Adjacency = None,
-    coalition: flags.Coalition = None,
-    rounds: flags.Rounds = None,
-    nodes: flags.Nodes = None,
-    graph: flags.Graph = None,
-    records: Records = None,
-    features: Features = None,
-    classes: Classes = None,
-    public_size: PublicSize = None,
-    loss: flags.Loss = None,
-    strength: flags.Strength = None,
-    clip_norm: flags.ClipNorm = None,
-    settings: flags.Settings = None,
-    as_json: flags.Json = False,
-) -> None:
-    """What a budget buys, before any data is touched: algorithm, rounds, step and closing mixings, with the reasons.
-
-    Example: tacenda plan --nodes 100 --records 452 --features 104 --epsilon 1
-    """
-    from tacenda.config.choice import pooled
-    from tacenda.config.cost import public_run
-    from tacenda.plan import plan_facts
-
-    facts = _facts(nodes, graph, records, features, classes, public_size, loss, strength, clip_norm, delta, adjacency, rounds)
-    facts["privacy"].update(epsilon=epsilon, coalition=coalition)
-    found = _config(config, "auto", None, None, settings, facts)
-    public = public_run(found)
-    wanted = None if found.run.rounds == "auto" else found.run.rounds
-    members = pooled(found.privacy.coalition)
-    chosen = plan_facts(
-        public.facts, public.topology, found.privacy.epsilon, found.privacy.delta, coalition=members, rounds=wanted
-    )
-    if as_json:
-        show.as_json(chosen.to_plain())
-    else:
-        print(chosen.explain())
 
 
 def _facts(

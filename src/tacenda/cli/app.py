@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tacenda.cli import accounting, auditing, demo, fitting, ledgers, lists, predicting, reports, schemas
+from tacenda.cli import accounting, auditing, demo, fitting, ledgers, lists, planning, predicting, reports, schemas
 from tacenda.cli.group import Root
 from tacenda.experiments.commands import experiment_app
 from tacenda.node import commands as node
@@ -52,7 +52,7 @@ app.command()(lists.algorithms)
 app.command()(lists.datasets)
 app.command()(accounting.account)
 app.command()(accounting.calibrate)
-app.command()(accounting.plan)
+app.command()(planning.plan)
 app.command()(auditing.audit)
 app.add_typer(schemas.app, name="schema")
 app.add_typer(ledgers.app, name="ledger")

@@ -7,14 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tacenda import checks
 from tacenda.errors import InputError
-from tacenda.graph.topology import Topology
 from tacenda.plan.outcome import Plan
 from tacenda.plan.planner import plan
 from tacenda.plan.predict import Prediction, predict
+from tacenda.plan.what_if import again
 
 LEAST, MOST = 2, 10_000_000
+START, MANY = 100, 10_000
 CLOSE = 1.1  # the answer is found to a tenth
 
 
@@ -61,40 +64,68 @@ def records_needed(
 
     target_excess     objective above the noise-free optimum;   target_accuracy   share classified rightly (exactly one of the two)
     trials            runs on stand-in data for each number that is tried; 0 compares forecasts, for target_excess only
-    options           as in `tacenda.plan`: loss, strength, coalition, ...
+    public            (X, y), a public sample of the same kind of records;   options   as in `tacenda.plan`: loss, strength, ...
     """
+    first = plan(START, dim, graph, epsilon, delta, **options)
+    return records_for(
+        first, target_excess=target_excess, target_accuracy=target_accuracy, trials=trials, public=public, seed=seed
+    )
+
+
+def records_for(
+    wish: Plan,
+    *,
+    target_excess: float | None = None,
+    target_accuracy: float | None = None,
+    trials: int = 2,
+    public: Any = None,
+    seed: int = 0,
+) -> Needed:
+    """The same for a plan's own graph, budget and loss, its sizes left aside."""
     if (target_excess is None) == (target_accuracy is None):
         raise InputError("records_needed takes exactly one of target_excess and target_accuracy.")
-    topology = Topology.of(graph)
-
-    def planned(m: int) -> Plan:
-        return plan(m, dim, topology, epsilon, delta, **options)
-
+    checks.whole("trials", trials, least=0 if target_accuracy is None else 1)
+    question = _Question(wish, trials, public, seed)
     if target_excess is not None:
         goal = checks.positive("target_excess", target_excess)
-        guess = _search(lambda m: planned(m).forecast.excess_risk <= goal, 100, f"target_excess {goal:g}")
-        if checks.whole("trials", trials) == 0:
-            return Needed(guess, planned(guess), None)
-        met = lambda found: found.excess_risk.mean <= goal  # noqa: E731
+        guess = _search(lambda m: question.plan(m).forecast.excess_risk <= goal, START, f"target_excess {goal:g}")
+        if trials == 0:
+            return Needed(guess, question.plan(guess), None)
+        found = _search(lambda m: question.answer(m).excess_risk.mean <= goal, guess, f"target_excess {goal:g}")
     else:
         wanted = checks.between("target_accuracy", target_accuracy, 0.0, 1.0)
-        checks.whole("trials", trials, least=1)
-        guess = 100
-        best = predict(planned(10_000), public, trials, seed).best_accuracy
+        question.refuse_beyond_reach(wanted)
+        found = _search(lambda m: question.accuracy(m) >= wanted, START, f"target_accuracy {wanted:g}")
+    return Needed(found, question.plan(found), question.answer(found))
+
+
+class _Question:
+    """Plans and predictions for so many records at each member, each made once."""
+
+    def __init__(self, wish: Plan, trials: int, public: Any, seed: int) -> None:
+        self._wish, self._trials, self._public, self._seed = wish, trials, public, seed
+        self._answers: dict[int, Prediction] = {}
+
+    def plan(self, m: int) -> Plan:
+        return again(self._wish, sizes=np.full(self._wish.facts.n, float(m)))
+
+    def answer(self, m: int) -> Prediction:
+        if m not in self._answers:
+            self._answers[m] = predict(self.plan(m), self._public, self._trials, self._seed)
+        return self._answers[m]
+
+    def accuracy(self, m: int) -> float:
+        found = self.answer(m).accuracy
+        return 0.0 if found is None else found.mean
+
+    def refuse_beyond_reach(self, wanted: float) -> None:
+        """An accuracy that even the noise-free optimum of such data has not."""
+        best = self.answer(MANY).best_accuracy
         if best is None or best <= wanted:
             reach = "a regression has none" if best is None else f"without any noise such data is classified to {best:.3g}"
             raise InputError(
                 f"target_accuracy {wanted:g} cannot be met: {reach}; ask for less, or pass public=(X, y) of your kind of data."
             )
-        met = lambda found: found.accuracy is not None and found.accuracy.mean >= wanted  # noqa: E731
-    seen: dict[int, Prediction] = {}
-
-    def enough(m: int) -> bool:
-        seen[m] = predict(planned(m), public, trials, seed)
-        return met(seen[m])
-
-    m = _search(enough, guess, "the target")
-    return Needed(m, planned(m), seen[m])
 
 
 def _search(enough: Callable[[int], bool], start: int, what: str) -> int:

@@ -114,14 +114,14 @@ def _regular(n: int, degree: int) -> Topology:
 
 def advice(changes: list[Change]) -> str:
     """One sentence: where the next effort buys most, and what would hardly help."""
-    first, rest = changes[0], [c for c in changes[1:] if c.factor < 1]
+    rest = [c for c in changes[1:] if c.factor < 1]
     if not rest:
         return "None of these changes would lower the excess risk; the plan is as good as this shape allows."
     best = min(rest, key=lambda c: c.factor)
-    risks = f"an excess risk of {best.excess_risk:.2g} instead of {first.excess_risk:.2g}"
-    sentence = f"{best.name[0].upper()}{best.name[1:]} would buy most: {risks}"
+    sentence = f"{best.name[0].upper()}{best.name[1:]} would buy most: {best.factor:.2g} times the excess risk"
     denser = next((c for c in changes if c.name.startswith("a denser graph")), None)
     if denser is not None and denser is not best:
-        help_ = "hardly help" if denser.factor > 0.9 else f"bring it to {denser.excess_risk:.2g}"
-        sentence += f"; a denser graph would {help_}"
+        sentence += "; a denser graph would " + (
+            "hardly help" if denser.factor > 0.9 else f"bring {denser.factor:.2g} times it"
+        )
     return sentence + "."

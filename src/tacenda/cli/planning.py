@@ -1,0 +1,141 @@
+"""`tacenda plan`: what a budget buys, what more of anything would buy, and how much data a target needs; public facts only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tacenda.cli import accounting, flags, show
+
+if TYPE_CHECKING:
+    from tacenda.plan import Change, Needed, Plan, Prediction
+
+Trials = Annotated[int, typer.Option(help="Runs on generated data behind the prediction; 0 for the formula alone (quick).")]
+Public = Annotated[
+    str | None,
+    typer.Option(
+        "--public", help="A data set of the same kind that is public (a name of `tacenda datasets`), to predict from."
+    ),
+]
+TargetExcess = Annotated[float | None, typer.Option(help="How many records does this excess risk need?")]
+TargetAccuracy = Annotated[float | None, typer.Option(help="How many records does this accuracy need? (With generated data.)")]
+Plot = Annotated[
+    Path | None, typer.Option(help="Draw what the changes buy and the privacy curve: a .svg, .png, .pdf or .html file.")
+]
+
+
+def plan(
+    config: flags.Config = None,
+    epsilon: flags.Epsilon = None,
+    delta: flags.Delta = None,
+    adjacency: flags.Adjacency = None,
+    coalition: flags.Coalition = None,
+    rounds: flags.Rounds = None,
+    nodes: flags.Nodes = None,
+    graph: flags.Graph = None,
+    records: accounting.Records = None,
+    features: accounting.Features = None,
+    classes: accounting.Classes = None,
+    public_size: accounting.PublicSize = None,
+    loss: flags.Loss = None,
+    strength: flags.Strength = None,
+    clip_norm: flags.ClipNorm = None,
+    settings: flags.Settings = None,
+    trials: Trials = 3,
+    public: Public = None,
+    target_excess: TargetExcess = None,
+    target_accuracy: TargetAccuracy = None,
+    plot: Plot = None,
+    as_json: flags.Json = False,
+) -> None:
+    """What a budget buys, before any data is touched: algorithm, rounds, step and closing mixings, with the reasons.
+
+    Example: tacenda plan --nodes 100 --records 452 --features 104 --epsilon 1
+    """
+    facts = accounting._facts(
+        nodes, graph, records, features, classes, public_size, loss, strength, clip_norm, delta, adjacency, rounds
+    )
+    facts["privacy"].update(epsilon=epsilon, coalition=coalition)
+    chosen = _planned(config, settings, facts)
+    sample = None if public is None else _sample(public)
+    changes = chosen.what_if()
+    prediction = chosen.predict(sample, trials) if trials else None
+    needed = _needed(chosen, target_excess, target_accuracy, trials, sample)
+    if plot is not None:
+        from tacenda.plan.picture import draw
+
+        draw(chosen, changes, plot)
+    if as_json:
+        show.as_json(_plain(chosen, changes, prediction, needed, plot))
+    else:
+        _print(chosen, changes, prediction, needed, plot)
+
+
+def _planned(config: Path | None, settings: Any, facts: dict[str, dict[str, Any]]) -> Plan:
+    from tacenda.config.choice import pooled
+    from tacenda.config.cost import public_run
+    from tacenda.plan import plan_facts
+
+    found = accounting._config(config, "auto", None, None, settings, facts)
+    run = public_run(found)
+    wanted = None if found.run.rounds == "auto" else found.run.rounds
+    members = pooled(found.privacy.coalition)
+    return plan_facts(run.facts, run.topology, found.privacy.epsilon, found.privacy.delta, coalition=members, rounds=wanted)
+
+
+def _sample(name: str) -> tuple[Any, Any]:
+    from tacenda.data import load
+
+    data = load(name)
+    return data.X, data.y
+
+
+def _needed(chosen: Plan, excess: float | None, accuracy: float | None, trials: int, sample: Any) -> Needed | None:
+    from tacenda.errors import InputError
+
+    if excess is None and accuracy is None:
+        return None
+    from tacenda.plan.needed import records_for
+
+    if not isinstance(chosen.epsilon, float):
+        raise InputError("--target-excess and --target-accuracy take one epsilon for all members, not one per node.")
+    return records_for(chosen, target_excess=excess, target_accuracy=accuracy, trials=min(trials, 2), public=sample)
+
+
+def _plain(
+    chosen: Plan, changes: list[Change], prediction: Prediction | None, needed: Needed | None, plot: Path | None
+) -> dict[str, Any]:
+    from tacenda.plan.what_if import advice
+
+    return {
+        **chosen.to_plain(),
+        "prediction": None if prediction is None else prediction.to_plain(),
+        "what_if": [c.to_plain() for c in changes],
+        "advice": advice(changes),
+        "needed": None if needed is None else needed.to_plain(),
+        "plot": None if plot is None else str(plot),
+    }
+
+
+def _print(
+    chosen: Plan, changes: list[Change], prediction: Prediction | None, needed: Needed | None, plot: Path | None
+) -> None:
+    from tacenda.plan.what_if import advice
+
+    print(chosen.explain())
+    if prediction is not None:
+        print(prediction.explain())
+    print()
+    rows = [
+        [c.name, f"{c.excess_risk:.3g}", f"{c.factor:.2f}", c.plan.algorithm.name, str(c.plan.rounds), show.size(c.plan.bytes)]
+        for c in changes
+    ]
+    header = ["what if", "excess risk (formula)", "times", "algorithm", "rounds", "sent"]
+    show.table(header, rows, title="What more would buy", right=(1, 2, 4, 5))
+    print(f"\n{advice(changes)}")
+    if needed is not None:
+        print(needed.explain())
+    if plot is not None:
+        print(f"Drawn in {plot}.")
