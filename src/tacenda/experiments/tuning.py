@@ -65,6 +65,7 @@ def candidates(method: str, degree: float) -> list[Settings]:
         "DDA": lambda: _grid("dda", 60, "offset", (0.15, 0.5, 2.0, 8.0)),
         "DP-DDA": lambda: _grid("dpdda", 60, "offset", (4.0, 15.0, 60.0, 240.0)),
         "GossipGD, independent": lambda: _gossip("independent", 60, 1),
+        "one node": lambda: _gossip("independent", 120, 1),  # the reference lines, with as many rounds as the longest method
         "GossipGD, correlated": lambda: _gossip("correlated", 120, 5),
     }
     return known[checks.one_of("method", method, known)]()
