@@ -163,3 +163,10 @@ def test_the_encoding_of_a_record_does_not_depend_on_the_others():
     for k in (0, 17, 39):
         alone = data.encode(schema(row_norm=1.0), {name: cells[k : k + 1] for name, cells in table.items()})
         np.testing.assert_array_equal(alone.X[0], whole.X[k])
+
+
+def test_a_symmetric_number_is_zero_in_the_middle_of_its_bounds():
+    label = data.Label(name="y", classes=("a", "b"))
+    schema = data.Schema(columns=(data.NumericColumn(name="x", low=10, high=30, scale_to="symmetric"),), label=label)
+    X = data.encode(schema, {"x": [5.0, 10.0, 15.0, 20.0, 30.0, 99.0], "y": list("ababab")}).X
+    assert X.ravel().tolist() == [-1.0, -1.0, -0.5, 0.0, 1.0, 1.0]

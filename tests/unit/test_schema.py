@@ -71,6 +71,10 @@ def test_the_hash_covers_what_shapes_the_encoding_and_nothing_else():
     assert Schema.build(**changed).hash() != base.hash()
     assert Schema.build(**fields(intercept=True)).hash() != base.hash()
     assert Schema.build(**fields(row_norm=2.0)).hash() != base.hash()
+    columns = fields()["columns"]
+    for scale, same in (("unit", True), ("symmetric", False)):
+        named = Schema.build(**fields(columns=[{**columns[0], "scale_to": scale}, *columns[1:]]))
+        assert (named.hash() == base.hash()) is same
 
 
 NUMERIC = {"kind": "numeric", "name": "age", "low": 0, "high": 100}
@@ -113,6 +117,7 @@ def test_a_draft_marks_everything_as_to_be_confirmed(tmp_path):
     schema = data.draft_schema(path, label="who")
     assert [(c.name, c.kind) for c in schema.columns] == [("age", "numeric"), ("city", "categorical")]
     assert (schema.columns[0].low, schema.columns[0].high) == (30, 110)
+    assert schema.columns[0].scale_to == "symmetric" and schema.intercept
     assert schema.columns[1].levels == ("Bern", "Oslo", "Rome")
     assert schema.label.classes == ("no", "yes")
     assert schema.unconfirmed == ("age", "city", "who")

@@ -20,7 +20,7 @@ Intercept = Annotated[
     bool | None, typer.Option("--intercept/--no-intercept", help="Add a constant feature, inside the norm bound.")
 ]
 TestFraction = Annotated[float | None, typer.Option(help="Share of the records set aside for testing.")]
-Name = Annotated[str | None, typer.Option("--algorithm", "-a", help="Its name (`tacenda algorithms`), or 'auto'.")]
+Name = Annotated[str | None, typer.Option("--algorithm", "-a", "-A", help="Its name (`tacenda algorithms`), or 'auto'.")]
 Hyper = Annotated[list[str] | None, typer.Option("--hyper", "-H", help="A hyperparameter, as penalty=0.5; may be repeated.")]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="Any key of the configuration, as run.rounds=50; may be repeated.")

@@ -44,6 +44,8 @@ def draft(
         print(f"{out}: {len(schema.columns)} columns, {len(schema.feature_names)} features, label {schema.label.name!r}.")
     waiting = len(schema.unconfirmed)
     show.note(f"note: {waiting} columns hold values read off the data: check that they are public, then set confirmed = true.")
+    if out is not None:
+        show.note(f"Next: edit {out}, then `tacenda schema check {out} --data {file}`.")
 
 
 @app.command()
@@ -89,7 +91,7 @@ def show_schema(schema: SchemaFile, as_json: flags.Json = False) -> None:
     rows = []
     for column in found.columns:
         if isinstance(column, NumericColumn):
-            values = f"{column.low:g} to {column.high:g}"
+            values = f"{column.low:g} to {column.high:g}, scaled to {'[0, 1]' if column.scale_to == 'unit' else '[-1, 1]'}"
         else:
             values = f"{len(column.levels)} levels, others: {column.unknown}"
         rows.append([column.name, column.kind, values, "yes" if column.confirmed else "to be confirmed"])

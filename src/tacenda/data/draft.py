@@ -19,6 +19,7 @@ from tacenda.errors import InputError
 MOST_LEVELS = 60
 # A whole-number label with at most this many values is taken for classes.
 MOST_CLASSES = 10
+GAPS = frozenset(DEFAULT_MISSING)
 
 
 def draft_schema(source: Any, *, label: str | None = None, node: str | None = None, name: str | None = None) -> Schema:
@@ -56,6 +57,8 @@ def draft_schema(source: Any, *, label: str | None = None, node: str | None = No
         columns=tuple(columns),
         label=_label(label, _present(table.columns[label])[0]),
         node_column=node,
+        # Numbers are centred on the middle of their bounds, not of the data: a constant feature makes up for the difference.
+        intercept=True,
     )
 
 
@@ -65,7 +68,7 @@ def _present(cells: NDArray[Any]) -> tuple[NDArray[Any], bool]:
         kept = cells[~np.isnan(cells)]
     else:
         words = _words(cells)
-        kept = words[~np.isin(words, DEFAULT_MISSING)]
+        kept = words[np.fromiter((word not in GAPS for word in words), np.bool_, count=len(words))]
     return (_words(kept) if kept.dtype.kind == "f" else kept), len(kept) < len(cells)
 
 
@@ -75,7 +78,7 @@ def _column(name: str, words: NDArray[Any]) -> NumericColumn | CategoricalColumn
         return None
     if all(_is_number(word) for word in levels):
         low, high = _bounds([float(word) for word in levels])
-        return NumericColumn(name=name, low=low, high=high, confirmed=False)
+        return NumericColumn(name=name, low=low, high=high, scale_to="symmetric", confirmed=False)
     if len(levels) > MOST_LEVELS:
         return None
     return CategoricalColumn(name=name, levels=tuple(levels), confirmed=False)

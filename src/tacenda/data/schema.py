@@ -29,12 +29,17 @@ class _Part(BaseModel):
 
 
 class NumericColumn(_Part):
-    """A number, clipped to [low, high] and scaled to [0, 1]; `impute` is the public stand-in for a missing one."""
+    """A number, clipped to [low, high] and scaled; `impute` is the public stand-in for a missing one.
+
+    scale_to: "unit" is [0, 1] (a value at `low` costs no norm: right where most values lie there, as counts do),
+    "symmetric" is [-1, 1] (a value in the middle costs none: right otherwise, and far quicker to learn from).
+    """
 
     kind: Literal["numeric"] = "numeric"
     name: str = Field(min_length=1)
     low: float
     high: float
+    scale_to: Literal["unit", "symmetric"] = "unit"
     impute: float | None = None
     confirmed: bool = True
 
@@ -203,10 +208,13 @@ class Schema(_Part):
         """SHA-256 over the canonical JSON of everything that shapes the encoding.
 
         Name, notes and confirmations are left out: two nodes with equal hashes encode equal records equally.
+        So is the usual scale, so that schemas which do not name it keep the hash that they had before it could be named.
         """
         fields = self.model_dump(mode="json", exclude={"name": True, "notes": True})
         for part in [*fields["columns"], fields["label"]]:
             del part["confirmed"]
+            if part.get("scale_to") == "unit":
+                del part["scale_to"]
         return hashlib.sha256(json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
