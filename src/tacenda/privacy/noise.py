@@ -6,6 +6,7 @@ resumed run changes nothing, and no two names share a stream. `SimulatedNoise` i
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from typing import Any, Protocol
 
@@ -52,9 +53,14 @@ class SimulatedNoise:
 
     kind = "seeded noise: simulation only"
 
-    def __init__(self, seed: int | None) -> None:
+    def __init__(self, seed: int | None, name: str = "") -> None:
         self.seed = secrets.randbits(64) if seed is None else int(seed)
-        self._key = np.random.SeedSequence(self.seed).generate_state(2, np.uint64)
+        words = np.frombuffer(hashlib.sha256(name.encode()).digest(), np.uint32).tolist() if name else []
+        self._key = np.random.SeedSequence([self.seed, *words] if words else self.seed).generate_state(2, np.uint64)
+
+    def named(self, name: str) -> SimulatedNoise:
+        """Streams of the same seed for the run of that name: two names share no noise."""
+        return SimulatedNoise(self.seed, name)
 
     def add_gaussian(
         self, nodes: Array, turn: int, call: int, parts: tuple[Array, Any, Array | None], noise_std: Array

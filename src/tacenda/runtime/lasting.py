@@ -18,27 +18,28 @@ class LastingRun:
     """One run's account in the ledger file. The whole run is reserved first, and each release charged before its draw.
 
     The data set is the pool of all nodes' records; a record lives on one node, so each release is charged at the worst node's
-    parameters. The run is known by its settings and seed: the same run again draws the same noise, and costs nothing more.
+    parameters. The run is known by all that its releases depend on: the same run again draws the same noise, and costs nothing
+    more; any other run has another name, and with it other noise (`SimulatedNoise.named`), so that the two compose.
     """
 
     def __init__(
         self, path: str | Path, dataset: str | None, problem: Any, identity: dict[str, Any], reserved: Charges, relation: str
     ) -> None:
         digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode())
-        self._run = f"simulation-{digest.hexdigest()[:24]}"
+        self.run = f"simulation-{digest.hexdigest()[:24]}"
         self._store = LedgerStore(path)
         self.dataset = self._store.fingerprint([data_digest(problem).encode()]) if dataset is None else dataset
         self._ahead: list[Event] = [charge.worst() for charge, count in reserved for _ in range(count)]
         self._made = 0
         name = identity["algorithm"]["name"]
-        self._ended = any(row["run"] == self._run and not row["open"] for row in self._store.runs(self.dataset))
+        self._ended = any(row["run"] == self.run and not row["open"] for row in self._store.runs(self.dataset))
         if not self._ended:
-            self._store.open_run(self._run, self.dataset, f"simulation of {name}", relation)
-            self._store.reserve(self._run, merged((event, 1) for event in self._ahead))
+            self._store.open_run(self.run, self.dataset, f"simulation of {name}", relation)
+            self._store.reserve(self.run, merged((event, 1) for event in self._ahead))
 
     def charge(self, turn: int, call: int, charge: Charge) -> None:
         """Book the next release at its worst node's cost; the same place is booked once."""
-        self._store.charge(self._run, (turn, call), self._ahead[self._made])
+        self._store.charge(self.run, (turn, call), self._ahead[self._made])
         self._made += 1
 
     def skip(self, made: int) -> None:
@@ -48,7 +49,7 @@ class LastingRun:
     def close(self) -> None:
         """End the run: what was reserved and never released is given back."""
         if not self._ended:
-            self._store.close_run(self._run)
+            self._store.close_run(self.run)
         self._store.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import time
 import warnings as python_warnings
@@ -81,7 +82,8 @@ def simulate(
     mixing          weights of dual averaging and of the closing rounds: "metropolis", "uniform" or "max-degree"
     solver_tolerance  gradient norm at which an exact local minimiser stops; its remaining gap is charged
     ledger          a lasting ledger's file: the run's releases are charged to `dataset` there (by default to the records' own
-                    fingerprint), and a run that would exceed that data set's budget is refused before any noise is drawn
+                    fingerprint), and a run that would exceed that data set's budget is refused before any noise is drawn;
+                    the noise then depends on all settings besides the seed, since two runs with one noise would not compose
     """
     given = seed
     if seed is None and checkpoint is not None and resume:
@@ -173,8 +175,10 @@ class _Run:
             None if privacy is None else calibrate(self.algorithm, self.facts, self.topology, self.rounds, privacy)
         )
         self.lasting = None
+        self.charged = ledger is not None and self.calibration is not None
         if ledger is not None and self.calibration is not None:
             self.lasting = LastingRun(ledger, dataset, problem, self.identity(), self.calibration.reserved, relation)
+            self.noise = self.noise.named(self.lasting.run)  # runs add up in a ledger only if they share no noise
         self.crew = Crew(
             problem, self.facts, self.topology, self.algorithm, self.parts, self.calibration, self.noise, self.rounds, mixing,
             self.start, averaging=self.output == "average",
@@ -263,7 +267,10 @@ class _Run:
                 "loss_scale": p.loss_scale,
                 "data_norm": p.data_norm,
                 "clip_norm": p.clip_norm,
-                "sizes": [int(s) for s in p.sizes],
+                "loss_options": dataclasses.asdict(p.loss),
+                "regulariser_options": dataclasses.asdict(p.regulariser),
+                # Under add-remove the counts are private: what was declared stands for them wherever a result may go.
+                "sizes": [int(s) for s in (self.facts.sizes if self.facts.adjacency == "add-remove" else p.sizes)],
                 "n_features": p.n_features,
                 "n_outputs": p.n_outputs,
                 "classes": None if p.classes is None else [str(c) for c in p.classes],
@@ -277,8 +284,15 @@ class _Run:
         settings = self.settings()
         names = ("algorithm", "privacy", "graph", "mixing", "problem", "output", "solver_tolerance")
         # The start too: the same noise on a run from elsewhere would be a second release, not the same one again.
-        start = hashlib.blake2b(self.start.tobytes(), digest_size=16).hexdigest()
-        own = {"seed": self.noise.seed, "rounds": self.rounds, "init": start, "data": data_digest(self.problem)}
+        own = {
+            "seed": self.noise.seed,
+            "rounds": self.rounds,
+            "init": _digest(self.start),
+            "data": data_digest(self.problem),
+            "placement": _digest(self.problem.store.offsets, self.problem.divisors),
+            "ledger": self.charged,
+            "version": settings["versions"]["tacenda"],
+        }
         return {**{k: settings[k] for k in names}, **own}
 
     def saved(self) -> checkpoints.Saved:
@@ -297,6 +311,13 @@ class _Run:
             self.lasting.skip(len(charges))
         self.done, self.history = about["round"], History(about["history"])
         self.seconds, self.messages, self.bytes = about["seconds"], about["messages"], about["bytes"]
+
+
+def _digest(*arrays: Array) -> str:
+    found = hashlib.blake2b(digest_size=16)
+    for array in arrays:
+        found.update(array.tobytes())
+    return found.hexdigest()
 
 
 def match(problem: Any, graph: Any) -> Topology:
