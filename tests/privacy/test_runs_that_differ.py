@@ -10,7 +10,7 @@ import pytest
 
 import support
 import tacenda as tc
-from tacenda.errors import StateError
+from tacenda.errors import PrivacyError, StateError
 from tacenda.privacy.store import LedgerStore
 
 LOUD = tc.Privacy.from_noise(noise_multiplier=50.0)
@@ -81,3 +81,11 @@ def test_counts_of_records_do_not_leave_under_add_remove(tmp_path: Path) -> None
     result = run(problem, tc.Privacy.from_noise(noise_multiplier=50.0, adjacency="add-remove"))
     assert result.settings["problem"]["sizes"] == [30] * 4
     assert run(problem).settings["problem"]["sizes"] == [int(m) for m in problem.sizes]
+
+
+def test_one_drawn_record_is_not_credited_with_a_declared_crowd() -> None:
+    """Found in review: one of 30 records drawn, but charged as one of the 10,000 that public_sizes declared."""
+    algorithm = tc.algorithms.DDA(batch_size=1, sampling="one")
+    with pytest.raises(PrivacyError, match="public_sizes"):
+        run(regression(public_sizes=10_000), algorithm=algorithm)
+    assert run(regression(), algorithm=algorithm).privacy is not None

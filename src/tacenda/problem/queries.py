@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tacenda.errors import LeakError, UnsupportedError
+from tacenda.errors import LeakError, PrivacyError, UnsupportedError
 from tacenda.privacy.bounded import ALL_RECORDS, Bounded, Sample, open_values, seal
 from tacenda.privacy.door import Question
 from tacenda.privacy.noise import NoiseSource
@@ -69,6 +69,11 @@ class Queries:
             return seal(values, self.facts.gradient_sensitivity())
         sample = sample_of(self.facts, batch_size, one)
         if one:
+            if np.any(self._counts != self.facts.sizes):
+                raise PrivacyError(
+                    "One of a node's records is drawn, so its chance follows from the true count: public_sizes must be left out, or "
+                    "be the counts themselves; or use Poisson batches (sampling='poisson')."
+                )
             indptr, records = self._noise.one_record(self._nodes, turn, call, self._counts)
         else:
             indptr, records = self._noise.poisson_records(self._nodes, turn, call, self._counts, _rate(sample))
