@@ -182,6 +182,9 @@ def test_a_search_warns_and_can_be_charged(tmp_path: Path) -> None:
     assert spent == pytest.approx(2.43, abs=0.05)
     with pytest.raises(BudgetError, match="patients"):
         clone(model).set_params(epsilon=2.5).fit(X, y)
+    unnamed = tc.PrivateLogisticRegression(bounds=BOUNDS, n_nodes=2, rounds=5, ledger=str(tmp_path / "other.db"))
+    with pytest.warns(BudgetWarning, match="never add up"):
+        cross_val_score(unnamed, X, y, cv=2)
     with pytest.warns(BudgetWarning, match="Pass ledger="):
         cross_val_score(tc.PrivateLogisticRegression(bounds=BOUNDS, n_nodes=2, rounds=5), X, y, cv=2)
 
@@ -229,11 +232,15 @@ def test_named_algorithms(algorithm: Any) -> None:
 
 def test_add_remove_needs_declared_sizes_and_halves_the_noise() -> None:
     X, y, _ = records(600)
+    nodes = np.arange(600) % 3
     with pytest.raises(InputError, match="public_sizes"):
-        tc.PrivateLogisticRegression(bounds=BOUNDS, adjacency="add-remove", n_nodes=3).fit(X, y)
+        tc.PrivateLogisticRegression(bounds=BOUNDS, adjacency="add-remove").fit(X, y, nodes=nodes)
     model = tc.PrivateLogisticRegression(bounds=BOUNDS, adjacency="add-remove", n_nodes=3, public_sizes=200, coalition=None)
     twin = tc.PrivateLogisticRegression(bounds=BOUNDS, n_nodes=3, coalition=None)
-    ratio = twin.fit(X, y).plan_.forecast.average_noise_std / model.fit(X, y).plan_.forecast.average_noise_std
+    with pytest.raises(InputError, match="nodes must be given"):
+        model.fit(X, y)  # one record more would move others from holder to holder
+    model.fit(X, y, nodes=nodes)
+    ratio = twin.fit(X, y).plan_.forecast.average_noise_std / model.plan_.forecast.average_noise_std
     assert ratio == pytest.approx(2.0)
     assert model.privacy_.adjacency == "add-remove"
 

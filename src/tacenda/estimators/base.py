@@ -56,7 +56,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _fit(self, X: Any, y: NDArray[Any], nodes: Any, scaling: Scaling, loss: Any, regulariser: Any, **extra: Any) -> Self:
         """Run on rows X that are scaled already."""
         if in_a_search():
-            warn_of_search(self.epsilon, self.ledger)
+            warn_of_search(self.epsilon, self.ledger, self.dataset)
+        if self.adjacency == "add-remove" and nodes is None and self.n_nodes != 1:
+            raise InputError(
+                "nodes must be given to fit under adjacency 'add-remove' (or n_nodes=1): an even split depends on the number of "
+                "records, so one record more would move others from holder to holder, and the guarantee would not hold."
+            )
         shards, topology = place(X, y, nodes, self.n_nodes, self.graph)
         problem = Problem(
             shards, loss=loss, regulariser=regulariser, strength=self.strength, data_norm=scaling.data_norm,

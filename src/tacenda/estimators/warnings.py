@@ -26,10 +26,12 @@ def in_a_search() -> bool:
     return False
 
 
-def warn_of_search(epsilon: object, ledger: object) -> None:
+def warn_of_search(epsilon: object, ledger: object, dataset: object) -> None:
     """One sentence on what a search costs."""
     booked = (
         "each fit is charged to the ledger"
+        if ledger is not None and dataset is not None
+        else "pass dataset='name' too: by default each part of the records has an account of its own, and the fits never add up"
         if ledger is not None
         else "pass ledger='file.db' and dataset='name' to have each fit charged and refused when the budget is spent"
     )
