@@ -335,3 +335,10 @@ def test_missing_extras_are_named(monkeypatch: pytest.MonkeyPatch, folder: Path,
     with pytest.raises(ImportError, match=r"tacenda\[plots\]"):
         figures(folder, tmp_path / "figures")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_with_one_seed_are_not_said_to_compose(folder: Path, tmp_path: Path) -> None:
+    """Found in review: composition takes noise for independent, and two algorithms with one seed have the same noise."""
+    assert any("same seed have the same noise" in line for line in wording._all_runs(read(folder)))
+    alone = read(make_folder(tmp_path / "alone", PRIVATE, finish_mixing=0))
+    assert any("they would cost at most" in line for line in wording._all_runs(alone))

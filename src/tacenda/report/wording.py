@@ -161,6 +161,11 @@ def _all_runs(folder: Folder) -> list[str]:
     accounts = [g.account for g in folder.private for _ in g.runs if g.account is not None]
     if len(accounts) < 2:
         return []
+    if _shared_noise(folder):
+        return [
+            "Several of these runs at once: runs with the same seed have the same noise, which their difference no longer hides. "
+            "Publish one of them at most, or draw other seeds; and choosing the best of them by looking costs privacy too."
+        ]
     total = together(accounts)
     if total is None:
         return ["Several of these runs at once: the promise is made by each run alone."]
@@ -169,6 +174,13 @@ def _all_runs(folder: Folder) -> list[str]:
         f"same records they would cost at most ε = {numbers.epsilon(total[0])} at δ = {numbers.short(total[1])}; and choosing "
         "the best of them by looking costs privacy too."
     ]
+
+
+def _shared_noise(folder: Folder) -> bool:
+    """Whether two private runs had one seed; runs charged to a ledger have noise of their own all the same."""
+    settings = [run.result.settings for group in folder.private for run in group.runs]
+    seeds = [s["seed"] for s in settings if s.get("seed") is not None and not s.get("charged")]
+    return len(set(seeds)) < len(seeds)
 
 
 def _sentence(text: str) -> str:

@@ -251,6 +251,7 @@ class _Run:
             "output": self.output,
             "finish_mixing": self.finish_mixing,
             "seed": self.given_seed,  # one that was drawn afresh is nobody's business: who knows it can take the noise off
+            "charged": self.charged,
             "privacy": None if self.privacy is None else self.privacy.to_plain(),
             "graph": {
                 "name": self.topology.name,
