@@ -43,8 +43,8 @@ def as_markdown(out: Path, size: Size) -> str:
         f"Made by `tacenda experiment run --all --{size.name}` and `tacenda experiment report --{size.name} "
         f"--markdown docs/results.md`; {made_with()}.",
         _WORDS[size.name],
-        "Every sentence below is computed from the stored rows. `Holds` and `Does not hold` refer to the "
-        "statement as it is written, for these runs.",
+        "Findings and numbers are computed from the stored rows; settings, reasons and what was tried before are written by hand. `Holds` and "
+        "`Does not hold` refer to the statement as it is written, for these runs: few seeds, no test of significance.",
     ]
     missing = []
     for e in EXPERIMENTS.values():
@@ -114,7 +114,9 @@ def _number(value: float | None) -> str:
 
 _WORDS = {
     "quick": "Quick size: generated data, a few seconds each; this shows that everything runs, not what the papers claim.",
-    "reduced": "Reduced size: the papers' data sets and networks with fewer seeds, rounds and levels than"
-    " the full size, as each section states.",
+    "reduced": (
+        "Reduced size: Adult, the papers' networks and generated data (002, 004), with fewer seeds, rounds and levels than the full size, "
+        "as each section states."
+    ),
     "full": "Full size: the papers' settings.",
 }
