@@ -61,6 +61,11 @@ def make_plan(contract: Contract) -> RunPlan:
     check_privacy(privacy, algorithm)
     algorithm.check(facts, topology, contract.rounds, True)
     rehearsal = contract.rehearsal_seed is not None
+    if algorithm.shared_noise is not None:
+        raise PrivacyError(
+            f"contract field algorithm: {algorithm.title} with noise shared by neighbours runs in simulations only, because members "
+            "have no edge keys yet; set noise = \"independent\" for real members."
+        )
     lattice = _fits_lattice(algorithm, facts, topology) and not rehearsal
     if not rehearsal and not lattice and not terms.floating_point_noise:
         raise PrivacyError(
