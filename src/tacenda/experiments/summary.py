@@ -43,8 +43,8 @@ def as_markdown(out: Path, size: Size) -> str:
         f"Made by `tacenda experiment run --all --{size.name}` and `tacenda experiment report --{size.name} "
         f"--markdown docs/results.md`; {made_with()}.",
         _WORDS[size.name],
-        "Findings and numbers are computed from the stored rows; settings, reasons and what was tried before are written by hand. `Holds` and "
-        "`Does not hold` refer to the statement as it is written, for these runs: few seeds, no test of significance.",
+        "Findings and numbers are computed from the stored rows; settings, reasons and what was tried before are written by hand. `Holds` "
+        "and `Does not hold` refer to the statement as it is written, for these runs: few seeds, no test of significance.",
     ]
     missing = []
     for e in EXPERIMENTS.values():
