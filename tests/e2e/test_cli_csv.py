@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,29 @@ def test_a_node_with_one_record(tools: Any, tmp_path: Path) -> None:
     table, schema = tools.write_people(tmp_path, [*tools.people(), "40,red,no,Z"])
     result = fit(tools, tmp_path, table, schema)
     assert result.exit_code == 0 and "4 nodes" in result.output
+
+
+def test_a_small_node_among_large_ones_is_pointed_out(tools: Any, tmp_path: Path) -> None:
+    header, *people = tools.people()
+    lines = [header, *(line.rsplit(",", 1)[0] + ",A" for line in people), "30,red,no,B"]
+    table, schema = tools.write_people(tmp_path, lines)
+    assert "smallest node holds 1 of 61 records" in fit(tools, tmp_path, table, schema).output
+
+
+def test_a_drafted_regression_learns_and_predicts_in_the_labels_own_unit(tools: Any, tmp_path: Path) -> None:
+    table, schema, folder = tmp_path / "pay.csv", tmp_path / "pay.toml", tmp_path / "run"
+    rows = [(k % 41, 20_000 + 800 * (k % 41)) for k in range(2000)]
+    table.write_text("years,pay\n" + "".join(f"{years},{pay}\n" for years, pay in rows))
+    assert tools.tacenda("schema", "draft", table, "--label", "pay", "-o", schema).exit_code == 0
+    learnt = tools.tacenda("fit", "--data", table, "--schema", schema, "--nodes", "4", "-e", "4", "-q", "--no-report", "-o", folder)
+    assert learnt.exit_code == 0, learnt.output
+    found = json.loads(tools.tacenda("predict", folder, "--data", table, "--json").stdout)["predictions"]["prediction"]
+    errors = [abs(guess - pay) for guess, (_, pay) in zip(found, rows, strict=True)]
+    assert sum(errors) / len(errors) < 4000  # always guessing the middle errs by 8200 on average
+    plain = schema.read_text().replace('scale_to = "symmetric"\n', "", 1)
+    schema.write_text(plain)
+    noted = tools.tacenda("fit", "--data", table, "--schema", schema, "--nodes", "4", "-q", "--no-report", "-o", tmp_path / "b")
+    assert noted.exit_code == 0 and "scale_to = 'symmetric'" in noted.stderr
 
 
 def test_other_encodings_empty_and_absent_files(tools: Any, tmp_path: Path) -> None:

@@ -359,7 +359,7 @@ def test_coalition_is_carried_to_the_conditions():
     curve = judge([(CorrelatedGaussian(0.3, 2), 4), (CorrelatedGaussian(0.1, 1), 1), (Gaussian(5), 2)])
     assert curve.mu == pytest.approx(math.sqrt(4 * 0.09 + 0.01 + 2 / 25))
     assert curve.coalition == 1
-    assert any("at most 1" in words for words in curve.conditions)
+    assert any("no two members pool" in words for words in curve.conditions)
     assert judge([(Gaussian(5), 2)]).coalition is None
     assert curve.group(2).coalition == 1
 

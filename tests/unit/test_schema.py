@@ -94,6 +94,7 @@ NUMERIC = {"kind": "numeric", "name": "age", "low": 0, "high": 100}
         ({"columns": [{"kind": "text", "name": "c"}]}, "columns.0"),
         ({"label": {"name": "y"}}, "either classes or both"),
         ({"label": {"name": "y", "classes": ["a", "b"], "low": 0}}, "either classes or both"),
+        ({"label": {"name": "y", "classes": ["a", "b"], "scale_to": "symmetric"}}, "scale_to is for numbers"),
         ({"label": {"name": "y", "classes": ["a"]}}, "at least two"),
         ({"label": {"name": "age", "classes": ["a", "b"]}}, "label 'age' must not be among the columns"),
         ({"node_column": "ward"}, "node_column 'ward' must not be"),

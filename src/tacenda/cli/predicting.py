@@ -40,8 +40,11 @@ def predict(
         )
     name, result = _result(home, run)
     model = _model(result, node)
-    rows = encode_features(Schema.read(home.schema_path), data)
-    columns = outputs(result.settings["problem"], home.manifest()["dataset"]["classes"], np.asarray(rows @ model.T))
+    schema = Schema.read(home.schema_path)
+    rows = encode_features(schema, data)
+    centre, reach = schema.label.centre_and_reach
+    scores = centre + reach * np.asarray(rows @ model.T)
+    columns = outputs(result.settings["problem"], home.manifest()["dataset"]["classes"], scores)
     if as_json:
         show.as_json({"run": name, "records": int(rows.shape[0]), "predictions": columns})
         return

@@ -199,6 +199,9 @@ def _print(
         if row.get("coalition") is not None:
             print(f"Note: {row['label']} promises this only if {'; '.join(row['conditions'][1:])}.")
     print(f"Note: {NOTE}.")
+    small = "" if private.problem.public_sizes is not None else _small_nodes(private.problem.sizes)
+    if small:
+        print(f"Note: {small}.")
     for text in data.notes:
         print(f"Note: {text}.")
     print(f"\nrun folder  {folder.path}")
@@ -209,6 +212,17 @@ def _print(
     if written is not None:
         print(f"  report    {written}")
     sys.stdout.flush()
+
+
+def _small_nodes(sizes: Any) -> str:
+    """Each node averages its own records, so a node with few of them needs noise that drowns the others'."""
+    least, middle = int(min(sizes)), int(sorted(sizes)[len(sizes) // 2])
+    if least * 10 >= middle:
+        return ""
+    return (
+        f"the smallest node holds {least} of {int(sum(sizes))} records, where the median node holds {middle}: every node counts "
+        "alike, so its noise weighs on the model of all; joining small nodes to others helps"
+    )
 
 
 def look_ahead(config: RunConfig, *, print_config: bool, as_json: bool) -> None:

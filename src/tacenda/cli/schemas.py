@@ -97,6 +97,7 @@ def show_schema(schema: SchemaFile, as_json: flags.Json = False) -> None:
         rows.append([column.name, column.kind, values, "yes" if column.confirmed else "to be confirmed"])
     label = found.label
     kind = f"classes {', '.join(label.classes)}" if label.classes else f"{label.low:g} to {label.high:g}"
+    kind += ", scaled to [-1, 1]" if label.scale_to else ""
     rows.append([label.name, "label", kind, "yes" if label.confirmed else "to be confirmed"])
     show.table(["column", "kind", "values", "public"], rows, title=found.name)
     print(f"\n{len(found.feature_names)} features, rows clipped to norm {found.row_norm:g}, missing values: {found.missing}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +15,8 @@ from tacenda.config.shape import node_count, partition_of, split_positions
 from tacenda.data.dataset import Dataset
 from tacenda.data.schema import Schema
 from tacenda.errors import InputError
+
+WIDE_LABEL = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +60,7 @@ def load(data: DataSection) -> tuple[Dataset, Schema | None]:
 
         schema = Schema.read(data.table_schema)
         schema = schema.model_copy(update={"intercept": schema.intercept or data.intercept})
+        _advise(schema)
         return encode(schema, data.file, sparse=data.sparse, dtype=np.dtype(data.dtype)), schema
     if data.name is None:
         raise InputError(
@@ -64,6 +68,18 @@ def load(data: DataSection) -> tuple[Dataset, Schema | None]:
             "Parquet file together with --schema."
         )
     return _named(data)
+
+
+def _advise(schema: Schema) -> None:
+    """One warning for a label in a unit so small that bounded gradients would take forever to reach its values."""
+    label = schema.label
+    if label.classes is None and label.scale_to is None and max(abs(label.low or 0.0), abs(label.high or 0.0)) > WIDE_LABEL:
+        warnings.warn(
+            f"label {label.name!r} reaches from {label.low:g} to {label.high:g} in its own unit, far for gradients of bounded "
+            "size; set scale_to = 'symmetric' under [label] of the schema to learn it between -1 and 1.",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _libsvm(data: DataSection) -> Dataset:

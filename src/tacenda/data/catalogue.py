@@ -107,6 +107,8 @@ def _bundled(name: str, *, intercept: bool = False, dtype: Any = np.float64) -> 
     X = scale_rows(X, 1.0, in_place=True)
     notes = ["the maxima by which columns are divided were read off the data"]
     if name == "diabetes":
-        return Dataset(X, np.asarray(bunch.target, np.float64), names, None, name, notes, norm=1.0)
+        low, high = bunch.target.min(), bunch.target.max()
+        notes.append("the bounds by which the target is scaled to [-1, 1] were read off the data")
+        return Dataset(X, (2.0 * bunch.target - low - high) / (high - low), names, None, name, notes, norm=1.0)
     classes = tuple(str(c) for c in bunch.target_names)
     return Dataset(X, bunch.target.astype(np.int64), names, classes, name, notes, norm=1.0)

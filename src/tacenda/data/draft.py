@@ -95,7 +95,7 @@ def _label(name: str, words: NDArray[Any]) -> Label:
     whole = numeric and all(float(value).is_integer() for value in values)
     if numeric and not (whole and len(values) <= MOST_CLASSES):
         low, high = _bounds([float(value) for value in values])
-        return Label(name=name, low=low, high=high, confirmed=False)
+        return Label(name=name, low=low, high=high, scale_to="symmetric", confirmed=False)
     if len(values) > MOST_LEVELS:
         raise InputError(f"label {name!r} has more than {MOST_LEVELS} text values; choose another label column.")
     return Label(name=name, classes=tuple(sorted(values, key=float) if whole else values), confirmed=False)

@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 def encode(
     schema: Schema, table: Any, *, sparse: bool = False, strict: bool = False, dtype: Any = np.float64
 ) -> Dataset:
-    """Encode a table, frame, mapping, file or query: X (n, p) dense or CSR, y codes or clipped numbers, node labels.
+    """Encode a table, frame, mapping, file or query: X (n, p) dense or CSR, y codes or clipped (scaled) numbers, node labels.
 
     Files are read and encoded a chunk at a time. A schema with unconfirmed values gives one warning, or with `strict`
     (as on a real node) a PrivacyError.
@@ -44,7 +44,9 @@ def encode(
     X, y, nodes = _stack(parts, sparse)
     if not len(y):
         raise InputError("every record has a missing value, so none is left; declare missing = 'impute' in the schema.")
-    notes = [f"values of column {name!r} were read off the data" for name in schema.unconfirmed]
+    notes = []
+    if schema.unconfirmed:
+        notes.append(f"bounds, levels or classes of {', '.join(map(repr, schema.unconfirmed))} were read off the data")
     if schema.missing == "drop":
         notes.append("records with missing values, if any, were dropped, so the number of records depends on the data")
     classes, names = schema.label.classes, schema.feature_names
@@ -200,7 +202,8 @@ def _label(schema: Schema, table: Table, keep: NDArray[np.bool_]) -> NDArray[Any
     label, cells = schema.label, table.columns[schema.label.name]
     if label.classes is None:
         numbers = _numbers(schema, label.name, table, cells, keep)
-        return np.clip(numbers, label.low, label.high)
+        centre, reach = label.centre_and_reach
+        return (np.clip(numbers, label.low, label.high) - centre) / reach
     codes = _positions(_words(cells), label.classes)
     wrong = (codes < 0) & keep
     if wrong.any():

@@ -82,12 +82,17 @@ class CategoricalColumn(_Part):
 
 
 class Label(_Part):
-    """The column to predict: `classes` for classification (codes follow their order), or numeric bounds."""
+    """The column to predict: `classes` for classification (codes follow their order), or numeric bounds.
+
+    scale_to (numbers only): None keeps the label's own unit; "symmetric" maps [low, high] to [-1, 1], which suits clipped
+    gradients and Huber's threshold, and `tacenda predict` maps back.
+    """
 
     name: str = Field(min_length=1)
     classes: tuple[str, ...] | None = None
     low: float | None = None
     high: float | None = None
+    scale_to: Literal["symmetric"] | None = None
     confirmed: bool = True
 
     @model_validator(mode="after")
@@ -98,10 +103,19 @@ class Label(_Part):
         if self.classes is not None:
             if len(self.classes) < 2:
                 raise ValueError(f"label {self.name!r}: classes must name at least two, not {len(self.classes)}")
+            if self.scale_to is not None:
+                raise ValueError(f"label {self.name!r}: scale_to is for numbers; leave it out where there are classes")
             _distinct(f"label {self.name!r}: classes", self.classes)
         elif self.low is not None and self.high is not None:
             _ordered(self.name, self.low, self.high)
         return self
+
+    @property
+    def centre_and_reach(self) -> tuple[float, float]:
+        """(a, b) of value = a + b * encoded; (0, 1) where the label keeps its unit."""
+        if self.scale_to is None or self.low is None or self.high is None:
+            return 0.0, 1.0
+        return (self.low + self.high) / 2, (self.high - self.low) / 2
 
 
 Column = Annotated[NumericColumn | CategoricalColumn, Field(discriminator="kind")]
@@ -213,8 +227,8 @@ class Schema(_Part):
         fields = self.model_dump(mode="json", exclude={"name": True, "notes": True})
         for part in [*fields["columns"], fields["label"]]:
             del part["confirmed"]
-            if part.get("scale_to") == "unit":
-                del part["scale_to"]
+            if part.get("scale_to") in (None, "unit"):
+                part.pop("scale_to", None)
         return hashlib.sha256(json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 

@@ -87,7 +87,8 @@ class Curve:
         many = "one record" if self.group_size == 1 else f"at most {self.group_size} records"
         words = [f"neighbouring data sets differ in {many} ({self.adjacency})"]
         if self.coalition is not None:
-            words.append(f"at most {self.coalition} members pool what they know")
+            known = "no two members pool" if self.coalition == 1 else f"at most {self.coalition} members pool"
+            words.append(f"{known} what they know")
         return tuple(words)
 
     def tradeoff(self, false_positive_rates: ArrayLike) -> NDArray[np.float64]:

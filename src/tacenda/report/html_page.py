@@ -75,6 +75,16 @@ def render(folder: Folder, library: str) -> str:
     )
 
 
+def _moment(text: str) -> str:
+    """2030-01-02T03:04:05+00:00 as people write it, 2030-01-02 03:04 UTC; anything else as it stands."""
+    from datetime import UTC, datetime
+
+    try:
+        return f"{datetime.fromisoformat(text).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    except ValueError:
+        return text
+
+
 def content(folder: Folder) -> dict[str, Any]:
     """Everything the template shows."""
     net = network.network(folder)
@@ -83,7 +93,7 @@ def content(folder: Folder) -> dict[str, Any]:
     facts, notes = tables.dataset(folder)
     return {
         "name": folder.name,
-        "created": str(folder.manifest.get("created", "")),
+        "created": _moment(str(folder.manifest.get("created", ""))),
         "command": str(folder.manifest.get("command", "")),
         "verdict": wording.verdict(folder),
         "tiles": tiles(folder),
