@@ -25,6 +25,8 @@ Plot = Annotated[
     Path | None, typer.Option(help="Draw what the changes buy and the privacy curve: a .svg, .png, .pdf or .html file.")
 ]
 
+TRUST_SHOWN = 150  # members up to which every coalition of two is tried within a second
+
 
 def plan(
     config: flags.Config = None,
@@ -114,6 +116,7 @@ def _plain(
         "prediction": None if prediction is None else prediction.to_plain(),
         "what_if": [c.to_plain() for c in changes],
         "advice": advice(changes),
+        "adversaries": [a.to_plain() for a in chosen.adversaries()] if chosen.facts.n <= TRUST_SHOWN else None,
         "needed": None if needed is None else needed.to_plain(),
         "plot": None if plot is None else str(plot),
     }
@@ -135,7 +138,19 @@ def _print(
     header = ["what if", "excess risk (formula)", "times", "algorithm", "rounds", "sent"]
     show.table(header, rows, title="What more would buy", right=(1, 2, 4, 5))
     print(f"\n{advice(changes)}")
+    if chosen.coalition is not None and chosen.facts.n <= TRUST_SHOWN:
+        _print_trust(chosen)
     if needed is not None:
         print(needed.explain())
     if plot is not None:
         print(f"Drawn in {plot}.")
+
+
+def _print_trust(chosen: Plan) -> None:
+    rows = [
+        [a.who, ("" if a.exact else "at most ") + f"{a.mu:.3g}", f"{a.epsilon:.3g}", "yes" if a.promised else "no"]
+        for a in chosen.adversaries()
+    ]
+    print()
+    title = f"Who must not collude: one record's loss against those who pool what they know (delta {chosen.delta:g})"
+    show.table(["who", "mu", "epsilon", "promised"], rows, title=title, right=(1, 2))

@@ -16,11 +16,12 @@ from tacenda.plan.planner import plan, plan_facts
 if TYPE_CHECKING:
     from tacenda.plan.needed import Needed, records_needed
     from tacenda.plan.predict import Prediction
+    from tacenda.plan.trust import Adversary
     from tacenda.plan.what_if import Change
 
-__all__ = ["Change", "Forecast", "Needed", "Plan", "Prediction", "plan", "plan_facts", "records_needed"]
+__all__ = ["Adversary", "Change", "Forecast", "Needed", "Plan", "Prediction", "plan", "plan_facts", "records_needed"]
 
-_LATER = {"Needed": "needed", "records_needed": "needed", "Prediction": "predict", "Change": "what_if"}
+_LATER = {"Needed": "needed", "records_needed": "needed", "Prediction": "predict", "Change": "what_if", "Adversary": "trust"}
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ from tacenda.algorithms.dual_averaging import DDA, DPDDA
 from tacenda.algorithms.gossip import GossipGD
 from tacenda.graph.topology import Topology
 from tacenda.plan.forecast import SHAPES, Landscape
-from tacenda.plan.network import Mixing, least_ratio, shared_noise
+from tacenda.plan.network import Mixing, least_leverage, least_ratio, shared_noise
 from tacenda.plan.outcome import Forecast
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
@@ -25,7 +25,7 @@ INNER = (1, 2, 3, 4, 5, 6, 8, 10, 14, 20)  # mixings of one release
 STEP = 1.5  # the largest single step, in units of 1/L; a descent is stable below 2
 SPREAD = 1.0  # scores by which a node may be off the average's during an independent run
 SHARED_SPREAD = 0.5  # likewise with shared noise, where the average is so quiet that the spread would show
-PREPARED = 600  # nodes from which a quick look comes before the exact leverage
+QUICK_LOOK = 600  # nodes from which a quick look comes before the exact leverage
 APART = 0.01  # scores by which nodes may still differ after the closing mixings
 
 
@@ -113,15 +113,18 @@ def shared(case: Case, coalition: int) -> list[Candidate]:
 
 
 def _hopeless(case: Case, coalition: int) -> bool:
-    """Whether edge noise could not die out even if it hid perfectly: told in time, since leverage takes long on large graphs."""
+    """Whether edge noise could not die out even against an eavesdropper: told in time, since exact leverage takes long on large graphs.
+
+    Another member's knowledge only adds to the noise that is needed, and so to the spread.
+    """
     n = case.facts.n
-    if n <= PREPARED:
+    if n <= QUICK_LOOK or n <= coalition + 1:
         return False
-    own = float(case.node_noise.max()) / math.sqrt(n - coalition) if n > coalition else math.inf
+    ratio = least_ratio(case.topology)
+    own = float(case.node_noise.max()) * math.sqrt(least_leverage(case.topology, ratio))
     tau = case.landscape.best_step(own / math.sqrt(n), shrinking=False)
-    least = case.mixing.lingering(INNER[-1], least_ratio(case.topology))
-    spread = case.facts.constants.data_norm * own * tau * math.sqrt(least / case.most)
-    return spread > 10 * SHARED_SPREAD
+    spread = case.facts.constants.data_norm * own * tau * math.sqrt(case.mixing.lingering(INNER[-1], ratio) / case.most)
+    return spread > 2 * SHARED_SPREAD
 
 
 def _inner(mixing: Mixing, ratio: float, enough: float) -> tuple[int, float]:

@@ -104,6 +104,18 @@ def least_ratio(topology: Topology) -> float:
     return next((c for c in RATIOS if c >= least), RATIOS[-1])
 
 
+def least_leverage(topology: Topology, ratio: float) -> float:
+    """[(I + ratio^2 L)^-1]_ii of a node of least degree: a lower bound of the largest leverage, by conjugate gradients."""
+    from scipy.sparse import eye_array
+    from scipy.sparse.linalg import cg
+
+    one = np.zeros(topology.n)
+    one[int(np.argmin(topology.degrees))] = 1.0
+    answer, _ = cg(eye_array(topology.n) + ratio**2 * topology.laplacian(), one, rtol=1e-3, maxiter=500)
+    # The minimised quadratic is -x_i/2 for x from Krylov spaces, so an early stop gives too little, never too much.
+    return max(1.0 / topology.n, float(one @ answer))
+
+
 @lru_cache(maxsize=8)
 def shared_noise(topology: Topology, coalition: int) -> tuple[float, Floats] | None:
     """(ratio c, leverage h (n,)) of noise shared along edges, or None where it hides hardly better than independent noise.

@@ -16,6 +16,7 @@ from tacenda.problem.facts import Facts
 
 if TYPE_CHECKING:
     from tacenda.plan.predict import Prediction
+    from tacenda.plan.trust import Adversary
     from tacenda.plan.what_if import Change
 
 DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
@@ -114,6 +115,12 @@ class Plan:
         from tacenda.plan.what_if import what_if
 
         return what_if(self, trials, public, seed)
+
+    def adversaries(self, most: int = 3) -> list[Adversary]:
+        """What an eavesdropper and coalitions of members could learn (`plan.trust`): who must not collude with whom."""
+        from tacenda.plan.trust import adversaries
+
+        return adversaries(self, most)
 
     def advice(self) -> str:
         """One sentence: where the next effort buys most, by the forecasts of `what_if`."""
