@@ -104,6 +104,8 @@ def calibrate(algorithm: Algorithm, facts: Facts, topology: Topology, rounds: in
         facts = facts.for_the_smallest()
     if privacy.mode == "as-published":
         algorithm = published_form(algorithm)
+        if algorithm.shared_noise is not None:
+            raise UnsupportedError(f"{algorithm.title}: no paper prints noise shared by neighbours; use noise='independent'.")
     hub = np.arange(topology.n) == topology.hub()
     target = privacy.epsilon_of(topology.n)
     ratio, shares = algorithm.shared_noise, np.ones(topology.n)
@@ -166,14 +168,18 @@ def _mu(charge: Charge) -> Array:
 
 
 def _solved_by_kind(privacy: Privacy, sites: Sites, unit: Sequence[Any], target: Array, plan: ScaledPlan) -> Array:
-    """One solve for each distinct list of events; sampling rates are grouped, upwards, where there are too many."""
-    columns = [values for charge, _ in unit for values in charge.parameters.values()]
-    signature = np.column_stack([_rounded(np.asarray(c, float)) for c in columns] + [target])
+    """One solve for each distinct list of events; among nodes alike but for their sampling rates these are grouped, upwards."""
+    named = [(name, _rounded(np.asarray(v, float))) for charge, _ in unit for name, v in charge.parameters.items()]
+    signature = np.column_stack([values for _, values in named] + [target])
     _, first, kind = np.unique(signature, axis=0, return_index=True, return_inverse=True)
     kind, stand_in = kind.reshape(-1), np.arange(len(first))
-    rates = [c.parameters["rate"] for c, _ in unit if "rate" in c.parameters]
-    if rates and len(np.unique(target)) == 1:
-        stand_in = _by_largest_rate(rates[0][first])
+    rates = [values[first] for name, values in named if name == "rate"]
+    if rates and all(np.array_equal(r, rates[0]) for r in rates):
+        rest = np.column_stack([values for name, values in named if name != "rate"] + [target])[first]
+        _, family = np.unique(rest, axis=0, return_inverse=True)
+        for which in np.unique(family):
+            members = np.flatnonzero(family.reshape(-1) == which)
+            stand_in[members] = members[_by_largest_rate(rates[0][members])]
     scale = np.empty(len(first))
     for which in np.unique(stand_in):
         at = _events_at(sites, int(first[which]), plan)
