@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import support
 import tacenda as tc
-from tacenda.errors import UnsupportedError
+from tacenda.errors import LeakError, UnsupportedError
 
 A = tc.algorithms
 
@@ -40,3 +41,21 @@ def test_samples_at_nodes_of_different_degree(sizes: list[int], epsilon: Any) ->
 def test_no_paper_shares_noise() -> None:
     with pytest.raises(UnsupportedError, match="independent"):
         run([20] * 4, tc.graph.ring(4), A.DPDDA(noise="correlated"), tc.Privacy(1.0, 1e-5, mode="as-published"))
+
+
+@dataclass(frozen=True)
+class Twice(A.DDA):  # type: ignore[misc, name-defined]
+    """Releases the gradient of one sample twice: seen together they are one sample with less noise, not two samples."""
+
+    def step(self, s: Any, node: Any) -> Any:
+        x = s.x
+        g = node.gradient(x, self.batch_size, regularised=False)
+        return type(s)(x, node.mix(s.z + node.release(g) + node.release(g * 2.0)))
+
+
+def test_one_sample_is_released_once() -> None:
+    """Found in review: both releases were credited with a sample of their own."""
+    privacy = tc.Privacy.from_noise(noise_multiplier=5.0)
+    assert run([20] * 4, tc.graph.ring(4), Twice(), privacy) is not None  # all records: nothing is amplified
+    with pytest.raises(LeakError, match="second release of the same sample"):
+        run([20] * 4, tc.graph.ring(4), Twice(batch_size=5), privacy)

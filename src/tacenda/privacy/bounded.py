@@ -16,7 +16,7 @@ This guards against every accident, not against hostile code in the same process
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
@@ -33,10 +33,21 @@ class Sample:
 
     kind: str
     rate: Array | None = None
+    _spent: list[bool] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
         if self.rate is not None:
             self.rate.setflags(write=False)  # a smaller rate would claim amplification that did not happen
+
+    def spend(self) -> None:
+        """A sample is drawn for one release: two releases of it are seen together, and are not two sampled ones."""
+        if self.kind != "all" and self._spent:
+            raise LeakError(
+                "A value of a sample of the records was released before, and a second release of the same sample has no accountant "
+                "here: ask for a new gradient, whose sample is a new one."
+            )
+        if self.kind != "all":
+            self._spent.append(True)
 
 
 ALL_RECORDS = Sample("all")

@@ -75,6 +75,7 @@ class Door:
         if self.plan is None:
             return open_values(value)
         checks.one_of("noise", noise, NOISES)
+        value.sample.spend()
         weight = self.plan.weight(turn)
         charge, amount = price(
             self.plan, Site(turn, weight, self.dim, noise, value.sensitivity, value.sample, relative_std)

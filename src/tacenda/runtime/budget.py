@@ -47,6 +47,7 @@ class _Notebook:
     def release(self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None) -> Array:
         if not isinstance(value, Bounded):
             raise LeakError(f"release takes a Bounded from a query, not a {type(value).__name__}: public values need none.")
+        value.sample.spend()
         weight = float(self.weights[turn - 1])
         self._note(Site(turn, weight, self.dim, noise, value.sensitivity, value.sample, relative_std))
         return np.zeros(value.shape)
