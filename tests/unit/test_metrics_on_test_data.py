@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import support
 
+import support
 import tacenda as tc
 
 

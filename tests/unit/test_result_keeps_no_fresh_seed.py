@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import support
 
+import support
 import tacenda as tc
 
 PRIVATE = tc.Privacy(1.0)

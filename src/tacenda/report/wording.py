@@ -122,7 +122,9 @@ def promised(account: Account) -> list[tuple[str, str]]:
 
 def _members(account: Account) -> str:
     pooled = account.curve.coalition
-    return "" if pooled is None else f"; of the members themselves, at most {pooled} may pool what they know"
+    if pooled is None:
+        return ""
+    return f"; of the members themselves, {'no two' if pooled == 1 else f'at most {pooled}'} may pool what they know"
 
 
 def not_promised(folder: Folder, account: Account | None) -> list[str]:
