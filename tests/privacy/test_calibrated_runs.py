@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -59,3 +60,25 @@ def test_one_sample_is_released_once() -> None:
     assert run([20] * 4, tc.graph.ring(4), Twice(), privacy) is not None  # all records: nothing is amplified
     with pytest.raises(LeakError, match="second release of the same sample"):
         run([20] * 4, tc.graph.ring(4), Twice(batch_size=5), privacy)
+
+
+@dataclass(frozen=True)
+class Around(A.PVP):  # type: ignore[misc, name-defined]
+    """Hides a sampled gradient in an argmin: the sample would be seen twice, and charged as if it were not."""
+
+    def step(self, s: Any, node: Any) -> Any:
+        g = node.gradient(s.shared, 5)
+        v = node.release(node.argmin(g, node.degree, s.shared), noise="gaussian")
+        return type(s)(v, s.dual, node.neighbour_sum(v))
+
+
+def test_no_argmin_around_a_sample() -> None:
+    with pytest.raises(LeakError, match="around a value of a sample"):
+        run([20] * 4, tc.graph.ring(4), Around(), tc.Privacy.from_noise(noise_multiplier=5.0))
+
+
+def test_a_checkpoint_is_for_its_owner_only(tmp_path: Path) -> None:
+    """It holds the seed of the noise."""
+    problem = tc.Problem(support.shards([20] * 4), classes=("no", "yes"))
+    tc.simulate(problem, tc.graph.ring(4), A.CDPADMM(), 2, tc.Privacy(1.0), checkpoint=tmp_path / "run.ckpt")
+    assert (tmp_path / "run.ckpt").stat().st_mode & 0o077 == 0

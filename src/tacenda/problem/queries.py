@@ -140,6 +140,9 @@ def sample_of(facts: Facts, batch_size: int, one: bool) -> Sample:
 
 def argmin_sensitivity(facts: Facts, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Array:
     """(b,) by the rule in this module's text."""
+    for part in (linear, centre):
+        if isinstance(part, Bounded) and part.sample.kind != "all":
+            raise LeakError("An argmin around a value of a sample of the records has no accountant here; release the value first.")
     moved = linear.sensitivity if isinstance(linear, Bounded) else 0.0
     shifted = centre.sensitivity if isinstance(centre, Bounded) else 0.0
     return facts.argmin_sensitivity(quadratic, moved, shifted)

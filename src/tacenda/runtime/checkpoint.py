@@ -46,13 +46,17 @@ def prepare(path: str | Path, resume: bool) -> Path:
 
 
 def write(path: Path, saved: Saved) -> None:
-    """Write beside the old file, flush to the disk, then take its place in one step."""
+    """Write beside the old file, flush to the disk, then take its place in one step.
+
+    For its owner's eyes only: it holds the seed, and whoever knows that can take the noise off.
+    """
     from safetensors.numpy import save
 
     about = json.dumps({"format": FORMAT, **saved.about})
     data = save({k: np.ascontiguousarray(v) for k, v in saved.arrays.items()}, metadata={"tacenda": about})
     beside = path.with_name(path.name + ".part")
-    with open(beside, "wb") as file:
+    beside.unlink(missing_ok=True)
+    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
