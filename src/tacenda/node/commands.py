@@ -127,6 +127,10 @@ def contract_check(
         raise typer.Exit(1 if fields else 0)
     plan = make_plan(mine)
     noise = "exact discrete Gaussian on whole numbers" if plan.on_lattice else "floating point, accepted by name"
+    against = "everybody else together"
+    if plan.algorithm.shared_noise is not None:
+        noise += ", shared by neighbours"
+        against = f"any {plan.privacy.coalition} curious members together" if plan.privacy.coalition else "an eavesdropper only"
     if mine.rehearsal_seed is not None:
         noise = "SEEDED: for a rehearsal only"
     typer.echo(
@@ -134,6 +138,7 @@ def contract_check(
     )
     typer.echo(
         f"noise     {noise}\nprivacy   epsilon {mine.privacy.epsilon:g}, delta {mine.privacy.delta:g}, {mine.privacy.adjacency}"
+        f"\nagainst   {against}"
     )
     missing = contract_files.missing_signatures(contract)
     typer.echo("signed    by all" if not missing else f"signed    not yet by {', '.join(missing)}")

@@ -57,13 +57,17 @@ class ProblemTerms(_Part):
 
 
 class PrivacyTerms(_Part):
-    """(epsilon, delta) of the whole run. floating_point_noise: True accepts, by name, noise drawn as floating-point numbers."""
+    """(epsilon, delta) of the whole run. floating_point_noise: True accepts, by name, noise drawn as floating-point numbers.
+
+    coalition: where neighbours share noise, how many curious members may pool what they know (0: an eavesdropper only).
+    """
 
     epsilon: Positive
     delta: Annotated[float, Field(gt=0, lt=1)]
     adjacency: Literal["replace-one", "add-remove"] = "replace-one"
     mode: Literal["sound"] = "sound"
     floating_point_noise: bool = False
+    coalition: Annotated[int, Field(ge=0, le=1000)] | None = None
 
 
 class AbsenceTerms(_Part):

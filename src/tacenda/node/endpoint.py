@@ -196,7 +196,22 @@ class Endpoint:
         assert isinstance(hello, wire.Hello)
         link.met(hello.epoch, hello.done, hello.done >= self._total)
         await context.write(wire.encode(welcome))
+        if self.desk.edges is not None and not await self._confirmed(context, caller):
+            return
         await link.converse(context.read, context.write)
+
+    async def _confirmed(self, context: Any, caller: str) -> bool:
+        """Whether the caller showed that it holds the same edge key; otherwise the stream ends."""
+        try:
+            data = await asyncio.wait_for(context.read(), HELLO_SECONDS)
+            if not isinstance(data, bytes):
+                return False
+            self.desk.confirmed(wire.decode(data, self._limit), caller)
+        except (wire.BadFrame, StateError, TimeoutError) as why:
+            await self._refuse(context, caller, why)
+            return False
+        self.mailbox.wake()
+        return True
 
     async def _refuse(self, context: Any, caller: str, why: Exception) -> None:
         self.refused += 1
@@ -249,6 +264,10 @@ class Endpoint:
                 raise Refused(f"{link.peer} closed the stream ({await _status(call)})")
             welcome = self.desk.check_welcome(wire.decode(answer, self._limit), link.peer, nonce)
             link.met(welcome.epoch, welcome.done, welcome.done >= self._total)
+            words = self.desk.confirmation(link.peer)
+            if words is not None:
+                await call.write(wire.encode(words))
+                self.mailbox.wake()
             await link.converse(call.read, call.write)
 
     def _maybe_fatal(self, why: Exception) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tacenda.errors import NetworkError
 from tacenda.node import wire
 from tacenda.node.contract import Contract
+from tacenda.node.edge_keys import EdgeKeys
 from tacenda.node.endpoint import Endpoint
 from tacenda.node.mailbox import Key
 from tacenda.node.state import NodeState
@@ -18,6 +19,7 @@ from tacenda.privacy.events import Event
 from tacenda.runtime.transport import Tag
 
 Array = NDArray[Any]
+MEETING = 0.1  # seconds between looks for the keys of the edges
 SLICE = 0.5  # seconds between looks at the clock, the signals and the peers
 
 
@@ -75,6 +77,13 @@ class Exchange:
         peers = [peer for _, peer, _ in messages]
         found = self.wait(key, peers)
         return {block: found[self._names[block]] for block in outgoing}
+
+    def meet(self, edges: EdgeKeys, peers: list[str]) -> None:
+        """Wait until all these neighbours have agreed on the keys of their edges: no noise can be drawn before."""
+        while missing := edges.missing(peers):
+            # Nothing arrives under round 0; a new key, a notice or an alarm ends the wait.
+            self._endpoint.mailbox.take((0, 0, 0), missing, MEETING)
+            self._look(missing)
 
     def wait(self, key: Key, peers: list[str]) -> dict[str, Array]:
         """The rows of all these peers; looks around while it waits."""

@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.errors import StateError
+from tacenda.graph.coalition import edge_streams
 from tacenda.graph.topology import Topology
+from tacenda.node.edge_keys import EdgeKeys
 from tacenda.node.exchange import Exchange
 from tacenda.node.lattice import LatticeQueries, grid_for
 from tacenda.node.ledger import NodeLedger
 from tacenda.node.plan import RunPlan, enough_noise, topology_of
 from tacenda.node.state import NodeState
-from tacenda.privacy.door import Door
+from tacenda.privacy.door import Door, SharedNoise
 from tacenda.privacy.events import KINDS
 from tacenda.privacy.ledger import Charge, Charges
 from tacenda.privacy.noise import SimulatedNoise
@@ -35,8 +37,17 @@ class Peer:
     """`turn` rounds are done of `total`; the last `finish_mixing` of them only mix what was released."""
 
     def __init__(
-        self, plan: RunPlan, name: str, problem: Any, key: bytes, state: NodeState, exchange: Exchange, dtype: Any
+        self,
+        plan: RunPlan,
+        name: str,
+        problem: Any,
+        key: bytes,
+        state: NodeState,
+        exchange: Exchange,
+        dtype: Any,
+        edges: EdgeKeys | None = None,
     ) -> None:
+        self._edges = edges
         self._plan, self._name, self._problem, self._state, self._exchange = plan, name, problem, state, exchange
         self._me, self._dtype = plan.contract.position(name), np.dtype(dtype)
         self.turn, self.total = 0, plan.contract.rounds + plan.contract.finish_mixing
@@ -76,12 +87,30 @@ class Peer:
         scale = plan.calibration.plan.rows(np.array([self._me]))
         if topology.n < plan.topology.n:
             scale = enough_noise(plan, scale, self._facts, topology, me, self._me)
-        door = Door(HERE, self._problem.dim, scale, self.ledger, self._noise)
+        door = Door(HERE, self._problem.dim, scale, self.ledger, self._noise, self._shared(topology, me))
         self._block = Block(
             self._queries, door, self.network, degree=topology.degrees[[me]], is_hub=np.array([me == topology.hub()]),
             n_nodes=topology.n, rounds=plan.contract.rounds, noise_scale=scale.scale, weights=scale.weights, dtype=self._dtype,
         )  # fmt: skip
         return self._block
+
+    def _shared(self, topology: Topology, me: int) -> SharedNoise | None:
+        """The edges to those who take part, and whose key each one's noise is drawn from."""
+        ratio = self._plan.algorithm.shared_noise
+        if ratio is None:
+            return None
+        if self._edges is not None:
+            keys, ends, labels = self._edges, topology.edges, topology.labels
+            self._noise.share(
+                lambda k: keys.of(str(labels[int(ends[k].sum()) - me])), f"{self._plan.contract.run_id()}/{','.join(labels)}"
+            )
+        return SharedNoise(edge_streams(topology, np.array([me])), ratio)
+
+    def meet(self) -> None:
+        """Wait for the keys of all edges that are in use."""
+        if self._edges is not None:
+            peers = self._plan.contract.neighbours(self._name)
+            self._exchange.meet(self._edges, [peer for peer in peers if peer not in self._exchange.absent])
 
     def advance(self) -> None:
         """One round; it counts only as a whole."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.registry import from_plain
 from tacenda.errors import PrivacyError
+from tacenda.graph.coalition import leverage
 from tacenda.graph.topology import Topology
 from tacenda.node.contract import Contract
 from tacenda.node.lattice import discrete_charges, lattice_stretch
@@ -57,15 +58,16 @@ def make_plan(contract: Contract) -> RunPlan:
     """Check that the contract's parts go together, and calibrate the noise of every member."""
     topology, algorithm, facts = topology_of(contract), from_plain(contract.algorithm.model_dump()), facts_of(contract)
     terms = contract.privacy
-    privacy = Privacy(epsilon=terms.epsilon, delta=terms.delta, adjacency=terms.adjacency)
+    if algorithm.shared_noise is not None and terms.coalition is None:
+        raise PrivacyError(
+            f"contract field privacy.coalition: {algorithm.title} shares noise between neighbours, so the contract must say how many "
+            'curious members may pool what they know; set coalition = 1, or more, or noise = "independent", which holds against all.'
+        )
+    coalition = 1 if terms.coalition is None else terms.coalition  # of no meaning for independent noise
+    privacy = Privacy(epsilon=terms.epsilon, delta=terms.delta, adjacency=terms.adjacency, coalition=coalition)
     check_privacy(privacy, algorithm)
     algorithm.check(facts, topology, contract.rounds, True)
     rehearsal = contract.rehearsal_seed is not None
-    if algorithm.shared_noise is not None:
-        raise PrivacyError(
-            f"contract field algorithm: {algorithm.title} with noise shared by neighbours runs in simulations only, because members "
-            "have no edge keys yet; set noise = \"independent\" for real members."
-        )
     lattice = _fits_lattice(algorithm, facts, topology) and not rehearsal
     if not rehearsal and not lattice and not terms.floating_point_noise:
         raise PrivacyError(
@@ -163,6 +165,8 @@ def enough_noise(plan: RunPlan, scaled: Any, facts: Facts, topology: Topology, h
 
     facts are the member's own; `here` is its position in the smaller graph, `me` in the contract.
     """
+    if plan.algorithm.shared_noise is not None:
+        return _enough_shared_noise(plan, scaled, topology, here)
     hub = np.array([here == topology.hub()])
     sites = rehearse(plan.algorithm, facts, topology.degrees[[here]], hub, topology.n, scaled.weights)
     made = [price(scaled, site)[0].parameters.get("noise_multiplier", np.ones(1))[0] for site, n in sites for _ in range(n)]
@@ -174,3 +178,17 @@ def enough_noise(plan: RunPlan, scaled: Any, facts: Facts, topology: Topology, h
     if len(made) != len(kept):
         return scaled
     return replace(scaled, scale=scaled.scale * max(1.0, float(np.max(np.array(kept) / np.array(made)))))
+
+
+def _enough_shared_noise(plan: RunPlan, scaled: Any, topology: Topology, here: int) -> Any:
+    """The same for noise shared by neighbours: fewer members hide each one less well, so that all draw more.
+
+    One factor for all who remain, the largest sqrt(h_i now / h_i in the contract): both ends of an edge must draw alike, and every
+    member computes it from the graph alone. No release then costs more than was reserved, and the ledger sees to it before the draw.
+    """
+    ratio = plan.algorithm.shared_noise
+    assert ratio is not None
+    now = leverage(topology, ratio, plan.privacy.coalition)[0]
+    planned = plan.calibration.plan.leverage[[plan.contract.position(str(label)) for label in topology.labels]]
+    factor = max(1.0, float(np.sqrt(np.max(now / planned))))
+    return replace(scaled, scale=scaled.scale * factor, leverage=now[[here]])

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from tacenda.errors import InputError, StateError, TacendaError
 from tacenda.node import contract_files, logs
 from tacenda.node.contract import Contract
+from tacenda.node.edge_keys import EdgeKeys
 from tacenda.node.endpoint import Endpoint
 from tacenda.node.exchange import Exchange, PeerAbsent
 from tacenda.node.handshake import Desk
@@ -111,6 +112,9 @@ def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, 
     dtype = np.dtype(float) if plan.algorithm.needs.smooth_loss else problem.dtype
     mailbox = Mailbox(contract.neighbours(name), plan.facts.dim, dtype)
     desk = Desk(contract, identity, birth=hashlib.sha256(b"birth" + key).hexdigest()[:16])
+    # Seeded noise of a rehearsal needs no keys; everywhere else noise shared by neighbours is drawn from the keys of the edges.
+    if plan.algorithm.shared_noise is not None and contract.rehearsal_seed is None:
+        desk.edges = EdgeKeys(contract, name, state)
     desk.recall = lambda peer: str(state.noted(f"birth {peer}", ""))
     desk.remember = lambda peer, birth: state.note(f"birth {peer}", birth) if desk.recall(peer) != birth else None
     limit = frame_limit(plan.facts.dim)
@@ -129,7 +133,7 @@ def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, 
         Spending(options.ledger or options.state / "ledger.sqlite", plan, name, problem, key, options.dataset) as spending,
         stop,
     ):
-        peer = Peer(plan, name, problem, key, state, exchange, dtype)
+        peer = Peer(plan, name, problem, key, state, exchange, dtype, desk.edges)
         peer.restore()
         state_done = state.checkpoint()
         desk.epoch, desk.done = (0, 0) if state_done is None else state_done[:2]
@@ -163,6 +167,7 @@ def _rounds(peer: Peer, exchange: Exchange, mailbox: Mailbox, council: Council, 
     while peer.turn < peer.total:
         mailbox.advance(exchange.epoch, peer.turn + 1)
         try:
+            peer.meet()
             peer.advance()
         except Frozen:
             _agree(peer, council, look)

@@ -100,6 +100,13 @@ class NodeState:
         row = self._db.execute("SELECT value FROM about WHERE name=?", (name,)).fetchone()
         return None if row is None else bytes(row[0])
 
+    def put(self, values: dict[str, bytes], forget: list[str] | None = None) -> None:
+        """Keep secret values of the run, and forget others, in one transaction."""
+        steps: list[tuple[str, tuple[Any, ...]]] = [
+            ("INSERT OR REPLACE INTO about VALUES (?, ?)", row) for row in values.items()
+        ]
+        self._write(steps + [("DELETE FROM about WHERE name=?", (name,)) for name in forget or ()])
+
     # ---- one transaction before every message ------------------------------------------------------------------------
     def commit(
         self,

@@ -1,6 +1,7 @@
 """What travels between two members: typed frames in MessagePack, checked field by field. Never pickle.
 
     Hello, Welcome   who I am, which contract, how far I am; Welcome proves the listener's certificate
+    Confirm          the caller holds the same edge key (only where neighbours share noise)
     Refusal          why not, in words without any value
     Rows             released rows, keyed by (epoch, round, call)
     Progress         how far I am: the receiver may forget messages up to that round
@@ -25,6 +26,7 @@ Count = Annotated[int, Meta(ge=0, le=2**40)]
 Name = Annotated[str, Meta(min_length=1, max_length=63)]
 Hex64 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
 DTYPES: dict[str, np.dtype[Any]] = {"f4": np.dtype("<f4"), "f8": np.dtype("<f8")}
+Half = Annotated[bytes, Meta(max_length=32)]  # of an edge key; empty where neighbours share no noise
 OVERHEAD = 1 << 16  # of a Hello with its field hashes, above the rows themselves
 
 
@@ -48,6 +50,8 @@ class Hello(_Frame, frozen=True, tag="hello"):
     nonce: Annotated[bytes, Meta(min_length=32, max_length=32)]
     birth: Annotated[str, Meta(max_length=32)] = ""  # names this state folder: a new one after a loss has another
     knows: Annotated[str, Meta(max_length=32)] = ""  # the receiver's, as the sender has noted it
+    half: Half = b""
+    other_half: Half = b""  # the receiver's, as the sender knows it
 
 
 class Welcome(_Frame, frozen=True, tag="welcome"):
@@ -58,6 +62,12 @@ class Welcome(_Frame, frozen=True, tag="welcome"):
     certificate: Annotated[bytes, Meta(max_length=16_384)]
     proof: Annotated[bytes, Meta(max_length=512)]
     birth: Annotated[str, Meta(max_length=32)] = ""
+    half: Half = b""
+    check: Annotated[bytes, Meta(max_length=16)] = b""
+
+
+class Confirm(_Frame, frozen=True, tag="confirm"):
+    check: Annotated[bytes, Meta(min_length=16, max_length=16)]
 
 
 class Refusal(_Frame, frozen=True, tag="refusal"):
@@ -87,7 +97,7 @@ class Membership(_Frame, frozen=True, tag="membership"):
     frozen: Annotated[dict[Name, Count], Meta(max_length=10_000)]
 
 
-Frame = Hello | Welcome | Refusal | Rows | Progress | Membership
+Frame = Hello | Welcome | Confirm | Refusal | Rows | Progress | Membership
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Frame)
 

@@ -11,6 +11,7 @@ Everything else needs floating-point noise, which is refused unless the contract
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,21 @@ class KeyedNoise:
     def __init__(self, key: bytes, run: str, *, floating_point: bool) -> None:
         self._key, self._run, self._floating_point = key, run, floating_point
         self._used_doubles = False
+        self._epoch = 0
+        self._edge_key: Callable[[int], bytes] | None = None
+        self._edge_run = ""
+
+    def share(self, edge_key: Callable[[int], bytes], run: str) -> None:
+        """The keys of the edges in use, by their number, and the name that both ends give to this run and its members.
+
+        Where the two ends do not mean the same members their streams differ, and nothing cancels: more noise, never less.
+        """
+        self._edge_key, self._edge_run = edge_key, run
 
     def enter(self, epoch: int) -> None:
         """After a change of membership: streams of a new name, so that no noise is ever used twice."""
         self._run = f"{self._run.partition('#')[0]}#{epoch}"
+        self._epoch = epoch
 
     @property
     def kind(self) -> str:
@@ -54,6 +66,17 @@ class KeyedNoise:
         values = core * factor if offset is None else core * factor + offset
         released: Array = values + noise_std[:, None] * aes_normal(core.shape, stream)
         return released.astype(core.dtype)
+
+    def shared(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
+        """(1, dim) the sum over this node's edges of plus or minus the edge's normals, the same numbers at both ends."""
+        self._accept("noise shared by neighbours")
+        if self._edge_key is None:
+            raise PrivacyError("Noise shared by neighbours needs the keys of the edges, and this node was set up without them.")
+        _, numbers, signs = edges
+        out = np.zeros((1, dim))
+        for k, sign in zip(numbers, signs, strict=True):
+            out += sign * aes_normal((1, dim), AesStream(self._edge_key(int(k)), f"{self._edge_run}#{self._epoch}", turn, call))
+        return out
 
     def l2_laplace(self, nodes: Array, turn: int, call: int, rate: Array, dim: int) -> Array:
         self._accept("l2-Laplace noise")
@@ -98,6 +121,9 @@ class AtPosition:
     @property
     def kind(self) -> str:
         return str(self._noise.kind)
+
+    def shared(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
+        return np.asarray(self._noise.shared(edges, turn, call, dim))
 
     def add_gaussian(self, nodes: Array, turn: int, call: int, parts: Parts, noise_std: Array) -> Array:
         return np.asarray(self._noise.add_gaussian(self._at, turn, call, parts, noise_std))
