@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["README.md", "docs/tutorial.md", "docs/adding-an-algorithm.md", "docs/planner.md", "docs/shared-noise-for-officers.md"]
+PAGES = ["README.md", "docs/tutorial.md", "docs/adding-an-algorithm.md", "docs/planner.md", "docs/audit.md", "docs/shared-noise-for-officers.md"]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.S | re.M)
 
 
@@ -27,7 +27,8 @@ def shell(line: str) -> None:
     words = shlex.split(line, comments=True)
     assert words[0] == "tacenda", f"only tacenda commands are expected in a console block: {line}"
     done = subprocess.run([sys.executable, "-m", "tacenda", *words[1:]], capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    said = re.search(r"# exit (\d+)", line)
+    assert done.returncode == int(said[1] if said else 0), f"{line}\n{done.stdout}\n{done.stderr}"
 
 
 @pytest.mark.parametrize("page", PAGES)
