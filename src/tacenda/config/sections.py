@@ -47,7 +47,10 @@ class DataSection(Section):
             raise ValueError(f"give either name or file, not both ({self.name!r} and {self.file!r})")
         if self.is_libsvm:
             if self.features is None or self.table_schema is not None:
-                raise ValueError("a LIBSVM file is described by features (their public number) and labels, not by a schema")
+                raise ValueError(
+                    "a LIBSVM file is described by features (their public number) and labels, not by a schema; for instance "
+                    """--set data.features=300 --set 'data.labels=["-1", "1"]'"""
+                )
         elif self.file is not None and self.table_schema is None:
             raise ValueError(
                 f"a file needs a schema that declares its columns; `tacenda schema draft {self.file}` proposes one"
