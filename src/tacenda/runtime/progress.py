@@ -29,21 +29,31 @@ class Progress:
 
     def __enter__(self) -> Progress:
         self._begin = self._line = time.monotonic()
+        self._first: tuple[int, float] | None = None
         return self
 
     def __call__(self, done: int) -> None:
         now = time.monotonic()
+        if self._first is None:
+            self._first = (done, now)  # the first round also compiles, and a resumed run does not begin at 0
         if not self._shown or now - self._begin < QUIET_SECONDS:
             return
         if self._terminal:
             if self._bar is None:
                 self._open_bar()
-            self._bar.update(0, completed=done, rate=f"{done / (now - self._begin):.3g}/s")
+            rate = self._rate(done, now)
+            self._bar.update(0, completed=done, rate="" if rate is None else f"{rate:.3g}/s")
         elif now - self._line >= LINE_SECONDS or done == self._total:
             self._line = now
-            left = (now - self._begin) / max(done, 1) * (self._total - done)
-            rate = done / (now - self._begin)
-            print(f"{self._title}: {done} of {self._total}, {rate:.3g} a second, {left:.0f} s left", file=sys.stderr, flush=True)
+            rate = self._rate(done, now)
+            speed = "" if rate is None else f", {rate:.3g} a second, {(self._total - done) / rate:.0f} s left"
+            print(f"{self._title}: {done} of {self._total}{speed}", file=sys.stderr, flush=True)
+
+    def _rate(self, done: int, now: float) -> float | None:
+        """Rounds a second since the first one ended; None as long as there is no second one."""
+        assert self._first is not None
+        before, then = self._first
+        return (done - before) / (now - then) if done > before and now > then else None
 
     def _open_bar(self) -> None:
         from rich.console import Console
