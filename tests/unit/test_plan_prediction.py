@@ -182,3 +182,22 @@ def test_a_sparse_sample_is_read_like_a_dense_one() -> None:
     dense, sparse = (PublicSample.of((table, y), constants, 5) for table in (X, csr_array(X)))
     assert sparse.mode == pytest.approx(dense.mode, rel=1e-6)
     assert sparse.precision_root == pytest.approx(dense.precision_root, rel=1e-6)
+
+
+def test_a_public_sample_tunes_the_step_and_the_measured_risk_falls() -> None:
+    X, y, count, graph = measured("breast_cancer")
+    order = np.random.default_rng(1).permutation(len(y))
+    problem = tc.Problem(tc.data.partition.even(X[order[count:]], y[order[count:]], 5), classes=(0, 1))
+    plan = tc.plan(problem.sizes, problem.dim, graph, 2.0)
+    better = plan.tuned((X[order[:count]], y[order[:count]]))
+    assert better.longer > 1 and better.forecast.step == pytest.approx(better.longer * plan.forecast.step, rel=1e-6)
+    assert "public sample" in better.explain() and better.to_plain()["longer"] == better.longer
+    assert all(c.plan.longer == better.longer for c in better.what_if())
+
+    def risk(found: Any) -> float:
+        runs = [
+            tc.simulate(problem, graph, privacy=tc.Privacy(2.0), seed=s, record_every=0, **found.settings) for s in range(3)
+        ]
+        return float(np.mean([problem.objective(run.models).mean() for run in runs]))
+
+    assert risk(better) < risk(plan) - 0.03

@@ -16,7 +16,8 @@ Trials = Annotated[int, typer.Option(help="Runs on generated data behind the pre
 Public = Annotated[
     str | None,
     typer.Option(
-        "--public", help="A data set of the same kind that is public (a name of `tacenda datasets`), to predict from."
+        "--public",
+        help="A data set of the same kind that is public (a name of `tacenda datasets`), to tune the step on and to predict from.",
     ),
 ]
 TargetExcess = Annotated[float | None, typer.Option(help="How many records does this excess risk need?")]
@@ -62,6 +63,8 @@ def plan(
     facts["privacy"].update(epsilon=epsilon, coalition=coalition)
     chosen = _planned(config, settings, facts)
     sample = None if public is None else _sample(public)
+    if sample is not None and trials:
+        chosen = chosen.tuned(sample)
     changes = chosen.what_if()
     prediction = chosen.predict(sample, trials) if trials else None
     needed = _needed(chosen, target_excess, target_accuracy, trials, sample)

@@ -31,7 +31,10 @@ APART = 0.01  # scores by which nodes may still differ after the closing mixings
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What a candidate is made for; node_noise (n,) is s_i, `most` the limit of rounds, or their number where `fixed`."""
+    """What a candidate is made for; node_noise (n,) is s_i, `most` the limit of rounds, or their number where `fixed`.
+
+    longer multiplies the forecast's best total step, where a public sample has shown that another one is better.
+    """
 
     facts: Facts
     topology: Topology
@@ -40,6 +43,7 @@ class Case:
     node_noise: NDArray[Any]
     most: int
     fixed: bool
+    longer: float = 1.0
 
     @property
     def steepness(self) -> float:
@@ -75,7 +79,7 @@ def independent(case: Case) -> Candidate:
     """Dual averaging, every node with its own noise; without strong convexity by DDA's constant offset."""
     k, n = case.facts.constants, case.facts.n
     noise = float(np.sqrt(np.sum(case.node_noise**2)) / n)
-    wanted = case.landscape.best_step(noise)
+    wanted = case.longer * case.landscape.best_step(noise)
     score = k.data_norm * float(np.sqrt(np.mean(case.node_noise**2)))  # spread of a score for tau = T = lingering = 1
     lingering = case.mixing.lingering()
     rounds, least = case.rounds(wanted, lingering * (score * wanted / SPREAD) ** 2)
@@ -97,7 +101,7 @@ def shared(case: Case, coalition: int) -> list[Candidate]:
     ratio, leverage = found
     own = float(np.max(case.node_noise * np.sqrt(leverage)))  # one scale for all: both ends of an edge must agree
     noise = own / math.sqrt(case.facts.n)
-    wanted = case.landscape.best_step(noise, shrinking=False)
+    wanted = case.longer * case.landscape.best_step(noise, shrinking=False)
     rounds, least = case.rounds(wanted, 0.0)
     tau = min(wanted, STEP * rounds / case.steepness)
     score = case.facts.constants.data_norm * own * tau  # spread of a score for T = lingering = 1
@@ -122,7 +126,7 @@ def _hopeless(case: Case, coalition: int) -> bool:
         return False
     ratio = least_ratio(case.topology)
     own = float(case.node_noise.max()) * math.sqrt(least_leverage(case.topology, ratio))
-    tau = case.landscape.best_step(own / math.sqrt(n), shrinking=False)
+    tau = case.longer * case.landscape.best_step(own / math.sqrt(n), shrinking=False)
     spread = case.facts.constants.data_norm * own * tau * math.sqrt(case.mixing.lingering(INNER[-1], ratio) / case.most)
     return spread > 2 * SHARED_SPREAD
 

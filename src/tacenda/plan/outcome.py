@@ -61,6 +61,7 @@ class Plan:
     asked_coalition: int | None = None  # what was asked for, also where independent noise was chosen
     max_rounds: int = 500
     fixed_rounds: bool = False
+    longer: float = 1.0  # times the forecast's best total step, where a public sample asked for it
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -109,6 +110,12 @@ class Plan:
         from tacenda.plan.predict import predict
 
         return predict(self, public, trials, seed)
+
+    def tuned(self, public: Any, trials: int = 2, seed: int = 0) -> Plan:
+        """The same with the total step that predicts best on a public sample (X, y) of the same kind (`plan.tune`)."""
+        from tacenda.plan.tune import tuned
+
+        return tuned(self, public, trials, seed)
 
     def what_if(self, trials: int = 0, public: Any = None, seed: int = 0) -> list[Change]:
         """What twice the budget, members or records, or a denser graph would buy (`plan.what_if`)."""
@@ -167,6 +174,7 @@ class Plan:
             "delta": self.delta,
             "adjacency": self.facts.adjacency,
             "coalition": self.coalition,
+            "longer": self.longer,
             "messages": self.messages,
             "bytes": self.bytes,
             "seconds": self.seconds(),

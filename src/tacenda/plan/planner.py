@@ -93,8 +93,9 @@ def plan_facts(
     coalition: int | None = 1,
     max_rounds: int = MOST_ROUNDS,
     rounds: int | None = None,
+    longer: float = 1.0,
 ) -> Plan:
-    """The same from a problem's public facts (`Facts.of(problem)`); `rounds` fixes their number."""
+    """The same from a problem's public facts (`Facts.of(problem)`); `rounds` fixes their number, `longer` multiplies the total step."""
     k = facts.constants
     if not math.isfinite(k.gradient_bound):
         raise UnsupportedError(
@@ -104,7 +105,16 @@ def plan_facts(
         checks.whole("coalition", coalition)
     most = checks.whole("max_rounds", max_rounds, least=1) if rounds is None else checks.whole("rounds", rounds, least=1)
     node_noise = facts.gradient_sensitivity() / _mu(epsilon, delta, facts.n)
-    case = Case(facts, topology, Mixing.of(topology), Landscape.assumed(k, facts.dim), node_noise, most, rounds is not None)
+    case = Case(
+        facts,
+        topology,
+        Mixing.of(topology),
+        Landscape.assumed(k, facts.dim),
+        node_noise,
+        most,
+        rounds is not None,
+        checks.positive("longer", longer),
+    )
     best = independent(case)
     if coalition is not None:
         best = min([best, *shared(case, coalition)], key=lambda found: found.forecast.excess_risk)
@@ -123,6 +133,7 @@ def plan_facts(
         coalition,
         most,
         rounds is not None,
+        longer,
     )
 
 

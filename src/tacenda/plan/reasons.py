@@ -41,6 +41,11 @@ def reasons(p: Plan) -> list[str]:
         _method(p),
         f"The total step balances what would be left unlearnt against noise of standard deviation {f.average_noise_std:.3g} in the "
         "network's average gradient.",
+        *(
+            []
+            if p.longer == 1.0
+            else [f"It is {p.longer:g} times what the assumed shape asks for: that predicts best on the public sample."]
+        ),
         "Full gradients: at equal privacy a batch adds sampling noise and saves only computation.",
     ]
     if f.wanted_rounds > p.rounds:

@@ -74,15 +74,17 @@ def _changes(p: Plan) -> Iterator[tuple[str, Plan]]:
         )
 
 
-def again(p: Plan, *, sizes: Any = None, topology: Topology | None = None, epsilon: Any = None) -> Plan:
-    """The same wish with other sizes, graph or budget."""
+def again(
+    p: Plan, *, sizes: Any = None, topology: Topology | None = None, epsilon: Any = None, longer: float | None = None
+) -> Plan:
+    """The same wish with other sizes, graph, budget or total step."""
     from tacenda.plan.planner import plan_facts
 
     facts = p.facts if sizes is None else replace(p.facts, sizes=np.asarray(sizes, float), noise_sizes=None)
     limits: dict[str, Any] = {"rounds": p.rounds} if p.fixed_rounds else {"max_rounds": p.max_rounds}
     return plan_facts(
         facts, p.topology if topology is None else topology, p.epsilon if epsilon is None else epsilon, p.delta,
-        coalition=p.asked_coalition, **limits,
+        coalition=p.asked_coalition, longer=p.longer if longer is None else longer, **limits,
     )  # fmt: skip
 
 
