@@ -156,7 +156,10 @@ class Statement:
         )  # fmt: skip
 
     def __repr__(self) -> str:
-        return f"Statement(epsilon={self.epsilon:.6g}, delta={self.delta:g}, {self.adjacency}, {self.mode}, by {self.accountant})"
+        pooled = self.curve().coalition
+        limit = "" if pooled is None else f", coalition {pooled}"
+        promise = f"epsilon={self.epsilon:.6g}, delta={self.delta:g}, {self.adjacency}{limit}"
+        return f"Statement({promise}, {self.mode}, by {self.accountant})"
 
 
 def _short(values: Array) -> Any:
