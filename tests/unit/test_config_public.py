@@ -11,6 +11,7 @@ from tacenda.config.choice import resolved
 from tacenda.config.cost import cost, public_run
 from tacenda.config.objects import graph_of, regular_degree
 from tacenda.config.records import private_run
+from tacenda.config.sections import RunConfig
 from tacenda.config.shape import public_shape
 from tacenda.errors import InputError
 from tacenda.runtime.simulate import simulate
@@ -161,3 +162,12 @@ def test_shared_noise_needs_a_stated_coalition() -> None:
     assert statement is not None and statement.curve().coalition == 2
     planned = public_run(read.build({"data": SMALL, "network": {"nodes": 6}, "privacy": {"coalition": "all"}}))
     assert planned.choices[0].algorithm.shared_noise is None
+
+
+def test_noise_on_a_file_of_ones_own_is_fresh_unless_seeds_are_given() -> None:
+    own = {"data": {"file": "mine.csv", "schema": "mine.toml"}}
+    assert RunConfig.model_validate(own).run.fresh_noise is True
+    assert RunConfig.model_validate({**own, "run": {"seeds": [3]}}).run.fresh_noise is False
+    assert RunConfig.model_validate({"data": {"name": "adult"}}).run.fresh_noise is False
+    again = RunConfig.model_validate(RunConfig.model_validate(own).to_plain())  # as a resumed run reads it
+    assert again.run.fresh_noise is True

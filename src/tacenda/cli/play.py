@@ -119,7 +119,8 @@ def _simulate(
     every = max(1, -(-choice.rounds // HISTORY_ROWS)) if settings.record_every == "auto" else settings.record_every
     checkpoint = None if _keeps_a_secret(config, choice) else folder.checkpoint_path(f"{choice.label}-{seed}")
     return simulate(
-        private.problem, private.graph, choice.algorithm, choice.rounds, privacy_of(config.privacy), seed,
+        private.problem, private.graph, choice.algorithm, choice.rounds, privacy_of(config.privacy),
+        None if settings.fresh_noise else seed,
         output=choice.output, finish_mixing=choice.finish_mixing, blocks=settings.blocks, record_every=every,
         metrics=metrics_of(config, private), test=private.test, progress=progress, checkpoint=checkpoint, resume=True,
         mixing=settings.mixing, solver_tolerance=settings.solver_tolerance, ledger=settings.ledger,

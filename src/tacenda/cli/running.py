@@ -132,11 +132,12 @@ def _finish(
 def about(private: PrivateRun, config: RunConfig) -> dict[str, Any]:
     """Public facts of the data, and what was read off it."""
     data, problem = private.dataset, private.problem
+    counted = config.privacy.adjacency == "replace-one"  # under add-remove how many records there are is private
     labels = None if problem.node_labels is None else [str(label) for label in problem.node_labels]
     return {
         "name": data.name,
         "source": config.data.name or Path(str(config.data.file)).name,
-        "records": data.n_records,
+        "records": data.n_records if counted else None,
         "test_records": 0 if data.test is None else len(data.test[1]),
         "features": data.n_features,
         "feature_names": list(data.feature_names) if data.n_features <= 1000 else None,

@@ -153,11 +153,13 @@ class RunSection(Section):
     """[run]: how long, with which seeds, what is measured, and where it is written.
 
     ledger: a lasting ledger's file to which the run is charged, there under the name ledger_dataset (by default the records'
-    own fingerprint).
+    own fingerprint). fresh_noise: the noise comes from a seed that nobody knows, and cannot be repeated; so by default for a
+    file of your own, unless seeds are given. (The seeds then only number the runs.)
     """
 
     rounds: int | Auto = "auto"
     seeds: list[int] = Field(default_factory=lambda: [0], min_length=1)
+    fresh_noise: bool | None = None
     folder: str | None = None
     output: Literal["average", "last"] | None = None
     finish_mixing: int | Auto = "auto"
@@ -187,6 +189,13 @@ class RunConfig(Section):
     compare: list[ComparedSection] = Field(default_factory=list)
     privacy: PrivacySection = Field(default_factory=PrivacySection)
     run: RunSection = Field(default_factory=RunSection)
+
+    @model_validator(mode="after")
+    def _noise_of_own_files_is_fresh(self) -> RunConfig:
+        if self.run.fresh_noise is None:
+            fresh = self.data.file is not None and "seeds" not in self.run.model_fields_set
+            object.__setattr__(self, "run", self.run.model_copy(update={"fresh_noise": fresh}))
+        return self
 
     def to_plain(self) -> dict[str, Any]:
         """Nested plain values, without what is None."""
