@@ -130,7 +130,7 @@ def contract_check(
     against = "everybody else together"
     if plan.algorithm.shared_noise is not None:
         noise += ", shared by neighbours"
-        against = f"any {plan.privacy.coalition} curious members together" if plan.privacy.coalition else "an eavesdropper only"
+        against = _against(plan.privacy.coalition)
     if mine.rehearsal_seed is not None:
         noise = "SEEDED: for a rehearsal only"
     typer.echo(
@@ -188,6 +188,8 @@ def node_run(
         typer.echo(str(stopped), err=True)
         raise typer.Exit(130) from None
     spent = "" if result.privacy is None else f"; spent epsilon {result.privacy.epsilon:.4g} at delta {result.privacy.delta:g}"
+    if result.privacy is not None and (pooled := result.privacy.curve().coalition) is not None:
+        spent += f", against {_against(pooled)}"
     typer.echo(f"Done: {result.rounds} rounds{spent}. The model is in {state / 'results'}.")
 
 
@@ -258,3 +260,10 @@ def main(arguments: list[str] | None = None) -> Any:
     except TacendaError as error:
         typer.echo(f"Error: {error}", err=True)
         sys.exit(2)
+
+
+def _against(coalition: int) -> str:
+    """Whom a promise holds against where neighbours share noise."""
+    if coalition == 0:
+        return "an eavesdropper only"
+    return "any single curious member" if coalition == 1 else f"any {coalition} curious members together"

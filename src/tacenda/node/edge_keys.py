@@ -32,6 +32,7 @@ class EdgeKeys:
 
     def __init__(self, contract: Contract, name: str, state: NodeState) -> None:
         self._contract, self._me, self._state = contract, name, state
+        self._final: dict[str, bytes] = {}  # rows that were confirmed, which never change
 
     def half(self, peer: str) -> bytes:
         """This member's public half for the edge to `peer`; made, and durable, at the first call."""
@@ -83,11 +84,15 @@ class EdgeKeys:
 
     def _row(self, peer: str) -> bytes | None:
         """own public half + the peer's + key + whether the peer has confirmed it."""
+        if peer in self._final:
+            return self._final[peer]
         row = self._state.get(f"edge {peer}")
         if row is not None and len(row) != 3 * HALF + 1:
             raise StateError(
                 f"The key of the edge to {peer} in {self._state.folder} is damaged; restore the folder from a backup."
             )
+        if row is not None and row[-1]:
+            self._final[peer] = row
         return row
 
     def _derive(self, peer: str, mine: bytes, theirs: bytes) -> bytes:
