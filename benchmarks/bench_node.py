@@ -1,16 +1,19 @@
 """`python benchmarks/bench_node.py`: real processes over mutual TLS against the simulator, and where the time of a round goes.
 
 Eight members on a ring, 104 features, 100 rounds, durable writes on. Printed: seconds of all rounds, of the simulator with the same
-settings, of the disk's flushes alone, and the shares of writing and waiting in a member's round.
+settings, of the disk's flushes alone, of a bare stream without a node behind it, and the shares of writing and waiting in a
+member's round.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +38,7 @@ def main() -> None:
         print(f"{MEMBERS} processes, {ROUNDS} rounds, durable writes: {node:.2f} s ({1000 * node / ROUNDS:.1f} ms a round)")
         print(f"of it, a member writes {np.mean(ours['writing']):.2f} s and waits {np.mean(ours['waited']):.2f} s")
         print(f"one member's flushes alone, on a quiet disk: {_flushes(home):.2f} s")
+        print(f"the network's floor, messages of that size to and fro on one bare stream over mutual TLS: {_bare_stream():.2f} s")
         print(f"the simulator, all members in one process: {_simulated(stage):.3f} s")
 
 
@@ -77,6 +81,44 @@ def _flushes(home: Path) -> float:
         db.execute("INSERT INTO t VALUES (?)", (bytes(8 * FEATURES * 6),))
     db.close()
     return time.perf_counter() - begin
+
+
+def _bare_stream() -> float:
+    """Seconds for one message per round each way, as gRPC alone moves them: no queue, no checks, no disk."""
+    import asyncio
+
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    import grpc
+    import trustme
+
+    authority = trustme.CA()
+    pair = authority.issue_cert("localhost")
+    key, chain, root = pair.private_key_pem.bytes(), pair.cert_chain_pems[0].bytes(), authority.cert_pem.bytes()
+
+    async def echo(requests: Any, context: Any) -> Any:
+        async for message in requests:
+            yield message
+
+    async def measured() -> float:
+        server = grpc.aio.server()
+        handlers = {"Echo": grpc.stream_stream_rpc_method_handler(echo)}
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("bare", handlers),))
+        port = server.add_secure_port("localhost:0", grpc.ssl_server_credentials([(key, chain)], root, True))
+        await server.start()
+        async with grpc.aio.secure_channel(f"localhost:{port}", grpc.ssl_channel_credentials(root, key, chain)) as channel:
+            stream = channel.stream_stream("/bare/Echo")()
+            message = bytes(8 * FEATURES)
+            await stream.write(message)
+            await stream.read()  # the connection is made before the clock starts
+            begin = time.perf_counter()
+            for _ in range(ROUNDS):
+                await stream.write(message)
+                await stream.read()
+            seconds = time.perf_counter() - begin
+        await server.stop(None)
+        return seconds
+
+    return asyncio.run(measured())
 
 
 def _simulated(stage: Stage) -> float:

@@ -57,10 +57,11 @@ class Topology:
             raise InputError("graph must have at least one node, not 0; see tacenda.graph.ring(20).")
         edges = _edge_positions(graph, labels)
         name = str(graph.graph.get("name") or f"{len(labels)} nodes, {len(edges)} edges")
-        return cls._from_edges(labels, edges, name)
+        return cls.from_edges(labels, edges, name)
 
     @classmethod
-    def _from_edges(cls, labels: tuple[Any, ...], edges: Ints, name: str) -> Topology:
+    def from_edges(cls, labels: tuple[Any, ...], edges: Ints, name: str) -> Topology:
+        """From labels and (E, 2) positions with the smaller first, in lexicographic order; checked like any graph."""
         n = len(labels)
         _refuse_loops_and_doubles(labels, edges)
         # Sorting (row, column) pairs once sorts every neighbour list by position.

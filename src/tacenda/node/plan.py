@@ -27,7 +27,7 @@ from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import BlankQueries
 from tacenda.runtime.block import Block
-from tacenda.runtime.budget import Calibration, _Notebook, _Silence, calibrate, rehearse
+from tacenda.runtime.budget import Calibration, Notebook, Silence, calibrate, rehearse
 from tacenda.runtime.simulate import check_privacy
 
 Array = NDArray[Any]
@@ -87,7 +87,7 @@ def topology_of(contract: Contract, without: frozenset[str] = frozenset()) -> To
     place = {name: k for k, name in enumerate(labels)}
     ends = [sorted((place[a], place[b])) for a, b in contract.edges if a in place and b in place]
     edges = np.array(sorted(ends), np.int64).reshape(-1, 2)
-    return Topology._from_edges(labels, edges, contract.title)  # without networkx, whose import takes most of a second
+    return Topology.from_edges(labels, edges, contract.title)  # without networkx, whose import takes most of a second
 
 
 def facts_of(contract: Contract) -> Facts:
@@ -124,9 +124,9 @@ class _Watch(BlankQueries):
 
 def _fits_lattice(algorithm: Algorithm, facts: Facts, topology: Topology) -> bool:
     """Whether two rounds ask for nothing but full gradients with Gaussian noise."""
-    watch, notebook = _Watch(facts), _Notebook(facts.dim, np.ones(2))
+    watch, notebook = _Watch(facts), Notebook(facts.dim, np.ones(2))
     block = Block(
-        watch, notebook, _Silence(), degree=topology.degrees, is_hub=np.arange(topology.n) == topology.hub(),
+        watch, notebook, Silence(), degree=topology.degrees, is_hub=np.arange(topology.n) == topology.hub(),
         n_nodes=topology.n, rounds=2, noise_scale=np.ones(topology.n), weights=np.ones(2),
     )  # fmt: skip
     state = algorithm.init(block, np.zeros((topology.n, 1)))

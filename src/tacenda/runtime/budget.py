@@ -37,7 +37,7 @@ Sites = list[tuple[Site, int]]
 NEAR, MANY = 1.1, 4  # sampling rates within 10 % share the noise of the largest, and at most so many groups are calibrated
 
 
-class _Notebook:
+class Notebook:
     """A gate that writes down what would be released, and answers zeros."""
 
     def __init__(self, dim: int, weights: Array) -> None:
@@ -64,7 +64,7 @@ class _Notebook:
             self.sites.append((site, 1))
 
 
-class _Silence:
+class Silence:
     """Neighbours that say nothing: sensitivities never depend on what is received."""
 
     def neighbour_sum(self, shared: Array, tag: Tag, senders: Array | None = None) -> Array:
@@ -76,10 +76,10 @@ class _Silence:
 
 def rehearse(algorithm: Algorithm, facts: Facts, degree: Array, is_hub: Array, n: int, weights: Array) -> Sites:
     """All releases of a run of len(weights) rounds, for the nodes of `facts`; no data is needed."""
-    rounds, notebook = len(weights), _Notebook(facts.dim, weights)
+    rounds, notebook = len(weights), Notebook(facts.dim, weights)
     ones = np.ones(facts.n)
     block = Block(
-        BlankQueries(facts), notebook, _Silence(),
+        BlankQueries(facts), notebook, Silence(),
         degree=degree, is_hub=is_hub, n_nodes=n, rounds=rounds, noise_scale=ones, weights=weights,
     )  # fmt: skip
     state = algorithm.init(block, np.zeros((facts.n, 1)))
