@@ -14,7 +14,14 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["README.md", "docs/tutorial.md", "docs/adding-an-algorithm.md", "docs/planner.md", "docs/audit.md", "docs/shared-noise-for-officers.md"]
+PAGES = [
+    "README.md",
+    "docs/tutorial.md",
+    "docs/adding-an-algorithm.md",
+    "docs/planner.md",
+    "docs/audit.md",
+    "docs/shared-noise-for-officers.md",
+]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.S | re.M)
 
 
