@@ -254,3 +254,18 @@ def test_a_person_at_two_members_is_not_hidden_twice_by_the_same_noise() -> None
     for wrong in ([0, 0], [], [6], [-1]):
         with pytest.raises(tc.errors.InputError, match="nodes must be different positions"):
             said.person(wrong)
+
+
+def test_without_edge_streams_nothing_is_charged_or_drawn() -> None:
+    from tacenda.errors import LeakError
+    from tacenda.privacy.bounded import seal
+    from tacenda.privacy.door import Door
+    from tacenda.privacy.ledger import Ledger
+    from tacenda.privacy.plan import ScaledPlan
+
+    ledger = Ledger(None)
+    plan = ScaledPlan(np.ones(2), np.ones(1), np.ones(2), 1)
+    door = Door(np.arange(2), 3, plan, ledger, SimulatedNoise(0))
+    with pytest.raises(LeakError, match="edges' streams"):
+        door.release(seal(np.zeros((2, 3)), np.ones(2)), 1, 0, "correlated", None)
+    assert len(ledger.charges) == 0

@@ -75,6 +75,8 @@ class Door:
         if self.plan is None:
             return open_values(value)
         checks.one_of("noise", noise, NOISES)
+        if noise == "correlated" and self.shared is None:
+            raise LeakError("noise='correlated' needs the edges' streams, and this run was set up without them.")
         value.sample.spend()
         weight = self.plan.weight(turn)
         charge, amount = price(
@@ -84,9 +86,7 @@ class Door:
         if noise == "l2-laplace":
             return open_values(value) + self.noise.l2_laplace(self.nodes, turn, call, amount, value.shape[1])
         released = self.noise.add_gaussian(self.nodes, turn, call, open_parts(value), amount)
-        if noise == "correlated":
-            if self.shared is None:
-                raise LeakError("noise='correlated' needs the edges' streams, and this run was set up without them.")
+        if noise == "correlated" and self.shared is not None:
             edges = self.noise.shared(self.shared.edges, turn, call, value.shape[1])
             released += ((self.shared.ratio * amount)[:, None] * edges).astype(released.dtype)
         return released
