@@ -15,6 +15,9 @@ def test_three_processes_equal_the_simulation(tmp_path: Path) -> None:
     crowd = Crowd(tmp_path, small_contract(3, rounds=6, finish_mixing=2), seed=5)
     crowd.start()
     np.testing.assert_allclose(crowd.finish(), simulated(crowd.stage, seed=5), rtol=0, atol=1e-12)
+    for name, result in crowd.stage.results().items():
+        neighbours = len(crowd.stage.contract.neighbours(name))
+        assert result.messages == (6 + 2) * neighbours  # one a round and neighbour, closing rounds too
 
 
 @pytest.mark.slow

@@ -63,7 +63,7 @@ class Peer:
         self.s = plan.algorithm.init(self._block, w)
         self._sum = np.zeros_like(w) if plan.output == "average" else None
         self._weight = 0.0
-        self._mixed: tuple[Array, Array] | None = None
+        self._mixed: Array | None = None
 
     def _source(self, key: bytes) -> Any:
         contract = self._plan.contract
@@ -124,8 +124,7 @@ class Peer:
                 self._sum = self._sum + (iterate if weight == 1 else weight * iterate)
                 self._weight += weight
         else:
-            models, last = self._mixed or (self._output(), algorithm.last(self.s))
-            self._mixed = (self.network.mix(models, (turn, 0)), self.network.mix(last, (turn, 1)))
+            self._mixed = self.network.mix(self._output() if self._mixed is None else self._mixed, (turn, 0))
         self.turn = turn
         self._exchange.keep(self._exchange.epoch, turn, self.saved())
 
@@ -171,7 +170,7 @@ class Peer:
         if self._sum is not None:
             arrays |= {"average.sum": self._sum, "average.weight": np.array([self._weight])}
         if self._mixed is not None:
-            arrays |= {"mixed.models": self._mixed[0], "mixed.last": self._mixed[1]}
+            arrays |= {"mixed.models": self._mixed}
         for name, values in self._problem.store.solver_state().items():
             if values.size:
                 arrays[f"solver.{name}"] = values
@@ -191,7 +190,7 @@ class Peer:
         if self._sum is not None:
             self._sum, self._weight = arrays["average.sum"], float(arrays["average.weight"][0])
         if "mixed.models" in arrays:
-            self._mixed = (arrays["mixed.models"], arrays["mixed.last"])
+            self._mixed = arrays["mixed.models"]
         solver = {k[7:]: v for k, v in arrays.items() if k.startswith("solver.")}
         if solver:
             self._problem.store.restore_solver_state(solver)
@@ -207,7 +206,8 @@ class Peer:
     def result(self, seconds: float) -> RunResult:
         """This member's model and what was really spent on its records, by its own ledger."""
         plan, p = self._plan, self._problem
-        models, last = self._mixed or (self._output(), np.asarray(plan.algorithm.last(self.s)))
+        models = self._output() if self._mixed is None else self._mixed
+        last = np.asarray(plan.algorithm.last(self.s))
         shape = (1, p.dim) if p.n_outputs == 1 else (1, p.n_outputs, p.n_features)
         traffic = self.network.traffic
         history = History([{"round": self.turn, "seconds": seconds, "messages": traffic.messages, "bytes": traffic.bytes}])
