@@ -38,6 +38,8 @@ def leverage(topology: Topology, ratio: float, coalition: int) -> tuple[Array, s
     if c == 0 or n == 1:
         return np.ones(n), "exact"
     q = min(q, n - 1)
+    if len(topology.edges) == n * (n - 1) // 2:
+        return np.full(n, _spread(n - q, c, n - q)), "exact"  # what is left of a complete graph is complete: L_Q has 0 and k - 1 times k
     if n <= DENSE and (q <= 1 or math.comb(n, q) <= SEARCHED):
         if q < len(LARGEST_RATIO):
             return _exact(topology, min(c, LARGEST_RATIO[q]), q), "exact"
@@ -87,7 +89,7 @@ def _parts(topology: Topology, inverse: Array, j: int, c: float) -> tuple[Array,
 def _diagonal_without(topology: Topology, inverse: Array, j: int, c: float) -> Array:
     """The diagonal of the inverse without node j, in O(n deg^2); 0 at j."""
     column, reduced, core = _parts(topology, inverse, j, c)
-    diagonal = np.diag(inverse) - column**2 / column[j] + np.einsum("ik,kl,il->i", reduced, core, reduced)
+    diagonal = np.diag(inverse) - column**2 / column[j] + np.sum((reduced @ core) * reduced, axis=1)
     diagonal[j] = 0.0
     return np.asarray(diagonal)
 
@@ -101,13 +103,17 @@ def _without(topology: Topology, inverse: Array, j: int, c: float) -> Array:
 
 
 def _bound(topology: Topology, c: float, q: int) -> Array:
-    """1/k + (1 - 1/k)/(1 + c^2 lambda), k = n - q nodes left and lambda = lambda_2(L) - q <= lambda_2(L_Q); 1 if that is not positive.
+    """`_spread` with lambda = lambda_2(L) - q <= lambda_2(L_Q); 1 if that is not positive.
 
     Removing one node lowers lambda_2 by at most 1; where lambda > 0 the rest is connected, so its Laplacian has one zero only.
     """
-    k, gap = topology.n - q, topology.algebraic_connectivity * (1 - GAP_DIGITS) - q
-    value = 1.0 if gap <= 0 else 1 / k + (1 - 1 / k) / (1 + c * c * gap)
-    return np.full(topology.n, value)
+    gap = topology.algebraic_connectivity * (1 - GAP_DIGITS) - q
+    return np.full(topology.n, 1.0 if gap <= 0 else _spread(topology.n - q, c, gap))
+
+
+def _spread(k: int, c: float, gap: float) -> float:
+    """1/k + (1 - 1/k)/(1 + c^2 gap): h of k nodes whose Laplacian has one zero, and `gap` everywhere else."""
+    return 1 / k + (1 - 1 / k) / (1 + c * c * gap)
 
 
 def edge_streams(topology: Topology, nodes: Array) -> tuple[Array, Array, Array]:
