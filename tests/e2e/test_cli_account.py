@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,12 @@ def test_the_curve_is_drawn(tools: Any, tmp_path: Path, ending: str) -> None:
         (["calibrate", "-a", "ipadmm", "--adjacency", "add-remove"], "public_size"),
         (["calibrate", "-a", "ipadmm", "--plot", "curve.gif"], ".svg"),
         (["audit", "ipadmm", "--epsilon", "1", "-z", "2"], "not both"),
+        (["audit", "dpdda", "--one-run", "--trials", "100"], "--trials"),
+        (["audit", "dpdda", "--one-run", "--jobs", "2"], "--jobs"),
+        (["audit", "dpdda", "--one-run", "-H", "batch_size=1"], "leave out --one-run"),
+        (["audit", "dpdda", "--guesses", "5"], "--one-run"),
+        (["audit", "dpdda", "--one-run", "--data", "wine", "--dim", "3"], "--dim"),
+        (["audit", "dpdda", "--set", "problem.strength=1"], "--data"),
     ],
 )
 def test_mistakes_are_explained(tools: Any, arguments: list[str], words: str) -> None:
@@ -86,3 +93,44 @@ def test_the_audit_breaks_what_is_broken_and_says_so_by_its_exit_code(tools: Any
     assert broken.exit_code == 3 and "broken" in broken.output
     sound = tools.tacenda("audit", "dvp", "-e", 1, "-d", 0, "-T", 1, "--trials", 2000, "-q")
     assert sound.exit_code == 0 and "consistent" in sound.output
+
+
+def test_one_run_attack_from_the_shell_is_the_one_of_python(tools: Any, tmp_path: Path) -> None:
+    import tacenda as tc
+    from tacenda.audit import audit_one_run
+
+    kept = tmp_path / "found.json"
+    arguments = [
+        "audit",
+        "cdpadmm",
+        "--one-run",
+        "-e",
+        8,
+        "--seed",
+        3,
+        "-q",
+        "--data",
+        "breast_cancer",
+        "--nodes",
+        5,
+        "--graph",
+        "ring",
+    ]
+    found = tools.answer(*arguments, "--out", kept)
+    assert found == {**json.loads(kept.read_text()), "claimed": found["claimed"]}
+    data = tc.data.load("breast_cancer")
+    problem = tc.Problem(tc.data.partition.even(data.X, data.y, 5, seed=0), classes=(0, 1))
+    same = audit_one_run(problem, tc.graph.ring(5), "cdpadmm", privacy=tc.Privacy(8.0), rounds=10, seed=3, progress=False)
+    assert (found["coins"], found["guesses"], found["right"]) == (same.coins, same.guesses, same.right) and found["right"] > 10
+    assert found["lower_bound"] == same.lower_bound > 0
+
+
+def test_one_run_attack_on_the_stage_finds_too_little_noise(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tacenda.privacy.noise import SimulatedNoise
+
+    sound = tools.tacenda("audit", "dpdda", "--one-run", "-e", 1, "--seed", 1, "-q")
+    assert sound.exit_code == 0 and "consistent" in sound.output and "1000 canaries" in sound.output
+    real = SimulatedNoise.add_gaussian
+    monkeypatch.setattr(SimulatedNoise, "add_gaussian", lambda s, n, t, c, parts, std: real(s, n, t, c, parts, std / 8))
+    broken = tools.tacenda("audit", "dpdda", "--one-run", "-e", 1, "--seed", 1, "-q")
+    assert broken.exit_code == 3 and "broken" in broken.output

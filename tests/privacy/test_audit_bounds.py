@@ -92,6 +92,51 @@ def test_one_run_probability_equals_the_theorem_by_brute_force(
     )
 
 
+def _binomial_tail(least: int, count: int, q: float) -> float:
+    return math.fsum(math.comb(count, k) * q**k * (1 - q) ** (count - k) for k in range(max(least, 0), count + 1))
+
+
+@pytest.mark.parametrize(
+    ("coins", "guesses", "epsilon", "delta"), [(12, 6, 0.5, 0.02), (40, 10, 1.0, 1e-3), (30, 30, 2.0, 1e-2)]
+)
+def test_one_run_probability_is_never_below_that_of_real_mechanisms(
+    coins: int, guesses: int, epsilon: float, delta: float
+) -> None:
+    """Two (epsilon, delta)-private mechanisms, summed out exactly: randomised response which, with probability delta, shows
+
+    a coin (each on its own: the adversary guesses the shown ones first), or all coins at once.
+    """
+    q = math.exp(epsilon) / (1 + math.exp(epsilon))
+    for right in range(1, guesses + 1):
+        each = math.fsum(
+            math.comb(coins, k) * delta**k * (1 - delta) ** (coins - k)
+            * _binomial_tail(right - min(k, guesses), guesses - min(k, guesses), q)
+            for k in range(coins + 1)
+        )  # fmt: skip
+        at_once = delta + (1 - delta) * _binomial_tail(right, guesses, q)
+        assert max(each, at_once) <= probability_of(right, guesses, coins, epsilon, delta) * (1 + 1e-12)
+    assert at_once > probability_of(guesses, guesses, coins, epsilon, 0.0)  # without delta's part the bound would fail
+
+
+@pytest.mark.parametrize(
+    ("right", "guesses", "coins", "delta"), [(45, 50, 100, 1e-4), (97, 100, 1000, 1e-5), (20, 20, 20, 0.0)]
+)
+def test_one_run_epsilon_is_the_smallest_that_a_scan_of_the_theorem_allows(
+    right: int, guesses: int, coins: int, delta: float
+) -> None:
+    from mpmath import mp, mpf
+
+    def allowed(epsilon: float) -> float:
+        q = 1 / (1 + mp.exp(-mpf(epsilon)))
+        pmf = [mp.binomial(guesses, k) * q**k * (1 - q) ** (guesses - k) for k in range(guesses + 1)]
+        below = [mp.fsum(pmf[right - i : right]) / i for i in range(1, right + 1)]
+        return float(mp.fsum(pmf[right:]) + 2 * coins * delta * max(below))
+
+    found = epsilon_from_guesses(right, guesses, coins, delta, 0.95)
+    assert allowed(found) == pytest.approx(0.05, rel=1e-6)
+    assert all(allowed(found * k / 20) < 0.05 for k in range(20))
+
+
 def test_one_run_bound_is_exact_for_randomised_response() -> None:
     # Each coin answered truly with probability e/(1+e): the number of right answers is that binomial, so the bound is tight.
     rng = np.random.default_rng(0)

@@ -19,6 +19,7 @@ import dataclasses
 import secrets
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from tacenda.algorithms.published import published_form
 from tacenda.algorithms.registry import by_name
 from tacenda.audit.one_run_bound import best_count, epsilon_from_guesses
 from tacenda.audit.one_run_tap import Adversary, Coins, Recorder, plant
+from tacenda.audit.result import write_json
 from tacenda.audit.worlds import copies_of
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.coalition import edge_streams
@@ -46,6 +48,7 @@ from tacenda.runtime.network import Network
 from tacenda.runtime.progress import Progress
 from tacenda.runtime.simulate import check_privacy, match, start_rows
 from tacenda.runtime.transport import NoTransport
+from tacenda.words import counted
 
 Array = NDArray[Any]
 
@@ -68,6 +71,7 @@ class OneRunResult:
     lower_bound: float
     seed: int
     seconds: float
+    why: str | None = None
 
     @property
     def broken(self) -> bool:
@@ -79,9 +83,12 @@ class OneRunResult:
 
     def summary(self) -> str:
         """One sentence for people."""
+        said = f"claimed {self.claimed[0]:.4g}"
+        if self.mode == "as-published":
+            said += f" by the paper; the accountant says {self.true_epsilon:.4g}"
         return (
             f"{self.algorithm['name']}: {self.verdict}: epsilon is at least {self.lower_bound:.4g} at delta {self.delta:g} with "
-            f"{100 * self.confidence:g} % confidence (claimed {self.claimed[0]:.4g}); one run of {self.rounds} rounds, "
+            f"{100 * self.confidence:g} % confidence ({said}); one run of {counted(self.rounds, 'round')}, "
             f"{self.right} of {self.guesses} guesses right, {self.coins} canaries, {self.seconds:.1f} s, seed {self.seed}."
         )
 
@@ -91,6 +98,10 @@ class OneRunResult:
     def to_plain(self) -> dict[str, Any]:
         """Plain values for files and --json."""
         return {"format": "tacenda-one-run-audit-1", "verdict": self.verdict, **dataclasses.asdict(self)}
+
+    def save(self, path: str | Path) -> Path:
+        """Write `to_plain` as JSON."""
+        return write_json(path, self.to_plain())
 
 
 def audit_one_run(
@@ -120,7 +131,8 @@ def audit_one_run(
         raise InputError("privacy must be a tacenda.Privacy, not None: a run without noise has no claim to attack.")
     if getattr(method, "batch_size", None) is not None:
         raise UnsupportedError(
-            "audit_one_run attacks full-batch runs; for sampled ones use tacenda.audit, which knows their mixtures."
+            "audit_one_run attacks full-batch runs; for sampled ones use tacenda.audit (in the shell: leave out --one-run), which "
+            "knows their mixtures."
         )
     if privacy.mode == "as-published":
         method = published_form(method)
@@ -147,6 +159,7 @@ def audit_one_run(
         method.to_plain(), privacy.mode, privacy.adjacency, rounds, coins.count, count, right, confidence, float(claimed[1]),
         (float(claimed[0]), float(claimed[1])), statement.curve().epsilon(claimed[1]),
         epsilon_from_guesses(right, count, coins.count, claimed[1], confidence), seed, time.perf_counter() - begin,
+        calibration.why,
     )  # fmt: skip
 
 

@@ -107,12 +107,17 @@ class AuditResult:
 
     def save(self, path: str | Path) -> Path:
         """Write `to_plain` as JSON."""
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(target.name + ".part")
-        part.write_text(json.dumps(self.to_plain(), indent=2) + "\n", encoding="utf-8")
-        os.replace(part, target)
-        return target
+        return write_json(path, self.to_plain())
+
+
+def write_json(path: str | Path, plain: dict[str, Any]) -> Path:
+    """Plain values as a JSON file, whole or not at all."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(target.name + ".part")
+    part.write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
+    os.replace(part, target)
+    return target
 
 
 def _number(value: Any) -> Any:

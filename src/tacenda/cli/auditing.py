@@ -9,6 +9,10 @@ import typer
 
 from tacenda.cli import exits, flags, show
 
+TRIALS = 10_000
+FEW_RECORDS = 10
+MANY_NODES, MANY_RECORDS, MANY_AXES = 20, 100, 50  # of a one-run stage: a thousand canaries
+
 
 def audit(
     algorithm: Annotated[str, typer.Argument(help="Its name (`tacenda algorithms`).")],
@@ -22,9 +26,21 @@ def audit(
         float | None, typer.Option("--noise-multiplier", "-z", help="Attack this Gaussian noise.")
     ] = None,
     round_epsilon: Annotated[float | None, typer.Option(help="Attack pure rounds of this epsilon.")] = None,
-    trials: Annotated[int, typer.Option(help="Runs in total, half of them in each world.")] = 10_000,
-    records: Annotated[int, typer.Option(help="Records on each node of the staged problem.")] = 10,
-    dim: Annotated[int | None, typer.Option(help="Features of the staged problem; by default what shows best.")] = None,
+    trials: Annotated[int | None, typer.Option(help=f"Runs in total, half of them in each world ({TRIALS}).")] = None,
+    one_run: Annotated[
+        bool, typer.Option("--one-run", help="One run with many canaries: for large problems; a weaker bound.")
+    ] = False,
+    canaries: Annotated[
+        int | None, typer.Option(help="With --one-run: canaries of each node; by default its features.")
+    ] = None,
+    guesses: Annotated[int | None, typer.Option(help="With --one-run: how many canaries the adversary guesses.")] = None,
+    data: Annotated[str | None, typer.Option(help="Attack on this data set or file, not on the staged problem.")] = None,
+    schema: flags.SchemaFile = None,
+    nodes: Annotated[int | None, typer.Option(help="Nodes: 2 on the stage, 20 with --one-run.")] = None,
+    graph: flags.Graph = None,
+    records: Annotated[int | None, typer.Option(help="Records on each node of the stage: 10, 100 with --one-run.")] = None,
+    dim: Annotated[int | None, typer.Option(help="Features of the stage: what shows best, 50 with --one-run.")] = None,
+    settings: flags.Settings = None,
     confidence: Annotated[float, typer.Option(help="Of the lower bound.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes; the result does not depend on it.")] = 1,
@@ -34,22 +50,43 @@ def audit(
     as_json: flags.Json = False,
     quiet: flags.Quiet = False,
 ) -> None:
-    """Attack many runs on two data sets that differ in one record, seeing every message; a claim that fails is called broken.
+    """Attack runs on data sets that differ in one record, seeing every message; a claim that fails is called broken.
 
     Example: tacenda audit dvp --mode as-published --epsilon 1 --delta 0 --rounds 1
 
     Exit code 3 says that the claim is broken; 0 that the attack could not refute it, which proves nothing.
     """
     from tacenda.algorithms.registry import by_name
-    from tacenda.audit.attack import audit as attack
     from tacenda.config.read import assignments
 
-    values = assignments(hyper or [], "algorithm").get("algorithm", {})
+    method = by_name(algorithm, **assignments(hyper or [], "algorithm").get("algorithm", {}))
     privacy = _privacy(epsilon, delta, adjacency, mode, noise_multiplier, round_epsilon)
-    found = attack(
-        by_name(algorithm, **values), privacy=privacy, rounds=rounds, records=records, dim=dim, trials=trials,
-        confidence=confidence, seed=seed, jobs=jobs, checkpoint=checkpoint, resume=resume, progress=not quiet,
-    )  # fmt: skip
+    only = {"--trials": trials, "--checkpoint": checkpoint, "--resume": resume or None, "--jobs": None if jobs == 1 else jobs}
+    _refuse_others(only if one_run else {"--canaries": canaries, "--guesses": guesses}, one_run)
+    problem, network = _scene(method, one_run, adjacency, data, schema, settings, nodes, graph, records, dim)
+    common: dict[str, Any] = {
+        "privacy": privacy,
+        "rounds": rounds,
+        "confidence": confidence,
+        "seed": seed,
+        "progress": not quiet,
+    }
+    found: Any
+    if one_run:
+        from tacenda.audit.one_run import audit_one_run
+
+        found = audit_one_run(problem, network, method, canaries=canaries, guesses=guesses, **common)
+    else:
+        from tacenda.audit.attack import audit as attack
+
+        found = attack(
+            method, problem=problem, graph=network, records=FEW_RECORDS if records is None else records, dim=dim, jobs=jobs,
+            trials=TRIALS if trials is None else trials, checkpoint=checkpoint, resume=resume, **common,
+        )  # fmt: skip
+    _show(found, out, as_json)
+
+
+def _show(found: Any, out: Path | None, as_json: bool) -> None:
     if out is not None:
         found.save(out)
     if as_json:
@@ -60,6 +97,54 @@ def audit(
             print(f"Why: {found.why}")
     if found.broken:
         raise typer.Exit(exits.PRIVACY)
+
+
+def _refuse_others(given: dict[str, Any], one_run: bool) -> None:
+    """Options of the other attack are not ignored."""
+    from tacenda.errors import InputError
+
+    for name in (name for name, value in given.items() if value is not None):
+        raise InputError(
+            f"{name} belongs to the attack by many trials; leave it out with --one-run."
+            if one_run
+            else f"{name} belongs to the one-run attack; add --one-run, or leave it out."
+        )
+
+
+def _scene(
+    method: Any, one_run: bool, adjacency: str, data: str | None, schema: Path | None, settings: list[str] | None,
+    nodes: int | None, graph: str | None, records: int | None, dim: int | None,
+) -> tuple[Any, Any]:  # fmt: skip
+    """(problem, graph): the user's own, or a stage; None where the attack by many trials builds its own."""
+    from tacenda.errors import InputError
+
+    if data is not None:
+        from tacenda.config.records import private_run
+
+        if records is not None or dim is not None:
+            raise InputError(
+                "--records and --dim describe the stage; leave them out with --data, which brings its own records."
+            )
+        network = {"network": {"nodes": nodes, "graph": graph}}
+        run = private_run(flags.assemble(None, data=data, schema=schema, settings=settings, sections=network))
+        return run.problem, run.graph
+    if settings or schema is not None:
+        raise InputError("--schema and --set describe the records of --data; name those, or leave these out.")
+    if not one_run:
+        return None, None if nodes is None and graph is None else _network(graph or "star", nodes)
+    from tacenda.audit.stage import default_problem
+
+    made = _network(graph or ("star" if method.needs.hub else "ring"), MANY_NODES if nodes is None and graph is None else nodes)
+    m, p = MANY_RECORDS if records is None else records, MANY_AXES if dim is None else dim
+    return default_problem(method, len(made), m, adjacency, p), made
+
+
+def _network(graph: str, nodes: int | None) -> Any:
+    from tacenda.config.objects import graph_of
+    from tacenda.config.shape import node_count
+
+    section = flags.assemble(None, sections={"network": {"graph": graph, "nodes": nodes}}).network
+    return graph_of(section, tuple(range(node_count(section))))
 
 
 def _privacy(
