@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 
-def counted(number: int, noun: str, plural: str | None = None) -> str:
+def noun(number: float, one: str, many: str | None = None) -> str:
+    """The noun that goes with a number which is written by itself: noun(1, "node") is "node", noun(2, "node") is "nodes"."""
+    return one if number == 1 else many or one + "s"
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
     """counted(1, "round") is "1 round", counted(2, "canary", "canaries") is "2 canaries"."""
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+    return f"{number} {noun(number, one, many)}"

@@ -89,7 +89,8 @@ class OneRunResult:
         return (
             f"{self.algorithm['name']}: {self.verdict}: epsilon is at least {self.lower_bound:.4g} at delta {self.delta:g} with "
             f"{100 * self.confidence:g} % confidence ({said}); one run of {counted(self.rounds, 'round')}, "
-            f"{self.right} of {self.guesses} guesses right, {self.coins} canaries, {self.seconds:.1f} s, seed {self.seed}."
+            f"{self.right} of {counted(self.guesses, 'guess', 'guesses')} right, {counted(self.coins, 'canary', 'canaries')}, "
+            f"{self.seconds:.1f} s, seed {self.seed}."
         )
 
     def __repr__(self) -> str:

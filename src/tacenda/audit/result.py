@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.audit.bounds import Bound, GaussianFit
+from tacenda.words import counted
 
 Array = NDArray[Any]
 
@@ -82,7 +83,8 @@ class AuditResult:
         mu = "" if self.mu is None or self.mu_claimed is None else f"; mu at least {self.mu_lower:.4g} of {self.mu_claimed:.4g}"
         return (
             f"{self.algorithm['name']}: {self.verdict}: epsilon is at least {self.lower_bound:.4g} at delta {self.delta:g} with "
-            f"{percent} confidence ({said}){mu}; {self.trials} trials of {self.rounds} rounds in {self.seconds:.1f} s, seed {self.seed}."
+            f"{percent} confidence ({said}){mu}; {self.trials} trials of {counted(self.rounds, 'round')} in "
+            f"{self.seconds:.1f} s, seed {self.seed}."
         )
 
     def __repr__(self) -> str:

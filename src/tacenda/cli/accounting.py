@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tacenda.cli import flags, show
+from tacenda.words import counted
 
 if TYPE_CHECKING:
     from tacenda.config.cost import Cost
@@ -154,7 +155,7 @@ def _answer(config: RunConfig, plot: Path | None, as_json: bool) -> None:
 
         draw({c.choice.label: c.statement for c in costs if c.statement is not None}, plot)
     sizes = public.shape.sizes
-    assumed = {
+    assumed: dict[str, Any] = {
         "nodes": public.topology.n, "graph": public.topology.name, "records_per_node": [int(sizes.min()), int(sizes.max())],
         "features": public.shape.features, "loss": public.facts.constants.loss.name,
         "regulariser": public.facts.constants.regulariser.name, "strength": public.facts.constants.strength,
@@ -165,8 +166,8 @@ def _answer(config: RunConfig, plot: Path | None, as_json: bool) -> None:
         return
     for c in costs:
         _print(c)
-    nodes = f"{assumed['nodes']} nodes ({assumed['graph']}) of {sizes.min()} to {sizes.max()} records"
-    print(f"Public facts used: {nodes}, {assumed['features']} features, {assumed['loss']} loss. No data was read.")
+    nodes = f"{counted(assumed['nodes'], 'node')} ({assumed['graph']}) of {sizes.min()} to {counted(sizes.max(), 'record')}"
+    print(f"Public facts used: {nodes}, {counted(assumed['features'], 'feature')}, {assumed['loss']} loss. No data was read.")
     if plot is not None:
         print(f"The curve is drawn in {plot}.")
 
@@ -174,7 +175,7 @@ def _answer(config: RunConfig, plot: Path | None, as_json: bool) -> None:
 def _print(c: Cost) -> None:
     from tacenda.cli.running import noise_words
 
-    print(f"{c.choice.algorithm.title}, {c.choice.rounds} rounds")
+    print(f"{c.choice.algorithm.title}, {counted(c.choice.rounds, 'round')}")
     if c.statement is None:
         print("  adds no noise and promises nothing\n")
         return
@@ -188,4 +189,4 @@ def _print(c: Cost) -> None:
         print(f"  mu         {curve.mu:.6g} (Gaussian DP)")
     print(f"  releases   {len(s.charges)} per node, noise {noise_words(s)}")
     print(f"  worst node {s.worst_node}")
-    print(f"  sent       {c.messages} messages, {show.size(c.bytes)}\n")
+    print(f"  sent       {counted(c.messages, 'message')}, {show.size(c.bytes)}\n")

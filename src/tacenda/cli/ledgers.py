@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tacenda.cli import flags, show
+from tacenda.words import counted
 
 app = typer.Typer(no_args_is_help=True, help="The lasting ledger: what every data set has spent, over all its runs.")
 
@@ -103,7 +104,9 @@ def verify(
     if as_json:
         show.as_json({"ok": True, "rows": found.rows, "head": {"row": head[0], "seal": head[1]}})
         return
-    print(f"{ledger}: {found.rows} rows, unbroken.\nhead {head[0]}:{head[1]}   (note it elsewhere; --anchor compares with it)")
+    print(
+        f"{ledger}: {counted(found.rows, 'row')}, unbroken.\nhead {head[0]}:{head[1]}   (note it elsewhere; --anchor compares with it)"
+    )
 
 
 @app.command()
@@ -147,4 +150,4 @@ def export(
         print(text, end="")
     else:
         write_text(out, text)
-        print(f"{out}: {text.count(chr(10))} rows.")
+        print(f"{out}: {counted(text.count(chr(10)), 'row')}.")

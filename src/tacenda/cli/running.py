@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tacenda.cli import show
 from tacenda.errors import InputError
+from tacenda.words import counted
 
 if TYPE_CHECKING:
     from tacenda.cli.play import Played
@@ -190,8 +191,8 @@ def _print(
             "report": None if written is None else str(written), "notes": [NOTE, *data.notes],
         })  # fmt: skip
         return
-    nodes = f"{private.problem.n_nodes} nodes, {private.graph.graph.get('name', 'graph')}"
-    show.results(rows, f"{data.name}: {data.n_records} records x {data.n_features} features, {nodes}")
+    nodes = f"{counted(private.problem.n_nodes, 'node')}, {private.graph.graph.get('name', 'graph')}"
+    show.results(rows, f"{data.name}: {counted(data.n_records, 'record')} x {counted(data.n_features, 'feature')}, {nodes}")
     print()
     for row in rows:
         if row.get("claimed"):
@@ -252,7 +253,7 @@ def look_ahead(config: RunConfig, *, print_config: bool, as_json: bool) -> None:
 def _print_costs(public: Any, costs: list[Any]) -> None:
     sizes = public.shape.sizes
     title = (
-        f"A dry run: {int(sizes.sum())} records on {public.topology.n} nodes ({sizes.min()} to {sizes.max()} each), "
+        f"A dry run: {counted(int(sizes.sum()), 'record')} on {counted(public.topology.n, 'node')} ({sizes.min()} to {sizes.max()} each), "
         f"{public.topology.name}, model of length {public.facts.dim}"
     )
     header = ["algorithm", "rounds", "releases", "noise of a release", "(epsilon, delta, relation)", "messages", "sent"]

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tacenda.cli import flags, show
+from tacenda.words import counted, noun
 
 app = typer.Typer(no_args_is_help=True, help="The public description of a file: bounds, levels, label, node column.")
 
@@ -41,9 +42,12 @@ def draft(
     elif out is None:
         print(schema.to_toml(), end="")
     else:
-        print(f"{out}: {len(schema.columns)} columns, {len(schema.feature_names)} features, label {schema.label.name!r}.")
+        print(f"{out}: {_width(schema)}, label {schema.label.name!r}.")
     waiting = len(schema.unconfirmed)
-    show.note(f"note: {waiting} columns hold values read off the data: check that they are public, then set confirmed = true.")
+    show.note(
+        f"note: {counted(waiting, 'column')} {noun(waiting, 'holds', 'hold')} values read off the data: check that they are public, "
+        "then set confirmed = true."
+    )
     if out is not None:
         show.note(f"Next: edit {out}, then `tacenda schema check {out} --data {file}`.")
 
@@ -69,9 +73,9 @@ def check(
     if as_json:
         show.as_json({**_about(found), "ok": True, "records": records})
         return
-    print(f"{schema} is a good schema: {len(found.columns)} columns, {len(found.feature_names)} features.")
+    print(f"{schema} is a good schema: {_width(found)}.")
     if records is not None:
-        print(f"{data} fits it: {records} records.")
+        print(f"{data} fits it: {counted(records, 'record')}.")
     if found.unconfirmed:
         print(f"Not yet confirmed as public: {', '.join(found.unconfirmed)}.")
 
@@ -93,14 +97,16 @@ def show_schema(schema: SchemaFile, as_json: flags.Json = False) -> None:
         if isinstance(column, NumericColumn):
             values = f"{column.low:g} to {column.high:g}, scaled to {'[0, 1]' if column.scale_to == 'unit' else '[-1, 1]'}"
         else:
-            values = f"{len(column.levels)} levels, others: {column.unknown}"
+            values = f"{counted(len(column.levels), 'level')}, others: {column.unknown}"
         rows.append([column.name, column.kind, values, "yes" if column.confirmed else "to be confirmed"])
     label = found.label
     kind = f"classes {', '.join(label.classes)}" if label.classes else f"{label.low:g} to {label.high:g}"
     kind += ", scaled to [-1, 1]" if label.scale_to else ""
     rows.append([label.name, "label", kind, "yes" if label.confirmed else "to be confirmed"])
     show.table(["column", "kind", "values", "public"], rows, title=found.name)
-    print(f"\n{len(found.feature_names)} features, rows clipped to norm {found.row_norm:g}, missing values: {found.missing}.")
+    print(
+        f"\n{counted(len(found.feature_names), 'feature')}, rows clipped to norm {found.row_norm:g}, missing values: {found.missing}."
+    )
     print(f"hash {found.hash()}")
 
 
@@ -111,3 +117,7 @@ def _about(schema: Any) -> dict[str, Any]:
         "unconfirmed": list(schema.unconfirmed),
         "hash": schema.hash(),
     }
+
+
+def _width(schema: Any) -> str:
+    return f"{counted(len(schema.columns), 'column')}, {counted(len(schema.feature_names), 'feature')}"

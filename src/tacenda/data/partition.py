@@ -16,6 +16,7 @@ from tacenda.checks import between, one_of, positive, whole
 from tacenda.data.features import is_sparse
 from tacenda.data.partition_view import describe, plot
 from tacenda.errors import InputError
+from tacenda.words import counted
 
 __all__ = ["Shards", "by_column", "by_feature_shift", "by_label_skew", "by_sizes", "describe", "even", "plot"]
 
@@ -35,7 +36,11 @@ class Shards(list[tuple[Any, NDArray[Any]]]):
 
     def __repr__(self) -> str:
         sizes = [len(y) for _, y in self]
-        return f"Shards({len(self)} nodes, {min(sizes)} to {max(sizes)} records)" if sizes else "Shards(0 nodes)"
+        return (
+            f"Shards({counted(len(self), 'node')}, {min(sizes)} to {counted(max(sizes), 'record')})"
+            if sizes
+            else "Shards(0 nodes)"
+        )
 
 
 def even(X: Any, y: ArrayLike, n: int, seed: int | None = None) -> Shards:
@@ -107,9 +112,7 @@ def by_label_skew(X: Any, y: ArrayLike, n: int, concentration: float, seed: int 
     return _cut(X, labels, np.bincount(node, minlength=n), np.argsort(node, kind="stable"))
 
 
-def by_feature_shift(
-    X: Any, y: ArrayLike, n: int, feature: int | None = None, strength: float = 1.0, seed: int = 0
-) -> Shards:
+def by_feature_shift(X: Any, y: ArrayLike, n: int, feature: int | None = None, strength: float = 1.0, seed: int = 0) -> Shards:
     """Even nodes whose inputs differ: records are ordered by one feature (or, for None, by a random direction) and cut.
 
     `strength` 1 cuts the sorted records, 0 a random order, and between them rank * strength + uniform * (1 - strength).

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.errors import InputError
+from tacenda.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,7 +66,7 @@ def plot(shards: Sequence[tuple[Any, NDArray[Any]]], path: str | Path | None = N
         heights = np.array([len(y) if c is None else np.count_nonzero(y == c) for _, y in shards], float)
         axes.bar(places, heights, bottom=bottom, width=0.9, label="records" if c is None else f"class {c}")
         bottom += heights
-    axes.set(xlabel="node", ylabel="records", title=f"{len(shards)} nodes, {int(bottom.sum())} records")
+    axes.set(xlabel="node", ylabel="records", title=f"{counted(len(shards), 'node')}, {counted(int(bottom.sum()), 'record')}")
     if len(shards) <= 30:
         axes.set_xticks(places, [str(name) for name in getattr(shards, "labels", places)], rotation=90)
     axes.legend(frameon=False, ncols=4)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.errors import InputError
+from tacenda.words import counted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +34,7 @@ class Table:
         return len(next(iter(self.columns.values()))) if self.columns else 0
 
     def __repr__(self) -> str:
-        return f"Table({self.source!r}, {len(self)} records x {len(self.columns)} columns)"
+        return f"Table({self.source!r}, {counted(len(self), 'record')} x {counted(len(self.columns), 'column')})"
 
     @classmethod
     def of(cls, data: Any) -> Table:

@@ -17,6 +17,7 @@ import numpy as np
 
 from tacenda.errors import StateError
 from tacenda.privacy.statement import UNIT, Statement
+from tacenda.words import counted
 
 FORMAT = "tacenda-model-1"
 
@@ -72,8 +73,8 @@ def model_card(about: dict[str, Any]) -> str:
     conditions = "\n".join(f"- {sentence}" for sentence in about["conditions"])
     return (
         f"# {about['kind']}\n\n"
-        f"A linear model ({q['loss']} loss, {regulariser}) of {about['n_features']} features, learnt by {about['graph']['n']} "
-        f"data holders over the network `{about['graph']['name']}` without a server.\n\n"
+        f"A linear model ({q['loss']} loss, {regulariser}) of {counted(about['n_features'], 'feature')}, learnt by "
+        f"{counted(about['graph']['n'], 'data holder')} over the network `{about['graph']['name']}` without a server.\n\n"
         "## Privacy\n\n"
         "| | |\n| --- | --- |\n"
         f"| epsilon | {epsilon} |\n| delta | {p['delta']:g} |\n| relation | {p['adjacency']} |\n| unit | {p['unit']} |\n"
@@ -81,7 +82,8 @@ def model_card(about: dict[str, Any]) -> str:
         f"Whoever sees every message and this model learns about {p['unit']} at most what (epsilon, delta) allows.\n\n"
         f"### Conditions\n\n{conditions}\n\n"
         "## How it was made\n\n"
-        f"- Algorithm: {s['algorithm']['name']}, {s['rounds']} rounds, {s['finish_mixing']} closing mixings, output {s['output']}\n"
+        f"- Algorithm: {s['algorithm']['name']}, {counted(s['rounds'], 'round')}, {counted(s['finish_mixing'], 'closing mixing')}, "
+        f"output {s['output']}\n"
         f"- Records per node: {min(q['sizes'])} to {max(q['sizes'])}; rows of norm at most {q['data_norm']:g}\n"
         f"{labels}"
         f"- Made with tacenda {s['versions']['tacenda']}\n"

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tacenda.checks import one_of
 from tacenda.errors import InputError, UnsupportedError
+from tacenda.words import counted
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -56,7 +57,7 @@ class Topology:
         if not labels:
             raise InputError("graph must have at least one node, not 0; see tacenda.graph.ring(20).")
         edges = _edge_positions(graph, labels)
-        name = str(graph.graph.get("name") or f"{len(labels)} nodes, {len(edges)} edges")
+        name = str(graph.graph.get("name") or f"{counted(len(labels), 'node')}, {counted(len(edges), 'edge')}")
         return cls.from_edges(labels, edges, name)
 
     @classmethod
@@ -89,9 +90,7 @@ class Topology:
         try:
             return self.labels.index(label)
         except ValueError:
-            raise InputError(
-                f"node {label!r} is not in the graph {self.name}; its first is {self.labels[0]!r}."
-            ) from None
+            raise InputError(f"node {label!r} is not in the graph {self.name}; its first is {self.labels[0]!r}.") from None
 
     def adjacency(self) -> csr_array:
         """(n, n) 0/1 matrix, scipy CSR."""

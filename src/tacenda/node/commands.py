@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tacenda.errors import InputError, TacendaError
+from tacenda.words import counted
 
 certs_app = typer.Typer(help="Keys and certificates: made on site, checked by all.", no_args_is_help=True)
 contract_app = typer.Typer(help="The contract that all members sign.", no_args_is_help=True)
@@ -77,7 +78,9 @@ def certs_show(
 
     mine = Identity.read(identity)
     typer.echo(f"name         {mine.name}\nfingerprint  {mine.fingerprint}\nsigning key  {mine.signing_key}")
-    typer.echo(f"valid until  {mine.certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC ({mine.days_left():.0f} days left)")
+    typer.echo(
+        f"valid until  {mine.certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC ({counted(round(mine.days_left()), 'day')} left)"
+    )
     if card is not None:
         if size < 1:
             raise InputError("--size must be the public number of records of this member, at least 1.")
@@ -134,7 +137,7 @@ def contract_check(
     if mine.rehearsal_seed is not None:
         noise = "SEEDED: for a rehearsal only"
     typer.echo(
-        f"hash      {mine.hash()}\nmembers   {', '.join(mine.names)}\nalgorithm {plan.algorithm.title}, {mine.rounds} rounds"
+        f"hash      {mine.hash()}\nmembers   {', '.join(mine.names)}\nalgorithm {plan.algorithm.title}, {counted(mine.rounds, 'round')}"
     )
     typer.echo(
         f"noise     {noise}\nprivacy   epsilon {mine.privacy.epsilon:g}, delta {mine.privacy.delta:g}, {mine.privacy.adjacency}"
@@ -190,7 +193,7 @@ def node_run(
     spent = "" if result.privacy is None else f"; spent epsilon {result.privacy.epsilon:.4g} at delta {result.privacy.delta:g}"
     if result.privacy is not None and (pooled := result.privacy.curve().coalition) is not None:
         spent += f", against {_against(pooled)}"
-    typer.echo(f"Done: {result.rounds} rounds{spent}. The model is in {state / 'results'}.")
+    typer.echo(f"Done: {counted(result.rounds, 'round')}{spent}. The model is in {state / 'results'}.")
 
 
 @node_app.command("rehearse")
@@ -217,7 +220,7 @@ def node_rehearse(
     )
     worst = max(facts["epsilon"].values())
     typer.echo(
-        f"{facts['members']} members, {facts['rounds']} rounds in {facts['seconds']:.1f} s, epsilon at most {worst:.4g}."
+        f"{facts['members']} members, {counted(facts['rounds'], 'round')} in {facts['seconds']:.1f} s, epsilon at most {worst:.4g}."
     )
 
 

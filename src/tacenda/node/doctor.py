@@ -19,6 +19,7 @@ from tacenda.node import contract_files
 from tacenda.node.contract import Contract
 from tacenda.node.identity import Identity
 from tacenda.privacy.store_files import MOUNTS, REMOTE, REMOTE_FUSE, mount_type
+from tacenda.words import counted
 
 PACKAGES = ("tacenda", "numpy", "grpcio", "cryptography", "msgspec", "safetensors")
 LEAST_SPACE = 200 * 2**20
@@ -102,14 +103,17 @@ def _ledger(state: Path) -> Finding:
     except TacendaError as damaged:
         return Finding("ledger", False, str(damaged), "restore the ledger from a backup; do not delete it")
     return Finding(
-        "ledger", checked.ok, f"{head[0]} rows, chain {'whole' if checked.ok else 'broken'}", "restore it from a backup"
+        "ledger",
+        checked.ok,
+        f"{counted(head[0], 'row')}, chain {'whole' if checked.ok else 'broken'}",
+        "restore it from a backup",
     )
 
 
 def _certificate(mine: Identity) -> Finding:
     days = mine.days_left()
     early = mine.certificate.not_valid_before_utc.timestamp() > time.time()
-    words = f"{mine.name}, {days:.0f} days left" + (", NOT YET VALID (whose clock is wrong?)" if early else "")
+    words = f"{mine.name}, {counted(round(days), 'day')} left" + (", NOT YET VALID (whose clock is wrong?)" if early else "")
     return Finding(
         "certificate", days > SOON_DAYS and not early, words, "renew: tacenda certs request, have it signed, new card"
     )
@@ -120,7 +124,7 @@ def _contract(path: Path, terms: Contract) -> Iterator[Finding]:
 
     try:
         plan = make_plan(terms)
-        words = f"{plan.algorithm.title}, {terms.rounds} rounds, epsilon {terms.privacy.epsilon:g}, hash {terms.hash()[:16]}"
+        words = f"{plan.algorithm.title}, {counted(terms.rounds, 'round')}, epsilon {terms.privacy.epsilon:g}, hash {terms.hash()[:16]}"
         yield Finding("contract", True, words)
     except TacendaError as wrong:
         yield Finding("contract", False, str(wrong), "agree on a corrected contract and sign it again")
@@ -137,7 +141,7 @@ def _schema(terms: Contract, path: Path) -> Finding:
         schema.require_confirmed()
     except TacendaError as wrong:
         return Finding("schema", False, str(wrong), "use the schema file that all members agreed on")
-    return Finding("schema", True, f"{len(schema.feature_names)} features, hash {terms.schema_hash[:16]} as agreed")
+    return Finding("schema", True, f"{counted(len(schema.feature_names), 'feature')}, hash {terms.schema_hash[:16]} as agreed")
 
 
 def _membership(terms: Contract, mine: Identity) -> Iterator[Finding]:

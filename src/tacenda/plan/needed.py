@@ -15,6 +15,7 @@ from tacenda.plan.outcome import Plan
 from tacenda.plan.planner import plan
 from tacenda.plan.predict import Prediction, predict
 from tacenda.plan.what_if import again
+from tacenda.words import counted
 
 LEAST, MOST = 2, 10_000_000
 START, MANY = 100, 10_000
@@ -39,7 +40,7 @@ class Needed:
         how = "by the forecast" if self.prediction is None else f"predicted excess risk {self.prediction.excess_risk}"
         if self.prediction is not None and self.prediction.accuracy is not None:
             how += f", accuracy {self.prediction.accuracy}"
-        return f"About {self.per_node} records at each of {self.plan.facts.n} members, {self.total} in all: {how}."
+        return f"About {counted(self.per_node, 'record')} at each of {counted(self.plan.facts.n, 'member')}, {self.total} in all: {how}."
 
     def to_plain(self) -> dict[str, Any]:
         """Plain values for files."""

@@ -13,6 +13,7 @@ from tacenda.graph.topology import Topology
 from tacenda.plan.forecast import SHAPES
 from tacenda.plan.reasons import hyperparameters, reasons
 from tacenda.problem.facts import Facts
+from tacenda.words import counted
 
 if TYPE_CHECKING:
     from tacenda.plan.predict import Prediction
@@ -145,12 +146,13 @@ class Plan:
         k, f = self.facts.constants, self.forecast
         eps = f"{self.epsilon:g}" if isinstance(self.epsilon, float) else "one epsilon per node"
         head = [
-            f"Plan for {self.facts.n} nodes, {self.facts.sizes.sum():.0f} records, a model of length {self.facts.dim}, "
+            f"Plan for {counted(self.facts.n, 'node')}, {counted(round(self.facts.sizes.sum()), 'record')}, "
+            f"a model of length {self.facts.dim}, "
             f"({eps}, {self.delta:g}) {self.facts.adjacency}:",
             f"  algorithm       {self.algorithm.title}, {hyperparameters(self.algorithm)}, full gradients",
-            f"  rounds          {self.rounds}, then {self.finish_mixing} closing mixings that cost no privacy",
+            f"  rounds          {self.rounds}, then {counted(self.finish_mixing, 'closing mixing')} at no cost of privacy",
             f"  output          {self.output} iterate",
-            f"  communication   {self.messages} messages, {self.bytes / 1e6:.1f} MB",
+            f"  communication   {counted(self.messages, 'message')}, {self.bytes / 1e6:.1f} MB",
             f"  time            about {_duration(self.seconds())}, where an exchange takes 50 ms and a member sends 10 Mbit/s",
             f"  privacy         mu = {self.mu:.4g}; epsilon "
             + ", ".join(f"{e:.3g} at {d:g}" for d, e in self.privacy_curve()[1::2]),

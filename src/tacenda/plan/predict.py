@@ -24,6 +24,7 @@ from tacenda.plan.public import PublicSample
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
+from tacenda.words import counted
 
 if TYPE_CHECKING:
     from tacenda.plan.outcome import Plan
@@ -70,7 +71,9 @@ class Prediction:
         lines = [f"Predicted excess risk {self.excess_risk}"]
         if self.accuracy is not None:
             lines[0] += f"; accuracy {self.accuracy}, {self.best_accuracy:.3g} without noise"
-        return "\n".join([lines[0] + f"; {self.trials} trials, mean and range.", *(f"  - {a}" for a in self.assumptions)])
+        return "\n".join(
+            [lines[0] + f"; {counted(self.trials, 'trial')}, mean and range.", *(f"  - {a}" for a in self.assumptions)]
+        )
 
 
 def predict(plan: Plan, public: Any = None, trials: int = 3, seed: int = 0) -> Prediction:

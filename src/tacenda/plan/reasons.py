@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tacenda.algorithms.base import Algorithm
+from tacenda.words import counted, noun
 
 if TYPE_CHECKING:
     from tacenda.plan.outcome import Plan
@@ -14,7 +15,8 @@ def hyperparameters(algorithm: Algorithm) -> str:
     """Step, mixings and noise in words."""
     if algorithm.name == "gossipgd":
         values = algorithm.to_plain()
-        return f"step {values['step_size']:.4g}, {values['mixings']} mixings a round, edge noise {values['correlation']:g} times the own"
+        mixings = counted(values["mixings"], "mixing")
+        return f"step {values['step_size']:.4g}, {mixings} a round, edge noise {values['correlation']:g} times the own"
     return f"offset {getattr(algorithm, 'offset', 0.0):.4g}, independent noise"
 
 
@@ -25,7 +27,9 @@ def _method(p: Plan) -> str:
             f"whole noise of the average model is set by the total step, {p.forecast.step:.4g}, and not by the number of rounds."
         )
     trust = "an eavesdropper, but no curious member" if p.coalition == 0 else (
-        f"an eavesdropper and up to {p.coalition} curious member{'s' if p.coalition > 1 else ''} pooling what they know"
+        "an eavesdropper and any one curious member"
+        if p.coalition == 1
+        else f"an eavesdropper and up to {p.coalition} curious members pooling what they know"
     )  # fmt: skip
     return (
         "GossipGD with noise shared by neighbours: what one adds the other subtracts, so that the large noise which hides each message "
@@ -50,15 +54,18 @@ def reasons(p: Plan) -> list[str]:
     ]
     if f.wanted_rounds > p.rounds:
         short = "" if f.step == f.wanted_step else f", and the step is cut from {f.wanted_step:.4g} to stay stable"
-        found.append(f"{f.wanted_rounds} rounds would be better; {p.rounds} are allowed{short}.")
+        found.append(
+            f"{counted(f.wanted_rounds, 'round')} would be better; {p.rounds} {noun(p.rounds, 'is', 'are')} allowed{short}."
+        )
     else:
         found.append(
-            f"{p.rounds} rounds, so that no step overshoots and one node's scores stay within {f.node_spread:.2g} of the average's."
+            f"{counted(p.rounds, 'round')}, so that no step overshoots and one node's scores stay within {f.node_spread:.2g} of "
+            "the average's."
         )
     if p.finish_mixing:
         found.append(
-            f"{p.finish_mixing} closing mixings bring every node to nearly the average model (the mixing matrix's second eigenvalue "
-            f"is {f.second_eigenvalue:.3f})."
+            f"{counted(p.finish_mixing, 'closing mixing')} {noun(p.finish_mixing, 'brings', 'bring')} every node to nearly the "
+            f"average model (the mixing matrix's second eigenvalue is {f.second_eigenvalue:.3f})."
         )
     if k.strong_convexity == 0 and p.coalition is None:
         found.append(

@@ -16,6 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from tacenda.words import counted
+
 FIELDS = ("seq", "time", "kind", "dataset", "run", "key", "event", "body")
 
 
@@ -32,7 +34,7 @@ class Verification:
         return self.broken is None
 
     def __str__(self) -> str:
-        return f"{self.rows} rows, all sound" if self.ok else f"row {self.broken} is broken: {self.reason}"
+        return f"{counted(self.rows, 'row')}, all sound" if self.ok else f"row {self.broken} is broken: {self.reason}"
 
 
 def genesis(salt: bytes) -> str:

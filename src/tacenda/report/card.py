@@ -11,6 +11,7 @@ from tacenda.report import numbers
 from tacenda.report.account import Account
 from tacenda.report.wording import ACCOUNTANTS, RELATIONS, meaning
 from tacenda.runtime.result import RunResult
+from tacenda.words import counted
 
 
 def model_card(result: RunResult) -> str:
@@ -19,7 +20,9 @@ def model_card(result: RunResult) -> str:
     p, g = s["problem"], s["graph"]
     title = f"# Model card: {s['algorithm']['name']}, {p['loss']}"
     parts = [title, _privacy(result), _model(result), f"## Learnt by\n\n{_training(result)}"]
-    parts.append(f"## Network\n\n{g['n']} nodes, {len(g['edges'])} edges ({g.get('name') or 'given graph'}); no server.")
+    parts.append(
+        f"## Network\n\n{counted(g['n'], 'node')}, {counted(len(g['edges']), 'edge')} ({g.get('name') or 'given graph'}); no server."
+    )
     versions = ", ".join(f"{k} {v}" for k, v in s.get("versions", {}).items())
     return "\n\n".join([*parts, f"Versions: {versions}."]) + "\n"
 
@@ -67,7 +70,7 @@ def _model(result: RunResult) -> str:
     shape = " x ".join(str(k) for k in result.models.shape[1:])
     classes = f", classes {', '.join(p['classes'])}" if p.get("classes") else ""
     return (
-        f"## Model\n\nLinear, {shape} weights for {p['n_features']} features{classes}; "
+        f"## Model\n\nLinear, {shape} weights for {counted(p['n_features'], 'feature')}{classes}; "
         f"one model per node ({len(result.models)}) and their average.\n"
         f"Loss {p['loss']}, regulariser {p['regulariser']} of strength {numbers.setting(p['strength'])}; "
         f"rows of norm at most {numbers.setting(p['data_norm'])}."
@@ -79,6 +82,6 @@ def _training(result: RunResult) -> str:
     chosen = ", ".join(f"{k} {numbers.setting(v)}" for k, v in s["algorithm"].items() if k != "name")
     sizes = np.asarray(s["problem"]["sizes"])
     return (
-        f"{s['algorithm']['name']} ({chosen}), {s['rounds']} rounds, output {s.get('output')}, "
-        f"{s.get('finish_mixing', 0)} closing mixing rounds, on {int(sizes.sum())} records."
+        f"{s['algorithm']['name']} ({chosen}), {counted(s['rounds'], 'round')}, output {s.get('output')}, "
+        f"{counted(s.get('finish_mixing', 0), 'closing mixing round')}, on {counted(int(sizes.sum()), 'record')}."
     )

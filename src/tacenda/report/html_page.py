@@ -14,6 +14,7 @@ from tacenda.errors import StateError
 from tacenda.report import curves, network, numbers, tables, wording
 from tacenda.report.charts import Chart, Table
 from tacenda.report.folder import Folder, read
+from tacenda.words import noun
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,8 +142,8 @@ def tiles(folder: Folder) -> list[tuple[str, str, str]]:
     metric = next((m for m in curves.UTILITY if m in folder.measures), None)
     if metric is not None:
         shown.append(_quality(folder, metric))
-    held = f"{numbers.whole(len(sizes))} nodes"
-    shown.append(("Data stays with", held, f"{numbers.whole(int(sizes.sum()))} records, no server"))
+    held = f"{numbers.whole(len(sizes))} {noun(len(sizes), 'node')}"
+    shown.append(("Data stays with", held, f"{numbers.whole(int(sizes.sum()))} {noun(sizes.sum(), 'record')}, no server"))
     return shown
 
 
@@ -166,7 +167,7 @@ def _network_panel(net: network.Network) -> list[Panel]:
 
     if net.positions is None:
         return []
-    traffic = f"{numbers.whole(round(net.edge_messages))} messages ({numbers.size(net.edge_bytes)})"
+    traffic = f"{numbers.whole(round(net.edge_messages))} {noun(round(net.edge_messages), 'message')} ({numbers.size(net.edge_bytes)})"
     shade = net.legend[0].upper() + net.legend[1:]
     note = f"Area of a node: its records. {shade}. Each edge carried {traffic}, both ways together. Run: {net.label}."
     return [Panel("network", "The network", "network", net.words, note, network_figure(net), None, tall=True)]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tacenda.report import numbers
 from tacenda.report.charts import Column, Table
 from tacenda.report.folder import Folder, Group
+from tacenda.words import counted, noun
 
 Array = NDArray[Any]
 MOST_DRAWN, MOST_EDGES, MOST_LISTED = 600, 6000, 500
@@ -63,8 +64,9 @@ class Network:
         show = numbers.percent if self.percent else numbers.short
         fewest, most = (numbers.whole(int(k)) for k in (self.sizes.min(), self.sizes.max()))
         return (
-            f"Drawing of the network of {self.n} nodes and {len(self.edges)} edges. Nodes hold {fewest} to {most} records "
-            f"and have {int(self.degrees.min())} to {int(self.degrees.max())} neighbours; "
+            f"Drawing of the network of {counted(self.n, 'node')} and {counted(len(self.edges), 'edge')}. "
+            f"Nodes hold {fewest} to {most} {noun(self.sizes.max(), 'record')} "
+            f"and have {int(self.degrees.min())} to {counted(int(self.degrees.max()), 'neighbour')}; "
             f"{self.shade_name} runs from {show(self.shade.min())} to {show(self.shade.max())}."
         )
 
@@ -72,7 +74,7 @@ class Network:
         """One node in words."""
         lines = [
             f"node {self.labels[node]}",
-            f"{numbers.whole(int(self.sizes[node]))} records, {int(self.degrees[node])} neighbours",
+            f"{numbers.whole(int(self.sizes[node]))} {noun(self.sizes[node], 'record')}, {counted(int(self.degrees[node]), 'neighbour')}",
         ]
         if self.accuracy is not None:
             lines.append(f"accuracy {numbers.percent(self.accuracy[node])}")

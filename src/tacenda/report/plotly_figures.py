@@ -13,6 +13,7 @@ import numpy as np
 from tacenda.report import numbers
 from tacenda.report.charts import Chart, Series, dash_of, visible
 from tacenda.report.network import Network
+from tacenda.words import noun
 
 DASHES = ("solid", "dash", "dot", "dashdot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "pentagon")
@@ -109,7 +110,9 @@ def network_figure(net: Network) -> Spec:
     lines = np.full((len(net.edges), 3, 2), np.nan)
     lines[:, :2] = ends
     middle = ends.mean(axis=1)
-    traffic = f"{numbers.whole(round(net.edge_messages))} messages, {numbers.size(net.edge_bytes)}"
+    traffic = (
+        f"{numbers.whole(round(net.edge_messages))} {noun(round(net.edge_messages), 'message')}, {numbers.size(net.edge_bytes)}"
+    )
     between = [f"{html.escape(net.labels[a])} – {html.escape(net.labels[b])}<br>{traffic}" for a, b in net.edges]
     hidden = {"visible": False, "range": [-0.06, 1.06]}
     edges = {

@@ -12,6 +12,7 @@ from tacenda.report import numbers
 from tacenda.report.charts import Column, Table
 from tacenda.report.curves import about, is_share
 from tacenda.report.folder import Folder, Group
+from tacenda.words import counted
 
 SHOWN = ("test_accuracy", "accuracy", "worst_accuracy", "objective", "suboptimality", "test_loss", "loss", "consensus")
 _HEADINGS = {
@@ -98,7 +99,7 @@ def problem(folder: Folder) -> list[tuple[str, str]]:
             "Records",
             f"{total} in all, {fewest} to {most} per node",
         ),
-        ("Network", f"{g.get('name') or 'given graph'}, {g['n']} nodes, {len(g['edges'])} edges"),
+        ("Network", f"{g.get('name') or 'given graph'}, {counted(g['n'], 'node')}, {counted(len(g['edges']), 'edge')}"),
     ]
     return [(name, str(value)) for name, value in facts]
 

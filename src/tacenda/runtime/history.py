@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tacenda.words import counted
+
 
 class History:
     """Rows with round, metrics, seconds, messages and bytes. The metrics read private data: simulation diagnostics only."""
@@ -35,7 +37,7 @@ class History:
         return list(self.rows[0]) if self.rows else []
 
     def __repr__(self) -> str:
-        return f"History({len(self.rows)} rows: {', '.join(self.columns)})"
+        return f"History({counted(len(self.rows), 'row')}: {', '.join(self.columns)})"
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame (extra `pandas`)."""

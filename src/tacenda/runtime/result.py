@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tacenda.errors import StateError
 from tacenda.privacy.statement import Statement
 from tacenda.runtime.history import History
+from tacenda.words import counted
 
 Array = NDArray[Any]
 FORMAT = "tacenda-result-1"
@@ -47,7 +48,7 @@ class RunResult:
     def __repr__(self) -> str:
         name = self.settings["algorithm"]["name"]
         privacy = "no privacy" if self.privacy is None else repr(self.privacy)
-        return f"RunResult({name}, {len(self.models)} nodes, {self.rounds} rounds, {privacy})"
+        return f"RunResult({name}, {counted(len(self.models), 'node')}, {counted(self.rounds, 'round')}, {privacy})"
 
     def save(self, path: str | Path) -> Path:
         """Write everything to one file (safetensors with JSON in its header); no pickle."""
