@@ -8,6 +8,11 @@ PARALLEL_ELEMENTS = 1 << 18  # below this much work, waking a second thread cost
 _ONE_AT_A_TIME = threading.Lock()
 
 
+def is_small(elements: int) -> bool:
+    """Whether one thread does so much work best; such a loop may as well be compiled without threads at all."""
+    return elements < PARALLEL_ELEMENTS
+
+
 class kernel_threads:
     """`with kernel_threads(elements):` runs one compiled loop over about so many numbers, on one thread if they are few.
 
@@ -18,7 +23,7 @@ class kernel_threads:
     __slots__ = ("_before", "_few")
 
     def __init__(self, elements: int) -> None:
-        self._few, self._before = elements < PARALLEL_ELEMENTS, 1
+        self._few, self._before = is_small(elements), 1
 
     def __enter__(self) -> None:
         import numba

@@ -45,7 +45,9 @@ def _round(s: DualAveragingState, node: Node, algorithm: Any) -> DualAveragingSt
     query = node.gradient(x, algorithm.batch_size, one=algorithm.sampling == "one", regularised=False)
     noise = "correlated" if algorithm.noise == "correlated" else "gaussian"
     g = node.release(query, noise=noise)
-    return DualAveragingState(x, node.mix(s.z + a * g))
+    u = a * g
+    u += s.z  # in place: one pass over the memory less
+    return DualAveragingState(x, node.mix(u))
 
 
 def _check(algorithm: Any) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -197,13 +198,35 @@ def _make(core: Array, factor: Any, offset: Array | None, sensitivity: Array, sa
     return bounded
 
 
+_fixed: WeakValueDictionary[int, Array] = WeakValueDictionary()
+
+
+def fixed(numbers: Array) -> Array:
+    """A copy in float64 that nobody can write to, not even after `setflags`: it lies in a bytes object."""
+    copy = np.ascontiguousarray(numbers, dtype=np.float64)
+    return np.frombuffer(copy.tobytes(), np.float64).reshape(copy.shape)
+
+
+def fixed_sensitivity(sensitivity: Array) -> Array:
+    """Sensitivities (b,) as a fixed copy, checked here once, so that `seal` need not look again at every query."""
+    if not np.all(sensitivity >= 0):  # NaN too
+        raise LeakError("A sensitivity must be a number of at least 0.")
+    found = fixed(sensitivity)
+    _fixed[id(found)] = found
+    return found
+
+
 def seal(values: Array, sensitivity: Array, sample: Sample = ALL_RECORDS) -> Bounded:
     """Wrap secret rows (b, d) with sensitivities (b,). For queries only."""
     if values.ndim != 2 or sensitivity.shape != values.shape[:1]:
         raise LeakError(f"A Bounded needs rows (b, d) and sensitivities (b,), not {values.shape} and {sensitivity.shape}.")
-    if not np.all(sensitivity >= 0):  # NaN too
-        raise LeakError("A sensitivity must be a number of at least 0.")
-    return _make(values, 1.0, None, np.array(sensitivity, float), sample)
+    checked = sensitivity if _fixed.get(id(sensitivity)) is sensitivity else fixed_sensitivity(sensitivity)
+    return _make(values, 1.0, None, checked, sample)
+
+
+def bound_of(bounded: Bounded) -> Array:
+    """(b,) its sensitivity itself, read-only: the same array for every value that was sealed with it."""
+    return bounded._sensitivity
 
 
 def open_parts(bounded: Bounded) -> tuple[Array, Any, Array | None]:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from tacenda import checks
 from tacenda.errors import LeakError
-from tacenda.privacy.bounded import Bounded, open_parts, open_values
-from tacenda.privacy.ledger import Ledger
+from tacenda.privacy.bounded import Bounded, bound_of, open_parts, open_values
+from tacenda.privacy.ledger import Charge, Ledger
 from tacenda.privacy.mechanisms import ObjectiveNoise, ObjectiveTerms, Site
 from tacenda.privacy.noise import NoiseSource
 from tacenda.privacy.plan import price
@@ -45,12 +45,29 @@ class SharedNoise:
 
 
 class NoisePlan(Protocol):
-    """How much noise each release gets; rows (b,) of the door's nodes."""
+    """How much noise each release gets; rows (b,) of the door's nodes. Of the round it may know the weight only."""
 
     def weight(self, turn: int) -> float: ...
     def noise_std(self, site: Site) -> Array: ...
     def laplace_rate(self, site: Site) -> Array: ...
     def objective(self, site: Site) -> ObjectiveNoise: ...
+
+
+@dataclass(frozen=True, eq=False)
+class _Priced:
+    """A price that was worked out, and all that it depends on."""
+
+    plan: Any
+    terms: tuple[Any, ...]
+    sensitivity: Array
+    rate: Array | None
+    charge: Charge
+    amount: Any
+
+    def holds(self, plan: Any, terms: tuple[Any, ...], sensitivity: Array, rate: Array | None) -> bool:
+        if self.plan is not plan or self.terms != terms or self.rate is not rate:
+            return False
+        return self.sensitivity is sensitivity or np.array_equal(self.sensitivity, sensitivity)
 
 
 class Door:
@@ -67,6 +84,7 @@ class Door:
     ) -> None:
         self.nodes, self.dim, self.plan, self.ledger, self.noise = nodes, dim, plan, ledger, noise
         self.shared = shared
+        self._priced: _Priced | None = None
 
     def release(self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None) -> Array:
         """The value plus noise (b, d)."""
@@ -78,10 +96,7 @@ class Door:
         if noise == "correlated" and self.shared is None:
             raise LeakError("noise='correlated' needs the edges' streams, and this run was set up without them.")
         value.sample.spend()
-        weight = self.plan.weight(turn)
-        charge, amount = price(
-            self.plan, Site(turn, weight, self.dim, noise, value.sensitivity, value.sample, relative_std)
-        )
+        charge, amount = self._price(value, turn, noise, relative_std)
         self.ledger.charge(turn, call, charge)
         if noise == "l2-laplace":
             return open_values(value) + self.noise.l2_laplace(self.nodes, turn, call, amount, value.shape[1])
@@ -90,6 +105,18 @@ class Door:
             edges = self.noise.shared(self.shared.edges, turn, call, value.shape[1])
             released += ((self.shared.ratio * amount)[:, None] * edges).astype(released.dtype)
         return released
+
+    def _price(self, value: Bounded, turn: int, noise: str, relative_std: float | None) -> tuple[Charge, Any]:
+        """What the release costs and its noise; an equal release just before has the same, and so the same Charge object."""
+        assert self.plan is not None
+        weight, sensitivity, sample, last = self.plan.weight(turn), bound_of(value), value.sample, self._priced
+        terms = (weight, self.dim, noise, relative_std, sample.kind)
+        if last is not None and last.holds(self.plan, terms, sensitivity, sample.rate):
+            return last.charge, last.amount
+        charge, amount = price(self.plan, Site(turn, weight, self.dim, noise, sensitivity, sample, relative_std))
+        charge.freeze()
+        self._priced = _Priced(self.plan, terms, sensitivity, sample.rate, charge, amount)
+        return charge, amount
 
     def release_argmin(self, question: Question, turn: int, call: int) -> Array:
         """The minimiser (b, d) with noise in the objective, and a little on top for what the solver leaves undone.

@@ -41,6 +41,11 @@ class Charge:
         values = {k: (int if fields[k] in ("int", int) else float)(v[row]) for k, v in self.parameters.items()}
         return self.kind(**values)
 
+    def freeze(self) -> None:
+        """From here on the parameters are read-only: the charge will be booked more than once."""
+        for values in self.parameters.values():
+            values.setflags(write=False)
+
     def same(self, other: Charge) -> bool:
         """Whether both charges are equal for every node."""
         return self.kind is other.kind and all(
@@ -112,6 +117,7 @@ class Ledger:
         self._witness = witness
         self._made = 0
         self._ahead = _expand(reserved)
+        self._covered: tuple[Charge, Charge] | None = None  # the last charge that was compared, and its reservation
 
     def charge(self, turn: int, call: int, charge: Charge) -> None:
         """Book one release, or refuse it with BudgetError; nothing has been drawn at this point."""
@@ -122,7 +128,7 @@ class Ledger:
                     f"The budget is spent: all {len(self._reserved)} releases of this run were made, and round {turn} "
                     "asked for one more. Calibrate the run for more rounds."
                 )
-            if not charge.covered_by(allowed):
+            if not self._is_covered(charge, allowed):
                 raise BudgetError(
                     f"Release {self._made + 1} (round {turn}) would cost more than was reserved for it; nothing was drawn. "
                     "The algorithm's step must ask for the same releases as when it was calibrated."
@@ -131,6 +137,15 @@ class Ledger:
             self._witness(turn, call, charge)
         self.charges.add(charge)
         self._made += 1
+
+    def _is_covered(self, charge: Charge, allowed: Charge) -> bool:
+        """`covered_by`, whose answer stays the same while the two objects do."""
+        if self._covered is not None and self._covered[0] is charge and self._covered[1] is allowed:
+            return True
+        if not charge.covered_by(allowed):
+            return False
+        self._covered = (charge, allowed)
+        return True
 
     def restore(self, charges: Charges) -> None:
         """Take over what was charged before a run was resumed."""

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tacenda.threads import kernel_threads
+from tacenda.threads import is_small, kernel_threads
 
 Array = NDArray[Any]
 
@@ -68,9 +68,15 @@ class SimulatedNoise:
         from tacenda.privacy import streams
 
         core, factor, offset = parts
-        column = np.ascontiguousarray(np.broadcast_to(np.asarray(factor, float).reshape(-1), nodes.shape))
+        if isinstance(factor, float):
+            column = np.full(nodes.shape, factor)
+        else:
+            column = np.ascontiguousarray(np.broadcast_to(np.asarray(factor, float).reshape(-1), nodes.shape))
         shift = np.empty((0, core.shape[1]), core.dtype) if offset is None else offset
         out = np.empty_like(core)
+        if is_small(core.size):
+            streams.release_normal_few(self._key, nodes, turn, call, core, column, shift, noise_std, out)
+            return out
         with kernel_threads(core.size):
             streams.release_normal(self._key, nodes, turn, call, core, column, shift, noise_std, out)
         return out

@@ -135,21 +135,31 @@ def gamma(s, shape):  # type: ignore[no-untyped-def]
             return d * v
 
 
+@njit(cache=True)
+def _release_row(i, key, node, turn, call, core, f, offset, s, out):  # type: ignore[no-untyped-def]
+    state = np.empty(4, np.uint64)
+    open_stream(state, key, node, turn, call, NORMAL)
+    fill_normal(state, out[i])
+    if offset.shape[0] > 0:
+        for j in range(out.shape[1]):
+            out[i, j] = out[i, j] * s + f * core[i, j] + offset[i, j]
+    else:
+        for j in range(out.shape[1]):
+            out[i, j] = out[i, j] * s + f * core[i, j]
+
+
 @njit(parallel=True, cache=True)
 def release_normal(key, nodes, turn, call, core, factor, offset, std, out):  # type: ignore[no-untyped-def]
     """out = factor * core + offset + std * normal, row by row: one pass over the memory. offset may have no rows."""
-    shifted = offset.shape[0] > 0
     for i in prange(nodes.shape[0]):
-        state = np.empty(4, np.uint64)
-        open_stream(state, key, nodes[i], turn, call, NORMAL)
-        f, s = factor[i], std[i]
-        fill_normal(state, out[i])
-        if shifted:
-            for j in range(out.shape[1]):
-                out[i, j] = out[i, j] * s + f * core[i, j] + offset[i, j]
-        else:
-            for j in range(out.shape[1]):
-                out[i, j] = out[i, j] * s + f * core[i, j]
+        _release_row(i, key, nodes[i], turn, call, core, factor[i], offset, std[i], out)
+
+
+@njit(cache=True, nogil=True)
+def release_normal_few(key, nodes, turn, call, core, factor, offset, std, out):  # type: ignore[no-untyped-def]
+    """The same bits without threads, whose mere start costs more than a small block's noise saves."""
+    for i in range(nodes.shape[0]):
+        _release_row(i, key, nodes[i], turn, call, core, factor[i], offset, std[i], out)
 
 
 @njit(parallel=True, cache=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tacenda.errors import InputError
 from tacenda.privacy.adjacency import records_changed
+from tacenda.privacy.bounded import fixed, fixed_sensitivity
 from tacenda.privacy.mechanisms import ObjectiveTerms
 from tacenda.problem.constants import Constants
 
@@ -29,6 +30,7 @@ class Facts:
     adjacency: str = "replace-one"
     tolerance: float = 1e-8
     noise_sizes: Array | None = None
+    _known: dict[Any, Array] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, problem: Any, adjacency: str = "replace-one", tolerance: float = 1e-8) -> Facts:
@@ -61,9 +63,20 @@ class Facts:
 
     def gradient_sensitivity(self, batch_size: float | None = None) -> Array:
         """(n,) how far a node's gradient moves when one record changes: 2Gc/m, or 2Gc/b on a sample (replace-one)."""
-        k = self.constants
-        divisor = self._protected if batch_size is None else np.full(self.n, float(batch_size))
-        return records_changed(self.adjacency) * k.gradient_bound * k.loss_scale / divisor
+        found = self._known.get(("gradient", batch_size))
+        if found is None:
+            k = self.constants
+            divisor = self._protected if batch_size is None else np.full(self.n, float(batch_size))
+            found = fixed_sensitivity(records_changed(self.adjacency) * k.gradient_bound * k.loss_scale / divisor)
+            self._known["gradient", batch_size] = found
+        return found
+
+    def sampling_rate(self, batch_size: float) -> Array:
+        """(n,) the chance of each of a node's records to enter a sample of that mean size; above 1 where it has fewer."""
+        found = self._known.get(("rate", batch_size))
+        if found is None:
+            found = self._known["rate", batch_size] = fixed(batch_size / self.sizes)
+        return found
 
     def argmin_slope(self) -> Array:
         """(n,) the same for the gradient of the objective itself, which no clipping bounds: 2Gc/m."""

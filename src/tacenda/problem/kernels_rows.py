@@ -106,7 +106,10 @@ def _add(rows: Any, j: int, factor: float, out: Any, offset: int, width: int) ->
 
 
 def accumulator(rows: Any, w: Any, out: Any) -> Any:
-    """Where record gradients are added up: `out` itself, or a float32 vector for a dense float32 table and state."""
+    """Where record gradients are added up: `out` itself, or a float32 vector for a dense float32 table and state.
+
+    A caller that gives a float32 `out` has few records, and wants them in it.
+    """
     raise TypeError("accumulator is only for compiled code.")
 
 
@@ -124,7 +127,8 @@ def _accumulator(rows: Any, w: Any, out: Any) -> Any:
         return out
 
     dense = not isinstance(rows, types.BaseTuple)
-    return single if dense and rows.dtype == types.float32 and w.dtype == types.float32 else same
+    all_single = dense and rows.dtype == types.float32 and w.dtype == types.float32
+    return single if all_single and out.dtype == types.float64 else same
 
 
 @overload(flush, jit_options=INNER)
@@ -137,7 +141,22 @@ def _flush(part: Any, out: Any) -> Any:
     def nothing(part: Any, out: Any) -> None:
         return
 
-    return move if part.dtype == types.float32 else nothing
+    return move if part.dtype == types.float32 and out.dtype == types.float64 else nothing
+
+
+def adds_in_single(rows: Any, w: Any) -> bool:
+    """Whether `accumulator` adds up in float32 before it moves to float64."""
+    raise TypeError("adds_in_single is only for compiled code.")
+
+
+@overload(adds_in_single, jit_options=INNER)
+def _adds_in_single(rows: Any, w: Any) -> Any:
+    found = not isinstance(rows, types.BaseTuple) and rows.dtype == types.float32 and w.dtype == types.float32
+
+    def answer(rows: Any, w: Any) -> bool:
+        return found
+
+    return answer
 
 
 @njit(**OPTIONS)

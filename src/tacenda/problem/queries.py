@@ -59,6 +59,8 @@ class Queries:
     def __init__(self, store: Store, counts: Array, nodes: Array, facts: Facts, noise: NoiseSource) -> None:
         self._store, self._counts, self._nodes = store, counts[nodes], nodes
         self.facts, self._noise = facts, noise
+        self._counts_are_public = bool(np.all(self._counts == facts.sizes))
+        self._divisors: dict[int, Array] = {}
 
     def gradient(self, w: Array, turn: int, call: int, batch_size: int | None, one: bool, regularised: bool) -> Bounded:
         """The gradient of f_i at the public point w (b, d): of all records, a Poisson sample, or exactly one record."""
@@ -69,7 +71,7 @@ class Queries:
             return seal(values, self.facts.gradient_sensitivity())
         sample = sample_of(self.facts, batch_size, one)
         if one:
-            if np.any(self._counts != self.facts.sizes):
+            if not self._counts_are_public:
                 raise PrivacyError(
                     "One of a node's records is drawn, so its chance follows from the true count: public_sizes must be left out, or "
                     "be the counts themselves; or use Poisson batches (sampling='poisson')."
@@ -77,7 +79,9 @@ class Queries:
             indptr, records = self._noise.one_record(self._nodes, turn, call, self._counts)
         else:
             indptr, records = self._noise.poisson_records(self._nodes, turn, call, self._counts, _rate(sample))
-        divisor = np.full(len(self._nodes), float(batch_size))
+        divisor = self._divisors.get(batch_size)
+        if divisor is None:
+            divisor = self._divisors[batch_size] = np.full(len(self._nodes), float(batch_size))
         values = self._store.batch_gradient(self._nodes, w, indptr, records, divisor, clip, regularised)
         return seal(values, self.facts.gradient_sensitivity(batch_size), sample)
 
@@ -128,9 +132,9 @@ class BlankQueries:
 def sample_of(facts: Facts, batch_size: int, one: bool) -> Sample:
     """The law of a sample: a fresh object, so that values of two different draws are never added."""
     if one:
-        return Sample("one", 1.0 / facts.sizes)
-    rate = batch_size / facts.sizes
-    if np.any(rate > 1):
+        return Sample("one", facts.sampling_rate(1))
+    rate = facts.sampling_rate(batch_size)
+    if rate.max() > 1:
         raise UnsupportedError(
             f"batch_size must be at most the smallest node's {int(facts.sizes.min())} records, not {batch_size}; "
             "use batch_size=None for all records."

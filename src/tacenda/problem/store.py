@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tacenda.errors import InputError, TacendaError, UnsupportedError
 from tacenda.problem.losses import Loss
 from tacenda.problem.regularisers import Regulariser
-from tacenda.threads import kernel_threads
+from tacenda.threads import is_small, kernel_threads
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -114,8 +114,12 @@ class Store:
         nodes, w = self._checked(nodes, w)
         indptr, records = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(records, np.int64)
         self._check_sample(nodes, indptr, records)
+        divisor = np.asarray(batch_size, dtype=np.float64)
+        factor = self.loss_scale / (divisor if divisor.shape == nodes.shape else np.broadcast_to(divisor, nodes.shape))
+        if is_small(len(records) * self._width):
+            ranges = (indptr[:-1], indptr[1:], records, self.offsets[nodes])
+            return self._few_gradients(w, ranges, factor, clip_norm, regularised)
         start = np.arange(len(nodes) + 1)
-        factor = self.loss_scale / np.broadcast_to(np.asarray(batch_size, dtype=np.float64), nodes.shape)
         tasks = (start[:-1], indptr[:-1], indptr[1:], start, records, self.offsets[nodes])
         return self._gradients(w, tasks, factor, clip_norm, regularised)
 
@@ -230,6 +234,21 @@ class Store:
             )  # fmt: skip
         return out
 
+    def _few_gradients(
+        self, w: Floats, ranges: tuple[Ints, ...], factor: Floats, clip_norm: float | None, regularised: bool
+    ) -> Floats:
+        """The same for little work with one range of records per row: no threads, and no table of partial sums."""
+        from tacenda.problem import kernels_gradient
+
+        strength = self.strength if regularised else 0.0
+        out = np.empty_like(w)
+        kernels_gradient.few_gradients(
+            self.kernel_rows, self.labels, _NO_NORMS if clip_norm is None else self.norms, *ranges, w, self.n_outputs,
+            self.loss.code, self.loss.parameter, math.inf if clip_norm is None else float(clip_norm), factor,
+            strength * self.regulariser.l1, strength * self.regulariser.l2, out,
+        )  # fmt: skip
+        return out
+
     def _tasks(self, nodes: Ints) -> tuple[Ints, Ints, Ints, Ints]:
         """(owner, first, last, start): how the nodes' records are cut; depends on each node's own size only."""
         if self._one_task_each:
@@ -244,20 +263,25 @@ class Store:
         return owner, first, last, start
 
     def _checked(self, nodes: Ints, w: Floats) -> tuple[Ints, Floats]:
+        from tacenda.problem import kernels_gradient
+
         nodes = np.ascontiguousarray(nodes, dtype=np.int64)
         w = np.ascontiguousarray(w)
         if w.dtype not in (np.float32, np.float64):
             w = w.astype(np.float64)
         if w.shape != (len(nodes), self.dim):
             raise InputError(f"w must have shape ({len(nodes)}, {self.dim}), one row per node, not {w.shape}.")
-        if len(nodes) and not (nodes.min() >= 0 and nodes.max() < self.n_nodes):
+        if not kernels_gradient.are_positions(nodes, self.n_nodes):
             raise InputError(f"nodes must be positions from 0 to {self.n_nodes - 1}.")
         return nodes, w
 
     def _check_sample(self, nodes: Ints, indptr: Ints, records: Ints) -> None:
-        if len(indptr) != len(nodes) + 1 or indptr[0] != 0 or indptr[-1] != len(records) or (np.diff(indptr) < 0).any():
+        from tacenda.problem import kernels_gradient
+
+        fault = kernels_gradient.sample_fault(nodes, self.sizes, indptr, records)
+        if fault == 1:
             raise InputError(f"indptr must have {len(nodes) + 1} entries rising from 0 to the number of records.")
-        if len(records) and (records.min() < 0 or (records >= np.repeat(self.sizes[nodes], np.diff(indptr))).any()):
+        if fault == 2:
             raise InputError("records must be record numbers within each node, from 0 to its size minus 1.")
 
     def _record_bound(self, clip_norm: float | None) -> float:

@@ -20,7 +20,7 @@ from tacenda.errors import InputError, LeakError, UnsupportedError
 from tacenda.graph.coalition import leverage
 from tacenda.graph.topology import Topology
 from tacenda.privacy import events
-from tacenda.privacy.bounded import Bounded, Sample
+from tacenda.privacy.bounded import Bounded, Sample, bound_of
 from tacenda.privacy.calibration import gaussian_mu, solve_scale
 from tacenda.privacy.door import Question
 from tacenda.privacy.ledger import Charge, Charges
@@ -49,7 +49,7 @@ class Notebook:
             raise LeakError(f"release takes a Bounded from a query, not a {type(value).__name__}: public values need none.")
         value.sample.spend()
         weight = float(self.weights[turn - 1])
-        self._note(Site(turn, weight, self.dim, noise, value.sensitivity, value.sample, relative_std))
+        self._note(Site(turn, weight, self.dim, noise, bound_of(value), value.sample, relative_std))
         return np.zeros(value.shape)
 
     def release_argmin(self, question: Question, turn: int, call: int) -> Array:
@@ -226,7 +226,8 @@ def _alike(a: Site, b: Site) -> bool:
     if a.objective is not None and b.objective is not None:
         same = np.array_equal(a.objective.slope, b.objective.slope)
         return same and np.array_equal(a.objective.convexity, b.objective.convexity)
-    return np.array_equal(np.asarray(a.sensitivity), np.asarray(b.sensitivity)) and _same_sample(a.sample, b.sample)
+    bounds_alike = a.sensitivity is b.sensitivity or np.array_equal(np.asarray(a.sensitivity), np.asarray(b.sensitivity))
+    return bounds_alike and _same_sample(a.sample, b.sample)
 
 
 def _same_sample(a: Sample | None, b: Sample | None) -> bool:

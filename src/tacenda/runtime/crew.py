@@ -107,11 +107,12 @@ class Crew:
             states = [job.result() for job in jobs]
         self._states = states
         if self._sums is not None:
+            from tacenda.runtime import kernels
+
             weight = self._algorithm.averaging_weight(turn, self._rounds)
             for total, state in zip(self._sums, states, strict=True):
-                iterate = self._algorithm.iterate(state)
                 if weight:
-                    total += iterate if weight == 1 else weight * iterate
+                    kernels.add_weighted(total, self._algorithm.iterate(state), weight)
             self._weight += weight
 
     def _step_one(self, k: int, turn: int) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +55,7 @@ class Network:
             self._owner[part] = block
         self.traffic = Traffic()
         self._degree = topology.degrees[self.nodes]
+        self._links = int(self._degree.sum())
         self._halo = self._plan_halo(topology)
         self._adjacency = self._local(topology.indptr, topology.indices, np.ones(len(topology.indices)))
         self._mixing = self._local(*topology.mixing(mixing))  # type: ignore[arg-type]
@@ -66,13 +66,13 @@ class Network:
         if senders is not None:
             shared = shared * senders.astype(shared.dtype)
         self._count(shared, senders)
-        return np.asarray(self._adjacency @ self._with_halo(shared, tag))
+        return _weighted_sums(self._adjacency, self._with_halo(shared, tag))
 
     def mix(self, shared: Array, tag: Tag) -> Array:
         """(b, d) sum_j W_ij shared_j."""
         self._check(shared)
         self._count(shared, None)
-        return np.asarray(self._mixing @ self._with_halo(shared, tag))
+        return _weighted_sums(self._mixing, self._with_halo(shared, tag))
 
     def _plan_halo(self, topology: Topology) -> dict[int, tuple[Array, Array]]:
         """For every other block that we border: which of our rows it needs, and which positions it sends to us."""
@@ -86,10 +86,8 @@ class Network:
             halo[int(other)] = (position[np.unique(border[:, 0])], np.unique(border[:, 1]))
         return halo
 
-    def _local(self, indptr: Array, indices: Array, weights: Array) -> Any:
-        """The rows of our nodes, with columns renumbered to [our rows, halo rows] in the order of the whole graph."""
-        from scipy.sparse import csr_array
-
+    def _local(self, indptr: Array, indices: Array, weights: Array) -> tuple[Array, Array, Array]:
+        """CSR rows (indptr, columns, weights) of our nodes, columns renumbered to [our rows, halo rows], in the graph's order."""
         column = np.full(len(indptr) - 1, -1, np.int64)
         column[self.nodes] = np.arange(len(self.nodes))
         start = len(self.nodes)
@@ -99,8 +97,7 @@ class Network:
         counts = np.diff(indptr)[self.nodes]
         starts = np.concatenate([[0], np.cumsum(counts)])
         chosen = np.arange(starts[-1]) + np.repeat(indptr[self.nodes] - starts[:-1], counts)
-        data = weights[chosen].astype(self._dtype)
-        return csr_array((data, column[indices[chosen]], starts), shape=(len(self.nodes), start))
+        return starts, column[indices[chosen]], weights[chosen].astype(self._dtype)
 
     def _with_halo(self, shared: Array, tag: Tag) -> Array:
         if not self._halo:
@@ -126,13 +123,21 @@ class Network:
             )
 
     def _count(self, shared: Array, senders: Array | None) -> None:
-        sent = self._degree if senders is None else self._degree[senders[:, 0] > 0]
-        messages = int(sent.sum())
+        messages = self._links if senders is None else int(self._degree[senders[:, 0] > 0].sum())
         self.traffic.messages += messages
         self.traffic.bytes += messages * shared.shape[1] * shared.itemsize
 
 
 def _finite(rows: Array) -> bool:
-    """One pass: a sum is finite unless some entry is not, or the sum overflows; only then look at each."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return math.isfinite(float(rows.sum())) or bool(np.isfinite(rows).all())
+    from tacenda.runtime import kernels
+
+    return bool(kernels.all_finite(np.ascontiguousarray(rows)))
+
+
+def _weighted_sums(matrix: tuple[Array, Array, Array], rows: Array) -> Array:
+    """matrix @ rows, for a matrix as CSR arrays."""
+    from tacenda.runtime import kernels
+
+    out = np.empty((len(matrix[0]) - 1, rows.shape[1]), rows.dtype)
+    kernels.weighted_sums(*matrix, np.ascontiguousarray(rows), out)
+    return out

@@ -1,0 +1,53 @@
+"""Compiled passes over released rows (b, d): weighted sums over neighbours, the check that all is finite, running averages.
+
+Each entry is computed by the same operations in the same order as NumPy and SciPy would (no fused multiply-add), so that nothing
+depends on which of them does it. One thread: a pass is far shorter than the start of a second one, except in the largest networks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+OPTIONS: dict[str, Any] = {"cache": True, "nogil": True}
+
+
+@njit(**OPTIONS)
+def weighted_sums(indptr: Any, columns: Any, weights: Any, rows: Any, out: Any) -> None:
+    """out[i] = sum over k of weights[k] rows[columns[k]], k = indptr[i] .. indptr[i+1] - 1 in this order; out (b, d)."""
+    for i in range(out.shape[0]):
+        mine = out[i]
+        mine[:] = 0
+        for k in range(indptr[i], indptr[i + 1]):
+            weight, row = weights[k], rows[columns[k]]
+            for j in range(mine.shape[0]):
+                mine[j] += weight * row[j]
+
+
+@njit(**OPTIONS)
+def all_finite(rows: Any) -> bool:
+    """Whether no entry of rows (b, d) is NaN or infinite: x - x is 0 for every other number."""
+    for i in range(rows.shape[0]):
+        row, bad = rows[i], 0
+        for j in range(row.shape[0]):
+            bad += row[j] - row[j] != 0
+        if bad:
+            return False
+    return True
+
+
+@njit(**OPTIONS)
+def _add_weighted(total: Any, rows: Any, weight: Any) -> None:
+    for i in range(total.shape[0]):
+        for j in range(total.shape[1]):
+            total[i, j] += weight * rows[i, j]
+
+
+def add_weighted(total: Any, rows: Any, weight: float) -> None:
+    """total += weight * rows, in one pass where both are plain rows of one type."""
+    if weight == 1 or total.dtype != rows.dtype or not (total.flags.c_contiguous and rows.flags.c_contiguous):
+        total += rows if weight == 1 else np.multiply(weight, rows)
+        return
+    _add_weighted(total, rows, total.dtype.type(weight))
