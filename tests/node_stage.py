@@ -52,6 +52,15 @@ def made_identity(folder: Path, name: str, authority: Path, days: int = 2) -> id
     return identity.Identity.read(folder)
 
 
+def signed_contract(contract: Contract, folder: Path) -> tuple[Contract, dict[str, identity.Identity]]:
+    """The contract with real keys, and the identity of every member."""
+    plain, people = contract.to_plain(), {}
+    for member in plain["members"]:
+        mine = people[member["name"]] = made_identity(folder / member["name"], member["name"], folder / "ca")
+        member |= {"fingerprint": mine.fingerprint, "signing_key": mine.signing_key}
+    return Contract.build(plain), people
+
+
 class Crowd:
     """The members of a staged contract as processes, which may be killed, frozen and started again."""
 

@@ -20,7 +20,7 @@ ContractFile = Annotated[Path, typer.Option("--contract", "-c", help="The contra
 SchemaFile = Annotated[Path, typer.Option("--schema", "-s", help="The schema of the records (TOML).")]
 
 
-@certs_app.command("init")
+@certs_app.command("init", short_help="Make this member's keys and a certificate request.")
 def certs_init(name: str, identity: Folder = Path("identity")) -> None:
     """Make this member's keys, and a certificate request to send to who signs."""
     from tacenda.node import identity as identities
@@ -29,7 +29,7 @@ def certs_init(name: str, identity: Folder = Path("identity")) -> None:
     typer.echo(f"Keys are in {identity} and never leave it. Send {path} to who signs certificates.")
 
 
-@certs_app.command("request")
+@certs_app.command("request", short_help="Ask for a new certificate, or one for a new key.")
 def certs_request(
     name: str,
     identity: Folder = Path("identity"),
@@ -64,7 +64,7 @@ def certs_sign(
     typer.echo(f"Signed for {name}, fingerprint {mark}. Compare it with {name} by telephone before the contract is signed.")
 
 
-@certs_app.command("show")
+@certs_app.command("show", short_help="Name, dates and fingerprint; the contract's card.")
 def certs_show(
     identity: Folder = Path("identity"),
     card: Annotated[Path | None, typer.Option(help="Write the public card for the contract here.")] = None,
@@ -114,7 +114,7 @@ def contract_new(
     typer.echo(f"Drafted {contract}, hash {full.hash()}. Each member checks and signs it: tacenda contract sign.")
 
 
-@contract_app.command("check")
+@contract_app.command("check", short_help="Whether it is whole, who signed, what it costs.")
 def contract_check(
     contract: ContractFile = Path("contract.toml"), other: Annotated[Path | None, typer.Option()] = None
 ) -> None:
@@ -157,7 +157,7 @@ def contract_sign(contract: ContractFile = Path("contract.toml"), identity: Fold
     typer.echo(f"Signed: {contract_files.sign(contract, Identity.read(identity))}")
 
 
-@node_app.command("run")
+@node_app.command("run", short_help="Take part until the last round; goes on if restarted.")
 def node_run(
     schema: SchemaFile,
     data: Annotated[Path, typer.Option("--data", "-d", help="This member's records (CSV, Parquet, ...).")],
@@ -196,7 +196,7 @@ def node_run(
     typer.echo(f"Done: {counted(result.rounds, 'round')}{spent}. The model is in {state / 'results'}.")
 
 
-@node_app.command("rehearse")
+@node_app.command("rehearse", short_help="The whole federation on this machine, as processes.")
 def node_rehearse(
     schema: SchemaFile,
     folder: Annotated[Path, typer.Option("--folder", "-f", help="A new folder for the rehearsal.")],

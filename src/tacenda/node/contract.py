@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from tacenda.errors import InputError
 from tacenda.node.identity import check_name
 
-PROTOCOL = 1
+PROTOCOL = 2  # of the frames between nodes; 2: votes on who takes part are signed
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 IDENTITY_FIELDS = ("address", "fingerprint", "signing_key", "listens")

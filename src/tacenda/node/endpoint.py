@@ -188,7 +188,7 @@ class Endpoint:
         if link.banned:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "cut off")
         try:
-            hello = wire.decode(await asyncio.wait_for(context.read(), HELLO_SECONDS), self._limit)
+            hello = self.desk.read(await asyncio.wait_for(context.read(), HELLO_SECONDS), self._limit, caller)
             welcome = self.desk.welcome(hello, caller)
         except (Refused, wire.BadFrame, StateError, TypeError, TimeoutError) as why:
             await self._refuse(context, caller, why)

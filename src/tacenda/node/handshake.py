@@ -74,14 +74,18 @@ class Desk:
             raise Refused(f"its certificate names {name} but is not the one in the contract")
         return name
 
+    def read(self, data: bytes, limit: int, caller: str) -> wire.Frame:
+        """A caller's first frame; one of another version of the program is refused in words, whatever its fields are."""
+        spoken = wire.protocol_of(data) if len(data) <= limit else None
+        if spoken is not None:
+            self._same_protocol(spoken, caller)
+        return wire.decode(data, limit)
+
     def welcome(self, hello: wire.Frame, caller: str) -> wire.Welcome:
         """The answer to a caller's hello; Refused if it does not fit."""
         if not isinstance(hello, wire.Hello):
             raise wire.BadFrame("something else than a hello at first.")
-        if hello.protocol != PROTOCOL:
-            raise Refused(
-                f"protocol {hello.protocol} was spoken, {PROTOCOL} is spoken here; use the same version of the program"
-            )
+        self._same_protocol(hello.protocol, caller)
         if hello.sender != caller or hello.receiver != self.identity.name:
             raise Refused("the hello is from or for somebody else")
         self._same_contract(hello, caller)
@@ -138,6 +142,13 @@ class Desk:
         half = self.edges.half(caller)
         self.edges.agree(caller, hello.half)
         return half, self.edges.check(caller)
+
+    def _same_protocol(self, spoken: int, caller: str) -> None:
+        if spoken != PROTOCOL:
+            raise Refused(
+                f"protocol {spoken} is spoken by {caller} and {PROTOCOL} by {self.identity.name}; install the same version of "
+                "Tacenda at both"
+            )
 
     def _same_contract(self, hello: wire.Hello, caller: str) -> None:
         if hello.contract == self.contract.hash():

@@ -1,25 +1,28 @@
 """Going on without a member that stays away, and with it again when it returns. All remaining members agree first.
 
 Whoever misses a neighbour for longer than the contract's limit stops in its round and says so: an epoch number, who is absent, and the
-round in which it stands. The word goes round; every member that hears it stops too and adds its own round. Once a member knows the rounds
-of *all* remaining members for the same set of absent ones, the decision is made, and it is the same for everybody:
+round in which it stands, signed (`votes`). The word goes round; every member that hears it stops too and adds its own vote. Once a member
+has the signatures of *all* remaining members under the same set of absent ones, the decision is made, and it is the same for everybody:
 
     new epoch = old + 1;   next round = 1 + the latest round in which anybody stood;   duals are zero, w is kept
 
 so no noise of an abandoned round is used again, and what it cost stays booked. More than half of the contract's members must remain,
-so two parts of a broken network cannot both go on. A member that comes back is taken in by the same agreement.
+so two parts of a broken network cannot both go on. A member that comes back is taken in by the same agreement. Since a member signs once
+per epoch, every honest one that a decision counts as present has agreed to that very set, and draws the noise of its edges for it.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tacenda.errors import InputError, NetworkError, UnsupportedError
 from tacenda.node import wire
 from tacenda.node.plan import RunPlan, topology_of
 from tacenda.node.state import NodeState
+from tacenda.node.votes import Votes
 
 NOTE = "membership"
 MOST_PROPOSALS = 64
@@ -31,22 +34,30 @@ class Frozen(NetworkError):
 
 
 class Council:
-    """One member's view of who takes part. Frames come from the network thread, questions from the algorithm's."""
+    """One member's view of who takes part. Frames come from the network thread, questions from the algorithm's.
 
-    def __init__(self, plan: RunPlan, name: str, state: NodeState, tell: Any, log: Any) -> None:
+    sign: an Ed25519 signature (base64) by the key that the contract names for this member.
+    """
+
+    def __init__(self, plan: RunPlan, name: str, state: NodeState, tell: Any, log: Any, sign: Callable[[bytes], str]) -> None:
         self._plan, self._me, self._state, self._tell, self._log = plan, name, state, tell, log
         self._mutex = threading.RLock()
-        noted = state.noted(NOTE) or {"epoch": 0, "absent": [], "frozen": {}, "pending": None}
+        noted = state.noted(NOTE) or {"epoch": 0, "absent": [], "pending": None}
         self.epoch, self.absent = int(noted["epoch"]), frozenset(noted["absent"])
-        self._decision: dict[str, int] = dict(noted["frozen"])
         self._pending: tuple[int, frozenset[str]] | None = None
-        self._frozen: dict[str, int] = {}
+        self._stands: int | None = None  # the round in which this member has stopped
+        self._votes = Votes(plan.contract, name, state, sign)
         self.enacted = 0.0
         self._returns: dict[str, int] = {}
         self._heard: dict[str, int] = {}
         if noted["pending"] is not None:
             self._pending = (int(noted["pending"]["epoch"]), frozenset(noted["pending"]["absent"]))
-            self._frozen = dict(noted["pending"]["frozen"])
+            self._stands = noted["pending"].get("stands")
+
+    def check(self) -> None:
+        """Raise ConflictingVotes once a member was caught with two votes: nothing more is sent, in any epoch."""
+        if self._votes.conflict is not None:
+            raise self._votes.conflict
 
     @property
     def asked(self) -> bool:
@@ -65,17 +76,30 @@ class Council:
 
     def hear(self, peer: str, frame: wire.Membership) -> None:
         """What a neighbour says of an agreement."""
-        known = set(self._plan.contract.names)
-        absent, frozen = frozenset(frame.absent), dict(frame.frozen)
-        if not absent <= known or not set(frozen) <= known - absent:
+        known, absent = set(self._plan.contract.names), frozenset(frame.absent)
+        if not absent <= known or not set(frame.votes) <= known - absent:
             raise wire.BadFrame("an agreement about members who are not in the contract.")
         with self._mutex:
+            if self._votes.conflict is not None:
+                return
+            if frame.epoch > self.epoch + MOST_PROPOSALS:
+                raise wire.BadFrame("an agreement for an epoch that no fault explains.")
+            fresh = self._votes.take(frame.epoch, absent, frame.votes)
+            if self._votes.conflict is not None:
+                self._log.warning("a member has signed two decisions", words=str(self._votes.conflict))
+                for proof in self._votes.proof:
+                    self._tell(proof)
+                return
             if self._me in absent:
                 self._tell(wire.Progress(0))  # a sign of life: the others take this member in again
                 return
             if frame.epoch <= self.epoch:
-                if self._decision and frame.epoch == self.epoch and absent == self.absent and len(frozen) < len(self._decision):
-                    self._tell(self._record())
+                if (
+                    frame.epoch == self.epoch
+                    and absent == self.absent
+                    and len(frame.votes) < len(self._votes.of(self.epoch, absent))
+                ):
+                    self._say(self.epoch, self.absent)
                 return
             if self._pending is not None and frame.epoch < self._pending[0]:
                 return
@@ -83,33 +107,31 @@ class Council:
                 self._follow(peer, frame.epoch, absent)
             elif absent != self._pending[1]:
                 self._follow(peer, frame.epoch + 1, absent | self._pending[1])
-            if self._pending is not None and absent == self._pending[1]:
-                fresh = {name: turn for name, turn in frozen.items() if name not in self._frozen and name != self._me}
-                if fresh:
-                    self._frozen.update(fresh)
-                    self._note()
-                    self.announce()
+            elif fresh:
+                self.announce()
 
     def freeze(self, turn: int) -> None:
-        """This member has stopped in round `turn` and sends nothing more of the old epoch."""
+        """This member has stopped in round `turn` and sends nothing more of the old epoch: it votes."""
         with self._mutex:
-            self._frozen.setdefault(self._me, turn)
-            self._note()
+            if self._stands is None:
+                self._stands = turn
+                self._note()
+            if self._pending is not None:
+                self._votes.cast(*self._pending, self._stands)
         self.announce()
 
     def announce(self) -> None:
         """Say (again) what is known of the agreement under way."""
         with self._mutex:
             if self._pending is not None:
-                epoch, absent = self._pending
-                self._tell(wire.Membership(epoch, sorted(absent), dict(self._frozen)))
+                self._say(*self._pending)
 
     def greeting(self, epoch: int) -> wire.Membership | None:
         """What a neighbour who has just connected, and stands in `epoch`, must know."""
         with self._mutex:
             if self._pending is not None:
-                return wire.Membership(self._pending[0], sorted(self._pending[1]), dict(self._frozen))
-            return self._record() if epoch < self.epoch else None
+                return self._frame(*self._pending)
+            return self._frame(self.epoch, self.absent) if epoch < self.epoch else None
 
     def returned(self, present: set[str]) -> None:
         """Absent members who are there again are taken in, a few times at most."""
@@ -121,10 +143,10 @@ class Council:
                 self._adopt(self.epoch + 1, self.absent - back)
 
     def silent(self) -> frozenset[str]:
-        """Who has not yet said that it stopped."""
+        """Who has not voted yet on the agreement under way."""
         with self._mutex:
-            absent = self._pending[1] if self._pending is not None else self.absent
-            return frozenset(self._plan.contract.names) - absent - set(self._frozen)
+            epoch, absent = self._pending if self._pending is not None else (self.epoch, self.absent)
+            return frozenset(self._plan.contract.names) - absent - set(self._votes.of(epoch, absent))
 
     def without(self, more: frozenset[str]) -> frozenset[str]:
         """The absent ones, and these."""
@@ -132,32 +154,40 @@ class Council:
             return more | (self._pending[1] if self._pending is not None else self.absent)
 
     def decided(self) -> tuple[int, frozenset[str], int] | None:
-        """(epoch, absent, next round) once all remaining members are known to have stopped."""
+        """(epoch, absent, next round) once all remaining members have signed that they stopped, for this very set."""
         with self._mutex:
+            self.check()
             if self._pending is None:
                 return None
             epoch, absent = self._pending
-            remaining = set(self._plan.contract.names) - absent
-            if not remaining <= set(self._frozen):
+            votes = self._votes.of(epoch, absent)
+            if set(votes) != set(self._plan.contract.names) - absent:
                 return None
-            return epoch, absent, max(self._frozen[name] for name in remaining) + 1
+            return epoch, absent, max(vote.round for vote in votes.values()) + 1
 
     def enact(self, epoch: int, absent: frozenset[str]) -> None:
         """The decision holds from now on."""
         with self._mutex:
             self._log.warning("membership changed", epoch=epoch, absent=", ".join(sorted(absent)) or "nobody")
-            self.epoch, self.absent, self._decision = epoch, absent, dict(self._frozen)
-            self._pending, self._frozen, self.enacted = None, {}, time.monotonic()
+            self.epoch, self.absent = epoch, absent
+            self._pending, self._stands, self.enacted = None, None, time.monotonic()
             self._note()
-        self._tell(self._record())
+            self._say(epoch, absent)
 
-    def _record(self) -> wire.Membership:
-        return wire.Membership(self.epoch, sorted(self.absent), dict(self._decision))
+    def _frame(self, epoch: int, absent: frozenset[str]) -> wire.Membership | None:
+        """All votes known for this set; None as long as nobody has signed it."""
+        votes = self._votes.of(epoch, absent)
+        return wire.Membership(epoch, sorted(absent), votes) if votes else None
+
+    def _say(self, epoch: int, absent: frozenset[str]) -> None:
+        frame = self._frame(epoch, absent)
+        if frame is not None:
+            self._tell(frame)
 
     def _follow(self, peer: str, epoch: int, absent: frozenset[str]) -> None:
         """Take up what a neighbour proposes, if it can be: not for ever, and not to the end of the run."""
         self._heard[peer] = self._heard.get(peer, 0) + 1
-        if self._heard[peer] > MOST_PROPOSALS or epoch > self.epoch + MOST_PROPOSALS:
+        if self._heard[peer] > MOST_PROPOSALS:
             raise wire.BadFrame("more proposals to change the members than any fault explains.")
         try:
             check_remaining(self._plan, self._me, absent)
@@ -166,18 +196,21 @@ class Council:
         self._adopt(epoch, absent)
 
     def _adopt(self, epoch: int, absent: frozenset[str]) -> None:
-        mine = self._frozen.get(self._me)
-        self._pending, self._frozen = (epoch, absent), {} if mine is None else {self._me: mine}
+        # One vote per epoch: a set that this member cannot sign any more waits for the next.
+        while (mine := self._votes.find(epoch, self._me)) is not None and mine.absent != sorted(absent):
+            epoch += 1
+        self._pending = (epoch, absent)
         self._log.warning("agreement under way", epoch=epoch, absent=", ".join(sorted(absent)) or "nobody")
         self._note()
+        if self._stands is not None:
+            self._votes.cast(epoch, absent, self._stands)
         self.announce()
 
     def _note(self) -> None:
         pending = None
         if self._pending is not None:
-            pending = {"epoch": self._pending[0], "absent": sorted(self._pending[1]), "frozen": self._frozen}
-        values = {"epoch": self.epoch, "absent": sorted(self.absent), "frozen": self._decision, "pending": pending}
-        self._state.note(NOTE, values)
+            pending = {"epoch": self._pending[0], "absent": sorted(self._pending[1]), "stands": self._stands}
+        self._state.note(NOTE, {"epoch": self.epoch, "absent": sorted(self.absent), "pending": pending})
 
 
 def check_remaining(plan: RunPlan, name: str, absent: frozenset[str]) -> None:

@@ -92,13 +92,14 @@ def run_node(options: NodeOptions) -> RunResult:
 
 
 def check_identity(contract: Contract, identity: Identity) -> Identity:
-    """This certificate is the one in the contract, and is valid now."""
+    """Certificate and signing key are those in the contract, and the certificate is valid now."""
     member = contract.member(identity.name)
-    if member.fingerprint != identity.fingerprint:
-        raise InputError(
-            f"contract field members.{member.name}.fingerprint is not that of the certificate in {identity.folder}; use the folder whose "
-            "card went into the contract, or sign a contract with the new card."
-        )
+    for field in ("fingerprint", "signing_key"):
+        if getattr(member, field) != getattr(identity, field):
+            raise InputError(
+                f"contract field members.{member.name}.{field} is not that of the identity in {identity.folder}; use the folder whose "
+                "card went into the contract, or sign a contract with the new card."
+            )
     if identity.days_left() <= 0:
         raise InputError(
             f"The certificate in {identity.folder} has expired; run `tacenda certs request`, have it signed, renew the card."
@@ -124,8 +125,9 @@ def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, 
     view = View(contract, name, endpoint, log, quiet=options.quiet)
     look = _Look(contract, endpoint, stop, view)
     exchange = Exchange(contract, state, endpoint, look)
-    council = look.council = Council(plan, name, state, endpoint.tell, log)
+    council = look.council = Council(plan, name, state, endpoint.tell, log, identity.sign_text)
     if contract.absence.policy == "continue":
+        council.check()
         endpoint.on_membership, endpoint.greeting = _heard(council, mailbox), council.greeting
     listening = TlsLog(log) if options.watch_tls else nullcontext()
     with (
@@ -208,6 +210,7 @@ class _Look:
     def __call__(self, missing: list[str]) -> None:
         self.stop.check()
         if self._goes_on:
+            self.council.check()
             since = self.council.enacted  # a sign of life after the decision, not just a stream that was left open
             self.council.returned({k.peer for k in self._endpoint.links.values() if k.connected and k.seen > since})
             if self.council.asked:

@@ -177,8 +177,11 @@ class NodeState:
 
     def note(self, name: str, value: Any) -> None:
         """Keep a small plain value."""
-        with self._mutex:
-            self._write_locked([("INSERT OR REPLACE INTO notes VALUES (?, ?)", (name, json.dumps(value)))])
+        self.note_all({name: value})
+
+    def note_all(self, values: dict[str, Any]) -> None:
+        """Keep small plain values, all of them or none."""
+        self._write([("INSERT OR REPLACE INTO notes VALUES (?, ?)", (k, json.dumps(v))) for k, v in values.items()])
 
     def noted(self, name: str, default: Any = None) -> Any:
         row = self._db.execute("SELECT value FROM notes WHERE name=?", (name,)).fetchone()

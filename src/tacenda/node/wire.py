@@ -5,7 +5,7 @@
     Refusal          why not, in words without any value
     Rows             released rows, keyed by (epoch, round, call)
     Progress         how far I am: the receiver may forget messages up to that round
-    Membership       who is absent, for an agreed change of the graph
+    Membership       who is absent, for an agreed change of the graph, with the members' signed votes
 
 A frame that does not decode, is too large, has the wrong shape or type or a value that is not finite raises `BadFrame`.
 """
@@ -89,17 +89,31 @@ class Progress(_Frame, frozen=True, tag="progress"):
     finished: bool = False
 
 
+class Stand(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The round in which a member stopped, and its Ed25519 signature (base64) of the whole vote (`votes.Votes.statement`)."""
+
+    round: Count
+    signature: Annotated[str, Meta(pattern="^[A-Za-z0-9+/]{86}==$", max_length=88)]
+
+
 class Membership(_Frame, frozen=True, tag="membership"):
-    """Frozen members and the round in which each stands, for one proposed set of absent members."""
+    """The votes for one proposed set of absent members: at least the proposer's own."""
 
     epoch: Count
     absent: Annotated[list[Name], Meta(max_length=10_000)]
-    frozen: Annotated[dict[Name, Count], Meta(max_length=10_000)]
+    votes: Annotated[dict[Name, Stand], Meta(min_length=1, max_length=10_000)]
+
+
+class _AnyHello(msgspec.Struct, tag_field="t", tag="hello"):
+    """As much of a hello as every version of the program has."""
+
+    protocol: Count
 
 
 Frame = Hello | Welcome | Confirm | Refusal | Rows | Progress | Membership
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Frame)
+_hello_decoder = msgspec.msgpack.Decoder(_AnyHello)
 
 
 def encode(frame: Frame) -> bytes:
@@ -116,6 +130,14 @@ def decode(data: bytes, limit: int) -> Frame:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise BadFrame(f"bytes that are not a frame ({type(wrong).__name__}).") from None
     return frame
+
+
+def protocol_of(data: bytes) -> int | None:
+    """The protocol that a hello speaks, also one whose other fields are of another version; None if it is no hello."""
+    try:
+        return _hello_decoder.decode(data).protocol
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def rows_frame(epoch: int, turn: int, call: int, rows: Array) -> Rows:

@@ -1,0 +1,52 @@
+"""The councils of five members in one process, with all their keys in the test's hands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from node_stage import signed_contract, small_contract
+from tacenda.node import wire
+from tacenda.node.identity import Identity
+from tacenda.node.membership import Council
+from tacenda.node.plan import RunPlan, make_plan
+from tacenda.node.state import NodeState
+from tacenda.node.votes import Vote, Votes
+
+
+class _Quiet:
+    def warning(self, *_: Any, **__: Any) -> None:
+        """The log of this test."""
+
+
+class Five:
+    """A ring m0..m4 whose keys are all in the test's hands: it can speak for everybody."""
+
+    def __init__(self, folder: Path) -> None:
+        contract = small_contract(5, rounds=50, absence={"policy": "continue", "limit_seconds": 1.0})
+        signed, self.people = signed_contract(contract, folder / "keys")
+        self.plan: RunPlan = make_plan(signed)
+        self._states: list[NodeState] = []
+        self._scratch = NodeState(folder / "scratch")
+        self._states.append(self._scratch)
+
+    def council(self, name: str, folder: Path, post: list[Any]) -> Council:
+        state = NodeState(folder / name)
+        self._states.append(state)
+        return Council(self.plan, name, state, lambda frame: post.append((name, frame)), _Quiet(), self.people[name].sign_text)
+
+    def frame(self, epoch: int, absent: list[str], rounds: dict[str, int]) -> wire.Membership:
+        """Votes as these members would sign them."""
+        votes = {name: self.stand(self.people[name], epoch, absent, turn) for name, turn in rounds.items()}
+        return wire.Membership(epoch, absent, votes)
+
+    def stand(self, who: Identity, epoch: int, absent: list[str], turn: int, name: str = "") -> wire.Stand:
+        votes = Votes(self.plan.contract, who.name, self._scratch, who.sign_text)
+        text = votes.statement(epoch, name or who.name, Vote(sorted(absent), turn, ""))
+        return wire.Stand(turn, who.sign_text(text))
+
+    def close(self) -> None:
+        """End all nodes of a test, as a kill would: what is not durable is gone."""
+        for state in self._states[1:]:
+            state.close()
+        del self._states[1:]
