@@ -32,6 +32,19 @@ def test_every_command_teaches_by_an_example(tools: Any, command: list[str]) -> 
     assert "Example:" in result.output
 
 
+@pytest.mark.parametrize("width", [80, 100])
+@pytest.mark.parametrize("group", ["", "schema", "ledger", "certs", "contract", "node"])
+def test_no_line_of_a_list_of_commands_is_cut_off(group: str, width: int) -> None:
+    from typer.testing import CliRunner
+
+    from tacenda.cli.app import app
+
+    shown = CliRunner().invoke(app, [*group.split(), "--help"], terminal_width=width, env={"COLUMNS": str(width)}).output
+    listed = shown.partition("Commands:")[2].split("\n\n")[0].strip("\n").splitlines()
+    assert len(listed) >= 2 and all(len(line) <= width and "..." not in line and line.endswith(".") for line in listed), shown
+    assert all(line[2] != " " for line in listed), f"a summary goes over more than one line:\n{shown}"
+
+
 def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
     seconds = []
     for _ in range(5):

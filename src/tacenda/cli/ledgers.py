@@ -77,7 +77,7 @@ def _spent(store: Any, name: str, delta: float | None) -> dict[str, Any]:
     }
 
 
-@app.command()
+@app.command(short_help="Check the hash chain; the first broken row is named.")
 def verify(
     ledger: LedgerFile,
     anchor: Annotated[
@@ -109,7 +109,7 @@ def verify(
     )
 
 
-@app.command()
+@app.command(short_help="Set what all runs on a data set together may lose.")
 def budget(
     ledger: Annotated[Path, typer.Argument(help="The ledger's SQLite file; made if it is missing.")],
     dataset: Annotated[str, typer.Option("--dataset", help="Its name in the ledger.")],
