@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tacenda.cli.app import app
 from tacenda.experiments import player
 from tacenda.experiments import rows as tidy
 from tacenda.experiments.registry import EXPERIMENTS, by_name
-from tacenda.experiments.spec import PUBLISHED, SOUND, Size
+from tacenda.experiments.spec import NO_PRIVACY, PUBLISHED, SOUND, Cell, Size
 
 
 def invoke(*words: str) -> str:
@@ -39,23 +40,36 @@ def test_list_shows_every_row_of_the_specification() -> None:
 
 
 def test_run_tells_the_verdict_and_repeats_nothing(out: Path) -> None:
-    cells = sorted((out / "quick" / "recycled-convergence" / "cells").iterdir())
-    before = {c.name: c.stat().st_mtime_ns for c in cells}
+    before = {c.name: c.stat().st_mtime_ns for c in (out / "cells").iterdir()}
     told = json.loads(invoke("run", "recycled-convergence", "--quick", "--seeds", "1", "--out", str(out), "--json"))
     assert told[0]["verdict"].startswith("No noise is involved")
     assert all(f["holds"] for f in told[0]["findings"])
-    assert {c.name: c.stat().st_mtime_ns for c in sorted(cells[0].parent.iterdir())} == before
+    assert before and {c.name: c.stat().st_mtime_ns for c in (out / "cells").iterdir()} == before
 
 
 def test_a_lost_cell_is_made_again_with_the_same_numbers(out: Path) -> None:
     experiment, size = by_name("ipadmm-tradeoff"), Size("quick", 1)
     folder = player.folder_of(out, experiment, size)
     whole = [r["value"] for r in tidy.read(folder / "rows.csv")]
-    lost = sorted((folder / "cells").iterdir())[0]
+    lost = out / "cells" / f"{experiment.cells(size)[0].key()}.csv"
     lost.unlink()
     again = player.play(experiment, size, out, show=False)
     assert lost.is_file()
     assert [r["value"] for r in again] == whole
+
+
+def test_one_run_under_two_names_is_made_once(tmp_path: Path) -> None:
+    cell = Cell(
+        "a", NO_PRIVACY, {"name": "classification", "n": 60, "features": 2, "seed": 1}, 3, "ring:3", {"name": "admm"}, 2, 0
+    )
+    twice = replace(
+        by_name("cdp-lasso"),
+        cells=lambda size: [cell, replace(cell, method="b", labels={"epsilon": 1.0}), replace(cell, seed=1)],
+    )
+    rows = player.play(twice, Size(), tmp_path, jobs=2, show=False)
+    assert len(list((tmp_path / "cells").iterdir())) == 2
+    assert [(r["method"], r["seed"]) for r in rows] == [("a", 0), ("b", 0), ("a", 1)]
+    assert rows.rows[0]["value"] == rows.rows[1]["value"]
 
 
 def test_side_by_side_gives_the_same_rows(out: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tacenda as tc
-from tacenda.experiments import judging, perturbation, tuning
+from tacenda.experiments import ipadmm, judging, perturbation, tuning
 from tacenda.experiments import rows as tidy
 from tacenda.experiments.cells import LOCAL_LOSS, carry_out
 from tacenda.experiments.half_steps import RecycledHalfSteps
@@ -25,7 +25,7 @@ GENERATED = {"name": "classification", "n": 240, "features": 4, "seed": 1}
 @pytest.mark.parametrize("name", sorted(EXPERIMENTS))
 def test_every_cell_is_different_and_well_formed(name: str, size: str) -> None:
     cells = EXPERIMENTS[name].cells(Size(size))
-    assert len({c.key() for c in cells}) == len({(c.key(), str(c.labels)) for c in cells})
+    assert len({(c.mode, c.method, str(c.labels), c.seed) for c in cells}) == len(cells)
     for cell in cells:
         assert (cell.privacy is None) == (cell.mode == NO_PRIVACY)
         assert cell.privacy is None or ("paper" in cell.privacy) == (cell.mode == PUBLISHED)
@@ -52,12 +52,14 @@ def test_a_changed_setting_changes_the_key() -> None:
         replace(cell, graph="star:4"),
     ]
     assert len({cell.key(), *(o.key() for o in others)}) == 5
+    assert cell.key() == replace(cell, method="b", labels={"epsilon": 1.0}).key()
+    assert cell.family() == replace(cell, seed=1).family() != replace(cell, rounds=4).family()
 
 
 def test_half_steps_are_recycled_admm() -> None:
     cell = Cell("half", NO_PRIVACY, GENERATED, 4, "complete:4", {"name": "radmm-half-steps"}, 8, 0, problem={"strength": 0.01})
     whole = replace(cell, algorithm={"name": "radmm"}, rounds=4)
-    a, b = carry_out("x", cell), carry_out("x", whole)
+    a, b = carry_out(cell), carry_out(whole)
     assert a[-1]["value"] == pytest.approx(b[-1]["value"], rel=1e-9)
 
 
@@ -65,7 +67,7 @@ def test_local_loss_leaves_out_the_scale() -> None:
     cell = Cell(
         "admm", NO_PRIVACY, GENERATED, 4, "ring:4", {"name": "admm"}, 2, 0, problem={"strength": 0.0, "loss_scale": 7.0}
     )
-    row = carry_out("x", replace(cell, metrics=(LOCAL_LOSS, "local_objective")))
+    row = carry_out(replace(cell, metrics=(LOCAL_LOSS, "local_objective")))
     assert row[0]["value"] == pytest.approx(row[1]["value"] / 7.0)
 
 
@@ -83,12 +85,37 @@ def test_test_accuracy_is_that_of_the_average_model() -> None:
         metrics=("test_accuracy",),
         finish_mixing=2,
     )
-    found = carry_out("x", cell)
+    found = carry_out(cell)
     made = tc.data.load("classification", n=240, features=4, seed=1)
     problem = tc.Problem(tc.data.partition.even(made.X[:180], made.y[:180], 3), classes=(0, 1))
     result = tc.simulate(problem, tc.graph.ring(3), tc.algorithms.GossipGD(noise="independent"), 5, seed=0, finish_mixing=2)
     by_hand = np.mean((made.X[180:] @ result.model >= 0) == (made.y[180:] == 1))
     assert found[-1]["value"] == pytest.approx(by_hand)
+
+
+def test_a_difference_within_two_standard_errors_is_said_to_be_so() -> None:
+    def rows(method: str, *values: float) -> list[tidy.Row]:
+        return [
+            {"mode": SOUND, "method": method, "metric": "m", "seed": k, "round": 1, "value": v} for k, v in enumerate(values)
+        ]
+
+    near = Rows([*rows("a", 1.0, 3.0), *rows("b", 2.0, 3.0)])  # errors 1 and 0.5, apart by 0.5
+    far = Rows([*rows("a", 1.0, 1.2), *rows("b", 2.0, 2.2)])  # errors 0.1 each, apart by 1
+    assert near.error(method="a") == pytest.approx(1.0) and near.error(method="b") == pytest.approx(0.5)
+    for judge in (
+        lambda r: judging.below(r, SOUND, "a", "b", "a is less"),
+        lambda r: judging.ranked(r, SOUND, "a", "a is least"),
+    ):
+        assert judge(near).holds and not judge(near).sure and "within two standard errors" in judge(near).sentence
+        assert judge(far).holds and judge(far).sure and "1.1 ± 0.1" in judge(far).detail
+
+
+def test_excess_with_violation_is_21_by_hand() -> None:
+    found = {"objective": 0.5, "suboptimality": 0.1, "local_objective": 0.45, "infeasibility": 30.0}
+    about = {"mode": PUBLISHED, "method": "IPADMM", "seed": 0, "epsilon": 1.0, "nodes": 3, "round": 7}
+    rows = Rows({**about, "metric": m, "value": v} for m, v in found.items())
+    # least 0.4; 0.45 - 0.4 + 0.01/3 * (both directions of every edge: 60)
+    assert ipadmm.excess_with_violation(rows).values() == pytest.approx([0.05 + 0.2])
 
 
 def test_rows_survive_the_file(tmp_path: Path) -> None:

@@ -29,62 +29,57 @@ TEST = "test_accuracy"
 LOCAL_LOSS = "local_loss"  # 001's average loss: f_i at the node's own model over its own data, without the factor c
 
 
-def carry_out(experiment: str, cell: Cell) -> list[Row]:
+def carry_out(cell: Cell) -> list[Row]:
     """Run the cell and return its rows; the true epsilon is composed from the run's own ledger."""
-    tested: dict[int, float] = {}
-    result = run(cell, tested)
+    result, setting = run(cell)
     claimed, true, delta = _promise(cell, result)
-    about = {"experiment": experiment, "mode": cell.mode, "method": cell.method, "seed": cell.seed, **cell.labels}
-    about |= {"claimed_epsilon": claimed, "true_epsilon": true, "delta": delta}
-    rows = []
+    promise = {"claimed_epsilon": claimed, "true_epsilon": true, "delta": delta, "seconds": result.seconds, **setting}
     scale = float(cell.problem.get("loss_scale", 1.0))
+    rows: list[Row] = []
     for entry in result.history:
-        values = {**entry, TEST: tested.get(entry["round"], np.nan), LOCAL_LOSS: entry.get("local_objective", np.nan) / scale}
-        for metric in (m for m in cell.metrics if m in values):
-            rows.append(
-                {**about, "round": entry["round"], "metric": metric, "value": values[metric], "seconds": result.seconds}
-            )
+        values = {**entry, LOCAL_LOSS: entry.get("local_objective", np.nan) / scale}
+        rows += [{"round": entry["round"], "metric": m, "value": values[m], **promise} for m in cell.metrics]
     return rows
 
 
-def run(cell: Cell, tested: dict[int, float] | None = None) -> RunResult:
-    """The cell's simulation; the average model's accuracy on the test records is put into `tested`, by round."""
+def run(cell: Cell) -> tuple[RunResult, dict[str, str]]:
+    """The cell's simulation, and {"setting": words} where the settings were chosen by trials or by the planner."""
     problem, test = problem_of(cell)
-    graph = parse(cell.graph)
-    privacy = _privacy(cell.privacy)
+    graph, privacy = parse(cell.graph), _privacy(cell.privacy)
     settings: dict[str, Any] = {"output": cell.output, "finish_mixing": cell.finish_mixing, "rounds": cell.rounds}
+    told = {}
     if cell.algorithm["name"] == "plan":
         settings = _planned(problem, graph, privacy)
     elif cell.algorithm["name"] == "tuned":
         chosen = tuned(cell, problem)
         settings |= {**chosen, "algorithm": _algorithm(chosen["algorithm"])}
+        told = {"setting": _words(chosen)}
     else:
         settings["algorithm"] = _algorithm(cell.algorithm)
-    wanted = ["local_objective" if m == LOCAL_LOSS else m for m in cell.metrics if m != TEST]
-    judge = None if test is None or tested is None or TEST not in cell.metrics else _Tester(problem, test, tested)
+    wanted = ["local_objective" if m == LOCAL_LOSS else m for m in cell.metrics]
     reference = _optimum(_problem_key(cell)) if any(m in NEEDS_OPTIMUM for m in wanted) else None
     with warnings.catch_warnings():
         # The papers' own settings are run as they are; where a sufficient condition fails, the experiment's page says so.
         warnings.simplefilter("ignore", ConvergenceWarning)
         result = simulate(
             problem, graph, privacy=privacy, seed=cell.seed, metrics=wanted, record_every=cell.every or settings["rounds"],
-            reference=reference, callback=judge, progress=False, mixing=cell.mixing, **settings,
+            reference=reference, test=test if TEST in wanted else None, progress=False, mixing=cell.mixing,
+            solver_tolerance=cell.solver_tolerance, **settings,
         )  # fmt: skip
-    if judge is not None:  # closing mixings come after the last recorded round
-        judge(result.history.rows[-1]["round"], result.models.reshape(len(result.models), -1))
-    return result
+    return result, told
 
 
-class _Tester:
-    """A callback that notes the test accuracy of the average model at every recorded round."""
+def _words(chosen: dict[str, Any]) -> str:
+    """{"algorithm": {"name": "dvp", "penalty": 0.1}, "rounds": 15} as "penalty 0.1, 15 rounds"."""
+    plain = {k: v for k, v in chosen["algorithm"].items() if k not in ("name", "noise")}
+    parts = [f"{k.replace('_', ' ')} {_short(v)}" for k, v in plain.items()]
+    return ", ".join([*parts, *([chosen["output"]] if chosen.get("output") else []), f"{chosen['rounds']} rounds"])
 
-    def __init__(self, problem: Problem, test: Any, found: dict[int, float]) -> None:
-        self.problem, self.test, self.found = problem, test, found
 
-    def __call__(self, turn: int, models: Any) -> None:
-        scores = self.problem.predict_scores(self.test[0], models.mean(axis=0, dtype=float))
-        right = (scores >= 0) == (np.asarray(self.test[1]) > 0) if scores.ndim == 1 else scores.argmax(axis=1) == self.test[1]
-        self.found[turn] = float(np.mean(right))
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{value['schedule']}({', '.join(_short(v) for k, v in value.items() if k != 'schedule')})"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def problem_of(cell: Cell) -> tuple[Problem, Any]:

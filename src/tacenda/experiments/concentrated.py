@@ -62,8 +62,9 @@ def _cell(size: Size, name: str, mode: str, level: float, seed: int, every: int)
 def _cells(size: Size) -> list[Cell]:
     totals = size.pick((2.0, 10.0), (1.0, 4.0, 10.0, 14.0), (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0))
     levels = size.pick((1.0, 20.0), (1.0, 5.0, 10.0, 20.0), (1.0, 2.0, 5.0, 10.0, 20.0, 28.0))
+    drawn = {PUBLISHED: (10.0,), SOUND: (1.0, 20.0, max(levels))}  # the levels whose whole course is looked at
     return [
-        _cell(size, name, mode, level, seed, 2)
+        _cell(size, name, mode, level, seed, 2 if level in drawn[mode] else 0)
         for mode, values in ((PUBLISHED, totals), (SOUND, levels))
         for name in METHODS
         for level in values

@@ -1,5 +1,4 @@
-"""Our own: all methods at the same true (epsilon, delta), tuned by the same few trials on generated "
-"data, with three reference lines."""
+"""Our own: all methods at the same true (epsilon, delta), tuned by the same few trials on generated data, with three references."""
 
 from __future__ import annotations
 
@@ -21,11 +20,11 @@ SETTINGS = (
 )
 CHOSEN = (
     f"Every method has {TRIALS} settings, tried on generated records of the same public shape at the same budget, one noise seed each; the "
-    "best is run on the real records. The table of settings itself is the second one: with the first, whose steps were too short for "
-    "the ADMMs and DDA, "
-    "several of them stayed at the majority class on Adult, which was seen before the table was changed (GossipGD's part stayed as "
-    "it was). The two private reference lines have 120 rounds, after 60 had left the trusted server behind GossipGD with correlated "
-    "noise, which also has 120. Reduced: Adult, 100 nodes, 6-regular, epsilon 0.1, 1 and 5."
+    "best is run on the real records, and stands in the column `setting`. The table of settings is the third one: with the first, whose "
+    "steps were too short for the ADMMs and DDA, several of them stayed at the majority class on Adult, which was seen before it was "
+    "changed; the second had a single number of rounds for each method, and constant penalties for M-ADMM-PP, which made it DVP. The new "
+    "numbers of rounds were chosen on generated records. The two private reference lines have as many rounds as the longest method. "
+    "Reduced: Adult, 100 nodes, 6-regular, epsilon 0.1, 1 and 5."
 )
 
 

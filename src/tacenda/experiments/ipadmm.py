@@ -12,15 +12,15 @@ from tacenda.experiments.judging import both_modes, falls, ranked
 from tacenda.experiments.rows import Rows
 from tacenda.experiments.spec import NO_PRIVACY, PUBLISHED, SOUND, Cell, Experiment, Finding, Size
 
-DELTA, DIAMETER = 1e-5, 80.0
+DELTA, DIAMETER, DUAL_BOUND = 1e-5, 80.0, 0.01
 SETTINGS = (
     "Adult, 45,222 x 104, 100 nodes, complete graph, even split, logistic loss, strength 1e-6, penalty 0.001, delta 1e-5."
 )
 CHOSEN = (
     "The paper gives neither the number of rounds T nor the diameter D of (23): T = 100 (30 in the reduced run) and D = 80, once for all "
-    "figures; c0 = 1. D is the best of three tried on Adult itself (5, 20, 80; T = 50, one seed, epsilon 1 as published: 0.526, 0.475, "
-    "0.446), and the other methods' settings were not tuned, so comparisons favour IPADMM. Quick runs use 2,000 generated records of 20 "
-    "features on 20 nodes."
+    "figures; c0 = 1, and beta = 0.01 in (21). D is the best of three tried on Adult itself (5, 20, 80; T = 50, one seed, epsilon 1 as "
+    "published: 0.526, 0.475, 0.446), and the other methods' settings were not tuned, so comparisons favour IPADMM. "
+    "Quick runs use 2,000 generated records of 20 features on 20 nodes."
 )
 
 
@@ -47,6 +47,8 @@ def _budget(mode: str, epsilon: float) -> dict[str, Any]:
 
 def _tradeoff(size: Size) -> list[Cell]:
     levels = size.pick((0.2, 1.0, 5.0), (0.1, 0.2, 0.5, 1.0, 2.0), (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0))
+    shape, records, features = _shape(size), size.pick(100, 452, 452), size.pick(20, 104, 104)
+    public = {"nodes": shape["nodes"], "records": records, "features": features}
     return [
         Cell(
             "IPADMM",
@@ -54,8 +56,9 @@ def _tradeoff(size: Size) -> list[Cell]:
             algorithm=_ipadmm(10),
             seed=seed,
             privacy=_budget(mode, eps),
-            labels={"epsilon": eps},
-            **_shape(size),
+            labels={"epsilon": eps, **public},
+            metrics=("objective", "suboptimality", "local_objective", "infeasibility"),
+            **shape,
         )
         for mode in (PUBLISHED, SOUND)
         for eps in levels
@@ -83,23 +86,45 @@ def _tradeoff_charts(rows: Rows) -> list[Any]:
     return [*made, _bound_chart(rows)]
 
 
+def excess_with_violation(rows: Rows) -> Rows:
+    """(21) by nodes: mean_i L_i(w_i) - L_i(w*) + (beta/n) sum_i sum_j |w_i - w_j|, from what the runs recorded."""
+    runs: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for r in rows.last():
+        runs.setdefault((r["mode"], r["epsilon"], r["seed"]), {**r, "found": {}})["found"][r["metric"]] = r["value"]
+    made = []
+    for r in runs.values():
+        found, n = r.pop("found"), r["nodes"]
+        least = found["objective"] - found["suboptimality"]
+        value = found["local_objective"] - least + 2 * DUAL_BOUND / n * found["infeasibility"]
+        made.append({**r, "metric": "excess", "value": value})
+    return Rows(made)
+
+
 def _bound_chart(rows: Rows) -> Any:
-    """Theorem 7's limit of many rounds beside the measured excess, both on a logarithmic axis, for one node of 452 records."""
+    """Theorem 7's right-hand side (24) over the measured (21), both by nodes, with the print's noise."""
     levels = np.array(rows.distinct("epsilon"))
-    limit = [theory.ipadmm_bound_limit(dim=104, sizes=452, epsilon=e, delta=DELTA, diameter=DIAMETER) for e in levels]
+    n, m, d, rounds = (rows.rows[0][k] for k in ("nodes", "records", "features", "round"))
+    known: dict[str, Any] = {"dim": d, "sizes": np.full(n, m), "degrees": n - 1, "penalty": 0.001, "diameter": DIAMETER}
+    bounds = [
+        theory.ipadmm_bound(
+            rounds, 10, noise_multiplier=theory.published_multiplier(rounds, 10, e, DELTA), dual_bound=DUAL_BOUND, **known
+        )
+        / n
+        for e in levels
+    ]
     return drawing.lines(
-        rows.where(mode=PUBLISHED),
+        excess_with_violation(rows.where(mode=PUBLISHED)),
         key="ipadmm-tradeoff-bound",
-        title="Theorem 7 beside the measured risk",
-        metric="objective",
+        title="Theorem 7 beside the measured excess risk with feasibility violation (21)",
+        metric="excess",
         x="epsilon",
         x_label="epsilon (claimed)",
-        y_label="risk; bound on one node's excess risk",
+        y_label="excess risk with violation, mean of the nodes",
         tab="bound",
-        extra=[drawing.bound("Theorem 7, limit of many rounds, one node of 452 records, d = 104", levels, limit)],
+        extra=[drawing.bound(f"Theorem 7 (24), D = {DIAMETER:g}, beta = {DUAL_BOUND:g}", levels, bounds)],
         x_log=True,
         y_log=True,
-        note="The bound has the right slope, 1/epsilon, and is far above what is measured.",
+        note="The bound falls like 1/epsilon and holds with two orders of magnitude to spare: it says little about these runs.",
     )
 
 
@@ -107,20 +132,27 @@ def _tradeoff_findings(rows: Rows) -> list[Finding]:
     return both_modes(rows, lambda part, mode: falls(part, mode, "objective", "epsilon", "the risk falls as epsilon grows"))
 
 
+STEPS: dict[str, dict[str, Any]] = {
+    "IPADMM, step (23)": {"proximal": "theory", "diameter": DIAMETER},
+    "IPADMM, constant step": {"proximal": 1.0},
+}
+
+
 def _inner(size: Size) -> list[Cell]:
-    steps = size.pick((1, 5, 15), (1, 5, 10, 25), (1, 2, 5, 10, 15, 20, 25))
+    counts = size.pick((1, 5, 15), (1, 5, 10, 25), (1, 2, 5, 10, 15, 20, 25))
     return [
         Cell(
-            "IPADMM",
+            name,
             mode,
-            algorithm=_ipadmm(k),
+            algorithm={"name": "ipadmm", "penalty": 0.001, "inner_steps": k, **step},
             seed=seed,
             privacy=_budget(mode, 1.0),
             labels={"inner_steps": k},
             **_shape(size),
         )
         for mode in (PUBLISHED, SOUND)
-        for k in steps
+        for name, step in STEPS.items()
+        for k in counts
         for seed in size.seed_list(2, 2, 10)
     ]
 
@@ -142,7 +174,29 @@ def _inner_charts(rows: Rows) -> list[Any]:
 
 
 def _inner_findings(rows: Rows) -> list[Finding]:
-    return both_modes(rows, lambda part, mode: falls(part, mode, "objective", "inner_steps", "more inner steps lower the risk"))
+    return [
+        falls(
+            rows.where(mode=mode, method=name),
+            mode,
+            "objective",
+            "inner_steps",
+            f"more inner steps lower the risk of {name}",
+            slack=0.05,
+        )
+        for mode in (PUBLISHED, SOUND)
+        for name in STEPS
+    ]
+
+
+def _inner_survives(found: list[Finding], rows: Rows) -> str:
+    by_claim = {(f.mode, f.claim.endswith("constant step")): f.holds for f in found}
+    constant = "lower" if by_claim[SOUND, True] else "do not lower"
+    theory_step = "lower it too" if by_claim[SOUND, False] else "hardly matter"
+    return (
+        f"At equal true privacy more inner steps {constant} the risk with a constant proximal weight; with the weight (23) they "
+        f"{theory_step}: it grows with sqrt(k) z, and z with sqrt(T l), so that T l steps have nearly the same length in all for every "
+        f"l. {_noise(rows)}"
+    )
 
 
 def _methods(size: Size, mode: str, epsilon: float) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
@@ -156,16 +210,6 @@ def _methods(size: Size, mode: str, epsilon: float) -> list[tuple[str, dict[str,
         ("DVP", {"name": "dvp", "penalty": 0.01}, share),
         ("PVP", {"name": "pvp", "penalty": 0.01}, share),
     ]
-
-
-def _inner_survives(found: list[Finding], rows: Rows) -> str:
-    good = all(f.holds for f in found)
-    why = (
-        " With the proximal weight (23) l hardly matters: eta grows with sqrt(k) z, and z with sqrt(T l), so that the T l steps sum to "
-        "nearly the same length for every l (D = 10 and 25 showed the same in a trial on Adult: T = 30, one seed, l = 1 and 10 within "
-        "0.003). What made the difference in the paper cannot be told from the settings it gives."
-    )
-    return _survives(found, rows) + ("" if good else why)
 
 
 def _compare(size: Size) -> list[Cell]:
@@ -185,10 +229,12 @@ def _compare(size: Size) -> list[Cell]:
     for mode in (PUBLISHED, SOUND):
         for eps in (0.5, 1.0):
             for name, algorithm, budget in _methods(size, mode, eps):
-                made += [
-                    Cell(name, mode, algorithm=algorithm, seed=s, privacy=budget, every=every, labels={"epsilon": eps}, **shape)
-                    for s in size.seed_list(2, 3, 10)
-                ]
+                rest: dict[str, Any] = {"privacy": budget, "every": every, "labels": {"epsilon": eps}, **shape}
+                if name == "PVP" and mode == PUBLISHED:
+                    rest["solver_tolerance"] = (
+                        1e-3  # its iterates grow to 1e8 and more, where doubles end at 1e-8 of the gradient
+                    )
+                made += [Cell(name, mode, algorithm=algorithm, seed=s, **rest) for s in size.seed_list(2, 3, 10)]
     return made
 
 
@@ -219,18 +265,21 @@ def _compare_findings(rows: Rows) -> list[Finding]:
     return made
 
 
-def _survives(found: list[Finding], rows: Rows) -> str:
-    true = rows.where(mode=PUBLISHED, method="IPADMM").rows[0]
-    noise = (
+def _noise(rows: Rows) -> str:
+    true = rows.where(lambda r: r["mode"] == PUBLISHED and r["method"].startswith("IPADMM")).rows[-1]
+    return (
         f"The paper's noise for IPADMM is sound and loose: where it claims epsilon {true['claimed_epsilon']:g}, the truth is "
         f"{true['true_epsilon']:.3f} at delta 1e-5."
     )
+
+
+def _survives(found: list[Finding], rows: Rows) -> str:
     good = all(f.holds for f in found if f.mode == SOUND)
     return (
         "The conclusion survives at equal true privacy. "
         if good
         else "The conclusion does not survive as a whole at equal true privacy. "
-    ) + noise
+    ) + _noise(rows)
 
 
 EXPERIMENTS = [
@@ -252,7 +301,10 @@ EXPERIMENTS = [
         "Fig. 2",
         "Do more inner steps lower the risk?",
         SETTINGS + " epsilon = 1, l = 1..25.",
-        CHOSEN,
+        CHOSEN
+        + " The step: (23), and a constant proximal weight 1 beside it, since (23) alone does not show the paper's figure (tried on Adult, "
+        "one seed, T = 10 and 30, l = 1, 5 and 25: with (23) and D = 5, 20, 80 the risk moved by at most 0.006; with weights 0.3, 1, 5 "
+        "and 20 it fell with l every time).",
         _inner,
         _inner_charts,
         _inner_findings,

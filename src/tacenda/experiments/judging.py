@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -17,30 +18,47 @@ def both_modes(rows: Rows, judge: Callable[[Rows, str], Finding]) -> list[Findin
 
 def falls(rows: Rows, mode: str, metric: str, x: str, claim: str, slack: float = 0.02) -> Finding:
     """The mean falls from the first to the last x, and never rises by more than `slack` of its whole fall in between."""
-    at, mean, _, _ = rows.where(metric=metric).last().curve(x)
-    drop = float(mean[0] - mean[-1]) if len(mean) else 0.0
-    rises = float(np.max(np.diff(mean), initial=0.0))
-    detail = ", ".join(f"{v:.4g} at {x.replace('_', ' ')} {a:g}" for a, v in zip(at, mean, strict=True))
-    return Finding(
-        mode,
-        claim,
-        drop > 0 and rises <= slack * max(drop, 1e-300),
-        f"{detail[0].upper()}{detail[1:]}." if detail else "No rows.",
-    )
+    part = rows.where(metric=metric).last()
+    at, mean, _, _ = part.curve(x)
+    if not len(at):
+        return Finding(mode, claim, False, "No rows.")
+    drop, rises = float(mean[0] - mean[-1]), float(np.max(np.diff(mean), initial=0.0))
+    numbers = ", ".join(f"{value(part, **{x: a})} at {x.replace('_', ' ')} {a:g}" for a in at)
+    error = np.hypot(part.error(**{x: at[0]}), part.error(**{x: at[-1]}))
+    holds = drop > 0 and rises <= slack * max(drop, 1e-300)
+    return Finding(mode, claim, holds, f"{numbers[0].upper()}{numbers[1:]}.", _sure(drop, error))
 
 
 def ranked(rows: Rows, mode: str, winner: str, claim: str) -> Finding:
     """`winner` has the lowest mean of the methods in the rows."""
     means = {name: rows.mean(method=name) for name in rows.distinct("method")}
     order = sorted(means, key=lambda name: means[name])
-    detail = ", ".join(f"{name} {means[name]:.4g}" for name in order)
-    return Finding(mode, claim, bool(order) and order[0] == winner, f"{detail}.")
+    detail = ", ".join(f"{name} {value(rows, method=name)}" for name in order)
+    holds = bool(order) and order[0] == winner
+    rival = order[1] if holds and len(order) > 1 else order[0] if order else winner
+    return Finding(mode, claim, holds, f"{detail}.", _apart(rows, winner, rival))
 
 
 def below(rows: Rows, mode: str, better: str, worse: str, claim: str) -> Finding:
     """The mean of method `better` is below that of `worse`."""
-    a, b = rows.mean(method=better), rows.mean(method=worse)
-    return Finding(mode, claim, bool(a < b), f"{better} {a:.4g}, {worse} {b:.4g}.")
+    holds = bool(rows.mean(method=better) < rows.mean(method=worse))
+    detail = f"{better} {value(rows, method=better)}, {worse} {value(rows, method=worse)}."
+    return Finding(mode, claim, holds, detail, _apart(rows, better, worse))
+
+
+def value(rows: Rows, **equal: Any) -> str:
+    """A mean with its standard error, if there are seeds enough to have one: "0.4652 ± 0.0004"."""
+    mean, error = rows.mean(**equal), rows.error(**equal)
+    return f"{mean:.4g}" + (f" ± {error:.1g}" if error > 0 else "")
+
+
+def _apart(rows: Rows, one: str, other: str) -> bool:
+    gap = rows.mean(method=one) - rows.mean(method=other)
+    return one == other or _sure(gap, np.hypot(rows.error(method=one), rows.error(method=other)))
+
+
+def _sure(gap: float, error: float) -> bool:
+    return bool(abs(gap) >= 2 * error)
 
 
 def true_epsilons(rows: Rows) -> str:

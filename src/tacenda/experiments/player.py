@@ -22,20 +22,30 @@ def folder_of(out: Path, experiment: Experiment, size: Size) -> Path:
 
 
 def play(experiment: Experiment, size: Size, out: Path = DEFAULT_OUT, *, jobs: int = 1, show: bool = True) -> Rows:
-    """All rows of the experiment; finished cells are read, the others run and are stored one by one."""
-    folder = folder_of(out, experiment, size)
+    """All rows of the experiment; stored runs are read, the others are made and stored one by one.
+
+    A run is stored once for all experiments, figures and sizes that use it, under its settings' digest.
+    """
     cells = experiment.cells(size)
-    missing = [c for c in cells if not _path(folder, c).is_file()]
-    report = _Teller(f"{experiment.name} ({size.name})", len(missing), len(cells), show)
-    if jobs > 1 and len(missing) > 1:
-        _side_by_side(experiment.name, folder, missing, jobs, report)
+    distinct = {c.key(): c for c in cells}
+    missing = [c for key, c in distinct.items() if not _path(out, key).is_file()]
+    report = _Teller(f"{experiment.name} ({size.name})", len(missing), len(distinct), show)
+    families: dict[str, list[Cell]] = {}
+    for cell in missing:
+        families.setdefault(cell.family(), []).append(cell)
+    if jobs > 1 and len(families) > 1:
+        _side_by_side(out, list(families.values()), jobs, report)
     else:
         for cell in missing:
-            _store(experiment.name, str(folder), cell)
+            _store(out, cell)
             report(1)
-    found = Rows(row for cell in cells for row in tidy.read(_path(folder, cell)))
-    tidy.write(folder / "rows.csv", found)
+    found = Rows({**_about(experiment, c), **row} for c in cells for row in tidy.read(_path(out, c.key())))
+    tidy.write(folder_of(out, experiment, size) / "rows.csv", found)
     return found
+
+
+def _about(experiment: Experiment, cell: Cell) -> tidy.Row:
+    return {"experiment": experiment.name, "mode": cell.mode, "method": cell.method, "seed": cell.seed, **cell.labels}
 
 
 def stored(experiment: Experiment, size: Size, out: Path = DEFAULT_OUT) -> Rows:
@@ -48,30 +58,33 @@ def stored(experiment: Experiment, size: Size, out: Path = DEFAULT_OUT) -> Rows:
     return tidy.read(path)
 
 
-def _path(folder: Path, cell: Cell) -> Path:
-    return folder / "cells" / f"{cell.key()}.csv"
+def _path(out: Path, key: str) -> Path:
+    return out / "cells" / f"{key}.csv"
 
 
-def _store(name: str, folder: str, cell: Cell) -> None:
+def _store(out: Path, cell: Cell) -> None:
     from tacenda.experiments.cells import carry_out
 
-    tidy.write(_path(Path(folder), cell), carry_out(name, cell))
+    tidy.write(_path(out, cell.key()), carry_out(cell))
 
 
-def _side_by_side(name: str, folder: Path, cells: list[Cell], jobs: int, report: Callable[[int], None]) -> None:
+def _side_by_side(out: Path, families: list[list[Cell]], jobs: int, report: Callable[[int], None]) -> None:
+    """One task per family, so that what its cells share is made once."""
     from joblib import Parallel, delayed
 
     threads = max(1, (os.cpu_count() or 1) // jobs)
-    work = (delayed(_store_elsewhere)(name, str(folder), cell, threads) for cell in cells)
-    for _ in Parallel(n_jobs=jobs, return_as="generator_unordered")(work):
-        report(1)
+    work = (delayed(_store_family)(out, cells, threads) for cells in families)
+    for done in Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)(work):
+        report(done)
 
 
-def _store_elsewhere(name: str, folder: str, cell: Cell, threads: int) -> None:
+def _store_family(out: Path, cells: list[Cell], threads: int) -> int:
     import numba
 
     numba.set_num_threads(min(threads, numba.get_num_threads()))
-    _store(name, folder, cell)
+    for cell in cells:
+        _store(out, cell)
+    return len(cells)
 
 
 class _Teller:

@@ -67,6 +67,11 @@ class Rows:
         found = self.where(**equal).values()
         return float(found.mean()) if len(found) else float("nan")
 
+    def error(self, **equal: Any) -> float:
+        """The standard error of `mean`; 0 for fewer than two values."""
+        found = self.where(**equal).values()
+        return float(found.std(ddof=1) / np.sqrt(len(found))) if len(found) > 1 else 0.0
+
     def curve(self, x: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
         """(x, mean, least, largest) of the values at each x, over the seeds."""
         groups: dict[float, list[float]] = {}
@@ -82,7 +87,8 @@ class Rows:
 def write(path: Path, rows: Iterable[Row]) -> None:
     """Write rows as CSV, whole or not at all."""
     kept = list(rows)
-    columns = [*FIRST, *sorted({k for r in kept for k in r} - set(FIRST))]
+    present = {k for r in kept for k in r}
+    columns = [*(k for k in FIRST if k in present), *sorted(present - set(FIRST))]
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     with part.open("w", newline="", encoding="utf-8") as file:

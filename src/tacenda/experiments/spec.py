@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NO_PRIVACY, PUBLISHED, SOUND = "no privacy", "as published", "sound"
 SIZES = ("quick", "reduced", "full")
-CELL_FORMAT = 1  # raise it when a cell's meaning changes, so that stored ones are not taken for new ones
+CELL_FORMAT = 2  # raise it when a cell's meaning changes, so that stored ones are not taken for new ones
 
 
 @dataclass(frozen=True)
@@ -67,26 +67,43 @@ class Cell:
     output: str | None = None
     finish_mixing: int = 0
     mixing: str = "metropolis"
+    solver_tolerance: float = 1e-8
 
     def key(self) -> str:
-        """A name that changes with any setting."""
-        text = json.dumps({**asdict(self), "format": CELL_FORMAT}, sort_keys=True, default=str)
+        """A name that changes with any setting that can change a number; cells of one key are the same run under several names."""
+        return self._digest(*_NAMES)
+
+    def family(self) -> str:
+        """The key without the seed: the cells of a family share their tuning, their calibration and their true epsilon."""
+        return self._digest(*_NAMES, "seed")
+
+    def _digest(self, *without: str) -> str:
+        plain = {k: v for k, v in asdict(self).items() if k not in without}
+        text = json.dumps({**plain, "format": CELL_FORMAT}, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+_NAMES = ("method", "mode", "labels")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One statement that the rows bear out or not; mode "as published" or "sound"; detail holds the numbers."""
+    """One statement that the rows bear out or not; mode "as published" or "sound"; detail holds the numbers.
+
+    sure is False where the difference that decides is below two standard errors of the seeds' mean.
+    """
 
     mode: str
     claim: str
     holds: bool
     detail: str
+    sure: bool = True
 
     @property
     def sentence(self) -> str:
         word = "Holds" if self.holds else "Does not hold"
-        return f"{word}: {self.claim}. {self.detail}"
+        doubt = "" if self.sure else " (within two standard errors)"
+        return f"{word}{doubt}: {self.claim}. {self.detail}"
 
 
 @dataclass(frozen=True)

@@ -23,50 +23,65 @@ from tacenda.graph.topology import Topology
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.problem import Problem
 from tacenda.runtime.simulate import ConvergenceWarning, simulate
+from tacenda.schedules import Geometric, to_plain
 
-TRIALS, SEED, DIFFICULTY = 4, 7, 0.3
+TRIALS, SEED, DIFFICULTY = 8, 7, 0.3
 TABLE = (
-    2  # part of every tuned cell: raise it when the candidates change, so that stored runs of older ones are not taken for new
+    3  # part of every tuned cell: raise it when the candidates change, so that stored runs of older ones are not taken for new
 )
 Settings = dict[str, Any]
 
 
-def _grid(name: str, rounds: int, field: str, values: tuple[float, ...], **fixed: Any) -> list[Settings]:
-    return [{"algorithm": {"name": name, field: v, **fixed}, "rounds": rounds} for v in values]
+def _each(name: str, turns: tuple[int, ...], choices: list[Settings], **fixed: Any) -> list[Settings]:
+    """Every number of rounds with every choice of hyperparameters."""
+    return [{"algorithm": {"name": name, **choice, **fixed}, "rounds": rounds} for rounds in turns for choice in choices]
 
 
-def _linearised(name: str, degree: float, rounds: int, **fixed: Any) -> list[Settings]:
+def _values(field: str, *values: Any) -> list[Settings]:
+    return [{field: v} for v in values]
+
+
+def _weights(degree: float) -> list[Settings]:
     """Two penalties by two proximal weights, so that 2 rho deg + eta is 0.15 .. 0.6: a step of 1/0.15 is the largest stable one."""
-    return [
-        {"algorithm": {"name": name, "penalty": weight / (2 * degree), "proximal": eta, **fixed}, "rounds": rounds}
-        for weight in (0.1, 0.3)
-        for eta in (0.05, 0.3)
+    return [{"penalty": weight / (2 * degree), "proximal": eta} for weight in (0.1, 0.3) for eta in (0.05, 0.3)]
+
+
+def _multistep(degree: float) -> list[Settings]:
+    """IPADMM: 30 rounds of 2 steps or 40 of 5, two proximal weights, the average iterate or the last."""
+    made = [
+        _each("ipadmm", (rounds,), _values("proximal", 0.05, 0.3), penalty=0.1 / (2 * degree), inner_steps=steps)
+        for rounds, steps in ((30, 2), (40, 5))
     ]
+    return [{**s, "output": output} for part in made for s in part for output in ("average", "last")]
 
 
-def _gossip(noise: str, rounds: int, mixings: int) -> list[Settings]:
-    made = _grid("gossipgd", rounds, "step_size", (1.0, 2.0, 4.0, 7.0), noise=noise, mixings=mixings)
+def _gossip(noise: str, turns: tuple[int, int], mixings: int) -> list[Settings]:
+    made = _each("gossipgd", turns, _values("step_size", 1.0, 2.0, 4.0, 7.0), noise=noise, mixings=mixings)
     return [{**s, "finish_mixing": 10} for s in made]
 
 
 def candidates(method: str, degree: float) -> list[Settings]:
     """The TRIALS settings of a method on a graph of that mean degree; a single node has none but GossipGD's."""
     deg = max(degree, 1.0)
-    exact = tuple(kappa / (2 * deg) for kappa in (0.03, 0.1, 0.3, 1.0))
+    kappas = (0.01, 0.05, 0.3, 1.0)
+    exact = _values("penalty", *(kappa / (2 * deg) for kappa in kappas))
+    growing = _values("penalty", *(to_plain(Geometric(kappa / (2 * deg), 1.1)) for kappa in kappas))
     known: dict[str, Callable[[], list[Settings]]] = {
-        "IPADMM": lambda: _linearised("ipadmm", deg, 12, inner_steps=5),
-        "DDP-ADMM": lambda: _linearised("ddpadmm", deg, 60),
-        "CDP-ADMM": lambda: _linearised("cdpadmm", deg, 60),
-        "DP-ADMM": lambda: _linearised("dpadmm", 0.5, 60),
-        "DVP": lambda: _grid("dvp", 15, "penalty", exact),
-        "PVP": lambda: _grid("pvp", 15, "penalty", exact),
-        "M-ADMM-PP": lambda: _grid("madmm", 15, "penalty", exact),
-        "R-ADMM": lambda: _grid("radmm", 10, "penalty", exact),
-        "DDA": lambda: _grid("dda", 60, "offset", (0.15, 0.5, 2.0, 8.0)),
-        "DP-DDA": lambda: _grid("dpdda", 60, "offset", (4.0, 15.0, 60.0, 240.0)),
-        "GossipGD, independent": lambda: _gossip("independent", 60, 1),
-        "one node": lambda: _gossip("independent", 120, 1),  # the reference lines, with as many rounds as the longest method
-        "GossipGD, correlated": lambda: _gossip("correlated", 120, 5),
+        "IPADMM": lambda: _multistep(deg),
+        "DDP-ADMM": lambda: _each("ddpadmm", (60, 120), _weights(deg)),
+        "CDP-ADMM": lambda: _each("cdpadmm", (60, 120), _weights(deg)),
+        "DP-ADMM": lambda: _each("dpadmm", (60, 120), _weights(0.5)),
+        "DVP": lambda: _each("dvp", (3, 10), exact),
+        "PVP": lambda: _each("pvp", (15, 40), exact),
+        "M-ADMM-PP": lambda: _each("madmm", (3, 10), growing),
+        "R-ADMM": lambda: _each("radmm", (3, 10), exact),
+        "DDA": lambda: _each("dda", (60, 120), _values("offset", 0.15, 0.5, 2.0, 8.0)),
+        "DP-DDA": lambda: _each("dpdda", (60, 120), _values("offset", 4.0, 15.0, 60.0, 240.0)),
+        "GossipGD, independent": lambda: _gossip("independent", (60, 120), 1),
+        "GossipGD, correlated": lambda: _gossip("correlated", (120, 240), 5),
+        "one node": lambda: _gossip(
+            "independent", (120, 240), 1
+        ),  # the reference lines, with as many rounds as the longest method
     }
     return known[checks.one_of("method", method, known)]()
 
