@@ -99,7 +99,7 @@ class _Scene:
         return Script(
             self.algorithm, self.facts, self.topology, self.mixing, self.rounds, self.calibration.plan, self.calibration.reserved,
             rows, labels, offsets, self.node, self.start, getattr(self.algorithm, "batch_size", None) is not None, self.seed,
-            self.privacy.coalition,
+            self.privacy.coalition or 0,
         )  # fmt: skip
 
 

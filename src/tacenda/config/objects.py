@@ -134,15 +134,14 @@ def privacy_of(section: PrivacySection) -> Privacy | None:
     if not section.private:
         return None
     spread: Any = schedules.from_plain(section.spread)
+    pooled = None if section.coalition == "all" else section.coalition
     if section.noise_multiplier is not None or section.round_epsilon is not None:
         return Privacy.from_noise(
             noise_multiplier=section.noise_multiplier, round_epsilon=section.round_epsilon, delta=section.delta,
-            adjacency=section.adjacency, spread=spread, node_noise=section.node_noise,
+            adjacency=section.adjacency, spread=spread, node_noise=section.node_noise, coalition=pooled,
         )  # fmt: skip
     if section.paper:
         return _from_paper(section, spread)
-    # Noise of one's own needs no trust, whatever the number says; `choice` refuses shared noise under "all".
-    pooled = 1 if section.coalition == "all" else section.coalition
     return Privacy(
         section.epsilon, section.delta, section.adjacency, section.mode, spread, section.node_noise, coalition=pooled
     )

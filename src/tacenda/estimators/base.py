@@ -40,7 +40,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     epsilon, delta   the whole fit's privacy, for one record, against an adversary who sees every message
     adjacency        "replace-one" (record counts are public) or "add-remove" (declare public_sizes)
-    coalition        how many curious data holders may pool what they know; None: all others may, at the price of much more noise
+    coalition        how many curious data holders may pool what they know; None: all others may; noise then needs no trust, and is larger
     data_norm        norm to which rows are brought inside; clip_norm   bound on one record's gradient there
     bounds           declared (low, high) of the features, numbers or one per feature; "norm": rows are meant for data_norm as they are
     strength         of the regulariser, on the weights of the scaled features
@@ -67,8 +67,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             shards, loss=loss, regulariser=regulariser, strength=self.strength, data_norm=scaling.data_norm,
             public_sizes=self.public_sizes, **extra,
         )  # fmt: skip
-        pooled = 1 if self.coalition is None else self.coalition
-        privacy = Privacy(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, coalition=pooled)
+        privacy = Privacy(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, coalition=self.coalition)
         settings, self.plan_ = self._settings(problem, topology, privacy)
         if self.verbose and self.plan_ is not None:
             print(self.plan_.explain())

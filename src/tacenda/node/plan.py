@@ -63,8 +63,7 @@ def make_plan(contract: Contract) -> RunPlan:
             f"contract field privacy.coalition: {algorithm.title} shares noise between neighbours, so the contract must say how many "
             'curious members may pool what they know; set coalition = 1, or more, or noise = "independent", which holds against all.'
         )
-    coalition = 1 if terms.coalition is None else terms.coalition  # of no meaning for independent noise
-    privacy = Privacy(epsilon=terms.epsilon, delta=terms.delta, adjacency=terms.adjacency, coalition=coalition)
+    privacy = Privacy(epsilon=terms.epsilon, delta=terms.delta, adjacency=terms.adjacency, coalition=terms.coalition)
     check_privacy(privacy, algorithm)
     algorithm.check(facts, topology, contract.rounds, True)
     rehearsal = contract.rehearsal_seed is not None
@@ -188,7 +187,7 @@ def _enough_shared_noise(plan: RunPlan, scaled: Any, topology: Topology, here: i
     """
     ratio = plan.algorithm.shared_noise
     assert ratio is not None
-    now = leverage(topology, ratio, plan.privacy.coalition)[0]
+    now = leverage(topology, ratio, plan.privacy.pooled(plan.algorithm.title))[0]
     planned = plan.calibration.plan.leverage[[plan.contract.position(str(label)) for label in topology.labels]]
     factor = max(1.0, float(np.sqrt(np.max(now / planned))))
     return replace(scaled, scale=scaled.scale * factor, leverage=now[[here]])

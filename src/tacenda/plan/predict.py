@@ -164,8 +164,7 @@ def _privacy(plan: Plan, shrink: float) -> Privacy:
             e: GaussianProfile(shrink * gaussian_mu(e, plan.delta)).epsilon(plan.delta) for e in set(np.ravel(epsilon).tolist())
         }
         epsilon = found[epsilon] if isinstance(epsilon, float) else tuple(found[e] for e in epsilon)
-    members = 1 if plan.coalition is None else plan.coalition
-    return Privacy(epsilon, plan.delta, plan.facts.adjacency, coalition=members)
+    return Privacy(epsilon, plan.delta, plan.facts.adjacency, coalition=plan.coalition)
 
 
 def _assumptions(facts: Facts, sample: PublicSample | None, shrink: float, trials: int) -> tuple[str, ...]:

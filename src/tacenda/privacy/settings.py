@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda import checks, schedules
-from tacenda.errors import InputError
+from tacenda.errors import InputError, UnsupportedError
 from tacenda.privacy import adjacency as relation
 from tacenda.privacy.plan import Spread
 
@@ -27,7 +27,8 @@ class Privacy:
     mode         "sound": noise from an exact accountant. "as-published": the paper's own formula, for reproducing its figures;
                  the result then carries the claimed and the true epsilon. Never for real data.
     spread       how the budget is spread over the rounds: "uniform", a schedule, or one share per round
-    coalition    how many curious members may pool what they know, where neighbours share noise; without it all others may
+    coalition    how many curious members may pool what they know, where neighbours share noise; None: all others may, so that
+                 only noise which needs no trust is accepted, and an algorithm whose neighbours share noise is refused
     node_noise   "own": each node gets the noise its own size needs; "worst": all get what the smallest node needs
     """
 
@@ -37,7 +38,7 @@ class Privacy:
     mode: str = "sound"
     spread: Spread = "uniform"
     node_noise: str = "own"
-    coalition: int = 1
+    coalition: int | None = 1
     noise: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -48,7 +49,8 @@ class Privacy:
             raise InputError("delta must be below 1, not 1: with delta 1 nothing is promised.")
         relation.check(self.adjacency)
         checks.one_of("mode", self.mode, MODES)
-        checks.whole("coalition", self.coalition)
+        if self.coalition is not None:
+            checks.whole("coalition", self.coalition)
         checks.one_of("node_noise", self.node_noise, ("own", "worst"))
         if not isinstance(self.spread, str) and not callable(self.spread):
             object.__setattr__(self, "spread", tuple(float(s) for s in self.spread))
@@ -63,6 +65,7 @@ class Privacy:
         adjacency: str = "replace-one",
         spread: Spread = "uniform",
         node_noise: str = "own",
+        coalition: int | None = 1,
     ) -> Privacy:
         """The other way round: the noise is given, and the result tells its epsilon at `delta`.
 
@@ -75,7 +78,7 @@ class Privacy:
             noise = {"noise_multiplier": checks.positive("noise_multiplier", noise_multiplier)}
         else:
             noise = {"round_epsilon": checks.positive("round_epsilon", round_epsilon)}
-        return cls(np.inf, delta, adjacency, "sound", spread, node_noise, noise=noise)
+        return cls(np.inf, delta, adjacency, "sound", spread, node_noise, coalition, noise)
 
     @classmethod
     def from_paper(
@@ -105,6 +108,15 @@ class Privacy:
         if values.ndim and len(values) != n:
             raise InputError(f"epsilon must be one number or one per node ({n}), not {len(values)} numbers.")
         return np.broadcast_to(values, (n,)).copy()
+
+    def pooled(self, title: str) -> int:
+        """How many members may pool what they know, for the algorithm `title`, whose neighbours share noise."""
+        if self.coalition is None:
+            raise UnsupportedError(
+                f"{title} shares noise between neighbours, which coalition=None (all others may pool what they know) rules out; pass "
+                "coalition=1 or more, or use noise that needs no trust: noise='independent', or an algorithm such as dpdda or cdpadmm."
+            )
+        return self.coalition
 
     def to_plain(self) -> dict[str, Any]:
         """Plain values for files."""

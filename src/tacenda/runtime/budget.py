@@ -109,9 +109,10 @@ def calibrate(algorithm: Algorithm, facts: Facts, topology: Topology, rounds: in
             raise UnsupportedError(f"{algorithm.title}: no paper prints noise shared by neighbours; use noise='independent'.")
     hub = np.arange(topology.n) == topology.hub()
     target = privacy.epsilon_of(topology.n)
-    ratio, shares = algorithm.shared_noise, np.ones(topology.n)
+    ratio, shares, pooled = algorithm.shared_noise, np.ones(topology.n), 0
     if ratio is not None:
-        shares, _ = leverage(topology, ratio, privacy.coalition)
+        pooled = privacy.pooled(algorithm.title)
+        shares, _ = leverage(topology, ratio, pooled)
     traits = np.column_stack([facts.sizes, topology.degrees, hub, target, _rounded_up(shares)])
     _, first, kind = np.unique(traits, axis=0, return_index=True, return_inverse=True)
     kind = kind.reshape(-1)
@@ -123,7 +124,7 @@ def calibrate(algorithm: Algorithm, facts: Facts, topology: Topology, rounds: in
         printed = published(algorithm, facts.rows(first), sites, weights, privacy)
         plan, claimed, why = printed.plan, printed.claimed, printed.why
     else:
-        plan = ScaledPlan(np.ones(len(first)), weights, _rounded_up(shares)[first], privacy.coalition)
+        plan = ScaledPlan(np.ones(len(first)), weights, _rounded_up(shares)[first], pooled)
         scale = _given_scale(privacy, sites, len(first)) if privacy.noise else _solved_scale(privacy, sites, target[first], plan)
         if ratio is not None:
             scale = np.full(len(first), scale.max())  # both ends of an edge draw alike
