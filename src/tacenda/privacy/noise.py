@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -48,6 +49,14 @@ class NoiseSource(Protocol):
         ...
 
 
+@cache
+def _streams() -> Any:
+    """The compiled generators: the compiler is loaded when first needed."""
+    from tacenda.privacy import streams
+
+    return streams
+
+
 class SimulatedNoise:
     """Seeded, one stream per (node, round, call): reproducible, and for simulation only."""
 
@@ -65,8 +74,6 @@ class SimulatedNoise:
     def add_gaussian(
         self, nodes: Array, turn: int, call: int, parts: tuple[Array, Any, Array | None], noise_std: Array
     ) -> Array:
-        from tacenda.privacy import streams
-
         core, factor, offset = parts
         if isinstance(factor, float):
             column = np.full(nodes.shape, factor)
@@ -75,38 +82,30 @@ class SimulatedNoise:
         shift = np.empty((0, core.shape[1]), core.dtype) if offset is None else offset
         out = np.empty_like(core)
         if is_small(core.size):
-            streams.release_normal_few(self._key, nodes, turn, call, core, column, shift, noise_std, out)
+            _streams().release_normal_few(self._key, nodes, turn, call, core, column, shift, noise_std, out)
             return out
         with kernel_threads(core.size):
-            streams.release_normal(self._key, nodes, turn, call, core, column, shift, noise_std, out)
+            _streams().release_normal(self._key, nodes, turn, call, core, column, shift, noise_std, out)
         return out
 
     def shared(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
-        from tacenda.privacy import streams
-
         out = np.empty((len(edges[0]) - 1, dim))
         with kernel_threads(out.size * (1 + len(edges[1]) // max(1, len(out)))):
-            streams.edge_normals(self._key, *edges, turn, call, out)
+            _streams().edge_normals(self._key, *edges, turn, call, out)
         return out
 
     def l2_laplace(self, nodes: Array, turn: int, call: int, rate: Array, dim: int) -> Array:
-        from tacenda.privacy import streams
-
         out = np.empty((len(nodes), dim))
         with kernel_threads(out.size):
-            streams.l2_laplace(self._key, nodes, turn, call, rate, out)
+            _streams().l2_laplace(self._key, nodes, turn, call, rate, out)
         return out
 
     def poisson_records(
         self, nodes: Array, turn: int, call: int, sizes: Array, rates: Array
     ) -> tuple[Array, Array]:
-        from tacenda.privacy import streams
-
-        found: tuple[Array, Array] = streams.poisson_records(self._key, nodes, turn, call, sizes, rates)
+        found: tuple[Array, Array] = _streams().poisson_records(self._key, nodes, turn, call, sizes, rates)
         return found
 
     def one_record(self, nodes: Array, turn: int, call: int, sizes: Array) -> tuple[Array, Array]:
-        from tacenda.privacy import streams
-
-        found: tuple[Array, Array] = streams.one_record(self._key, nodes, turn, call, sizes)
+        found: tuple[Array, Array] = _streams().one_record(self._key, nodes, turn, call, sizes)
         return found

@@ -120,32 +120,16 @@ def gradients(
 
 
 @njit(**OPTIONS)
-def few_gradients(
-    rows: Any, labels: Any, norms: Any, first: Any, last: Any, records: Any, base: Any, w: Any, classes: int, code: int,
-    parameter: float, clip: float, factor: Any, l1: float, l2: float, out: Any,
-) -> None:  # fmt: skip
-    """`gradients` with one task per row, to the same bits, on one thread and with one row of scratch.
-
-    A float32 row of at most SINGLES records is added up in place: the float64 sum would be a copy of it.
-    """
-    partial, single = np.empty((1, out.shape[1])), classes == 1 and adds_in_single(rows, w)
-    for k in range(out.shape[0]):
-        if single and last[k] - first[k] <= SINGLES:
-            out[k] = 0.0
-            add_binary(rows, labels, norms, first[k], last[k], records, base[k], w[k], code, parameter, clip, out[k])
-            finish_row(out, k, k + 1, factor[k], l1, l2, w[k], out[k])
-            continue
-        total = partial[0]
-        total[:] = 0.0
-        if classes == 1:
-            add_binary(rows, labels, norms, first[k], last[k], records, base[k], w[k], code, parameter, clip, total)
-        else:
-            add_classes(rows, labels, norms, first[k], last[k], records, base[k], w[k], classes, clip, total)
-        finish_row(partial, 0, 1, factor[k], l1, l2, w[k], out[k])
+def are_positions(nodes: Any, count: int) -> bool:
+    """Whether all are from 0 to count - 1."""
+    wrong = 0
+    for k in range(nodes.shape[0]):
+        wrong += not 0 <= nodes[k] < count
+    return wrong == 0
 
 
 @njit(**OPTIONS)
-def sample_fault(nodes: Any, sizes: Any, indptr: Any, records: Any) -> int:
+def sample_fault(nodes: Any, offsets: Any, indptr: Any, records: Any) -> int:
     """0 if row k's sample records[indptr[k] : indptr[k+1]] lies within node nodes[k]; 1: bad indptr, 2: bad records."""
     if indptr.shape[0] != nodes.shape[0] + 1 or indptr[0] != 0 or indptr[-1] != records.shape[0]:
         return 1
@@ -153,19 +137,42 @@ def sample_fault(nodes: Any, sizes: Any, indptr: Any, records: Any) -> int:
         if indptr[k + 1] < indptr[k]:
             return 1
     for k in range(nodes.shape[0]):
+        size = offsets[nodes[k] + 1] - offsets[nodes[k]]
         for e in range(indptr[k], indptr[k + 1]):
-            if not 0 <= records[e] < sizes[nodes[k]]:
+            if not 0 <= records[e] < size:
                 return 2
     return 0
 
 
 @njit(**OPTIONS)
-def are_positions(nodes: Any, count: int) -> bool:
-    """Whether all are from 0 to count - 1."""
-    wrong = 0
-    for k in range(nodes.shape[0]):
-        wrong += not 0 <= nodes[k] < count
-    return wrong == 0
+def few_gradients(
+    rows: Any, labels: Any, norms: Any, nodes: Any, offsets: Any, indptr: Any, records: Any, w: Any, classes: int,
+    code: int, parameter: float, clip: float, factor: Any, l1: float, l2: float, out: Any,
+) -> int:  # fmt: skip
+    """`gradients` of samples, to the same bits, on one thread and with one row of scratch; the answer is `sample_fault`'s.
+
+    A float32 row of at most SINGLES records is added up in place: the float64 sum would be a copy of it.
+    """
+    fault = sample_fault(nodes, offsets, indptr, records)
+    if fault != 0:
+        return fault
+    partial, single = np.empty((1, out.shape[1])), classes == 1 and adds_in_single(rows, w)
+    for k in range(out.shape[0]):
+        first, last, base, f = indptr[k], indptr[k + 1], offsets[nodes[k]], factor[k]
+        if single and last - first <= SINGLES:
+            out[k] = 0.0
+            add_binary(rows, labels, norms, first, last, records, base, w[k], code, parameter, clip, out[k])
+            if f != 1.0 or l1 != 0.0 or l2 != 0.0:  # else it is finished as it stands
+                finish_row(out, k, k + 1, f, l1, l2, w[k], out[k])
+            continue
+        total = partial[0]
+        total[:] = 0.0
+        if classes == 1:
+            add_binary(rows, labels, norms, first, last, records, base, w[k], code, parameter, clip, total)
+        else:
+            add_classes(rows, labels, norms, first, last, records, base, w[k], classes, clip, total)
+        finish_row(partial, 0, 1, f, l1, l2, w[k], out[k])
+    return 0
 
 
 @njit(**PARALLEL)

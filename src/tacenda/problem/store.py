@@ -8,6 +8,7 @@ does not depend on the others.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,7 @@ class Store:
         self._one_task_each = bool(self._tasks_of.max() == 1)
         self._norms: NDArray[np.float64] | None = None
         self._chords: Any = None
+        self._kernel_rows: tuple[Any, Any] | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n_nodes={self.n_nodes}, dim={self.dim})"
@@ -85,10 +87,22 @@ class Store:
 
         Views, not copies, and always read-only, so that one compiled version serves all tables of a type.
         """
+        if self._kernel_rows is None or self._kernel_rows[0] is not self.rows:
+            self._kernel_rows = (self.rows, self._views())
+        return self._kernel_rows[1]
+
+    def _views(self) -> Any:
         if isinstance(self.rows, tuple):
             data, indices, indptr = self.rows
             return _read_only(data), _read_only(indices.view(np.uint32)), _read_only(indptr.view(np.uint64))
         return _read_only(self.rows)
+
+    @cached_property
+    def _kernels(self) -> Any:
+        """The compiled gradients; the compiler is loaded when first needed."""
+        from tacenda.problem import kernels_gradient
+
+        return kernels_gradient
 
     def elements(self, nodes: Ints) -> int:
         """About how many table entries a pass over these nodes reads."""
@@ -113,12 +127,11 @@ class Store:
         """
         nodes, w = self._checked(nodes, w)
         indptr, records = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(records, np.int64)
-        self._check_sample(nodes, indptr, records)
         divisor = np.asarray(batch_size, dtype=np.float64)
         factor = self.loss_scale / (divisor if divisor.shape == nodes.shape else np.broadcast_to(divisor, nodes.shape))
         if is_small(len(records) * self._width):
-            ranges = (indptr[:-1], indptr[1:], records, self.offsets[nodes])
-            return self._few_gradients(w, ranges, factor, clip_norm, regularised)
+            return self._few_gradients(w, (nodes, self.offsets, indptr, records), factor, clip_norm, regularised)
+        self._refuse_sample(self._kernels.sample_fault(nodes, self.offsets, indptr, records), len(nodes))
         start = np.arange(len(nodes) + 1)
         tasks = (start[:-1], indptr[:-1], indptr[1:], start, records, self.offsets[nodes])
         return self._gradients(w, tasks, factor, clip_norm, regularised)
@@ -129,8 +142,6 @@ class Store:
         Rounding toward zero cannot lengthen a gradient; the clip is taken 1e-12 shorter so that no rounding error can
         either. A sum which could leave int64 is refused before it is formed.
         """
-        from tacenda.problem import kernels_gradient
-
         nodes, w = self._checked(nodes, w)
         grid = np.ascontiguousarray(np.broadcast_to(np.asarray(grid, dtype=np.float64), nodes.shape))
         bound = self._record_bound(clip_norm)
@@ -141,7 +152,7 @@ class Store:
         out = np.zeros(w.shape, dtype=np.int64)
         first, last = self.offsets[nodes], self.offsets[nodes + 1]
         with kernel_threads(self.elements(nodes)):
-            kernels_gradient.integer_sums(
+            self._kernels.integer_sums(
                 self.kernel_rows, self.labels, self.norms, first, last, w, self.n_outputs, self.loss.code,
                 self.loss.parameter, bound * (1.0 - 1e-12), grid, out,
             )  # fmt: skip
@@ -183,15 +194,13 @@ class Store:
         """Scores (M, K) of all records of the nodes at their own rows of w, their labels (M,), and where each node
         starts.
         """
-        from tacenda.problem import kernels_gradient
-
         nodes, w = self._checked(nodes, w)
         owner, first, last, start = self._tasks(nodes)
         place = np.cumsum(last - first) - (last - first)
         begin = place[start[:-1]]
         scores = np.empty((int(self.sizes[nodes].sum()), self.n_outputs))
         with kernel_threads(self.elements(nodes)):
-            kernels_gradient.margins(self.kernel_rows, owner, first, last, place, w, self.n_outputs, scores)
+            self._kernels.margins(self.kernel_rows, owner, first, last, place, w, self.n_outputs, scores)
         within = np.arange(len(scores)) - np.repeat(begin, self.sizes[nodes])
         return scores, self.labels[within + np.repeat(self.offsets[nodes], self.sizes[nodes])], begin
 
@@ -217,8 +226,6 @@ class Store:
     def _gradients(
         self, w: Floats, tasks: tuple[Ints, ...], factor: Floats, clip_norm: float | None, regularised: bool
     ) -> Floats:
-        from tacenda.problem import kernels_gradient
-
         owner, first, last, start, records, base = tasks
         strength = self.strength if regularised else 0.0
         clip = math.inf if clip_norm is None else float(clip_norm)
@@ -227,7 +234,7 @@ class Store:
         alone = len(owner) == len(w) and w.dtype == np.float64  # one task per row: it may add up in the result itself
         partial = out if alone else np.empty((len(owner), self.dim))
         with kernel_threads(int((last - first).sum()) * self._width):
-            kernels_gradient.gradients(
+            self._kernels.gradients(
                 self.kernel_rows, self.labels, norms, owner, first, last, start, records, base, w, self.n_outputs,
                 self.loss.code, self.loss.parameter, clip, factor, strength * self.regulariser.l1,
                 strength * self.regulariser.l2, partial, out,
@@ -235,18 +242,17 @@ class Store:
         return out
 
     def _few_gradients(
-        self, w: Floats, ranges: tuple[Ints, ...], factor: Floats, clip_norm: float | None, regularised: bool
+        self, w: Floats, samples: tuple[Ints, ...], factor: Floats, clip_norm: float | None, regularised: bool
     ) -> Floats:
-        """The same for little work with one range of records per row: no threads, and no table of partial sums."""
-        from tacenda.problem import kernels_gradient
-
+        """The same for small samples (nodes, offsets, indptr, records): no threads, and no table of partial sums."""
         strength = self.strength if regularised else 0.0
         out = np.empty_like(w)
-        kernels_gradient.few_gradients(
-            self.kernel_rows, self.labels, _NO_NORMS if clip_norm is None else self.norms, *ranges, w, self.n_outputs,
+        fault = self._kernels.few_gradients(
+            self.kernel_rows, self.labels, _NO_NORMS if clip_norm is None else self.norms, *samples, w, self.n_outputs,
             self.loss.code, self.loss.parameter, math.inf if clip_norm is None else float(clip_norm), factor,
             strength * self.regulariser.l1, strength * self.regulariser.l2, out,
         )  # fmt: skip
+        self._refuse_sample(fault, len(w))
         return out
 
     def _tasks(self, nodes: Ints) -> tuple[Ints, Ints, Ints, Ints]:
@@ -263,24 +269,20 @@ class Store:
         return owner, first, last, start
 
     def _checked(self, nodes: Ints, w: Floats) -> tuple[Ints, Floats]:
-        from tacenda.problem import kernels_gradient
-
         nodes = np.ascontiguousarray(nodes, dtype=np.int64)
         w = np.ascontiguousarray(w)
         if w.dtype not in (np.float32, np.float64):
             w = w.astype(np.float64)
         if w.shape != (len(nodes), self.dim):
             raise InputError(f"w must have shape ({len(nodes)}, {self.dim}), one row per node, not {w.shape}.")
-        if not kernels_gradient.are_positions(nodes, self.n_nodes):
+        if not self._kernels.are_positions(nodes, self.n_nodes):
             raise InputError(f"nodes must be positions from 0 to {self.n_nodes - 1}.")
         return nodes, w
 
-    def _check_sample(self, nodes: Ints, indptr: Ints, records: Ints) -> None:
-        from tacenda.problem import kernels_gradient
-
-        fault = kernels_gradient.sample_fault(nodes, self.sizes, indptr, records)
+    @staticmethod
+    def _refuse_sample(fault: int, rows: int) -> None:
         if fault == 1:
-            raise InputError(f"indptr must have {len(nodes) + 1} entries rising from 0 to the number of records.")
+            raise InputError(f"indptr must have {rows + 1} entries rising from 0 to the number of records.")
         if fault == 2:
             raise InputError("records must be record numbers within each node, from 0 to its size minus 1.")
 

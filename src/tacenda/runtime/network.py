@@ -59,6 +59,9 @@ class Network:
         self._halo = self._plan_halo(topology)
         self._adjacency = self._local(topology.indptr, topology.indices, np.ones(len(topology.indices)))
         self._mixing = self._local(*topology.mixing(mixing))  # type: ignore[arg-type]
+        from tacenda.runtime import kernels  # here: it loads the compiler
+
+        self._kernels = kernels
 
     def neighbour_sum(self, shared: Array, tag: Tag, senders: Array | None = None) -> Array:
         """(b, d) sum over neighbours; where `senders` (b, 1) is 0 a node sends nothing, and counts as zero."""
@@ -66,13 +69,13 @@ class Network:
         if senders is not None:
             shared = shared * senders.astype(shared.dtype)
         self._count(shared, senders)
-        return _weighted_sums(self._adjacency, self._with_halo(shared, tag))
+        return self._weighted_sums(self._adjacency, self._with_halo(shared, tag))
 
     def mix(self, shared: Array, tag: Tag) -> Array:
         """(b, d) sum_j W_ij shared_j."""
         self._check(shared)
         self._count(shared, None)
-        return _weighted_sums(self._mixing, self._with_halo(shared, tag))
+        return self._weighted_sums(self._mixing, self._with_halo(shared, tag))
 
     def _plan_halo(self, topology: Topology) -> dict[int, tuple[Array, Array]]:
         """For every other block that we border: which of our rows it needs, and which positions it sends to us."""
@@ -106,7 +109,7 @@ class Network:
         parts = [shared]
         for other, (_, arriving) in self._halo.items():
             rows = received[other]
-            if rows.shape != (len(arriving), shared.shape[1]) or rows.dtype != shared.dtype or not _finite(rows):
+            if rows.shape != (len(arriving), shared.shape[1]) or rows.dtype != shared.dtype or not self._finite(rows):
                 raise NetworkError(f"Block {other} sent rows of the wrong shape, type or with values that are not finite.")
             parts.append(rows)
         return np.concatenate(parts)
@@ -117,7 +120,7 @@ class Network:
             raise LeakError(f"Only released arrays of type {self._dtype} are sent, not {what}: release it first.")
         if shared.ndim != 2 or len(shared) != len(self.nodes):
             raise NetworkError(f"A message holds one row per node ({len(self.nodes)}), not the shape {shared.shape}.")
-        if not _finite(shared):
+        if not self._finite(shared):
             raise NetworkError(
                 "A model is no longer finite: the run diverges. Use a larger proximal weight or penalty, or a smaller step."
             )
@@ -127,17 +130,11 @@ class Network:
         self.traffic.messages += messages
         self.traffic.bytes += messages * shared.shape[1] * shared.itemsize
 
+    def _finite(self, rows: Array) -> bool:
+        return bool(self._kernels.all_finite(np.ascontiguousarray(rows)))
 
-def _finite(rows: Array) -> bool:
-    from tacenda.runtime import kernels
-
-    return bool(kernels.all_finite(np.ascontiguousarray(rows)))
-
-
-def _weighted_sums(matrix: tuple[Array, Array, Array], rows: Array) -> Array:
-    """matrix @ rows, for a matrix as CSR arrays."""
-    from tacenda.runtime import kernels
-
-    out = np.empty((len(matrix[0]) - 1, rows.shape[1]), rows.dtype)
-    kernels.weighted_sums(*matrix, np.ascontiguousarray(rows), out)
-    return out
+    def _weighted_sums(self, matrix: tuple[Array, Array, Array], rows: Array) -> Array:
+        """matrix @ rows, for a matrix as CSR arrays."""
+        out = np.empty((len(matrix[0]) - 1, rows.shape[1]), rows.dtype)
+        self._kernels.weighted_sums(*matrix, np.ascontiguousarray(rows), out)
+        return out
