@@ -11,7 +11,7 @@ from tacenda.node.identity import Identity
 from tacenda.node.membership import Council
 from tacenda.node.plan import RunPlan, make_plan
 from tacenda.node.state import NodeState
-from tacenda.node.votes import Vote, Votes
+from tacenda.node.votes import Vote, statement
 
 
 class _Quiet:
@@ -27,8 +27,6 @@ class Five:
         signed, self.people = signed_contract(contract, folder / "keys")
         self.plan: RunPlan = make_plan(signed)
         self._states: list[NodeState] = []
-        self._scratch = NodeState(folder / "scratch")
-        self._states.append(self._scratch)
 
     def council(self, name: str, folder: Path, post: list[Any]) -> Council:
         state = NodeState(folder / name)
@@ -41,12 +39,11 @@ class Five:
         return wire.Membership(epoch, absent, votes)
 
     def stand(self, who: Identity, epoch: int, absent: list[str], turn: int, name: str = "") -> wire.Stand:
-        votes = Votes(self.plan.contract, who.name, self._scratch, who.sign_text)
-        text = votes.statement(epoch, name or who.name, Vote(sorted(absent), turn, ""))
+        text = statement(self.plan.contract.run_id(), epoch, name or who.name, Vote(sorted(absent), turn, ""))
         return wire.Stand(turn, who.sign_text(text))
 
     def close(self) -> None:
         """End all nodes of a test, as a kill would: what is not durable is gone."""
-        for state in self._states[1:]:
+        for state in self._states:
             state.close()
-        del self._states[1:]
+        self._states.clear()

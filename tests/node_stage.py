@@ -81,6 +81,12 @@ class Crowd:
             process.start()
             self.processes[name] = process
 
+    def start_liar(self, name: str, lies: dict[str, list[str]], after: str) -> None:
+        """Start a member that tells each neighbour another thing about who is absent (`live_and_lie`)."""
+        arguments = (self._options(name), str(self.folder(name) / "output.txt"), lies, after)
+        self.processes[name] = _context.Process(target=live_and_lie, args=arguments)
+        self.processes[name].start()
+
     def folder(self, name: str) -> Path:
         return self.stage.folder / name
 
@@ -152,6 +158,33 @@ def live(options: dict[str, Any], output: str) -> None:
             traceback.print_exc(file=out)
             out.flush()
             sys.exit(1)
+
+
+def live_and_lie(options: dict[str, Any], output: str, lies: dict[str, list[str]], after: str) -> None:
+    """A member that keeps to the program until its log says `after`; then it signs, for one epoch, what `lies` has for each neighbour."""
+    import threading
+
+    from tacenda.node import endpoint, run, wire
+    from tacenda.node.votes import Vote, statement
+
+    class Lying(endpoint.Endpoint):
+        def start(self) -> None:
+            super().start()
+            threading.Thread(target=self._lie, daemon=True).start()
+
+        def _lie(self) -> None:
+            log = Path(options["state"]) / "log.jsonl"
+            while after not in log.read_text("utf-8"):
+                time.sleep(0.02)
+            me, contract = self.desk.identity, self.desk.contract
+            for peer, absent in lies.items():
+                vote = Vote(sorted(absent), self.desk.done + 1, "")
+                signature = me.sign_text(statement(contract.run_id(), 1, me.name, vote))
+                frame = wire.Membership(1, vote.absent, {me.name: wire.Stand(vote.round, signature)})
+                self._loop.call_soon_threadsafe(self.links[peer].tell, frame)
+
+    run.Endpoint = Lying  # type: ignore[misc]
+    live(options, output)
 
 
 def simulated(stage: Stage, rounds: int | None = None, seed: int = 0) -> np.ndarray:

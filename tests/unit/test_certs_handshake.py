@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from cryptography.hazmat.primitives import serialization
 
 from node_stage import made_identity, small_contract
 from tacenda.errors import StateError
 from tacenda.node import wire
-from tacenda.node.contract import Contract
+from tacenda.node.contract import PROTOCOL, Contract
 from tacenda.node.handshake import ContractsDiffer, Desk, Refused
 from tacenda.node.identity import Identity
 
@@ -112,3 +113,21 @@ def test_a_lost_or_old_state_is_noticed_on_both_sides(desks: dict[str, Desk]) ->
     a_sees.started = True  # with a history, one peer's word is not enough to stop the node
     with pytest.raises(Refused, match="cannot have reached"):
         a_sees.check_welcome(welcome, "m1", NONCE)
+
+
+@pytest.mark.parametrize("spoken", [0, PROTOCOL - 1, PROTOCOL + 1])
+def test_another_version_is_refused_in_words(desks: dict[str, Desk], spoken: int) -> None:
+    """Also one whose hello has fields that this version does not know."""
+    a, b = desks["m0"], desks["m1"]
+    hello = msgspec.structs.replace(a.hello("m1", NONCE), protocol=spoken)
+    strange = msgspec.msgpack.encode({**msgspec.msgpack.decode(wire.encode(hello)), "colour": "blue"})
+    for data in (wire.encode(hello), strange):
+        with pytest.raises(Refused, match=rf"protocol {spoken} is spoken by m0 and {PROTOCOL} by m1; install the same version"):
+            b.read(data, 1 << 16, "m0")
+    assert b.read(wire.encode(a.hello("m1", NONCE)), 1 << 16, "m0") == a.hello("m1", NONCE)
+
+
+def test_a_first_frame_that_is_no_hello_at_all(desks: dict[str, Desk]) -> None:
+    for data in (b"", b"\xff" * 40, wire.encode(wire.Progress(1))[:-1], b"\0" * 101):
+        with pytest.raises(wire.BadFrame):
+            desks["m1"].read(data, 100, "m0")

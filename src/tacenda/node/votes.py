@@ -45,6 +45,12 @@ class Vote:
         return (self.absent, self.round) == (other.absent, other.round)
 
 
+def statement(run: str, epoch: int, name: str, vote: Vote) -> bytes:
+    """What member `name` signs; the first line keeps it apart from the other texts that this key signs."""
+    values = {"absent": vote.absent, "epoch": epoch, "member": name, "round": vote.round, "run": run}
+    return b"tacenda membership v1\n" + json.dumps(values, sort_keys=True, separators=(",", ":")).encode()
+
+
 class Votes:
     """All votes that this member has cast or heard, one per epoch and member, kept in its state."""
 
@@ -62,7 +68,7 @@ class Votes:
         """Sign this member's vote; what it has signed for the epoch before stands."""
         if self.find(epoch, self._me) is None:
             vote = Vote(sorted(absent), turn, "")
-            self._keep(epoch, {self._me: replace(vote, signature=self._sign(self.statement(epoch, self._me, vote)))})
+            self._keep(epoch, {self._me: replace(vote, signature=self._sign(self._text(epoch, self._me, vote)))})
 
     def take(self, epoch: int, absent: frozenset[str], votes: dict[str, wire.Stand]) -> bool:
         """Keep what a neighbour passes on, all of it or nothing; whether some was new. BadFrame where a signature does not hold.
@@ -106,18 +112,16 @@ class Votes:
             if vote is not None and not self._holds(epoch, name, vote):
                 # The contract was signed anew with another key: the own statement stays the same, others are asked for again.
                 again = name == self._me
-                vote = replace(vote, signature=self._sign(self.statement(epoch, name, vote))) if again else None
+                vote = replace(vote, signature=self._sign(self._text(epoch, name, vote))) if again else None
             self._known[key] = vote
         return self._known[key]
 
-    def statement(self, epoch: int, name: str, vote: Vote) -> bytes:
-        """What is signed."""
-        values = {"absent": vote.absent, "epoch": epoch, "member": name, "round": vote.round, "run": self._run}
-        return b"tacenda membership v1\n" + json.dumps(values, sort_keys=True, separators=(",", ":")).encode()
+    def _text(self, epoch: int, name: str, vote: Vote) -> bytes:
+        return statement(self._run, epoch, name, vote)
 
     def _holds(self, epoch: int, name: str, vote: Vote) -> bool:
         key = self._contract.member(name).signing_key
-        return text_signed(key, self.statement(epoch, name, vote), vote.signature)
+        return text_signed(key, self._text(epoch, name, vote), vote.signature)
 
     def _keep(self, epoch: int, votes: dict[str, Vote]) -> None:
         self._state.note_all({f"vote {epoch} {name}": asdict(vote) for name, vote in votes.items()})
@@ -130,7 +134,7 @@ class Votes:
         self.conflict = ConflictingVotes(self._words(epoch, name, votes, path))
         self.proof = [wire.Membership(epoch, v.absent, {name: wire.Stand(v.round, v.signature)}) for v in votes]
         self._state.note(CONFLICT, {"epoch": epoch, "member": name, "votes": [asdict(vote) for vote in votes]})
-        signed = [{"text": self.statement(epoch, name, v).decode(), "signature": v.signature} for v in votes]
+        signed = [{"text": self._text(epoch, name, v).decode(), "signature": v.signature} for v in votes]
         key = self._contract.member(name).signing_key
         _write(path, {"what": str(self.conflict), "member": name, "signing_key": key, "signed": signed})
 

@@ -90,7 +90,7 @@ class Progress(_Frame, frozen=True, tag="progress"):
 
 
 class Stand(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The round in which a member stopped, and its Ed25519 signature (base64) of the whole vote (`votes.Votes.statement`)."""
+    """The round in which a member stopped, and its Ed25519 signature (base64) of the whole vote (`votes.statement`)."""
 
     round: Count
     signature: Annotated[str, Meta(pattern="^[A-Za-z0-9+/]{86}==$", max_length=88)]
