@@ -122,17 +122,3 @@ def test_far_below_generic_pure_composition():
     from tacenda.privacy.curves import GaussianProfile
 
     assert many.epsilon(1e-5) == pytest.approx(GaussianProfile(mu).epsilon(1e-5), rel=0.01)
-
-
-def test_many_nearly_equal_events_are_joined_upwards():
-    from tacenda.privacy.accounting import _joined
-    from tacenda.privacy.curves_pld import pld_profile
-
-    rates = [0.3 * (1 - 0.5**k / 10) for k in range(1, 15)]  # like the sensitivities of a hidden iterate that settles
-    events = tuple((L2Laplace(rate, 105), 2) for rate in rates)
-    joined = _joined(events)
-    assert len(joined) < 12 and sum(count for _, count in joined) == 28
-    assert {event.epsilon for event, _ in joined} <= set(rates)
-    exact, found = pld_profile(events, "replace-one").epsilon(1e-5), judge(events).epsilon(1e-5)
-    assert exact <= found * (1 + 1e-9) and found <= exact * (1 + 2e-4)
-    assert _joined(events[:8]) == events[:8]

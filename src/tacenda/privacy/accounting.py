@@ -43,7 +43,6 @@ from tacenda.privacy.events import (
 from tacenda.privacy.pure import PureProfile
 
 UNSAMPLED = (Gaussian, CorrelatedGaussian, Pure, L2Laplace, DiscreteGaussian)
-MANY, ALIKE = 8, 1e-4
 CONTINUOUS = (Gaussian, CorrelatedGaussian, Pure, L2Laplace, PoissonGaussian, OneOfGaussian)
 
 
@@ -179,25 +178,7 @@ def _pure(events: Events, adjacency: str) -> Profile | None:
 
 def _l2_laplace(events: Events, adjacency: str) -> Profile | None:
     has = any(isinstance(event, L2Laplace) for event, _ in events)
-    return _convolved(_joined(events), adjacency) if has and _all(events, L2Laplace, Pure) else None
-
-
-def _joined(events: Events) -> Events:
-    """Where more than MANY l2-Laplace events differ, those within ALIKE of each other count as the largest of them.
-
-    A curve of its own takes a second. Noise of the larger epsilon loses more at every epsilon (`l2laplace` says why), so the whole
-    is an upper bound, at most ALIKE above the exact one.
-    """
-    laplace = sorted(((e, k) for e, k in events if isinstance(e, L2Laplace)), key=lambda p: (p[0].dim, -p[0].epsilon))
-    if len(laplace) <= MANY:
-        return events
-    kept: list[tuple[Event, int]] = [(e, k) for e, k in events if not isinstance(e, L2Laplace)]
-    worst = laplace[0][0]
-    for event, count in laplace:
-        if event.dim != worst.dim or event.epsilon < worst.epsilon * (1 - ALIKE):
-            worst = event
-        kept.append((worst, count))
-    return merged(kept)
+    return _convolved(events, adjacency) if has and _all(events, L2Laplace, Pure) else None
 
 
 def _pld(events: Events, adjacency: str) -> Profile | None:
