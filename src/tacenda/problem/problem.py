@@ -18,6 +18,8 @@ from tacenda.problem.validate_labels import encode_labels
 
 Floats = NDArray[Any]
 _CHUNK_SCORES = 1 << 20
+_CHUNK_RECORDS = 1 << 26  # table entries read between two looks at the losses, where nothing is copied
+_FEW_SCORES = 4  # up to so many scores a record a pass of our own is faster
 
 
 class Problem:
@@ -168,6 +170,9 @@ class Problem:
         matrix = models.reshape(len(models) * self.n_outputs, self.n_features).T
         count, step = len(self.store.labels), max(1, _CHUNK_SCORES // max(self.n_features, matrix.shape[1]))
         rows: Any = self.store.rows
+        if not isinstance(rows, tuple) and rows.dtype == np.float32 and matrix.shape[1] <= _FEW_SCORES:
+            yield from self._single_score_chunks(models)
+            return
         if isinstance(rows, tuple):
             from scipy.sparse import csr_array
 
@@ -175,6 +180,13 @@ class Problem:
         for a in range(0, count, step):
             b = min(count, a + step)
             yield a, b, np.asarray(rows[a:b] @ matrix).reshape(b - a, len(models), self.n_outputs)
+
+    def _single_score_chunks(self, models: NDArray[np.float64]) -> Iterator[tuple[int, int, Floats]]:
+        """The same for few models on float32 records: a product by NumPy would first copy them all to float64."""
+        count, step = len(self.store.labels), max(1, _CHUNK_RECORDS // self.n_features)
+        for a in range(0, count, step):
+            b = min(count, a + step)
+            yield a, b, np.stack([self.store.scores(a, b, w) for w in models], axis=1)
 
     def _weighted(self, models: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """sum_j weights_j loss(w_k; x_j, y_j) for each model."""

@@ -204,6 +204,18 @@ class Store:
         within = np.arange(len(scores)) - np.repeat(begin, self.sizes[nodes])
         return scores, self.labels[within + np.repeat(self.offsets[nodes], self.sizes[nodes])], begin
 
+    def scores(self, first: int, last: int, model: Floats) -> NDArray[np.float64]:
+        """Scores (last - first, K) of the table's records first .. last - 1 under one model (d,), in float64."""
+        out = np.empty((last - first, self.n_outputs))
+        tasks = max(1, min(len(out), len(out) * self._width // _TASK_ELEMENTS))
+        cuts = first + np.arange(tasks + 1) * len(out) // tasks
+        with kernel_threads(len(out) * self._width * self.n_outputs):
+            self._kernels.margins(
+                self.kernel_rows, np.zeros(tasks, np.int64), cuts[:-1], cuts[1:], cuts[:-1] - first,
+                np.ascontiguousarray(model, np.float64)[None], self.n_outputs, out,
+            )  # fmt: skip
+        return out
+
     def losses(self, nodes: Ints, w: Floats) -> NDArray[np.float64]:
         """Mean loss of each node's records at its own row of w, (b,); unscaled and without the regulariser."""
         scores, labels, begin = self.margins(nodes, w)

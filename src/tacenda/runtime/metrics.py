@@ -37,6 +37,7 @@ class Snapshot:
     models: Array
     reference: Array | None
     test: tuple[Any, Any] | None
+    lowest: float | None = None  # the objective at the reference, where it is known already
 
     @cached_property
     def average(self) -> Array:
@@ -76,7 +77,8 @@ def encode_like(problem: Any, labels: Any) -> Array:
 
 
 def _suboptimality(s: Snapshot) -> float:
-    return s.objective - float(s.problem.objective(_reference(s)))
+    lowest = float(s.problem.objective(_reference(s))) if s.lowest is None else s.lowest
+    return s.objective - lowest
 
 
 def _distance(s: Snapshot) -> float:

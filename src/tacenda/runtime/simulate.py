@@ -96,6 +96,7 @@ def simulate(
     names = check_metrics(metrics, problem, reference, test)
     every = checks.whole("record_every", record_every)
     optimum = run.reference(reference)
+    lowest = float(problem.objective(optimum)) if optimum is not None and "suboptimality" in names else None
     bar = Progress(progress, run.algorithm.name, run.rounds)
     file = None if checkpoint is None else checkpoints.prepare(checkpoint, resume)
     if file is not None and file.exists():
@@ -103,7 +104,7 @@ def simulate(
 
     def record() -> bool:
         models = run.models()
-        snapshot = Snapshot(problem, run.topology, models, optimum, test)
+        snapshot = Snapshot(problem, run.topology, models, optimum, test, lowest)
         run.history.add({"round": run.done, **measure(names, snapshot), **run.cost()})
         return bool(callback(run.done, models)) if callback is not None else False
 
@@ -123,7 +124,7 @@ def simulate(
                 show(run.done)
     if file is not None:
         checkpoints.write(file, run.saved())
-    return run.result(names if every else (), optimum, test)
+    return run.result(names if every else (), optimum, test, lowest)
 
 
 class _Run:
@@ -212,7 +213,7 @@ class _Run:
         messages, size = self.crew.traffic()
         return {"seconds": self.seconds, "messages": self.messages + messages, "bytes": self.bytes + size}
 
-    def result(self, names: Sequence[str], optimum: Array | None, test: Any) -> RunResult:
+    def result(self, names: Sequence[str], optimum: Array | None, test: Any, lowest: float | None) -> RunResult:
         if self.lasting is not None:
             self.lasting.close()
         begin = time.perf_counter()
@@ -220,7 +221,7 @@ class _Run:
         last = self.crew.last()
         self.seconds += time.perf_counter() - begin
         if self.finish_mixing and names:
-            measured = measure(names, Snapshot(self.problem, self.topology, models, optimum, test))
+            measured = measure(names, Snapshot(self.problem, self.topology, models, optimum, test, lowest))
             self.history.add({"round": self.done + self.finish_mixing, **measured, **self.cost()})
         shape = (-1, self.problem.dim) if self.problem.n_outputs == 1 else (-1, self.problem.n_outputs, self.problem.n_features)
         cost, settings = self.cost(), {**self.settings(), "rounds": self.done}
