@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tacenda as tc
-from tacenda.experiments import ipadmm, judging, perturbation, tuning
+from tacenda.experiments import ipadmm, judging, perturbation, tables, tuning
 from tacenda.experiments import rows as tidy
 from tacenda.experiments.cells import LOCAL_LOSS, carry_out
 from tacenda.experiments.half_steps import RecycledHalfSteps
@@ -108,6 +108,21 @@ def test_a_difference_within_two_standard_errors_is_said_to_be_so() -> None:
     ):
         assert judge(near).holds and not judge(near).sure and "within two standard errors" in judge(near).sentence
         assert judge(far).holds and judge(far).sure and "1.1 ± 0.1" in judge(far).detail
+
+
+def test_tables_hold_means_and_errors_of_the_last_round() -> None:
+    rows = Rows(
+        {"mode": SOUND, "method": name, "metric": "m", "seed": seed, "round": t, "epsilon": eps, "value": value * t,
+         "claimed_epsilon": None, "true_epsilon": eps}
+        for name, eps, seed, value in (("a", 1.0, 0, 1.0), ("a", 1.0, 1, 3.0), ("a", 2.0, 0, 5.0), ("b", 1.0, 0, 7.0))
+        for t in (1, 2)
+    )  # fmt: skip
+    whole = tables.means(rows)
+    assert [c.title for c in whole.columns] == ["mode", "method", "epsilon", "m", "claimed epsilon", "true epsilon"]
+    assert whole.rows[0] == [SOUND, "a", "1.0", "4 ± 2", "", "1"]
+    crossed = tables.pivot(rows, "A caption", lambda r: r["method"], "epsilon", "method")
+    assert crossed.rows == [["a", "4 ± 2", "10"], ["b", "14", ""]]
+    assert tables.as_markdown(crossed).splitlines()[0] == "| method | epsilon 1 | epsilon 2 |"
 
 
 def test_excess_with_violation_is_21_by_hand() -> None:

@@ -17,6 +17,7 @@ Out = Annotated[Path, typer.Option("--out", help="Folder of the stored results."
 Quick = Annotated[bool, typer.Option("--quick", help="Generated data, seconds (the default).")]
 Reduced = Annotated[bool, typer.Option("--reduced", help="The papers' data with few seeds, rounds and levels: minutes each.")]
 Full = Annotated[bool, typer.Option("--full", help="The papers' sizes: about a day for all on two cores.")]
+Jobs = Annotated[int, typer.Option("--jobs", min=0, help="Processes side by side; 0 for all cores.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 OUT = Path("runs/experiments")
 
@@ -42,13 +43,11 @@ def run(
     reduced: Reduced = False,
     full: Full = False,
     seeds: Annotated[int | None, typer.Option("--seeds", help="How many noise seeds instead of the size's own number.")] = None,
-    jobs: Annotated[int, typer.Option("--jobs", help="Processes side by side; 0 for all cores.")] = 1,
+    jobs: Jobs = 1,
     out: Out = OUT,
     as_json: Json = False,
 ) -> None:
     """Run experiments; finished runs are not repeated. Example: tacenda experiment run cdp-lasso --full --jobs 2"""
-    import os
-
     from tacenda.errors import InputError
     from tacenda.experiments import player
     from tacenda.experiments.registry import EXPERIMENTS, by_name
@@ -59,7 +58,7 @@ def run(
     size = _size(quick, reduced, full, seeds)
     told: list[dict[str, Any]] = []
     for experiment in EXPERIMENTS.values() if everything else [by_name(n) for n in names or ()]:
-        rows = player.play(experiment, size, out, jobs=jobs or os.cpu_count() or 1)
+        rows = player.play(experiment, size, out, jobs=player.cores(jobs))
         found = experiment.findings(rows)
         folder = player.folder_of(out, experiment, size)
         told.append(
@@ -86,11 +85,17 @@ def report(
     out: Out = OUT,
     to: Annotated[Path | None, typer.Option("--to", help="The HTML file to write; by default beside the results.")] = None,
     markdown: Annotated[Path | None, typer.Option("--markdown", help="Also write the summary table as Markdown.")] = None,
+    missing: Annotated[bool, typer.Option("--run", help="First make every run that is not stored yet.")] = False,
+    jobs: Jobs = 1,
 ) -> None:
-    """One self-contained HTML page of all stored results. Example: tacenda experiment report --reduced"""
-    from tacenda.experiments import page, summary
+    """All stored results as one self-contained HTML file. Example: tacenda experiment report --full --run --jobs 2"""
+    from tacenda.experiments import page, player, summary
+    from tacenda.experiments.registry import EXPERIMENTS
 
     size = _size(quick, reduced, full, None)
+    if missing:
+        for experiment in EXPERIMENTS.values():
+            player.play(experiment, size, out, jobs=player.cores(jobs))
     print(page.build(out, size, to))
     if markdown is not None:
         markdown.write_text(summary.as_markdown(out, size), encoding="utf-8")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tacenda.experiments import drawing
+import numpy as np
+
+from tacenda.experiments import drawing, tables
 from tacenda.experiments.cells import TEST
 from tacenda.experiments.rows import Rows
 from tacenda.experiments.spec import NO_PRIVACY, SOUND, Cell, Experiment, Finding, Size
@@ -97,24 +99,65 @@ def panels(rows: Rows) -> list[tuple[str, int, str]]:
     return list(dict.fromkeys((r["dataset"], r["nodes"], r["graph"]) for r in rows))
 
 
+def _place(dataset: str, nodes: int, graph: str) -> str:
+    """ "adult, 100 nodes, 6-regular" """
+    kind, _, rest = graph.partition(":")
+    return (
+        f"{dataset}, {nodes} nodes, {rest.split(',')[1]}-regular"
+        if kind == "random-regular"
+        else f"{dataset}, {nodes} nodes, {kind}"
+    )
+
+
+def _by_rank(rows: Rows) -> Rows:
+    """The same rows, the methods from the most accurate to the least, so that legends and tables are rankings."""
+    accuracy = rows.where(metric=TEST)
+    means = {m: accuracy.mean(method=m) for m in accuracy.distinct("method")}
+    return Rows(sorted(rows, key=lambda r: -means[r["method"]]))
+
+
 def _charts(rows: Rows) -> list[Any]:
     return [
         drawing.lines(
-            rows.where(dataset=d, nodes=n, graph=g),
-            key=f"equal-privacy-{k}-{metric[:3]}",
-            title=f"{label}, {d}, {n} nodes, {g}",
-            metric=metric,
+            _by_rank(rows.where(dataset=d, nodes=n, graph=g)),
+            key=f"equal-privacy-{k}",
+            title=f"Test accuracy, {_place(d, n, g)}",
+            metric=TEST,
             x="epsilon",
             x_label="epsilon (true)",
-            y_label=label.lower(),
-            tab=f"{d}, {n}, {g.split(':')[0]}, {label.split()[0].lower()}",
+            y_label="test accuracy",
+            tab=_place(d, n, g),
             x_log=True,
-            percent=metric == TEST,
-            y_log=metric != TEST,
+            percent=True,
         )
         for k, (d, n, g) in enumerate(panels(rows))
-        for metric, label in ((TEST, "Test accuracy"), ("objective", "Objective of the average model"))
     ]
+
+
+def overall(rows: Rows) -> Any:
+    """Methods against epsilon, test accuracy over all networks and data sets: the ranking."""
+    accuracy = _by_rank(rows.where(metric=TEST)).last()
+    placed = Rows({**r, "value": v} for r, v in _panel_means(accuracy))
+    return tables.pivot(
+        placed, "Mean test accuracy over all data sets and networks", lambda r: r["method"], "epsilon", "method"
+    )
+
+
+def _panel_means(rows: Rows) -> list[tuple[dict[str, Any], float]]:
+    """One value for each panel, method and epsilon (the mean over seeds), so that an error is that over panels."""
+    kept: dict[tuple[Any, ...], list[Any]] = {}
+    for r in rows:
+        kept.setdefault((r["method"], r["epsilon"], r["dataset"], r["nodes"], r["graph"]), []).append(r)
+    return [({**group[0], "seed": k}, float(np.mean([r["value"] for r in group]))) for k, group in enumerate(kept.values())]
+
+
+def _tables(rows: Rows) -> list[Any]:
+    made = [overall(rows)]
+    for d, n, g in panels(rows):
+        part = _by_rank(rows.where(dataset=d, nodes=n, graph=g))
+        title = f"Test accuracy, {_place(d, n, g)}"
+        made.append(tables.pivot(part.where(metric=TEST), title, lambda r: r["method"], "epsilon", "method"))
+    return made
 
 
 def _findings(rows: Rows) -> list[Finding]:
@@ -127,7 +170,7 @@ def _findings(rows: Rows) -> list[Finding]:
             order = sorted(decentralised, key=lambda m: -decentralised[m])
             told = ", ".join(f"{m} {decentralised[m]:.3f}" for m in order)
             lines = f"; central {means[CENTRAL]:.3f}, alone {means[ALONE]:.3f}, no noise {means[FREE]:.3f}"
-            claim = f"together is better than alone ({d}, {n} nodes, {g}, epsilon {eps:g})"
+            claim = f"together is better than alone ({_place(d, n, g)}, epsilon {eps:g})"
             made.append(Finding(SOUND, claim, decentralised[order[0]] > means[ALONE], f"Test accuracy: {told}{lines}."))
     return made
 
@@ -165,5 +208,6 @@ EXPERIMENTS = [
         _charts,
         _findings,
         _survives,
+        _tables,
     ),
 ]

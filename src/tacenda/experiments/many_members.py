@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tacenda.experiments import drawing
+from tacenda.experiments import drawing, tables
 from tacenda.experiments.rows import Rows
 from tacenda.experiments.spec import SOUND, Cell, Experiment, Finding, Size
 
@@ -173,6 +173,23 @@ def _findings(rows: Rows) -> list[Finding]:
     return made
 
 
+def _tables(rows: Rows) -> list[Any]:
+    best = best_settings(rows)
+    return [
+        tables.pivot(
+            best.where(metric=metric),
+            caption,
+            lambda r: r["method"] if r["graph"] == "-" else f"{r['graph']}, {r['method']}",
+            "nodes",
+            "network",
+        )
+        for metric, caption in (
+            ("node_objective", "Objective of each node's own model, independent noise with the best of its settings"),
+            ("node_accuracy", "Accuracy of each node's own model"),
+        )
+    ]
+
+
 def _survives(found: list[Finding], rows: Rows) -> str:
     good = sum(f.holds for f in found)
     return (
@@ -193,5 +210,6 @@ EXPERIMENTS = [
         _charts,
         _findings,
         _survives,
+        _tables,
     ),
 ]

@@ -10,20 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from tacenda.errors import StateError
-from tacenda.experiments import advice, player, summary
+from tacenda.experiments import advice, equal_privacy, player, summary
 from tacenda.experiments.headline import Headline, headlines
+from tacenda.experiments.papers import OURS, PAPERS
 from tacenda.experiments.registry import EXPERIMENTS
 from tacenda.experiments.spec import PUBLISHED, SOUND, Experiment, Finding, Size
 from tacenda.report.charts import Chart, Column, Table
-
-PAPERS = {
-    "000": "000: IPADMM, multi-step ADMM",
-    "001": "001: recycled ADMM",
-    "002": "002: private dual averaging",
-    "003": "003: dual and primal variable perturbation",
-    "004": "004: CDP-ADMM and DDP-ADMM",
-    "ours": "Our own experiments",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +30,10 @@ class Shown:
     ran: str
     verdict: str
     level: str
+    counts: list[str]
     findings: list[str]
     charts: list[dict[str, Any]]
+    tables: list[Table]
 
 
 def build(out: Path, size: Size, target: Path | None = None) -> Path:
@@ -57,7 +51,11 @@ def build(out: Path, size: Size, target: Path | None = None) -> Path:
     )
     environment.filters["script_json"] = script_json
     text = environment.get_template("page.html.j2").render(
-        **_content(found, out, size), library=library, style=_asset("style.css"), script=_asset("script.js")
+        **_content(found, out, size),
+        library=library,
+        style=_asset("tacenda.report", "style.css"),
+        script=_asset("tacenda.report", "script.js"),
+        pages=_asset("tacenda.experiments", "pages.js"),
     )
     path = out / size.name / "report.html" if target is None else target
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,9 +68,9 @@ def build(out: Path, size: Size, target: Path | None = None) -> Path:
 def _content(found: Sequence[Experiment], out: Path, size: Size) -> dict[str, Any]:
     shown = {e.name: _shown(e, out, size) for e in found}
     groups = [
-        {"key": paper, "short": paper, "title": title, "experiments": [shown[e.name] for e in found if e.paper == paper]}
-        for paper, title in PAPERS.items()
-        if any(e.paper == paper for e in found)
+        {"paper": paper, "experiments": [shown[e.name] for e in found if e.paper == paper.key]}
+        for paper in PAPERS
+        if any(e.paper == paper.key for e in found)
     ]
     about = f"{len(found)} of {len(EXPERIMENTS)} experiments, size {size.name}, {summary.made_with()}"
     return {
@@ -81,6 +79,7 @@ def _content(found: Sequence[Experiment], out: Path, size: Size) -> dict[str, An
         "summary": _summary_table(found, shown),
         "headline": _headline_table(headlines()),
         "which": advice.lines(),
+        "ranking": [equal_privacy.overall(player.stored(e, size, out)) for e in found if e.name == "equal-privacy"],
     }
 
 
@@ -97,8 +96,10 @@ def _shown(e: Experiment, out: Path, size: Size) -> Shown:
         summary.ran(rows),
         e.survives(found, rows),
         level(found),
+        [_count(found, mode) for mode in (PUBLISHED, SOUND)],
         [f"{f.mode.capitalize()}. {f.sentence}" for f in found],
         charts,
+        e.tables(rows) if e.paper == OURS else [],
     )
 
 
@@ -127,9 +128,8 @@ def _summary_table(found: Sequence[Experiment], shown: dict[str, Shown]) -> Tabl
     columns = [Column("experiment"), Column("paper"), Column("as published"), Column("sound"), Column("verdict")]
     rows = []
     for e in found:
-        text = shown[e.name].findings
-        counts = [_count([t for t in text if t.startswith(mode.capitalize())]) for mode in (PUBLISHED, SOUND)]
-        rows.append([e.name, f"{e.paper} {e.figure}".strip(), *counts, _first_sentence(shown[e.name].verdict)])
+        one = shown[e.name]
+        rows.append([e.name, f"{e.paper} {e.figure}".strip(), *one.counts, _first_sentence(one.verdict)])
     return Table("What was found: statements that hold, of those that were checked", columns, rows)
 
 
@@ -137,8 +137,9 @@ def _first_sentence(text: str) -> str:
     return text.split(". ")[0].rstrip(".") + "."
 
 
-def _count(lines: Sequence[str]) -> str:
-    return f"{sum('. Holds:' in t for t in lines)} of {len(lines)}" if lines else "–"
+def _count(found: Sequence[Finding], mode: str) -> str:
+    asked = [f for f in found if f.mode == mode]
+    return f"{sum(f.holds for f in asked)} of {len(asked)}" if asked else "–"
 
 
 def _headline_table(rows: Sequence[Headline]) -> Table:
@@ -157,5 +158,5 @@ def _headline_table(rows: Sequence[Headline]) -> Table:
     return Table("Claimed and true epsilon of the papers' own settings", columns, cells)
 
 
-def _asset(name: str) -> str:
-    return (files("tacenda.report") / "template" / name).read_text(encoding="utf-8")
+def _asset(package: str, name: str) -> str:
+    return (files(package) / "template" / name).read_text(encoding="utf-8")

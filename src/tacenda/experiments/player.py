@@ -48,6 +48,11 @@ def _about(experiment: Experiment, cell: Cell) -> tidy.Row:
     return {"experiment": experiment.name, "mode": cell.mode, "method": cell.method, "seed": cell.seed, **cell.labels}
 
 
+def cores(jobs: int) -> int:
+    """0 means all of them."""
+    return jobs or os.cpu_count() or 1
+
+
 def stored(experiment: Experiment, size: Size, out: Path = DEFAULT_OUT) -> Rows:
     """The joined rows of an earlier `play`."""
     path = folder_of(out, experiment, size) / "rows.csv"

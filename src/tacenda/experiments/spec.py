@@ -12,7 +12,7 @@ from tacenda import checks
 
 if TYPE_CHECKING:
     from tacenda.experiments.rows import Rows
-    from tacenda.report.charts import Chart
+    from tacenda.report.charts import Chart, Table
 
 NO_PRIVACY, PUBLISHED, SOUND = "no privacy", "as published", "sound"
 SIZES = ("quick", "reduced", "full")
@@ -106,9 +106,15 @@ class Finding:
         return f"{word}{doubt}: {self.claim}. {self.detail}"
 
 
+def _all_means(rows: Rows) -> list[Table]:
+    from tacenda.experiments import tables
+
+    return [tables.means(rows)]
+
+
 @dataclass(frozen=True)
 class Experiment:
-    """One row of the list: where it comes from, what is asked, the settings in words, and the three functions that make it."""
+    """One row of the list: where it comes from, what is asked, the settings in words, and the functions that make it."""
 
     name: str
     paper: str
@@ -120,3 +126,4 @@ class Experiment:
     charts: Callable[[Rows], list[Chart]]
     findings: Callable[[Rows], list[Finding]]
     survives: Callable[[list[Finding], Rows], str]
+    tables: Callable[[Rows], list[Table]] = _all_means

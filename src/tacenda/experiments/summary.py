@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import datetime
 import platform
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from tacenda.experiments import player
+from tacenda.experiments import player, tables
 from tacenda.experiments.registry import EXPERIMENTS
 from tacenda.experiments.rows import Rows
 from tacenda.experiments.spec import Experiment, Size
@@ -44,7 +43,8 @@ def as_markdown(out: Path, size: Size) -> str:
         f"--markdown docs/results.md`; {made_with()}.",
         _WORDS[size.name],
         "Findings and numbers are computed from the stored rows; settings, reasons and what was tried before are written by hand. `Holds` "
-        "and `Does not hold` refer to the statement as it is written, for these runs: few seeds, no test of significance.",
+        "and `Does not hold` refer to the statement as it is written, for these runs. ± is the standard error of a mean over the seeds; a "
+        "statement whose deciding difference is below two of them says so.",
     ]
     missing = []
     for e in EXPERIMENTS.values():
@@ -67,49 +67,10 @@ def _section(e: Experiment, rows: Rows) -> str:
             e.question,
             f"**{e.survives(found, rows)}**",
             "\n".join(lines),
-            _table(rows),
+            *(f"{t.caption}:\n\n{tables.as_markdown(t)}" for t in e.tables(rows)),
             f"Settings: {e.settings} {e.chosen} {ran(rows)}",
         ]
     )
-
-
-def _table(rows: Rows) -> str:
-    """Means over the seeds after the last round, for each method and level."""
-    last = rows.last()
-    labels = [
-        k
-        for k in ("level", "epsilon", "inner_steps", "nodes", "graph", "setting")
-        if any(r.get(k) not in (None, "") for r in last)
-    ]
-    metrics = last.distinct("metric")
-    header = ["mode", "method", *labels, *metrics, "claimed epsilon", "true epsilon"]
-    lines = [_line(header), _line(["---"] * len(header))]
-    keys = list(dict.fromkeys((r["mode"], r["method"], *(r.get(k) for k in labels)) for r in last))
-    for mode, method, *values in keys:
-        part = last.where(mode=mode, method=method, **dict(zip(labels, values, strict=True)))
-        numbers = [_number(part.mean(metric=m)) for m in metrics]
-        one = part.rows[0]
-        lines.append(
-            _line(
-                [
-                    mode,
-                    method,
-                    *("" if v is None else str(v) for v in values),
-                    *numbers,
-                    _number(one["claimed_epsilon"]),
-                    _number(one["true_epsilon"]),
-                ]
-            )
-        )
-    return "\n".join(lines)
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None or np.isnan(value) else f"{value:.4g}"
 
 
 _WORDS = {
