@@ -57,7 +57,7 @@ def _epochs(size: Size) -> int:
 
 
 def _convergence(size: Size) -> list[Cell]:
-    rounds, shape, seeds = _epochs(size), _shape(size), size.seed_list(2, 2, 3)
+    rounds, shape, seeds = _epochs(size), _shape(size), size.seed_list(2, 2, 2)
     every = max(1, rounds // 30)
     plain: dict[str, Any] = {"name": "dda", "offset": to_plain(SquareRoot(20.0, STRENGTH)), **ONE}
     paper: dict[str, Any] = {"paper": {"epsilon": 1.0, "delta": DELTA}}
@@ -144,7 +144,7 @@ def _tradeoff(size: Size) -> list[Cell]:
     levels = size.pick((0.2, 1.0), (0.2, 0.6, 1.0), (0.2, 0.4, 0.6, 0.8, 1.0))
     one_record = size.pick((1.0,), (0.2, 1.0), levels)
     made = []
-    for s in size.seed_list(2, 1, 3):
+    for s in size.seed_list(2, 1, 2):
         for eps in levels:
             label: dict[str, Any] = {"seed": s, "labels": {"epsilon": eps}, **shape}
             paper, true = {"paper": {"epsilon": eps, "delta": DELTA}}, {"epsilon": eps, "delta": DELTA}

@@ -75,7 +75,7 @@ def _cells(size: Size) -> list[Cell]:
                     **{**pooled, "rounds": 400},
                 )
             )
-            for seed in size.seed_list(2, 2, 5):
+            for seed in size.seed_list(2, 2, 3):
                 run: dict[str, Any] = {"seed": seed, "privacy": budget, "labels": label}
                 made += [
                     Cell(name, SOUND, algorithm=alone, **run, **shape) for name, shape in ((ALONE, few), (CENTRAL, pooled))

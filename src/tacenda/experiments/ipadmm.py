@@ -62,7 +62,7 @@ def _tradeoff(size: Size) -> list[Cell]:
         )
         for mode in (PUBLISHED, SOUND)
         for eps in levels
-        for seed in size.seed_list(2, 2, 10)
+        for seed in size.seed_list(2, 2, 5)
     ]
 
 
@@ -153,7 +153,7 @@ def _inner(size: Size) -> list[Cell]:
         for mode in (PUBLISHED, SOUND)
         for name, step in STEPS.items()
         for k in counts
-        for seed in size.seed_list(2, 2, 10)
+        for seed in size.seed_list(2, 2, 5)
     ]
 
 

@@ -51,7 +51,7 @@ def _cells(size: Size) -> list[Cell]:
     }
     shared: dict[str, Any] = {"name": "gossipgd", "step_size": 7.0, "mixings": 10, "noise": "correlated", "correlation": 30.0}
     rounds, made = size.pick(100, 300, 300), []
-    for s in size.seed_list(2, 1, 5):
+    for s in size.seed_list(2, 1, 3):
         for n in counts:
             budget: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA}
             server: dict[str, Any] = {"name": "gossipgd", "step_size": 7.0, "noise": "independent"}

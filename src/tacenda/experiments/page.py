@@ -29,6 +29,7 @@ class Shown:
     chosen: str
     ran: str
     verdict: str
+    reasons: str
     level: str
     counts: list[str]
     findings: list[str]
@@ -67,8 +68,13 @@ def build(out: Path, size: Size, target: Path | None = None) -> Path:
 
 def _content(found: Sequence[Experiment], out: Path, size: Size) -> dict[str, Any]:
     shown = {e.name: _shown(e, out, size) for e in found}
+    truths = headlines()
     groups = [
-        {"paper": paper, "experiments": [shown[e.name] for e in found if e.paper == paper.key]}
+        {
+            "paper": paper,
+            "experiments": [shown[e.name] for e in found if e.paper == paper.key],
+            "headline": _headline_table([h for h in truths if h.paper == paper.key]),
+        }
         for paper in PAPERS
         if any(e.paper == paper.key for e in found)
     ]
@@ -77,7 +83,7 @@ def _content(found: Sequence[Experiment], out: Path, size: Size) -> dict[str, An
         "groups": groups,
         "about": about,
         "summary": _summary_table(found, shown),
-        "headline": _headline_table(headlines()),
+        "headline": _headline_table(truths),
         "which": advice.lines(),
         "ranking": [equal_privacy.overall(player.stored(e, size, out)) for e in found if e.name == "equal-privacy"],
     }
@@ -87,6 +93,7 @@ def _shown(e: Experiment, out: Path, size: Size) -> Shown:
     rows = player.stored(e, size, out)
     found = e.findings(rows)
     charts = [_panel(chart) for chart in e.charts(rows) if chart.series]
+    verdict, reasons = _first_sentence(e.survives(found, rows))
     return Shown(
         e.name,
         e.figure,
@@ -94,7 +101,8 @@ def _shown(e: Experiment, out: Path, size: Size) -> Shown:
         e.settings,
         e.chosen,
         summary.ran(rows),
-        e.survives(found, rows),
+        verdict,
+        reasons,
         level(found),
         [_count(found, mode) for mode in (PUBLISHED, SOUND)],
         [f"{f.mode.capitalize()}. {f.sentence}" for f in found],
@@ -129,12 +137,14 @@ def _summary_table(found: Sequence[Experiment], shown: dict[str, Shown]) -> Tabl
     rows = []
     for e in found:
         one = shown[e.name]
-        rows.append([e.name, f"{e.paper} {e.figure}".strip(), *one.counts, _first_sentence(one.verdict)])
+        rows.append([e.name, f"{e.paper} {e.figure}".strip(), *one.counts, one.verdict])
     return Table("What was found: statements that hold, of those that were checked", columns, rows)
 
 
-def _first_sentence(text: str) -> str:
-    return text.split(". ")[0].rstrip(".") + "."
+def _first_sentence(text: str) -> tuple[str, str]:
+    """The first sentence of a verdict, and the rest of it."""
+    first, _, rest = text.partition(". ")
+    return first.rstrip(".") + ".", rest
 
 
 def _count(found: Sequence[Finding], mode: str) -> str:
