@@ -122,6 +122,31 @@ def test_a_lost_disk_rejoins_with_everything_counted_as_spent(tmp_path: Path) ->
 
 
 @pytest.mark.slow
+def test_kills_in_the_middle_of_an_agreement_change_no_vote(tmp_path: Path) -> None:
+    """m4 goes, and while the others agree each of them is killed -9 and started again: nobody signs twice, and all end well."""
+    contract = small_contract(5, rounds=1500, algorithm=ALGORITHM, absence={"policy": "continue", "limit_seconds": 3.0})
+    crowd = Crowd(tmp_path, contract)
+    rest = ["m0", "m1", "m2", "m3"]
+    try:
+        crowd.start()
+        _until(crowd, "m4", "round one done")
+        crowd.kill("m4")
+        for name in rest:
+            _until(crowd, name, "agreement under way")
+            crowd.kill(name)
+            crowd.start(name)
+        crowd.start("m4")
+        crowd.finish(240)
+    finally:
+        crowd.stop()
+    for name in crowd.names:
+        assert "two decisions" not in crowd.log(name)
+        assert "cut off" not in crowd.log(name)
+    for name in rest:
+        assert "agreement under way" in crowd.log(name)
+
+
+@pytest.mark.slow
 def test_two_of_four_do_not_go_on(tmp_path: Path) -> None:
     contract = small_contract(4, rounds=400, algorithm=ALGORITHM, absence={"policy": "continue", "limit_seconds": 2.0})
     crowd = Crowd(tmp_path, contract)

@@ -41,6 +41,8 @@ from tacenda.runtime.result import RunResult
 
 Array = NDArray[Any]
 SILENCE = 3  # a peer that is connected but says nothing counts as absent after so many times the contract's limit
+NO_ROWS = 6  # and one that gives signs of life but no message, after so many
+REMINDERS = 100  # notices of an agreement under way within the contract's limit: far fewer than would count as a flood
 
 
 @dataclass(frozen=True)
@@ -182,11 +184,13 @@ def _rounds(peer: Peer, exchange: Exchange, mailbox: Mailbox, council: Council, 
 def _agree(peer: Peer, council: Council, look: _Look) -> None:
     """Wait until all remaining members have stopped, then go on together; who stays silent for too long is left out too."""
     council.freeze(peer.turn + 1)
-    begin = time.monotonic()
+    begin = said = time.monotonic()
     while (found := council.decided()) is None:
         look.stop.check()
         look.view.waiting(sorted(council.silent()))
-        council.announce()
+        if time.monotonic() - said > look.limit / REMINDERS:
+            council.announce()
+            said = time.monotonic()
         if time.monotonic() - begin > look.limit:
             council.propose(council.without(council.silent()))
             begin = time.monotonic()
@@ -205,6 +209,7 @@ class _Look:
         self.limit, self._goes_on = contract.absence.limit_seconds, contract.absence.policy == "continue"
         self._away: dict[str, float] = {}
         self._missing: dict[str, float] = {}
+        self._said = 0.0
         self.council: Council
 
     def __call__(self, missing: list[str]) -> None:
@@ -226,9 +231,10 @@ class _Look:
                 self._away.pop(peer, None)
             else:
                 self._away.setdefault(peer, now)
-        # A peer that is connected and says nothing may itself be waiting for somebody, but not for ever.
-        silent = {peer for peer in missing if now - self._missing[peer] > SILENCE * self.limit}
-        absent = [peer for peer in missing if peer in silent or now - self._away.get(peer, now) > self.limit]
+        if now - max(self._said, *self._missing.values()) > self.limit:
+            self._said = now  # a sign of life for those who wait for this node while it waits for others
+            self._endpoint.tell(Progress(self._endpoint.desk.done, self._endpoint.desk.epoch))
+        absent = [p for p in missing if self._silent(p, now) or now - self._away.get(p, now) > self.limit]
         if absent and self._goes_on:
             self._away.clear()
             self._missing.clear()
@@ -236,6 +242,11 @@ class _Look:
             raise Frozen("A member stayed away.")
         if absent:
             raise PeerAbsent(absent, self.limit, [self._endpoint.links[peer].reason for peer in absent])
+
+    def _silent(self, peer: str, now: float) -> bool:
+        """A peer that is connected and sends no rows may itself be waiting for somebody: it says so now and then, but not for ever."""
+        since, seen = self._missing[peer], self._endpoint.links[peer].seen
+        return now - max(since, seen) > SILENCE * self.limit or now - since > NO_ROWS * self.limit
 
 
 def _heard(council: Council, mailbox: Mailbox) -> Any:
