@@ -139,7 +139,41 @@ def _tradeoff_charts(rows: Rows) -> list[Any]:
                     percent=metric != "loss",
                 )
             )
-    return made + [_optimum_chart(rows, name) for name in METHODS]
+    return made + [_optimum_chart(rows, name) for name in METHODS] + [_sample_size_chart(rows)]
+
+
+def _sample_size_chart(rows: Rows) -> Any:
+    """Theorems 3, 4 and 6: records a node needs, with the theorems' unnamed constant taken as 1, and what Adult gives it."""
+    grid = np.array(rows.where(mode=PUBLISHED).distinct("level"))
+    known: dict[str, Any] = {"accuracy": WORST_EXCESS, "reference_norm": 1.0, "failure": 0.05, "dim": 104, "degree": 4}
+    kinds = {
+        "Theorem 3, no privacy": ("non-private", "DVP"),
+        "Theorem 4, DVP": ("dual", "DVP"),
+        "Theorem 6, PVP": ("primal", "PVP"),
+    }
+    series = []
+    for name, (kind, method) in kinds.items():
+        algorithm, problem = METHODS[method]
+        settings = {**known, "loss_scale": problem["loss_scale"], "penalty": algorithm["penalty"]}
+        series.append(drawing.bound(name, grid, [theory.sample_size(kind, alpha=a, **settings) for a in grid]))
+    series.append(drawing.level("a node's records of Adult", 45_222 / NODES, grid))
+    return drawing.lines(
+        Rows(),
+        key="perturbation-sample-size",
+        title="Records a node needs by Theorems 3, 4 and 6",
+        metric="",
+        x="level",
+        x_label="alpha of a round",
+        y_label="records",
+        tab="records needed",
+        extra=series,
+        x_log=True,
+        y_log=True,
+        note=(
+            f"For an excess loss of {WORST_EXCESS} against a classifier of norm 1 with probability 0.95 a theorem, constant 1: the "
+            "theorems only say that some constant exists, so the order and the slopes mean something, the heights do not."
+        ),
+    )
 
 
 def optimum(rows: Rows, name: str) -> tuple[theory.AccuracyFit, theory.OptimalLevel | None]:
