@@ -126,7 +126,6 @@ def test_unknown_names_and_two_sizes_are_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(EXPERIMENTS))
 def test_every_quick_version_runs_and_draws(name: str, tmp_path: Path) -> None:
     experiment = by_name(name)
