@@ -281,3 +281,46 @@ def test_fewer_members_draw_more_noise_and_no_release_costs_more(graph: str, q: 
         assert charge.covered_by(reserved)
     assert len(scales) == 1  # both ends of an edge draw alike
     assert scales.pop() > 1.05 * float(plan.calibration.plan.scale[0])
+
+
+@pytest.mark.parametrize("graph", ["ring", "complete"])
+def test_views_that_differ_would_take_no_noise_from_anybody(graph: str) -> None:
+    """The second line behind the signed decisions: streams are named by the set of members taking part, so that neighbours who mean
+    different sets share none, and every member is hidden at least as well as its own view says."""
+    assert _worst_view(_contract(6, graph=graph), named=True) <= 1 + 1e-9
+
+
+def test_without_the_names_of_the_streams_views_that_differ_would_reveal_more() -> None:
+    assert _worst_view(_contract(6, graph="ring"), named=False) > 1.1
+
+
+def _worst_view(contract: Contract, named: bool) -> float:
+    """The largest [C^-1]_ii, as a share of what i's view counts on, over random views and any one curious member."""
+    names, rng, ratio, worst = contract.names, np.random.default_rng(4), 3.0, 0.0
+    views = [frozenset(names) - {gone} for gone in names] + [frozenset(names)]
+    counted = {view: _brute_force(contract, frozenset(names) - view, ratio, 1) for view in views}
+    for _ in range(60):
+        view = {name: views[k] for name, k in zip(names, rng.integers(len(views), size=len(names)), strict=True)}
+        for curious in names:
+            left = [name for name in names if name != curious and name in view[name]]
+            hidden = np.diag(np.linalg.inv(_covariance(contract, view, left, curious, ratio, named)))
+            worst = max([worst, *(h / counted[view[name]][name] for name, h in zip(left, hidden, strict=True))])
+    return worst
+
+
+def _covariance(
+    contract: Contract, view: dict[str, frozenset[str]], left: list[str], curious: str, ratio: float, named: bool
+) -> np.ndarray:
+    """Of the messages of `left` in one round, for who knows the streams of `curious`: one column per stream (edge, and view)."""
+
+    def stream(edge: int, name: str) -> tuple[int, list[str]]:
+        return edge, sorted(view[name]) if named else []
+
+    streams: list[tuple[int, list[str]]] = sorted(stream(i, name) for i, edge in enumerate(contract.edges) for name in edge)
+    mixed = np.zeros((len(left), len(streams)))
+    for i, edge in enumerate(contract.edges):
+        for sign, name in zip((1.0, -1.0), edge, strict=True):
+            if name in left and curious not in edge and set(edge) <= view[name]:
+                mixed[left.index(name), streams.index(stream(i, name))] += sign * ratio
+    covariance: np.ndarray = np.eye(len(left)) + mixed @ mixed.T
+    return covariance
