@@ -278,6 +278,50 @@ def test_bad_parameters_are_one_sentence(settings: dict[str, Any], word: str) ->
         tc.PrivateLogisticRegression(**{"bounds": BOUNDS, **settings}).fit(X, y)
 
 
+@pytest.mark.parametrize("kind", [tc.PrivateLogisticRegression, tc.PrivateHuberRegressor])
+def test_auto_tunes_its_step_on_a_public_sample_and_charges_nothing_for_it(kind: Any) -> None:
+    X, y, target = records(900)
+    z, about = (y, {"classes": ("no", "yes")}) if kind is tc.PrivateLogisticRegression else (target, {"target_bounds": (0, 60)})
+    public = (X[:200], z[:200])
+    models = [
+        kind(2.0, bounds=BOUNDS, n_nodes=5, random_state=0, **about).fit(X[200:], z[200:], public=sample)
+        for sample in (None, public, (10 * X[:200], z[:200]))  # the last one lies beyond its bounds, and is clipped to them
+    ]
+    assert [m.plan_.public_records for m in models] == [None, 200, 200]
+    assert models[1].privacy_.epsilon == pytest.approx(models[0].privacy_.epsilon) == pytest.approx(2.0)
+    assert (
+        models[1].plan_.longer == models[1].plan_.forecast.step / models[0].plan_.forecast.step or models[1].plan_.longer == 1
+    )
+    said = [" ".join(m.conditions_) for m in models]
+    assert "declared public" not in said[0] and "200 records declared public: these have no protection" in said[1]
+    assert "public" not in models[1].get_params()
+
+
+def test_a_wrong_public_sample_is_named() -> None:
+    X, y, _ = records(300)
+    model = tc.PrivateLogisticRegression(1.0, bounds=BOUNDS, classes=("no", "yes"), n_nodes=3)
+    for public, settings, words in (
+        (X, {}, "pair"),
+        ((X, np.where(y == "no", "nein", y)), {}, "not among the classes"),
+        ((X[:, :2], y), {}, "features"),
+        ((X[:5], y[:5]), {}, "at least 10"),
+        ((X, y), {"algorithm": "dpdda"}, "'auto'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            clone(model).set_params(**settings).fit(X, y, public=public)
+
+
+def test_a_public_sample_passes_through_a_pipeline_and_a_search() -> None:
+    X, y, _ = records(400)
+    model = tc.PrivateLogisticRegression(8.0, bounds=BOUNDS, classes=("no", "yes"), n_nodes=2, random_state=0)
+    line = make_pipeline(FunctionTransformer(), model)
+    line.fit(X, y, privatelogisticregression__public=(X[:100], y[:100]))
+    assert line[-1].plan_.public_records == 100
+    with pytest.warns(BudgetWarning):
+        found = GridSearchCV(model, {"strength": [1e-3]}, cv=2).fit(X, y, public=(X[:100], y[:100]))
+    assert found.best_estimator_.plan_.public_records == 100
+
+
 def test_a_pickled_model_does_not_hold_the_seed_of_its_noise() -> None:
     X, y, _ = records(200)
     model = tc.PrivateLogisticRegression(bounds=BOUNDS).fit(X, y)

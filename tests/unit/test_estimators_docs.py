@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "estimators.md"
 def test_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     snippets = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    assert len(snippets) == 5
+    assert len(snippets) == 6
     names: dict[str, object] = {}
     for snippet in snippets:
         exec(compile(snippet, str(PAGE), "exec"), names)

@@ -193,6 +193,10 @@ def test_a_public_sample_tunes_the_step_and_the_measured_risk_falls() -> None:
     assert better.longer > 1 and better.forecast.step == pytest.approx(better.longer * plan.forecast.step, rel=1e-6)
     assert "public sample" in better.explain() and better.to_plain()["longer"] == better.longer
     assert all(c.plan.longer == better.longer for c in better.what_if())
+    at_once = tc.plan(problem.sizes, problem.dim, graph, 2.0, public=(X[order[:count]], y[order[:count]]))
+    assert at_once.settings == better.settings and at_once.public_records == count
+    assert f"{count} records. They were declared public: they have no protection, and nothing is charged" in at_once.explain()
+    assert "no record was read" in plan.explain() and "no private record was read" in at_once.explain()
 
     def risk(found: Any) -> float:
         runs = [

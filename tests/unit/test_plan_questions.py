@@ -204,6 +204,48 @@ def test_the_command_tells_all(tmp_path: Path) -> None:
     assert "569 public ones" in public.output
 
 
+def _people(folder: Path, rows: int) -> tuple[Path, Path]:
+    from tacenda.data.draft import draft_schema
+
+    table, schema = folder / "people.csv", folder / "people.toml"
+    rng = np.random.default_rng(0)
+    age, red = rng.integers(20, 90, rows), rng.integers(0, 2, rows)
+    ill = age + 10 * red + rng.normal(0, 8, rows) > 60
+    lines = [f"{a},{'red' if r else 'green'},{'yes' if i else 'no'}" for a, r, i in zip(age, red, ill, strict=True)]
+    table.write_text("\n".join(["age,colour,ill", *lines]) + "\n")
+    schema.write_text(draft_schema(table, label="ill").to_toml().replace("confirmed = false", "confirmed = true"))
+    return table, schema
+
+
+def test_a_public_file_tunes_and_predicts_like_a_named_set(tmp_path: Path) -> None:
+    from tacenda.cli.app import app
+    from tacenda.data.encoding import encode
+    from tacenda.data.schema import Schema
+
+    table, schema = _people(tmp_path, 80)
+    shape = ["plan", "--nodes", "4", "--records", "60", "--epsilon", "2", "--trials", "1", "--json"]
+    answer = CliRunner().invoke(app, [*shape, "--public", str(table), "--schema", str(schema)])
+    assert answer.exit_code == 0, answer.output
+    found = json.loads(answer.stdout)
+    data = encode(Schema.read(schema), table)
+    again = tc.plan(60, data.n_features, tc.graph.complete(4), 2.0, public=(data.X, data.y))
+    assert found["public_records"] == 80 and found["longer"] == again.longer and found["rounds"] == again.rounds
+    assert "80 public ones" in found["prediction"]["assumptions"][0]
+    config = tmp_path / "run.toml"
+    config.write_text(f'[data]\nfile = "{table}"\nschema = "{schema}"\n[network]\nnodes = 4\n[privacy]\nepsilon = 2.0\n')
+    own_schema = CliRunner().invoke(app, ["plan", str(config), "--public", str(table), "--trials", "1", "--json"])
+    assert own_schema.exit_code == 0, own_schema.output
+    assert json.loads(own_schema.stdout)["public_records"] == 80
+    for wrong, words in (
+        (["--public", str(table)], "schema"),
+        (["--schema", str(schema)], "--public"),
+        (["--public", "wine", "--schema", str(schema)], "named data set"),
+        (["--public", str(table), "--schema", str(schema), "--features", "7"], "(N, 7)"),
+    ):
+        refused = CliRunner().invoke(app, [*shape[:-1], *wrong])
+        assert refused.exit_code == 2 and words in refused.stderr, refused.output
+
+
 def test_least_leverage_is_a_lower_bound() -> None:
     from tacenda.graph.coalition import leverage
     from tacenda.plan.network import least_leverage

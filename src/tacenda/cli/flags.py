@@ -81,7 +81,7 @@ def _with_data(values: dict[str, Any], data: str | None, schema: Path | None) ->
     if data is None:
         return read.merged(values, {"data": {"schema": str(schema)}}) if schema is not None else values
     kept = {k: v for k, v in values.get("data", {}).items() if k not in ("name", "file", "schema", "options")}
-    if _is_file(data):
+    if is_file(data):
         kept["file"] = data
         if schema is not None:
             kept["schema"] = str(schema)
@@ -92,6 +92,6 @@ def _with_data(values: dict[str, Any], data: str | None, schema: Path | None) ->
     return {**values, "data": kept}
 
 
-def _is_file(data: str) -> bool:
+def is_file(data: str) -> bool:
     """A path or a name: names hold no dot and no slash."""
     return Path(data).suffix != "" or "/" in data or "\\" in data or Path(data).is_file()

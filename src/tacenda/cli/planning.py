@@ -10,6 +10,7 @@ import typer
 from tacenda.cli import accounting, flags, show
 
 if TYPE_CHECKING:
+    from tacenda.data.dataset import Dataset
     from tacenda.plan import Change, Needed, Plan, Prediction
 
 Trials = Annotated[int, typer.Option(help="Runs on generated data behind the prediction; 0 for the formula alone (quick).")]
@@ -17,7 +18,8 @@ Public = Annotated[
     str | None,
     typer.Option(
         "--public",
-        help="A data set of the same kind that is public (a name of `tacenda datasets`), to tune the step on and to predict from.",
+        help="Records of the same kind that are public, to tune the step on and to predict from: a name of `tacenda datasets`, or a "
+        "CSV, Parquet or LIBSVM file with --schema. They get no protection, and nothing is charged for them.",
     ),
 ]
 TargetExcess = Annotated[float | None, typer.Option(help="How many records does this excess risk need?")]
@@ -48,6 +50,7 @@ def plan(
     settings: flags.Settings = None,
     trials: Trials = 3,
     public: Public = None,
+    schema: flags.SchemaFile = None,
     target_excess: TargetExcess = None,
     target_accuracy: TargetAccuracy = None,
     plot: Plot = None,
@@ -61,8 +64,12 @@ def plan(
         nodes, graph, records, features, classes, public_size, loss, strength, clip_norm, delta, adjacency, rounds
     )
     facts["privacy"].update(epsilon=epsilon, coalition=coalition)
+    known = _sample(public, schema, features, config, settings)
+    if known is not None and config is None:  # the sample is of the same kind, so it tells the width
+        facts["data"]["features"] = features or known.n_features
+        facts["data"]["classes"] = (0 if known.classes is None else len(known.classes)) if classes is None else classes
+    sample = None if known is None else (known.X, known.y)
     chosen = _planned(config, settings, facts)
-    sample = None if public is None else _sample(public)
     if sample is not None and trials:
         chosen = chosen.tuned(sample)
     changes = chosen.what_if()
@@ -90,11 +97,32 @@ def _planned(config: Path | None, settings: Any, facts: dict[str, dict[str, Any]
     return plan_facts(run.facts, run.topology, found.privacy.epsilon, found.privacy.delta, coalition=members, rounds=wanted)
 
 
-def _sample(name: str) -> tuple[Any, Any]:
-    from tacenda.data import load
+def _sample(
+    public: str | None, schema: Path | None, features: int | None, config: Path | None, settings: Any
+) -> Dataset | None:
+    """The public sample, read as `tacenda fit` reads its records; of a file the configuration's own schema is the default."""
+    from tacenda.config import records
+    from tacenda.errors import InputError
 
-    data = load(name)
-    return data.X, data.y
+    if public is None:
+        if schema is not None:
+            raise InputError("--schema describes the file of --public; name it, or leave --schema out.")
+        return None
+    if not flags.is_file(public):
+        if schema is not None:
+            raise InputError(f"--schema belongs to a file, and --public {public} is a named data set; leave one of them out.")
+        from tacenda.data import load
+
+        return load(public)
+    given = schema or flags.assemble(config, settings=settings).data.table_schema
+    found = flags.assemble(
+        config,
+        data=public,
+        schema=None if given is None else Path(given),
+        sections={"data": {"features": features}},
+        settings=settings,
+    )
+    return records.load(found.data)[0]
 
 
 def _needed(chosen: Plan, excess: float | None, accuracy: float | None, trials: int, sample: Any) -> Needed | None:

@@ -29,6 +29,7 @@ from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.simulate import simulate
+from tacenda.words import counted
 
 DEFAULT_ROUNDS = 100  # of an algorithm that was named without rounds
 CLOSER = 1e3  # by how much the closing mixings of a named algorithm shrink disagreement
@@ -47,14 +48,26 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     fit_intercept    a constant feature inside data_norm (and regularised like the others)
     n_nodes, graph   how many data holders (even split) and their network; fit(nodes=...) names each record's holder instead
     algorithm        "auto" (planned from public quantities), a name, or an object of tacenda.algorithms; rounds   their number
+    fit(public=...)  a sample (X, y) of the same kind that *is public*: "auto" tunes its step on it. It has no protection, and nothing
+                     is charged for it; never pass private records there
     random_state     an int makes the noise reproducible: for simulation only, since whoever knows it can subtract the noise
     ledger, dataset  a lasting ledger's file, and the name under which this data set's fits are charged and, past its budget, refused
     """
 
     _sklearn_name: str
 
-    def _fit(self, X: Any, y: NDArray[Any], nodes: Any, scaling: Scaling, loss: Any, regulariser: Any, **extra: Any) -> Self:
-        """Run on rows X that are scaled already."""
+    def _fit(
+        self,
+        X: Any,
+        y: NDArray[Any],
+        nodes: Any,
+        scaling: Scaling,
+        loss: Any,
+        regulariser: Any,
+        public: Any = None,
+        **extra: Any,
+    ) -> Self:
+        """Run on rows X that are scaled already, as are those of the public sample."""
         if in_a_search():
             warn_of_search(self.epsilon, self.ledger, self.dataset)
         if self.adjacency == "add-remove" and nodes is None and self.n_nodes != 1:
@@ -68,7 +81,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             public_sizes=self.public_sizes, **extra,
         )  # fmt: skip
         privacy = Privacy(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, coalition=self.coalition)
-        settings, self.plan_ = self._settings(problem, topology, privacy)
+        settings, self.plan_ = self._settings(problem, topology, public)
         if self.verbose and self.plan_ is not None:
             print(self.plan_.explain())
         result = simulate(
@@ -78,12 +91,17 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self._keep(result, scaling, topology)
         return self
 
-    def _settings(self, problem: Problem, topology: Topology, privacy: Privacy) -> tuple[dict[str, Any], Plan | None]:
+    def _settings(self, problem: Problem, topology: Topology, public: Any) -> tuple[dict[str, Any], Plan | None]:
         """What to run: planned, or as named."""
         if isinstance(self.algorithm, str) and self.algorithm == "auto":
             facts = Facts.of(problem, self.adjacency)
             found = plan_facts(facts, topology, self.epsilon, self.delta, coalition=self.coalition, rounds=self.rounds)
+            found = found if public is None else found.tuned(public)
             return found.settings, found
+        if public is not None:
+            raise InputError(
+                "public serves algorithm='auto', whose step it tunes; leave it out, or leave the choice to 'auto'."
+            )
         algorithm = by_name(self.algorithm) if isinstance(self.algorithm, str) else self.algorithm
         if not isinstance(algorithm, Algorithm):
             raise InputError(f"algorithm must be 'auto', a name or an object of tacenda.algorithms, not {algorithm!r}.")
@@ -133,6 +151,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             said.append(f"No feature bounds were used: rows longer than data_norm={self.data_norm:g} were scaled down to it.")
         else:
             said.append("The declared feature bounds come from public knowledge.")
+        if self.plan_ is not None and self.plan_.public_records is not None:
+            said.append(
+                f"The step was tuned on {counted(self.plan_.public_records, 'record')} declared public: these have no protection, and "
+                "nothing was charged for them."
+            )
         if self.random_state is not None:
             said.append(
                 "The noise came from a fixed random_state: whoever knows it can subtract the noise. For simulation only."
@@ -149,6 +172,15 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             warn_of_bounds(norm)
         scaling = Scaling.of(self.bounds, X.shape[1], norm, bool(self.fit_intercept), hasattr(X, "tocsr"))
         return X, y, scaling
+
+    def _public_rows(self, public: Any) -> tuple[Any, Any]:
+        """The public sample's (X, y), checked like the private records."""
+        try:
+            X, y = public
+        except (TypeError, ValueError):
+            raise InputError(f"public must be a pair (X, y) of arrays, not {type(public).__name__}.") from None
+        found = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False)
+        return found[0], found[1]
 
     def _scores(self, X: Any) -> NDArray[Any]:
         """(N, K) linear scores of the average model."""

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 
 from tacenda.errors import InputError
 from tacenda.estimators.base import PrivateLinearModel
+from tacenda.estimators.scaling import Scaling
 from tacenda.problem.losses import SmoothedHinge
 
 
@@ -53,15 +54,28 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         self.random_state, self.verbose, self.public_sizes = random_state, verbose, public_sizes
         self.ledger, self.dataset = ledger, dataset
 
-    def fit(self, X: Any, y: Any, nodes: Any = None) -> Self:
-        """Fit on X (N, p), dense or sparse, and labels y (N,); `nodes` (N,) names each record's data holder."""
+    def fit(self, X: Any, y: Any, nodes: Any = None, public: Any = None) -> Self:
+        """Fit on X (N, p), dense or sparse, and labels y (N,); `nodes` (N,) names each record's data holder.
+
+        public: a sample (X, y) of the same kind that is public, on which "auto" tunes its step; nothing is charged for it.
+        """
         X, y, scaling = self._checked_rows(X, y)
         check_classification_targets(y)
         codes, known = self._codes(y)
         rows, _ = scaling.rows(X)
         self.classes_ = known
         loss = self._loss(len(known), y)
-        return self._fit(rows, codes, nodes, scaling, loss, "l2", clip_norm=self.clip_norm, classes=range(len(known)))
+        sample = None if public is None else self._public(public, scaling)
+        return self._fit(rows, codes, nodes, scaling, loss, "l2", sample, clip_norm=self.clip_norm, classes=range(len(known)))
+
+    def _public(self, public: Any, scaling: Scaling) -> tuple[Any, NDArray[np.int64]]:
+        """The public sample as scaled rows and class numbers."""
+        X, y = self._public_rows(public)
+        if not np.isin(y, self.classes_).all():
+            raise InputError(
+                "public holds a label which is not among the classes; drop such records, or declare it in classes."
+            )
+        return scaling.rows(X)[0], np.searchsorted(self.classes_, y).astype(np.int64)
 
     def _loss(self, n_classes: int, y: NDArray[Any]) -> Any:
         raise InputError(f"{type(self).__name__} has no loss; use one of the public estimators.")

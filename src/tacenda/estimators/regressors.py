@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 
 from tacenda import checks
 from tacenda.estimators.base import PrivateLinearModel
-from tacenda.estimators.scaling import TargetScaling
+from tacenda.estimators.scaling import Scaling, TargetScaling
 from tacenda.estimators.warnings import warn_of_targets
 from tacenda.problem.losses import Huber
 from tacenda.problem.regularisers import ElasticNet
@@ -57,8 +57,11 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         self.random_state, self.verbose, self.public_sizes = random_state, verbose, public_sizes
         self.ledger, self.dataset = ledger, dataset
 
-    def fit(self, X: Any, y: Any, nodes: Any = None) -> Self:
-        """Fit on X (N, p), dense or sparse, and targets y (N,); `nodes` (N,) names each record's data holder."""
+    def fit(self, X: Any, y: Any, nodes: Any = None, public: Any = None) -> Self:
+        """Fit on X (N, p), dense or sparse, and targets y (N,); `nodes` (N,) names each record's data holder.
+
+        public: a sample (X, y) of the same kind that is public, on which "auto" tunes its step; nothing is charged for it.
+        """
         X, y, scaling = self._checked_rows(X, y, y_numeric=True)
         if self.target_bounds is None:
             warn_of_targets()
@@ -66,7 +69,14 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         rows, factors = scaling.rows(X)
         targets = self._target.scaled(y) * factors  # a record is shortened as a whole, its target too
         loss, clip_norm = self._loss()
-        return self._fit(rows, targets, nodes, scaling, loss, self._regulariser(), clip_norm=clip_norm)
+        sample = None if public is None else self._public(public, scaling)
+        return self._fit(rows, targets, nodes, scaling, loss, self._regulariser(), sample, clip_norm=clip_norm)
+
+    def _public(self, public: Any, scaling: Scaling) -> tuple[Any, NDArray[Any]]:
+        """The public sample as scaled rows and targets."""
+        X, y = self._public_rows(public)
+        rows, factors = scaling.rows(X)
+        return rows, self._target.scaled(y) * factors
 
     def _loss(self) -> tuple[Any, float | None]:
         """The loss, and the bound on one record's gradient."""

@@ -63,6 +63,7 @@ class Plan:
     max_rounds: int = 500
     fixed_rounds: bool = False
     longer: float = 1.0  # times the forecast's best total step, where a public sample asked for it
+    public_records: int | None = None  # of the sample, declared public, on which the step was tuned
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -113,7 +114,10 @@ class Plan:
         return predict(self, public, trials, seed)
 
     def tuned(self, public: Any, trials: int = 2, seed: int = 0) -> Plan:
-        """The same with the total step that predicts best on a public sample (X, y) of the same kind (`plan.tune`)."""
+        """The same with the total step that predicts best on a sample (X, y) of the same kind (`plan.tune`).
+
+        The sample must be public: it gets no protection, and nothing is charged for it.
+        """
         from tacenda.plan.tune import tuned
 
         return tuned(self, public, trials, seed)
@@ -161,7 +165,7 @@ class Plan:
         ]
         assumed = (
             f"The forecast assumes typical data (scores of size {SHAPES[k.loss.name].signal:g}, eigenvalues falling like 1/sqrt(k), "
-            f"rows of norm near {k.data_norm:g}); no record was read."
+            f"rows of norm near {k.data_norm:g}); no {'' if self.public_records is None else 'private '}record was read."
         )
         return "\n".join([*head, *(f"  - {reason}" for reason in self.reasons), f"  - {assumed}"])
 
@@ -177,6 +181,7 @@ class Plan:
             "adjacency": self.facts.adjacency,
             "coalition": self.coalition,
             "longer": self.longer,
+            "public_records": self.public_records,
             "messages": self.messages,
             "bytes": self.bytes,
             "seconds": self.seconds(),

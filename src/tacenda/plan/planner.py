@@ -54,6 +54,7 @@ def plan(
     coalition: int | None = 1,
     max_rounds: int = MOST_ROUNDS,
     rounds: int | None = None,
+    public: Any = None,
 ) -> Plan:
     """What to run for this budget: an algorithm with its settings, rounds, output rule and closing mixings.
 
@@ -62,8 +63,10 @@ def plan(
     graph      any networkx.Graph or Topology;      epsilon   one number, or one per node
     coalition  how many curious members may pool what they know (`Privacy.coalition`); None: all others may (no shared noise)
     max_rounds limits communication; with fewer rounds than the budget could use, the plan says so. rounds fixes their number
+    public     a sample (X, y) of the same kind that *is public*: the step is tuned on it (`Plan.tuned`). It has no protection at
+               all, and nothing is charged for it; never pass private records here
 
-    Reads no data. `print(plan(...).explain())` tells the reasons.
+    Reads no private data. `print(plan(...).explain())` tells the reasons.
     """
     topology = Topology.of(graph)
     check_adjacency(adjacency)
@@ -81,7 +84,8 @@ def plan(
         ),
         adjacency,
     )
-    return plan_facts(facts, topology, epsilon, delta, coalition=coalition, max_rounds=max_rounds, rounds=rounds)
+    found = plan_facts(facts, topology, epsilon, delta, coalition=coalition, max_rounds=max_rounds, rounds=rounds)
+    return found if public is None else found.tuned(public)
 
 
 def plan_facts(

@@ -38,6 +38,16 @@ def _method(p: Plan) -> str:
     )
 
 
+def _tuning(p: Plan) -> list[str]:
+    if p.public_records is None:
+        return [] if p.longer == 1.0 else [f"It is {p.longer:g} times what the assumed shape asks for."]
+    found = "as the assumed shape asks for" if p.longer == 1.0 else f"{p.longer:g} times what the assumed shape asks for"
+    return [
+        f"It is {found}: that predicts best on a public sample of {counted(p.public_records, 'record')}. They were declared public: "
+        "they have no protection, and nothing is charged for them."
+    ]
+
+
 def reasons(p: Plan) -> list[str]:
     """The sentences of `Plan.explain`."""
     k, f = p.facts.constants, p.forecast
@@ -45,11 +55,7 @@ def reasons(p: Plan) -> list[str]:
         _method(p),
         f"The total step balances what would be left unlearnt against noise of standard deviation {f.average_noise_std:.3g} in the "
         "network's average gradient.",
-        *(
-            []
-            if p.longer == 1.0
-            else [f"It is {p.longer:g} times what the assumed shape asks for: that predicts best on the public sample."]
-        ),
+        *_tuning(p),
         "Full gradients: at equal privacy a batch adds sampling noise and saves only computation.",
     ]
     if f.wanted_rounds > p.rounds:
