@@ -40,6 +40,7 @@ def _ziggurat() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 _WIDTH, _SURE, _HEIGHT = _ziggurat()
 _HEIGHT[_LAYERS] = 0.0
+_SIGNED_WIDTH, _SIGNED_SURE = np.concatenate([_WIDTH, -_WIDTH]), np.concatenate([_SURE, _SURE])  # by layer and sign, nine bits of a word
 
 
 @njit(cache=True, inline="always")
@@ -94,30 +95,37 @@ def _edge_cases(s, layer, x):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def _unsure_normal(s, word):  # type: ignore[no-untyped-def]
+    """The normal that begins with `word`, which one draw in eighty leaves open; words after it come from the stream."""
+    while True:
+        layer = word & uint64(0xFF)
+        step = int64(word >> uint64(12))
+        x = float(step) * _SIGNED_WIDTH[word & uint64(0x1FF)]
+        if step < _SURE[layer]:
+            return x
+        accepted, value = _edge_cases(s, layer, x)
+        if accepted:
+            return value
+        word = next_word(s)
+
+
+@njit(cache=True)
 def fill_normal(s, row):  # type: ignore[no-untyped-def]
     """Standard normals into `row`. The state lives in registers here: writing it back at each draw costs half the time."""
     a, b, c, count = s[0], s[1], s[2], s[3]
     for j in range(row.shape[0]):
-        while True:
-            word = a + b + count
-            count += uint64(1)
-            a = b ^ (b >> uint64(11))
-            b = c + (c << uint64(3))
-            c = ((c << uint64(24)) | (c >> uint64(40))) + word
-            layer = word & uint64(0xFF)
-            step = int64(word >> uint64(12))
-            x = float(step) * _WIDTH[layer]
-            if word & uint64(0x100):
-                x = -x
-            if step < _SURE[layer]:
-                row[j] = x
-                break
+        word = a + b + count
+        count += uint64(1)
+        a = b ^ (b >> uint64(11))
+        b = c + (c << uint64(3))
+        c = ((c << uint64(24)) | (c >> uint64(40))) + word
+        layer = word & uint64(0x1FF)  # with the sign's bit
+        step = int64(word >> uint64(12))
+        row[j] = float(step) * _SIGNED_WIDTH[layer]
+        if step >= _SIGNED_SURE[layer]:
             s[0], s[1], s[2], s[3] = a, b, c, count
-            accepted, value = _edge_cases(s, layer, x)
+            row[j] = _unsure_normal(s, word)
             a, b, c, count = s[0], s[1], s[2], s[3]
-            if accepted:
-                row[j] = value
-                break
     s[0], s[1], s[2], s[3] = a, b, c, count
 
 
