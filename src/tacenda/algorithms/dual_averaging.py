@@ -42,11 +42,10 @@ def _round(s: DualAveragingState, node: Node, algorithm: Any) -> DualAveragingSt
     t = node.turn
     a, total, gamma = _weight(algorithm.weights, t), _total(algorithm.weights, t), at(algorithm.offset, t)
     x = node.dual_step(s.z, total, gamma)
-    query = node.gradient(x, algorithm.batch_size, one=algorithm.sampling == "one", regularised=False)
-    noise = "correlated" if algorithm.noise == "correlated" else "gaussian"
-    g = node.release(query, noise=noise)
-    u = a * g
-    u += s.z  # in place: one pass over the memory less
+    noise, one = "correlated" if algorithm.noise == "correlated" else "gaussian", algorithm.sampling == "one"
+    # Nothing keeps the query or the released gradient: their memory serves the next rows while it is still in the cache.
+    u = a * node.release(node.gradient(x, algorithm.batch_size, one=one, regularised=False), noise=noise)
+    u += s.z
     return DualAveragingState(x, node.mix(u))
 
 

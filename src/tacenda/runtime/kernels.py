@@ -17,13 +17,19 @@ OPTIONS: dict[str, Any] = {"cache": True, "nogil": True}
 @njit(**OPTIONS)
 def weighted_sums(indptr: Any, columns: Any, weights: Any, rows: Any, out: Any) -> None:
     """out[i] = sum over k of weights[k] rows[columns[k]], k = indptr[i] .. indptr[i+1] - 1 in this order; out (b, d)."""
+    zero = out.dtype.type(0)
     for i in range(out.shape[0]):
-        mine = out[i]
-        mine[:] = 0
-        for k in range(indptr[i], indptr[i + 1]):
-            weight, row = weights[k], rows[columns[k]]
+        mine, first, last = out[i], indptr[i], indptr[i + 1]
+        if (last - first) % 2 == 1:
+            weight, row = weights[first], rows[columns[first]]
             for j in range(mine.shape[0]):
-                mine[j] += weight * row[j]
+                mine[j] = zero + weight * row[j]  # as if it had begun at zero, where -0 becomes 0
+        else:
+            mine[:] = 0
+        for k in range(first + (last - first) % 2, last, 2):  # two rows a pass
+            weight, row, other, next_row = weights[k], rows[columns[k]], weights[k + 1], rows[columns[k + 1]]
+            for j in range(mine.shape[0]):
+                mine[j] = mine[j] + weight * row[j] + other * next_row[j]
 
 
 @njit(**OPTIONS)
