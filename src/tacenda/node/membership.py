@@ -80,25 +80,15 @@ class Council:
         if not absent <= known or not set(frame.votes) <= known - absent:
             raise wire.BadFrame("an agreement about members who are not in the contract.")
         with self._mutex:
+            fresh = self._take(frame, absent)
             if self._votes.conflict is not None:
-                return
-            if frame.epoch > self.epoch + MOST_PROPOSALS:
-                raise wire.BadFrame("an agreement for an epoch that no fault explains.")
-            fresh = self._votes.take(frame.epoch, absent, frame.votes)
-            if self._votes.conflict is not None:
-                self._log.warning("a member has signed two decisions", words=str(self._votes.conflict))
-                for proof in self._votes.proof:
-                    self._tell(proof)
                 return
             if self._me in absent:
                 self._tell(wire.Progress(0))  # a sign of life: the others take this member in again
                 return
             if frame.epoch <= self.epoch:
-                if (
-                    frame.epoch == self.epoch
-                    and absent == self.absent
-                    and len(frame.votes) < len(self._votes.of(self.epoch, absent))
-                ):
+                decided = self._votes.of(self.epoch, self.absent)
+                if (frame.epoch, absent) == (self.epoch, self.absent) and len(frame.votes) < len(decided):
                     self._say(self.epoch, self.absent)
                 return
             if self._pending is not None and frame.epoch < self._pending[0]:
@@ -109,6 +99,19 @@ class Council:
                 self._follow(peer, frame.epoch + 1, absent | self._pending[1])
             elif fresh:
                 self.announce()
+
+    def _take(self, frame: wire.Membership, absent: frozenset[str]) -> bool:
+        """Keep the votes of a frame; whether some were new. Where a member is caught with two, the neighbours are shown them."""
+        if self._votes.conflict is not None:
+            return False
+        if frame.epoch > self.epoch + MOST_PROPOSALS:
+            raise wire.BadFrame("an agreement for an epoch that no fault explains.")
+        fresh = self._votes.take(frame.epoch, absent, frame.votes)
+        if self._votes.conflict is not None:
+            self._log.warning("a member has signed two decisions", words=str(self._votes.conflict))
+            for proof in self._votes.proof:
+                self._tell(proof)
+        return fresh
 
     def freeze(self, turn: int) -> None:
         """This member has stopped in round `turn` and sends nothing more of the old epoch: it votes."""
