@@ -124,6 +124,7 @@ def _findings(rows: Rows) -> list[Finding]:
                 "level",
                 "CDP-ADMM's error falls with the budget",
                 slack=0.1,
+                word="phi" if mode == PUBLISHED else "epsilon",
             )
         )
     return made

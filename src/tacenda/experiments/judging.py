@@ -16,14 +16,14 @@ def both_modes(rows: Rows, judge: Callable[[Rows, str], Finding]) -> list[Findin
     return [judge(rows.where(mode=mode), mode) for mode in (PUBLISHED, SOUND)]
 
 
-def falls(rows: Rows, mode: str, metric: str, x: str, claim: str, slack: float = 0.02) -> Finding:
-    """The mean falls from the first to the last x, and never rises by more than `slack` of its whole fall in between."""
+def falls(rows: Rows, mode: str, metric: str, x: str, claim: str, slack: float = 0.02, word: str = "") -> Finding:
+    """The mean falls from the first to the last x (`word` in sentences), and never rises by more than `slack` of its whole fall."""
     part = rows.where(metric=metric).last()
     at, mean, _, _ = part.curve(x)
     if not len(at):
         return Finding(mode, claim, False, "No rows.")
     drop, rises = float(mean[0] - mean[-1]), float(np.max(np.diff(mean), initial=0.0))
-    numbers = ", ".join(f"{value(part, **{x: a})} at {x.replace('_', ' ')} {a:g}" for a in at)
+    numbers = ", ".join(f"{value(part, **{x: a})} at {word or x.replace('_', ' ')} {a:g}" for a in at)
     error = np.hypot(part.error(**{x: at[0]}), part.error(**{x: at[-1]}))
     holds = drop > 0 and rises <= slack * max(drop, 1e-300)
     return Finding(mode, claim, holds, f"{numbers[0].upper()}{numbers[1:]}.", _sure(drop, error))
