@@ -187,3 +187,11 @@ def test_the_reference_is_judged_once_a_run(monkeypatch: pytest.MonkeyPatch) -> 
     assert sum(np.array_equal(w, reference) for w in asked) == 1 and len(asked) == 7
     for row in run.history.rows:
         assert row["suboptimality"] == row["objective"] - honest(reference)
+
+
+@pytest.mark.parametrize("name", ["ipadmm", "cdpadmm", "ddpadmm", "dpdda", "gossipgd"])
+def test_float32_records_run_without_noise_as_well(name: str) -> None:
+    runs = [
+        tc.simulate(data(dtype), tc.graph.ring(NODES), name, 20, record_every=0, progress=False).models for dtype in (np.float32, float)
+    ]
+    assert runs[0].dtype == np.float32 and np.allclose(runs[0], runs[1], atol=1e-4 * np.abs(runs[1]).max())

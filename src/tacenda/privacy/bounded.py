@@ -239,7 +239,10 @@ def open_values(bounded: Bounded) -> Array:
     """The secret rows (b, d). For the door and for queries that take a Bounded argument only."""
     core, factor, offset = open_parts(bounded)
     values: Array = core * factor
-    return values if offset is None else values + offset
+    if offset is not None:
+        values = values + offset
+    # A float32 secret stays one, as it does with noise, though its factors are float64; whole numbers become real ones.
+    return values.astype(core.dtype, copy=False) if core.dtype.kind == "f" else values
 
 
 def _is_public(value: Any, shape: tuple[int, int]) -> bool:
