@@ -36,7 +36,7 @@ def dense(nodes: int, records: int, features: int, dtype: Any = float, seed: int
     x /= np.linalg.norm(x, axis=1, keepdims=True) * (1 + 1e-6)
     y = np.where(x @ rng.normal(size=features).astype(dtype) + 0.1 * rng.normal(size=len(x)) > 0, 1, -1)
     cuts = [slice(i * records, (i + 1) * records) for i in range(nodes)]
-    return tc.Problem([(x[c], y[c]) for c in cuts], strength=1e-3)
+    return tc.Problem([(x[c], y[c]) for c in cuts], strength=1e-3, classes=(-1, 1))
 
 
 def private_rounds(turns: int) -> list[Row]:
@@ -131,7 +131,7 @@ def one_hot(turns: int) -> list[Row]:
     shards = {"sparse": [(table[c], y[c]) for c in cuts], "dense": [(full[c], y[c]) for c in cuts]}
     graph, algorithm = tc.graph.Topology.of(tc.graph.ring(nodes)), tc.algorithms.IPADMM(inner_steps=1)
     budget = tc.Privacy(epsilon=1.0, delta=1e-5)
-    problems = {kind: tc.Problem(parts) for kind, parts in shards.items()}
+    problems = {kind: tc.Problem(parts, classes=(-1, 1)) for kind, parts in shards.items()}
     quick, slow = best_of(
         [
             lambda p=p: tc.simulate(p, graph, algorithm, 50, budget, 0, record_every=0, progress=False)
@@ -161,7 +161,7 @@ def given_bytes(shards: Any) -> int:
 def peak_of(shards: Any, graph: Any, algorithm: Any, budget: Any) -> int:
     """Bytes that making the problem and running 5 rounds take at their peak, on top of the user's own arrays."""
     tracemalloc.start()
-    tc.simulate(tc.Problem(shards), graph, algorithm, 5, budget, 0, record_every=0, progress=False)
+    tc.simulate(tc.Problem(shards, classes=(-1, 1)), graph, algorithm, 5, budget, 0, record_every=0, progress=False)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return int(peak)

@@ -1,4 +1,4 @@
-"""Every exception that Tacenda raises on purpose.
+"""Every exception that Tacenda raises on purpose, and the warning of what was left undeclared.
 
     TacendaError
     ├── InputError (ValueError)        a parameter or a data file is wrong: which name, which rule, what was found, what to do
@@ -8,6 +8,8 @@
     │   └── LeakError (TypeError)      something tried to take a secret past the one door
     ├── StateError                     a checkpoint, ledger or run folder is damaged or does not belong here
     └── NetworkError                   a peer or transport failed
+
+    DeclarationWarning (UserWarning)   something public was not declared, so a default or the data themselves took its place
 """
 
 
@@ -41,3 +43,7 @@ class StateError(TacendaError):
 
 class NetworkError(TacendaError):
     """A peer or a transport failed."""
+
+
+class DeclarationWarning(UserWarning):
+    """Something public was not declared, so a default or the data themselves took its place."""

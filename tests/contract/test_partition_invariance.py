@@ -113,8 +113,9 @@ def test_float32_sparse_and_three_classes_on_blocks() -> None:
 
     parts = shards(uneven(6), 5, dtype=np.float32)
     sparse = [(csr_array(x), y) for x, y in parts]
-    classes = tc.Problem(shards(uneven(6), 3, task="classes"), loss="multinomial", strength=0.1)
-    for data in (tc.Problem(parts), tc.Problem(sparse), classes):
+    classes = tc.Problem(shards(uneven(6), 3, task="classes"), loss="multinomial", strength=0.1, classes=(0, 1, 2))
+    named = ("no", "yes")
+    for data in (tc.Problem(parts, classes=named), tc.Problem(sparse, classes=named), classes):
         runs = [run(data, tc.graph.ring(6), TUNED["ipadmm"], 5, privacy_for("ipadmm"), 3, blocks=b) for b in (1, 4)]
         assert_same(*runs)
         assert runs[0].models.dtype == data.dtype
@@ -131,12 +132,17 @@ def test_relabelled_nodes_keep_their_places() -> None:
     """Labels are names: shards by name on a graph with those names give the run of the plain graph."""
     parts, names = shards(uneven(5), 3), ["oslo", "rome", "bern", "kyiv", "bonn"]
     named = nx.relabel_nodes(tc.graph.ring(5), dict(enumerate(names)))
-    a = run(tc.Problem(parts), tc.graph.ring(5), TUNED["ipadmm"], 5, privacy_for("ipadmm"), 3)
-    b = run(tc.Problem(dict(zip(names, parts, strict=True))), named, TUNED["ipadmm"], 5, privacy_for("ipadmm"), 3)
+    labels = ("no", "yes")
+    a = run(tc.Problem(parts, classes=labels), tc.graph.ring(5), TUNED["ipadmm"], 5, privacy_for("ipadmm"), 3)
+    b = run(
+        tc.Problem(dict(zip(names, parts, strict=True)), classes=labels), named, TUNED["ipadmm"], 5, privacy_for("ipadmm"), 3
+    )
     assert_same(a, b)
 
 
 def test_closing_mixing_on_blocks() -> None:
     data = problem(6)
-    a, b = (run(data, tc.graph.ring(6), TUNED["dda"], 5, None, 3, blocks=k, finish_mixing=7) for k in (1, [[0, 2, 4], [1, 3, 5]]))
+    a, b = (
+        run(data, tc.graph.ring(6), TUNED["dda"], 5, None, 3, blocks=k, finish_mixing=7) for k in (1, [[0, 2, 4], [1, 3, 5]])
+    )
     assert_same(a, b)

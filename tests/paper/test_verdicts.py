@@ -176,7 +176,7 @@ def test_as_published_says_why_and_is_not_sound_mode() -> None:
     for _ in range(4):
         x = rng.normal(size=(30, 3))
         shards.append((x / np.linalg.norm(x, axis=1, keepdims=True), np.sign(x[:, 0])))
-    problem = tc.Problem(shards, strength=0.1)
+    problem = tc.Problem(shards, strength=0.1, classes=(-1, 1))
     run = tc.simulate(problem, tc.graph.ring(4), A.DVP(), 3, privacy=as_published(1.0), seed=0, record_every=0)
     assert run.privacy is not None
     assert run.privacy.mode == "as-published"

@@ -182,7 +182,7 @@ def small_problem() -> Any:
     for m in (20, 30, 25, 20, 40, 22):
         x = rng.normal(size=(m, 3))
         shards.append((x / np.linalg.norm(x, axis=1, keepdims=True), np.sign(x[:, 0])))
-    return tc.Problem(shards, strength=0.1)
+    return tc.Problem(shards, strength=0.1, classes=(-1, 1))
 
 
 def run(problem: Any, coalition: int = 1, **settings: Any) -> Any:
@@ -239,7 +239,7 @@ def test_a_person_at_two_members_is_not_hidden_twice_by_the_same_noise() -> None
     shards = [(rng.uniform(-0.5, 0.5, (30, 2)), np.resize([-1, 1], 30)) for _ in range(6)]
     privacy = tc.Privacy(1.0, 1e-5, coalition=0)
     rounds, algorithm = 4, A.GossipGD(step_size=0.1, noise="correlated", correlation=c)
-    said = tc.simulate(tc.Problem(shards), ring, algorithm, rounds, privacy, seed=0, record_every=0).privacy
+    said = tc.simulate(tc.Problem(shards, classes=(-1, 1)), ring, algorithm, rounds, privacy, seed=0, record_every=0).privacy
     assert said is not None
     inverse = np.linalg.inv(np.eye(6) + c * c * Topology.of(ring).laplacian().toarray())
     one = said.curve(0).mu

@@ -138,7 +138,7 @@ def test_more_budget_more_data_and_more_rounds_help() -> None:
 def test_forecast_matches_simulation_on_generated_data() -> None:
     """Within a factor of two of the measured excess objective, and every node within 1e-3 of the average model's."""
     data = tc.data.make_classification(8000, 15, 0.3, seed=4)
-    problem = tc.Problem(tc.data.partition.even(data.X, data.y, 16))
+    problem = tc.Problem(tc.data.partition.even(data.X, data.y, 16), classes=(0, 1))
     graph = tc.graph.random_regular(16, 4, seed=0)
     optimum = problem.objective(problem.solve(1e-6))
     for coalition in (1, None):

@@ -184,7 +184,15 @@ def test_one_sentence_that_helps(case: str, tmp_path: Path, monkeypatch: pytest.
     assert list(tmp_path.iterdir()) == []
 
 
-CHECKED = {"rounds": 0, "metrics": ("nothing",), "reference": [1.0], "privacy": 1.0, "record_every": -1, "progress": "never", "blocks": 9}
+CHECKED = {
+    "rounds": 0,
+    "metrics": ("nothing",),
+    "reference": [1.0],
+    "privacy": 1.0,
+    "record_every": -1,
+    "progress": "never",
+    "blocks": 9,
+}
 
 
 @pytest.mark.parametrize("field", CHECKED)
@@ -219,7 +227,7 @@ def test_worst_noise_is_that_of_the_smallest_node() -> None:
     spread = {}
     for kind in ("own", "worst"):
         budget = tc.Privacy(epsilon=1.0, node_noise=kind)
-        result = tc.simulate(tc.Problem(parts), RING, A.DDPADMM(), 1, budget, 0, record_every=0)
+        result = tc.simulate(tc.Problem(parts, classes=("no", "yes")), RING, A.DDPADMM(), 1, budget, 0, record_every=0)
         spread[kind] = result.models.std(axis=1)
         assert result.privacy.epsilon <= 1.0 + 1e-9
     assert np.allclose(spread["own"] * sizes, spread["own"][0] * 5, rtol=0.25)
@@ -233,3 +241,19 @@ def test_every_algorithm_runs_by_name() -> None:
                 assert run(name, graph=graph_for(name)).settings["algorithm"]["name"] == name
         else:
             assert run(name, graph=graph_for(name)).settings["algorithm"]["name"] == name
+
+
+def test_a_label_set_read_off_private_labels_is_warned_of_once_and_only_by_private_runs() -> None:
+    from tacenda.errors import DeclarationWarning
+
+    parts, budget = shards(uneven(6), 4), tc.Privacy(epsilon=1.0)
+    undeclared = tc.Problem(parts)
+    tc.simulate(undeclared, RING, GOOD, 2, None, 0, record_every=0)  # without noise there is no promise to weaken
+    with pytest.warns(DeclarationWarning, match=r"classes is not declared.*Problem\(\.\.\., classes=") as seen:
+        runs = [tc.simulate(undeclared, RING, GOOD, 2, budget, seed, record_every=0) for seed in (0, 1)]
+    assert len(seen) == 1 and seen[0].filename == __file__
+    assert "yes" not in str(seen[0].message).partition("Problem(")[0]  # it tells nothing about the labels
+    declared = tc.simulate(tc.Problem(parts, classes=("no", "yes")), RING, GOOD, 2, budget, 0, record_every=0)
+    assert np.array_equal(declared.models, runs[0].models)
+    targets = tc.Problem(shards(uneven(6), 4, task="regression"), loss="huber")
+    tc.simulate(targets, RING, GOOD, 2, budget, 0, record_every=0)  # numbers have no label set

@@ -11,7 +11,7 @@ from tacenda.errors import UnsupportedError
 
 def test_the_coalition_is_printed_with_the_promise() -> None:
     data = tc.data.make_classification(120, 3, difficulty=0.3, seed=0)
-    problem = tc.Problem(tc.data.partition.even(data.X, data.y, 6, seed=0), strength=1e-3)
+    problem = tc.Problem(tc.data.partition.even(data.X, data.y, 6, seed=0), strength=1e-3, classes=(0, 1))
     shared, own = tc.algorithms.GossipGD(noise="correlated"), tc.algorithms.CDPADMM()
     for algorithm, pooled, words in (
         (shared, 2, "replace-one, coalition 2, sound"),

@@ -6,9 +6,9 @@ import sys
 import warnings
 from pathlib import Path
 
+from tacenda.errors import DeclarationWarning
 
-class DeclarationWarning(UserWarning):
-    """A public bound was not declared, so a default took its place."""
+__all__ = ["BudgetWarning", "DeclarationWarning", "in_a_search", "warn_of_bounds", "warn_of_search", "warn_of_targets"]
 
 
 class BudgetWarning(UserWarning):

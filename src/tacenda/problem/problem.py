@@ -31,7 +31,8 @@ class Problem:
     data_norm      public bound on the l2 norm of every row of X
     clip_norm      public bound to which per-record gradients are clipped, or None
     on_large_rows  "error", or "scale" to shrink rows above data_norm onto it
-    classes        the public label set; without it, the sorted labels found at all nodes are taken as public
+    classes        the public label set; without it, the sorted labels found at all nodes are taken as public, of which a
+                   private run warns once
     public_sizes   declared m_i, one per node, where record counts are themselves private (add-remove adjacency)
 
     Arrays which are already consecutive views of one array are read in place: do not change them afterwards.
@@ -62,6 +63,7 @@ class Problem:
         checks.one_of("on_large_rows", on_large_rows, ("error", "scale"))
         table = read_shards(shards)
         labels, self.classes = encode_labels(table, self.loss, classes)
+        self._undeclared = classes is None and self.classes is not None
         rows = bound_rows(table, self.data_norm, on_large_rows)
         self.node_labels = table.node_labels
         self.n_features = table.n_features
@@ -84,6 +86,16 @@ class Problem:
             rows, labels, offsets, n_features=self.n_features, n_outputs=self.n_outputs, loss=self.loss,
             regulariser=self.regulariser, strength=self.strength, loss_scale=self.loss_scale, divisors=divisors,
         )  # fmt: skip
+
+    def declaration_missing(self) -> str | None:
+        """What a private run should warn of: the label set, where it was read off the labels. Said once for each problem."""
+        if not self._undeclared:
+            return None
+        self._undeclared = False
+        return (
+            "classes is not declared: the label set was read off the private labels and counts as public. Declare it from public "
+            "knowledge, as in Problem(..., classes=('no', 'yes'))."
+        )
 
     @property
     def n_nodes(self) -> int:

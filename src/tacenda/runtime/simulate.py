@@ -17,7 +17,7 @@ from tacenda import checks
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.published import published_form
 from tacenda.algorithms.registry import by_name, private_names
-from tacenda.errors import InputError, UnsupportedError
+from tacenda.errors import DeclarationWarning, InputError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.noise import SimulatedNoise
 from tacenda.privacy.settings import Privacy
@@ -166,6 +166,8 @@ class _Run:
         self.warnings = self.algorithm.advice(self.facts, self.topology, self.rounds)
         for sentence in self.warnings:
             python_warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
+        if privacy is not None and (missing := problem.declaration_missing()) is not None:
+            python_warnings.warn(missing, DeclarationWarning, stacklevel=3)
         self.given_seed: int | None = None
         self.noise = SimulatedNoise(None if seed is None else checks.whole("seed", seed))
         self.parts = placement(self.topology.n, blocks)
