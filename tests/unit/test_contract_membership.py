@@ -113,6 +113,17 @@ def test_a_vote_of_a_lost_state_is_taken_back(five: Five, tmp_path: Path) -> Non
     council.hear("m1", five.frame(1, ["m4"], {"m0": 9, "m1": 5}))
     council.freeze(1)
     assert post[-1][1] == five.frame(1, ["m4"], {"m0": 9, "m1": 5})
+    council.check()
+
+
+def test_a_vote_of_a_lost_state_for_an_earlier_round_does_not_count_as_where_it_stands(five: Five, tmp_path: Path) -> None:
+    """m0 has come further since: it says so in the next epoch, and no round is released twice."""
+    post: list[Any] = []
+    council = five.council("m0", tmp_path, post)
+    council.hear("m1", five.frame(1, ["m4"], {"m0": 9, "m1": 12}))
+    council.freeze(13)
+    assert post[-1][1] == five.frame(2, ["m4"], {"m0": 13})
+    council.check()
 
 
 def test_another_set_of_absent_members_needs_another_epoch(five: Five, tmp_path: Path) -> None:
@@ -122,6 +133,23 @@ def test_another_set_of_absent_members_needs_another_epoch(five: Five, tmp_path:
     council.freeze(4)
     council.hear("m2", five.frame(2, ["m3", "m4"], {"m2": 4, "m0": 5}))
     assert council.decided() == (2, frozenset({"m3", "m4"}), 6)
+
+
+def test_a_proposal_heard_while_a_decision_is_enacted_waits_for_the_next_stop(five: Five, tmp_path: Path) -> None:
+    """The round signed for the later epoch is the one in which the member stops after the first, never the older one."""
+    post: list[Any] = []
+    council = five.council("m0", tmp_path, post)
+    council.propose(frozenset({"m4"}))
+    council.freeze(7)
+    council.hear("m1", five.frame(1, ["m4"], {"m1": 5, "m2": 5, "m3": 6}))
+    assert council.decided() == (1, frozenset({"m4"}), 8)
+    council.hear("m1", five.frame(2, [], {"m1": 8}))
+    council.enact(1, frozenset({"m4"}))
+    assert council.epoch == 1
+    assert council.agenda == (2, frozenset())
+    assert not any(frame.epoch == 2 and "m0" in frame.votes for _, frame in post)
+    council.freeze(8)
+    assert post[-1][1] == five.frame(2, [], {"m0": 8, "m1": 8})
 
 
 def test_nonsense_is_refused(five: Five, tmp_path: Path) -> None:

@@ -64,6 +64,11 @@ class Council:
         """Whether an agreement is under way, so that no further message of this epoch may be sent."""
         return self._pending is not None
 
+    @property
+    def agenda(self) -> tuple[int, frozenset[str]] | None:
+        """(epoch, absent) of the agreement under way."""
+        return self._pending
+
     def propose(self, absent: frozenset[str]) -> None:
         """Ask all to agree on this set of absent members; refused where too few, or no connected graph, would remain."""
         check_remaining(self._plan, self._me, absent)
@@ -119,7 +124,9 @@ class Council:
             if self._stands is None:
                 self._stands = turn
                 self._note()
-            if self._pending is not None:
+            if self._pending is not None and not self._can_sign(*self._pending):
+                self._adopt(*self._pending)
+            elif self._pending is not None:
                 self._votes.cast(*self._pending, self._stands)
         self.announce()
 
@@ -166,6 +173,8 @@ class Council:
             votes = self._votes.of(epoch, absent)
             if set(votes) != set(self._plan.contract.names) - absent:
                 return None
+            # From here on this member goes on: a vote for a later epoch must wait until it has stopped again, and say where.
+            self._stands = None
             return epoch, absent, max(vote.round for vote in votes.values()) + 1
 
     def enact(self, epoch: int, absent: frozenset[str]) -> None:
@@ -173,7 +182,9 @@ class Council:
         with self._mutex:
             self._log.warning("membership changed", epoch=epoch, absent=", ".join(sorted(absent)) or "nobody")
             self.epoch, self.absent = epoch, absent
-            self._pending, self._stands, self.enacted = None, None, time.monotonic()
+            self._stands, self.enacted = None, time.monotonic()
+            if self._pending is not None and self._pending[0] <= epoch:  # a later one, heard of meanwhile, is next
+                self._pending = None
             self._note()
             self._say(epoch, absent)
 
@@ -199,8 +210,7 @@ class Council:
         self._adopt(epoch, absent)
 
     def _adopt(self, epoch: int, absent: frozenset[str]) -> None:
-        # One vote per epoch: a set that this member cannot sign any more waits for the next.
-        while (mine := self._votes.find(epoch, self._me)) is not None and mine.absent != sorted(absent):
+        while not self._can_sign(epoch, absent):
             epoch += 1
         self._pending = (epoch, absent)
         self._log.warning("agreement under way", epoch=epoch, absent=", ".join(sorted(absent)) or "nobody")
@@ -208,6 +218,11 @@ class Council:
         if self._stands is not None:
             self._votes.cast(epoch, absent, self._stands)
         self.announce()
+
+    def _can_sign(self, epoch: int, absent: frozenset[str]) -> bool:
+        """One vote per epoch: one from a lost state, for another set or an earlier round, leaves only a later epoch to vote in."""
+        mine = self._votes.find(epoch, self._me)
+        return mine is None or (mine.absent == sorted(absent) and mine.round >= (self._stands or 0))
 
     def _note(self) -> None:
         pending = None

@@ -26,8 +26,7 @@ from tacenda.problem import losses, regularisers
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import BlankQueries
-from tacenda.runtime.block import Block
-from tacenda.runtime.budget import Calibration, Notebook, Silence, calibrate, rehearse
+from tacenda.runtime.budget import Calibration, Notebook, Silence, blank_run, calibrate, rehearse
 from tacenda.runtime.simulate import check_privacy
 
 Array = NDArray[Any]
@@ -123,15 +122,8 @@ class _Watch(BlankQueries):
 
 def _fits_lattice(algorithm: Algorithm, facts: Facts, topology: Topology) -> bool:
     """Whether two rounds ask for nothing but full gradients with Gaussian noise."""
-    watch, notebook = _Watch(facts), Notebook(facts.dim, np.ones(2))
-    block = Block(
-        watch, notebook, Silence(), degree=topology.degrees, is_hub=np.arange(topology.n) == topology.hub(),
-        n_nodes=topology.n, rounds=2, noise_scale=np.ones(topology.n), weights=np.ones(2),
-    )  # fmt: skip
-    state = algorithm.init(block, np.zeros((topology.n, 1)))
-    for turn in (1, 2):
-        block.start(turn)
-        state = algorithm.step(state, block)
+    watch, notebook, hub = _Watch(facts), Notebook(facts.dim, np.ones(2)), np.arange(topology.n) == topology.hub()
+    state = blank_run(algorithm, watch, notebook, Silence(), topology.degrees, hub, topology.n, np.ones(2))
     if any(isinstance(getattr(state, f.name), Bounded) for f in dataclasses.fields(state)):
         raise PrivacyError(
             f"contract field algorithm: {algorithm.title} as set up here keeps an unreleased value, as its paper prints it; on a real "

@@ -185,15 +185,17 @@ def _agree(peer: Peer, council: Council, look: _Look) -> None:
     """Wait until all remaining members have stopped, then go on together; who stays silent for too long is left out too."""
     council.freeze(peer.turn + 1)
     begin = said = time.monotonic()
+    agenda = council.agenda
     while (found := council.decided()) is None:
         look.stop.check()
+        if council.agenda != agenda:  # the others have just heard of another set, too, and need their time
+            agenda, begin = council.agenda, time.monotonic()
         look.view.waiting(sorted(council.silent()))
         if time.monotonic() - said > look.limit / REMINDERS:
             council.announce()
             said = time.monotonic()
         if time.monotonic() - begin > look.limit:
             council.propose(council.without(council.silent()))
-            begin = time.monotonic()
         time.sleep(0.1)
     epoch, absent, next_round = found
     # First the checkpoint, then the note: after a crash in between the same decision is simply enacted again.
