@@ -22,8 +22,7 @@ from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import BlankQueries
-from tacenda.runtime.block import Block
-from tacenda.runtime.budget import Calibration, calibrate
+from tacenda.runtime.budget import Calibration, blank_run, calibrate
 from tacenda.runtime.simulate import check_privacy
 from tacenda.runtime.transport import Tag
 
@@ -142,14 +141,7 @@ class _OpenGate:
 
 def count_messages(algorithm: Algorithm, facts: Facts, topology: Topology, rounds: int) -> int:
     """Messages between nodes in all rounds, by playing them on blank rows."""
-    counter = _Counter(topology.degrees)
-    block = Block(
-        BlankQueries(facts), _OpenGate(), counter,
-        degree=topology.degrees, is_hub=np.arange(topology.n) == topology.hub(), n_nodes=topology.n, rounds=rounds,
-        noise_scale=np.ones(topology.n), weights=round_weights("uniform", rounds),
-    )  # fmt: skip
-    state = algorithm.init(block, np.zeros((topology.n, 1)))
-    for turn in range(1, rounds + 1):
-        block.start(turn)
-        state = algorithm.step(state, block)
+    counter, hub = _Counter(topology.degrees), np.arange(topology.n) == topology.hub()
+    weights = round_weights("uniform", rounds)
+    blank_run(algorithm, BlankQueries(facts), _OpenGate(), counter, topology.degrees, hub, topology.n, weights)
     return counter.messages

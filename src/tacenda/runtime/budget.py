@@ -29,7 +29,7 @@ from tacenda.privacy.plan import ScaledPlan, price, round_weights
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import BlankQueries
-from tacenda.runtime.block import Block
+from tacenda.runtime.block import Block, Gate, Neighbours
 from tacenda.runtime.transport import Tag
 
 Array = NDArray[Any]
@@ -74,18 +74,26 @@ class Silence:
         return shared
 
 
-def rehearse(algorithm: Algorithm, facts: Facts, degree: Array, is_hub: Array, n: int, weights: Array) -> Sites:
-    """All releases of a run of len(weights) rounds, for the nodes of `facts`; no data is needed."""
-    rounds, notebook = len(weights), Notebook(facts.dim, weights)
-    ones = np.ones(facts.n)
+def blank_run(
+    algorithm: Algorithm, queries: BlankQueries, gate: Gate, neighbours: Neighbours, degree: Array, is_hub: Array, n: int,
+    weights: Array,
+) -> Any:  # fmt: skip
+    """Play all len(weights) rounds on blank records, for the nodes that `queries` stands for; the last state."""
     block = Block(
-        BlankQueries(facts), notebook, Silence(),
-        degree=degree, is_hub=is_hub, n_nodes=n, rounds=rounds, noise_scale=ones, weights=weights,
+        queries, gate, neighbours, degree=degree, is_hub=is_hub, n_nodes=n, rounds=len(weights), noise_scale=np.ones(len(degree)),
+        weights=weights,
     )  # fmt: skip
-    state = algorithm.init(block, np.zeros((facts.n, 1)))
-    for turn in range(1, rounds + 1):
+    state = algorithm.init(block, np.zeros((len(degree), 1)))
+    for turn in range(1, len(weights) + 1):
         block.start(turn)
         state = algorithm.step(state, block)
+    return state
+
+
+def rehearse(algorithm: Algorithm, facts: Facts, degree: Array, is_hub: Array, n: int, weights: Array) -> Sites:
+    """All releases of a run of len(weights) rounds, for the nodes of `facts`; no data is needed."""
+    notebook = Notebook(facts.dim, weights)
+    blank_run(algorithm, BlankQueries(facts), notebook, Silence(), degree, is_hub, n, weights)
     return notebook.sites
 
 
