@@ -40,8 +40,8 @@ NEAR, MANY = 1.1, 4  # sampling rates within 10 % share the noise of the largest
 class Notebook:
     """A gate that writes down what would be released, and answers zeros."""
 
-    def __init__(self, dim: int, weights: Array) -> None:
-        self.dim, self.weights = dim, weights
+    def __init__(self, dim: int, weights: Array, dtype: Any = np.float64) -> None:
+        self.dim, self.weights, self.dtype = dim, weights, dtype
         self.sites: Sites = []
 
     def release(self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None) -> Array:
@@ -50,7 +50,7 @@ class Notebook:
         value.sample.spend()
         weight = float(self.weights[turn - 1])
         self._note(Site(turn, weight, self.dim, noise, bound_of(value), value.sample, relative_std))
-        return np.zeros(value.shape)
+        return np.zeros(value.shape, self.dtype)
 
     def release_argmin(self, question: Question, turn: int, call: int) -> Array:
         weight = float(self.weights[turn - 1])
@@ -76,24 +76,29 @@ class Silence:
 
 def blank_run(
     algorithm: Algorithm, queries: BlankQueries, gate: Gate, neighbours: Neighbours, degree: Array, is_hub: Array, n: int,
-    weights: Array,
+    weights: Array, dtype: Any = np.float64,
 ) -> Any:  # fmt: skip
-    """Play all len(weights) rounds on blank records, for the nodes that `queries` stands for; the last state."""
+    """Play all len(weights) rounds on blank records, for the nodes that `queries` stands for; the last state.
+
+    dtype: of the run's own rows, so that a sensitivity divided by a float32 number is the same in the rehearsal and in the run.
+    """
     block = Block(
         queries, gate, neighbours, degree=degree, is_hub=is_hub, n_nodes=n, rounds=len(weights), noise_scale=np.ones(len(degree)),
-        weights=weights,
+        weights=weights, dtype=dtype,
     )  # fmt: skip
-    state = algorithm.init(block, np.zeros((len(degree), 1)))
+    state = algorithm.init(block, np.zeros((len(degree), 1), dtype))
     for turn in range(1, len(weights) + 1):
         block.start(turn)
         state = algorithm.step(state, block)
     return state
 
 
-def rehearse(algorithm: Algorithm, facts: Facts, degree: Array, is_hub: Array, n: int, weights: Array) -> Sites:
+def rehearse(
+    algorithm: Algorithm, facts: Facts, degree: Array, is_hub: Array, n: int, weights: Array, dtype: Any = np.float64
+) -> Sites:
     """All releases of a run of len(weights) rounds, for the nodes of `facts`; no data is needed."""
-    notebook = Notebook(facts.dim, weights)
-    blank_run(algorithm, BlankQueries(facts), notebook, Silence(), degree, is_hub, n, weights)
+    notebook = Notebook(facts.dim, weights, dtype)
+    blank_run(algorithm, BlankQueries(facts), notebook, Silence(), degree, is_hub, n, weights, dtype)
     return notebook.sites
 
 
@@ -107,8 +112,10 @@ class Calibration:
     why: str | None = None
 
 
-def calibrate(algorithm: Algorithm, facts: Facts, topology: Topology, rounds: int, privacy: Privacy) -> Calibration:
-    """Solve for the noise scale of every node; nodes alike in size, degree and target are solved once."""
+def calibrate(
+    algorithm: Algorithm, facts: Facts, topology: Topology, rounds: int, privacy: Privacy, dtype: Any = np.float64
+) -> Calibration:
+    """Solve for the noise scale of every node; nodes alike in size, degree and target are solved once. dtype: of the run's rows."""
     if privacy.node_noise == "worst":
         facts = facts.for_the_smallest()
     if privacy.mode == "as-published":
@@ -125,7 +132,7 @@ def calibrate(algorithm: Algorithm, facts: Facts, topology: Topology, rounds: in
     _, first, kind = np.unique(traits, axis=0, return_index=True, return_inverse=True)
     kind = kind.reshape(-1)
     weights = round_weights(privacy.spread, rounds)
-    sites = rehearse(algorithm, facts.rows(first), topology.degrees[first], hub[first], topology.n, weights)
+    sites = rehearse(algorithm, facts.rows(first), topology.degrees[first], hub[first], topology.n, weights, dtype)
     if not isinstance(privacy.spread, str) and any(site.relative_std is not None for site, _ in sites):
         raise UnsupportedError(f"{algorithm.title} has its own spread of the noise over the rounds; leave spread='uniform'.")
     if privacy.mode == "as-published":

@@ -25,6 +25,11 @@ from tacenda.runtime.transport import Hall, HallTransport, NoTransport
 Array = NDArray[Any]
 
 
+def rows_dtype(algorithm: Algorithm, problem: Any) -> np.dtype[Any]:
+    """Of the models in a run: the records' own, but float64 for exact minimisers."""
+    return np.dtype(float) if algorithm.needs.smooth_loss else np.dtype(problem.dtype)
+
+
 class Crew:
     """One block or several; `parts` lists each block's node positions, `start` (n, d) is where all begin."""
 
@@ -45,7 +50,7 @@ class Crew:
     ) -> None:
         self._algorithm, self._parts, self._n, self._store = algorithm, parts, topology.n, problem.store
         self._store.restore_solver_state({"ridges": np.zeros(0)})  # what an earlier run left there must not show
-        self._dtype = np.dtype(float) if algorithm.needs.smooth_loss else problem.dtype
+        self._dtype = rows_dtype(algorithm, problem)
         self._rounds = rounds
         self._hall = Hall() if len(parts) > 1 else None
         self._threads = ThreadPoolExecutor(len(parts)) if self._hall else None

@@ -25,7 +25,7 @@ from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts
 from tacenda.runtime import checkpoint as checkpoints
 from tacenda.runtime.budget import calibrate
-from tacenda.runtime.crew import Crew
+from tacenda.runtime.crew import Crew, rows_dtype
 from tacenda.runtime.history import History
 from tacenda.runtime.interrupt import BetweenRounds
 from tacenda.runtime.lasting import LastingRun, data_digest
@@ -174,9 +174,10 @@ class _Run:
         self.start = start_rows(init, problem, self.topology.n)
         self.history, self.done, self.seconds = History(), 0, 0.0
         self.messages = self.bytes = 0
-        self.calibration = (
-            None if privacy is None else calibrate(self.algorithm, self.facts, self.topology, self.rounds, privacy)
-        )
+        self.calibration = None
+        if privacy is not None:
+            dtype = rows_dtype(self.algorithm, problem)
+            self.calibration = calibrate(self.algorithm, self.facts, self.topology, self.rounds, privacy, dtype)
         self.lasting = None
         self.charged = ledger is not None and self.calibration is not None
         if ledger is not None and self.calibration is not None:
