@@ -114,7 +114,7 @@ def headline(as_json: Json = False) -> None:
         print(as_markdown(rows), end="")
 
 
-@experiment_app.command("large")
+@experiment_app.command("large", short_help="Time and memory of the epsilon-shaped run.")
 def large(
     rows: Annotated[int, typer.Option("--rows", help="Records of 2,000 features; 400,000 is 3.2 GB.")] = 400_000,
     batch: Annotated[
