@@ -50,7 +50,7 @@ def test_stop_saves_everything_and_goes_on_when_the_peer_is_back(tmp_path: Path)
 def test_the_rest_goes_on_and_the_lost_member_rejoins(tmp_path: Path, name: str) -> None:
     """Ring of four: m3 is killed, the path of three goes on; m3 comes back and all four finish. Nobody spends more than agreed."""
     algorithm = ALGORITHM if name == "ipadmm" else {"name": name}
-    contract = small_contract(4, rounds=1000, algorithm=algorithm, absence={"policy": "continue", "limit_seconds": 2.0})
+    contract = small_contract(4, rounds=1000, algorithm=algorithm, absence={"policy": "continue", "limit_seconds": 4.0})
     crowd = Crowd(tmp_path, contract)
     try:
         crowd.start()
@@ -60,7 +60,7 @@ def test_the_rest_goes_on_and_the_lost_member_rejoins(tmp_path: Path, name: str)
             _until(crowd, other, "membership changed")
         crowd.start("m3")
         _until(crowd, "m3", "membership changed")
-        crowd.finish(150)
+        crowd.finish(300)
     finally:
         crowd.stop()
     results = crowd.stage.results()
@@ -88,7 +88,7 @@ def test_a_member_that_hangs_is_left_out_and_taken_in_again(tmp_path: Path) -> N
         finally:
             os.kill(crowd.processes["m3"].pid, signal.SIGCONT)
         _until(crowd, "m3", "membership changed")
-        crowd.finish(150)
+        crowd.finish(300)
     finally:
         crowd.stop()
     for member, result in crowd.stage.results().items():
@@ -112,7 +112,7 @@ def test_a_lost_disk_rejoins_with_everything_counted_as_spent(tmp_path: Path) ->
         shutil.rmtree(crowd.folder("m3") / "state")
         _until(crowd, "m0", "membership changed")
         crowd.start("m3")
-        crowd.finish(150)
+        crowd.finish(300)
     finally:
         crowd.stop()
     result = crowd.stage.results()["m3"]
