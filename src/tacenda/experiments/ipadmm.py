@@ -269,8 +269,9 @@ def _compare_survives(found: list[Finding], rows: Rows) -> str:
     where = {2: "at both levels", 1: "at one of the two levels", 0: "at neither level"}
     told = [where[sum(f.holds for f in found if f.mode == mode)] for mode in (SOUND, PUBLISHED)]
     return (
-        f"At equal true privacy IPADMM has the lowest final risk {told[0]}, as published {told[1]}. That is the order of these settings, of "
-        "which only IPADMM's D was chosen by trials: where all methods are tuned alike (equal-privacy), CDP-ADMM and DDP-ADMM are ahead of it. "
+        f"At equal true privacy IPADMM has the lowest final risk {told[0]}, as published {told[1]}. That is the order of these settings, "
+        "of which only IPADMM's D was chosen by trials: where all methods are tuned alike (equal-privacy), CDP-ADMM and DDP-ADMM are ahead "
+        "of it. "
         f"{_noise(rows)}"
     )
 
