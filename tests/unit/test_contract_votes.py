@@ -97,6 +97,15 @@ def test_neighbours_who_are_shown_the_proof_stop_too(five: Five, tmp_path: Path)
             council.check()
 
 
+def test_who_connects_later_is_shown_the_proof(five: Five, tmp_path: Path) -> None:
+    council = five.council("m0", tmp_path, [])
+    assert council.greeting(0) == []
+    council.hear("m4", five.frame(1, ["m2"], {"m4": 6}))
+    assert council.greeting(0) == [five.frame(1, ["m2"], {"m4": 6})]
+    council.hear("m1", five.frame(1, ["m3"], {"m4": 6}))
+    assert council.greeting(0) == [five.frame(1, ["m2"], {"m4": 6}), five.frame(1, ["m3"], {"m4": 6})]
+
+
 def test_two_rounds_for_one_set_are_two_votes(five: Five, tmp_path: Path) -> None:
     council = five.council("m0", tmp_path, [])
     council.hear("m4", five.frame(1, ["m2"], {"m4": 6}))

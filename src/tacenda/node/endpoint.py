@@ -53,7 +53,7 @@ class Endpoint:
         self._ready = threading.Event()
         self._failed: NetworkError | None = None
         self.on_membership: Callable[[str, wire.Membership], None] = lambda peer, frame: None
-        self.greeting: Callable[[int], wire.Membership | None] = lambda epoch: None
+        self.greeting: Callable[[int], list[wire.Membership]] = lambda epoch: []
         me, contract = desk.identity.name, desk.contract
         self.links = {
             peer: Link(peer, mailbox, frame_limit, log, lambda p, f: self.on_membership(p, f), lambda e: self.greeting(e))

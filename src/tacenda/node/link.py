@@ -29,7 +29,7 @@ class Link:
     frame_limit: int
     log: Any
     on_membership: Callable[[str, wire.Membership], None]
-    greeting: Callable[[int], wire.Membership | None]
+    greeting: Callable[[int], list[wire.Membership]]
     connected: bool = False
     seen: float = field(default_factory=time.monotonic)
     reason: str = "not connected yet"
@@ -70,8 +70,7 @@ class Link:
         """What the peer said of itself at the handshake."""
         self.seen, self.finished = time.monotonic(), self.finished or finished
         self.used(epoch, done)
-        words = self.greeting(epoch)
-        if words is not None:
+        for words in self.greeting(epoch):
             self.tell(words)
 
     async def converse(self, read: Callable[[], Awaitable[Any]], write: Callable[[bytes], Awaitable[Any]]) -> None:

@@ -136,12 +136,15 @@ class Council:
             if self._pending is not None:
                 self._say(*self._pending)
 
-    def greeting(self, epoch: int) -> wire.Membership | None:
+    def greeting(self, epoch: int) -> list[wire.Membership]:
         """What a neighbour who has just connected, and stands in `epoch`, must know."""
         with self._mutex:
-            if self._pending is not None:
-                return self._frame(*self._pending)
-            return self._frame(self.epoch, self.absent) if epoch < self.epoch else None
+            if self._votes.conflict is not None:
+                return self._votes.proof
+            decided = (self.epoch, self.absent) if epoch < self.epoch else None
+            subject = self._pending or decided
+            frame = None if subject is None else self._frame(*subject)
+            return [] if frame is None else [frame]
 
     def returned(self, present: set[str]) -> None:
         """Absent members who are there again are taken in, a few times at most."""

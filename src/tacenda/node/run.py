@@ -35,6 +35,7 @@ from tacenda.node.spending import Spending
 from tacenda.node.state import NodeState
 from tacenda.node.tls_log import TlsLog
 from tacenda.node.view import View
+from tacenda.node.votes import ConflictingVotes
 from tacenda.node.wire import Membership, Progress, frame_limit
 from tacenda.runtime.lasting import data_digest
 from tacenda.runtime.result import RunResult
@@ -42,6 +43,7 @@ from tacenda.runtime.result import RunResult
 Array = NDArray[Any]
 SILENCE = 3  # a peer that is connected but says nothing counts as absent after so many times the contract's limit
 NO_ROWS = 6  # and one that gives signs of life but no message, after so many
+SHOWN = 3.0  # seconds for which a node that found a lie still shows its neighbours the proof
 REMINDERS = 100  # notices of an agreement under way within the contract's limit: far fewer than would count as a flood
 
 
@@ -159,6 +161,8 @@ def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, 
                 "stopped", reason=type(stopped).__name__, words=str(stopped) if isinstance(stopped, TacendaError) else ""
             )
             spending.settle(state.charges(), final=False)
+            if isinstance(stopped, ConflictingVotes):
+                time.sleep(min(SHOWN, contract.absence.limit_seconds))
             raise
         finally:
             endpoint.stop()
