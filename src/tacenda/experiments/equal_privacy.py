@@ -180,9 +180,9 @@ def _survives(found: list[Finding], rows: Rows) -> str:
     accuracy = rows.where(metric=TEST).last()
     gap = accuracy.mean(method=CENTRAL) - accuracy.mean(method=SHARED)
     return (
-        f"Best test accuracy of the decentralised methods: {everyone}. {SHARED} is {100 * gap:.1f} points below a trusted server on average "
-        f"and keeps its promise against any one curious member (q = 1), all others against all members together; among those the best are "
-        f"{trusting_nobody}.{_worse_than_alone(rows)}"
+        f"Best test accuracy of the decentralised methods: {everyone}. {SHARED} is {100 * gap:.1f} points below a trusted server on "
+        f"average and keeps its promise against any one curious member (q = 1), all others against all members together; "
+        f"among those the best are {trusting_nobody}.{_worse_than_alone(rows)}"
     )
 
 
