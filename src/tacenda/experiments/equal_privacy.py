@@ -139,7 +139,11 @@ def overall(rows: Rows) -> Any:
     accuracy = _by_rank(rows.where(metric=TEST)).last()
     placed = Rows({**r, "value": v} for r, v in _panel_means(accuracy))
     return tables.pivot(
-        placed, "Mean test accuracy over all data sets and networks", lambda r: r["method"], "epsilon", "method"
+        placed,
+        "Mean test accuracy over all data sets and networks (± over these; DP-ADMM on complete graphs only)",
+        lambda r: r["method"],
+        "epsilon",
+        "method",
     )
 
 
