@@ -16,7 +16,7 @@ experiment_app = typer.Typer(
 Out = Annotated[Path, typer.Option("--out", help="Folder of the stored results.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Generated data, seconds (the default).")]
 Reduced = Annotated[bool, typer.Option("--reduced", help="The papers' data with few seeds, rounds and levels: minutes each.")]
-Full = Annotated[bool, typer.Option("--full", help="The papers' sizes: about a day for all on two cores.")]
+Full = Annotated[bool, typer.Option("--full", help="The papers' sizes: some two hours for all on two cores.")]
 Jobs = Annotated[int, typer.Option("--jobs", min=0, help="Processes side by side; 0 for all cores.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 OUT = Path("runs/experiments")
