@@ -220,8 +220,8 @@ def _survives(found: list[Finding], rows: Rows) -> str:
         f"{first}. Shared noise asks for trust that no more than q members pool what they know; independent noise asks for none."
         + (" On a long ring it is worse than independent noise: it needs quick mixing." if ring else "")
         + (
-            " Against three members at once it takes a denser graph: where the coalitions are too many to try (6-regular from 100 nodes on), "
-            "a bound is used that credits sparse graphs with little or nothing, and the noise grows accordingly."
+            " Against three members at once it takes a denser graph: where the coalitions are too many to try (6-regular from 100 "
+            "nodes on), a bound is used that credits sparse graphs with little or nothing, and the noise grows accordingly."
             if bound
             else ""
         )
