@@ -130,8 +130,10 @@ def large(
     if as_json:
         _print_json(told)
         return
+    width = max(map(len, told)) + 2
     for name, value in told.items():
-        print(f"{name:24}{value}")
+        lines = value if isinstance(value, list) else [value]
+        print(f"{name:{width}}{lines[0]}", *(f"{'':{width}}{line}" for line in lines[1:]), sep="\n")
 
 
 def _size(quick: bool, reduced: bool, full: bool, seeds: int | None) -> Any:
