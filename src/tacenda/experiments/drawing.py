@@ -28,7 +28,7 @@ def lines(
     **looks: Any,
 ) -> Chart:
     """One chart: x against the mean of `metric`, a series for each value of `by`; `extra` series (bounds, references) come last."""
-    kind = style or ("line" if x == "round" else "points")
+    kind = style or ("line" if x in ("round", "iteration") else "points")
     chosen, series = rows.where(metric=metric), []
     for k, name in enumerate(chosen.distinct(by)):
         at, mean, low, high = chosen.where(**{by: name}).curve(x)

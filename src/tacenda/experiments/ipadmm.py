@@ -193,9 +193,9 @@ def _inner_survives(found: list[Finding], rows: Rows) -> str:
     constant = "lower" if by_claim[SOUND, True] else "do not lower"
     theory_step = "lower it too" if by_claim[SOUND, False] else "hardly matter"
     return (
-        f"At equal true privacy more inner steps {constant} the risk with a constant proximal weight; with the weight (23) they "
-        f"{theory_step}: it grows with sqrt(k) z, and z with sqrt(T l), so that T l steps have nearly the same length in all for every "
-        f"l. {_noise(rows)}"
+        f"At equal true privacy more inner steps {constant} the risk with a constant proximal weight, and {theory_step} with the "
+        "weight (23). That weight grows with sqrt(k) z, and z with sqrt(T l), so that T l steps have nearly the same length in all "
+        f"for every l. {_noise(rows)}"
     )
 
 

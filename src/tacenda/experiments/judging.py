@@ -68,5 +68,5 @@ def true_epsilons(rows: Rows) -> str:
         pairs = {(r["claimed_epsilon"], r["true_epsilon"]) for r in rows.where(mode=PUBLISHED, method=name)}
         for claimed, true in sorted((p for p in pairs if p[0] is not None), key=lambda p: p[0])[-1:]:
             each = " a round" if name in ("DVP", "PVP") or "003" in name else ""
-            told.append(f"{name} claims {claimed:.3g}{each} and truly has {true:.3g}")
+            told.append(f"{name} claims {claimed:.3g}{each} and truly has {true:.4g}")
     return "; ".join(told)

@@ -103,7 +103,7 @@ def _shown(e: Experiment, out: Path, size: Size) -> Shown:
         summary.ran(rows),
         verdict,
         reasons,
-        level(found),
+        level(found, verdict),
         [_count(found, mode) for mode in (PUBLISHED, SOUND)],
         [f"{f.mode.capitalize()}. {f.sentence}" for f in found],
         charts,
@@ -111,11 +111,12 @@ def _shown(e: Experiment, out: Path, size: Size) -> Shown:
     )
 
 
-def level(found: Sequence[Finding]) -> str:
-    """The colour of a verdict: all sound findings hold, some, or none."""
+def level(found: Sequence[Finding], verdict: str) -> str:
+    """The colour of a verdict: something does not survive; else all sound findings hold, or only some."""
     kept = [f for f in found if f.mode == SOUND] or list(found)
-    good = sum(f.holds for f in kept)
-    return "good" if good == len(kept) else "caution" if good else "bad"
+    if "not survive" in verdict:
+        return "bad"
+    return "good" if all(f.holds for f in kept) else "caution"
 
 
 def _panel(chart: Chart) -> dict[str, Any]:
@@ -137,7 +138,7 @@ def _summary_table(found: Sequence[Experiment], shown: dict[str, Shown]) -> Tabl
     rows = []
     for e in found:
         one = shown[e.name]
-        rows.append([e.name, f"{e.paper} {e.figure}".strip(), *one.counts, one.verdict])
+        rows.append([e.name, f"{e.paper} {e.figure}".strip().replace(" ", "\u00a0"), *one.counts, one.verdict])
     return Table("What was found: statements that hold, of those that were checked", columns, rows)
 
 
