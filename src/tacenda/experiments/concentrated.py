@@ -13,7 +13,7 @@ NODES, DELTA, CLIP = 50, 1e-5, 5.0
 NETWORK = f"random-regular:{NODES},4,seed=1"
 SETTINGS = (
     "50 agents, 50 records each, 8 features, X standard normal, theta ~ N(0, I), noise variance 0.1, lambda = "
-    "0.001 max|X'y|, rho = 4, T = 200."
+    "0.001 max|X'y|, rho = 4, T = 200. The normalised error (`distance`) sums over the agents: the zero model has 50."
 )
 CHOSEN = (
     "The paper gives neither the graph, nor R, nor the proximal weight: random 4-regular graph (DP-ADMM: star), R = 0.99, 1/eta = 1. Its "
@@ -109,11 +109,8 @@ def _findings(rows: Rows) -> list[Finding]:
     made = []
     for mode, level, word in ((PUBLISHED, 10.0, "phi 10"), (SOUND, 1.0, "epsilon 1"), (SOUND, 20.0, "epsilon 20")):
         part = rows.where(mode=mode, level=level)
-        early = part.where(round=20)
         made.append(below(part.last(), mode, "CDP-ADMM", "DDP-ADMM", f"CDP-ADMM ends below DDP-ADMM at {word}"))
-        made.append(
-            below(early, mode, "DDP-ADMM", "CDP-ADMM", f"CDP-ADMM starts behind DDP-ADMM and passes it, at {word}, round 20")
-        )
+        made.append(_passes(part, mode, word))
         made.append(ranked(part.last(), mode, "CDP-ADMM", f"CDP-ADMM ends lowest of the three at {word}"))
     for mode in (PUBLISHED, SOUND):
         made.append(
@@ -130,6 +127,21 @@ def _findings(rows: Rows) -> list[Finding]:
     return made
 
 
+def _passes(rows: Rows, mode: str, word: str) -> Finding:
+    """CDP-ADMM is behind DDP-ADMM at some round and ahead after the last; the detail tells the stretch in which it is behind."""
+    at, concentrated, _, _ = rows.where(method="CDP-ADMM").curve("round")
+    decaying = rows.where(method="DDP-ADMM").curve("round")[1]
+    behind = at[concentrated > decaying]
+    stretch = f"It is behind between rounds {behind.min():.0f} and {behind.max():.0f}" if len(behind) else "It is never behind"
+    holds = bool(len(behind) and concentrated[-1] < decaying[-1])
+    return Finding(
+        mode,
+        f"CDP-ADMM falls behind DDP-ADMM and passes it before the last round, at {word}",
+        holds,
+        f"{stretch}, means over the seeds.",
+    )
+
+
 def _survives(found: list[Finding], rows: Rows) -> str:
     order = [f for f in found if f.mode == SOUND and f.claim.startswith("CDP-ADMM ends below")]
     first = (
@@ -139,10 +151,12 @@ def _survives(found: list[Finding], rows: Rows) -> str:
     )
     small = rows.where(mode=SOUND, level=1.0).last().mean(method="CDP-ADMM")
     return (
-        f"{first} at equal true privacy. But the paper's totals are weak: {true_epsilons(rows)} (delta 1e-5), "
-        f"and at a true epsilon of 1 the normalised "
-        f"error of CDP-ADMM is {small:.3g}: nothing is learnt from 50 records a node. Without clipping there "
-        f"would be no guarantee at all."
+        f"{first} at equal true privacy. But the paper's totals are weak: it says that phi from 1 to 14 corresponds to an epsilon "
+        f"between 0 and 1, "
+        f"while by its own corollary at phi = 14 {true_epsilons(rows)} (delta 1e-5). At a true epsilon of 1 the normalised error of "
+        f"CDP-ADMM is "
+        f"{small:.3g}, where the zero model has 50: nothing is learnt from 50 records a node. Without clipping there would be no "
+        f"guarantee at all."
     )
 
 

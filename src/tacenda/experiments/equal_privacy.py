@@ -25,7 +25,14 @@ CHOSEN = (
     "best is run on the real records, and stands in the column `setting`. The table of settings is the third one: with the first, whose "
     "steps were too short for the ADMMs and DDA, several of them stayed at the majority class on Adult, which was seen before it was "
     "changed; the second had a single number of rounds for each method, and constant penalties for M-ADMM-PP, which made it DVP. The new "
-    "numbers of rounds were chosen on generated records. The two private reference lines have as many rounds as the longest method. "
+    "numbers of rounds were chosen on generated records. Not everything is alike: GossipGD with correlated noise and the two private "
+    "reference lines are offered 120 and 240 rounds, the other first-order methods 60 and 120, IPADMM 30 and 40 of several steps, PVP "
+    "15 and "
+    "40, objective perturbation 3 and 10; only GossipGD and the reference lines end with 10 closing mixings, which the average model "
+    "does not "
+    "see. For the larger budgets several methods, the trusted server among them, took the longest run and step on offer, so that a wider "
+    "table might lift them; one node alone took the shortest for the smaller ones. The noise-free line is 400 steps, not the optimum; the "
+    "majority class has 0.754 on Adult and 0.764 on a9a. DP-ADMM runs on complete graphs only. "
     "Reduced: Adult, 100 nodes, 6-regular, epsilon 0.1, 1 and 5."
 )
 
@@ -182,10 +189,15 @@ def _findings(rows: Rows) -> list[Finding]:
 def _survives(found: list[Finding], rows: Rows) -> str:
     everyone, trusting_nobody = _winners(rows, (FREE, ALONE, CENTRAL)), _winners(rows, (FREE, ALONE, CENTRAL, SHARED))
     accuracy = rows.where(metric=TEST).last()
-    gap = accuracy.mean(method=CENTRAL) - accuracy.mean(method=SHARED)
+    gaps = [
+        f"{100 * (part.mean(method=CENTRAL) - part.mean(method=SHARED)):.1f} at {eps:g}"
+        for eps in rows.distinct("epsilon")
+        for part in (accuracy.where(epsilon=eps),)
+    ]
     return (
-        f"Best test accuracy of the decentralised methods: {everyone}. {SHARED} is {100 * gap:.1f} points below a trusted server on "
-        f"average and keeps its promise against any one curious member (q = 1), all others against all members together; "
+        f"Best test accuracy of the decentralised methods: {everyone}. {SHARED} is this many points below a trusted server: "
+        f"{', '.join(gaps)} (epsilon); it keeps its promise against any one curious member (q = 1), all others against all members "
+        f"together; "
         f"among those the best are {trusting_nobody}.{_worse_than_alone(rows)}"
     )
 
@@ -206,16 +218,18 @@ def _worse_than_alone(rows: Rows) -> str:
 
 
 def _winners(rows: Rows, without: tuple[str, ...]) -> str:
-    """In how many settings each method comes first, those in `without` left out."""
-    wins: dict[str, int] = {}
+    """In how many settings each method comes first, those in `without` left out, and in how many by two standard errors."""
+    wins: dict[str, list[bool]] = {}
     for d, n, g in panels(rows):
         for eps in rows.distinct("epsilon"):
             part = rows.where(dataset=d, nodes=n, graph=g, epsilon=eps, metric=TEST)
-            names = [m for m in part.distinct("method") if m not in without]
-            first = max(names, key=lambda m: part.mean(method=m))
-            wins[first] = wins.get(first, 0) + 1
-    order = sorted(wins.items(), key=lambda item: -item[1])
-    return f"{', '.join(f'{m} in {k}' for m, k in order)} of {sum(wins.values())} settings"
+            order = sorted((m for m in part.distinct("method") if m not in without), key=lambda m: -part.mean(method=m))
+            lead = part.mean(method=order[0]) - part.mean(method=order[1])
+            error = float(np.hypot(part.error(method=order[0]), part.error(method=order[1])))
+            wins.setdefault(order[0], []).append(lead >= 2 * error)
+    order = sorted(wins, key=lambda m: -len(wins[m]))
+    told = ", ".join(f"{m} in {len(wins[m])} ({sum(wins[m])} clearly)" for m in order)
+    return f"{told} of {sum(map(len, wins.values()))} settings"
 
 
 EXPERIMENTS = [

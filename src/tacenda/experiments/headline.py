@@ -55,7 +55,9 @@ def _multistep() -> list[Headline]:
         true = _true([(Gaussian(z), 1000)], 1e-5)
         text = f"IPADMM, T = 100, l = 10, c0 = 1, epsilon {eps:g}"
         made.append(
-            Headline("000", text, eps, 1e-5, true, "replace-one", "sound and about 30 % too noisy; the same for any T and l")
+            Headline(
+                "000", text, eps, 1e-5, true, "replace-one", "sound and a third or more too noisy; the same for any T and l"
+            )
         )
     return made
 
@@ -120,7 +122,11 @@ def _concentrated() -> Headline:
     """Total phi = 10 of zCDP is mu = sqrt(20); the paper's conversion is phi + 2 sqrt(phi ln(1/delta))."""
     claimed = 10 + 2 * float(np.sqrt(10 * np.log(1e5)))
     true = _true([(Gaussian(1 / float(np.sqrt(20.0))), 1)], 1e-5)
-    remark = "a loose conversion; and no guarantee at all for its Lasso, whose gradients are unbounded"
+    remark = (
+        "by its own corollary, a loose conversion, where its text speaks of an epsilon between 0 and 1; and no guarantee at all for "
+        "its Lasso, "
+        "whose gradients are unbounded"
+    )
     return Headline("004", "CDP-, DDP-, DP-ADMM, total phi = 10", claimed, 1e-5, true, "replace-one", remark)
 
 

@@ -31,16 +31,20 @@ def falls(rows: Rows, mode: str, metric: str, x: str, claim: str, slack: float =
 
 def ranked(rows: Rows, mode: str, winner: str, claim: str) -> Finding:
     """`winner` has the lowest mean of the methods in the rows."""
+    if winner not in rows.distinct("method"):
+        return Finding(mode, claim, False, "No rows.")
     means = {name: rows.mean(method=name) for name in rows.distinct("method")}
     order = sorted(means, key=lambda name: means[name])
     detail = ", ".join(f"{name} {value(rows, method=name)}" for name in order)
-    holds = bool(order) and order[0] == winner
-    rival = order[1] if holds and len(order) > 1 else order[0] if order else winner
+    holds = order[0] == winner
+    rival = order[1] if holds and len(order) > 1 else order[0]
     return Finding(mode, claim, holds, f"{detail}.", _apart(rows, winner, rival))
 
 
 def below(rows: Rows, mode: str, better: str, worse: str, claim: str) -> Finding:
     """The mean of method `better` is below that of `worse`."""
+    if not {better, worse} <= set(rows.distinct("method")):
+        return Finding(mode, claim, False, "No rows.")
     holds = bool(rows.mean(method=better) < rows.mean(method=worse))
     detail = f"{better} {value(rows, method=better)}, {worse} {value(rows, method=worse)}."
     return Finding(mode, claim, holds, detail, _apart(rows, better, worse))

@@ -11,7 +11,10 @@ import numpy as np
 from tacenda.experiments import player, tables
 from tacenda.experiments.registry import EXPERIMENTS
 from tacenda.experiments.rows import Rows
-from tacenda.experiments.spec import Experiment, Size
+from tacenda.experiments.spec import PUBLISHED, SOUND, Experiment, Size
+from tacenda.report.charts import Column, Table
+
+MOST_FINDINGS = 12  # more of them are counted, and only those that do not hold are listed
 
 
 def made_with() -> str:
@@ -46,20 +49,42 @@ def as_markdown(out: Path, size: Size) -> str:
         "and `Does not hold` refer to the statement as it is written, for these runs. ± is the standard error of a mean over the seeds; a "
         "statement whose deciding difference is below two of them says so.",
     ]
-    missing = []
+    missing, sections, lines = [], [], []
     for e in EXPERIMENTS.values():
         if (player.folder_of(out, e, size) / "rows.csv").is_file():
-            parts.append(_section(e, player.stored(e, size, out)))
+            rows = player.stored(e, size, out)
+            sections.append(_section(e, rows))
+            lines.append(_line(e, rows))
         else:
             missing.append(e.name)
+    titles = ("experiment", "source", "runs", "seeds", "hold as published", "hold when sound", "verdict")
+    parts += [tables.as_markdown(Table("Summary", [Column(t) for t in titles], lines)), *sections]
     if missing:
         parts.append(f"Not run at this size: {', '.join(missing)}.")
     return "\n\n".join(parts) + "\n"
 
 
+def _line(e: Experiment, rows: Rows) -> list[str]:
+    """One line of the summary table."""
+    found = e.findings(rows)
+    counts = [
+        (sum(f.holds for f in found if f.mode == mode), sum(f.mode == mode for f in found)) for mode in (PUBLISHED, SOUND)
+    ]
+    first = e.survives(found, rows).partition(". ")[0].rstrip(".") + "."
+    told = [f"{a} of {b}" if b else "–" for a, b in counts]
+    return [e.name, f"{e.paper} {e.figure}".strip(), str(_runs(rows)), str(len(rows.distinct("seed"))), *told, first]
+
+
+def _runs(rows: Rows) -> int:
+    return len({tuple((k, v) for k, v in r.items() if k not in ("round", "value", "metric", "seconds")) for r in rows})
+
+
 def _section(e: Experiment, rows: Rows) -> str:
     found = e.findings(rows)
-    lines = [f"- {f.mode}: {f.sentence}" for f in found]
+    shown = found if len(found) <= MOST_FINDINGS else [f for f in found if not f.holds]
+    lines = [f"- {f.mode}: {f.sentence}" for f in shown]
+    if len(shown) < len(found):
+        lines.append(f"- {len(found) - len(shown)} of {len(found)} statements hold; the report lists them.")
     source = f"{e.paper} {e.figure}".strip()
     return "\n\n".join(
         [
@@ -79,5 +104,5 @@ _WORDS = {
         "Reduced size: Adult, the papers' networks and generated data (002, 004), with fewer seeds, rounds and levels than the full size, "
         "as each section states."
     ),
-    "full": "Full size: the papers' settings.",
+    "full": "Full size: the papers' settings where they give them; what was chosen here stands in each section.",
 }

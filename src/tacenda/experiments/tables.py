@@ -26,7 +26,12 @@ def means(rows: Rows) -> Table:
         numbers = [with_error(part.where(metric=m)) for m in metrics]
         told = ["" if v is None else str(v) for v in key]
         lines.append([*told, *numbers, _short(one["claimed_epsilon"]), _short(one["true_epsilon"])])
-    return Table("Means over the seeds after the last round, with their standard errors", columns, lines)
+    return Table(
+        "Means over the seeds after the last round, with their standard errors; DVP and PVP of 003 claim for one round, all others for "
+        "the whole run",
+        columns,
+        lines,
+    )
 
 
 def pivot(rows: Rows, caption: str, down: Callable[[Row], str], across: str, title: str, order: Sequence[str] = ()) -> Table:
