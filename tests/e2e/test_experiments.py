@@ -106,8 +106,21 @@ def test_report_is_one_file_that_needs_nothing_else(out: Path, tmp_path: Path, m
     assert '<link rel="stylesheet' not in text
     for word in ("recycled-convergence", "many-members", "Which method to use when", "Verdict", "1806"):
         assert word in text
+    assert text.count('<section class="page"') == 5  # overview, 000, 001, our own, which method
+    assert "| ipadmm-tradeoff | 000 Fig. 1 |" in summary.read_text("utf-8")
     assert "## ipadmm-tradeoff (000 Fig. 1)" in summary.read_text("utf-8")
     assert "Not run at this size: ipadmm-inner" in summary.read_text("utf-8")
+
+
+def test_report_makes_the_runs_that_are_missing(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tacenda.experiments import page, registry
+
+    monkeypatch.setattr(page, "headlines", list)
+    monkeypatch.setattr(registry, "EXPERIMENTS", {"recycled-convergence": by_name("recycled-convergence")})
+    target = tmp_path / "page.html"
+    invoke("report", "--quick", "--run", "--out", str(tmp_path / "fresh"), "--to", str(target))
+    assert "recycled-convergence" in target.read_text("utf-8")
+    assert (tmp_path / "fresh" / "quick" / "recycled-convergence" / "rows.csv").is_file()
 
 
 def test_report_without_results_says_what_to_do(tmp_path: Path) -> None:

@@ -8,8 +8,10 @@
     const page = target?.closest("section.page") ?? pages[0];
     for (const other of pages) other.hidden = other !== page;
     for (const link of links) {
-      if (link.hash === "#" + page.id) link.setAttribute("aria-current", "page");
+      const here = link.hash === "#" + page.id;
+      if (here) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
+      if (here) link.parentElement.scrollLeft = link.offsetLeft - link.parentElement.clientWidth / 2;
     }
     if (target && target !== page) target.scrollIntoView();
     else scrollTo(0, 0);
