@@ -29,7 +29,7 @@ def test_every_cell_is_different_and_well_formed(name: str, size: str) -> None:
     for cell in cells:
         assert (cell.privacy is None) == (cell.mode == NO_PRIVACY)
         assert cell.privacy is None or ("paper" in cell.privacy) == (cell.mode == PUBLISHED)
-        if cell.algorithm["name"] not in ("tuned", "plan", RecycledHalfSteps.name):
+        if cell.algorithm["name"] not in ("tuned", RecycledHalfSteps.name):
             tc.algorithms.from_plain(cell.algorithm)
 
 

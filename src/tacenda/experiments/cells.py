@@ -12,13 +12,11 @@ import numpy as np
 from tacenda.algorithms import registry
 from tacenda.algorithms.base import Algorithm
 from tacenda.data import load, partition
-from tacenda.errors import InputError
 from tacenda.experiments.half_steps import RecycledHalfSteps
 from tacenda.experiments.rows import Row
 from tacenda.experiments.spec import Cell
 from tacenda.graph import parse
 from tacenda.privacy.settings import Privacy
-from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.simulate import ConvergenceWarning, simulate
@@ -43,14 +41,12 @@ def carry_out(cell: Cell) -> list[Row]:
 
 
 def run(cell: Cell) -> tuple[RunResult, dict[str, str]]:
-    """The cell's simulation, and {"setting": words} where the settings were chosen by trials or by the planner."""
+    """The cell's simulation, and {"setting": words} where the settings were chosen by trials."""
     problem, test = problem_of(cell)
     graph, privacy = parse(cell.graph), _privacy(cell.privacy)
     settings: dict[str, Any] = {"output": cell.output, "finish_mixing": cell.finish_mixing, "rounds": cell.rounds}
     told = {}
-    if cell.algorithm["name"] == "plan":
-        settings = _planned(problem, graph, privacy)
-    elif cell.algorithm["name"] == "tuned":
+    if cell.algorithm["name"] == "tuned":
         chosen = tuned(cell, problem)
         settings |= {**chosen, "algorithm": _algorithm(chosen["algorithm"])}
         told = {"setting": _words(chosen)}
@@ -150,16 +146,6 @@ def _privacy(plain: dict[str, Any] | None) -> Privacy | None:
     if plain is None:
         return None
     return Privacy.from_paper(**plain["paper"]) if "paper" in plain else Privacy(**plain)
-
-
-def _planned(problem: Problem, graph: Any, privacy: Privacy | None) -> dict[str, Any]:
-    from tacenda.graph.topology import Topology
-    from tacenda.plan import plan_facts
-
-    if privacy is None:
-        raise InputError("the planner needs a budget: a cell with algorithm 'plan' must have a privacy.")
-    facts = Facts.of(problem, privacy.adjacency)
-    return plan_facts(facts, Topology.of(graph), privacy.epsilon, privacy.delta).settings
 
 
 def _promise(cell: Cell, result: RunResult) -> tuple[float | None, float | None, float | None]:

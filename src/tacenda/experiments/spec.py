@@ -46,7 +46,7 @@ class Cell:
 
     data       {"name": ..., options of tacenda.data.load}          nodes    records are split evenly among so many
     problem    arguments of Problem;   graph   text for tacenda.graph.parse
-    algorithm  {"name": ..., hyperparameters}, or {"name": "plan"} for the planner's own choice
+    algorithm  {"name": ..., hyperparameters}, or {"name": "tuned", "of": method} for the best of its trials
     privacy    None, or arguments of Privacy, or {"paper": {...}} for those of Privacy.from_paper
     labels     what tells this cell from others in figures: {"epsilon": 1.0, "inner_steps": 10}
     """
