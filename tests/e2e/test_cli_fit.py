@@ -115,7 +115,11 @@ def test_interrupted_runs_keep_a_checkpoint_and_go_on_to_the_same_bits(tools: An
     folder, whole = tmp_path / "cut", tmp_path / "whole"
     arguments = ["fit", *SMALL, "-a", "dpdda", "-T", "600", "-q", "--no-report", "--set", "run.record_every=0"]
     # With a checkpoint after every round the first one tells that the rounds have begun.
-    code = "import tacenda.runtime.simulate as s; s.SAVE_SECONDS = 0.0; from tacenda.cli import main; main()"
+    # A shell that starts the tests in its background leaves Ctrl-C ignored, which children inherit: it is switched on again.
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "import tacenda.runtime.simulate as s; s.SAVE_SECONDS = 0.0; from tacenda.cli import main; main()"
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", code, *arguments, "-o", str(folder)], stderr=subprocess.PIPE, text=True, env=os.environ
     )

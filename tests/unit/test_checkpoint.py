@@ -196,7 +196,8 @@ def test_writing_is_atomic(tmp_path: Path) -> None:
 
 
 SCRIPT = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background shells leave it ignored
 sys.path.insert(0, {tests!r})
 import tacenda as tc
 from support import TUNED, graph_for, privacy_for, problem
