@@ -110,6 +110,7 @@ def test_first_key_skips_to_the_report(desk: Visit) -> None:
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     page.keyboard.press("Enter")
+    page.wait_for_url("**#main", timeout=10_000)  # the browser tells of it a moment later
     assert page.url.endswith("#main")
 
 
