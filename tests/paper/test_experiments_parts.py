@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tacenda as tc
-from tacenda.experiments import ipadmm, judging, perturbation, tables, tuning
+from tacenda.experiments import concentrated, equal_privacy, ipadmm, judging, perturbation, tables, tuning
 from tacenda.experiments import rows as tidy
 from tacenda.experiments.cells import LOCAL_LOSS, carry_out
 from tacenda.experiments.half_steps import RecycledHalfSteps
@@ -123,6 +123,33 @@ def test_tables_hold_means_and_errors_of_the_last_round() -> None:
     crossed = tables.pivot(rows, "A caption", lambda r: r["method"], "epsilon", "method")
     assert crossed.rows == [["a", "4 ± 2", "10"], ["b", "14", ""]]
     assert tables.as_markdown(crossed).splitlines()[0] == "| method | epsilon 1 | epsilon 2 |"
+
+
+def test_passing_needs_a_stretch_behind_and_an_end_ahead() -> None:
+    def rows(*concentrated: float) -> Rows:
+        curves = {"CDP-ADMM": concentrated, "DDP-ADMM": (3.0, 2.0, 1.0)}
+        return Rows({"method": m, "round": 2 * t, "value": v} for m, c in curves.items() for t, v in enumerate(c, 1))
+
+    passed = concentrated._passes(rows(3.0, 2.5, 0.5), SOUND, "phi")
+    assert passed.holds and "between rounds 4 and 4" in passed.detail
+    assert not concentrated._passes(rows(3.5, 2.5, 1.5), SOUND, "phi").holds  # never comes back
+    assert not concentrated._passes(rows(2.0, 1.0, 0.5), SOUND, "phi").holds  # was never behind
+
+
+def test_winners_are_told_apart_from_ties_and_the_ranking_weighs_panels_alike() -> None:
+    about = {"mode": SOUND, "dataset": "adult", "epsilon": 1.0, "metric": "test_accuracy", "round": 1}
+    found = {
+        ("ring:20", "a"): (0.8, 0.82), ("ring:20", "b"): (0.7, 0.72),  # a by ten standard errors
+        ("complete:20", "a"): (0.5, 0.7), ("complete:20", "b"): (0.62, 0.64),  # b, within one
+    }  # fmt: skip
+    rows = Rows(
+        {**about, "nodes": 20, "graph": g, "method": m, "seed": k, "value": v}
+        for (g, m), values in found.items()
+        for k, v in enumerate(values)
+    )
+    assert equal_privacy._winners(rows, ()) == "a in 1 (1 clearly), b in 1 (0 clearly) of 2 settings"
+    # a: 0.81 and 0.60, b: 0.71 and 0.63; the error is that of two panels, half their distance
+    assert equal_privacy.overall(rows).rows == [["a", "0.705 ± 0.1"], ["b", "0.67 ± 0.04"]]
 
 
 def test_excess_with_violation_is_21_by_hand() -> None:

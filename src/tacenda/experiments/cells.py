@@ -152,13 +152,11 @@ def _promise(cell: Cell, result: RunResult) -> tuple[float | None, float | None,
     """(claimed, true, delta); the true epsilon of equal settings is composed once, whatever the seed."""
     if result.privacy is None:
         return None, None, None
-    text = json.dumps(
-        [cell.data, cell.nodes, cell.problem, cell.graph, cell.algorithm, cell.rounds, cell.privacy], sort_keys=True
-    )
-    if text not in _KNOWN:
-        _KNOWN[text] = result.privacy.epsilon
+    family = cell.family()
+    if family not in _KNOWN:
+        _KNOWN[family] = result.privacy.epsilon
     claimed = result.privacy.claimed[0] if result.privacy.claimed else None
-    return claimed, _KNOWN[text], result.privacy.delta
+    return claimed, _KNOWN[family], result.privacy.delta
 
 
 _KNOWN: dict[str, float] = {}

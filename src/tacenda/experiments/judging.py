@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,18 @@ def _apart(rows: Rows, one: str, other: str) -> bool:
 
 def _sure(gap: float, error: float) -> bool:
     return bool(abs(gap) >= 2 * error)
+
+
+def count(found: Sequence[Finding], mode: str) -> str:
+    """How many of a mode's statements hold: "2 of 4"."""
+    asked = [f for f in found if f.mode == mode]
+    return f"{sum(f.holds for f in asked)} of {len(asked)}" if asked else "–"
+
+
+def first_sentence(verdict: str) -> tuple[str, str]:
+    """The first sentence of a verdict, and the rest of it."""
+    first, _, rest = verdict.partition(". ")
+    return first.rstrip(".") + ".", rest
 
 
 def true_epsilons(rows: Rows) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from tacenda.errors import StateError
 from tacenda.experiments import advice, equal_privacy, player, summary
 from tacenda.experiments.headline import Headline, headlines
+from tacenda.experiments.judging import count, first_sentence
 from tacenda.experiments.papers import OURS, PAPERS
 from tacenda.experiments.registry import EXPERIMENTS
 from tacenda.experiments.spec import PUBLISHED, SOUND, Experiment, Finding, Size
@@ -93,7 +94,7 @@ def _shown(e: Experiment, out: Path, size: Size) -> Shown:
     rows = player.stored(e, size, out)
     found = e.findings(rows)
     charts = [_panel(chart) for chart in e.charts(rows) if chart.series]
-    verdict, reasons = _first_sentence(e.survives(found, rows))
+    verdict, reasons = first_sentence(e.survives(found, rows))
     return Shown(
         e.name,
         e.figure,
@@ -104,7 +105,7 @@ def _shown(e: Experiment, out: Path, size: Size) -> Shown:
         verdict,
         reasons,
         level(found, verdict),
-        [_count(found, mode) for mode in (PUBLISHED, SOUND)],
+        [count(found, mode) for mode in (PUBLISHED, SOUND)],
         [f"{f.mode.capitalize()}. {f.sentence}" for f in found],
         charts,
         e.tables(rows) if e.paper == OURS else [],
@@ -140,17 +141,6 @@ def _summary_table(found: Sequence[Experiment], shown: dict[str, Shown]) -> Tabl
         one = shown[e.name]
         rows.append([e.name, f"{e.paper} {e.figure}".strip().replace(" ", "\u00a0"), *one.counts, one.verdict])
     return Table("What was found: statements that hold, of those that were checked", columns, rows)
-
-
-def _first_sentence(text: str) -> tuple[str, str]:
-    """The first sentence of a verdict, and the rest of it."""
-    first, _, rest = text.partition(". ")
-    return first.rstrip(".") + ".", rest
-
-
-def _count(found: Sequence[Finding], mode: str) -> str:
-    asked = [f for f in found if f.mode == mode]
-    return f"{sum(f.holds for f in asked)} of {len(asked)}" if asked else "–"
 
 
 def _headline_table(rows: Sequence[Headline]) -> Table:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tacenda.experiments import player, tables
+from tacenda.experiments.judging import count, first_sentence
 from tacenda.experiments.registry import EXPERIMENTS
 from tacenda.experiments.rows import Rows
 from tacenda.experiments.spec import PUBLISHED, SOUND, Experiment, Size
@@ -31,8 +32,7 @@ def made_with() -> str:
 
 def ran(rows: Rows) -> str:
     """How many runs, seeds and seconds are behind the rows."""
-    hidden = ("round", "value", "metric", "seconds")
-    runs = {tuple((k, v) for k, v in r.items() if k not in hidden): r["seconds"] for r in rows}
+    runs = _runs(rows)
     rounds = sorted({r["round"] for r in rows.last()})
     span = f"{rounds[0]}" if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
     return f"{len(runs)} runs, seeds 0 to {max(rows.distinct('seed'))}, {span} rounds, {sum(runs.values()):.0f} s of computing in all."
@@ -42,8 +42,7 @@ def as_markdown(out: Path, size: Size) -> str:
     """docs/results.md: every experiment with stored rows of this size."""
     parts = [
         "# Results",
-        f"Made by `tacenda experiment run --all --{size.name}` and `tacenda experiment report --{size.name} "
-        f"--markdown docs/results.md`; {made_with()}.",
+        f"Made by `tacenda experiment report --{size.name} --run --markdown docs/results.md`; {made_with()}.",
         _WORDS[size.name],
         "Findings and numbers are computed from the stored rows; settings, reasons and what was tried before are written by hand. `Holds` "
         "and `Does not hold` refer to the statement as it is written, for these runs. ± is the standard error of a mean over the seeds; a "
@@ -67,16 +66,15 @@ def as_markdown(out: Path, size: Size) -> str:
 def _line(e: Experiment, rows: Rows) -> list[str]:
     """One line of the summary table."""
     found = e.findings(rows)
-    counts = [
-        (sum(f.holds for f in found if f.mode == mode), sum(f.mode == mode for f in found)) for mode in (PUBLISHED, SOUND)
-    ]
-    first = e.survives(found, rows).partition(". ")[0].rstrip(".") + "."
-    told = [f"{a} of {b}" if b else "–" for a, b in counts]
-    return [e.name, f"{e.paper} {e.figure}".strip(), str(_runs(rows)), str(len(rows.distinct("seed"))), *told, first]
+    held = [count(found, mode) for mode in (PUBLISHED, SOUND)]
+    numbers = [str(len(_runs(rows))), str(len(rows.distinct("seed")))]
+    return [e.name, f"{e.paper} {e.figure}".strip(), *numbers, *held, first_sentence(e.survives(found, rows))[0]]
 
 
-def _runs(rows: Rows) -> int:
-    return len({tuple((k, v) for k, v in r.items() if k not in ("round", "value", "metric", "seconds")) for r in rows})
+def _runs(rows: Rows) -> dict[tuple[tuple[str, object], ...], float]:
+    """The seconds of every run, by what tells it from the others."""
+    hidden = ("round", "value", "metric", "seconds")
+    return {tuple((k, v) for k, v in r.items() if k not in hidden): r["seconds"] for r in rows}
 
 
 def _section(e: Experiment, rows: Rows) -> str:
