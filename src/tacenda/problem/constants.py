@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 from tacenda.problem.losses import Loss
 from tacenda.problem.regularisers import Regulariser
 
+RADIUS = 1e9  # far above any useful model; its squares and its products with bounded rows stay finite, also as float32
+
 
 @dataclass(frozen=True)
 class Constants:
     """Bounds which follow from public declarations alone, never from the data.
 
     f_i(w) = (c/m_i) sum_j loss(w; x_ij, y_ij) + r R(w), with |x_ij| <= data_norm, c = `loss_scale`, r = `strength`.
+    radius: no coordinate of a point at which records are asked, or of a message, is larger in absolute value.
     """
 
     loss: Loss
@@ -26,6 +29,7 @@ class Constants:
     data_norm: float
     clip_norm: float | None = None
     n_outputs: int = 1
+    radius: float = RADIUS
 
     @property
     def lipschitz_argmin(self) -> float:
