@@ -117,6 +117,10 @@ class Algorithm(ABC):
         """(b, d) the newest released model."""
         return self.iterate(state)
 
+    def restart(self, state: Any, node: Node) -> Any:
+        """The state with which to go on when the neighbours have changed: from the newest model, all else as at the start."""
+        return self.init(node, np.array(self.last(state)))
+
     def averaging_weight(self, turn: int, rounds: int) -> float:
         """The weight of round `turn` of `rounds` in the average of the iterates."""
         return 1.0

@@ -99,6 +99,9 @@ class DPDDA(Algorithm):
     def iterate(self, s: DualAveragingState) -> Array:
         return s.x
 
+    def restart(self, s: DualAveragingState, node: Node) -> DualAveragingState:
+        return s  # there are no dual variables of edges: z stays a mixture of past gradients
+
     def averaging_weight(self, turn: int, rounds: int) -> float:
         return _weight(self.weights, turn)
 
@@ -133,3 +136,6 @@ class DDA(Algorithm):
 
     def iterate(self, s: DualAveragingState) -> Array:
         return s.x
+
+    def restart(self, s: DualAveragingState, node: Node) -> DualAveragingState:
+        return s  # there are no dual variables of edges: z stays a mixture of past gradients

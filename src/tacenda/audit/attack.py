@@ -24,8 +24,8 @@ from tacenda.errors import InputError, PrivacyError
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts
-from tacenda.runtime.budget import Calibration, calibrate
-from tacenda.runtime.simulate import check_privacy, match, start_rows
+from tacenda.runtime.budget import Calibration
+from tacenda.runtime.spec import RunSpec, check_privacy, match, start_rows
 
 Array = NDArray[Any]
 SEARCH_ROUNDS, SEARCH_TRIALS = 3, 4
@@ -127,7 +127,8 @@ def _scene(
     topology = match(problem, graph)
     facts = Facts.of(problem, privacy.adjacency, checks.positive("solver_tolerance", solver_tolerance))
     method.check(facts, topology, rounds, True)
-    calibration = calibrate(method, facts, topology, rounds, privacy)
+    calibration = RunSpec(method, topology, facts, rounds, privacy).checked().calibration
+    assert calibration is not None
     statement = Statement(
         calibration.reserved, topology.n, privacy.delta, privacy.adjacency, privacy.mode, None, "seeded noise: simulation only",
         "uniform", calibration.claimed, calibration.why,
@@ -135,7 +136,7 @@ def _scene(
     attacked = statement.worst_node if node is None else checks.whole("node", node)
     if attacked >= topology.n:
         raise InputError(f"node must be a position from 0 to {topology.n - 1}, not {node!r}.")
-    start = start_rows(init, problem, topology.n)
+    start = start_rows(init, problem.dim, topology.n)
     return _Scene(
         method, privacy, problem, topology, facts, rounds, calibration, statement, attacked, start, init, mixing, seed
     )  # fmt: skip

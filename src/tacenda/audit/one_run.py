@@ -43,10 +43,9 @@ from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import Queries
 from tacenda.runtime.block import Block
-from tacenda.runtime.budget import calibrate
 from tacenda.runtime.network import Network
 from tacenda.runtime.progress import Progress
-from tacenda.runtime.simulate import check_privacy, match, start_rows
+from tacenda.runtime.spec import RunSpec, check_privacy, match, start_rows
 from tacenda.runtime.transport import NoTransport
 from tacenda.words import counted
 
@@ -140,10 +139,11 @@ def audit_one_run(
     rounds, topology = checks.whole("rounds", rounds, least=1), match(problem, graph)
     facts = Facts.of(problem, privacy.adjacency, checks.positive("solver_tolerance", solver_tolerance))
     method.check(facts, topology, rounds, True)
-    calibration = calibrate(method, facts, topology, rounds, privacy)
+    calibration = RunSpec(method, topology, facts, rounds, privacy).checked().calibration
+    assert calibration is not None
     seed = secrets.randbits(63) if seed is None else checks.whole("seed", seed)
     noise = SimulatedNoise(seed)
-    start = start_rows(init, problem, topology.n)
+    start = start_rows(init, problem.dim, topology.n)
     coins, store = plant(problem, facts, _per_node(problem, canaries), privacy.adjacency, noise)
     scores = _play(method, facts, topology, rounds, calibration, noise, coins, store, start, mixing, problem.sizes, progress)
     statement = Statement(

@@ -133,7 +133,7 @@ def contract_check(
     against = "everybody else together"
     if plan.algorithm.shared_noise is not None:
         noise += ", shared by neighbours"
-        against = _against(plan.privacy.pooled(plan.algorithm.title))
+        against = _against(plan.coalition)
     if mine.rehearsal_seed is not None:
         noise = "SEEDED: for a rehearsal only"
     typer.echo(
