@@ -90,6 +90,7 @@ def simulate(
     ).checked()  # fmt: skip
     names = check_metrics(metrics, problem, reference, test)
     every = checks.whole("record_every", record_every)
+    bar = Progress(progress, spec.algorithm.name, spec.rounds)
     run = _Simulation(spec, problem, seed, given, init, blocks, ledger, dataset)
     optimum = _reference(reference, problem)
     lowest = float(problem.objective(optimum)) if optimum is not None and "suboptimality" in names else None
@@ -108,7 +109,7 @@ def simulate(
         return bool(callback(done, models)) if callback is not None else False
 
     saver = None if file is None else Checkpointer(file, run.saved)
-    with Progress(progress, spec.algorithm.name, spec.rounds) as show:
+    with bar as show:
         run.drive([record, *([] if saver is None else [saver]), lambda done, asked: show(done)])
     if saver is not None:
         saver.write()
@@ -182,12 +183,14 @@ class _Simulation:
         import tacenda
 
         p, plain = self.problem, self.spec.to_plain()
-        classes = None if p.classes is None else [str(c) for c in p.classes]
+        own = {"data_norm": p.data_norm, "classes": None if p.classes is None else [str(c) for c in p.classes]}
+        if self.spec.facts.adjacency == "replace-one":  # where counts are public; else what was declared stands for them
+            own["sizes"] = [int(m) for m in p.sizes]
         return {
             **plain,
             "seed": self._given_seed,  # one that was drawn afresh is nobody's business: who knows it can take the noise off
             "charged": self.charged,
-            "problem": {**plain["problem"], "data_norm": p.data_norm, "classes": classes, "dtype": str(p.dtype)},
+            "problem": {**plain["problem"], **own, "dtype": str(p.dtype)},
             "versions": {"tacenda": tacenda.__version__, "numpy": np.__version__},
         }
 
