@@ -99,12 +99,13 @@ class Door:
             raise LeakError("noise='correlated' needs the edges' streams, and this run was set up without them.")
         value.sample.spend()
         charge, amount = self._price(value, turn, noise, relative_std)
-        asked = self._named(*question_of(value), value.shape[1], noise, amount)
+        parts = open_parts(value)
+        asked = self._named(*question_of(value), parts[0].dtype.str, value.shape[1], noise, amount)
         self.ledger.charge(turn, call, charge, asked)
         source = self.noise.asked(asked)
         if noise == "l2-laplace":
             return open_values(value) + source.l2_laplace(self.nodes, turn, call, amount, value.shape[1])
-        released = source.add_gaussian(self.nodes, turn, call, open_parts(value), amount)
+        released = source.add_gaussian(self.nodes, turn, call, parts, amount)
         if noise == "correlated" and self.shared is not None:
             edges = source.shared(self.shared.edges, turn, call, value.shape[1])
             released += ((self.shared.ratio * amount)[:, None] * edges).astype(released.dtype)
