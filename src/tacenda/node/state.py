@@ -61,6 +61,7 @@ class NodeState:
             os.chmod(path, 0o600)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
+            self._check_pages()
             self._check_format()
             self._db.executescript(_TABLES)
             self._head = self._verified()
@@ -262,6 +263,12 @@ class NodeState:
         if key is None or len(key) != 32:
             raise self._lost("it has no noise key")
         return key
+
+    def _check_pages(self) -> None:
+        """A page that is broken or missing is found now, whoever would have read it later."""
+        found = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if found != "ok":
+            raise sqlite3.DatabaseError(found)
 
     def _check_format(self) -> None:
         """Before the tables of this version are looked for."""
