@@ -171,6 +171,20 @@ def test_two_histories_of_one_state_are_told_apart(homes: list[Path], tmp_path: 
         assert _reported(fork) is None
 
 
+def test_two_copies_never_run_at_once(homes: list[Path], tmp_path: Path) -> None:
+    """Two folders with one ledger between them: the second is refused while the first runs, and after it has gone on."""
+    one, other = _copied(homes[2], tmp_path / "one"), _copied(homes[2], tmp_path / "other")
+    shutil.rmtree(other / "elsewhere")
+    (other / "elsewhere").symlink_to(one / "elsewhere")
+    state = _opened(one)
+    with pytest.raises(StateError, match="Another node runs on a copy"):
+        _opened(other)
+    _round(state, 3)
+    state.close()
+    assert _reported(other) is None
+    assert _reported(one) == 3 * PER_ROUND
+
+
 @pytest.mark.parametrize("what", ["cut", "flip"])
 def test_a_damaged_write_ahead_log_is_found(homes: list[Path], tmp_path: Path, what: str) -> None:
     """SQLite drops everything behind the damage without a word, which is an older state that is whole in itself."""

@@ -23,29 +23,37 @@ _SLOT, _SIZE = 512, 72  # two slots, each in a sector of its own: a torn write l
 
 
 class Mark:
-    """The mark of one state, sealed with a key made from its noise key."""
+    """The mark of one state, sealed with a key made from its noise key; held by one process at a time, so two copies never run at once."""
 
     def __init__(self, path: Path, key: bytes) -> None:
         self.path, self._key = path, key
+        self._file: int | None = None
+        self._last = START
 
-    def read(self) -> Head | None:
-        """The newest head that was noted; None if there is no mark."""
+    def open(self) -> Head | None:
+        """Hold the mark, and give the newest head that was noted; None if there is no mark."""
+        import fcntl
+
         try:
-            data = self.path.read_bytes()
+            self._file = os.open(self.path, os.O_RDWR)
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            found = self._slots()
         except FileNotFoundError:
             return None
+        except BlockingIOError:
+            raise StateError(f"Another node runs on a copy of this state: it holds the mark {self.path}. Stop it first.") from None
         except OSError as failed:
             raise StateError(f"The mark {self.path} cannot be read ({failed}); nothing was sent.") from None
-        found = [head for at in (0, _SLOT) if (head := unsealed(data[at : at + _SIZE], self._key)) is not None]
-        if not found:
+        if found == [None, None]:
             raise StateError(
                 f"The mark {self.path} is damaged or belongs to another state, so nobody can tell whether charges were lost; put the "
                 "newest one back, or leave the run. Its spending stays as reserved in the ledger."
             )
-        return max(found)
+        self._last = max(head for head in found if head is not None)
+        return self._last
 
     def create(self, head: Head) -> None:
-        """A new file that is there as a whole or not at all."""
+        """A new file that is there as a whole or not at all; then hold it."""
         record = sealed(head, self._key)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -62,20 +70,37 @@ class Mark:
             finally:
                 os.close(folder)
         except OSError as failed:
-            raise _unwritten(self.path, failed) from None
+            raise self._unwritten(failed) from None
+        self.open()
 
     def write(self, head: Head) -> None:
         """Note a later head, durably, in the slot of the older one."""
+        if self._file is None:
+            raise StateError(f"The mark {self.path} is not open; nothing was sent.")
         try:
-            file = os.open(self.path, os.O_RDWR)
-            try:
-                slots = [unsealed(os.pread(file, _SIZE, at), self._key) or START for at in (0, _SLOT)]
-                os.pwrite(file, sealed(head, self._key), 0 if slots[0] <= slots[1] else _SLOT)
-                os.fdatasync(file)
-            finally:
-                os.close(file)
+            slots = [found or START for found in self._slots()]
+            if max(slots) != self._last:
+                raise StateError(f"The mark {self.path} was changed by another process: a copy of this state runs; nothing was sent.")
+            os.pwrite(self._file, sealed(head, self._key), 0 if slots[0] <= slots[1] else _SLOT)
+            os.fdatasync(self._file)
         except OSError as failed:
-            raise _unwritten(self.path, failed) from None
+            raise self._unwritten(failed) from None
+        self._last = head
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _slots(self) -> list[Head | None]:
+        assert self._file is not None
+        return [unsealed(os.pread(self._file, _SIZE, at), self._key) for at in (0, _SLOT)]
+
+    def _unwritten(self, failed: OSError) -> StateError:
+        return StateError(
+            f"The mark {self.path} cannot be written ({failed}); nothing was sent. Free disk space or mend the disk, then start the node "
+            "again: it goes on where it was."
+        )
 
 
 def sealed(head: Head, key: bytes) -> bytes:
@@ -95,9 +120,3 @@ def unsealed(record: bytes, key: bytes) -> Head | None:
 def _mac(text: bytes, key: bytes) -> bytes:
     return hmac.new(key, b"tacenda mark v1\0" + text, hashlib.sha256).digest()
 
-
-def _unwritten(path: Path, failed: OSError) -> StateError:
-    return StateError(
-        f"The mark {path} cannot be written ({failed}); nothing was sent. Free disk space or mend the disk, then start the node again: "
-        "it goes on where it was."
-    )

@@ -108,23 +108,30 @@ class NodeState:
     def keep_mark(self, path: Path) -> None:
         """Note the charges' head at `path` too, from now on; refuse a state that is not at least as far as its mark."""
         mark = Mark(path, self._key())
-        found = mark.read()
+        try:
+            self._compare(mark)
+        except BaseException:
+            mark.close()
+            raise
+        self._mark = mark
+
+    def _compare(self, mark: Mark) -> None:
+        found = mark.open()
         if found is None:
             if self.get("marked") is not None:
                 raise StateError(
-                    f"The mark {path} is missing, so nobody can tell whether {self.folder} is an old copy; put it back beside the lasting "
-                    "ledger, or leave the run. Its spending stays as reserved in the ledger."
+                    f"The mark {mark.path} is missing, so nobody can tell whether {self.folder} is an old copy; put it back beside the "
+                    "lasting ledger, or leave the run. Its spending stays as reserved in the ledger."
                 )
             mark.create(self._head)
         else:
             row = self._db.execute("SELECT seal FROM charges WHERE seq=?", (found[0],)).fetchone()
             if found[0] and (row is None or bytes(row[0]) != found[1]):
-                raise self._lost(f"{found[0]} charges were noted in {path}, and {self._head[0]} are here")
+                raise self._lost(f"{found[0]} charges were noted in {mark.path}, and {self._head[0]} are here")
             if found != self._head:
                 mark.write(self._head)
         if self.get("marked") is None:
             self.put({"marked": b"1"})
-        self._mark = mark
 
     def get(self, name: str) -> bytes | None:
         row = self._db.execute("SELECT value FROM about WHERE name=?", (name,)).fetchone()
@@ -233,6 +240,8 @@ class NodeState:
         return default if row is None else json.loads(row[0])
 
     def close(self) -> None:
+        if self._mark is not None:
+            self._mark.close()
         self._db.close()
         os.close(self._lock)
 
