@@ -15,7 +15,7 @@ from tacenda.errors import InputError, LeakError, NetworkError, PrivacyError, St
 from tacenda.privacy.noise import SimulatedNoise
 
 SOURCE = Path(tc.__file__).parent
-PUBLIC = {"Bounded", "Sample", "ALL_RECORDS", "fixed", "fixed_sensitivity", "bound_of"}  # none of them holds values
+PUBLIC = {"Bounded", "Sample", "ALL_RECORDS", "fixed", "fixed_sensitivity", "bound_of", "question_of"}  # none of them holds values
 MAY_OPEN = {
     "privacy/door.py": {"open_values", "open_parts"},  # the way out
     "problem/queries.py": {"open_values", "seal"},  # the way in, and arguments that are secret themselves

@@ -199,8 +199,7 @@ class Peer:
             self._noise.enter(epoch)
             self._exchange.absent = frozenset((self._state.noted("membership") or {}).get("absent", ()))
             self._block = self.join(topology_of(self._plan.contract, self._exchange.absent))
-        made = sum(1 for (e, t, _), _ in self._state.charges() if (e, t) <= (epoch, turn))
-        self.ledger.go_to(min(turn, self._plan.contract.rounds) + 1, made)
+        self.ledger.resume(self._state.charges(), epoch, min(turn, self._plan.contract.rounds))
 
     # ---- the end ---------------------------------------------------------------------------------------------------------
     def result(self, seconds: float) -> RunResult:

@@ -139,6 +139,7 @@ def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, 
         Spending(options.ledger or options.state / "ledger.sqlite", plan, name, problem, key, options.dataset) as spending,
         stop,
     ):
+        state.keep_mark(spending.mark)
         peer = Peer(plan, name, problem, key, state, exchange, dtype, desk.edges)
         peer.restore()
         state_done = state.checkpoint()

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.errors import LeakError, PrivacyError, UnsupportedError
-from tacenda.privacy.bounded import ALL_RECORDS, Bounded, Sample, open_values, seal
+from tacenda.privacy.bounded import ALL_RECORDS, Bounded, Sample, open_values, question_of, seal
 from tacenda.privacy.door import Question
 from tacenda.privacy.noise import NoiseSource
+from tacenda.privacy.question import digest
 from tacenda.problem.facts import Facts
 
 Array = NDArray[Any]
@@ -66,9 +67,10 @@ class Queries:
         """The gradient of f_i at the public point w (b, d): of all records, a Poisson sample, or exactly one record."""
         _refuse_secret_point(w)
         clip = self.facts.constants.clip_norm
+        asked = self._named("gradient", w, batch_size, one, regularised)
         if batch_size is None:
             values = self._store.gradient(self._nodes, w, clip, regularised)
-            return seal(values, self.facts.gradient_sensitivity())
+            return seal(values, self.facts.gradient_sensitivity(), asked=asked)
         sample = sample_of(self.facts, batch_size, one)
         if one:
             if not self._counts_are_public:
@@ -76,19 +78,21 @@ class Queries:
                     "One of a node's records is drawn, so its chance follows from the true count: public_sizes must be left out, or "
                     "be the counts themselves; or use Poisson batches (sampling='poisson')."
                 )
-            indptr, records = self._noise.one_record(self._nodes, turn, call, self._counts)
+            indptr, records = self._noise.asked(asked).one_record(self._nodes, turn, call, self._counts)
         else:
-            indptr, records = self._noise.poisson_records(self._nodes, turn, call, self._counts, _rate(sample))
+            source = self._noise.asked(asked)
+            indptr, records = source.poisson_records(self._nodes, turn, call, self._counts, _rate(sample))
         divisor = self._divisors.get(batch_size)
         if divisor is None:
             divisor = self._divisors[batch_size] = np.full(len(self._nodes), float(batch_size))
         values = self._store.batch_gradient(self._nodes, w, indptr, records, divisor, clip, regularised)
-        return seal(values, self.facts.gradient_sensitivity(batch_size), sample)
+        return seal(values, self.facts.gradient_sensitivity(batch_size), sample, asked)
 
     def argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Bounded:
         """argmin f_i(w) + linear.w + quadratic |w - centre|^2, rows (b, d)."""
         sensitivity = argmin_sensitivity(self.facts, linear, quadratic, centre)
-        return seal(self._solve(_plain(linear), quadratic, _plain(centre)), sensitivity)
+        asked = self._named_argmin(linear, quadratic, centre)
+        return seal(self._solve(_plain(linear), quadratic, _plain(centre)), sensitivity, asked=asked)
 
     def question(self, linear: Array, quadratic: Array, centre: Array) -> Question:
         """The same argmin, left open for noise inside its objective."""
@@ -104,7 +108,20 @@ class Queries:
             moved = centre * np.divide(q, wider, out=np.ones_like(wider), where=wider > 0)
             return self._solve(linear + noise, wider, moved)
 
-        return Question(self.facts.objective_terms(quadratic), centre.shape, solve)
+        asked = self._named_argmin(linear, quadratic, centre)
+        return Question(self.facts.objective_terms(quadratic), centre.shape, solve, asked)
+
+    def _named(self, *parts: Any) -> bytes:
+        """The digest of a question, where the noise is named by it."""
+        return digest(*parts) if self._noise.by_question else b""
+
+    def _named_argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> bytes:
+        """Also where the solver stands: within its tolerance the answer depends on it."""
+        if not self._noise.by_question:
+            return b""
+        terms = [question_of(part) if isinstance(part, Bounded) else (part,) for part in (linear, centre)]
+        solver = self._store.solver_state()  # type: ignore[attr-defined]
+        return digest("argmin", quadratic, *terms[0], *terms[1], *solver.values())
 
     def _solve(self, linear: Array, quadratic: Array, centre: Array) -> Array:
         q = np.ascontiguousarray(np.broadcast_to(np.asarray(quadratic, float), (len(centre), 1)))

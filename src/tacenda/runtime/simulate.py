@@ -311,6 +311,8 @@ class _Run:
     def restore(self, saved: checkpoints.Saved) -> None:
         about = saved.about
         charges = checkpoints.charges_from(about["charges"], saved.arrays, "charge")
+        reserved = None if self.calibration is None else self.calibration.reserved
+        checkpoints.check_charges(charges, reserved, self.rounds, about["round"])
         self.crew.restore(saved.arrays, charges)
         if self.lasting is not None:
             self.lasting.skip(len(charges))
