@@ -94,8 +94,19 @@ class Facts:
         with np.errstate(over="ignore", invalid="ignore"):
             two_q = kappa - k.strong_convexity
             size = np.linalg.norm(linear, axis=1) + two_q * np.linalg.norm(centre, axis=1) + k.lipschitz_argmin * k.loss_scale
-            steepness = k.loss_scale * k.loss.curvature * k.data_norm**2 * np.sqrt(self.dim) / kappa
-            return np.asarray(8 * (1 + steepness) * size <= self.tolerance * self.ROUNDING_SHARE * 2.0**53)  # NaN: no
+            return np.asarray(8 * self._roundings(kappa) * size <= self.tolerance * self.ROUNDING_SHARE * 2.0**53)  # NaN: no
+
+    def answer_radius(self, quadratic: Array) -> Array:
+        """(n,) up to where an argmin with noise inside it may lie: there rounding adds at most tol/8 to its gradient norm."""
+        kappa = self.argmin_convexity(quadratic)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            reach = self.tolerance * 2.0**50 / (kappa * self._roundings(kappa) * np.sqrt(self.dim))
+        return np.asarray(np.where(kappa > 0, np.minimum(self.constants.radius, reach), self.constants.radius))
+
+    def _roundings(self, kappa: Array) -> Array:
+        """(n,) how many times the error of w itself comes back in the gradient, in units of kappa: once, and by the scores."""
+        k = self.constants
+        return np.asarray(1 + k.loss_scale * k.loss.curvature * k.data_norm**2 * np.sqrt(self.dim) / kappa)
 
     def argmin_slope(self) -> Array:
         """(n,) the same for the gradient of the objective itself, which no clipping bounds: 2Gc/m."""

@@ -23,7 +23,8 @@ from tacenda.problem.facts import Facts
 from tacenda.problem.radius import brought_within, is_within
 
 Array = NDArray[Any]
-NEAR = 1e4  # up to here a public number may be added to a secret before the noise: its last place is 2^-39, seen by nobody
+# Up to here r R'(w) is added to the loss's part before the noise: its last place is then far below any noise.
+NEAR = {np.dtype(np.float64): 1e4, np.dtype(np.float32): 1e2}
 
 
 class Store(Protocol):
@@ -76,9 +77,10 @@ class Queries:
         sample = ALL_RECORDS if batch_size is None else sample_of(self.facts, batch_size, one)
         records = None if batch_size is None else self._drawn(sample, turn, call, one)
         sensitivity = self.facts.gradient_sensitivity(batch_size)
-        if is_within(w, NEAR):
+        near = NEAR.get(w.dtype, 0.0)
+        if is_within(w, near):
             return seal(self._gradient(w, records, batch_size, regularised), sensitivity, sample)
-        far = ~(np.abs(w) <= NEAR).all(axis=1, keepdims=True)
+        far = ~(np.abs(w) <= near).all(axis=1, keepdims=True)
         w = brought_within(w, self.facts.constants.radius)
         values = self._gradient(w, records, batch_size, regularised)
         if not regularised or self.facts.constants.strength == 0:
@@ -130,7 +132,7 @@ class Queries:
             wider = q + extra[:, None] / 2
             moved = centre * np.divide(q, wider, out=np.ones_like(wider), where=wider > 0)
             # The noise is never cut, which would not be post-processing: only the public part of the anchor is.
-            public, wider, moved = self._settled(linear, wider, moved, self._answer_radius(wider))
+            public, wider, moved = self._settled(linear, wider, moved, self.facts.answer_radius(wider))
             return self._solve(public + noise, wider, moved)
 
         return Question(self.facts.objective_terms(quadratic), centre.shape, solve)
@@ -165,7 +167,7 @@ class Queries:
         """
         q = np.asarray(quadratic, float)
         kappa = self.facts.argmin_convexity(q)
-        if is_within(linear, NEAR) and is_within(centre, NEAR) or not np.all(kappa > 0):
+        if not np.all(kappa > 0):
             return linear, q, centre
         with np.errstate(over="ignore", invalid="ignore"):
             anchor = _anchor(linear, np.broadcast_to(q, (len(centre), 1)), centre, kappa)
@@ -179,13 +181,6 @@ class Queries:
         placed = np.divide(kappa[:, None] * cut, wider, out=np.zeros_like(cut), where=by_centre)
         linear = np.where(inside[:, None], linear, np.where(by_centre, 0.0, -kappa[:, None] * cut))
         return linear, q, np.where(inside[:, None], centre, placed)
-
-    def _answer_radius(self, quadratic: Array) -> Array:
-        """(b, 1) how far an answer may lie that is a plain array: there a unit in the last place is small beside tol/kappa."""
-        facts = self.facts
-        kappa = facts.argmin_convexity(quadratic)[:, None]
-        reach = np.divide(facts.tolerance * 2.0**51 / np.sqrt(facts.dim), kappa, out=np.full_like(kappa, np.inf), where=kappa > 0)
-        return np.minimum(facts.constants.radius, reach)
 
 
 class BlankQueries:
