@@ -75,7 +75,7 @@ def test_an_answer_with_noise_inside_is_a_minimiser_to_the_tolerance(quadratic: 
     noise, extra, q = rng.normal(size=(1, 3)), np.array([0.02]), np.full((1, 1), quadratic)
     answer = queries.question(public, q, around).solve(noise, extra)
     wider = q + 0.01
-    settled, wide, moved = queries._settled(public, wider, around * q / wider, facts.answer_radius(wider))
+    settled, wide, moved = queries._settled(public, wider, around * (q / wider), facts.answer_radius(wider))
     found = exact_gradient(data, answer, settled + noise, wide[0, 0], moved)
     # The terms of the check itself are long doubles: their own rounding counts.
     own = 2.0**-62 * float(np.abs(settled).sum() + 2 * wide[0, 0] * (np.abs(moved).sum() + np.abs(answer).sum()))
@@ -109,7 +109,7 @@ def test_rows_whose_norm_overflows_are_refused_at_the_start(csr: bool) -> None:
             tc.Problem([(table, [0.5])], loss="huber", on_large_rows="scale")
     with pytest.raises(InputError, match="rounding spoils"):  # the factor is no normal float32
         x = np.full((1, 4), 3e38, np.float32)
-        tc.Problem([(sparse.csr_matrix(x) if csr else x, [0.5])], loss="huber", on_large_rows="scale", data_norm=1e-6)
+        tc.Problem([(sparse.csr_matrix(x) if csr else x, [0.5])], loss="huber", on_large_rows="scale", data_norm=1.3e-6)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, np.longdouble("1e4000")])
@@ -117,7 +117,7 @@ def test_labels_that_are_no_numbers_are_refused_at_the_start(bad: Any) -> None:
     x = np.full((2, 2), 0.1)
     with pytest.raises(InputError, match="NaN or infinity"):
         tc.Problem([(x, np.array([0.5, bad]))], loss="huber")
-    for classes in (None, (0.5, 1.0)):
+    for classes in ((0.5, 1.0),) if np.isfinite(bad) else (None, (0.5, 1.0)):  # a long double may name a class
         with pytest.raises(InputError, match="NaN or infinity|not one of"):
             tc.Problem([(x, np.array([0.5, bad]))], loss="logistic", classes=classes)
     with pytest.raises(InputError, match="different labels of one type"):

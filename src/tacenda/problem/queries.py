@@ -161,9 +161,10 @@ class Queries:
         return core, offset
 
     def _settled(self, linear: Array, quadratic: Array, centre: Array, radius: Array | float) -> tuple[Array, Array, Array]:
-        """(linear, quadratic, centre) with their anchor brought into the radius; the same arrays where it lies there.
+        """(linear, quadratic, centre) with their anchor brought into the radius; the same rows where they are small.
 
-        The argmin depends on linear and centre through its anchor only, so this is all that must be bounded.
+        The argmin depends on linear and centre through its anchor only, so this is all that must be bounded. A row that is
+        large, or has no anchor there, is written anew with linear = 0: large terms that cancel would round noise in `linear`.
         """
         q = np.asarray(quadratic, float)
         kappa = self.facts.argmin_convexity(q)
@@ -172,15 +173,15 @@ class Queries:
         with np.errstate(over="ignore", invalid="ignore"):
             anchor = _anchor(linear, np.broadcast_to(q, (len(centre), 1)), centre, kappa)
             limit = np.broadcast_to(np.asarray(radius, float).reshape(-1, 1), anchor.shape)
-            inside = np.all(np.abs(anchor) <= limit, axis=1) & np.isfinite(linear).all(axis=1) & np.isfinite(centre).all(axis=1)
-        if inside.all():
+            kept = np.all(np.abs(anchor) <= limit, axis=1) & self.facts.argmin_is_near(q, linear, centre)
+        if kept.all():
             return linear, q, centre
         cut = np.clip(np.nan_to_num(anchor, nan=0.0, posinf=np.inf, neginf=-np.inf), -limit, limit)
         wider = kappa[:, None] - self.facts.constants.strong_convexity  # 2q
         by_centre = wider > 0
         placed = np.divide(kappa[:, None] * cut, wider, out=np.zeros_like(cut), where=by_centre)
-        linear = np.where(inside[:, None], linear, np.where(by_centre, 0.0, -kappa[:, None] * cut))
-        return linear, q, np.where(inside[:, None], centre, placed)
+        linear = np.where(kept[:, None], linear, np.where(by_centre, 0.0, -kappa[:, None] * cut))
+        return linear, q, np.where(kept[:, None], centre, placed)
 
 
 class BlankQueries:
