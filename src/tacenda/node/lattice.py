@@ -21,6 +21,7 @@ from tacenda.privacy.bounded import Bounded, seal
 from tacenda.privacy.ledger import Charge, Charges
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import Queries
+from tacenda.problem.radius import brought_within
 
 Array = NDArray[Any]
 LATTICE_SCALE = 2.0**26  # the noise spans so many steps of the grid: rounding a record's gradient is far below it
@@ -43,16 +44,14 @@ class LatticeQueries(Queries):
     def gradient(self, w: Array, turn: int, call: int, batch_size: int | None, one: bool, regularised: bool) -> Bounded:
         if batch_size is not None or not isinstance(w, np.ndarray):
             return super().gradient(w, turn, call, batch_size, one, regularised)
-        k = self.facts.constants
+        k, w = self.facts.constants, brought_within(w, self.facts.constants.radius)
         whole = self._store.integer_gradient(  # type: ignore[attr-defined]
             self._nodes, w, np.full(len(self._nodes), self._grid), k.gradient_bound
         )
         factor = k.loss_scale * self._grid / self.facts.sizes[:, None]
         asked = self._named("gradient", w, self._grid, regularised)
         answer = seal(whole, self.facts.gradient_sensitivity() / factor[:, 0], asked=asked) * factor
-        if not regularised or k.strength == 0:
-            return answer
-        return answer + k.strength * (k.regulariser.l2 * w + k.regulariser.l1 * np.sign(w))
+        return answer if not regularised or k.strength == 0 else answer + self._regulariser(w)
 
 
 def as_discrete(charge: Charge) -> Charge:

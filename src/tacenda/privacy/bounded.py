@@ -138,9 +138,16 @@ class Bounded:
             raise LeakError(f"Two Bounded values of shapes {self._shape} and {other._shape} cannot be added.")
         if other._sample is not self._sample:
             raise LeakError("Two Bounded values computed from different samples of records cannot be added.")
-        core = open_values(self) + sign * open_values(other)
+        # The public offsets stay apart from the secrets: a large one would round what noise has not yet covered.
+        (core, factor, offset), (others, its, shift) = open_parts(self), open_parts(other)
+        values = core * factor + sign * (others * its)
+        kind = np.result_type(core, others)
+        if shift is not None:
+            shift = sign * shift
+            offset = shift if offset is None else offset + shift
+        values = values.astype(kind, copy=False) if kind.kind == "f" else values
         asked = digest("sum", *question_of(self), sign, *question_of(other)) if self._asked and other._asked else b""
-        return _make(core, 1.0, None, self._sensitivity + other._sensitivity, self._sample, asked)
+        return _make(values, 1.0, offset, self._sensitivity + other._sensitivity, self._sample, asked)
 
     def _factor(self, factor: Any) -> Any:
         if isinstance(factor, (bool, np.bool_, Bounded)):

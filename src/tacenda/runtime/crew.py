@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.algorithms.base import Algorithm
+from tacenda.errors import NetworkError
 from tacenda.graph.coalition import edge_streams
 from tacenda.graph.topology import Topology
 from tacenda.privacy.door import Door, SharedNoise
@@ -79,7 +80,7 @@ class Crew:
     ) -> Block:
         part = self._parts[k]
         transport = NoTransport() if self._hall is None else HallTransport(self._hall, k)
-        network = Network(topology, self._parts, k, transport, self._dtype, mixing)
+        network = Network(topology, self._parts, k, transport, self._dtype, mixing, facts.constants.radius)
         plan = None if calibration is None else calibration.plan.rows(part)
         reserved = None if calibration is None else calibration.reserved.rows(part)
         ledger = Ledger(reserved, self._witness if k == 0 else None)
@@ -110,6 +111,7 @@ class Crew:
         else:
             jobs = [self._threads.submit(self._step_in_hall, k, turn) for k in range(len(self._blocks))]
             states = [job.result() for job in jobs]
+        self._refuse_divergence(self._blocks[0].facts.constants.radius)
         self._states = states
         if self._sums is not None:
             from tacenda.runtime import kernels
@@ -119,6 +121,14 @@ class Crew:
                 if weight:
                     kernels.add_weighted(total, self._algorithm.iterate(state), weight)
             self._weight += weight
+
+    def _refuse_divergence(self, radius: float) -> None:
+        """A simulation has no liars: a message at the radius means settings that diverge. Seen from released values only."""
+        if any(network.reached_radius is not None for network in self._networks):
+            raise NetworkError(
+                f"A message has reached the radius {radius:g}: the run diverges. Use a larger proximal weight or penalty, or a "
+                "smaller step; or declare a larger Problem(radius=...), if such numbers are meant."
+            )
 
     def _step_one(self, k: int, turn: int) -> Any:
         self._blocks[k].start(turn)

@@ -272,6 +272,7 @@ class _Run:
                 "loss_scale": p.loss_scale,
                 "data_norm": p.data_norm,
                 "clip_norm": p.clip_norm,
+                "radius": p.radius,
                 "loss_options": dataclasses.asdict(p.loss),
                 "regulariser_options": dataclasses.asdict(p.regulariser),
                 # Under add-remove the counts are private: what was declared stands for them wherever a result may go.
