@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tacenda.content import content_hash
 from tacenda.privacy.events import Event, merged
 from tacenda.privacy.ledger import Charge, Charges
 from tacenda.privacy.store import LedgerStore
@@ -23,15 +23,13 @@ class LastingRun:
     """
 
     def __init__(
-        self, path: str | Path, dataset: str | None, problem: Any, identity: dict[str, Any], reserved: Charges, relation: str
+        self, path: str | Path, dataset: str | None, problem: Any, name: str, identity: dict[str, Any], reserved: Charges, relation: str
     ) -> None:
-        digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode())
-        self.run = f"simulation-{digest.hexdigest()[:24]}"
+        self.run = f"simulation-{content_hash(identity)[:24]}"
         self._store = LedgerStore(path)
         self.dataset = self._store.fingerprint([data_digest(problem).encode()]) if dataset is None else dataset
         self._ahead: list[Event] = [charge.worst() for charge, count in reserved for _ in range(count)]
         self._made = 0
-        name = identity["algorithm"]["name"]
         self._ended = any(row["run"] == self.run and not row["open"] for row in self._store.runs(self.dataset))
         if not self._ended:
             self._store.open_run(self.run, self.dataset, f"simulation of {name}", relation)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import time
 import warnings as python_warnings
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from tacenda import checks
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.published import published_form
 from tacenda.algorithms.registry import by_name, private_names
+from tacenda.content import content_hash, program
 from tacenda.errors import DeclarationWarning, InputError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.noise import SimulatedNoise
@@ -181,7 +181,7 @@ class _Run:
         self.lasting = None
         self.charged = ledger is not None and self.calibration is not None
         if ledger is not None and self.calibration is not None:
-            self.lasting = LastingRun(ledger, dataset, problem, self.identity(), self.calibration.reserved, relation)
+            self.lasting = LastingRun(ledger, dataset, problem, self.algorithm.name, self.identity(), self.calibration.reserved, relation)
             self.noise = self.noise.named(self.lasting.run)  # runs add up in a ledger only if they share no noise
         self.crew = Crew(
             problem, self.facts, self.topology, self.algorithm, self.parts, self.calibration, self.noise, self.rounds, mixing,
@@ -285,20 +285,24 @@ class _Run:
         }
 
     def identity(self) -> dict[str, Any]:
-        """What must be equal for a checkpoint to belong to this run."""
-        settings = self.settings()
-        names = ("algorithm", "privacy", "graph", "mixing", "problem", "output", "solver_tolerance")
-        # The start too: the same noise on a run from elsewhere would be a second release, not the same one again.
-        own = {
-            "seed": self.noise.seed,
+        """By its content, all that the releases depend on: what must be equal for a checkpoint, or a charge, to belong to this run."""
+        p, settings, graph = self.problem, self.settings(), self.topology
+        parts = {
+            "algorithm": self.algorithm,
+            "privacy": self.privacy,
+            "graph": (graph.n, [str(label) for label in graph.labels], graph.edges),
+            "mixing": self.mixing,
+            "problem": (settings["problem"], p.loss, p.regulariser),
+            "output": self.output,
+            "solver_tolerance": self.facts.tolerance,
             "rounds": self.rounds,
-            "init": _digest(self.start),
-            "data": data_digest(self.problem),
-            "placement": _digest(self.problem.store.offsets, self.problem.divisors),
+            # The start too: the same noise on a run from elsewhere would be a second release, not the same one again.
+            "init": self.start,
+            "placement": (p.store.offsets, p.divisors),
             "ledger": self.charged,
-            "version": settings["versions"]["tacenda"],
         }
-        return {**{k: settings[k] for k in names}, **own}
+        known = {name: content_hash(value, name) for name, value in parts.items()}
+        return {**known, "seed": self.noise.seed, "data": data_digest(p), "program": program()}
 
     def saved(self) -> checkpoints.Saved:
         """Everything needed to go on from the last complete round."""
@@ -316,13 +320,6 @@ class _Run:
             self.lasting.skip(len(charges))
         self.done, self.history = about["round"], History(about["history"])
         self.seconds, self.messages, self.bytes = about["seconds"], about["messages"], about["bytes"]
-
-
-def _digest(*arrays: Array) -> str:
-    found = hashlib.blake2b(digest_size=16)
-    for array in arrays:
-        found.update(array.tobytes())
-    return found.hexdigest()
 
 
 def match(problem: Any, graph: Any) -> Topology:
