@@ -81,9 +81,11 @@ def simulate(
     checkpoint      a file that is kept up to date between rounds, also on Ctrl-C; resume=True goes on from it, bit for bit
     mixing          weights of dual averaging and of the closing rounds: "metropolis", "uniform" or "max-degree"
     solver_tolerance  gradient norm at which an exact local minimiser stops; its remaining gap is charged
-    ledger          a lasting ledger's file: the run's releases are charged to `dataset` there (by default to the records' own
-                    fingerprint), and a run that would exceed that data set's budget is refused before any noise is drawn;
-                    the noise then depends on all settings besides the seed, since two runs with one noise would not compose
+    ledger          a lasting ledger's file: the run's releases are charged to the account of its records there, and a run that would
+                    exceed that account's budget is refused before any noise is drawn; so is privacy=None where there is a budget.
+                    The noise then depends on all settings besides the seed, since two runs with one noise would not compose
+    dataset         the account's name. Given once, it is remembered with the records: later runs on them, in any order and split,
+                    are booked there by themselves (see docs/decisions/0014-accounts.md for what is not recognised)
     """
     given = seed
     if seed is None and checkpoint is not None and resume:
@@ -179,14 +181,15 @@ class _Run:
             dtype = rows_dtype(self.algorithm, problem)
             self.calibration = calibrate(self.algorithm, self.facts, self.topology, self.rounds, privacy, dtype)
         self.lasting = None
-        self.charged = ledger is not None and self.calibration is not None
-        if ledger is not None and self.calibration is not None:
-            self.lasting = LastingRun(ledger, dataset, problem, self.algorithm.name, self.identity(), self.calibration.reserved, relation)
+        self.charged = ledger is not None
+        if ledger is not None:
+            reserved = None if self.calibration is None else self.calibration.reserved
+            self.lasting = LastingRun(ledger, dataset, problem, self.algorithm.name, self.identity(), reserved, relation)
             self.noise = self.noise.named(self.lasting.run)  # runs add up in a ledger only if they share no noise
         self.crew = Crew(
             problem, self.facts, self.topology, self.algorithm, self.parts, self.calibration, self.noise, self.rounds, mixing,
             self.start, averaging=self.output == "average",
-            witness=None if self.lasting is None else self.lasting.charge,
+            witness=None if self.lasting is None or self.calibration is None else self.lasting.charge,
         )  # fmt: skip
 
     def reference(self, given: Any) -> Array | None:
