@@ -23,7 +23,7 @@ Array = NDArray[Any]
 KEPT = 1024  # hashes in a sketch
 LEAST_SHARE, LEAST_SHARED = 0.1, 4  # an overlap counts from this share of the smaller set, seen in so many records
 _CHUNK = 1 << 22  # numbers that are looked at together
-_ENTRY = np.dtype([("feature", "<i4"), ("value", "<f8")])
+_HEAD = np.dtype([("label", "<f8"), ("entries", "<i8")])
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,20 +61,29 @@ def marks_of(rows: Any, labels: Array, key: bytes) -> Marks:
 
 
 def _hashes(rows: Any, labels: Array, key: bytes) -> Iterator[list[bytes]]:
-    """The records' hashes, block by block."""
-    for first, entries, ends in _entries(rows):
-        content, begin, found = memoryview(entries.tobytes()), 0, []
-        names = memoryview(labels[first : first + len(ends)].tobytes())
-        for k, end in enumerate((ends * _ENTRY.itemsize).tolist()):
-            one = hashlib.blake2b(names[8 * k : 8 * k + 8], key=key, digest_size=32)
-            one.update(content[begin:end])
+    """The records' hashes, block by block: label, number of entries, values, and the features where they are not simply the first ones."""
+    for first, features, values, counts in _entries(rows):
+        heads = np.empty(len(counts), _HEAD)
+        heads["label"], heads["entries"] = labels[first : first + len(counts)], counts
+        ends = np.cumsum(counts)
+        last = np.full(len(counts), -1, np.int64)
+        last[counts > 0] = features[ends[counts > 0] - 1] if features is not None else counts[counts > 0] - 1
+        leading = (last + 1 == counts).tolist()
+        head, content = memoryview(heads.tobytes()), memoryview(np.ascontiguousarray(values, "<f8")).cast("B")
+        places = memoryview(b"" if features is None else np.ascontiguousarray(features, "<i4").tobytes())
+        begin, found, blake2b = 0, [], hashlib.blake2b
+        for k, end in enumerate(ends.tolist()):
+            one = blake2b(head[16 * k : 16 * k + 16], key=key, digest_size=32)
+            one.update(content[8 * begin : 8 * end])
+            if not leading[k]:
+                one.update(places[4 * begin : 4 * end])
             found.append(one.digest())
             begin = end
         yield found
 
 
-def _entries(rows: Any) -> Iterator[tuple[int, Array, Array]]:
-    """(first record, its and the following records' non-zero entries, where each record ends), block by block."""
+def _entries(rows: Any) -> Iterator[tuple[int, Array | None, Array, Array]]:
+    """Block by block (first record, features of the non-zero entries or None for all of them, their values, how many each record has)."""
     if isinstance(rows, tuple):
         data, indices, indptr = rows
         n, width = len(indptr) - 1, max(1, len(data) // max(1, len(indptr) - 1))
@@ -89,11 +98,12 @@ def _entries(rows: Any) -> Iterator[tuple[int, Array, Array]]:
             features, values = indices[a:b], data[a:b]
             keep = np.flatnonzero(values)
             keep = keep[np.lexsort((features[keep], owner[keep]))]
-            owner, features, values = owner[keep], features[keep], values[keep]
+            yield first, features[keep], values[keep], np.bincount(owner[keep], minlength=last - first)
+            continue
+        block = rows[first:last]
+        there = block != 0
+        counts = np.count_nonzero(there, axis=1)
+        if counts.sum() == block.size:
+            yield first, None, block.reshape(-1), counts
         else:
-            block = rows[first:last]
-            owner, features = np.nonzero(block)
-            values = block[owner, features]
-        entries = np.empty(len(values), _ENTRY)
-        entries["feature"], entries["value"] = features, values
-        yield first, entries, np.cumsum(np.bincount(owner, minlength=last - first))
+            yield first, np.broadcast_to(np.arange(block.shape[1], dtype=np.int32), block.shape)[there], block[there], counts
