@@ -14,6 +14,7 @@ from tacenda.errors import BudgetError, LedgerWarning
 from tacenda.privacy.events import Event, Gaussian, merged
 from tacenda.privacy.ledger import Charge, Charges
 from tacenda.privacy.store import LedgerStore
+from tacenda.privacy.store_accounts import Account
 
 NOTHING_HIDDEN = Gaussian(0.0)  # a release without noise
 
@@ -44,7 +45,10 @@ class LastingRun:
         self._made = 0
         self._store = LedgerStore(path)
         try:
-            self.dataset = account_of(self._store, problem, dataset)
+            account = account_of(self._store, problem, dataset)
+            for note in account.notes:
+                warnings.warn(note, LedgerWarning, stacklevel=5)
+            self.dataset = account.name
             self._ended = any(row["run"] == self.run and not row["open"] for row in self._store.runs(self.dataset))
             if not self._ended:
                 self._begin(name, relation, reserved is not None)
@@ -81,13 +85,10 @@ class LastingRun:
         self._store.close()
 
 
-def account_of(store: LedgerStore, problem: Any, dataset: str | None) -> str:
-    """The name of the account to which runs on this problem's records are booked; what the user should know is warned of."""
+def account_of(store: LedgerStore, problem: Any, dataset: str | None) -> Account:
+    """The account to which runs on this problem's records are booked, with what the user should be told about it."""
     former = store.fingerprint([data_digest(problem).encode()])
-    found = store.account(problem.store.rows, problem.store.labels, dataset, former)
-    for note in found.notes:
-        warnings.warn(note, LedgerWarning, stacklevel=2)
-    return found.name
+    return store.account(problem.store.rows, problem.store.labels, dataset, former)
 
 
 def data_digest(problem: Any) -> str:
