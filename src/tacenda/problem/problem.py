@@ -61,6 +61,7 @@ class Problem:
         self.data_norm = checks.positive("data_norm", data_norm)
         self.clip_norm = None if clip_norm is None else checks.positive("clip_norm", clip_norm)
         checks.one_of("on_large_rows", on_large_rows, ("error", "scale"))
+        self.partition: str | None = getattr(shards, "kind", None)  # how the records were spread, where `data.partition` did it
         table = read_shards(shards)
         labels, self.classes = encode_labels(table, self.loss, classes)
         self._undeclared = classes is None and self.classes is not None

@@ -17,6 +17,7 @@ from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.published import published_form
 from tacenda.algorithms.registry import by_name, private_names
 from tacenda.content import content_hash, program
+from tacenda.data.partition import broken_promise
 from tacenda.errors import DeclarationWarning, InputError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.noise import SimulatedNoise
@@ -168,6 +169,14 @@ class _Run:
         self.warnings = self.algorithm.advice(self.facts, self.topology, self.rounds)
         for sentence in self.warnings:
             python_warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
+        if privacy is not None and (why := broken_promise(problem.partition, relation, self.topology.n)) is not None:
+            if relation == "add-remove":
+                raise InputError(
+                    f"problem must not be spread like this under adjacency 'add-remove': {why}, and the promise would not hold. Give each "
+                    "node's own records as its shard (by_column, or a list), or use 'replace-one'."
+                )
+            words = f"{why}: the promise is for the records as they lie on the nodes, not for the table that was spread."
+            python_warnings.warn(words, DeclarationWarning, stacklevel=3)
         if privacy is not None and (missing := problem.declaration_missing()) is not None:
             python_warnings.warn(missing, DeclarationWarning, stacklevel=3)
         self.given_seed: int | None = None
