@@ -75,7 +75,8 @@ def simulate(
     finish_mixing   closing rounds that only mix what was released: free of privacy, they bring all nodes near the average model
     blocks          into how many blocks (or which lists of positions) the nodes are placed; the result does not depend on it
     record_every    a history row every so many rounds, and after the last; 0 for none
-    metrics         see `tacenda.runtime.metrics`; they read private data, as only a simulation may
+    metrics         see `tacenda.runtime.metrics`; they read private data, as only a simulation may (coarsely under add-remove, where
+                    exact ones tell how many records there are)
     reference       the optimum for "suboptimality" and "distance": a model, or "optimum" to have it solved for
     test            (X, y) for "test_loss" and "test_accuracy"
     callback        called as callback(round, models (n, d)) at every recorded round; a true answer stops the run
@@ -108,7 +109,7 @@ def simulate(
     def record() -> bool:
         models = run.models()
         snapshot = Snapshot(problem, run.topology, models, optimum, test, lowest)
-        run.history.add({"round": run.done, **measure(names, snapshot), **run.cost()})
+        run.history.add({"round": run.done, **measure(names, snapshot, run.facts.adjacency), **run.cost()})
         return bool(callback(run.done, models)) if callback is not None else False
 
     saved = time.monotonic()
@@ -236,7 +237,7 @@ class _Run:
         last = self.crew.last()
         self.seconds += time.perf_counter() - begin
         if self.finish_mixing and names:
-            measured = measure(names, Snapshot(self.problem, self.topology, models, optimum, test, lowest))
+            measured = measure(names, Snapshot(self.problem, self.topology, models, optimum, test, lowest), self.facts.adjacency)
             self.history.add({"round": self.done + self.finish_mixing, **measured, **self.cost()})
         shape = (-1, self.problem.dim) if self.problem.n_outputs == 1 else (-1, self.problem.n_outputs, self.problem.n_features)
         cost, settings = self.cost(), {**self.settings(), "rounds": self.done}
