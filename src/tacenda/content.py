@@ -28,12 +28,15 @@ from tacenda.errors import InputError
 _HERE = Path(__file__).parent
 _LIBRARIES = ("numpy", "scipy", "numba")
 # Attributes of a class that say nothing about what it does, and methods that `dataclass` writes from the fields.
-_BLANK = frozenset(
-    "__dict__ __weakref__ __doc__ __module__ __annotations__ __annotate__ __annotate_func__ __annotations_cache__ __firstlineno__ "
-    "__static_attributes__ __dataclass_fields__ __dataclass_params__ __match_args__ __abstractmethods__ __parameters__ "
-    "__orig_bases__ _abc_impl _is_protocol _is_runtime_protocol __protocol_attrs__ __non_callable_proto_members__".split()
-)
-_WRITTEN = frozenset("__repr__ __eq__ __hash__ __setattr__ __delattr__ __replace__ __lt__ __le__ __gt__ __ge__".split())
+_BLANK = frozenset({
+    "__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__",
+    "__firstlineno__", "__static_attributes__", "__dataclass_fields__", "__dataclass_params__", "__match_args__", "__parameters__",
+    "__abstractmethods__", "__orig_bases__", "__protocol_attrs__", "__non_callable_proto_members__", "_abc_impl", "_is_protocol",
+    "_is_runtime_protocol",
+})  # fmt: skip
+_WRITTEN = frozenset({
+    "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__", "__replace__", "__lt__", "__le__", "__gt__", "__ge__",
+})  # fmt: skip
 _CODE = (
     "co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount", "co_posonlyargcount", "co_kwonlyargcount",
     "co_flags", "co_exceptiontable",
@@ -110,13 +113,11 @@ class _Walk:
         if type(value) is not dict:
             self._object(value)
             return
-        keys = sorted((content_hash(key, self._name), key) for key in value) if not all(isinstance(k, str) for k in value) else [
-            (key, key) for key in sorted(value)
-        ]  # fmt: skip
+        keys = {content_hash(key, self._name): key for key in value}
         self._mark("dict", str(len(keys)).encode())
-        for mark, key in keys:
+        for mark in sorted(keys):
             self._mark("key", mark.encode())
-            self.feed(value[key])
+            self.feed(value[keys[mark]])
 
     def _set(self, value: Any) -> None:
         self._many("set", sorted(content_hash(one, self._name) for one in value))

@@ -87,11 +87,11 @@ def test_records_written_in_another_way_are_pointed_to_the_accounts_there_are(fi
     text = other.stage.data["m0"].read_text().splitlines()
     changed = [",".join(f"{float(c) * 0.5:.6f}" if re.fullmatch(r"[\d.e+-]+", c) else c for c in row.split(",")) for row in text[1:]]
     other.stage.data["m0"].write_text("\n".join([text[0], *changed]) + "\n")
-    with pytest.raises(PrivacyError, match="same people as 'records-.*--dataset"):
+    with pytest.raises(PrivacyError, match="the records of 'records-.*--dataset"):
         other.here("m0")
+    with LedgerStore(first.ledgers / "m0.sqlite") as store:
+        name = next(n for n in store.datasets() if store.budget(n) is not None)
     with pytest.raises(BudgetError):
-        with LedgerStore(first.ledgers / "m0.sqlite") as store:
-            name = next(n for n in store.datasets() if store.budget(n) is not None)
         other.here("m0", dataset=name)
 
 

@@ -24,9 +24,8 @@ def _options() -> set[str]:
 @pytest.mark.parametrize("name", FILES)
 def test_every_option_exists(name: str) -> None:
     text = (DEPLOY / name).read_text("utf-8")
-    lines = [
-        line for line in text.splitlines() if re.search(r"ENTRYPOINT|CMD \[\"--|args:|command: \[\"--|ExecStart|^\s+--|^\s+- \"--|\"--identity", line)
-    ]
+    called = r"ENTRYPOINT|CMD \[\"--|args:|command: \[\"--|ExecStart|^\s+--|^\s+- \"--|\"--identity"
+    lines = [line for line in text.splitlines() if re.search(called, line)]
     used = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", "\n".join(lines)))
     assert used
     assert used <= _options(), used - _options()

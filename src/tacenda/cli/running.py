@@ -262,7 +262,8 @@ def _print_costs(public: Any, costs: list[Any]) -> None:
     sizes = _public_sizes(public)
     declared = "" if public.facts.adjacency == "replace-one" else " declared"
     title = (
-        f"A dry run: {counted(int(sizes.sum()), 'record')}{declared} on {counted(public.topology.n, 'node')} ({sizes.min()} to {sizes.max()} each), "
+        f"A dry run: {counted(int(sizes.sum()), 'record')}{declared} on {counted(public.topology.n, 'node')} "
+        f"({sizes.min()} to {sizes.max()} each), "
         f"{public.topology.name}, model of length {public.facts.dim}"
     )
     header = ["algorithm", "rounds", "releases", "noise of a release", "(epsilon, delta, relation)", "messages", "sent"]

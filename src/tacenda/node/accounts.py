@@ -67,11 +67,8 @@ def _so_far(path: Path, spent: Spent, delta: float) -> str:
 
 
 def _missing(path: Path, spent: Spent, privacy: Any, others: list[str]) -> str:
-    also = (
-        f" If these are records of the same people as {', '.join(map(repr, others))}, written in another way, pass --dataset with that name."
-        if others
-        else ""
-    )
+    known = ", ".join(map(repr, others))
+    also = f" If these are the records of {known} written in another way, pass --dataset with that name." if others else ""
     return (
         f"{_so_far(path, spent, privacy.delta)} This run may add epsilon {privacy.epsilon:g}, and the contract does not bound the sum over "
         "runs: say what all runs on these records together may lose (--budget EPSILON, kept in the ledger), or --no-budget if they "

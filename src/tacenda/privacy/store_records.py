@@ -69,7 +69,7 @@ def _hashes(rows: Any, labels: Array, key: bytes) -> Iterator[list[bytes]]:
         last = np.full(len(counts), -1, np.int64)
         last[counts > 0] = features[ends[counts > 0] - 1] if features is not None else counts[counts > 0] - 1
         leading = (last + 1 == counts).tolist()
-        head, content = memoryview(heads.tobytes()), memoryview(np.ascontiguousarray(values, "<f8")).cast("B")
+        head, content = memoryview(heads.tobytes()), np.ascontiguousarray(values, "<f8").data.cast("B")
         places = memoryview(b"" if features is None else np.ascontiguousarray(features, "<i4").tobytes())
         begin, found, blake2b = 0, [], hashlib.blake2b
         for k, end in enumerate(ends.tolist()):
