@@ -109,7 +109,8 @@ def _play_one(config: RunConfig, private: PrivateRun, choice: Choice, seed: int,
         raise StateError(f"{finished} holds models of another shape; remove it, and --resume makes it again.")
     if not finished.is_file():
         folder.save(run, result)
-    return Played(run, choice.label, seed, result, evaluate(private.problem, private.test, result.models))
+    measured = evaluate(private.problem, private.test, result.models, config.privacy.adjacency)
+    return Played(run, choice.label, seed, result, measured)
 
 
 def _simulate(

@@ -65,6 +65,7 @@ class Problem:
         self.radius = checks.positive("radius", radius)
         checks.one_of("on_large_rows", on_large_rows, ("error", "scale"))
         self._constants(0.0, 1)  # refuses declarations without sense before any record is read
+        self.partition: str | None = getattr(shards, "kind", None)  # how the records were spread, where `data.partition` did it
         table = read_shards(shards)
         labels, self.classes = encode_labels(table, self.loss, classes)
         self._undeclared = classes is None and self.classes is not None

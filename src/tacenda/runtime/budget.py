@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.algorithms.base import Algorithm
-from tacenda.algorithms.published import published, published_form
+from tacenda.algorithms.published import check_published, published, published_form
 from tacenda.errors import InputError, LeakError, UnsupportedError
 from tacenda.graph.coalition import leverage
 from tacenda.graph.topology import Topology
@@ -119,9 +119,8 @@ def calibrate(
     if privacy.node_noise == "worst":
         facts = facts.for_the_smallest()
     if privacy.mode == "as-published":
+        check_published(algorithm)
         algorithm = published_form(algorithm)
-        if algorithm.shared_noise is not None:
-            raise UnsupportedError(f"{algorithm.title}: no paper prints noise shared by neighbours; use noise='independent'.")
     hub = np.arange(topology.n) == topology.hub()
     target = privacy.epsilon_of(topology.n)
     ratio, shares, pooled = algorithm.shared_noise, np.ones(topology.n), 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import time
 import warnings as python_warnings
 from collections.abc import Callable, Sequence
@@ -17,6 +16,8 @@ from tacenda import checks
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.published import published_form
 from tacenda.algorithms.registry import by_name, private_names
+from tacenda.content import content_hash, program
+from tacenda.data.partition import broken_promise
 from tacenda.errors import DeclarationWarning, InputError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.noise import SimulatedNoise
@@ -74,16 +75,19 @@ def simulate(
     finish_mixing   closing rounds that only mix what was released: free of privacy, they bring all nodes near the average model
     blocks          into how many blocks (or which lists of positions) the nodes are placed; the result does not depend on it
     record_every    a history row every so many rounds, and after the last; 0 for none
-    metrics         see `tacenda.runtime.metrics`; they read private data, as only a simulation may
+    metrics         see `tacenda.runtime.metrics`; they read private data, as only a simulation may (coarsely under add-remove, where
+                    exact ones tell how many records there are)
     reference       the optimum for "suboptimality" and "distance": a model, or "optimum" to have it solved for
     test            (X, y) for "test_loss" and "test_accuracy"
     callback        called as callback(round, models (n, d)) at every recorded round; a true answer stops the run
     checkpoint      a file that is kept up to date between rounds, also on Ctrl-C; resume=True goes on from it, bit for bit
     mixing          weights of dual averaging and of the closing rounds: "metropolis", "uniform" or "max-degree"
     solver_tolerance  gradient norm at which an exact local minimiser stops; its remaining gap is charged
-    ledger          a lasting ledger's file: the run's releases are charged to `dataset` there (by default to the records' own
-                    fingerprint), and a run that would exceed that data set's budget is refused before any noise is drawn;
-                    the noise then depends on all settings besides the seed, since two runs with one noise would not compose
+    ledger          a lasting ledger's file: the run's releases are charged to the account of its records there, and a run that would
+                    exceed that account's budget is refused before any noise is drawn; so is privacy=None where there is a budget.
+                    The noise then depends on all settings besides the seed, since two runs with one noise would not compose
+    dataset         the account's name. Given once, it is remembered with the records: later runs on them, in any order and split,
+                    are booked there by themselves (see docs/decisions/0014-accounts.md for what is not recognised)
     """
     given = seed
     if seed is None and checkpoint is not None and resume:
@@ -105,7 +109,7 @@ def simulate(
     def record() -> bool:
         models = run.models()
         snapshot = Snapshot(problem, run.topology, models, optimum, test, lowest)
-        run.history.add({"round": run.done, **measure(names, snapshot), **run.cost()})
+        run.history.add({"round": run.done, **measure(names, snapshot, run.facts.adjacency), **run.cost()})
         return bool(callback(run.done, models)) if callback is not None else False
 
     saved = time.monotonic()
@@ -166,6 +170,14 @@ class _Run:
         self.warnings = self.algorithm.advice(self.facts, self.topology, self.rounds)
         for sentence in self.warnings:
             python_warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
+        if privacy is not None and (why := broken_promise(problem.partition, relation, self.topology.n)) is not None:
+            if relation == "add-remove":
+                raise InputError(
+                    f"problem must not be spread like this under adjacency 'add-remove': {why}, and the promise would not hold. Give each "
+                    "node's own records as its shard (by_column, or a list), or use 'replace-one'."
+                )
+            words = f"{why}: the promise is for the records as they lie on the nodes, not for the table that was spread."
+            python_warnings.warn(words, DeclarationWarning, stacklevel=3)
         if privacy is not None and (missing := problem.declaration_missing()) is not None:
             python_warnings.warn(missing, DeclarationWarning, stacklevel=3)
         self.given_seed: int | None = None
@@ -179,14 +191,15 @@ class _Run:
             dtype = rows_dtype(self.algorithm, problem)
             self.calibration = calibrate(self.algorithm, self.facts, self.topology, self.rounds, privacy, dtype)
         self.lasting = None
-        self.charged = ledger is not None and self.calibration is not None
-        if ledger is not None and self.calibration is not None:
-            self.lasting = LastingRun(ledger, dataset, problem, self.identity(), self.calibration.reserved, relation)
+        self.charged = ledger is not None
+        if ledger is not None:
+            reserved = None if self.calibration is None else self.calibration.reserved
+            self.lasting = LastingRun(ledger, dataset, problem, self.algorithm.name, self.identity(), reserved, relation)
             self.noise = self.noise.named(self.lasting.run)  # runs add up in a ledger only if they share no noise
         self.crew = Crew(
             problem, self.facts, self.topology, self.algorithm, self.parts, self.calibration, self.noise, self.rounds, mixing,
             self.start, averaging=self.output == "average",
-            witness=None if self.lasting is None else self.lasting.charge,
+            witness=None if self.lasting is None or self.calibration is None else self.lasting.charge,
         )  # fmt: skip
 
     def reference(self, given: Any) -> Array | None:
@@ -224,7 +237,7 @@ class _Run:
         last = self.crew.last()
         self.seconds += time.perf_counter() - begin
         if self.finish_mixing and names:
-            measured = measure(names, Snapshot(self.problem, self.topology, models, optimum, test, lowest))
+            measured = measure(names, Snapshot(self.problem, self.topology, models, optimum, test, lowest), self.facts.adjacency)
             self.history.add({"round": self.done + self.finish_mixing, **measured, **self.cost()})
         shape = (-1, self.problem.dim) if self.problem.n_outputs == 1 else (-1, self.problem.n_outputs, self.problem.n_features)
         cost, settings = self.cost(), {**self.settings(), "rounds": self.done}
@@ -286,20 +299,24 @@ class _Run:
         }
 
     def identity(self) -> dict[str, Any]:
-        """What must be equal for a checkpoint to belong to this run."""
-        settings = self.settings()
-        names = ("algorithm", "privacy", "graph", "mixing", "problem", "output", "solver_tolerance")
-        # The start too: the same noise on a run from elsewhere would be a second release, not the same one again.
-        own = {
-            "seed": self.noise.seed,
+        """By its content, all that the releases depend on: what must be equal for a checkpoint, or a charge, to belong to this run."""
+        p, settings, graph = self.problem, self.settings(), self.topology
+        parts = {
+            "algorithm": self.algorithm,
+            "privacy": self.privacy,
+            "graph": (graph.n, [str(label) for label in graph.labels], graph.edges),
+            "mixing": self.mixing,
+            "problem": (settings["problem"], p.loss, p.regulariser),
+            "output": self.output,
+            "solver_tolerance": self.facts.tolerance,
             "rounds": self.rounds,
-            "init": _digest(self.start),
-            "data": data_digest(self.problem),
-            "placement": _digest(self.problem.store.offsets, self.problem.divisors),
+            # The start too: the same noise on a run from elsewhere would be a second release, not the same one again.
+            "init": self.start,
+            "placement": (p.store.offsets, p.divisors),
             "ledger": self.charged,
-            "version": settings["versions"]["tacenda"],
         }
-        return {**{k: settings[k] for k in names}, **own}
+        known = {name: content_hash(value, name) for name, value in parts.items()}
+        return {**known, "seed": self.noise.seed, "data": data_digest(p), "program": program()}
 
     def saved(self) -> checkpoints.Saved:
         """Everything needed to go on from the last complete round."""
@@ -319,13 +336,6 @@ class _Run:
             self.lasting.skip(len(charges))
         self.done, self.history = about["round"], History(about["history"])
         self.seconds, self.messages, self.bytes = about["seconds"], about["messages"], about["bytes"]
-
-
-def _digest(*arrays: Array) -> str:
-    found = hashlib.blake2b(digest_size=16)
-    for array in arrays:
-        found.update(array.tobytes())
-    return found.hexdigest()
 
 
 def match(problem: Any, graph: Any) -> Topology:
