@@ -24,6 +24,7 @@ from tacenda.errors import InputError
 
 Array = NDArray[Any]
 THRESHOLDS = 500  # candidates on the choosing half: quantiles of its scores
+CLEARLY = 1.05  # an attack that is better than the first by less is luck
 CAUTION = 0.02  # the choice uses a much smaller risk, so that it is not drawn to thresholds with a few lucky counts
 
 
@@ -85,7 +86,7 @@ def _bound(scores: ArrayLike, truth: ArrayLike, measure: Any, confidence: float)
         raise InputError(
             f"scores and truth must be two rows of at least 8 numbers each, not of shapes {s.shape} and {t.shape}."
         )
-    half = (np.arange(len(s)) // 2) % 2 == 0
+    half = _choosing(len(s))
     choosing, bounding = (s[half], t[half]), (s[~half], t[~half])
     candidates = np.unique(np.quantile(choosing[0], np.linspace(0, 1, THRESHOLDS), method="lower"))
     best = (-math.inf, float(candidates[0]), 1)
@@ -98,6 +99,30 @@ def _bound(scores: ArrayLike, truth: ArrayLike, measure: Any, confidence: float)
     low, high, right, wrong, n_right, n_wrong = _limits(*bounding, np.array([threshold]), says, risk)
     value = float(measure(low, high)[0])
     return Bound(value, threshold, says, int(right[0]), n_right, int(wrong[0]), n_wrong)
+
+
+def _choosing(trials: int) -> Array:
+    """Which trials choose; the others bound. Worlds alternate, so both halves hold both."""
+    return (np.arange(trials) // 2) % 2 == 0
+
+
+def choose_attack(scores: Array, truth: Array) -> tuple[int, Array]:
+    """(the attack to use, the separations of all) from the choosing half of scores (trials, attacks).
+
+    The first attack is kept unless another is clearly better.
+    """
+    half = _choosing(len(truth))
+    found = separations(scores[half], truth[half])
+    best = int(np.argmax(found))
+    return (best if found[best] > CLEARLY * found[0] else 0), found
+
+
+def separations(scores: Array, truth: Array) -> Array:
+    """(attacks,) how far the two worlds' mean scores (trials, attacks) lie apart, in standard deviations."""
+    zero, one = scores[truth == 0], scores[truth == 1]
+    spread = np.sqrt((zero.var(axis=0) * len(zero) + one.var(axis=0) * len(one)) / max(len(scores) - 2, 1))
+    apart = one.mean(axis=0) - zero.mean(axis=0)
+    return np.asarray(np.divide(apart, spread, out=np.zeros(len(apart)), where=spread > 0))
 
 
 def _limits(scores: Array, truth: Array, thresholds: Array, says: int, risk: float) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.algorithms.base import Algorithm
+from tacenda.audit.shared_noise import Attacks
 from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.ledger import Charges
@@ -58,7 +59,7 @@ class Script:
     start: Array
     sampled: bool
     seed: int
-    coalition: int = 0  # curious members, where neighbours share noise
+    attacks: Attacks | None = None  # on the noise that neighbours share, where they do
 
     @property
     def n(self) -> int:

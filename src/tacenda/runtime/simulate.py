@@ -19,12 +19,13 @@ from tacenda.algorithms.published import published_form
 from tacenda.algorithms.registry import by_name, private_names
 from tacenda.errors import DeclarationWarning, InputError, UnsupportedError
 from tacenda.graph.topology import Topology
+from tacenda.privacy.ledger import Charges
 from tacenda.privacy.noise import SimulatedNoise
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts
 from tacenda.runtime import checkpoint as checkpoints
-from tacenda.runtime.budget import calibrate
+from tacenda.runtime.budget import Calibration, calibrate
 from tacenda.runtime.crew import Crew, rows_dtype
 from tacenda.runtime.history import History
 from tacenda.runtime.interrupt import BetweenRounds
@@ -158,10 +159,7 @@ class _Run:
         self.privacy, self.mixing = check_privacy(privacy, self.algorithm), mixing
         if privacy is not None and privacy.mode == "as-published":
             self.algorithm = published_form(self.algorithm)
-        relation = "replace-one" if privacy is None else privacy.adjacency
-        self.facts = Facts.of(problem, relation, checks.positive("solver_tolerance", solver_tolerance))
-        if privacy is not None and privacy.node_noise == "worst":
-            self.facts = self.facts.for_the_smallest()
+        self.facts = public_facts(problem, privacy, solver_tolerance)
         self.algorithm.check(self.facts, self.topology, self.rounds, privacy is not None)
         self.warnings = self.algorithm.advice(self.facts, self.topology, self.rounds)
         for sentence in self.warnings:
@@ -181,7 +179,7 @@ class _Run:
         self.lasting = None
         self.charged = ledger is not None and self.calibration is not None
         if ledger is not None and self.calibration is not None:
-            self.lasting = LastingRun(ledger, dataset, problem, self.identity(), self.calibration.reserved, relation)
+            self.lasting = LastingRun(ledger, dataset, problem, self.identity(), self.calibration.reserved, self.facts.adjacency)
             self.noise = self.noise.named(self.lasting.run)  # runs add up in a ledger only if they share no noise
         self.crew = Crew(
             problem, self.facts, self.topology, self.algorithm, self.parts, self.calibration, self.noise, self.rounds, mixing,
@@ -237,12 +235,7 @@ class _Run:
         if self.privacy is None:
             return None
         charges = checkpoints.join_charges(self.parts, self.crew.charges(), self.topology.n)
-        spread = self.privacy.spread if isinstance(self.privacy.spread, str) else "as given"
-        target = self.privacy.to_plain()["epsilon"] if not self.privacy.noise else dict(self.privacy.noise)
-        return Statement(
-            charges, self.topology.n, self.privacy.delta, self.privacy.adjacency, self.privacy.mode, target, self.noise.kind,
-            spread, self.calibration.claimed if self.calibration else None, self.calibration.why if self.calibration else None,
-        )  # fmt: skip
+        return make_statement(self.privacy, charges, self.topology.n, self.noise.kind, self.calibration)
 
     def settings(self) -> dict[str, Any]:
         """Plain values that describe the run, for files and reports."""
@@ -323,6 +316,23 @@ def _digest(*arrays: Array) -> str:
     for array in arrays:
         found.update(array.tobytes())
     return found.hexdigest()
+
+
+def public_facts(problem: Any, privacy: Privacy | None, solver_tolerance: float) -> Facts:
+    """What a run's noise is planned from, and what its nodes are told."""
+    relation = "replace-one" if privacy is None else privacy.adjacency
+    facts = Facts.of(problem, relation, checks.positive("solver_tolerance", solver_tolerance))
+    return facts.for_the_smallest() if privacy is not None and privacy.node_noise == "worst" else facts
+
+
+def make_statement(privacy: Privacy, charges: Charges, n: int, noise: str, calibration: Calibration | None) -> Statement:
+    """What a run of n nodes guarantees that was charged `charges`."""
+    spread = privacy.spread if isinstance(privacy.spread, str) else "as given"
+    target = privacy.to_plain()["epsilon"] if not privacy.noise else dict(privacy.noise)
+    return Statement(
+        charges, n, privacy.delta, privacy.adjacency, privacy.mode, target, noise, spread,
+        calibration.claimed if calibration else None, calibration.why if calibration else None,
+    )  # fmt: skip
 
 
 def match(problem: Any, graph: Any) -> Topology:
