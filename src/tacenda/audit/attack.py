@@ -32,6 +32,7 @@ from tacenda.runtime.simulate import check_privacy, make_statement, match, publi
 
 Array = NDArray[Any]
 SEARCH_ROUNDS, SEARCH_TRIALS = 3, 4
+STAGED_MEMBERS = 5  # on the default stage where neighbours share noise: of two, one would be the coalition
 SCOUTS = 1000  # trials that measure shared noise and choose among canaries; a fixed number, so that an audit can be resumed with more
 SCOUT_SEED = 0x5C0075
 
@@ -61,7 +62,8 @@ def audit(
     """Run `algorithm` many times on two data sets that differ in one record, and try to tell which one it was.
 
     privacy      the noise under attack, in either mode; `mode="as-published"` attacks the paper's own formula
-    problem      by default the worst case: `records` rows per node that hide nothing (`stage`), on a graph of two nodes
+    problem      by default the worst case: `records` rows per node that hide nothing (`stage`), on a graph of two nodes, or on a
+                 ring of five where neighbours share noise
     trials       runs in total, half of them in each world; the bound grows with them
     canary       "worst": the tool searches; or a pair ((x0, y0), (x1, y1)) of records in the problem's own labels
     node         the position of the attacked node; by default the one with the least privacy
@@ -136,9 +138,12 @@ def _scene(
         method = published_form(method)
     rounds = checks.whole("rounds", rounds, least=1)
     if graph is None:
-        from tacenda.graph import path, star
+        from tacenda.graph import path, ring, star
 
-        graph = path(2) if problem is None or problem.n_nodes == 2 else star(problem.n_nodes)
+        if problem is None and method.shared_noise is not None:
+            graph = ring(STAGED_MEMBERS)
+        else:
+            graph = path(2) if problem is None or problem.n_nodes == 2 else star(problem.n_nodes)
     if problem is None:
         n = graph.n if hasattr(graph, "n") else len(graph.nodes)
         problem = stage.default_problem(method, n, checks.whole("records", records, least=1), privacy.adjacency, dim)

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from tacenda.audit.coalition import Listener
+from tacenda.audit.coalition import Listener, listeners
 from tacenda.graph.topology import Topology
 
 Array = NDArray[Any]
@@ -48,7 +48,11 @@ class Attacks:
 
     @property
     def titles(self) -> list[str]:
-        return [f"{who}, noise {what}" if what.startswith("as ") else f"{who}, supposing {what}" for who, what in self.names]
+        return [self.title(*name) for name in self.names]
+
+    @staticmethod
+    def title(who: str, what: str) -> str:
+        return f"{who}, noise {what}" if what.startswith("as ") else f"{who}, supposing {what}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +168,49 @@ class Residuals:
 def _product(both: Array, shift: Array, rows: Array) -> Array:
     """(trials, A) 1/2 sum over coordinates of shift * (rows both)."""
     return np.asarray(np.einsum("td,aj,tjd->ta", shift, rows, both, optimize=True) / 2)
+
+
+class SharedScores:
+    """Scores of many canaries in one run: each is attacked at its own node, with the rows of W and M that belong to it.
+
+    Attacks: for each node its worst coalition, with the noise as declared; and an eavesdropper with every supposition.
+    """
+
+    def __init__(self, topology: Topology, ratio: float, coalition: int, releases: int, owner: Array) -> None:
+        n, self._owner, self._releases = topology.n, owner, releases
+        every, outside = np.arange(len(topology.edges)), np.arange(n)
+        worst = [listeners(topology, ratio, coalition, node)[0] for node in range(n)]
+        self.names = [f"the worst {coalition} of the others for each node, noise as declared"] if coalition else []
+        self.names += [Attacks.title("an eavesdropper", supposed) for supposed in SUPPOSED]
+        within: list[list[Array]] = []
+        mean: list[list[Array]] = []
+        for supposed in SUPPOSED:
+            parts = covariance(topology, ratio, every, supposed, releases)
+            if supposed == "as declared" and coalition:
+                seen = [np.concatenate([outside, n + one.edges]) for one in worst]
+                for part, rows in zip(parts, (within, mean), strict=True):
+                    rows.append([_row(part, seen[node], node) for node in range(n)])
+            for part, rows in zip(parts, (within, mean), strict=True):
+                rows.append([_row(part, outside, node) for node in range(n)])
+        self._within: Array = np.array(within)
+        self._mean: Array = np.array(mean)
+        self._score = np.zeros((len(owner), len(self.names)))
+        self._sums: Any = 0.0
+        self._shifts: Any = 0.0
+
+    def note(self, middle: Array, streams: Array, shift: Array) -> None:
+        """middle (n, d): residuals with every canary halfway, streams (E, d), shift (m, d): all in units of own noise."""
+        both = np.vstack([middle, streams])
+        self._score += self._product(self._within, both, shift)
+        self._sums, self._shifts = self._sums + both, self._shifts + shift
+
+    def scores(self) -> Array:
+        """(m, attacks)."""
+        return self._score + self._product(self._mean - self._within, self._sums, self._shifts) / self._releases
+
+    def _product(self, rows: Array, both: Array, shift: Array) -> Array:
+        leaning = rows @ both  # (attacks, n, d)
+        return np.stack([np.einsum("md,md->m", shift, one[self._owner]) for one in leaning], axis=1)
 
 
 def declared_chance(moments: Moments, topology: Topology, ratio: float, edges: Array, releases: int) -> float:

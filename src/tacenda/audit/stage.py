@@ -83,24 +83,29 @@ def candidates(problem: Any, start: Array | None, adjacency: str, seed: int, cou
         x = bound * axis
         pairs.append(Canary(x, low, x, high, f"{name}, both labels"))
         pairs.append(Canary(x, high, -x, high, f"{name}, opposite records"))
-        if start is not None and np.any(start) and (side := _beside(start, axis)) is not None:
-            ahead, size = start / np.linalg.norm(start), float(np.linalg.norm(start))
-            cosine = min(0.9, FAR_MARGIN / (bound * size))
-            x0, x1 = (bound * (-cosine * ahead + s * np.sqrt(1 - cosine**2) * side) for s in (1, -1))
-            pairs.append(Canary(x0, high, x1, high, f"{name}, either side of the start"))
-            x0, x1 = (bound * (AHEAD_COSINE * ahead + s * np.sqrt(1 - AHEAD_COSINE**2) * side) for s in (1, -1))
+        if start is not None and np.any(start) and (sides := beside_start(start, bound, axis)) is not None:
+            pairs.append(Canary(sides[0], high, sides[1], high, f"{name}, either side of the start"))
+            x0, x1 = beside_start(start, bound, axis, AHEAD_COSINE)  # type: ignore[misc]
             pairs.append(Canary(x0, high, x1, high, f"{name}, {CHANGING}"))
     if adjacency == "add-remove":
         pairs = [Canary(0 * c.x0, c.y0, c.x1, c.y1, c.name + ", present or absent") for c in pairs]
     return pairs
 
 
-def _beside(start: Array, axis: Array) -> Array | None:
-    """The part of `axis` at right angles to the start, of length one."""
-    ahead = start / np.linalg.norm(start)
+def beside_start(start: Array, bound: float, axis: Array, cosine: float | None = None) -> tuple[Array, Array] | None:
+    """Two records of norm `bound` on either side of the start, along the part of `axis` at right angles to it.
+
+    cosine: with the start's direction; by default both lie behind it, at margin -FAR_MARGIN with the label +1.
+    """
+    size = float(np.linalg.norm(start))
+    ahead = start / size
     rest = axis - (axis @ ahead) * ahead
-    size = float(np.linalg.norm(rest))
-    return None if size < 1e-6 else rest / size
+    length = float(np.linalg.norm(rest))
+    if length < 1e-6:
+        return None
+    along = -min(0.9, FAR_MARGIN / (bound * size)) if cosine is None else cosine
+    x0, x1 = (bound * (along * ahead + s * np.sqrt(1 - along**2) * rest / length) for s in (1, -1))
+    return x0, x1
 
 
 def _labels(problem: Any) -> tuple[float, float]:
