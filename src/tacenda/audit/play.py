@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacenda.audit.coalition import worst_coalition
 from tacenda.audit.sampling import TrialNoise
-from tacenda.audit.wiretap import AskedQueries, Wiretap
+from tacenda.audit.wiretap import AskedQueries, Played, Wiretap
 from tacenda.audit.worlds import Script, SharedStore, copies_of
 from tacenda.graph.coalition import edge_streams
 from tacenda.privacy.door import Door, SharedNoise
@@ -41,8 +40,8 @@ def trials_at_once(script: Script) -> int:
     return max(2, count // 2 * 2)
 
 
-def play(script: Script, first: int, count: int, rounds: int | None = None) -> tuple[Array, Array]:
-    """(scores, separations), each (count,), of the trials first .. first + count - 1."""
+def play(script: Script, first: int, count: int, rounds: int | None = None) -> Played:
+    """The trials first .. first + count - 1."""
     n, variants = script.n, script.variants
     copies = count * variants
     position = np.tile(np.arange(n), copies)
@@ -58,8 +57,6 @@ def play(script: Script, first: int, count: int, rounds: int | None = None) -> t
     shared = None if ratio is None else SharedNoise(edge_streams(topology, nodes), ratio)
     door = Door(nodes, script.facts.dim, plan, Ledger(script.reserved.rows(position)), noise, shared)
     gate = Wiretap(script, door, queries, store, noise, truth)
-    if ratio is not None:
-        gate.join(worst_coalition(script.topology, ratio, script.coalition, script.node), topology)
     block = Block(
         queries, gate, Network(topology, [nodes], 0, NoTransport(), np.float64, script.mixing),
         degree=topology.degrees, is_hub=position == script.topology.hub(), n_nodes=n, rounds=script.rounds,
@@ -69,4 +66,4 @@ def play(script: Script, first: int, count: int, rounds: int | None = None) -> t
     for turn in range(1, (script.rounds if rounds is None else rounds) + 1):
         block.start(turn)
         state = script.algorithm.step(state, block)
-    return gate.score, gate.separation
+    return gate.played()

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.algorithms.base import Algorithm
+from tacenda.audit.shared_noise import Attacks
 from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.ledger import Charges
@@ -58,7 +59,7 @@ class Script:
     start: Array
     sampled: bool
     seed: int
-    coalition: int = 0  # curious members, where neighbours share noise
+    attacks: Attacks | None = None  # on the noise that neighbours share, where they do
 
     @property
     def n(self) -> int:
@@ -132,9 +133,15 @@ class SharedStore:
         return self._store.batch_gradient(self._owner[nodes], w, indptr, records, batch_size, clip_norm, regularised)
 
     def argmin(self, nodes: Array, linear: Array, quadratic: Array, centre: Array, start: Array, tolerance: float) -> Array:
+        return self._own_records().argmin(nodes, linear, quadratic, centre, start, tolerance)
+
+    def argmin_around(self, nodes: Array, anchor: Array, convexity: Array, tolerance: float) -> Array:
+        return self._own_records().argmin_around(nodes, anchor, convexity, tolerance)
+
+    def _own_records(self) -> DenseStore:
         if self._copies is None:
             self._copies = self._spread_out()
-        return self._copies.argmin(nodes, linear, quadratic, centre, start, tolerance)
+        return self._copies
 
     def _spread_out(self) -> DenseStore:
         s, owner = self._script, self._owner

@@ -20,12 +20,13 @@ from tacenda.content import content_hash, program
 from tacenda.data.partition import broken_promise
 from tacenda.errors import DeclarationWarning, InputError, UnsupportedError
 from tacenda.graph.topology import Topology
+from tacenda.privacy.ledger import Charges
 from tacenda.privacy.noise import SimulatedNoise
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts
 from tacenda.runtime import checkpoint as checkpoints
-from tacenda.runtime.budget import calibrate
+from tacenda.runtime.budget import Calibration, calibrate
 from tacenda.runtime.crew import Crew, rows_dtype
 from tacenda.runtime.history import History
 from tacenda.runtime.interrupt import BetweenRounds
@@ -162,16 +163,13 @@ class _Run:
         self.privacy, self.mixing = check_privacy(privacy, self.algorithm), mixing
         if privacy is not None and privacy.mode == "as-published":
             self.algorithm = published_form(self.algorithm)
-        relation = "replace-one" if privacy is None else privacy.adjacency
-        self.facts = Facts.of(problem, relation, checks.positive("solver_tolerance", solver_tolerance))
-        if privacy is not None and privacy.node_noise == "worst":
-            self.facts = self.facts.for_the_smallest()
+        self.facts = public_facts(problem, privacy, solver_tolerance)
         self.algorithm.check(self.facts, self.topology, self.rounds, privacy is not None)
         self.warnings = self.algorithm.advice(self.facts, self.topology, self.rounds)
         for sentence in self.warnings:
             python_warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
-        if privacy is not None and (why := broken_promise(problem.partition, relation, self.topology.n)) is not None:
-            if relation == "add-remove":
+        if privacy is not None and (why := broken_promise(problem.partition, privacy.adjacency, self.topology.n)) is not None:
+            if privacy.adjacency == "add-remove":
                 raise InputError(
                     f"problem must not be spread like this under adjacency 'add-remove': {why}, and the promise would not hold. Give each "
                     "node's own records as its shard (by_column, or a list), or use 'replace-one'."
@@ -194,7 +192,7 @@ class _Run:
         self.charged = ledger is not None
         if ledger is not None:
             reserved = None if self.calibration is None else self.calibration.reserved
-            self.lasting = LastingRun(ledger, dataset, problem, self.algorithm.name, self.identity(), reserved, relation)
+            self.lasting = LastingRun(ledger, dataset, problem, self.algorithm.name, self.identity(), reserved, self.facts.adjacency)
             self.noise = self.noise.named(self.lasting.run)  # runs add up in a ledger only if they share no noise
         self.crew = Crew(
             problem, self.facts, self.topology, self.algorithm, self.parts, self.calibration, self.noise, self.rounds, mixing,
@@ -250,12 +248,7 @@ class _Run:
         if self.privacy is None:
             return None
         charges = checkpoints.join_charges(self.parts, self.crew.charges(), self.topology.n)
-        spread = self.privacy.spread if isinstance(self.privacy.spread, str) else "as given"
-        target = self.privacy.to_plain()["epsilon"] if not self.privacy.noise else dict(self.privacy.noise)
-        return Statement(
-            charges, self.topology.n, self.privacy.delta, self.privacy.adjacency, self.privacy.mode, target, self.noise.kind,
-            spread, self.calibration.claimed if self.calibration else None, self.calibration.why if self.calibration else None,
-        )  # fmt: skip
+        return make_statement(self.privacy, charges, self.topology.n, self.noise.kind, self.calibration)
 
     def settings(self) -> dict[str, Any]:
         """Plain values that describe the run, for files and reports."""
@@ -336,6 +329,23 @@ class _Run:
             self.lasting.skip(len(charges))
         self.done, self.history = about["round"], History(about["history"])
         self.seconds, self.messages, self.bytes = about["seconds"], about["messages"], about["bytes"]
+
+
+def public_facts(problem: Any, privacy: Privacy | None, solver_tolerance: float) -> Facts:
+    """What a run's noise is planned from, and what its nodes are told."""
+    relation = "replace-one" if privacy is None else privacy.adjacency
+    facts = Facts.of(problem, relation, checks.positive("solver_tolerance", solver_tolerance))
+    return facts.for_the_smallest() if privacy is not None and privacy.node_noise == "worst" else facts
+
+
+def make_statement(privacy: Privacy, charges: Charges, n: int, noise: str, calibration: Calibration | None) -> Statement:
+    """What a run of n nodes guarantees that was charged `charges`."""
+    spread = privacy.spread if isinstance(privacy.spread, str) else "as given"
+    target = privacy.to_plain()["epsilon"] if not privacy.noise else dict(privacy.noise)
+    return Statement(
+        charges, n, privacy.delta, privacy.adjacency, privacy.mode, target, noise, spread,
+        calibration.claimed if calibration else None, calibration.why if calibration else None,
+    )  # fmt: skip
 
 
 def match(problem: Any, graph: Any) -> Topology:
