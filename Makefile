@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= auto
 
-.PHONY: demo test test-full lint types imports unit bench clean help
+.PHONY: demo test test-full lint types imports unit bench fuzz clean help
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -34,6 +34,10 @@ imports: $(VENV)/.with-dev  ## the direction of imports
 bench: $(VENV)/.with-dev  ## the table of ratios
 	$(BIN)/python -m benchmarks
 
+SECONDS_TO_FUZZ ?= 120
+fuzz: $(VENV)/.with-dev $(VENV)/.with-fuzz  ## hostile floats against every declared sensitivity (SECONDS_TO_FUZZ=120)
+	NUMBA_NUM_THREADS=1 $(BIN)/python tests/fuzz/fuzz_sensitivity.py --seconds $(SECONDS_TO_FUZZ)
+
 $(VENV)/bin/uv:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
@@ -49,6 +53,9 @@ $(VENV)/.with-report: $(VENV)/bin/uv pyproject.toml
 
 $(VENV)/.with-dev: $(VENV)/bin/uv pyproject.toml
 	$(call install,dev)
+
+$(VENV)/.with-fuzz: $(VENV)/bin/uv pyproject.toml
+	$(call install,fuzz)
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

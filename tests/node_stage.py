@@ -65,15 +65,26 @@ class Crowd:
     """The members of a staged contract as processes, which may be killed, frozen and started again."""
 
     def __init__(
-        self, folder: Path, contract: Contract, *, seed: int | None = None, addresses: Any = None, metrics: int | None = None
+        self,
+        folder: Path,
+        contract: Contract,
+        *,
+        seed: int | None = None,
+        addresses: Any = None,
+        metrics: int | None = None,
+        ledgers: Path | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         small_schema(contract.problem.n_features).write(folder / "schema.toml")
         self.stage: Stage = prepare(contract, folder / "schema.toml", folder / "stage", seed=seed)
         self.processes: dict[str, Any] = {}
         self.metrics = metrics
+        self.ledgers = ledgers  # a folder with one for each member, outside the state folders
         self.addresses: dict[str, dict[str, str]] = addresses or {}
         self.names = self.stage.contract.names
+        if ledgers is not None:
+            for name in self.names:
+                (ledgers / name).mkdir(parents=True)
 
     def start(self, *names: str) -> None:
         for name in names or self.names:
@@ -96,6 +107,7 @@ class Crowd:
             "contract": self.stage.contract_path, "schema": self.stage.schema, "data": self.stage.data[name],
             "identity": home / "identity", "state": home / "state", "bind": self.stage.contract.member(name).address,
             "rehearsal": True, "quiet": True, "watch_tls": True, "addresses": self.addresses.get(name), "metrics_port": self.metrics,
+            "ledger": None if self.ledgers is None else self.ledgers / name / "ledger.sqlite",
         }  # fmt: skip
 
     def kill(self, name: str) -> None:

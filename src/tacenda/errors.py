@@ -1,4 +1,4 @@
-"""Every exception that Tacenda raises on purpose, and the warning of what was left undeclared.
+"""Every exception that Tacenda raises on purpose, and its warnings.
 
     TacendaError
     ├── InputError (ValueError)        a parameter or a data file is wrong: which name, which rule, what was found, what to do
@@ -10,6 +10,7 @@
     └── NetworkError                   a peer or transport failed
 
     DeclarationWarning (UserWarning)   something public was not declared, so a default or the data themselves took its place
+    LedgerWarning (UserWarning)        how a ledger found the account of a run, or that its file was open to others
 """
 
 
@@ -47,3 +48,7 @@ class NetworkError(TacendaError):
 
 class DeclarationWarning(UserWarning):
     """Something public was not declared, so a default or the data themselves took its place."""
+
+
+class LedgerWarning(UserWarning):
+    """How a ledger found the account of a run, or that its file was open to others."""

@@ -11,3 +11,12 @@ def noun(number: float, one: str, many: str | None = None) -> str:
 def counted(number: int, one: str, many: str | None = None) -> str:
     """counted(1, "round") is "1 round", counted(2, "canary", "canaries") is "2 canaries"."""
     return f"{number} {noun(number, one, many)}"
+
+
+def against(coalition: int | None) -> str:
+    """Whom a promise holds against: where neighbours share noise, so many curious members who pool what they know."""
+    if coalition is None:
+        return "everybody else together"
+    if coalition == 0:
+        return "an eavesdropper only"
+    return "any single curious member" if coalition == 1 else f"any {coalition} curious members together"

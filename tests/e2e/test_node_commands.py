@@ -29,6 +29,7 @@ def _options(crowd: Crowd, name: str = "m0", **changes: object) -> NodeOptions:
     values = {
         "contract": crowd.stage.contract_path, "schema": crowd.stage.schema, "data": crowd.stage.data[name],
         "identity": home / "identity", "state": home / "state", "quiet": True, "bind": "127.0.0.1:0",
+        "ledger": home / "state" / "ledger.sqlite", "no_budget": True,
     }  # fmt: skip
     return NodeOptions(**{**values, **changes})  # type: ignore[arg-type]
 

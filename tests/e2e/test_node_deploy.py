@@ -13,7 +13,7 @@ from typer.main import get_command
 from tacenda.node.commands import node_app
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-FILES = ("tacenda-node.service", "Dockerfile", "helm/tacenda-node/templates/statefulset.yaml")
+FILES = ("tacenda-node.service", "Dockerfile", "compose/compose.yaml", "helm/tacenda-node/templates/statefulset.yaml")
 
 
 def _options() -> set[str]:
@@ -24,9 +24,8 @@ def _options() -> set[str]:
 @pytest.mark.parametrize("name", FILES)
 def test_every_option_exists(name: str) -> None:
     text = (DEPLOY / name).read_text("utf-8")
-    lines = [
-        line for line in text.splitlines() if re.search(r"ENTRYPOINT|CMD \[\"--|args:|ExecStart|^\s+--|\"--identity", line)
-    ]
+    called = r"ENTRYPOINT|CMD \[\"--|args:|command: \[\"--|ExecStart|^\s+--|^\s+- \"--|\"--identity"
+    lines = [line for line in text.splitlines() if re.search(called, line)]
     used = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", "\n".join(lines)))
     assert used
     assert used <= _options(), used - _options()
@@ -34,11 +33,31 @@ def test_every_option_exists(name: str) -> None:
 
 def test_compose_mounts_what_the_image_reads() -> None:
     image, compose = (DEPLOY / "Dockerfile").read_text("utf-8"), (DEPLOY / "compose" / "compose.yaml").read_text("utf-8")
-    for place in ("/etc/tacenda", "/identity", "/state"):
+    for place in ("/etc/tacenda", "/identity", "/state", "/ledger"):
         assert place in image
         assert compose.count(f":{place}") == 3
     assert "USER tacenda" in image
     assert compose.count("read_only: true") == 1
+
+
+DEPLOYED = {
+    "systemd": ("tacenda-node.service",),
+    "compose": ("Dockerfile", "compose/compose.yaml"),
+    "helm": ("Dockerfile", "helm/tacenda-node/templates/statefulset.yaml"),
+}
+
+
+@pytest.mark.parametrize("kind", DEPLOYED)
+def test_every_deployment_has_a_ledger_that_outlives_the_state_and_a_budget(kind: str) -> None:
+    """Found by attack: none of them passed either, so that every run had its own ledger and no limit."""
+    text = "\n".join((DEPLOY / name).read_text("utf-8") for name in DEPLOYED[kind])
+    ledger = re.search(r'--ledger[" ,=]+([/\w.-]+)', text)
+    state = re.search(r'--state[" ,=]+([/\w.-]+)', text)
+    assert ledger is not None and state is not None
+    assert Path(state[1]) not in Path(ledger[1]).parents
+    assert re.search(r'--budget[" ,=]+\S*\$?\{', text), "the budget is the deployer's to say"
+    assert re.search(r"--dataset", text)
+    assert "--no-budget" not in text
 
 
 def test_nothing_runs_as_root_or_writes_outside_its_state() -> None:

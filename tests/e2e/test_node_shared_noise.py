@@ -15,6 +15,7 @@ import pytest
 
 from node_stage import Crowd, simulated, small_contract
 from tacenda.node.contract import Contract
+from tacenda.node.mark import START, sealed
 from tacenda.node.state import FILE, NodeState
 
 GOSSIP = {"name": "gossipgd", "correlation": 4.0, "mixings": 2, "step_size": 0.5}
@@ -152,7 +153,7 @@ def _same_keys(calm: Crowd, wild: Crowd, name: str) -> None:
     rows = _about(calm, name)
     assert sum(key.startswith("edge m") for key in rows) == len(calm.stage.contract.neighbours(name))
     fresh = NodeState(wild.folder(name) / "state")
-    fresh.put({key: value for key, value in rows.items() if key != "head"})
+    fresh.put({k: v for k, v in rows.items() if k not in ("head", "marked")} | {"head": sealed(START, rows["key"])})
     fresh.close()
 
 

@@ -15,7 +15,7 @@ from tacenda.errors import InputError, LeakError, NetworkError, PrivacyError, St
 from tacenda.privacy.noise import SimulatedNoise
 
 SOURCE = Path(tc.__file__).parent
-PUBLIC = {"Bounded", "Sample", "ALL_RECORDS", "fixed", "fixed_sensitivity", "bound_of"}  # none of them holds values
+PUBLIC = {"Bounded", "Sample", "ALL_RECORDS", "fixed", "fixed_sensitivity", "bound_of", "question_of"}  # none of them holds values
 MAY_OPEN = {
     "privacy/door.py": {"open_values", "open_parts"},  # the way out
     "problem/queries.py": {"open_values", "seal"},  # the way in, and arguments that are secret themselves
@@ -55,13 +55,18 @@ def test_the_network_sends_released_arrays_only(block: Any, send: str) -> None:
             getattr(block, send)(value)
 
 
-def test_the_network_refuses_wrong_shapes_and_infinite_values(block: Any) -> None:
+def test_the_network_refuses_wrong_shapes_and_sends_no_infinite_values(block: Any) -> None:
     for value in (np.zeros(4), np.zeros((3, 4)), np.zeros((4, 4, 1))):
         with pytest.raises(NetworkError, match="one row per node"):
             block.neighbour_sum(value)
-    for bad in (np.nan, np.inf, -np.inf):
-        with pytest.raises(NetworkError, match="diverges"):
-            block.neighbour_sum(np.full((4, 4), bad))
+    network = block._neighbours
+    for bad, sent in ((np.nan, 0.0), (np.inf, 1e9), (-np.inf, -1e9), (-1.79e308, -1e9), (1e9 + 1, 1e9)):
+        network.reached_radius = None
+        assert np.array_equal(block.neighbour_sum(np.full((4, 4), bad)), np.full((4, 4), 2 * sent))  # a ring: two neighbours
+        assert network.reached_radius == 1
+    network.reached_radius = None
+    block.mix(np.full((4, 4), 1e9))
+    assert network.reached_radius is None
 
 
 def test_senders_and_degrees_cannot_be_secret(block: Any) -> None:

@@ -17,6 +17,7 @@ import pytest
 import tacenda as tc
 from support import TUNED, graph_for, privacy_for, problem, same_statement
 from tacenda.errors import InputError, StateError
+from tacenda.runtime import checkpoint as checkpoints
 from tacenda.runtime import loop as module
 from tacenda.runtime.checkpoint import seed_of
 from tacenda.runtime.simulate import ConvergenceWarning
@@ -244,3 +245,29 @@ def test_kill_9_leaves_the_last_checkpoint(tmp_path: Path) -> None:
     process.communicate(timeout=60)
     args = (problem(6), graph_for("ipadmm"), TUNED["ipadmm"], 200, privacy_for("ipadmm"), 5)
     assert_same(tc.simulate(*args, checkpoint=path, resume=True, progress=False), tc.simulate(*args))
+
+
+def test_a_damaged_checkpoint_is_found_or_changes_nothing(tmp_path: Path) -> None:
+    """Any byte flipped, any cut: the run is refused, or it is the very same run with the very same spending."""
+    path, whole = tmp_path / "run.ckpt", run("ipadmm")
+    broken(path, "ipadmm")
+    data = path.read_bytes()
+    for at in sorted({*np.linspace(0, len(data) - 1, 40).astype(int).tolist(), 8, data.index(b"count") + 8}):
+        for damaged in (data[:at], data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]):
+            path.write_bytes(damaged)
+            with pytest.raises(StateError):
+                run("ipadmm", checkpoint=path, resume=True)
+    path.write_bytes(data)
+    assert_same(run("ipadmm", checkpoint=path, resume=True), whole)
+
+
+def test_a_checkpoint_with_fewer_charges_than_its_rounds_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.ckpt"
+    broken(path, "ipadmm")
+    saved = checkpoints._read(path)
+    saved.about.pop("format")
+    for count in (0, 1, saved.about["charges"][0]["count"] - 1):
+        saved.about["charges"][0]["count"] = count
+        checkpoints.write(path, saved)  # with a digest that fits, as a faulty program would have left it
+        with pytest.raises(StateError, match="charges were lost or changed"):
+            run("ipadmm", checkpoint=path, resume=True)

@@ -116,7 +116,7 @@ def test_splitting_keeps_every_record_once() -> None:
         ({"data": SMALL, "network": {"graph": "ring:5", "sizes": [45, 45]}}, "has 5 nodes"),
         ({"data": SMALL, "problem": {"loss": "huber"}}, "does not fit the label"),
         ({"data": SMALL, "problem": {"loss_options": {"delta": 1.0}}}, "takes no options"),
-        ({"data": SMALL, "privacy": {"adjacency": "add-remove"}}, "public_size"),
+        ({"data": SMALL, "network": {"graph": "complete", "nodes": 1}, "privacy": {"adjacency": "add-remove"}}, "public_size"),
         ({"data": SMALL, "algorithm": {"name": "auto", "penalty": 1.0}}, "chooses its own hyperparameters"),
         ({"data": SMALL, "algorithm": {"name": "ipadmm", "penalti": 1.0}}, "Did you mean 'penalty'"),
         ({"data": SMALL, "algorithm": {"name": "admm"}}, "private algorithms are"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -11,26 +10,38 @@ from tacenda.errors import StateError
 from tacenda.node.state import FILE, NodeState
 
 EVENT = {"kind": "gaussian", "noise_multiplier": 2.0}
+ASKED = bytes(32)
+
+
+def _bound(folder: Path) -> NodeState:
+    state = NodeState(folder)
+    state.bind("run", "a", "digest")
+    return state
 
 
 def test_a_redone_step_is_charged_once_and_sends_the_same_bytes(tmp_path: Path) -> None:
-    state = NodeState(tmp_path)
+    state = _bound(tmp_path)
     key = (0, 1, 3)
-    state.commit([(key, EVENT)], [(key, "a", b"bytes")], None)
-    stored = state.commit([(key, EVENT)], [(key, "a", b"bytes")], None)
+    state.commit([(key, EVENT, ASKED)], [(key, "a", b"bytes")], None)
+    stored = state.commit([(key, EVENT, ASKED)], [(key, "a", b"bytes")], None)
     assert stored == {(key, "a"): b"bytes"}
     assert state.charges() == [(key, EVENT)]
     assert state.unsent() == [(key, "a", b"bytes")]
     with pytest.raises(StateError, match="gave other bytes"):
         state.commit([], [(key, "a", b"other")], None)
     with pytest.raises(StateError, match="booked as another release"):
-        state.commit([(key, {**EVENT, "noise_multiplier": 1.0})], [], None)
+        state.commit([(key, {**EVENT, "noise_multiplier": 1.0}, ASKED)], [], None)
+    for ask in (lambda q: state.check_question(key, q), lambda q: state.commit([(key, EVENT, q)], [], None)):
+        with pytest.raises(StateError, match="another question"):
+            ask(bytes(31) + b"1")
+    state.check_question(key, ASKED)
+    assert state.charges() == [(key, EVENT)]
     state.close()
 
 
 def test_what_is_committed_survives_and_nothing_else(tmp_path: Path) -> None:
-    state = NodeState(tmp_path)
-    state.commit([((0, 1, 0), EVENT)], [((0, 1, 0), "a", b"x")], (0, 0, b"state"))
+    state = _bound(tmp_path)
+    state.commit([((0, 1, 0), EVENT, ASKED)], [((0, 1, 0), "a", b"x")], (0, 0, b"state"))
     state._db.execute("BEGIN")
     state._db.execute("DELETE FROM outbox")
     state._db.close()  # as a killed process leaves it: a transaction that never ended
@@ -66,23 +77,6 @@ def test_forgotten_messages_leave_and_later_ones_stay(tmp_path: Path) -> None:
     state.close()
 
 
-def test_changed_or_removed_charges_are_noticed(tmp_path: Path) -> None:
-    state = NodeState(tmp_path)
-    for turn in (1, 2, 3):
-        state.commit([((0, turn, 0), EVENT)], [], None)
-    state.close()
-    for sql in (
-        "DELETE FROM charges WHERE round = 3",
-        "UPDATE charges SET event = replace(event, '2.0', '9.0') WHERE round = 2",
-        "DELETE FROM charges WHERE round = 1",
-    ):
-        with sqlite3.connect(tmp_path / FILE) as db:
-            db.execute(sql)
-        db.close()
-        with pytest.raises(StateError, match="changed or removed|were removed"):
-            NodeState(tmp_path)
-
-
 def test_a_damaged_file_is_refused_with_advice(tmp_path: Path) -> None:
     NodeState(tmp_path).close()
     path = tmp_path / FILE
@@ -108,14 +102,14 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_loses_nothing_and_sends_nothing(tmp_path: Path) -> None:
-    state = NodeState(tmp_path)
-    state.commit([((0, 1, 0), EVENT)], [((0, 1, 0), "a", b"x")], None)
+    state = _bound(tmp_path)
+    state.commit([((0, 1, 0), EVENT, ASKED)], [((0, 1, 0), "a", b"x")], None)
     pages = state._db.execute("PRAGMA page_count").fetchone()[0]
     state._db.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(StateError, match="nothing was sent"):
-        state.commit([((0, 2, 0), EVENT)], [((0, 2, 0), "a", b"y" * 100_000)], None)
+        state.commit([((0, 2, 0), EVENT, ASKED)], [((0, 2, 0), "a", b"y" * 100_000)], None)
     assert state.charges() == [((0, 1, 0), EVENT)]
     state._db.execute("PRAGMA max_page_count = 100000")
-    state.commit([((0, 2, 0), EVENT)], [((0, 2, 0), "a", b"y" * 100_000)], None)
+    state.commit([((0, 2, 0), EVENT, ASKED)], [((0, 2, 0), "a", b"y" * 100_000)], None)
     assert len(state.charges()) == 2
     state.close()

@@ -32,7 +32,7 @@ def test_what_a_problem_knows():
     assert problem.constants.gradient_bound == 0.4
     assert repr(problem) == (
         "Problem(n_nodes=3, n_features=3, n_outputs=1, loss='logistic', regulariser='l2', strength=0.1, loss_scale=1, "
-        "data_norm=1, clip_norm=0.4)"
+        "data_norm=1, clip_norm=0.4, radius=1e+09)"
     )
 
 
@@ -175,7 +175,15 @@ NAN[3, 1] = np.nan
         (pairs(), {"clip_norm": -2}, "clip_norm must be"),
         (pairs(), {"on_large_rows": "clip"}, "on_large_rows must be one of"),
         (pairs(), {"public_sizes": [1, 2]}, "one per node"),
-        (pairs(), {"public_sizes": [1, 2, 0]}, "above 0"),
+        (pairs(), {"public_sizes": [1, 2, 0]}, "public_sizes must be a number from 1e-09 to 1e.15 or one per node"),
+        (pairs(), {"public_sizes": 1e-300}, "public_sizes must be a number from"),
+        (pairs(), {"radius": 0}, "radius must be a number above 0"),
+        (pairs(), {"radius": 1e300}, "radius must be between 1e-09 and 1e.15"),
+        (pairs(), {"data_norm": 1e300}, "data_norm must be between 1e-09 and 1e.09"),
+        (pairs(), {"clip_norm": 1e-300}, "clip_norm must be between"),
+        (pairs(), {"loss_scale": 1e300}, "loss_scale must be between"),
+        (pairs(), {"strength": 1e300}, "strength must be between"),
+        (pairs(), {"loss": losses.SmoothedHinge(1e-200)}, "parameter of SmoothedHinge must be between"),
     ],
 )
 def test_bad_input_gets_one_helpful_sentence(shards, more, words):

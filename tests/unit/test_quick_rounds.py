@@ -16,6 +16,7 @@ from tacenda.privacy.bounded import fixed_sensitivity, seal
 from tacenda.privacy.ledger import Charge, Charges, Ledger
 from tacenda.problem import problem as problem_module
 from tacenda.problem import store as store_module
+from tacenda.problem.radius import brought_within, is_within
 from tacenda.runtime import kernels
 
 NODES, FEATURES = 6, 37
@@ -100,14 +101,20 @@ def test_running_average_is_that_of_numpy(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_finite_rows_are_told_from_others(dtype: Any) -> None:
-    rows = np.full((3, 40), np.finfo(dtype).max, dtype)  # their sum is infinite, and they are not
-    assert kernels.all_finite(rows) and kernels.all_finite(-rows) and kernels.all_finite(rows[:0])
-    for bad in (np.nan, np.inf, -np.inf):
-        for place in ((0, 0), (2, 39)):
-            worse = rows.copy()
-            worse[place] = bad
-            assert not kernels.all_finite(worse)
+def test_rows_within_a_radius_are_told_from_others_and_cut(dtype: Any) -> None:
+    """Also where the radius is no number of that type: what is cut lies within, and what lies within is not copied."""
+    for radius in (1e9, 0.1, 1e15, float(np.finfo(dtype).max)):  # the sum of the last is infinite, and they are not
+        most = dtype(radius) if dtype(radius) <= radius else np.nextafter(dtype(radius), dtype(0))
+        rows = np.full((3, 40), most, dtype)
+        assert is_within(rows, radius) and is_within(-rows, radius) and is_within(rows[:0], radius) and is_within(rows[:, ::2], radius)
+        assert brought_within(rows, radius) is rows
+        for bad, cut in ((np.nan, 0), (np.inf, most), (-np.inf, -most), (np.nextafter(most, dtype(np.inf)), most)):
+            for place in ((0, 0), (2, 39)):
+                worse = rows / 2
+                worse[place] = bad
+                assert not is_within(worse, radius)
+                better, worse[place] = brought_within(worse, radius), cut
+                assert is_within(better, radius) and better.dtype == dtype and np.array_equal(better, worse)
 
 
 def test_a_fixed_sensitivity_cannot_be_written() -> None:

@@ -96,6 +96,14 @@ class DPDDA(Algorithm):
     def step(self, s: DualAveragingState, node: Node) -> DualAveragingState:
         return _round(s, node, self)
 
+    @property
+    def shared_noise(self) -> float | None:
+        return float(self.correlation) if self.noise == "correlated" else None
+
+    @property
+    def draws_one_record(self) -> bool:
+        return self.sampling == "one"
+
     def iterate(self, s: DualAveragingState) -> Array:
         return s.x
 
@@ -133,6 +141,10 @@ class DDA(Algorithm):
 
     def step(self, s: DualAveragingState, node: Node) -> DualAveragingState:
         return _round(s, node, self)
+
+    @property
+    def draws_one_record(self) -> bool:
+        return self.sampling == "one"
 
     def iterate(self, s: DualAveragingState) -> Array:
         return s.x

@@ -16,7 +16,7 @@ carries the claim and the truth side by side. Never for real data: a deployed no
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.algorithms.base import Algorithm
-from tacenda.algorithms.dual_averaging import DDA, DPDDA
-from tacenda.algorithms.linearised import IPADMM
+from tacenda.algorithms.dpadmm import DPADMM
+from tacenda.algorithms.dual_averaging import DPDDA
+from tacenda.algorithms.linearised import CDPADMM, DDPADMM, IPADMM
 from tacenda.algorithms.madmm import MADMM
 from tacenda.algorithms.perturbation import DVP, PVP
 from tacenda.algorithms.recycled import RADMM
@@ -37,6 +38,7 @@ from tacenda.problem.facts import Facts
 
 Array = NDArray[Any]
 Sites = Sequence[tuple[Site, int]]
+Formula = Callable[..., "Published"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,34 +104,64 @@ def published_form(algorithm: Algorithm) -> Algorithm:
 
 def published(algorithm: Algorithm, facts: Facts, sites: Sites, weights: Array, privacy: Privacy) -> Published:
     """The paper's own noise for this run; `privacy.noise` may hold the paper's own input c0, a, alpha or phi."""
-    given, delta, rounds = privacy.noise, privacy.delta, len(weights)
-    epsilon = float(np.max(np.asarray(privacy.epsilon, float)))
-    if isinstance(algorithm, IPADMM):
-        _need(epsilon, "epsilon")
-        steps = rounds * algorithm.inner_steps
-        z = given.get("c0", 1.0) * math.sqrt(2 * steps * math.log(1.25 / delta)) / epsilon
-        why = "The paper's constant c0 is open; with c0 = 1 its noise is about 30 % more than the exact Gaussian analysis needs."
-        return Published(ScaledPlan(np.full(facts.n, z), weights), (epsilon, delta), why)
-    if isinstance(algorithm, (DDA, DPDDA)):
-        _need(epsilon, "epsilon")
-        k = facts.constants
-        std = k.gradient_bound * np.sqrt(12 * rounds * math.log(1 / delta)) / (facts.sizes * epsilon)
-        z = std / facts.gradient_sensitivity(algorithm.batch_size)
-        why = (
-            "The proof treats a sampled gradient as if all records were averaged: right for full gradients, unsound by orders of "
-            "magnitude for samples, where one drawn record stands alone."
+    return _printed(algorithm)(algorithm, facts, sites, weights, privacy)
+
+
+def check_published(algorithm: Algorithm) -> None:
+    """Refuse an algorithm whose noise no paper prints."""
+    _printed(algorithm)
+
+
+def _printed(algorithm: Algorithm) -> Formula:
+    """By the very class: what was derived from a published method is another method, and no paper speaks of it."""
+    formula = PRINTED.get(type(algorithm))
+    if formula is None or algorithm.shared_noise is not None:
+        shared = " shared by neighbours" if algorithm.shared_noise is not None else ""
+        own = "noise='independent'" if formula is not None else f"one of {', '.join(kind.__name__ for kind in PRINTED)}"
+        raise UnsupportedError(
+            f"{algorithm.title}: no paper here prints noise{shared} for it, so it cannot run as published; use mode='sound', or {own}."
         )
-        return Published(ScaledPlan(z, weights), (epsilon, delta), why)
-    if isinstance(algorithm, (RADMM, MADMM)):
-        return _recycled(algorithm, facts, sites, weights, epsilon, given.get("a"))
-    if isinstance(algorithm, (DVP, PVP)):
-        alpha = given.get("alpha", epsilon)
-        _need(alpha, "epsilon or alpha")
-        if isinstance(algorithm, PVP) and facts.constants.strong_convexity <= 0:
-            raise UnsupportedError("PVP as published divides by the regulariser's strength; use 'l2' with a strength above 0.")
-        kind = "dvp" if isinstance(algorithm, DVP) else "pvp"
-        return Published(PublishedPlan(kind, facts, weights, alpha), (alpha, 0.0), _WHY[kind])
-    return _concentrated(facts, sites, weights, epsilon, delta, given.get("phi"))
+    return formula
+
+
+def _ipadmm(algorithm: Any, facts: Facts, sites: Sites, weights: Array, privacy: Privacy) -> Published:
+    """000: z = c0 sqrt(2 T l ln(1.25/delta)) / epsilon."""
+    epsilon = _epsilon(privacy)
+    _need(epsilon, "epsilon")
+    steps = len(weights) * algorithm.inner_steps
+    z = privacy.noise.get("c0", 1.0) * math.sqrt(2 * steps * math.log(1.25 / privacy.delta)) / epsilon
+    why = "The paper's constant c0 is open; with c0 = 1 its noise is about 30 % more than the exact Gaussian analysis needs."
+    return Published(ScaledPlan(np.full(facts.n, z), weights), (epsilon, privacy.delta), why)
+
+
+def _dual_averaging(algorithm: Any, facts: Facts, sites: Sites, weights: Array, privacy: Privacy) -> Published:
+    """002: noise_std^2 = 12 L^2 T ln(1/delta) / (m epsilon)^2."""
+    epsilon = _epsilon(privacy)
+    _need(epsilon, "epsilon")
+    rounds, k = len(weights), facts.constants
+    std = k.gradient_bound * np.sqrt(12 * rounds * math.log(1 / privacy.delta)) / (facts.sizes * epsilon)
+    z = std / facts.gradient_sensitivity(algorithm.batch_size)
+    why = (
+        "The proof treats a sampled gradient as if all records were averaged: right for full gradients, unsound by orders of "
+        "magnitude for samples, where one drawn record stands alone."
+    )
+    return Published(ScaledPlan(z, weights), (epsilon, privacy.delta), why)
+
+
+def _dvp(algorithm: Any, facts: Facts, sites: Sites, weights: Array, privacy: Privacy) -> Published:
+    """003, Algorithm 2."""
+    alpha = privacy.noise.get("alpha", _epsilon(privacy))
+    _need(alpha, "epsilon or alpha")
+    return Published(PublishedPlan("dvp", facts, weights, alpha), (alpha, 0.0), _WHY["dvp"])
+
+
+def _pvp(algorithm: Any, facts: Facts, sites: Sites, weights: Array, privacy: Privacy) -> Published:
+    """003, Algorithm 3."""
+    alpha = privacy.noise.get("alpha", _epsilon(privacy))
+    _need(alpha, "epsilon or alpha")
+    if facts.constants.strong_convexity <= 0:
+        raise UnsupportedError("PVP as published divides by the regulariser's strength; use 'l2' with a strength above 0.")
+    return Published(PublishedPlan("pvp", facts, weights, alpha), (alpha, 0.0), _WHY["pvp"])
 
 
 _WHY = {
@@ -139,10 +171,9 @@ _WHY = {
 }
 
 
-def _recycled(
-    algorithm: Algorithm, facts: Facts, sites: Sites, weights: Array, epsilon: float, a: float | None
-) -> Published:
+def _recycled(algorithm: Any, facts: Facts, sites: Sites, weights: Array, privacy: Privacy) -> Published:
     """001 (30): the claimed total over all rounds, pure."""
+    epsilon, a = _epsilon(privacy), privacy.noise.get("a")
     plan = PublishedPlan("recycled", facts, weights, epsilon / len(weights))
     if a is not None:
         terms = sites[0][0].objective
@@ -165,10 +196,9 @@ def _recycled(
     return Published(plan, (epsilon, 0.0), why)
 
 
-def _concentrated(
-    facts: Facts, sites: Sites, weights: Array, epsilon: float, delta: float, phi: float | None
-) -> Published:
+def _concentrated(algorithm: Any, facts: Facts, sites: Sites, weights: Array, privacy: Privacy) -> Published:
     """004's corollary: total phi of zCDP, and its loose conversion."""
+    epsilon, delta, phi = _epsilon(privacy), privacy.delta, privacy.noise.get("phi")
     log = math.log(1 / delta)
     if phi is None:
         _need(epsilon, "epsilon or phi")
@@ -185,6 +215,17 @@ def _concentrated(
     return Published(ScaledPlan(scale, weights), (phi + 2 * math.sqrt(phi * log), delta), why)
 
 
+def _epsilon(privacy: Privacy) -> float:
+    return float(np.max(np.asarray(privacy.epsilon, float)))
+
+
 def _need(value: float, name: str) -> None:
     if not math.isfinite(value):
         raise InputError(f"As published, this algorithm needs {name}; see Privacy.from_paper.")
+
+
+# DP-ADMM is the baseline of 004's own figures, at the same total phi. GossipGD is ours, and DDA is 002's baseline without noise.
+PRINTED: dict[type[Algorithm], Formula] = {
+    IPADMM: _ipadmm, RADMM: _recycled, MADMM: _recycled, DPDDA: _dual_averaging, DVP: _dvp, PVP: _pvp, CDPADMM: _concentrated,
+    DDPADMM: _concentrated, DPADMM: _concentrated,
+}  # fmt: skip

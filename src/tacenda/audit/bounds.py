@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincinv, ndtri
+from scipy.special import betaincinv, ndtr, ndtri
 
 from tacenda import checks
 from tacenda.errors import InputError
 
 Array = NDArray[Any]
 THRESHOLDS = 500  # candidates on the choosing half: quantiles of its scores
+CLEARLY = 1.05  # an attack that is better than the first by less is luck
 CAUTION = 0.02  # the choice uses a much smaller risk, so that it is not drawn to thresholds with a few lucky counts
 
 
@@ -65,7 +66,7 @@ def epsilon_bound(scores: ArrayLike, truth: ArrayLike, delta: float, confidence:
             found = np.log(np.maximum(low - d, 0.0)) - np.log(high)
         return np.where(np.isnan(found), -np.inf, found)
 
-    return _bound(scores, truth, measure, confidence)
+    return _bound(scores, truth, measure, confidence, smooth=False)
 
 
 def mu_bound(scores: ArrayLike, truth: ArrayLike, confidence: float = 0.95) -> Bound:
@@ -75,22 +76,26 @@ def mu_bound(scores: ArrayLike, truth: ArrayLike, confidence: float = 0.95) -> B
         found = np.asarray(ndtri(low) - ndtri(high))
         return np.where(np.isnan(found), -np.inf, found)
 
-    return _bound(scores, truth, measure, confidence)
+    return _bound(scores, truth, measure, confidence, smooth=True)
 
 
-def _bound(scores: ArrayLike, truth: ArrayLike, measure: Any, confidence: float) -> Bound:
+def _bound(scores: ArrayLike, truth: ArrayLike, measure: Any, confidence: float, smooth: bool) -> Bound:
+    """smooth: choose the threshold by normal curves through the scores of the choosing half, as Gaussian runs have them."""
     s, t = np.asarray(scores, float), np.asarray(truth, int)
     risk = (1 - checks.between("confidence", confidence, 0.5, 1.0)) / 2  # two limits, each with half of the risk
     if s.shape != t.shape or s.ndim != 1 or len(s) < 8 or np.isnan(s).any():
         raise InputError(
             f"scores and truth must be two rows of at least 8 numbers each, not of shapes {s.shape} and {t.shape}."
         )
-    half = (np.arange(len(s)) // 2) % 2 == 0
+    half = _choosing(len(s))
     choosing, bounding = (s[half], t[half]), (s[~half], t[~half])
     candidates = np.unique(np.quantile(choosing[0], np.linspace(0, 1, THRESHOLDS), method="lower"))
     best = (-math.inf, float(candidates[0]), 1)
     for says in (0, 1):
-        values = measure(*_limits(*choosing, candidates, says, CAUTION * risk)[:2])
+        if smooth:
+            values = measure(*_expected_limits(*choosing, candidates, says, risk))
+        else:
+            values = measure(*_limits(*choosing, candidates, says, CAUTION * risk)[:2])
         top = int(np.argmax(values))
         if values[top] > best[0]:
             best = (float(values[top]), float(candidates[top]), says)
@@ -98,6 +103,41 @@ def _bound(scores: ArrayLike, truth: ArrayLike, measure: Any, confidence: float)
     low, high, right, wrong, n_right, n_wrong = _limits(*bounding, np.array([threshold]), says, risk)
     value = float(measure(low, high)[0])
     return Bound(value, threshold, says, int(right[0]), n_right, int(wrong[0]), n_wrong)
+
+
+def _expected_limits(scores: Array, truth: Array, thresholds: Array, says: int, risk: float) -> tuple[Array, Array]:
+    """The limits that normal scores with the same means and standard deviations would have."""
+    found = []
+    for world in (says, 1 - says):
+        mine = scores[truth == world]
+        spread = max(float(mine.std()), 1e-300)
+        beyond = ndtr((mine.mean() - thresholds) / spread * (1 if says == 1 else -1))
+        found.append(clopper_pearson(beyond * len(mine), len(mine), risk))
+    return found[0][0], found[1][1]
+
+
+def _choosing(trials: int) -> Array:
+    """Which trials choose; the others bound. Worlds alternate, so both halves hold both."""
+    return (np.arange(trials) // 2) % 2 == 0
+
+
+def choose_attack(scores: Array, truth: Array) -> tuple[int, Array]:
+    """(the attack to use, the separations of all) from the choosing half of scores (trials, attacks).
+
+    The first attack is kept unless another is clearly better.
+    """
+    half = _choosing(len(truth))
+    found = separations(scores[half], truth[half])
+    best = int(np.argmax(found))
+    return (best if found[best] > CLEARLY * found[0] else 0), found
+
+
+def separations(scores: Array, truth: Array) -> Array:
+    """(attacks,) how far the two worlds' mean scores (trials, attacks) lie apart, in standard deviations."""
+    zero, one = scores[truth == 0], scores[truth == 1]
+    spread = np.sqrt((zero.var(axis=0) * len(zero) + one.var(axis=0) * len(one)) / max(len(scores) - 2, 1))
+    apart = one.mean(axis=0) - zero.mean(axis=0)
+    return np.asarray(np.divide(apart, spread, out=np.zeros(len(apart)), where=spread > 0))
 
 
 def _limits(scores: Array, truth: Array, thresholds: Array, says: int, risk: float) -> tuple[Any, ...]:

@@ -1,7 +1,8 @@
-"""The adversary where neighbours share noise: a coalition of curious members, who know the streams of their own edges.
+"""Who listens where neighbours share noise: somebody outside, curious members, and coalitions of them.
 
-What is left of the noise for the others has covariance A (I + c^2 L_Q) A, A the nodes' own standard deviations and L_Q the
-Laplacian of the graph without the coalition Q (`graph.coalition`).
+All of them see every message. A member also knows the streams of its own edges, and takes them off: what is left of the noise
+for the others has covariance A (I + c^2 L_Q) A, A the nodes' own standard deviations and L_Q the Laplacian of the graph without
+the coalition Q (`graph.coalition`).
 """
 
 from __future__ import annotations
@@ -14,46 +15,61 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacenda.graph.coalition import edge_streams
 from tacenda.graph.topology import Topology
 
 Array = NDArray[Any]
 TRIED = 2000  # coalitions tried one by one
+SINGLE = 12  # curious members that listen alone: the attacked node's neighbours first
 
 
 @dataclass(frozen=True, eq=False)
-class Coalition:
-    """members: positions; precision (n, n): the inverse of I + c^2 L_Q, with zero rows and columns at the members."""
+class Listener:
+    """members: positions; edges (k,): the numbers of the edges whose streams they hold."""
 
     members: tuple[int, ...]
-    precision: Array
+    edges: Array
 
-    def known_edges(self, copies: Topology, n: int) -> tuple[Array, Array, Array]:
-        """The streams that the coalition knows, row by row of many copies of the network: those of its own edges."""
-        indptr, numbers, signs = edge_streams(copies, np.arange(copies.n))
-        row = np.repeat(np.arange(copies.n), np.diff(indptr))
-        ends = copies.edges[numbers]
-        other = np.where(ends[:, 0] == row, ends[:, 1], ends[:, 0])
-        known = np.isin(other % n, self.members) | np.isin(row % n, self.members)
-        counts = np.bincount(row[known], minlength=copies.n)
-        return np.concatenate([[0], np.cumsum(counts)]), numbers[known], signs[known]
+    @property
+    def title(self) -> str:
+        if not self.members:
+            return "an eavesdropper"
+        if len(self.members) == 1:
+            return f"member {self.members[0]}"
+        return f"members {', '.join(map(str, self.members))} together"
 
 
-def worst_coalition(topology: Topology, ratio: float, size: int, node: int) -> Coalition:
+def listeners(topology: Topology, ratio: float, size: int, node: int) -> list[Listener]:
+    """The worst coalition of `size` members first, then an eavesdropper and, within the promise, single members."""
+    worst = worst_coalition(topology, ratio, size, node)
+    groups: list[tuple[int, ...]] = [worst, ()]
+    if size > 0:
+        groups += [(k,) for k in _from_near(topology, node)[:SINGLE]]
+    return [_listener(topology, members) for members in dict.fromkeys(groups)]
+
+
+def worst_coalition(topology: Topology, ratio: float, size: int, node: int) -> tuple[int, ...]:
     """Those members that see most of `node`: the best of all coalitions, or of its neighbours where there are too many."""
     size = min(size, topology.n - 1)
-    others = [k for k in range(topology.n) if k != node]
+    others = sorted(_from_near(topology, node))
     if math.comb(len(others), size) > TRIED:
-        near = topology.indices[topology.indptr[node] : topology.indptr[node + 1]].tolist()
-        others = (near + [k for k in others if k not in near])[: max(size, 10)]
-    found = [Coalition(q, _precision(topology, ratio, q)) for q in combinations(others, size)]
-    return max(found, key=lambda c: float(c.precision[node, node]))
+        others = _from_near(topology, node)[: max(size, 10)]
+    return max(combinations(others, size), key=lambda members: _seen(topology, ratio, members, node))
 
 
-def _precision(topology: Topology, ratio: float, members: tuple[int, ...]) -> Array:
+def _listener(topology: Topology, members: tuple[int, ...]) -> Listener:
+    return Listener(members, np.flatnonzero(np.isin(topology.edges, members).any(axis=1)))
+
+
+def _from_near(topology: Topology, node: int) -> list[int]:
+    """All other nodes, the neighbours of `node` first."""
+    near = topology.indices[topology.indptr[node] : topology.indptr[node + 1]].tolist()
+    return near + [k for k in range(topology.n) if k != node and k not in near]
+
+
+def _seen(topology: Topology, ratio: float, members: tuple[int, ...], node: int) -> float:
+    """[(I + c^2 L_Q)^-1]_ii: how much of `node` the members see."""
     left = np.setdiff1d(np.arange(topology.n), members)
     adjacency = topology.adjacency().toarray()[np.ix_(left, left)]
     laplacian = np.diag(adjacency.sum(axis=1)) - adjacency
-    precision = np.zeros((topology.n, topology.n))
-    precision[np.ix_(left, left)] = np.linalg.inv(np.eye(len(left)) + ratio**2 * laplacian)
-    return precision
+    at = int(np.searchsorted(left, node))
+    return float(np.linalg.inv(np.eye(len(left)) + ratio**2 * laplacian)[at, at])

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.audit.bounds import Bound, GaussianFit
+from tacenda.audit.shared_noise import UNLIKELY
 from tacenda.words import counted
 
 Array = NDArray[Any]
@@ -27,6 +28,9 @@ class AuditResult:
     true_epsilon    the accountant's own epsilon at `delta`, whoever made the claim
     mu_lower, mu_fit, mu_claimed   the same for Gaussian differential privacy, where every release is an unsampled Gaussian
     verdict         "broken" if a lower bound exceeds its claim, else "consistent"
+    attacks         every attack that was tried with the separation of the two worlds that it reached, in standard deviations, on the
+                    half of the trials that chooses; attack: the chosen one, from which the bounds come
+    declared_chance   where neighbours share noise: a p-value of that noise being as declared, whatever follows for privacy
     """
 
     algorithm: dict[str, Any]
@@ -47,6 +51,9 @@ class AuditResult:
     seed: int
     jobs: int
     seconds: float
+    attacks: tuple[tuple[str, float], ...] = (("likelihood ratio", math.nan),)
+    attack: str = "likelihood ratio"
+    declared_chance: float | None = None
     why: str | None = None
     scores: Array = field(default_factory=lambda: np.zeros(0), repr=False)
     truth: Array = field(default_factory=lambda: np.zeros(0, int), repr=False)
@@ -70,6 +77,11 @@ class AuditResult:
         return "broken" if self.broken else "consistent"
 
     @property
+    def as_declared(self) -> bool | None:
+        """Whether shared noise looks as declared; None where none is shared. It may differ and be as private, or more."""
+        return None if self.declared_chance is None else self.declared_chance >= UNLIKELY
+
+    @property
     def contradicts_accountant(self) -> bool:
         """Whether the attack gained more than this library's own accountant allows: an error of ours, or of luck."""
         return self.lower_bound > self.true_epsilon
@@ -84,8 +96,15 @@ class AuditResult:
         return (
             f"{self.algorithm['name']}: {self.verdict}: epsilon is at least {self.lower_bound:.4g} at delta {self.delta:g} with "
             f"{percent} confidence ({said}){mu}; {self.trials} trials of {counted(self.rounds, 'round')} in "
-            f"{self.seconds:.1f} s, seed {self.seed}."
+            f"{self.seconds:.1f} s, seed {self.seed}. {self.about_attacks()}"
         )
+
+    def about_attacks(self) -> str:
+        """Which attacks were tried, and which one the bounds come from."""
+        said = f"Best of {counted(len(self.attacks), 'attack')}: {self.attack}."
+        if self.as_declared is False:
+            said += f" The shared noise is not as declared (p = {self.declared_chance:.1g})."
+        return said
 
     def __repr__(self) -> str:
         return f"AuditResult({self.summary()})"
@@ -104,6 +123,10 @@ class AuditResult:
             "mu_fit": None if self.mu_fit is None else {"mu": self.mu_fit.mu, "interval": list(self.mu_fit.interval)},
             **{k: None if b is None else {n: _number(v) for n, v in vars(b).items()} for k, b in bounds.items()},
             **{k: getattr(self, k) for k in ("algorithm", "mode", "adjacency", "rounds", "trials", "confidence", "delta")},
+            "attack": self.attack,
+            "attacks": [{"name": name, "separation": _number(value)} for name, value in self.attacks],
+            "shared_noise_as_declared": self.as_declared,
+            "shared_noise_chance": self.declared_chance,
             **{k: getattr(self, k) for k in ("canary", "node", "seed", "jobs", "seconds", "why")},
         }
 

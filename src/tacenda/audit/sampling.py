@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacenda.privacy.noise import SimulatedNoise
+from tacenda.privacy.noise import ByPlace, SimulatedNoise
 
 Array = NDArray[Any]
 SECOND_DRAW = 1 << 20  # a place in the round that no query uses
 
 
-class TrialNoise:
+class TrialNoise(ByPlace):
     """A noise source for rows (trial, variant, node); `included` (trials,) says whether the last sample held the canary.
 
     The canary is record 0 of node `node`. Variants 0 and 1 see the sample with the canary, variant 2 without it.

@@ -6,6 +6,9 @@ a slope of the loss that is at its bound stays there, and every release differs 
     gradient queries             hinge loss, one feature: two labels of one record pull with slope 1 in opposite directions
     exactly one record drawn     the others equal the canary of world 0, so that world 1 stands out by two slopes
     argmin, noise on the value   smoothed hinge, likewise
+    noise shared by neighbours   hinge loss, two features, and besides a start far out that shrinks from round to round: records
+                                 ahead of it have no slope in the first half of the run and the full one in the second, so
+                                 that noise which repeats itself can be taken off
     noise in the objective       logistic loss has slope 1 only far on the wrong side, so the run starts (publicly) far out,
                                  and the two records lie on either side of the starting direction, both wrongly classified
 """
@@ -21,21 +24,23 @@ from tacenda.algorithms.base import Algorithm
 from tacenda.audit.worlds import Canary
 from tacenda.privacy.noise import SimulatedNoise
 from tacenda.problem.problem import Problem
+from tacenda.schedules import at
 
 Array = NDArray[Any]
 SMALL_NORM = 0.01  # of records behind gradients: 000, 002 and 004 scale with the gradient's bound
 SMALL_SCALE = 0.01  # c of objectives behind an argmin: 001 and 003 are printed for records of norm 1 and scale with c
 FAR_MARGIN = 12.0  # a logistic slope of 1 - 6e-6
 FAR_COSINE = 1e-3
+CHANGING = "ahead of the start"  # slopes that change half-way, on the default stage
+AHEAD_COSINE = 0.3  # of records whose slope changes half-way with the start
 
 
 def default_problem(algorithm: Algorithm, n: int, records: int, adjacency: str, dim: int | None = None) -> Problem:
     """n nodes with `records` equal rows each."""
-    solves, draws_one = algorithm.needs.smooth_loss, getattr(algorithm, "sampling", "") == "one"
-    inside = algorithm.needs.twice_differentiable_loss or bool(getattr(algorithm, "closing_dvp", False))
-    p = (2 if inside else 1) if dim is None else dim
+    solves, inside = algorithm.needs.smooth_loss, algorithm.noise_in_objective
+    p = (2 if inside or algorithm.shared_noise is not None else 1) if dim is None else dim
     x, norm = np.zeros((records, p)), 1.0 if solves else SMALL_NORM
-    if draws_one:
+    if algorithm.draws_one_record:
         x[:, 0] = norm
     return Problem(
         [(x, np.full(records, -1)) for _ in range(n)], loss="logistic" if inside else "smoothed-hinge" if solves else "hinge",
@@ -44,12 +49,20 @@ def default_problem(algorithm: Algorithm, n: int, records: int, adjacency: str, 
     )  # fmt: skip
 
 
-def default_start(problem: Problem) -> Array | None:
-    """(p,) the public starting point far out along the first axis, where the loss is logistic; else None, zeros."""
-    if problem.loss.name != "logistic" or problem.n_features < 2:
+def default_start(problem: Problem, algorithm: Algorithm, rounds: int) -> Array | None:
+    """(p,) the public starting point far out along the first axis, where the scene needs one; else None, zeros."""
+    if problem.n_features < 2:
         return None
     start = np.zeros(problem.n_features)
-    start[0] = FAR_MARGIN / (problem.data_norm * FAR_COSINE)
+    if problem.loss.name == "logistic":
+        start[0] = FAR_MARGIN / (problem.data_norm * FAR_COSINE)
+    elif algorithm.shared_noise is not None and hasattr(algorithm, "step_size"):
+        pull = problem.strength * problem.regulariser.l2
+        shrunk = [1.0 + at(algorithm.step_size, t) * pull for t in range(1, max(rounds // 2, 1) + 1)]
+        # Records of cosine AHEAD_COSINE reach the hinge's corner, margin 1, between the two rounds in the middle.
+        start[0] = np.prod(shrunk[:-1]) * np.sqrt(shrunk[-1]) / (problem.data_norm * AHEAD_COSINE)
+    else:
+        return None
     return start
 
 
@@ -69,22 +82,29 @@ def candidates(problem: Any, start: Array | None, adjacency: str, seed: int, cou
         x = bound * axis
         pairs.append(Canary(x, low, x, high, f"{name}, both labels"))
         pairs.append(Canary(x, high, -x, high, f"{name}, opposite records"))
-        if start is not None and np.any(start) and (side := _beside(start, axis)) is not None:
-            ahead, size = start / np.linalg.norm(start), float(np.linalg.norm(start))
-            cosine = min(0.9, FAR_MARGIN / (bound * size))
-            x0, x1 = (bound * (-cosine * ahead + s * np.sqrt(1 - cosine**2) * side) for s in (1, -1))
-            pairs.append(Canary(x0, high, x1, high, f"{name}, either side of the start"))
+        if start is not None and np.any(start) and (sides := beside_start(start, bound, axis)) is not None:
+            pairs.append(Canary(sides[0], high, sides[1], high, f"{name}, either side of the start"))
+            x0, x1 = beside_start(start, bound, axis, AHEAD_COSINE)  # type: ignore[misc]
+            pairs.append(Canary(x0, high, x1, high, f"{name}, {CHANGING}"))
     if adjacency == "add-remove":
         pairs = [Canary(0 * c.x0, c.y0, c.x1, c.y1, c.name + ", present or absent") for c in pairs]
     return pairs
 
 
-def _beside(start: Array, axis: Array) -> Array | None:
-    """The part of `axis` at right angles to the start, of length one."""
-    ahead = start / np.linalg.norm(start)
+def beside_start(start: Array, bound: float, axis: Array, cosine: float | None = None) -> tuple[Array, Array] | None:
+    """Two records of norm `bound` on either side of the start, along the part of `axis` at right angles to it.
+
+    cosine: with the start's direction; by default both lie behind it, at margin -FAR_MARGIN with the label +1.
+    """
+    size = float(np.linalg.norm(start))
+    ahead = start / size
     rest = axis - (axis @ ahead) * ahead
-    size = float(np.linalg.norm(rest))
-    return None if size < 1e-6 else rest / size
+    length = float(np.linalg.norm(rest))
+    if length < 1e-6:
+        return None
+    along = -min(0.9, FAR_MARGIN / (bound * size)) if cosine is None else cosine
+    x0, x1 = (bound * (along * ahead + s * np.sqrt(1 - along**2) * rest / length) for s in (1, -1))
+    return x0, x1
 
 
 def _labels(problem: Any) -> tuple[float, float]:

@@ -24,14 +24,14 @@ from tacenda.runtime.interrupt import BetweenRounds
 from tacenda.runtime.progress import Progress
 
 Array = NDArray[Any]
-FORMAT = "tacenda-audit-1"
+FORMAT = "tacenda-audit-2"
 SAVE_SECONDS = 5.0
 
 
 def run_trials(
     script: Script, trials: int, jobs: int, progress: str | bool, checkpoint: str | Path | None, resume: bool
 ) -> Array:
-    """(trials,) the score of every trial."""
+    """(trials, attacks) the scores of every trial."""
     checks.whole("jobs", jobs, least=1)
     file = None if checkpoint is None else Path(checkpoint)
     scores = _begin(file, resume, script, trials)
@@ -55,13 +55,13 @@ def run_trials(
 
 
 def _done(scores: Array) -> int:
-    return int((~np.isnan(scores)).sum())
+    return int((~np.isnan(scores[:, 0])).sum())
 
 
 def _played(script: Script, todo: list[tuple[int, int]], jobs: int) -> Iterator[tuple[int, Array]]:
     if jobs == 1 or len(todo) < 2:
         for first, count in todo:
-            yield first, play(script, first, count)[0]
+            yield first, play(script, first, count).scores
         return
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -71,7 +71,7 @@ def _played(script: Script, todo: list[tuple[int, int]], jobs: int) -> Iterator[
         waiting = {pool.submit(play, script, first, count): first for first, count in todo}
         try:
             for job in as_completed(waiting):
-                yield waiting[job], job.result()[0]
+                yield waiting[job], job.result().scores
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
@@ -80,19 +80,22 @@ def _identity(script: Script) -> str:
     """What must be equal for stored scores to belong to this audit."""
     digest = hashlib.blake2b(digest_size=16)
     settings = {
-        "algorithm": script.algorithm.to_plain(), "rounds": script.rounds, "seed": script.seed, "node": script.node,
-        "mixing": script.mixing, "adjacency": script.facts.adjacency, "constants": repr(script.facts.constants),
-        "charges": [(c.kind.kind, k, {p: v.tolist() for p, v in c.parameters.items()}) for c, k in script.reserved],
+        "algorithm": script.algorithm.to_plain(), "rounds": script.spec.rounds, "seed": script.seed, "node": script.node,
+        "mixing": script.spec.mixing, "adjacency": script.facts.adjacency, "constants": repr(script.facts.constants),
+        "charges": [(c.kind.kind, k, {p: v.tolist() for p, v in c.parameters.items()}) for c, k in script.calibration.reserved],
         "tolerance": script.facts.tolerance,
     }  # fmt: skip
     digest.update(json.dumps(settings, sort_keys=True).encode())
-    for array in (script.rows, script.labels, script.offsets, script.start, script.topology.edges, script.facts.sizes):
+    arrays = [script.rows, script.labels, script.offsets, script.start, script.topology.edges, script.facts.sizes]
+    if script.attacks is not None:
+        arrays += [script.attacks.edges, script.attacks.within, script.attacks.mean]
+    for array in arrays:
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
 
 def _begin(file: Path | None, resume: bool, script: Script, trials: int) -> Array:
-    scores = np.full(trials, np.nan)
+    scores = np.full((trials, 1 if script.attacks is None else len(script.attacks.names)), np.nan)
     if file is None or not file.exists():
         return scores
     if not resume:

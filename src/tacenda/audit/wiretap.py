@@ -6,7 +6,7 @@ computes what its own world would have answered given that transcript, and the r
 
     Gaussian      (|r - v0|^2 - |r - v1|^2) / (2 std^2)                    v0, v1 the worlds' values, r the released one
     sampled       the same for mixtures q N(v_h, std^2) + (1 - q) N(v, std^2), v the value without the canary
-    shared noise  the same as Gaussian with the covariance that a coalition of members cannot see through (`coalition`)
+    shared noise  the same with several covariances, as several listeners see them (`shared_noise`): one score for each
     l2-Laplace    rate (|r - v0| - |r - v1|)
     objective     rate (|e0| - |e1|) + ln det H1 - ln det H0,              e_h = -grad F_h(r), H_h its Hessian at r
 
@@ -16,15 +16,14 @@ adds less noise than it says is caught.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacenda.audit.coalition import Coalition
 from tacenda.audit.sampling import TrialNoise
+from tacenda.audit.shared_noise import Moments, Residuals
 from tacenda.audit.worlds import Script, SharedStore
-from tacenda.graph.topology import Topology
 from tacenda.privacy.bounded import Bounded, open_values
 from tacenda.privacy.door import Door, Question
 from tacenda.privacy.mechanisms import Site
@@ -46,6 +45,14 @@ class AskedQueries(Queries):
         return super().question(linear, quadratic, centre)
 
 
+class Played(NamedTuple):
+    """scores (count, attacks) and separations (count,) of some trials; moments: of noise that neighbours share."""
+
+    scores: Array
+    separation: Array
+    moments: Moments | None
+
+
 class Wiretap:
     """The gate of a block of trials: production door inside, likelihood ratios outside.
 
@@ -60,6 +67,13 @@ class Wiretap:
         self._truth, self._shape = truth, (len(truth), script.variants, script.n)
         self.score = np.zeros(len(truth))
         self.separation = np.zeros(len(truth))
+        self._residuals = None if script.attacks is None else Residuals(script.attacks, truth)
+
+    def played(self) -> Played:
+        """All that was learnt from the releases so far."""
+        if self._residuals is None:
+            return Played(self.score[:, None], self.separation, None)
+        return Played(self._residuals.scores(), self.separation, self._residuals.moments())
 
     def release(self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None) -> Array:
         """The production release of the true world's copy, given to all copies."""
@@ -72,30 +86,28 @@ class Wiretap:
         world = np.where(self._noise.included, self._truth, 2) if rate is not None else self._truth
         seen = out[np.arange(len(world)), world]
         if noise == "correlated":
-            known = self._split(self._noise.shared(self._known, turn, call, value.shape[1]))
-            self._note_correlated(seen, secret, amount, known[np.arange(len(world)), world])
+            self._note_correlated(seen, secret, amount, self._streams(turn, call, value.shape[1]))
         elif rate is not None:
             self._note_sampled(seen, secret, amount, rate)
         else:
             self._note_additive(seen, secret, amount, noise)
         return self._for_all(seen)
 
-    def join(self, coalition: Coalition, copies: Topology) -> None:
-        """Let a coalition of members listen: `copies` is the network of all trials."""
-        self._coalition, self._known = coalition, coalition.known_edges(copies, self._script.n)
+    def _streams(self, turn: int, call: int, dim: int) -> Array:
+        """(trials, E, dim) the edges' normals that some listener holds, as the true world's copy of the network drew them."""
+        assert self._script.attacks is not None
+        edges, per_copy = self._script.attacks.edges, len(self._script.topology.edges)
+        copy = np.arange(len(self._truth)) * self._shape[1] + self._truth
+        numbers = (copy[:, None] * per_copy + edges).reshape(-1)
+        each = (np.arange(len(numbers) + 1), numbers, np.ones(len(numbers)))
+        return self._noise.shared(each, turn, call, dim).reshape(len(copy), len(edges), dim)
 
-    def _note_correlated(self, seen: Array, secret: Array, amount: Array, known: Array) -> None:
-        """known (trials, n, d): the edges' normals that the coalition holds, taken off before the rest is judged."""
-        ratio, precision = self._script.algorithm.shared_noise, self._coalition.precision
-        own = amount[:, :, None]
-        far0, far1 = ((seen - secret[:, h]) / own - ratio * known for h in (0, 1))
-        apart = (secret[:, 1] - secret[:, 0]) / own
-
-        def length(rows: Array) -> Array:
-            return np.asarray(np.einsum("tid,ij,tjd->t", rows, precision, rows, optimize=True))
-
-        self.score += (length(far0) - length(far1)) / 2
-        self.separation += length(apart)
+    def _note_correlated(self, seen: Array, secret: Array, amount: Array, streams: Array) -> None:
+        assert self._residuals is not None and self._script.attacks is not None
+        node, own = self._script.node, amount[:, :, None]
+        self._residuals.note(((seen - secret[:, 0]) / own, (seen - secret[:, 1]) / own), streams)
+        apart = _norm(secret[:, 1, node] - secret[:, 0, node]) / amount[:, node]
+        self.separation += self._script.attacks.within[0, node] * apart**2
 
     def _note_additive(self, seen: Array, secret: Array, amount: Array, noise: str) -> None:
         """seen (trials, n, d), secret (trials, variants, n, d), amount (trials, n): noise_std or rate."""

@@ -11,7 +11,9 @@ from tacenda.cli import exits, flags, show
 
 TRIALS = 10_000
 FEW_RECORDS = 10
-MANY_NODES, MANY_RECORDS, MANY_AXES = 20, 100, 50  # of a one-run stage: a thousand canaries
+# (nodes, records of each, features) of a one-run stage with a thousand canaries or two: along 50 axes at each of 20 nodes, along a
+# thousand axes where neighbours share noise, and one at each of two thousand nodes for exact minimisers.
+MANY, MANY_SHARED, MANY_SOLVED = (20, 100, 50), (20, 100, 1000), (2000, 4, None)
 
 
 def audit(
@@ -28,7 +30,7 @@ def audit(
     round_epsilon: Annotated[float | None, typer.Option(help="Attack pure rounds of this epsilon.")] = None,
     trials: Annotated[int | None, typer.Option(help=f"Runs in total, half of them in each world ({TRIALS}).")] = None,
     one_run: Annotated[
-        bool, typer.Option("--one-run", help="One run with many canaries: for large problems; a weaker bound.")
+        bool, typer.Option("--one-run", help="One run with many canaries: for large problems; fewer attacks on shared noise.")
     ] = False,
     canaries: Annotated[
         int | None, typer.Option(help="With --one-run: canaries of each node; by default its features.")
@@ -36,10 +38,19 @@ def audit(
     guesses: Annotated[int | None, typer.Option(help="With --one-run: how many canaries the adversary guesses.")] = None,
     data: Annotated[str | None, typer.Option(help="Attack on this data set or file, not on the staged problem.")] = None,
     schema: flags.SchemaFile = None,
-    nodes: Annotated[int | None, typer.Option(help="Nodes: 2 on the stage, 20 with --one-run.")] = None,
+    nodes: Annotated[
+        int | None, typer.Option(help="Nodes: 2 on the stage (5 if neighbours share noise), 20 or 2000 with --one-run.")
+    ] = None,
     graph: flags.Graph = None,
-    records: Annotated[int | None, typer.Option(help="Records on each node of the stage: 10, 100 with --one-run.")] = None,
-    dim: Annotated[int | None, typer.Option(help="Features of the stage: what shows best, 50 with --one-run.")] = None,
+    records: Annotated[
+        int | None, typer.Option(help="Records on each node of the stage: 10; with --one-run 100, or 4 of 2000 nodes.")
+    ] = None,
+    dim: Annotated[
+        int | None, typer.Option(help="Features of the stage: what shows best; with --one-run one for each canary of a node.")
+    ] = None,
+    coalition: Annotated[
+        int, typer.Option(help="Curious members that may pool what they know, where neighbours share noise.")
+    ] = 1,
     settings: flags.Settings = None,
     confidence: Annotated[float, typer.Option(help="Of the lower bound.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
@@ -54,13 +65,17 @@ def audit(
 
     Example: tacenda audit dvp --mode as-published --epsilon 1 --delta 0 --rounds 1
 
-    Exit code 3 says that the claim is broken; 0 that the attack could not refute it, which proves nothing.
+    Attacks: the likelihood ratio of all that was released; where neighbours share noise, also as an eavesdropper, as each curious
+    member and as the worst coalition, each with the noise as declared, without edge noise, with edges reused in every round, with
+    the same sign at both ends, and as measured. The result says how many were tried and which one found most; --json lists all.
+
+    Exit code 3 says that the claim is broken; 0 that the attacks could not refute it, which proves nothing.
     """
     from tacenda.algorithms.registry import by_name
     from tacenda.config.read import assignments
 
     method = by_name(algorithm, **assignments(hyper or [], "algorithm").get("algorithm", {}))
-    privacy = _privacy(epsilon, delta, adjacency, mode, noise_multiplier, round_epsilon)
+    privacy = _privacy(epsilon, delta, adjacency, mode, noise_multiplier, round_epsilon, coalition)
     only = {"--trials": trials, "--checkpoint": checkpoint, "--resume": resume or None, "--jobs": None if jobs == 1 else jobs}
     _refuse_others(only if one_run else {"--canaries": canaries, "--guesses": guesses}, one_run)
     problem, network = _scene(method, one_run, adjacency, data, schema, settings, nodes, graph, records, dim)
@@ -74,7 +89,10 @@ def audit(
     found: Any
     if one_run:
         from tacenda.audit.one_run import audit_one_run
+        from tacenda.audit.stage import default_start
 
+        if data is None and method.needs.smooth_loss:
+            common["init"] = default_start(problem, method, rounds)
         found = audit_one_run(problem, network, method, canaries=canaries, guesses=guesses, **common)
     else:
         from tacenda.audit.attack import audit as attack
@@ -134,8 +152,9 @@ def _scene(
         return None, None if nodes is None and graph is None else _network(graph or "star", nodes)
     from tacenda.audit.stage import default_problem
 
-    made = _network(graph or ("star" if method.needs.hub else "ring"), MANY_NODES if nodes is None and graph is None else nodes)
-    m, p = MANY_RECORDS if records is None else records, MANY_AXES if dim is None else dim
+    many = MANY_SOLVED if method.needs.smooth_loss else MANY if method.shared_noise is None else MANY_SHARED
+    made = _network(graph or ("star" if method.needs.hub else "ring"), many[0] if nodes is None and graph is None else nodes)
+    m, p = many[1] if records is None else records, many[2] if dim is None else dim
     return default_problem(method, len(made), m, adjacency, p), made
 
 
@@ -148,8 +167,9 @@ def _network(graph: str, nodes: int | None) -> Any:
 
 
 def _privacy(
-    epsilon: float | None, delta: float, adjacency: str, mode: str, noise_multiplier: float | None, round_epsilon: float | None
-) -> Any:
+    epsilon: float | None, delta: float, adjacency: str, mode: str, noise_multiplier: float | None,
+    round_epsilon: float | None, coalition: int,
+) -> Any:  # fmt: skip
     from tacenda.errors import InputError
     from tacenda.privacy.settings import Privacy
 
@@ -158,6 +178,6 @@ def _privacy(
         raise InputError("audit takes either --epsilon (with --mode) or the noise itself, not both.")
     if given:
         return Privacy.from_noise(
-            noise_multiplier=noise_multiplier, round_epsilon=round_epsilon, delta=delta, adjacency=adjacency
+            noise_multiplier=noise_multiplier, round_epsilon=round_epsilon, delta=delta, adjacency=adjacency, coalition=coalition
         )
-    return Privacy(1.0 if epsilon is None else epsilon, delta, adjacency, mode)
+    return Privacy(1.0 if epsilon is None else epsilon, delta, adjacency, mode, coalition=coalition)

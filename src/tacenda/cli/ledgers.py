@@ -1,14 +1,15 @@
-"""`tacenda ledger show | verify | budget | export`: what every data set has spent, over all its runs."""
+"""`tacenda ledger show | verify | budget | join | export`: what every data set has spent, over all its runs."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from tacenda.cli import flags, show
-from tacenda.words import counted
+from tacenda.words import against, counted
 
 app = typer.Typer(no_args_is_help=True, help="The lasting ledger: what every data set has spent, over all its runs.")
 
@@ -33,7 +34,7 @@ def show_ledger(
     delta: Annotated[float | None, typer.Option(help="Show epsilon at this delta, where no budget names one.")] = None,
     as_json: flags.Json = False,
 ) -> None:
-    """What each data set has spent and reserved, beside its budget.
+    """What each data set has spent and reserved, against whom that holds, and its budget.
 
     Example: tacenda ledger show hospital.ledger
     """
@@ -46,18 +47,24 @@ def show_ledger(
     if as_json:
         show.as_json({"ledger": str(ledger), "datasets": found})
         return
-    header = ["data set", "relation", "delta", "spent", "with reserved", "budget", "runs"]
+    header = ["data set", "relation", "delta", "spent", "with reserved", "budget", "runs", "against"]
     rows = [
         [
-            d["dataset"], d["adjacency"], f"{d['delta']:g}", show.short(d["epsilon"]), show.short(d["epsilon_with_reserved"]),
-            "none" if d["budget"] is None else show.short(d["budget"]["epsilon"]), str(len(d["runs"])),
+            d["dataset"], d["adjacency"], f"{d['delta']:g}", _epsilon(d["epsilon"]), _epsilon(d["epsilon_with_reserved"]),
+            "none" if d["budget"] is None else show.short(d["budget"]["epsilon"]), str(len(d["runs"])), d["against"],
         ]
         for d in found
     ]  # fmt: skip
     show.table(header, rows, title=str(ledger), right=(2, 3, 4, 5, 6))
     for d in found:
+        if d["adds_up_with"]:
+            print(f"  {d['dataset']}: adds up with {', '.join(d['adds_up_with'])}; the figures above are those of all of them")
         for run in d["runs"]:
             print(f"  {d['dataset']}: run {run['run']}, {'open' if run['open'] else 'closed'}")
+
+
+def _epsilon(value: float) -> str:
+    return show.short(value) if math.isfinite(value) else "not private"
 
 
 def _spent(store: Any, name: str, delta: float | None) -> dict[str, Any]:
@@ -70,6 +77,9 @@ def _spent(store: Any, name: str, delta: float | None) -> dict[str, Any]:
         "delta": at,
         "epsilon": spent.curve.epsilon(at),
         "epsilon_with_reserved": spent.curve_with_reserved.epsilon(at),
+        "coalition": spent.coalition,
+        "against": against(spent.coalition),
+        "adds_up_with": list(spent.names[1:]),
         "budget": None if budget is None else vars(budget),
         "events": [{**event.to_dict(), "count": count} for event, count in spent.events],
         "reserved": [{**event.to_dict(), "count": count} for event, count in spent.reserved],
@@ -126,11 +136,28 @@ def budget(
 
     with LedgerStore(ledger) as store:
         store.set_budget(dataset, epsilon, delta, adjacency)
-        spent = store.spent(dataset).curve_with_reserved.epsilon(delta)
+        found = store.spent(dataset)
+    spent, whom = found.curve_with_reserved.epsilon(delta), against(found.coalition)
     if as_json:
-        show.as_json({"dataset": dataset, "epsilon": epsilon, "delta": delta, "adjacency": adjacency, "spent": spent})
+        values = {"dataset": dataset, "epsilon": epsilon, "delta": delta, "adjacency": adjacency, "spent": spent}
+        show.as_json({**values, "coalition": found.coalition, "against": whom})
         return
-    print(f"{dataset}: epsilon {epsilon:g} at delta {delta:g} ({adjacency}); {spent:.4g} is spent or reserved.")
+    print(f"{dataset}: epsilon {epsilon:g} at delta {delta:g} ({adjacency}); {_epsilon(spent)} is spent or reserved, against {whom}.")
+
+
+@app.command(short_help="Make two data sets add up from now on.")
+def join(
+    ledger: LedgerFile,
+    one: Annotated[str, typer.Argument(help="A data set's name in the ledger.")],
+    other: Annotated[str, typer.Argument(help="Another one, with records of the same people.")],
+) -> None:
+    """From now on what either data set spends counts against the budgets of both; there is no way back.
+
+    Example: tacenda ledger join hospital.ledger patients-2024 patients-2025
+    """
+    with _store(ledger) as store:
+        new = store.join(one, other)
+    print(f"{one} and {other} {'add up from now on' if new else 'added up already'}.")
 
 
 @app.command()

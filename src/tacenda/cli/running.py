@@ -52,10 +52,10 @@ def run(config: RunConfig, command: str, *, resume: bool, report: bool, as_json:
         if fresh:
             folder.discard_if_empty()
         raise
-    rows = _rows(private, played)
+    rows = _rows(private, played, config.privacy.adjacency)
     _finish(folder, private, played, rows, command, config)
     written = _report(folder) if report else None
-    _print(folder, private, played, rows, written, as_json)
+    _print(folder, private, played, rows, written, as_json, config.privacy.adjacency)
 
 
 def _with_whole_paths(config: RunConfig) -> RunConfig:
@@ -95,14 +95,14 @@ def _check_first(config: RunConfig, private: PrivateRun, chosen: list[Any]) -> N
     check_metrics(metrics_of(config, private), private.problem, None, private.test)
 
 
-def _rows(private: PrivateRun, played: list[Played]) -> list[dict[str, Any]]:
+def _rows(private: PrivateRun, played: list[Played], adjacency: str) -> list[dict[str, Any]]:
     from tacenda.runs import table
 
-    rows = [table.ceiling(private.problem, private.test)]
+    rows = [table.ceiling(private.problem, private.test, adjacency)]
     for label in dict.fromkeys(one.label for one in played):
         mine = [one for one in played if one.label == label]
         rows.append(table.row(label, [one.result for one in mine], [one.measured for one in mine]))
-    return [*rows, table.floor(private.problem, private.test)]
+    return [*rows, table.floor(private.problem, private.test, adjacency)]
 
 
 def _finish(
@@ -180,6 +180,7 @@ def _print(
     rows: list[dict[str, Any]],
     written: Path | None,
     as_json: bool,
+    adjacency: str,
 ) -> None:
     from tacenda.runs.table import NOTE
 
@@ -192,7 +193,8 @@ def _print(
         })  # fmt: skip
         return
     nodes = f"{counted(private.problem.n_nodes, 'node')}, {private.graph.graph.get('name', 'graph')}"
-    show.results(rows, f"{data.name}: {counted(data.n_records, 'record')} x {counted(data.n_features, 'feature')}, {nodes}")
+    records = counted(data.n_records, "record") if adjacency == "replace-one" else "records, their number private,"
+    show.results(rows, f"{data.name}: {records} x {counted(data.n_features, 'feature')}, {nodes}")
     print()
     for row in rows:
         if row.get("claimed"):
@@ -201,7 +203,8 @@ def _print(
         if row.get("coalition") is not None:
             print(f"Note: {row['label']} promises this only if {'; '.join(row['conditions'][1:])}.")
     print(f"Note: {NOTE}.")
-    small = "" if private.problem.public_sizes is not None else _small_nodes(private.problem.sizes)
+    public = adjacency == "replace-one" and private.problem.public_sizes is None
+    small = _small_nodes(private.problem.sizes) if public else ""
     if small:
         print(f"Note: {small}.")
     for text in data.notes:
@@ -240,7 +243,7 @@ def look_ahead(config: RunConfig, *, print_config: bool, as_json: bool) -> None:
         return
     costs = [cost(public, choice) for choice in public.choices]
     if as_json:
-        sizes = public.shape.sizes
+        sizes = _public_sizes(public)
         show.as_json({
             "dry_run": True, "nodes": public.topology.n, "graph": public.topology.name, "records": int(sizes.sum()),
             "sizes": [int(sizes.min()), int(sizes.max())], "dim": public.facts.dim, "runs": [c.to_plain() for c in costs],
@@ -250,10 +253,17 @@ def look_ahead(config: RunConfig, *, print_config: bool, as_json: bool) -> None:
     _print_costs(public, costs)
 
 
+def _public_sizes(public: Any) -> Any:
+    """How many records each node has, or is declared to have where the number is private."""
+    return public.shape.sizes if public.facts.adjacency == "replace-one" else public.facts.sizes.astype(int)
+
+
 def _print_costs(public: Any, costs: list[Any]) -> None:
-    sizes = public.shape.sizes
+    sizes = _public_sizes(public)
+    declared = "" if public.facts.adjacency == "replace-one" else " declared"
     title = (
-        f"A dry run: {counted(int(sizes.sum()), 'record')} on {counted(public.topology.n, 'node')} ({sizes.min()} to {sizes.max()} each), "
+        f"A dry run: {counted(int(sizes.sum()), 'record')}{declared} on {counted(public.topology.n, 'node')} "
+        f"({sizes.min()} to {sizes.max()} each), "
         f"{public.topology.name}, model of length {public.facts.dim}"
     )
     header = ["algorithm", "rounds", "releases", "noise of a release", "(epsilon, delta, relation)", "messages", "sent"]

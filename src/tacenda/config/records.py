@@ -11,7 +11,7 @@ import numpy as np
 
 from tacenda.config.objects import data_norm_of, graph_of, loss_of, regulariser_of
 from tacenda.config.sections import DataSection, NetworkSection, RunConfig
-from tacenda.config.shape import node_count, partition_of, split_positions
+from tacenda.config.shape import node_count, partition_of, promise_notes, split_positions
 from tacenda.data.dataset import Dataset
 from tacenda.data.schema import Schema
 from tacenda.errors import InputError
@@ -35,6 +35,9 @@ def private_run(config: RunConfig) -> PrivateRun:
     from tacenda.problem.problem import Problem
 
     dataset, schema = load(config.data)
+    how = partition_of(config.network, dataset.nodes is not None)
+    words = promise_notes(config, how, 2 if how == "column" else node_count(config.network))
+    dataset = replace(dataset, notes=[*dataset.notes, *words])
     if config.data.test_fraction:
         dataset = split(dataset, config.data.test_fraction, config.data.split_seed)
     classes = 0 if dataset.classes is None else len(dataset.classes)

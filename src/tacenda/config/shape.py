@@ -114,6 +114,29 @@ def partition_of(network: NetworkSection, has_owners: bool) -> str:
     return network.partition
 
 
+def promise_notes(config: RunConfig, how: str, n: int) -> tuple[str, ...]:
+    """What the split of the records leaves of the promise: refused, or said, where it is about the nodes and not about the table."""
+    from tacenda.data.partition import broken_promise
+
+    relation, data = config.privacy.adjacency, config.data
+    if not config.privacy.private or (data.name is None and data.file is None):
+        return ()
+    if data.test_fraction and broken_promise("sizes", relation, 2) is not None:
+        raise InputError(
+            f"data.test_fraction must be 0 under adjacency {relation!r}: which records are set aside depends on how many there are, so "
+            "one record more would bring others into the run. Set a test part aside in a file of its own."
+        )
+    why = broken_promise(how, relation, n)
+    if why is None:
+        return ()
+    if relation == "add-remove" or data.file is not None:
+        raise InputError(
+            f"network.partition {how!r} does not keep a promise under adjacency {relation!r}: {why}. Say whose each record is (node_column "
+            "in the schema), use one node, or, for a split by count, adjacency 'replace-one'."
+        )
+    return (f"{why}: the promise is for the records as they lie on the nodes, not for the table that was spread",)
+
+
 def _owners(config: RunConfig, column: str | None) -> NDArray[Any] | None:
     """(records,) whose record each is, if the file says so and the run follows it."""
     if partition_of(config.network, column is not None) != "column":
@@ -151,11 +174,13 @@ def _spread(
         owners, records = None if owners is None else owners[kept], len(kept)
     if owners is not None:
         names, sizes = np.unique(owners, return_counts=True)
+        words += promise_notes(config, "column", len(names))
         return Shape(sizes.astype(np.int64), features, classes, norm, tuple(names.tolist()), tuple(words))
     n = node_count(network)
     if n > records:
         raise InputError(f"network.nodes must be at most the number of records ({records}), not {n}.")
     sizes = _sizes(network, records, n)
+    words += promise_notes(config, partition_of(network, False), n)
     if network.partition == "label-skew":
         words.append("the sizes of a label-skew partition follow the labels; equal sizes are assumed here")
     return Shape(sizes, features, classes, norm, tuple(range(n)), tuple(words))

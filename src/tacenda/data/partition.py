@@ -18,16 +18,45 @@ from tacenda.data.partition_view import describe, plot
 from tacenda.errors import InputError
 from tacenda.words import counted
 
-__all__ = ["Shards", "by_column", "by_feature_shift", "by_label_skew", "by_sizes", "describe", "even", "plot"]
+__all__ = ["Shards", "broken_promise", "by_column", "by_feature_shift", "by_label_skew", "by_sizes", "describe", "even", "plot"]
 
 Ints = NDArray[np.int64]
 
+# What each way of spreading records looks at, beside who owns them: how many there are, or what they hold.
+_READS = {
+    "even": "the number of records",
+    "sizes": "the number of records",
+    "label-skew": "the labels of all records",
+    "feature-shift": "the features of all records",
+    "column": "",
+}
+
+
+def broken_promise(kind: str | None, adjacency: str, n: int) -> str | None:
+    """Why (epsilon, delta) for one record of the *table* does not follow from that of the nodes; None where it does.
+
+    A node's promise is about records that stay where they are. Where one record more, or other contents of one, move further records
+    from node to node, it speaks of the records as they lie on the nodes, and not of the table that was spread. kind: that of `Shards`,
+    None for shards that came as such.
+    """
+    reads = "" if kind is None else _READS[kind]
+    if n == 1 or not reads or (reads == "the number of records" and adjacency == "replace-one"):
+        return None
+    what = "one record more" if reads == "the number of records" else "other contents of one record"
+    article = "an" if kind == "even" else "a"
+    return f"{article} {kind} split reads {reads}, so {what} would move others from node to node"
+
 
 class Shards(list[tuple[Any, NDArray[Any]]]):
-    """A list of (X_i, y_i), one per node; `labels` names the nodes in the same order (0..n-1 unless declared)."""
+    """A list of (X_i, y_i), one per node; `labels` names the nodes in the same order (0..n-1 unless declared), `kind` says how they
+    were made (see `broken_promise`).
+    """
 
-    def __init__(self, parts: Iterable[tuple[Any, NDArray[Any]]], labels: Iterable[Any] | None = None) -> None:
+    def __init__(
+        self, parts: Iterable[tuple[Any, NDArray[Any]]], labels: Iterable[Any] | None = None, kind: str | None = None
+    ) -> None:
         super().__init__(parts)
+        self.kind = kind
         self.labels: tuple[Any, ...] = tuple(range(len(self))) if labels is None else tuple(labels)
 
     def as_dict(self) -> dict[Any, tuple[Any, NDArray[Any]]]:
@@ -46,7 +75,7 @@ class Shards(list[tuple[Any, NDArray[Any]]]):
 def even(X: Any, y: ArrayLike, n: int, seed: int | None = None) -> Shards:
     """n nodes whose sizes differ by at most one; in the given order, or shuffled when a `seed` is given."""
     X, labels = _checked(X, y, whole("n", n, least=1))
-    return _cut(X, labels, _even_sizes(len(labels), n), _shuffled(len(labels), seed))
+    return _cut("even", X, labels, _even_sizes(len(labels), n), _shuffled(len(labels), seed))
 
 
 def by_column(X: Any, y: ArrayLike, labels: ArrayLike) -> Shards:
@@ -60,7 +89,7 @@ def by_column(X: Any, y: ArrayLike, labels: ArrayLike) -> Shards:
     names, member, sizes = np.unique(column, return_inverse=True, return_counts=True)
     in_order = bool(np.all(np.diff(member) >= 0))
     order = None if in_order else np.argsort(member, kind="stable")
-    shards = _cut(X, y, sizes, order)
+    shards = _cut("column", X, y, sizes, order)
     shards.labels = tuple(names.tolist())
     return shards
 
@@ -82,12 +111,12 @@ def by_sizes(
             raise InputError(f"n must be given with sizes={sizes!r}: how many nodes the records are spread over.")
         X, labels = _checked(X, y, whole("n", n, least=1))
         weights = _size_weights(sizes, int(n), positive("spread", spread, zero=True), seed)
-        return _cut(X, labels, _apportion(weights, len(labels)), _shuffled(len(labels), seed))
+        return _cut("sizes", X, labels, _apportion(weights, len(labels)), _shuffled(len(labels), seed))
     X, labels = _checked(X, y, len(sizes))
     counts = np.array([whole(f"sizes[{k}]", size, least=1) for k, size in enumerate(sizes)], np.int64)
     if counts.sum() != len(labels):
         raise InputError(f"sizes must sum to the number of records {len(labels)}, not {counts.sum()}.")
-    return _cut(X, labels, counts, _shuffled(len(labels), seed))
+    return _cut("sizes", X, labels, counts, _shuffled(len(labels), seed))
 
 
 def by_label_skew(X: Any, y: ArrayLike, n: int, concentration: float, seed: int = 0) -> Shards:
@@ -109,7 +138,7 @@ def by_label_skew(X: Any, y: ArrayLike, n: int, concentration: float, seed: int 
         cuts = np.round(np.cumsum(shares)[:-1] * len(members)).astype(np.int64)
         node[members] = np.searchsorted(cuts, np.arange(len(members)), side="right")
     _fill_empty(node, n, rng)
-    return _cut(X, labels, np.bincount(node, minlength=n), np.argsort(node, kind="stable"))
+    return _cut("label-skew", X, labels, np.bincount(node, minlength=n), np.argsort(node, kind="stable"))
 
 
 def by_feature_shift(X: Any, y: ArrayLike, n: int, feature: int | None = None, strength: float = 1.0, seed: int = 0) -> Shards:
@@ -129,7 +158,7 @@ def by_feature_shift(X: Any, y: ArrayLike, n: int, feature: int | None = None, s
     rank = np.empty(len(labels))
     rank[np.argsort(score, kind="stable")] = (np.arange(len(labels)) + 0.5) / len(labels)
     key = strength * rank + (1.0 - strength) * rng.random(len(labels))
-    return _cut(X, labels, _even_sizes(len(labels), n), np.argsort(key, kind="stable"))
+    return _cut("feature-shift", X, labels, _even_sizes(len(labels), n), np.argsort(key, kind="stable"))
 
 
 def _checked(X: Any, y: ArrayLike, n: int) -> tuple[Any, NDArray[Any]]:
@@ -178,12 +207,13 @@ def _fill_empty(node: Ints, n: int, rng: np.random.Generator) -> None:
         sizes[empty] = 1
 
 
-def _cut(X: Any, y: NDArray[Any], sizes: Ints, order: Ints | None) -> Shards:
+def _cut(kind: str, X: Any, y: NDArray[Any], sizes: Ints, order: Ints | None) -> Shards:
     """Views of consecutive rows, after one reordering copy where `order` is given."""
     if order is not None:
         X, y = X[order], y[order]
     ends = np.cumsum(sizes)
-    return Shards((_rows(X, int(a), int(b)), y[a:b]) for a, b in zip(ends - sizes, ends, strict=True))
+    parts = ((_rows(X, int(a), int(b)), y[a:b]) for a, b in zip(ends - sizes, ends, strict=True))
+    return Shards(parts, kind=kind)
 
 
 def _rows(X: Any, a: int, b: int) -> Any:

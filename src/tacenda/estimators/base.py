@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.registry import by_name
+from tacenda.data.partition import broken_promise
 from tacenda.errors import InputError
 from tacenda.estimators.network import place
 from tacenda.estimators.scaling import Scaling
@@ -70,10 +71,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """Run on rows X that are scaled already, as are those of the public sample."""
         if in_a_search():
             warn_of_search(self.epsilon, self.ledger, self.dataset)
-        if self.adjacency == "add-remove" and nodes is None and self.n_nodes != 1:
+        why = broken_promise("even", self.adjacency, 2 if self.n_nodes is None else self.n_nodes) if nodes is None else None
+        if why is not None:
             raise InputError(
-                "nodes must be given to fit under adjacency 'add-remove' (or n_nodes=1): an even split depends on the number of "
-                "records, so one record more would move others from holder to holder, and the guarantee would not hold."
+                f"nodes must be given to fit under adjacency {self.adjacency!r} (or n_nodes=1): {why}, and the guarantee would not hold."
             )
         shards, topology = place(X, y, nodes, self.n_nodes, self.graph)
         problem = Problem(

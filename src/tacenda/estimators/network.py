@@ -61,7 +61,7 @@ def _ordered(shards: partition.Shards, topology: Topology) -> tuple[partition.Sh
     if set(shards.labels) == set(topology.labels):
         number = {label: k for k, label in enumerate(shards.labels)}
         order = np.array([number[label] for label in topology.labels])
-        return partition.Shards((shards[k] for k in order), topology.labels), topology
+        return partition.Shards((shards[k] for k in order), topology.labels, shards.kind), topology
     if set(topology.labels) == set(range(topology.n)):
         return shards, topology
     raise InputError("graph must be labelled by the values of nodes, or by 0 .. n-1 for their sorted order.")

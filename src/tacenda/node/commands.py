@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tacenda.errors import InputError, TacendaError
-from tacenda.words import counted
+from tacenda.words import against, counted
 
 certs_app = typer.Typer(help="Keys and certificates: made on site, checked by all.", no_args_is_help=True)
 contract_app = typer.Typer(help="The contract that all members sign.", no_args_is_help=True)
@@ -130,10 +130,10 @@ def contract_check(
         raise typer.Exit(1 if fields else 0)
     plan = make_plan(mine)
     noise = "exact discrete Gaussian on whole numbers" if plan.on_lattice else "floating point, accepted by name"
-    against = "everybody else together"
+    pooled = None
     if plan.algorithm.shared_noise is not None:
         noise += ", shared by neighbours"
-        against = _against(plan.coalition)
+        pooled = plan.coalition
     if mine.rehearsal_seed is not None:
         noise = "SEEDED: for a rehearsal only"
     typer.echo(
@@ -141,7 +141,7 @@ def contract_check(
     )
     typer.echo(
         f"noise     {noise}\nprivacy   epsilon {mine.privacy.epsilon:g}, delta {mine.privacy.delta:g}, {mine.privacy.adjacency}"
-        f"\nagainst   {against}"
+        f"\nagainst   {against(pooled)}"
     )
     missing = contract_files.missing_signatures(contract)
     typer.echo("signed    by all" if not missing else f"signed    not yet by {', '.join(missing)}")
@@ -164,12 +164,20 @@ def node_run(
     contract: ContractFile = Path("contract.toml"),
     identity: Folder = Path("identity"),
     state: Annotated[Path, typer.Option(help="Folder of the run's state; keep it, a restart goes on from it.")] = Path("state"),
-    ledger: Annotated[Path | None, typer.Option(help="The lasting ledger; by default in the state folder.")] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The lasting ledger; by default this member's own in the user's data folder.")
+    ] = None,
     dataset: Annotated[str | None, typer.Option(help="The data's name in the ledger; its budget covers all runs.")] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="Epsilon that all runs on these records together may lose; kept in the ledger.")
+    ] = None,
+    no_budget: Annotated[bool, typer.Option("--no-budget", help="Run although these records have no budget.")] = False,
     bind: Annotated[str | None, typer.Option(help="Address to listen on, host:port.")] = None,
     peer: Annotated[list[str] | None, typer.Option(help="name=host:port, where a neighbour is reached instead.")] = None,
     metrics_port: Annotated[int | None, typer.Option(help="Health and metrics on 127.0.0.1.")] = None,
-    rehearsal: Annotated[bool, typer.Option(help="Allow a contract with seeded noise.")] = False,
+    rehearsal: Annotated[
+        bool, typer.Option(help="Never with others: seeded noise is allowed, the ledger is in the state folder, no budget is needed.")
+    ] = False,
     quiet: Annotated[bool, typer.Option(help="No progress on the terminal.")] = False,
 ) -> None:
     """Take part in the run until its last round; started again, it goes on where it was."""
@@ -184,15 +192,15 @@ def node_run(
         result = run_node(
             NodeOptions(
                 contract, schema, data, identity, state, ledger, bind, _addresses(peer), metrics_port, rehearsal, quiet,
-                watch_tls=True, dataset=dataset,
+                watch_tls=True, dataset=dataset, budget=budget, no_budget=no_budget,
             )
         )  # fmt: skip
     except Stopped as stopped:
         typer.echo(str(stopped), err=True)
         raise typer.Exit(130) from None
     spent = "" if result.privacy is None else f"; spent epsilon {result.privacy.epsilon:.4g} at delta {result.privacy.delta:g}"
-    if result.privacy is not None and (pooled := result.privacy.curve().coalition) is not None:
-        spent += f", against {_against(pooled)}"
+    if result.privacy is not None:
+        spent += f", against {against(result.privacy.curve().coalition)}"
     typer.echo(f"Done: {counted(result.rounds, 'round')}{spent}. The model is in {state / 'results'}.")
 
 
@@ -229,11 +237,12 @@ def doctor(
     identity: Folder = Path("identity"),
     schema: Annotated[Path | None, typer.Option("--schema", "-s")] = None,
     state: Annotated[Path, typer.Option()] = Path("state"),
+    ledger: Annotated[Path | None, typer.Option(help="The lasting ledger; by default this member's own.")] = None,
 ) -> None:
     """Check clock, ports, certificate, contract, schema, disk, versions, ledger and peers; each with the fix."""
     from tacenda.node.doctor import examine
 
-    findings = examine(contract, identity, schema, state)
+    findings = examine(contract, identity, schema, state, ledger)
     for finding in findings:
         typer.echo(f"{'ok  ' if finding.ok else 'FAIL'} {finding.name:12} {finding.found}")
         if not finding.ok:
@@ -264,9 +273,3 @@ def main(arguments: list[str] | None = None) -> Any:
         typer.echo(f"Error: {error}", err=True)
         sys.exit(2)
 
-
-def _against(coalition: int) -> str:
-    """Whom a promise holds against where neighbours share noise."""
-    if coalition == 0:
-        return "an eavesdropper only"
-    return "any single curious member" if coalition == 1 else f"any {coalition} curious members together"

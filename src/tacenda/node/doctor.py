@@ -16,6 +16,7 @@ from typing import Any
 
 from tacenda.errors import TacendaError
 from tacenda.node import contract_files
+from tacenda.node.accounts import default_ledger
 from tacenda.node.contract import Contract
 from tacenda.node.identity import Identity
 from tacenda.privacy.store_files import MOUNTS, REMOTE, REMOTE_FUSE, mount_type
@@ -36,10 +37,15 @@ class Finding:
     fix: str = ""
 
 
-def examine(contract: Path, identity: Path, schema: Path | None, state: Path) -> list[Finding]:
+def examine(
+    contract: Path, identity: Path, schema: Path | None, state: Path, ledger: Path | None = None
+) -> list[Finding]:
     """All checks; one that cannot be made because an earlier one failed is left out."""
-    findings = [*_versions(), _disk(state), _kind_of_disk(state), _ledger(state)]
+    findings = [*_versions(), _disk(state), _kind_of_disk(state)]
     mine = _try(findings, "identity", lambda: Identity.read(identity), "make or restore it: tacenda certs init")
+    where = ledger if ledger is not None or mine is None else default_ledger(mine.name)
+    if where is not None:
+        findings.append(_ledger(where))
     if mine is not None:
         findings.append(_certificate(mine))
     terms = _try(findings, "contract", lambda: contract_files.read(contract), "get the contract from the other members")
@@ -90,12 +96,11 @@ def _kind_of_disk(state: Path) -> Finding:
     return Finding("disk", kind not in REMOTE and kind not in REMOTE_FUSE and kind != "tmpfs", f"{kind} at {place}", fix)
 
 
-def _ledger(state: Path) -> Finding:
+def _ledger(path: Path) -> Finding:
     from tacenda.privacy.store import LedgerStore
 
-    path = state / "ledger.sqlite"
     if not path.exists():
-        return Finding("ledger", True, "none yet; the first run makes it")
+        return Finding("ledger", True, f"none yet at {path}; the first run makes it")
     try:
         with LedgerStore(path) as store:
             checked = store.verify()
@@ -105,7 +110,7 @@ def _ledger(state: Path) -> Finding:
     return Finding(
         "ledger",
         checked.ok,
-        f"{counted(head[0], 'row')}, chain {'whole' if checked.ok else 'broken'}",
+        f"{counted(head[0], 'row')} in {path}, chain {'whole' if checked.ok else 'broken'}",
         "restore it from a backup",
     )
 

@@ -14,7 +14,7 @@ from tacenda.node.contract import Contract
 from tacenda.node.edge_keys import EdgeKeys
 from tacenda.node.endpoint import Endpoint
 from tacenda.node.mailbox import Key
-from tacenda.node.state import NodeState
+from tacenda.node.state import Booking, NodeState
 from tacenda.privacy.events import Event
 from tacenda.runtime.transport import Tag
 
@@ -41,14 +41,16 @@ class Exchange:
     def __init__(self, contract: Contract, state: NodeState, endpoint: Endpoint, look: Callable[[list[str]], None]) -> None:
         self._contract, self._state, self._endpoint, self._look = contract, state, endpoint, look
         self._names = contract.names
-        self._charges: list[tuple[Key, dict[str, Any]]] = []
+        self._charges: list[Booking] = []
         self._checkpoint: tuple[int, int, bytes] | None = None
         self.epoch, self.absent = 0, frozenset[str]()
         self.waited = self.written = 0.0
 
-    def book(self, turn: int, call: int, event: Event) -> None:
-        """A release, to be made durable before anything that depends on it leaves."""
-        self._charges.append(((self.epoch, turn, call), event.to_dict()))
+    def book(self, turn: int, call: int, event: Event, question: bytes = b"") -> None:
+        """A release, to be made durable before anything that depends on it leaves; a redone one must ask the same question."""
+        key = (self.epoch, turn, call)
+        self._state.check_question(key, question)
+        self._charges.append((key, event.to_dict(), question))
 
     def keep(self, epoch: int, turn: int, state: bytes) -> None:
         """The state after a complete round, to be made durable with the next message."""

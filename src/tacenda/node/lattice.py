@@ -1,4 +1,4 @@
-"""Gradients on the integer lattice (rule 7 of the specification), and the ledger that books them as what they are.
+"""Gradients on the integer lattice (rule 7 of the specification), and their charges as what they are.
 
     sum_j trunc(clip(loss'(w; x_j, y_j) x_j) / grid)        whole numbers; one record moves them by at most 2G/grid (replace-one)
 
@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from tacenda.errors import PrivacyError
 from tacenda.privacy import events
 from tacenda.privacy.bounded import Bounded, seal
-from tacenda.privacy.ledger import Charge, Charges, Ledger
+from tacenda.privacy.ledger import Charge, Charges
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import Queries
+from tacenda.problem.radius import brought_within
 
 Array = NDArray[Any]
 LATTICE_SCALE = 2.0**26  # the noise spans so many steps of the grid: rounding a record's gradient is far below it
@@ -43,22 +44,14 @@ class LatticeQueries(Queries):
     def gradient(self, w: Array, turn: int, call: int, batch_size: int | None, one: bool, regularised: bool) -> Bounded:
         if batch_size is not None or not isinstance(w, np.ndarray):
             return super().gradient(w, turn, call, batch_size, one, regularised)
-        k = self.facts.constants
+        k, w = self.facts.constants, brought_within(w, self.facts.constants.radius)
         whole = self._store.integer_gradient(  # type: ignore[attr-defined]
             self._nodes, w, np.full(len(self._nodes), self._grid), k.gradient_bound
         )
         factor = k.loss_scale * self._grid / self.facts.sizes[:, None]
-        answer = seal(whole, self.facts.gradient_sensitivity() / factor[:, 0]) * factor
-        if not regularised or k.strength == 0:
-            return answer
-        return answer + k.strength * (k.regulariser.l2 * w + k.regulariser.l1 * np.sign(w))
-
-
-class LatticeLedger(Ledger):
-    """Books every Gaussian release as the discrete Gaussian that the node really draws."""
-
-    def charge(self, turn: int, call: int, charge: Charge) -> None:
-        super().charge(turn, call, as_discrete(charge))
+        asked = self._named("gradient", w, self._grid, regularised)
+        answer = seal(whole, self.facts.gradient_sensitivity() / factor[:, 0], asked=asked) * factor
+        return answer if not regularised or k.strength == 0 else answer + self._regulariser(w)
 
 
 def as_discrete(charge: Charge) -> Charge:

@@ -77,7 +77,9 @@ class Peer:
         plan, me = self._plan, topology.position(self._name)
         parts = [np.array([k], np.int64) for k in range(topology.n)]
         transport = _Renamed(self._exchange, plan, topology)
-        self.network = Network(topology, parts, me, transport, plan.spec.row_type, plan.contract.mixing)
+        self.network = Network(
+            topology, parts, me, transport, plan.spec.row_type, plan.contract.mixing, plan.facts.constants.radius
+        )
         scale = plan.calibration.plan.rows(np.array([self._me]))
         if topology.n < plan.topology.n:
             scale = enough_noise(plan, scale, topology, me, self._me)
@@ -174,8 +176,7 @@ class Peer:
             self._noise.enter(epoch)
             self._exchange.absent = frozenset((self._state.noted("membership") or {}).get("absent", ()))
             self._join(self._exchange.absent, restart=False)
-        made = sum(1 for (e, t, _), _ in self._state.charges() if (e, t) <= (epoch, turn))
-        self.ledger.go_to(min(turn, self._plan.contract.rounds) + 1, made)
+        self.ledger.resume(self._state.charges(), epoch, min(turn, self._plan.contract.rounds))
 
     # ---- the end ---------------------------------------------------------------------------------------------------------
     def result(self, seconds: float) -> RunResult:

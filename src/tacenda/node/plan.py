@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -140,11 +139,10 @@ def _fits_lattice(spec: RunSpec) -> bool:
     host = blank_host(two, everybody, notebook, queries=watch)
     host.step(1)
     host.step(2)
-    algorithm, state = spec.algorithm, host.state
-    if any(isinstance(getattr(state, f.name), Bounded) for f in dataclasses.fields(state)):
+    if spec.algorithm.keeps_secret or not host.can_be_saved:
         raise PrivacyError(
-            f"contract field algorithm: {algorithm.title} as set up here keeps an unreleased value, as its paper prints it; on a real "
-            "node only the sound form runs."
+            f"contract field algorithm: {spec.algorithm.title} as set up here keeps an unreleased value, as its paper prints it; on a "
+            "real node only the sound form runs."
         )
     return watch.only_gradients and all(site.noise == "gaussian" for site, _ in notebook.sites)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import signal
+import sys
 import threading
 import time
 from contextlib import nullcontext
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from tacenda.errors import InputError, StateError, TacendaError
 from tacenda.node import contract_files, logs
+from tacenda.node.accounts import claim, ledger_path
 from tacenda.node.contract import Contract
 from tacenda.node.edge_keys import EdgeKeys
 from tacenda.node.endpoint import Endpoint
@@ -51,8 +53,9 @@ class NodeOptions:
     """What belongs to this machine and not to the contract.
 
     bind: address to listen on, by default the contract's port on all interfaces. addresses: where neighbours are reached, if
-    not as the contract says. ledger: the lasting ledger. metrics_port: health and metrics on 127.0.0.1, None for none.
-    dataset: the data's name in the ledger, by default a fingerprint of the records.
+    not as the contract says. ledger: the lasting ledger, by default one per member and machine. metrics_port: health and metrics on
+    127.0.0.1, None for none. dataset: the data's name in the ledger; given once, it is remembered with the records. budget: epsilon
+    that all runs on these records together may lose, kept in the ledger; no_budget: that they shall have no limit.
     watch_tls: log the reasons of failed handshakes, which takes over this process's standard error (`tls_log`).
     """
 
@@ -69,6 +72,8 @@ class NodeOptions:
     quiet: bool = False
     watch_tls: bool = False
     dataset: str | None = None
+    budget: float | None = None
+    no_budget: bool = False
 
 
 class Stopped(TacendaError):
@@ -131,12 +136,14 @@ def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, 
     if contract.absence.policy == "continue":
         council.check()
         endpoint.on_membership, endpoint.greeting = _heard(council, mailbox), council.greeting
+    ledger, account = _account(options, contract, name, problem, log)
     listening = TlsLog(log) if options.watch_tls else nullcontext()
     with (
         listening,
-        Spending(options.ledger or options.state / "ledger.sqlite", plan, name, problem, key, options.dataset) as spending,
+        Spending(ledger, plan, name, problem, key, account) as spending,
         stop,
     ):
+        state.keep_mark(spending.mark)
         peer = Peer(plan, name, problem, key, state, exchange, desk.edges)
         peer.restore()
         state_done = state.checkpoint()
@@ -167,6 +174,18 @@ def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, 
             view.close()
             if monitor is not None:
                 monitor.close()
+
+
+def _account(options: NodeOptions, contract: Contract, name: str, problem: Any, log: Any) -> tuple[Path, str]:
+    """The lasting ledger and the account in it; what they say so far is logged, and shown."""
+    path = ledger_path(options.ledger, name, options.state, options.rehearsal)
+    needs_budget = not (options.no_budget or options.rehearsal)
+    account, notes = claim(path, problem, options.dataset, contract.privacy, options.budget, needs_budget)
+    for note in notes:
+        log.info("account", words=note)
+        if not options.quiet:
+            print(note, file=sys.stderr, flush=True)
+    return path, account
 
 
 def _rounds(peer: Peer, exchange: Exchange, mailbox: Mailbox, council: Council, view: View, look: _Look) -> None:

@@ -27,6 +27,11 @@ class Spending:
         self.run = f"{plan.contract.run_id()[:16]}-{hashlib.sha256(b'run' + key).hexdigest()[:8]}-{name}"
         self._problem, self._dataset = problem, dataset
 
+    @property
+    def mark(self) -> Path:
+        """Where this run's mark lies (`node.mark`): beside the ledger, so it outlives the state folder if the ledger does."""
+        return self._path.parent / "marks" / f"{self.run}.mark"
+
     def __enter__(self) -> Spending:
         store = self._store = LedgerStore(self._path)
         self.dataset = self._dataset or store.fingerprint([data_digest(self._problem).encode()])

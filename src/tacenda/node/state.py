@@ -2,8 +2,11 @@
 
 One transaction before every message: what it releases is booked, the message's bytes are stored, and the checkpoint that it
 builds on is there; only then is it sent. After a crash the node goes on from its checkpoint, computes the same message again (its noise
-is keyed) and sends the stored bytes. Charges are known by (epoch, round, call), so a redone step is booked once; they are
-chained by hashes, so a row that was changed or removed is noticed.
+is keyed) and sends the stored bytes. Charges are known by (epoch, round, call), so a redone step is booked once; beside each stands the
+digest of its question, so a redone step that asks anything else is refused before its noise is drawn.
+
+No charge is ever lost unseen. They are chained by hashes, and the chain's head (their number and the last seal) is kept twice: in this
+file, in the transaction of the charges, and in a mark outside it (`mark`), which shows a file that was put back or cut short.
 """
 
 from __future__ import annotations
@@ -18,15 +21,16 @@ from pathlib import Path
 from typing import Any
 
 from tacenda.errors import StateError
+from tacenda.node.mark import START, Head, Mark, sealed, unsealed
 from tacenda.privacy.store_files import check_place
 
-FORMAT = "tacenda-node-1"
+FORMAT = "tacenda-node-2"
 FILE = "node.sqlite"
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS charges (
     seq INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, round INTEGER NOT NULL, call INTEGER NOT NULL, event TEXT NOT NULL,
-    seal BLOB NOT NULL, UNIQUE (epoch, round, call));
+    question BLOB NOT NULL, seal BLOB NOT NULL, UNIQUE (epoch, round, call));
 CREATE TABLE IF NOT EXISTS outbox (
     epoch INTEGER NOT NULL, round INTEGER NOT NULL, call INTEGER NOT NULL, peer TEXT NOT NULL, frame BLOB NOT NULL,
     PRIMARY KEY (epoch, round, call, peer)) WITHOUT ROWID;
@@ -36,6 +40,7 @@ CREATE TABLE IF NOT EXISTS notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) WI
 """
 
 Key = tuple[int, int, int]  # (epoch, round, call)
+Booking = tuple[Key, dict[str, Any], bytes]  # a release, its event and the digest of its question
 
 
 class NodeState:
@@ -48,15 +53,19 @@ class NodeState:
         check_place(self.folder / FILE)
         self._lock_file()
         self._mutex = threading.Lock()
-        self._seal = b"\0" * 32
+        self._head: Head = START
+        self._mark: Mark | None = None
         path = self.folder / FILE
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
         try:
             os.chmod(path, 0o600)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
+            self._check_pages()
+            self._check_format()
             self._db.executescript(_TABLES)
-            self._verify()
+            self._head = self._verified()
+            self._check_checkpoint()
         except StateError:
             self.close()
             raise
@@ -71,17 +80,17 @@ class NodeState:
     def bind(self, run_id: str, member: str, data: str) -> bytes:
         """The noise key, made on the first start; run, member and data must be those of that start ever after."""
         if self.get("format") is None:
+            if any(self._db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() for table in ("about", "outbox", "checkpoint")):
+                raise self._lost("its key is gone, though messages of the run are there")
             key = os.urandom(32)
             self._write(
                 [("INSERT INTO about VALUES (?, ?)", row) for row in (
                     ("format", FORMAT.encode()), ("key", key), ("run", run_id.encode()), ("member", member.encode()),
-                    ("data", _keyed(key, data)),
+                    ("data", _keyed(key, data)), ("head", sealed(START, key)),
                 )]
             )  # fmt: skip
             return key
-        if self.get("format") != FORMAT.encode():
-            raise StateError(f"{self.folder} is not a node's state of this version; use another folder for a new run.")
-        key = self.get("key") or b""
+        key = self._key()
         found = {"run": run_id.encode(), "member": member.encode(), "data": _keyed(key, data)}
         why = {
             "run": "a contract with other terms of the run",
@@ -95,6 +104,34 @@ class NodeState:
                     "start a new run under a new contract in a new folder (it is charged as a new run)."
                 )
         return key
+
+    def keep_mark(self, path: Path) -> None:
+        """Note the charges' head at `path` too, from now on; refuse a state that is not at least as far as its mark."""
+        mark = Mark(path, self._key())
+        try:
+            self._compare(mark)
+        except BaseException:
+            mark.close()
+            raise
+        self._mark = mark
+
+    def _compare(self, mark: Mark) -> None:
+        found = mark.open()
+        if found is None:
+            if self.get("marked") is not None:
+                raise StateError(
+                    f"The mark {mark.path} is missing, so nobody can tell whether {self.folder} is an old copy; put it back beside the "
+                    "lasting ledger, or leave the run. Its spending stays as reserved in the ledger."
+                )
+            mark.create(self._head)
+        else:
+            row = self._db.execute("SELECT seal FROM charges WHERE seq=?", (found[0],)).fetchone()
+            if found[0] and (row is None or bytes(row[0]) != found[1]):
+                raise self._lost(f"{found[0]} charges were noted in {mark.path}, and {self._head[0]} are here")
+            if found != self._head:
+                mark.write(self._head)
+        if self.get("marked") is None:
+            self.put({"marked": b"1"})
 
     def get(self, name: str) -> bytes | None:
         row = self._db.execute("SELECT value FROM about WHERE name=?", (name,)).fetchone()
@@ -110,7 +147,7 @@ class NodeState:
     # ---- one transaction before every message ------------------------------------------------------------------------
     def commit(
         self,
-        charges: list[tuple[Key, dict[str, Any]]],
+        charges: list[Booking],
         messages: list[tuple[Key, str, bytes]],
         checkpoint: tuple[int, int, bytes] | None,
         forget: tuple[int, int] | None = None,
@@ -121,19 +158,19 @@ class NodeState:
         """
         with self._mutex:
             steps: list[tuple[str, tuple[Any, ...]]] = []
-            seal = self._seal
-            for key, event in charges:
+            count, seal = self._head
+            for key, event, question in charges:
                 text = json.dumps(event, sort_keys=True, separators=(",", ":"))
                 booked = self._db.execute("SELECT event FROM charges WHERE epoch=? AND round=? AND call=?", key).fetchone()
                 if booked is None:
-                    seal = _next_seal(seal, key, text)
-                    steps.append(
-                        ("INSERT INTO charges (epoch, round, call, event, seal) VALUES (?,?,?,?,?)", (*key, text, seal))
-                    )
+                    count, seal = count + 1, _next_seal(seal, key, text, question)
+                    steps.append(("INSERT INTO charges VALUES (?,?,?,?,?,?,?)", (count, *key, text, question, seal)))
                 elif booked[0] != text:
                     raise StateError(f"Round {key[1]} was booked as another release before; a redone step must be the same.")
-            if seal != self._seal:
-                steps.append(("INSERT OR REPLACE INTO about VALUES ('head', ?)", (seal,)))
+                self.check_question(key, question)
+            head = (count, seal)
+            if head != self._head:
+                steps.append(("INSERT OR REPLACE INTO about VALUES ('head', ?)", (sealed(head, self._key()),)))
             stored = {}
             for key, peer, frame in messages:
                 old = self._db.execute(
@@ -153,8 +190,20 @@ class NodeState:
             if forget is not None and steps:
                 steps.append(("DELETE FROM outbox WHERE epoch < ? OR (epoch = ? AND round <= ?)", (forget[0], *forget)))
             self._write_locked(steps)
-            self._seal = seal
+            if head != self._head:
+                self._head = head
+                if self._mark is not None:
+                    self._mark.write(head)
             return stored
+
+    def check_question(self, key: Key, question: bytes) -> None:
+        """Refuse a redone step that asks something else than what its place was charged for; called before noise is drawn."""
+        row = self._db.execute("SELECT question FROM charges WHERE epoch=? AND round=? AND call=?", key).fetchone()
+        if row is not None and bytes(row[0]) != question:
+            raise StateError(
+                f"Round {key[1]}, done again after a stop, asks the records another question than the one it was charged for; nothing was "
+                "drawn or sent. A neighbour has sent other rows than before the stop, or this is another version of the program."
+            )
 
     def checkpoint(self) -> tuple[int, int, bytes] | None:
         """(epoch, round, state) of the last complete round that was made durable."""
@@ -171,8 +220,11 @@ class NodeState:
         return [((e, r, c), peer, bytes(frame)) for e, r, c, peer, frame in rows]
 
     def charges(self) -> list[tuple[Key, dict[str, Any]]]:
-        """Everything booked, in order."""
-        rows = self._db.execute("SELECT epoch, round, call, event FROM charges ORDER BY seq").fetchall()
+        """Everything booked, in order; StateError if any of it was lost since this process began."""
+        with self._mutex:
+            if self._verified() != self._head:
+                raise self._lost("its charges were changed while the node ran")
+            rows = self._db.execute("SELECT epoch, round, call, event FROM charges ORDER BY seq").fetchall()
         return [((e, r, c), json.loads(event)) for e, r, c, event in rows]
 
     def note(self, name: str, value: Any) -> None:
@@ -188,6 +240,8 @@ class NodeState:
         return default if row is None else json.loads(row[0])
 
     def close(self) -> None:
+        if self._mark is not None:
+            self._mark.close()
         self._db.close()
         os.close(self._lock)
 
@@ -212,22 +266,62 @@ class NodeState:
                 "then start the node again: it goes on where it was."
             ) from None
 
-    def _verify(self) -> None:
-        """Walk the chain of charges; the last seal is where it goes on."""
-        seal, count = self._seal, 0
-        for seq, epoch, turn, call, event, found in self._db.execute(
-            "SELECT seq, epoch, round, call, event, seal FROM charges ORDER BY seq"
+    def _key(self) -> bytes:
+        """The noise key."""
+        key = self.get("key")
+        if key is None or len(key) != 32:
+            raise self._lost("it has no noise key")
+        return key
+
+    def _check_pages(self) -> None:
+        """A page that is broken or missing is found now, whoever would have read it later."""
+        found = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if found != "ok":
+            raise sqlite3.DatabaseError(found)
+
+    def _check_format(self) -> None:
+        """Before the tables of this version are looked for."""
+        if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name='about'").fetchone():
+            return
+        found = self.get("format")
+        if found is not None and found != FORMAT.encode():
+            raise StateError(
+                f"{self.folder} is a node's state of another version of the program; finish that run with that version, or use another "
+                "folder for a new run."
+            )
+
+    def _verified(self) -> Head:
+        """Walk the chain of charges, and see that it ends at the head that was kept with them."""
+        count, seal = START
+        for seq, epoch, turn, call, event, question, found in self._db.execute(
+            "SELECT seq, epoch, round, call, event, question, seal FROM charges ORDER BY seq"
         ):
             count += 1
-            seal = _next_seal(seal, (epoch, turn, call), event)
+            seal = _next_seal(seal, (epoch, turn, call), event, bytes(question))
             if seq != count or seal != found:
-                raise StateError(
-                    f"The charges in {self.folder} were changed or removed at row {count}; restore the folder from a backup. "
-                    "What was spent is not known otherwise, and the node does not go on."
-                )
-        if count and self.get("head") != seal:
-            raise StateError(f"The last charges in {self.folder} were removed; restore the folder from a backup.")
-        self._seal = seal
+                raise self._lost(f"its charges were changed or removed at row {count}")
+        kept = self.get("head")
+        if kept is None and count == 0 and self.get("format") is None:
+            return START  # nothing was bound yet
+        head = None if kept is None else unsealed(kept, self._key())
+        if head is None:
+            raise self._lost("the head of its charges is missing or damaged")
+        if head != (count, seal):
+            raise self._lost(f"{head[0]} charges were booked, and {count} are here")
+        return head
+
+    def _check_checkpoint(self) -> None:
+        """The charges of a round go into one transaction with the round before it, so they are one round ahead at most."""
+        last = self._db.execute("SELECT epoch, round FROM charges WHERE call >= 0 ORDER BY epoch DESC, round DESC").fetchone()
+        saved = self._db.execute("SELECT epoch, round FROM checkpoint").fetchone() or (0, 0)
+        if last is not None and tuple(last) > (saved[0], saved[1] + 1):
+            raise self._lost(f"round {last[1]} is booked, and the checkpoint is of round {saved[1]}")
+
+    def _lost(self, what: str) -> StateError:
+        return StateError(
+            f"The state {self.folder} is damaged or an old copy: {what}. What was spent is not known from it, so the node does not go on, "
+            "and the whole run stays spent in the lasting ledger; put the newest state back, or leave the run."
+        )
 
     def _lock_file(self) -> None:
         import fcntl
@@ -244,5 +338,5 @@ def _keyed(key: bytes, text: str) -> bytes:
     return hmac.new(key, b"data\0" + text.encode(), hashlib.sha256).digest()
 
 
-def _next_seal(seal: bytes, key: Key, event: str) -> bytes:
-    return hashlib.sha256(seal + json.dumps([*key, event]).encode()).digest()
+def _next_seal(seal: bytes, key: Key, event: str, question: bytes) -> bytes:
+    return hashlib.sha256(seal + json.dumps([*key, event, question.hex()]).encode()).digest()

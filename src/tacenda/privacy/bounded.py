@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.errors import LeakError
+from tacenda.privacy.question import digest
 
 Array = NDArray[Any]
 
@@ -67,7 +68,8 @@ _vault: dict[int, _Secret] = {}
 class Bounded:
     """Secret rows (b, d) with one l2 sensitivity each; see the module's text for what is allowed."""
 
-    __slots__ = ("_sample", "_sensitivity", "_shape")
+    __slots__ = ("_asked", "_sample", "_sensitivity", "_shape")
+    _asked: bytes
     _sample: Sample
     _sensitivity: Array
     _shape: tuple[int, int]
@@ -129,15 +131,23 @@ class Bounded:
             raise LeakError(f"Only a public float array of shape {self._shape} may be added to a Bounded, not {_what(other)}.")
         shift = other if sign > 0 else -other
         offset = shift if secret.offset is None else secret.offset + shift
-        return _make(secret.core, secret.factor, offset, self._sensitivity, self._sample)
+        return _make(secret.core, secret.factor, offset, self._sensitivity, self._sample, self._asked)
 
     def _plus_bounded(self, other: Bounded, sign: float) -> Bounded:
         if other._shape != self._shape:
             raise LeakError(f"Two Bounded values of shapes {self._shape} and {other._shape} cannot be added.")
         if other._sample is not self._sample:
             raise LeakError("Two Bounded values computed from different samples of records cannot be added.")
-        core = open_values(self) + sign * open_values(other)
-        return _make(core, 1.0, None, self._sensitivity + other._sensitivity, self._sample)
+        # The public offsets stay apart from the secrets: a large one would round what noise has not yet covered.
+        (core, factor, offset), (others, its, shift) = open_parts(self), open_parts(other)
+        values = core * factor + sign * (others * its)
+        kind = np.result_type(core, others)
+        if shift is not None:
+            shift = sign * shift
+            offset = shift if offset is None else offset + shift
+        values = values.astype(kind, copy=False) if kind.kind == "f" else values
+        asked = digest("sum", *question_of(self), sign, *question_of(other)) if self._asked and other._asked else b""
+        return _make(values, 1.0, offset, self._sensitivity + other._sensitivity, self._sample, asked)
 
     def _factor(self, factor: Any) -> Any:
         if isinstance(factor, (bool, np.bool_, Bounded)):
@@ -159,7 +169,7 @@ class Bounded:
         secret = _vault[id(self)]
         size = np.abs(factor[:, 0]) if isinstance(factor, np.ndarray) else abs(factor)
         offset = None if secret.offset is None else secret.offset * factor
-        return _make(secret.core, secret.factor * factor, offset, self._sensitivity * size, self._sample)
+        return _make(secret.core, secret.factor * factor, offset, self._sensitivity * size, self._sample, self._asked)
 
     # ---- what is refused -------------------------------------------------------------------------------------------
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
@@ -188,12 +198,15 @@ class Bounded:
 _set = object.__setattr__
 
 
-def _make(core: Array, factor: Any, offset: Array | None, sensitivity: Array, sample: Sample) -> Bounded:
+def _make(
+    core: Array, factor: Any, offset: Array | None, sensitivity: Array, sample: Sample, asked: bytes = b""
+) -> Bounded:
     bounded = object.__new__(Bounded)
     sensitivity.setflags(write=False)
     _set(bounded, "_shape", core.shape)
     _set(bounded, "_sensitivity", sensitivity)
     _set(bounded, "_sample", sample)
+    _set(bounded, "_asked", asked)
     _vault[id(bounded)] = _Secret(core, factor, offset)
     return bounded
 
@@ -216,17 +229,23 @@ def fixed_sensitivity(sensitivity: Array) -> Array:
     return found
 
 
-def seal(values: Array, sensitivity: Array, sample: Sample = ALL_RECORDS) -> Bounded:
-    """Wrap secret rows (b, d) with sensitivities (b,). For queries only."""
+def seal(values: Array, sensitivity: Array, sample: Sample = ALL_RECORDS, asked: bytes = b"") -> Bounded:
+    """Wrap secret rows (b, d) with sensitivities (b,); `asked` is the question's digest (`question`). For queries only."""
     if values.ndim != 2 or sensitivity.shape != values.shape[:1]:
         raise LeakError(f"A Bounded needs rows (b, d) and sensitivities (b,), not {values.shape} and {sensitivity.shape}.")
     checked = sensitivity if _fixed.get(id(sensitivity)) is sensitivity else fixed_sensitivity(sensitivity)
-    return _make(values, 1.0, None, checked, sample)
+    return _make(values, 1.0, None, checked, sample, asked)
 
 
 def bound_of(bounded: Bounded) -> Array:
     """(b,) its sensitivity itself, read-only: the same array for every value that was sealed with it."""
     return bounded._sensitivity
+
+
+def question_of(bounded: Bounded) -> tuple[bytes, Any, Array | None]:
+    """(digest of what its core was asked, factor, offset): all that the value depends on besides the records; public."""
+    secret = _vault[id(bounded)]
+    return bounded._asked, secret.factor, secret.offset
 
 
 def open_parts(bounded: Bounded) -> tuple[Array, Any, Array | None]:

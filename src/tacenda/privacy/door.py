@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from tacenda import checks
 from tacenda.errors import LeakError
-from tacenda.privacy.bounded import Bounded, bound_of, open_parts, open_values
+from tacenda.privacy.bounded import Bounded, bound_of, open_parts, open_values, question_of
 from tacenda.privacy.ledger import Charge, Ledger
 from tacenda.privacy.mechanisms import ObjectiveNoise, ObjectiveTerms, Site
 from tacenda.privacy.noise import NoiseSource
 from tacenda.privacy.plan import price
+from tacenda.privacy.question import digest
 
 Array = NDArray[Any]
 NOISES = ("gaussian", "correlated", "l2-laplace")
@@ -34,6 +35,7 @@ class Question:
     terms: ObjectiveTerms
     shape: tuple[int, int]
     solve: Callable[[Array | None, Array | None], Array]  # (noise (b, d), extra (b,)) -> (b, d)
+    asked: bytes = b""  # the digest of its terms, where the noise is named by what is asked
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,12 +99,15 @@ class Door:
             raise LeakError("noise='correlated' needs the edges' streams, and this run was set up without them.")
         value.sample.spend()
         charge, amount = self._price(value, turn, noise, relative_std)
-        self.ledger.charge(turn, call, charge)
+        parts = open_parts(value)
+        asked = self._named(*question_of(value), parts[0].dtype.str, value.shape[1], noise, amount)
+        self.ledger.charge(turn, call, charge, asked)
+        source = self.noise.asked(asked)
         if noise == "l2-laplace":
-            return open_values(value) + self.noise.l2_laplace(self.nodes, turn, call, amount, value.shape[1])
-        released = self.noise.add_gaussian(self.nodes, turn, call, open_parts(value), amount)
+            return open_values(value) + source.l2_laplace(self.nodes, turn, call, amount, value.shape[1])
+        released = source.add_gaussian(self.nodes, turn, call, parts, amount)
         if noise == "correlated" and self.shared is not None:
-            edges = self.noise.shared(self.shared.edges, turn, call, value.shape[1])
+            edges = source.shared(self.shared.edges, turn, call, value.shape[1])
             released += ((self.shared.ratio * amount)[:, None] * edges).astype(released.dtype)
         return released
 
@@ -118,6 +123,14 @@ class Door:
         self._priced = _Priced(self.plan, terms, sensitivity, sample.rate, charge, amount)
         return charge, amount
 
+    def _named(self, question: bytes, *terms: Any) -> bytes:
+        """The release's own name: what the records were asked, and all that was done with the answer."""
+        if not self.noise.by_question:
+            return b""
+        if not question:
+            raise LeakError("This noise is named by what is asked, and the value does not say what it was asked; nothing was drawn.")
+        return digest("release", question, *terms)
+
     def release_argmin(self, question: Question, turn: int, call: int) -> Array:
         """The minimiser (b, d) with noise in the objective, and a little on top for what the solver leaves undone.
 
@@ -127,9 +140,11 @@ class Door:
             return question.solve(None, None)
         site = Site(turn, self.plan.weight(turn), self.dim, "objective", objective=question.terms)
         charge, amount = price(self.plan, site)
-        self.ledger.charge(turn, call, charge)
-        inside = self.noise.l2_laplace(self.nodes, turn, call, amount.rate, question.shape[1])
+        asked = self._named(question.asked, question.shape[1], "objective", amount.rate, amount.extra, amount.gap_rate)
+        self.ledger.charge(turn, call, charge, asked)
+        source = self.noise.asked(asked)
+        inside = source.l2_laplace(self.nodes, turn, call, amount.rate, question.shape[1])
         answer = question.solve(inside, amount.extra)
         if amount.gap_rate is not None:
-            answer = answer + self.noise.l2_laplace(self.nodes, turn, call + 1, amount.gap_rate, question.shape[1])
+            answer = answer + source.l2_laplace(self.nodes, turn, call + 1, amount.gap_rate, question.shape[1])
         return np.asarray(answer)

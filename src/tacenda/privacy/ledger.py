@@ -125,8 +125,11 @@ class Ledger:
         self._ahead = iter(()) if reserved is None else reserved.each()
         self._covered: tuple[Charge, Charge] | None = None  # the last charge that was compared, and its reservation
 
-    def charge(self, turn: int, call: int, charge: Charge) -> None:
-        """Book one release, or refuse it with BudgetError; nothing has been drawn at this point."""
+    def charge(self, turn: int, call: int, charge: Charge, asked: bytes = b"") -> None:
+        """Book one release, or refuse it with BudgetError; nothing has been drawn at this point.
+
+        asked: the digest of its question; a real node's ledger keeps it beside the charge.
+        """
         if self._reserved is not None:
             allowed = next(self._ahead, None)
             if allowed is None:

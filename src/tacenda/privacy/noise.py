@@ -2,6 +2,7 @@
 
 A source is asked by name: (node, round, call). The same name gives the same numbers, so a partition of the nodes or a
 resumed run changes nothing, and no two names share a stream. `SimulatedNoise` is seeded and therefore for simulation only.
+On a real node, whose messages others can influence, the name also holds what is asked (`question`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,11 @@ class NoiseSource(Protocol):
     """What the door draws from; rows belong to `nodes` (b,), `turn` is the round and `call` the place within it."""
 
     kind: str
+    by_question: bool  # whether names hold what is asked; if not, nobody needs to work out its digest
+
+    def asked(self, question: bytes) -> NoiseSource:
+        """The streams of one question, by its digest."""
+        ...
 
     def add_gaussian(
         self, nodes: Array, turn: int, call: int, parts: tuple[Array, Any, Array | None], noise_std: Array
@@ -57,7 +63,16 @@ def _streams() -> Any:
     return streams
 
 
-class SimulatedNoise:
+class ByPlace:
+    """Streams named by their place alone: a seeded run asks one question at each place, and hashing it would cost more than the noise."""
+
+    by_question = False
+
+    def asked(self, question: bytes) -> Self:
+        return self
+
+
+class SimulatedNoise(ByPlace):
     """Seeded, one stream per (node, round, call): reproducible, and for simulation only."""
 
     kind = "seeded noise: simulation only"

@@ -1,7 +1,8 @@
-"""Noise of a real node: a keyed AES stream for every (run, round, call), on the integer lattice wherever a query allows it.
+"""Noise of a real node: a keyed AES stream for every (run, round, call, question), on the integer lattice wherever a query allows it.
 
 The key comes from the operating system and stays with the node. A step that is done again after a crash draws the same noise
-again, which it must: a second draw on the same answer would be a second release.
+again, which it must: a second draw on the same answer would be a second release. Another question at the same place (an old copy of the
+state, a neighbour that sends other rows than before) has another digest, and so meets other noise.
 
 A gradient of `node.lattice` arrives as whole numbers (int64) times a public factor plus a public offset. Its noise is an exact
 discrete Gaussian added to the whole numbers, before anything becomes a floating-point number (rule 7 of the specification).
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from tacenda.errors import PrivacyError
 from tacenda.privacy.discrete import AesStream, aes_normal, discrete_gaussian, l2_laplace
+from tacenda.privacy.noise import ByPlace
 
 Array = NDArray[Any]
 Parts = tuple[Array, Any, Array | None]
@@ -30,10 +32,24 @@ class KeyedNoise:
 
     def __init__(self, key: bytes, run: str, *, floating_point: bool) -> None:
         self._key, self._run, self._floating_point = key, run, floating_point
-        self._used_doubles = False
+        self._question = ""
+        self._doubles: list[str] = []  # what floating-point noise was used for; one list for all questions
         self._epoch = 0
         self._edge_key: Callable[[int], bytes] | None = None
         self._edge_run = ""
+
+    by_question = True
+
+    def asked(self, question: bytes) -> KeyedNoise:
+        """The streams of one question; noise shared by neighbours has none of it, because both ends must draw alike."""
+        if not question:
+            raise PrivacyError("A real node's noise is named by what is asked, and here no question was given; nothing was drawn.")
+        named = object.__new__(KeyedNoise)
+        named.__dict__.update(self.__dict__, _question=f"?{question.hex()}")
+        return named
+
+    def _stream(self, turn: int, call: int) -> AesStream:
+        return AesStream(self._key, self._run + self._question, turn, call)
 
     def share(self, edge_key: Callable[[int], bytes], run: str) -> None:
         """The keys of the edges in use, by their number, and the name that both ends give to this run and its members.
@@ -50,12 +66,12 @@ class KeyedNoise:
     @property
     def kind(self) -> str:
         """For the statement of the run."""
-        what = "floating-point, accepted by name" if self._used_doubles else "exact discrete Gaussian"
+        what = "floating-point, accepted by name" if self._doubles else "exact discrete Gaussian"
         return f"keyed by the operating system's entropy (AES-CTR): {what}"
 
     def add_gaussian(self, nodes: Array, turn: int, call: int, parts: Parts, noise_std: Array) -> Array:
         core, factor, offset = parts
-        stream = AesStream(self._key, self._run, turn, call)
+        stream = self._stream(turn, call)
         if core.dtype.kind == "i":
             column = float(np.asarray(factor).reshape(-1)[0])
             scale = rounded_up(float(noise_std[0]) / abs(column))
@@ -80,16 +96,16 @@ class KeyedNoise:
 
     def l2_laplace(self, nodes: Array, turn: int, call: int, rate: Array, dim: int) -> Array:
         self._accept("l2-Laplace noise")
-        return l2_laplace(rate, (len(nodes), dim), AesStream(self._key, self._run, turn, call))
+        return l2_laplace(rate, (len(nodes), dim), self._stream(turn, call))
 
     def poisson_records(self, nodes: Array, turn: int, call: int, sizes: Array, rates: Array) -> tuple[Array, Array]:
-        words = AesStream(self._key, self._run, turn, call).words(int(sizes[0]))
+        words = self._stream(turn, call).words(int(sizes[0]))
         uniform = (words >> np.uint64(11)).astype(float) * 2.0**-53
         chosen = np.flatnonzero(uniform < rates[0]).astype(np.int64)
         return np.array([0, len(chosen)], np.int64), chosen
 
     def one_record(self, nodes: Array, turn: int, call: int, sizes: Array) -> tuple[Array, Array]:
-        stream, m = AesStream(self._key, self._run, turn, call), int(sizes[0])
+        stream, m = self._stream(turn, call), int(sizes[0])
         limit = (2**64 // m) * m  # beyond it the remainder would favour small numbers
         word = int(stream.words(1)[0])
         while word >= limit:
@@ -103,13 +119,13 @@ class KeyedNoise:
                 "privacy.floating_point_noise = true in the contract, or use IPADMM, DDPADMM, CDPADMM, DPADMM or DPDDA "
                 "with all records."
             )
-        self._used_doubles = True
+        self._doubles[:] = [what]
 
     def __reduce__(self) -> Any:
         raise TypeError("keyed noise holds a node's secret key and cannot be pickled.")
 
 
-class AtPosition:
+class AtPosition(ByPlace):
     """Seeded noise of a rehearsal, for a node whose only record store has position 0 but whose place in the graph is another."""
 
     def enter(self, epoch: int) -> None:

@@ -18,15 +18,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from tacenda.checks import positive
+from tacenda.checks import one_of, positive
 from tacenda.errors import BudgetError, InputError, PrivacyError, StateError
 from tacenda.privacy import adjacency as relations
 from tacenda.privacy.accounting import Curve, judge
 from tacenda.privacy.events import Event, Events, event_from_dict, merged
+from tacenda.privacy.store_accounts import Account, account_of, join, joined, relations_of, sketch_fault
 from tacenda.privacy.store_chain import Verification, canonical, genesis, verify_chain
 from tacenda.privacy.store_db import LedgerFile
 from tacenda.privacy.store_files import Chunk, check_place, fingerprint
+from tacenda.privacy.store_records import marks_of
 from tacenda.privacy.store_tables import replayed, stored
+from tacenda.words import against
 
 ROUNDING = 1e-9
 Index = str | int | Sequence[str | int]
@@ -58,6 +61,13 @@ class Spent:
     budget: Budget | None
     adjacency: str
 
+    names: tuple[str, ...] = ()  # of all accounts that add up here, this one first
+
+    @property
+    def coalition(self) -> int | None:
+        """Against how many pooling members all of it holds, charged or reserved: the fewest; None means any number."""
+        return self.curve_with_reserved.coalition
+
     @property
     def curve(self) -> Curve:
         """Of everything charged."""
@@ -79,6 +89,21 @@ class LedgerStore:
 
     # -- data sets and budgets
 
+    def account(self, rows: Any, labels: Any, dataset: str | None = None, former: str = "") -> Account:
+        """The account of these records, remembered: by name if one is given, else by the records themselves (`store_accounts`)."""
+        if dataset is not None:
+            _name("dataset", dataset)
+        marks = marks_of(rows, labels, self._file.salt)
+        with self._file.writing():
+            return account_of(self._file, marks, dataset, former)
+
+    def join(self, one: str, other: str) -> bool:
+        """From now on two accounts add up: what either spent counts against the budgets of both. False if they did already."""
+        for name in (one, other):
+            one_of("dataset", name, self.datasets())
+        with self._file.writing():
+            return join(self._file, one, other)
+
     def fingerprint(self, chunks: Iterable[Chunk]) -> str:
         """The name of a data set in this ledger: a hash of its bytes under the ledger's own salt."""
         return fingerprint(chunks, self._file.salt)
@@ -93,8 +118,16 @@ class LedgerStore:
 
     def budget(self, dataset: str) -> Budget | None:
         """The budget in force, or None where none was set: then everything is booked and nothing refused."""
-        row = self._file.one("SELECT body FROM rows WHERE kind='budget' AND dataset=? ORDER BY seq DESC LIMIT 1", dataset)
-        return Budget(**json.loads(row[0])) if row else None
+        return next(iter(self._budgets(dataset).values()), None)
+
+    def _budgets(self, dataset: str) -> dict[str, Budget]:
+        """The budgets of this account and of those that add up with it, its own first."""
+        found = {}
+        for name in joined(self._file, dataset):
+            row = self._file.one("SELECT body FROM rows WHERE kind='budget' AND dataset=? ORDER BY seq DESC LIMIT 1", name)
+            if row:
+                found[name] = Budget(**json.loads(row[0]))
+        return found
 
     def datasets(self) -> list[str]:
         """All data sets with a budget or a run."""
@@ -177,7 +210,8 @@ class LedgerStore:
         """Everything charged and reserved on `dataset`, and its curves."""
         with self._file.reading():
             relation = relations.check(adjacency or self._relation(dataset))
-            return Spent(dataset, self._charged(dataset), self._held(dataset), self.budget(dataset), relation)
+            names = tuple(joined(self._file, dataset))
+            return Spent(dataset, self._charged(dataset), self._held(dataset), self.budget(dataset), relation, names)
 
     def runs(self, dataset: str | None = None) -> list[dict[str, Any]]:
         """Run, data set, adjacency and whether it is open, in order of opening."""
@@ -201,6 +235,7 @@ class LedgerStore:
             if not found.ok:
                 return found
             fault = replayed(self._file.rows()).difference(stored(self._file))
+            fault = fault or sketch_fault(self._file, self._file.rows())
             return Verification(found.rows, found.rows, fault) if fault else found
 
     def export(self) -> Iterator[str]:
@@ -232,20 +267,19 @@ class LedgerStore:
         return run
 
     def _relation(self, dataset: str) -> str:
-        """The data set's neighbouring relation: that of its budget or first run, else the default."""
-        budget = self.budget(dataset)
-        row = self._file.one("SELECT adjacency FROM runs WHERE dataset=? ORDER BY rowid LIMIT 1", dataset)
-        return budget.adjacency if budget else str(row[0]) if row else "replace-one"
+        """The account's neighbouring relation: that of its budget or first run, else the default."""
+        budget, runs = self.budget(dataset), relations_of(self._file, joined(self._file, dataset))
+        return budget.adjacency if budget else runs[0] if runs else "replace-one"
 
     def _check_relation(self, dataset: str, adjacency: str) -> None:
         """Noise multipliers of different relations are different things and do not add up."""
-        run = self._file.one("SELECT adjacency FROM runs WHERE dataset=? AND adjacency<>? LIMIT 1", dataset, adjacency)
-        budget = self.budget(dataset)
-        other = run[0] if run else budget.adjacency if budget and budget.adjacency != adjacency else None
-        has_runs = self._file.one("SELECT 1 FROM runs WHERE dataset=? LIMIT 1", dataset) is not None
-        if other is not None and (has_runs or run):
+        runs = relations_of(self._file, joined(self._file, dataset))
+        others = [relation for relation in runs if relation != adjacency]
+        if runs and not others:
+            others = [b.adjacency for b in self._budgets(dataset).values() if b.adjacency != adjacency]
+        if others:
             raise PrivacyError(
-                f"adjacency of data set {dataset!r} must stay {other!r}, not become {adjacency!r}, because its runs were "
+                f"adjacency of data set {dataset!r} must stay {others[0]!r}, not become {adjacency!r}, because its runs were "
                 "charged under it; keep the relation, or open the data set under another ledger."
             )
 
@@ -261,22 +295,18 @@ class LedgerStore:
         return _events(rows)
 
     def _charged(self, dataset: str) -> list[tuple[Event, int]]:
-        return _events(
-            self._file.all(
-                "SELECT event, sum(charged) FROM tally JOIN runs USING (run) WHERE dataset=? AND charged > 0 GROUP BY event",
-                dataset,
-            )
-        )
+        return self._sums("sum(charged)", "charged > 0", dataset)
 
     def _held(self, dataset: str) -> list[tuple[Event, int]]:
         """Reserved by runs that are still open (also dead ones: nobody knows) and not charged yet."""
-        return _events(
-            self._file.all(
-                "SELECT event, sum(reserved - charged) FROM tally JOIN runs USING (run) "
-                "WHERE dataset=? AND open=1 AND reserved > charged GROUP BY event",
-                dataset,
-            )
-        )
+        return self._sums("sum(reserved - charged)", "open=1 AND reserved > charged", dataset)
+
+    def _sums(self, what: str, where: str, dataset: str) -> list[tuple[Event, int]]:
+        """Per event, over this account and all that add up with it."""
+        names = joined(self._file, dataset)
+        marks = ", ".join("?" * len(names))
+        query = f"SELECT event, {what} FROM tally JOIN runs USING (run) WHERE dataset IN ({marks}) AND {where} GROUP BY event"
+        return _events(self._file.all(query, *names))
 
     def _fresh(self, run_id: str, charges: Iterable[tuple[Index, Event]]) -> list[tuple[str, Event]]:
         """Those not booked before; the same index with another event is refused."""
@@ -303,19 +333,18 @@ class LedgerStore:
             self._check_budget(dataset, beyond, f"a release of run {run_id!r} that it had not reserved")
 
     def _check_budget(self, dataset: str, more: Events, what: str) -> None:
-        budget = self.budget(dataset)
-        if budget is None:
-            return
         before = [*self._charged(dataset), *self._held(dataset)]
-        if budget.allows([*before, *more]):
-            return
-        reached = judge([*before, *more], budget.adjacency).epsilon(budget.delta)
-        spent = judge(before, budget.adjacency).epsilon(budget.delta)
-        raise BudgetError(
-            f"the budget of data set {dataset!r} is epsilon {budget.epsilon:g} at delta {budget.delta:g} "
-            f"({budget.adjacency}); {spent:.4g} is spent or reserved, and {what} would make it {reached:.4g}. Nothing was "
-            "booked: use more noise or fewer releases, close runs that are over, or raise the budget."
-        )
+        for name, budget in self._budgets(dataset).items():
+            if budget.allows([*before, *more]):
+                continue
+            after = judge([*before, *more], budget.adjacency)
+            spent = judge(before, budget.adjacency).epsilon(budget.delta)
+            raise BudgetError(
+                f"the budget of data set {name!r} is epsilon {budget.epsilon:g} at delta {budget.delta:g} "
+                f"({budget.adjacency}); {spent:.4g} is spent or reserved, and {what} would make it {after.epsilon(budget.delta):.4g}, "
+                f"against {against(after.coalition)}. Nothing was booked: use more noise or fewer releases, close runs that are "
+                "over, or raise the budget."
+            )
 
 
 def _key(index: Index) -> str:

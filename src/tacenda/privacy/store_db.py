@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import os
 import secrets
@@ -16,8 +18,9 @@ from typing import Any
 
 from tacenda.errors import StateError
 from tacenda.privacy.store_chain import FIELDS, canonical, genesis, seal
+from tacenda.privacy.store_files import close_to_others, make_private
 
-VERSION = "1"
+VERSION, OLDER = "2", ("1",)  # of the file; older ones are read and brought up to date
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS rows (
@@ -30,6 +33,9 @@ CREATE TABLE IF NOT EXISTS head (one INTEGER PRIMARY KEY CHECK (one = 1), seq IN
 CREATE TABLE IF NOT EXISTS runs (run TEXT PRIMARY KEY, dataset TEXT NOT NULL, adjacency TEXT NOT NULL, open INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS tally (
     run TEXT NOT NULL, event TEXT NOT NULL, reserved INTEGER NOT NULL, charged INTEGER NOT NULL, PRIMARY KEY (run, event));
+CREATE TABLE IF NOT EXISTS sketches (
+    dataset TEXT NOT NULL, digest TEXT NOT NULL, sketch BLOB NOT NULL, PRIMARY KEY (dataset, digest));
+CREATE INDEX IF NOT EXISTS noted ON rows (key) WHERE kind = 'records';
 CREATE TRIGGER IF NOT EXISTS rows_stay BEFORE UPDATE ON rows BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 CREATE TRIGGER IF NOT EXISTS rows_last BEFORE DELETE ON rows BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 """
@@ -93,6 +99,10 @@ class LedgerFile:
             raise StateError(f"the ledger {str(self._path)!r} has lost its salt; restore it from a copy.")
         return bytes.fromhex(row[0])
 
+    def keyed(self, content: bytes) -> str:
+        """A hash of `content` under the ledger's own salt."""
+        return hmac.new(self.salt, content, hashlib.sha256).hexdigest()
+
     def rows(self) -> Iterator[dict[str, Any]]:
         """All rows in order, as dicts; inside `reading`."""
         names = (*FIELDS, "previous", "hash")
@@ -123,6 +133,7 @@ class LedgerFile:
 
     def _open(self) -> None:
         self._pid = os.getpid()
+        make_private(self._path)
         try:
             self._db = sqlite3.connect(
                 self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False, cached_statements=64
@@ -132,6 +143,11 @@ class LedgerFile:
             raise StateError(
                 f"the ledger {str(self._path)!r} cannot be opened ({error}); restore it from a copy or choose another path."
             ) from error
+        try:
+            close_to_others(self._path)
+        except BaseException:
+            self.close()
+            raise
         self._check_head()
 
     def _prepare(self) -> None:
@@ -141,14 +157,17 @@ class LedgerFile:
                 f"the ledger {str(self._path)!r} cannot use a write-ahead log here; choose a path on a local disk."
             )
         db.execute("PRAGMA synchronous = FULL")
-        known = db.execute("SELECT count(*) FROM sqlite_master WHERE name IN ('meta', 'rows', 'head', 'tally')").fetchone()
-        if known[0] < 4:
+        names = "'meta', 'rows', 'head', 'tally', 'sketches'"
+        known = db.execute(f"SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ({names})").fetchone()
+        if known[0] < 5:
             with self._transaction("BEGIN IMMEDIATE"):
                 for statement in SCHEMA.split(";\n"):
                     if statement.strip():
                         db.execute(statement)
                 db.execute("INSERT OR IGNORE INTO meta VALUES ('version', ?)", (VERSION,))
                 db.execute("INSERT OR IGNORE INTO meta VALUES ('salt', ?)", (secrets.token_hex(32),))
+                marks = ", ".join("?" * len(OLDER))
+                db.execute(f"UPDATE meta SET value = ? WHERE name = 'version' AND value IN ({marks})", (VERSION, *OLDER))
         version = db.execute("SELECT value FROM meta WHERE name = 'version'").fetchone()
         if version is None or version[0] != VERSION:
             found = None if version is None else version[0]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import stat
+import threading
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
-from tacenda.errors import InputError, StateError
+from tacenda.errors import InputError, LedgerWarning, StateError
 
 # File systems shared between machines: SQLite's write-ahead log needs memory shared by all users of the file.
 REMOTE = {
@@ -60,6 +63,46 @@ def check_place(path: Path) -> None:
         raise StateError(
             f"the ledger must lie on a local file system, and {str(path)!r} is on {kind}, where SQLite's write-ahead log is "
             "not safe between machines; choose a path on a local disk."
+        )
+
+
+def make_private(path: Path) -> None:
+    """Make an empty file for its owner alone, if there is none: a ledger holds the key under which records are hashed.
+
+    Who can read it can confirm a guess of the records, count them roughly, and see what was spent on them. An export holds no key.
+    """
+    if os.name != "posix" or path.exists():  # elsewhere the folder's own rules decide
+        return
+    # Made beside and then named: closing a file that another thread has opened meanwhile would take that thread's locks away.
+    beside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
+    os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        return
+    except OSError:  # a file system without links
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+    finally:
+        beside.unlink()
+
+
+def close_to_others(path: Path) -> None:
+    """A ledger that others may read or write is closed to them, with a warning."""
+    if os.name != "posix":
+        return
+    for file in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm"))):
+        if not file.exists() or not (mode := stat.S_IMODE(file.stat().st_mode)) & 0o077:
+            continue
+        try:
+            file.chmod(0o600)
+        except PermissionError:
+            raise StateError(
+                f"the ledger {str(file)!r} must be its owner's alone (mode 600), and has mode {mode:o}; its owner mends it with chmod 600."
+            ) from None
+        warnings.warn(
+            f"the ledger {str(file)!r} was open to other users of this machine (mode {mode:o}); it is closed now (600).",
+            LedgerWarning,
+            stacklevel=2,
         )
 
 

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tacenda import checks
 from tacenda.problem.losses import Loss
 from tacenda.problem.regularisers import Regulariser
 
 RADIUS = 1e9  # far above any useful model; its squares and its products with bounded rows stay finite, also as float32
+LARGEST_RADIUS = 1e15
+SENSIBLE = (1e-9, 1e9)  # of what is declared: inside, no float can overflow on its way to a bounded gradient
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,16 @@ class Constants:
     clip_norm: float | None = None
     n_outputs: int = 1
     radius: float = RADIUS
+
+    def __post_init__(self) -> None:
+        """Declarations within sense: the proofs that no float breaks a bound (docs/decisions/0011) rest on these."""
+        for name in ("data_norm", "loss_scale", "clip_norm"):
+            if getattr(self, name) is not None:
+                checks.between(name, getattr(self, name), *SENSIBLE, open_ends=False)
+        if self.loss.parameter != 0.0:
+            checks.between(f"the parameter of {type(self.loss).__name__}", self.loss.parameter, *SENSIBLE, open_ends=False)
+        checks.between("strength", self.strength, 0.0, SENSIBLE[1], open_ends=False)
+        checks.between("radius", self.radius, SENSIBLE[0], LARGEST_RADIUS, open_ends=False)
 
     @property
     def lipschitz_argmin(self) -> float:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +79,35 @@ class Facts:
             found = self._known["rate", batch_size] = fixed(batch_size / self.sizes)
         return found
 
+    ROUNDING_SHARE: ClassVar[float] = 2.0**-10  # of the tolerance: what rounding may add to the gradient norm that a solver sees
+
+    def argmin_is_near(self, quadratic: Array, linear: Array, centre: Array) -> Array:
+        """(n,) whether rounding errors in the gradient of an argmin stay below ROUNDING_SHARE * tolerance.
+
+        Each of its terms is of size |linear| + 2q|centre| or less, plus Gc, and is computed to a few units of 2^-53; a score
+        moves by sqrt(d) such units of |w|, which the curvature turns into gradient. Without a bound G, or without strong
+        convexity, there is no noise and nothing to promise: True.
+        """
+        k, kappa = self.constants, self.argmin_convexity(quadratic)
+        if not np.isfinite(k.lipschitz_argmin) or not np.all(kappa > 0):
+            return np.full(self.n, True)
+        with np.errstate(over="ignore", invalid="ignore"):
+            two_q = kappa - k.strong_convexity
+            size = np.linalg.norm(linear, axis=1) + two_q * np.linalg.norm(centre, axis=1) + k.lipschitz_argmin * k.loss_scale
+            return np.asarray(8 * self._roundings(kappa) * size <= self.tolerance * self.ROUNDING_SHARE * 2.0**53)  # NaN: no
+
+    def answer_radius(self, quadratic: Array) -> Array:
+        """(n,) up to where an argmin with noise inside it may lie: there rounding adds at most tol/8 to its gradient norm."""
+        kappa = self.argmin_convexity(quadratic)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            reach = self.tolerance * 2.0**50 / (kappa * self._roundings(kappa) * np.sqrt(self.dim))
+        return np.asarray(np.where(kappa > 0, np.minimum(self.constants.radius, reach), self.constants.radius))
+
+    def _roundings(self, kappa: Array) -> Array:
+        """(n,) how many times the error of w itself comes back in the gradient, in units of kappa: once, and by the scores."""
+        k = self.constants
+        return np.asarray(1 + k.loss_scale * k.loss.curvature * k.data_norm**2 * np.sqrt(self.dim) / kappa)
+
     def argmin_slope(self) -> Array:
         """(n,) the same for the gradient of the objective itself, which no clipping bounds: 2Gc/m."""
         k = self.constants
@@ -85,6 +115,7 @@ class Facts:
 
     def argmin_convexity(self, quadratic: Array) -> Array:
         """(n,) kappa = sc + 2 * quadratic."""
+        self._refuse_tolerance()
         return self.constants.strong_convexity + 2 * np.broadcast_to(np.asarray(quadratic, float).reshape(-1), (self.n,))
 
     def argmin_sensitivity(self, quadratic: Array, linear: Array | float = 0.0, centre: Array | float = 0.0) -> Array:
@@ -92,6 +123,14 @@ class Facts:
         kappa = self.argmin_convexity(quadratic)
         two_q = kappa - self.constants.strong_convexity
         return (self.argmin_slope() + linear + two_q * centre + 2 * self.tolerance) / kappa
+
+    def _refuse_tolerance(self) -> None:
+        least = self.constants.lipschitz_argmin * self.constants.loss_scale * 2.0**-44
+        if math.isfinite(least) and self.tolerance < least:
+            raise InputError(
+                f"solver_tolerance must be at least {least:.1e} for records of this size, or rounding errors alone exceed it, "
+                f"not {self.tolerance:g}; the usual 1e-8 costs almost nothing."
+            )
 
     def objective_terms(self, quadratic: Array) -> ObjectiveTerms:
         """The public terms of an argmin for objective perturbation."""

@@ -26,13 +26,27 @@ from tacenda.problem.kernels_rows import (
 )
 
 SINGLES = 32  # so many float32 gradients are added in float32 before they move to float64
+# No slope is steeper: it is no number, or the residual of a loss without a bound, and its record counts as 0. With the
+# declared numbers inside `constants.SENSIBLE`, no product, factor or sum behind it can overflow, in float32 neither.
+STEEPEST = 1e30
+TOP = 1 << 62  # where a sum of whole numbers stops
 
 
 @njit(**OPTIONS)
 def shrink(size: float, norm: float, clip: float) -> float:
-    """The factor which brings a gradient of norm size * norm down to at most `clip`."""
+    """The factor which brings a gradient of norm size * norm down to at most `clip`; 0 where that norm is no number."""
     length = size * norm
-    return clip / length if length > clip else 1.0
+    if length > clip:
+        return clip / length
+    return 1.0 if length <= clip else 0.0
+
+
+@njit(**OPTIONS)
+def whole(value: float, most: float) -> int:
+    """`value` rounded toward zero and brought to within `most` < 2^62; 0 for NaN."""
+    if abs(value) <= most:
+        return np.int64(value)
+    return np.int64(most) if value > most else (-np.int64(most) if value < -most else np.int64(0))
 
 
 @njit(**OPTIONS)
@@ -45,6 +59,8 @@ def add_binary(
     for e in range(first, last):
         j = base + records[e] if listed else e
         c = slope_of(code, parameter, dot(rows, j, w, 0, p), labels[j])
+        if not abs(c) <= STEEPEST:
+            c = 0.0
         if clip < math.inf:
             c *= shrink(abs(c), norms[j], clip)
         add(rows, j, c, part, 0, p)
@@ -190,10 +206,13 @@ def integer_sums(
     rows: Any, labels: Any, norms: Any, first: Any, last: Any, w: Any, classes: int, code: int, parameter: float,
     clip: float, grid: Any, out: Any,
 ) -> None:  # fmt: skip
-    """out[k] = sum over node k's records of (clipped gradient / grid[k]) rounded toward zero; out (b, d) int64."""
+    """out[k] = sum over node k's records of (clipped gradient / grid[k]) rounded toward zero; out (b, d) int64.
+
+    The sum stops at +-TOP. Each stop is a projection, so a record still moves the result by no more than its own numbers.
+    """
     everything = np.empty(0, np.int64)
     for k in prange(out.shape[0]):
-        one = np.zeros(out.shape[1])
+        one, most = np.zeros(out.shape[1]), clip / grid[k]
         for j in range(first[k], last[k]):
             one[:] = 0.0
             if classes == 1:
@@ -201,4 +220,4 @@ def integer_sums(
             else:
                 add_classes(rows, labels, norms, j, j + 1, everything, 0, w[k], classes, clip, one)
             for a in range(out.shape[1]):
-                out[k, a] += np.int64(one[a] / grid[k])
+                out[k, a] = min(max(out[k, a] + whole(one[a] / grid[k], most), -TOP), TOP)

@@ -173,4 +173,17 @@ def softmax_minus_label(scores: Any, label: int) -> float:
     for k in range(scores.shape[0]):
         scores[k] = scores[k] / total - (1.0 if k == label else 0.0)
         square += scores[k] * scores[k]
+    if not square <= 3.0:  # it is 2 at most: the scores were no numbers, and the record counts as 0
+        for k in range(scores.shape[0]):
+            scores[k] = 0.0
+        return 0.0
     return math.sqrt(square)
+
+
+@njit(**OPTIONS)
+def all_within(numbers: Any, limit: float) -> bool:
+    """Whether no entry of numbers (n,) is NaN or larger than `limit` in absolute value."""
+    beyond = 0
+    for k in range(numbers.shape[0]):
+        beyond += not abs(numbers[k]) <= limit
+    return beyond == 0

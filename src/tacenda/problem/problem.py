@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from tacenda import checks
 from tacenda.errors import InputError
 from tacenda.problem import losses, regularisers
-from tacenda.problem.constants import Constants
+from tacenda.problem.constants import LARGEST_RADIUS, RADIUS, SENSIBLE, Constants
 from tacenda.problem.store import DenseStore, SparseStore, Store
 from tacenda.problem.validate import NORM_SLACK, bound_rows, read_shards
 from tacenda.problem.validate_labels import encode_labels
@@ -30,6 +30,7 @@ class Problem:
     strength       r >= 0;   loss_scale   c > 0
     data_norm      public bound on the l2 norm of every row of X
     clip_norm      public bound to which per-record gradients are clipped, or None
+    radius         public bound on every coordinate of a model: points at which records are asked, and messages, are cut to it
     on_large_rows  "error", or "scale" to shrink rows above data_norm onto it
     classes        the public label set; without it, the sorted labels found at all nodes are taken as public, of which a
                    private run warns once
@@ -50,6 +51,7 @@ class Problem:
         loss_scale: float = 1.0,
         data_norm: float = 1.0,
         clip_norm: float | None = None,
+        radius: float = RADIUS,
         on_large_rows: str = "error",
         classes: Iterable[Any] | None = None,
         public_sizes: ArrayLike | None = None,
@@ -60,7 +62,10 @@ class Problem:
         self.loss_scale = checks.positive("loss_scale", loss_scale)
         self.data_norm = checks.positive("data_norm", data_norm)
         self.clip_norm = None if clip_norm is None else checks.positive("clip_norm", clip_norm)
+        self.radius = checks.positive("radius", radius)
         checks.one_of("on_large_rows", on_large_rows, ("error", "scale"))
+        self._constants(0.0, 1)  # refuses declarations without sense before any record is read
+        self.partition: str | None = getattr(shards, "kind", None)  # how the records were spread, where `data.partition` did it
         table = read_shards(shards)
         labels, self.classes = encode_labels(table, self.loss, classes)
         self._undeclared = classes is None and self.classes is not None
@@ -74,9 +79,12 @@ class Problem:
         self.dtype: np.dtype[Any] = (rows[0] if isinstance(rows, tuple) else rows).dtype
         # Rounding may lift a float32 row above data_norm by a part in a million, and the bounds then hold that too.
         slack = NORM_SLACK[self.dtype] if self.dtype == np.float32 else 0.0
-        self.constants = Constants(
+        self.constants = self._constants(slack, self.n_outputs)
+
+    def _constants(self, slack: float, n_outputs: int) -> Constants:
+        return Constants(
             self.loss, self.regulariser, self.strength, self.loss_scale, self.data_norm * (1.0 + slack), self.clip_norm,
-            self.n_outputs,
+            n_outputs, self.radius,
         )  # fmt: skip
 
     def _store(self, rows: Any, labels: NDArray[np.float64], offsets: NDArray[np.int64]) -> Store:
@@ -117,7 +125,7 @@ class Problem:
             f"Problem(n_nodes={self.n_nodes}, n_features={self.n_features}, n_outputs={self.n_outputs}, "
             f"loss={self.loss.name!r}, "
             f"regulariser={self.regulariser.name!r}, strength={self.strength:g}, loss_scale={self.loss_scale:g}, "
-            f"data_norm={self.data_norm:g}{clip})"
+            f"data_norm={self.data_norm:g}{clip}, radius={self.radius:g})"
         )
 
     def objective(self, w: ArrayLike) -> Any:
@@ -214,6 +222,9 @@ def _sizes(public_sizes: ArrayLike | None, n: int) -> NDArray[np.float64] | None
     if public_sizes is None:
         return None
     sizes = np.asarray(public_sizes, dtype=np.float64)
-    if sizes.shape not in ((), (n,)) or not np.isfinite(sizes).all() or not (sizes > 0).all():
-        raise InputError(f"public_sizes must be a number above 0 or one per node ({n} of them), not shape {sizes.shape}.")
+    if sizes.shape not in ((), (n,)) or not ((sizes >= SENSIBLE[0]) & (sizes <= LARGEST_RADIUS)).all():
+        raise InputError(
+            f"public_sizes must be a number from {SENSIBLE[0]:g} to {LARGEST_RADIUS:g} or one per node ({n} of them); "
+            f"found shape {sizes.shape}."
+        )
     return np.array(np.broadcast_to(sizes, (n,)))

@@ -2,6 +2,10 @@
 
 Gradients are asked at public points only, so one record moves them by at most 2Gc/m (replace-one). An argmin's linear term
 and centre may themselves be Bounded; its sensitivity then is (2Gc/m + sens(linear) + 2 q sens(centre) + 2 tol)/kappa.
+
+That holds for every float that a neighbour may have sent (docs/decisions/0011-every-float.md). Points are brought into the
+public radius. A public part that is so large that adding it would round a secret visibly is not added here: it goes along as
+the public offset of the answer, to which noise is added first.
 """
 
 from __future__ import annotations
@@ -12,12 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.errors import LeakError, PrivacyError, UnsupportedError
-from tacenda.privacy.bounded import ALL_RECORDS, Bounded, Sample, open_values, seal
+from tacenda.privacy.bounded import ALL_RECORDS, Bounded, Sample, open_values, question_of, seal
 from tacenda.privacy.door import Question
 from tacenda.privacy.noise import NoiseSource
+from tacenda.privacy.question import digest
 from tacenda.problem.facts import Facts
+from tacenda.problem.radius import brought_within, is_within
 
 Array = NDArray[Any]
+# Up to here r R'(w) is added to the loss's part before the noise: its last place is then far below any noise.
+NEAR = {np.dtype(np.float64): 1e4, np.dtype(np.float32): 1e2}
 
 
 class Store(Protocol):
@@ -39,6 +47,8 @@ class Store(Protocol):
     def argmin(
         self, nodes: Array, linear: Array, quadratic: Array, centre: Array, start: Array, tolerance: float
     ) -> Array: ...
+
+    def argmin_around(self, nodes: Array, anchor: Array, convexity: Array, tolerance: float) -> Array: ...
 
 
 class Answers(Protocol):
@@ -65,30 +75,55 @@ class Queries:
     def gradient(self, w: Array, turn: int, call: int, batch_size: int | None, one: bool, regularised: bool) -> Bounded:
         """The gradient of f_i at the public point w (b, d): of all records, a Poisson sample, or exactly one record."""
         _refuse_secret_point(w)
+        asked = self._named("gradient", w, batch_size, one, regularised)
+        sample = ALL_RECORDS if batch_size is None else sample_of(self.facts, batch_size, one)
+        records = None if batch_size is None else self._drawn(sample, turn, call, one, asked)
+        sensitivity = self.facts.gradient_sensitivity(batch_size)
+        near = NEAR.get(w.dtype, 0.0)
+        if is_within(w, near):
+            return seal(self._gradient(w, records, batch_size, regularised), sensitivity, sample, asked)
+        far = ~(np.abs(w) <= near).all(axis=1, keepdims=True)
+        w = brought_within(w, self.facts.constants.radius)
+        values = self._gradient(w, records, batch_size, regularised)
+        if not regularised or self.facts.constants.strength == 0:
+            return seal(values, sensitivity, sample, asked)
+        alone = self._gradient(w, records, batch_size, False)
+        answer = seal(np.where(far, alone, values), sensitivity, sample, asked)
+        return answer + np.where(far, self._regulariser(w), w.dtype.type(0))
+
+    def _drawn(self, sample: Sample, turn: int, call: int, one: bool, asked: bytes) -> tuple[Array, Array]:
+        """(indptr, records) of a sample; another question draws another one."""
+        source = self._noise.asked(asked)
+        if not one:
+            return source.poisson_records(self._nodes, turn, call, self._counts, _rate(sample))
+        if not self._counts_are_public:
+            raise PrivacyError(
+                "One of a node's records is drawn, so its chance follows from the true count: public_sizes must be left out, or "
+                "be the counts themselves; or use Poisson batches (sampling='poisson')."
+            )
+        return source.one_record(self._nodes, turn, call, self._counts)
+
+    def _gradient(self, w: Array, records: tuple[Array, Array] | None, batch_size: int | None, regularised: bool) -> Array:
         clip = self.facts.constants.clip_norm
-        if batch_size is None:
-            values = self._store.gradient(self._nodes, w, clip, regularised)
-            return seal(values, self.facts.gradient_sensitivity())
-        sample = sample_of(self.facts, batch_size, one)
-        if one:
-            if not self._counts_are_public:
-                raise PrivacyError(
-                    "One of a node's records is drawn, so its chance follows from the true count: public_sizes must be left out, or "
-                    "be the counts themselves; or use Poisson batches (sampling='poisson')."
-                )
-            indptr, records = self._noise.one_record(self._nodes, turn, call, self._counts)
-        else:
-            indptr, records = self._noise.poisson_records(self._nodes, turn, call, self._counts, _rate(sample))
+        if records is None or batch_size is None:
+            return self._store.gradient(self._nodes, w, clip, regularised)
         divisor = self._divisors.get(batch_size)
         if divisor is None:
             divisor = self._divisors[batch_size] = np.full(len(self._nodes), float(batch_size))
-        values = self._store.batch_gradient(self._nodes, w, indptr, records, divisor, clip, regularised)
-        return seal(values, self.facts.gradient_sensitivity(batch_size), sample)
+        return self._store.batch_gradient(self._nodes, w, *records, divisor, clip, regularised)
+
+    def _regulariser(self, w: Array) -> Array:
+        """r R'(w) of a public point, (b, d)."""
+        k = self.facts.constants
+        return np.asarray(k.strength * k.regulariser.gradient(w), dtype=w.dtype)
 
     def argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Bounded:
         """argmin f_i(w) + linear.w + quadratic |w - centre|^2, rows (b, d)."""
         sensitivity = argmin_sensitivity(self.facts, linear, quadratic, centre)
-        return seal(self._solve(_plain(linear), quadratic, _plain(centre)), sensitivity)
+        asked = self._named_argmin(linear, quadratic, centre)
+        core, offset = self._solve_apart(*self._settled(_plain(linear), quadratic, _plain(centre), self.facts.constants.radius))
+        answer = seal(core, sensitivity, asked=asked)
+        return answer if offset is None else answer + offset
 
     def question(self, linear: Array, quadratic: Array, centre: Array) -> Question:
         """The same argmin, left open for noise inside its objective."""
@@ -102,13 +137,70 @@ class Queries:
             q = np.broadcast_to(np.asarray(quadratic, float), (len(centre), 1))
             wider = q + extra[:, None] / 2
             moved = centre * np.divide(q, wider, out=np.ones_like(wider), where=wider > 0)
-            return self._solve(linear + noise, wider, moved)
+            # The noise is never cut, which would not be post-processing: only the public part of the anchor is.
+            public, wider, moved = self._settled(linear, wider, moved, self.facts.answer_radius(wider))
+            return self._solve(public + noise, wider, moved)
 
-        return Question(self.facts.objective_terms(quadratic), centre.shape, solve)
+        asked = self._named_argmin(linear, quadratic, centre)
+        return Question(self.facts.objective_terms(quadratic), centre.shape, solve, asked)
+
+    def _named(self, *parts: Any) -> bytes:
+        """The digest of a question, where the noise is named by it."""
+        return digest(*parts) if self._noise.by_question else b""
+
+    def _named_argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> bytes:
+        """Also where the solver stands: within its tolerance the answer depends on it."""
+        if not self._noise.by_question:
+            return b""
+        terms = [question_of(part) if isinstance(part, Bounded) else (part,) for part in (linear, centre)]
+        solver = self._store.solver_state()  # type: ignore[attr-defined]
+        return digest("argmin", quadratic, *terms[0], *terms[1], *solver.values())
 
     def _solve(self, linear: Array, quadratic: Array, centre: Array) -> Array:
-        q = np.ascontiguousarray(np.broadcast_to(np.asarray(quadratic, float), (len(centre), 1)))
-        return self._store.argmin(self._nodes, linear, q, centre, centre, self.facts.tolerance)
+        core, offset = self._solve_apart(linear, quadratic, centre)
+        return core if offset is None else core + offset
+
+    def _solve_apart(self, linear: Array, quadratic: Array, centre: Array) -> tuple[Array, Array | None]:
+        """(core, offset) of the minimisers core + offset (b, d), each row within gradient norm `tolerance` of its minimum.
+
+        A row whose terms are so large that rounding errors would show beside the tolerance is solved around its anchor, and
+        the anchor is its offset.
+        """
+        facts, q = self.facts, np.ascontiguousarray(np.broadcast_to(np.asarray(quadratic, float), (len(centre), 1)))
+        far = np.flatnonzero(~facts.argmin_is_near(q, linear, centre))
+        tolerance = facts.tolerance * (1 - facts.ROUNDING_SHARE)
+        if len(far) == 0:
+            return self._store.argmin(self._nodes, linear, q, centre, centre, tolerance), None
+        near, kappa = np.setdiff1d(np.arange(len(q)), far), facts.argmin_convexity(q)
+        core, offset = np.empty((len(q), facts.dim)), np.zeros((len(q), facts.dim))
+        if len(near):
+            core[near] = self._store.argmin(self._nodes[near], linear[near], q[near], centre[near], centre[near], tolerance)
+        offset[far] = _anchor(linear[far], q[far], centre[far], kappa[far])
+        core[far] = self._store.argmin_around(self._nodes[far], offset[far], kappa[far], 0.25 * facts.tolerance)
+        return core, offset
+
+    def _settled(self, linear: Array, quadratic: Array, centre: Array, radius: Array | float) -> tuple[Array, Array, Array]:
+        """(linear, quadratic, centre) with their anchor brought into the radius; the same rows where they are small.
+
+        The argmin depends on linear and centre through its anchor only, so this is all that must be bounded. A row that is
+        large, or has no anchor there, is written anew with linear = 0: large terms that cancel would round noise in `linear`.
+        """
+        q = np.asarray(quadratic, float)
+        kappa = self.facts.argmin_convexity(q)
+        if not np.all(kappa > 0):
+            return linear, q, centre
+        with np.errstate(over="ignore", invalid="ignore"):
+            anchor = _anchor(linear, np.broadcast_to(q, (len(centre), 1)), centre, kappa)
+            limit = np.broadcast_to(np.asarray(radius, float).reshape(-1, 1), anchor.shape)
+            kept = np.all(np.abs(anchor) <= limit, axis=1) & self.facts.argmin_is_near(q, linear, centre)
+        if kept.all():
+            return linear, q, centre
+        cut = np.clip(np.nan_to_num(anchor, nan=0.0, posinf=np.inf, neginf=-np.inf), -limit, limit)
+        wider = kappa[:, None] - self.facts.constants.strong_convexity  # 2q
+        by_centre = wider > 0
+        placed = np.divide(kappa[:, None] * cut, wider, out=np.zeros_like(cut), where=by_centre)
+        linear = np.where(kept[:, None], linear, np.where(by_centre, 0.0, -kappa[:, None] * cut))
+        return linear, q, np.where(kept[:, None], centre, placed)
 
 
 class BlankQueries:
@@ -150,6 +242,11 @@ def argmin_sensitivity(facts: Facts, linear: Array | Bounded, quadratic: Array, 
     moved = linear.sensitivity if isinstance(linear, Bounded) else 0.0
     shifted = centre.sensitivity if isinstance(centre, Bounded) else 0.0
     return facts.argmin_sensitivity(quadratic, moved, shifted)
+
+
+def _anchor(linear: Array, quadratic: Array, centre: Array, kappa: Array) -> Array:
+    """(b, d) the minimiser of all but the loss: (2q centre - linear)/kappa."""
+    return np.asarray((2 * quadratic * centre.astype(np.float64) - linear) / kappa[:, None])
 
 
 def _plain(value: Array | Bounded) -> Array:

@@ -1,4 +1,4 @@
-"""All records of a problem seen as one: F(w) = sum_j a_j loss(w; x_j, y_j) with a_j = c/(n m_i), in NumPy and SciPy.
+"""Records seen as one: F(w) = sum_j a_j loss(w; x_j, y_j), of a whole problem (a_j = c/(n m_i)) or of one node, in NumPy and SciPy.
 
 Tables are walked in chunks, so that float32 data is never copied to float64 as a whole.
 """
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from tacenda.problem.problem import Problem
+    from tacenda.problem.store import Store
 
 Vector = NDArray[np.float64]
 _CHUNK_ELEMENTS = 1 << 20
@@ -21,18 +22,42 @@ _CHUNK_ELEMENTS = 1 << 20
 class Pooled:
     """Value, gradient and second derivatives of F, and the regulariser r R = l1 |w|_1 + (l2/2) |w|^2 beside it."""
 
-    def __init__(self, problem: Problem) -> None:
-        store = problem.store
-        self.loss, self.labels = problem.loss, store.labels
-        self.n_features, self.n_outputs, self.dim = problem.n_features, problem.n_outputs, problem.dim
-        self.weights = np.repeat(problem.loss_scale / (problem.n_nodes * problem.divisors), problem.sizes)
-        self.l1 = problem.strength * problem.regulariser.l1
-        self.l2 = problem.strength * problem.regulariser.l2
+    def __init__(self, store: Store, records: slice, weights: Any, l1: float, l2: float) -> None:
+        self.loss, self.labels = store.loss, store.labels[records]
+        self.n_features, self.n_outputs, self.dim = store.n_features, store.n_outputs, store.dim
+        self.weights, self.l1, self.l2 = weights, l1, l2
+        self.base: Any = None  # scores of the records at the point from which w counts, if that is not 0
         self.rows: Any = store.rows
         if isinstance(store.rows, tuple):
             from scipy.sparse import csr_array
 
-            self.rows = csr_array(store.rows, shape=(len(self.labels), self.n_features))
+            self.rows = csr_array(store.rows, shape=(len(store.labels), self.n_features))
+        self.rows = self.rows[records]
+
+    @classmethod
+    def of(cls, problem: Problem) -> Pooled:
+        """All records of a problem."""
+        weights = np.repeat(problem.loss_scale / (problem.n_nodes * problem.divisors), problem.sizes)
+        strength, regulariser = problem.strength, problem.regulariser
+        return cls(problem.store, slice(None), weights, strength * regulariser.l1, strength * regulariser.l2)
+
+    @classmethod
+    def around(cls, store: Store, node: int, anchor: Vector, convexity: float) -> Pooled:
+        """One node's records seen from `anchor`: F(u) = (c/m) sum_j loss(anchor + u; x_j, y_j), and (convexity/2)|u|^2 beside it.
+
+        What a large anchor adds to a score is computed once for each record and then belongs to that record: however it was
+        rounded, F is convex in u, and no record's gradient exceeds its bound. Residuals, and the gaps between the scores of
+        classes, are formed before u comes in, so that they keep their digits.
+        """
+        records = slice(int(store.offsets[node]), int(store.offsets[node + 1]))
+        weight = store.loss_scale / store.divisors[node]
+        found = cls(store, records, np.full(records.stop - records.start, weight), 0.0, convexity)
+        found.base = np.concatenate([found.scores(table, anchor) for _, table in found.chunks()])
+        if found.loss.kind == "regression":
+            found.base, found.labels = found.base - found.labels, np.zeros(len(found.labels))
+        elif found.loss.kind == "multiclass":
+            found.base -= found.base.max(axis=1, keepdims=True)
+        return found
 
     def chunks(self) -> Iterator[tuple[slice, Any]]:
         """(rows of the chunk as a slice, their table)."""
@@ -47,16 +72,20 @@ class Pooled:
         scores = np.asarray(table @ w.reshape(self.n_outputs, self.n_features).T)
         return scores if self.n_outputs > 1 else scores[:, 0]
 
+    def _at(self, part: slice, table: Any, w: Vector) -> Any:
+        """The scores to which the loss is applied."""
+        return self.scores(table, w) if self.base is None else self.base[part] + self.scores(table, w)
+
     def value(self, w: Vector) -> float:
         """F(w)."""
         parts = self.chunks()
-        return float(sum(self.weights[s] @ self.loss.value(self.scores(x, w), self.labels[s]) for s, x in parts))
+        return float(sum(self.weights[s] @ self.loss.value(self._at(s, x, w), self.labels[s]) for s, x in parts))
 
     def gradient(self, w: Vector) -> Vector:
         """The (sub)gradient of F, (d,)."""
         total = np.zeros((self.n_outputs, self.n_features))
         for s, x in self.chunks():
-            slopes = self.loss.derivative(self.scores(x, w), self.labels[s]).reshape(-1, self.n_outputs)
+            slopes = self.loss.derivative(self._at(s, x, w), self.labels[s]).reshape(-1, self.n_outputs)
             total += np.asarray(x.T @ (self.weights[s, None] * slopes)).T
         return total.ravel()
 
@@ -64,7 +93,7 @@ class Pooled:
         """The Hessian of F for losses of one score, (d, d)."""
         total = np.zeros((self.dim, self.dim))
         for s, x in self.chunks():
-            curves = self.weights[s] * self._second(self.scores(x, w), self.labels[s])
+            curves = self.weights[s] * self._second(self._at(s, x, w), self.labels[s])
             if isinstance(x, np.ndarray):
                 total += x.T @ (curves[:, None] * x)
             else:
@@ -74,10 +103,10 @@ class Pooled:
     def hessian_product(self, w: Vector) -> Callable[[Vector], Vector]:
         """v -> H(w) v, with the curvatures at w computed once."""
         if self.n_outputs == 1:
-            curves = [self.weights[s] * self._second(self.scores(x, w), self.labels[s]) for s, x in self.chunks()]
+            curves = [self.weights[s] * self._second(self._at(s, x, w), self.labels[s]) for s, x in self.chunks()]
         else:
             zero = np.zeros(len(self.labels), dtype=np.int64)
-            curves = [self._softmax(self.scores(x, w), zero[s]) for s, x in self.chunks()]
+            curves = [self._softmax(self._at(s, x, w), zero[s]) for s, x in self.chunks()]
 
         def product(v: Vector) -> Vector:
             total = np.zeros((self.n_outputs, self.n_features))

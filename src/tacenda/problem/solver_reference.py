@@ -31,7 +31,7 @@ _PROXIMAL_STEPS = 60
 
 def solve(problem: Problem, tolerance: float) -> Vector:
     """The optimum, (d,); raises if the tolerance is not reached."""
-    pooled = Pooled(problem)
+    pooled = Pooled.of(problem)
     if not problem.loss.smooth:
         from tacenda.problem import solver_nonsmooth
 

@@ -77,7 +77,10 @@ def bound_rows(table: Table, data_norm: float, on_large_rows: str) -> Rows:
             "features by "
             "public bounds, declare a larger data_norm, or pass on_large_rows='scale'."
         )
-    return _scaled(table.rows, large, data_norm / norms[large])
+    rows = _scaled(table.rows, large, data_norm / norms[large])
+    if (np.sqrt(square_norms(rows)[large]) > data_norm * (1.0 + NORM_SLACK[dtype])).any():
+        raise InputError("A row of X is so large that rounding spoils its scaling; scale the features by public bounds first.")
+    return rows
 
 
 def square_norms(rows: Rows) -> NDArray[np.float64]:
@@ -85,11 +88,12 @@ def square_norms(rows: Rows) -> NDArray[np.float64]:
     if isinstance(rows, tuple):
         data, _, indptr = rows
         result = np.zeros(len(indptr) - 1)
-        for a, b in _chunks(len(result), max(1, len(data) // max(1, len(result)))):
-            squares = np.square(data[indptr[a] : indptr[b]], dtype=np.float64)
-            filled = a + np.flatnonzero(np.diff(indptr[a : b + 1]))
-            if len(filled):
-                result[filled] = np.add.reduceat(squares, indptr[filled] - indptr[a])
+        with np.errstate(over="ignore", invalid="ignore"):
+            for a, b in _chunks(len(result), max(1, len(data) // max(1, len(result)))):
+                squares = np.square(data[indptr[a] : indptr[b]], dtype=np.float64)
+                filled = a + np.flatnonzero(np.diff(indptr[a : b + 1]))
+                if len(filled):
+                    result[filled] = np.add.reduceat(squares, indptr[filled] - indptr[a])
         return result
     result = np.empty(len(rows))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -135,7 +139,8 @@ def _features(name: str, x: Any) -> Any:
     if x.dtype in NORM_SLACK:
         return x if hasattr(x, "tocsr") else np.ascontiguousarray(x)
     if x.dtype.kind in "biu" or x.dtype.kind == "f":
-        return x.astype(np.float32 if x.dtype == np.float16 else np.float64)
+        with np.errstate(over="ignore"):  # a longer float becomes infinite, and is refused as such
+            return x.astype(np.float32 if x.dtype == np.float16 else np.float64)
     try:
         if x.dtype.kind == "c":
             raise TypeError

@@ -47,15 +47,18 @@ def _targets(table: Table) -> NDArray[np.float64]:
         name = table.node_name(position)
         if y.dtype.kind not in "biuf":
             raise InputError(f"{name}: y must hold real numbers for a regression loss, not {y.dtype}; convert it first.")
-        if not np.isfinite(y).all():
+        part = result[table.offsets[position] : table.offsets[position + 1]]
+        with np.errstate(over="ignore"):  # a longer float becomes infinite here
+            part[:] = y
+        if not np.isfinite(part).all():
             raise InputError(f"{name}: y holds NaN or infinity; fill in or drop such records first.")
-        result[table.offsets[position] : table.offsets[position + 1]] = y
     return result
 
 
 def _declared(classes: Iterable[Any]) -> NDArray[Any]:
     known = np.array(list(classes))
-    if known.ndim != 1 or known.dtype.kind not in "biufUS" or len(np.unique(known)) != len(known):
+    finite = known.dtype.kind != "f" or np.isfinite(known).all()
+    if known.ndim != 1 or known.dtype.kind not in "biufUS" or not finite or len(np.unique(known)) != len(known):
         raise InputError("classes must be different labels of one type, such as (0, 1) or ('no', 'yes').")
     return known
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacenda.runtime.metrics import encode_like
+from tacenda.runtime.metrics import as_shown, encode_like
 from tacenda.runtime.result import RunResult
 
 Array = NDArray[Any]
@@ -15,8 +15,8 @@ CEILING, FLOOR = "noise-free optimum (ceiling)", "majority class (floor)"
 NOTE = "accuracy and objective are diagnostics of a simulation: they read the private records without noise"
 
 
-def evaluate(problem: Any, test: tuple[Any, Any] | None, models: Array) -> dict[str, Any]:
-    """How good the average model is, and each node's own: {accuracy, objective, loss, ..., node_accuracy}."""
+def evaluate(problem: Any, test: tuple[Any, Any] | None, models: Array, adjacency: str) -> dict[str, Any]:
+    """How good the average model is, and each node's own: {accuracy, objective, loss, ..., node_accuracy}; see `as_shown`."""
     rows = np.asarray(models, float).reshape(-1, problem.dim)
     average = rows.mean(axis=0)
     found: dict[str, Any] = {
@@ -35,24 +35,31 @@ def evaluate(problem: Any, test: tuple[Any, Any] | None, models: Array) -> dict[
         found["test_loss"] = float(np.mean(problem.loss.value(scores, labels)))
         if problem.loss.kind != "regression":
             found["test_accuracy"] = float(np.mean(problem.store.right(scores.reshape(len(labels), -1), labels)))
-    return found
+    return as_shown(found, adjacency)
 
 
-def ceiling(problem: Any, test: tuple[Any, Any] | None) -> dict[str, Any]:
+def ceiling(problem: Any, test: tuple[Any, Any] | None, adjacency: str) -> dict[str, Any]:
     """The centralised optimum without privacy: nothing that learns this model can do better on the objective."""
-    return {"label": CEILING, "algorithm": None, **evaluate(problem, test, problem.solve(1e-6))}
+    return {"label": CEILING, "algorithm": None, **evaluate(problem, test, problem.solve(1e-6), adjacency)}
 
 
-def floor(problem: Any, test: tuple[Any, Any] | None) -> dict[str, Any]:
-    """What knows nothing of a record: the most frequent class, and the objective at w = 0."""
-    row: dict[str, Any] = {"label": FLOOR, "algorithm": None, "objective": float(problem.objective(np.zeros(problem.dim)))}
+def floor(problem: Any, test: tuple[Any, Any] | None, adjacency: str) -> dict[str, Any]:
+    """What knows nothing of a record: the most frequent class, and the objective at w = 0.
+
+    Under add-remove without that objective: at 0 every record's loss is the same, so it is the number of records in disguise.
+    """
+    row: dict[str, Any] = {"label": FLOOR, "algorithm": None}
+    if adjacency == "replace-one":
+        row["objective"] = float(problem.objective(np.zeros(problem.dim)))
     if problem.loss.kind == "regression":
-        return {**row, "label": "model of zeros (floor)", "loss": float(problem.loss_of(np.zeros(problem.dim)))}
+        return as_shown(
+            {**row, "label": "model of zeros (floor)", "loss": float(problem.loss_of(np.zeros(problem.dim)))}, adjacency
+        )
     values, counts = np.unique(problem.store.labels, return_counts=True)
     row["accuracy"] = float(counts.max() / counts.sum())
     if test is not None:
         row["test_accuracy"] = float(np.mean(encode_like(problem, test[1]) == values[np.argmax(counts)]))
-    return row
+    return as_shown(row, adjacency)
 
 
 def row(label: str, results: list[RunResult], measured: list[dict[str, Any]]) -> dict[str, Any]:
@@ -72,6 +79,7 @@ def row(label: str, results: list[RunResult], measured: list[dict[str, Any]]) ->
             accountant=worst.accountant, claimed=worst.claimed, why=worst.why,
             coalition=worst.curve().coalition, conditions=list(worst.curve().conditions),
         )  # fmt: skip
+        found = as_shown(found, worst.adjacency)
     else:
         found.update(epsilon=None, delta=None, adjacency=None)
     found.update(rounds=first.rounds, finish_mixing=first.settings["finish_mixing"])

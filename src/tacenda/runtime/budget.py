@@ -104,8 +104,6 @@ def calibrate(spec: RunSpec) -> Calibration:
     """Solve for the noise scale of every node; nodes alike in size, degree and target are solved once."""
     algorithm, facts, topology, privacy = spec.algorithm, spec.facts, spec.topology, spec.privacy
     assert privacy is not None
-    if privacy.mode == "as-published" and algorithm.shared_noise is not None:
-        raise UnsupportedError(f"{algorithm.title}: no paper prints noise shared by neighbours; use noise='independent'.")
     hub = np.arange(topology.n) == topology.hub()
     target = privacy.epsilon_of(topology.n)
     ratio, shares, pooled = algorithm.shared_noise, np.ones(topology.n), 0

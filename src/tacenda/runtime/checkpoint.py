@@ -2,11 +2,13 @@
 
 It holds the state of all nodes in the graph's order (so a run may be resumed on another placement), the running average,
 where the local solver's factorisations were taken, the charges made so far, and the history. Noise needs nothing: streams are
-named by (seed, node, round, call).
+named by (seed, node, round, call). A digest over all of it shows a file that was damaged or changed, and the charges must be as many
+as the plan has up to the round, so that a resumed run never reports less than it has spent.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from dataclasses import dataclass
@@ -21,7 +23,7 @@ from tacenda.privacy.events import KINDS
 from tacenda.privacy.ledger import Charge, Charges
 
 Array = NDArray[Any]
-FORMAT = "tacenda-checkpoint-1"
+FORMAT = "tacenda-checkpoint-2"
 
 
 @dataclass
@@ -51,7 +53,8 @@ def write(path: Path, saved: Saved) -> None:
     from safetensors.numpy import save
 
     about = json.dumps({"format": FORMAT, **saved.about})
-    data = save({k: np.ascontiguousarray(v) for k, v in saved.arrays.items()}, metadata={"tacenda": about})
+    arrays = {k: np.ascontiguousarray(v) for k, v in saved.arrays.items()}
+    data = save(arrays, metadata={"tacenda": about, "digest": _digest(about, arrays)})
     beside = path.with_name(path.name + ".part")
     beside.unlink(missing_ok=True)
     with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -71,13 +74,36 @@ def _read(path: Path) -> Saved:
 
     try:
         with safe_open(str(path), framework="numpy") as file:
-            about = json.loads((file.metadata() or {}).get("tacenda", "{}"))
+            words = file.metadata() or {}
+            about = json.loads(words.get("tacenda", "{}"))
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, json.JSONDecodeError, OSError) as damaged:
         raise StateError(f"The checkpoint {path} cannot be read: {damaged}. Remove it to start anew.") from None
     if about.get("format") != FORMAT:
-        raise StateError(f"{path} is not a checkpoint of this program.")
+        raise StateError(f"{path} is not a checkpoint of this version of the program.")
+    if words.get("digest") != _digest(words["tacenda"], arrays):
+        raise StateError(f"The checkpoint {path} is damaged: its content is not what was written. Remove it to start anew.")
     return Saved(arrays, about)
+
+
+def _digest(about: str, arrays: dict[str, Array]) -> str:
+    whole = hashlib.sha256(about.encode())
+    for name in sorted(arrays):
+        whole.update(f"\0{name}\0{arrays[name].dtype.str}\0{arrays[name].shape}\0".encode())
+        whole.update(np.ascontiguousarray(arrays[name]).data)
+    return whole.hexdigest()
+
+
+def check_charges(charges: Charges, reserved: Charges | None, rounds: int, done: int) -> None:
+    """A checkpoint of round `done` holds all releases that were planned up to it, where every round has as many."""
+    if reserved is None or not rounds or len(reserved) % rounds:
+        return
+    planned = done * len(reserved) // rounds
+    if len(charges) != planned:
+        raise StateError(
+            f"The checkpoint is of round {done} and holds {len(charges)} releases, where {planned} were planned: charges were lost or "
+            "changed. Remove it to start anew; what the run has spent stays spent."
+        )
 
 
 def read(path: Path, identity: dict[str, Any]) -> Saved:

@@ -83,11 +83,17 @@ class Host:
         """(b, d) each node's newest released model."""
         return np.asarray(self.spec.algorithm.last(self.state))
 
+    @property
+    def can_be_saved(self) -> bool:
+        """Whether the state holds released values only."""
+        values = [getattr(self.state, f.name) for f in dataclasses.fields(self.state)]
+        return all(value is None or type(value) is np.ndarray for value in values)
+
     def save(self) -> dict[str, Array]:
         """Everything that the next round builds on: released values only."""
         arrays = {f"state.{f.name}": getattr(self.state, f.name) for f in dataclasses.fields(self.state)}
         arrays = {name: rows for name, rows in arrays.items() if rows is not None}
-        if any(type(rows) is not np.ndarray for rows in arrays.values()):
+        if not self.can_be_saved:
             raise StateError("A run as published keeps an unreleased value in its state, and is therefore not checkpointed.")
         if self._sum is not None:
             arrays |= {"average.sum": self._sum, "average.weight": np.array([self._weight])}

@@ -1,4 +1,4 @@
-"""Compiled passes over released rows (b, d): weighted sums over neighbours, the check that all is finite, running averages.
+"""Compiled passes over released rows (b, d): weighted sums over neighbours, running averages.
 
 Each entry is computed by the same operations in the same order as NumPy and SciPy would (no fused multiply-add), so that nothing
 depends on which of them does it. One thread: a pass is far shorter than the start of a second one, except in the largest networks.
@@ -30,18 +30,6 @@ def weighted_sums(indptr: Any, columns: Any, weights: Any, rows: Any, out: Any) 
             weight, row, other, next_row = weights[k], rows[columns[k]], weights[k + 1], rows[columns[k + 1]]
             for j in range(mine.shape[0]):
                 mine[j] = mine[j] + weight * row[j] + other * next_row[j]
-
-
-@njit(**OPTIONS)
-def all_finite(rows: Any) -> bool:
-    """Whether no entry of rows (b, d) is NaN or infinite: x - x is 0 for every other number."""
-    for i in range(rows.shape[0]):
-        row, bad = rows[i], 0
-        for j in range(row.shape[0]):
-            bad += row[j] - row[j] != 0
-        if bad:
-            return False
-    return True
 
 
 @njit(**OPTIONS)

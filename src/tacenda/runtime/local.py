@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tacenda.errors import NetworkError
 from tacenda.graph.coalition import edge_streams
 from tacenda.graph.topology import Topology
 from tacenda.privacy.door import Door, SharedNoise
@@ -51,7 +52,7 @@ class LocalHosts:
         self._hosts: list[Host] = []
         for k, part in enumerate(parts):
             transport = NoTransport() if self._meeting is None else InProcessEnd(self._meeting, k)
-            network = Network(spec.topology, parts, k, transport, spec.row_type, spec.mixing)
+            network = Network(spec.topology, parts, k, transport, spec.row_type, spec.mixing, spec.facts.constants.radius)
             found = spec.calibration
             plan, reserved = (None, None) if found is None else (found.plan.rows(part), found.reserved.rows(part))
             ledger = Ledger(reserved, witness if k == 0 else None)  # every block makes the same releases: one tells of them
@@ -64,6 +65,12 @@ class LocalHosts:
     def step(self, turn: int) -> None:
         """One round of all nodes."""
         self._each(lambda k: self._hosts[k].step(turn))
+        if any(network.reached_radius is not None for network in self._networks):
+            # There are no liars here: a message at the radius means settings that diverge. Seen from released values only.
+            raise NetworkError(
+                f"A message has reached the radius {self._spec.facts.constants.radius:g}: the run diverges. Use a larger proximal weight "
+                "or penalty, or a smaller step; or declare a larger Problem(radius=...), if such numbers are meant."
+            )
 
     def _each(self, work: Callable[[int], Any]) -> list[Any]:
         """work(k) of every block: one after the other where they meet, so that compiled kernels never run at once."""

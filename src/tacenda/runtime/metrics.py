@@ -154,6 +154,28 @@ def _check_test(test: Any, problem: Any) -> None:
     encode_like(problem, labels)
 
 
-def measure(names: Sequence[str], snapshot: Snapshot) -> dict[str, float]:
-    """The value of each metric."""
-    return {name: METRICS[name](snapshot) for name in names}
+def measure(names: Sequence[str], snapshot: Snapshot, adjacency: str = "replace-one") -> dict[str, float]:
+    """The value of each metric, as fine as the relation allows."""
+    return as_shown({name: METRICS[name](snapshot) for name in names}, adjacency)
+
+
+def as_shown(values: dict[str, Any], adjacency: str) -> dict[str, Any]:
+    """Measures of private records as they may stand in a file or on a screen.
+
+    Under add-remove the number of records is private, and exact measures tell it: an accuracy is a fraction with that number below, an
+    objective grows with it. There accuracies are given to 0.01, objectives and losses to two digits.
+    """
+    if adjacency == "replace-one":
+        return values
+    return {name: _coarse(name, value) for name, value in values.items()}
+
+
+def _coarse(name: str, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_coarse(name, one) for one in value]
+    if not isinstance(value, float) or name.startswith("test_"):
+        return value
+    if "accuracy" in name or name == "misclassification":
+        return round(value, 2)
+    reads_records = "objective" in name or name.removesuffix("_range") in ("loss", "suboptimality")
+    return float(f"{value:.2g}") if reads_records else value

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from tacenda.errors import InputError, LeakError, NetworkError
 from tacenda.graph.topology import Topology
+from tacenda.problem.constants import RADIUS
+from tacenda.problem.radius import brought_within, is_within
 from tacenda.runtime.transport import Tag, Transport
 
 Array = NDArray[Any]
@@ -43,12 +45,24 @@ class Network:
 
     Rows of neighbours in other blocks arrive as a halo; each node adds its neighbours in the order of their positions in
     the whole graph, so the sums do not depend on the placement, to the last bit.
+
+    No entry of a message is larger than the run's public `radius` in absolute value. What we send is cut to it, and NaN is
+    sent as 0: a function of released values only. `reached_radius` is then the first round in which that was needed: the run
+    diverges, or a neighbour pushes it. A block that sends more than the radius is named, and refused.
     """
 
     def __init__(
-        self, topology: Topology, parts: list[Array], me: int, transport: Transport, dtype: Any, mixing: str = "metropolis"
+        self,
+        topology: Topology,
+        parts: list[Array],
+        me: int,
+        transport: Transport,
+        dtype: Any,
+        mixing: str = "metropolis",
+        radius: float = RADIUS,
     ) -> None:
-        self._me, self._transport, self._dtype = me, transport, np.dtype(dtype)
+        self._me, self._transport, self._dtype, self._radius = me, transport, np.dtype(dtype), radius
+        self.reached_radius: int | None = None
         self.nodes = parts[me]
         self._owner = np.empty(topology.n, np.int64)
         for block, part in enumerate(parts):
@@ -65,7 +79,7 @@ class Network:
 
     def neighbour_sum(self, shared: Array, tag: Tag, senders: Array | None = None) -> Array:
         """(b, d) sum over neighbours; where `senders` (b, 1) is 0 a node sends nothing, and counts as zero."""
-        self._check(shared)
+        shared = self._sendable(shared, tag)
         if senders is not None:
             shared = shared * senders.astype(shared.dtype)
         self._count(shared, senders)
@@ -73,7 +87,7 @@ class Network:
 
     def mix(self, shared: Array, tag: Tag) -> Array:
         """(b, d) sum_j W_ij shared_j."""
-        self._check(shared)
+        shared = self._sendable(shared, tag)
         self._count(shared, None)
         return self._weighted_sums(self._mixing, self._with_halo(shared, tag))
 
@@ -109,29 +123,29 @@ class Network:
         parts = [shared]
         for other, (_, arriving) in self._halo.items():
             rows = received[other]
-            if rows.shape != (len(arriving), shared.shape[1]) or rows.dtype != shared.dtype or not self._finite(rows):
-                raise NetworkError(f"Block {other} sent rows of the wrong shape, type or with values that are not finite.")
+            if rows.shape != (len(arriving), shared.shape[1]) or rows.dtype != shared.dtype:
+                raise NetworkError(f"Block {other} sent rows of the wrong shape or type.")
+            if not is_within(rows, self._radius):
+                raise NetworkError(f"Block {other} sent rows with values that are not finite or beyond the radius {self._radius:g}.")
             parts.append(rows)
         return np.concatenate(parts)
 
-    def _check(self, shared: Any) -> None:
+    def _sendable(self, shared: Any, tag: Tag) -> Array:
+        """The released rows, within the radius."""
         if type(shared) is not np.ndarray or shared.dtype != self._dtype:
             what = f"an array of type {shared.dtype}" if isinstance(shared, np.ndarray) else f"a {type(shared).__name__}"
             raise LeakError(f"Only released arrays of type {self._dtype} are sent, not {what}: release it first.")
         if shared.ndim != 2 or len(shared) != len(self.nodes):
             raise NetworkError(f"A message holds one row per node ({len(self.nodes)}), not the shape {shared.shape}.")
-        if not self._finite(shared):
-            raise NetworkError(
-                "A model is no longer finite: the run diverges. Use a larger proximal weight or penalty, or a smaller step."
-            )
+        sent = brought_within(shared, self._radius)
+        if sent is not shared and self.reached_radius is None:
+            self.reached_radius = tag[0]
+        return sent
 
     def _count(self, shared: Array, senders: Array | None) -> None:
         messages = self._links if senders is None else int(self._degree[senders[:, 0] > 0].sum())
         self.traffic.messages += messages
         self.traffic.bytes += messages * shared.shape[1] * shared.itemsize
-
-    def _finite(self, rows: Array) -> bool:
-        return bool(self._kernels.all_finite(np.ascontiguousarray(rows)))
 
     def _weighted_sums(self, matrix: tuple[Array, Array, Array], rows: Array) -> Array:
         """matrix @ rows, for a matrix as CSR arrays."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 import warnings as python_warnings
 from collections.abc import Callable, Sequence
@@ -14,6 +13,8 @@ from numpy.typing import NDArray
 
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm
+from tacenda.content import content_hash, program
+from tacenda.data.partition import broken_promise
 from tacenda.errors import DeclarationWarning, InputError
 from tacenda.privacy.noise import SimulatedNoise
 from tacenda.privacy.settings import Privacy
@@ -69,16 +70,19 @@ def simulate(
     finish_mixing   closing rounds that only mix what was released: free of privacy, they bring all nodes near the average model
     blocks          into how many blocks (or which lists of positions) the nodes are placed; the result does not depend on it
     record_every    a history row every so many rounds, and after the last; 0 for none
-    metrics         see `tacenda.runtime.metrics`; they read private data, as only a simulation may
+    metrics         see `tacenda.runtime.metrics`; they read private data, as only a simulation may (coarsely under add-remove, where
+                    exact ones tell how many records there are)
     reference       the optimum for "suboptimality" and "distance": a model, or "optimum" to have it solved for
     test            (X, y) for "test_loss" and "test_accuracy"
     callback        called as callback(round, models (n, d)) at every recorded round; a true answer stops the run
     checkpoint      a file that is kept up to date between rounds, also on Ctrl-C; resume=True goes on from it, bit for bit
     mixing          weights of dual averaging and of the closing rounds: "metropolis", "uniform" or "max-degree"
     solver_tolerance  gradient norm at which an exact local minimiser stops; its remaining gap is charged
-    ledger          a lasting ledger's file: the run's releases are charged to `dataset` there (by default to the records' own
-                    fingerprint), and a run that would exceed that data set's budget is refused before any noise is drawn;
-                    the noise then depends on all settings besides the seed, since two runs with one noise would not compose
+    ledger          a lasting ledger's file: the run's releases are charged to the account of its records there, and a run that would
+                    exceed that account's budget is refused before any noise is drawn; so is privacy=None where there is a budget.
+                    The noise then depends on all settings besides the seed, since two runs with one noise would not compose
+    dataset         the account's name. Given once, it is remembered with the records: later runs on them, in any order and split,
+                    are booked there by themselves (see docs/decisions/0014-accounts.md for what is not recognised)
     """
     given = seed
     if seed is None and checkpoint is not None and resume:
@@ -99,7 +103,7 @@ def simulate(
         run.restore(checkpoints.read(file, run.identity()))
 
     def measured(models: Array) -> dict[str, Any]:
-        return measure(names, Snapshot(problem, spec.topology, models, optimum, test, lowest))
+        return measure(names, Snapshot(problem, spec.topology, models, optimum, test, lowest), spec.facts.adjacency)
 
     def record(done: int, asked: bool) -> bool:
         if not every or (done % every and done != spec.rounds):
@@ -134,6 +138,8 @@ class _Simulation:
         self.warnings = spec.advice()
         for sentence in self.warnings:
             python_warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
+        if spec.privacy is not None:
+            _check_spread(problem, spec.privacy.adjacency)
         if spec.privacy is not None and (missing := problem.declaration_missing()) is not None:
             python_warnings.warn(missing, DeclarationWarning, stacklevel=3)
         self.noise = SimulatedNoise(None if seed is None else checks.whole("seed", seed))
@@ -141,12 +147,12 @@ class _Simulation:
         self.history, self.done, self.seconds = History(), 0, 0.0
         self.messages = self.bytes = 0
         self.lasting = None
-        self.charged = ledger is not None and spec.calibration is not None
-        if ledger is not None and spec.calibration is not None:
-            relation = spec.facts.adjacency
-            self.lasting = LastingRun(ledger, dataset, problem, self.identity(), spec.calibration.reserved, relation)
+        self.charged, found = ledger is not None, spec.calibration
+        if ledger is not None:
+            reserved, name = None if found is None else found.reserved, spec.algorithm.name
+            self.lasting = LastingRun(ledger, dataset, problem, name, self.identity(), reserved, spec.facts.adjacency)
             self.noise = self.noise.named(self.lasting.run)  # runs add up in a ledger only if they share no noise
-        witness = None if self.lasting is None else self.lasting.charge
+        witness = None if self.lasting is None or found is None else self.lasting.charge
         self.hosts = LocalHosts(spec, problem, placement(spec.topology.n, blocks), self.noise, self.start, witness)
 
     def drive(self, observers: Sequence[Observer]) -> None:
@@ -183,7 +189,7 @@ class _Simulation:
         import tacenda
 
         p, plain = self.problem, self.spec.to_plain()
-        own = {"data_norm": p.data_norm, "classes": None if p.classes is None else [str(c) for c in p.classes]}
+        own: dict[str, Any] = {"data_norm": p.data_norm, "classes": None if p.classes is None else [str(c) for c in p.classes]}
         if self.spec.facts.adjacency == "replace-one":  # where counts are public; else what was declared stands for them
             own["sizes"] = [int(m) for m in p.sizes]
         return {
@@ -195,20 +201,17 @@ class _Simulation:
         }
 
     def identity(self) -> dict[str, Any]:
-        """What must be equal for a checkpoint to belong to this run."""
-        settings = self.settings()
-        names = ("algorithm", "privacy", "graph", "mixing", "problem", "output", "solver_tolerance")
-        # The start too: the same noise on a run from elsewhere would be a second release, not the same one again.
+        """By its content, all that the releases depend on: what must be equal for a checkpoint, or a charge, to belong to this run."""
+        p = self.problem
         own = {
-            "seed": self.noise.seed,
-            "rounds": self.spec.rounds,
-            "init": _digest(self.start),
-            "data": data_digest(self.problem),
-            "placement": _digest(self.problem.store.offsets, self.problem.divisors),
+            "records": (p.classes, str(p.dtype), p.data_norm),
+            # The start too: the same noise on a run from elsewhere would be a second release, not the same one again.
+            "init": self.start,
+            "placement": (p.store.offsets, p.divisors),
             "ledger": self.charged,
-            "version": settings["versions"]["tacenda"],
         }
-        return {**{k: settings[k] for k in names}, **own}
+        known = {**self.spec.identity(), **{name: content_hash(value, name) for name, value in own.items()}}
+        return {**known, "seed": self.noise.seed, "data": data_digest(p), "program": program()}
 
     def saved(self) -> checkpoints.Saved:
         """Everything needed to go on from the last complete round."""
@@ -220,11 +223,27 @@ class _Simulation:
     def restore(self, saved: checkpoints.Saved) -> None:
         about = saved.about
         charges = checkpoints.charges_from(about["charges"], saved.arrays, "charge")
+        planned = None if self.spec.calibration is None else self.spec.calibration.reserved
+        checkpoints.check_charges(charges, planned, self.spec.rounds, about["round"])
         self.hosts.restore({k: v for k, v in saved.arrays.items() if not k.startswith("charge.")}, charges)
         if self.lasting is not None:
             self.lasting.skip(len(charges))
         self.done, self.history = about["round"], History(about["history"])
         self.seconds, self.messages, self.bytes = about["seconds"], about["messages"], about["bytes"]
+
+
+def _check_spread(problem: Problem, adjacency: str) -> None:
+    """Refuse, or warn of, a split of the records that the promise does not survive."""
+    why = broken_promise(problem.partition, adjacency, problem.n_nodes)
+    if why is None:
+        return
+    if adjacency == "add-remove":
+        raise InputError(
+            f"problem must not be spread like this under adjacency 'add-remove': {why}, and the promise would not hold. Give each "
+            "node's own records as its shard (by_column, or a list), or use 'replace-one'."
+        )
+    words = f"{why}: the promise is for the records as they lie on the nodes, not for the table that was spread."
+    python_warnings.warn(words, DeclarationWarning, stacklevel=4)
 
 
 def _reference(given: Any, problem: Problem) -> Array | None:
@@ -238,10 +257,3 @@ def _reference(given: Any, problem: Problem) -> Array | None:
     if model.size != problem.dim:
         raise InputError(f"reference must be one model of length {problem.dim}, not of shape {model.shape}.")
     return model.reshape(problem.dim)
-
-
-def _digest(*arrays: Array) -> str:
-    found = hashlib.blake2b(digest_size=16)
-    for array in arrays:
-        found.update(array.tobytes())
-    return found.hexdigest()

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm
-from tacenda.algorithms.published import published_form
+from tacenda.algorithms.published import check_published, published_form
 from tacenda.algorithms.registry import by_name, private_names
+from tacenda.content import content_hash
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.ledger import Charges
@@ -60,6 +61,7 @@ class RunSpec:
         algorithm, facts, privacy = algorithm_of(self.algorithm), self.facts, check_privacy(self.privacy, self.algorithm)
         rounds = checks.whole("rounds", self.rounds, least=1)
         if privacy is not None and privacy.mode == "as-published":
+            check_published(algorithm)
             algorithm = published_form(algorithm)
         if privacy is not None and privacy.node_noise == "worst":
             facts = facts.for_the_smallest()
@@ -106,6 +108,21 @@ class RunSpec:
             found.why,
         )
 
+    def identity(self) -> dict[str, str]:
+        """A hash of each part by its content, code of plugins included: what tells two runs apart."""
+        graph, k = self.topology, self.facts.constants
+        parts = {
+            "algorithm": self.algorithm,
+            "privacy": self.privacy,
+            "graph": (graph.n, [str(label) for label in graph.labels], graph.edges),
+            "mixing": self.mixing,
+            "problem": (self.to_plain()["problem"], k.loss, k.regulariser),
+            "output": self.output,
+            "solver_tolerance": self.facts.tolerance,
+            "rounds": self.rounds,
+        }
+        return {name: content_hash(value, name) for name, value in parts.items()}
+
     def to_plain(self) -> dict[str, Any]:
         """Plain values that describe the run; the sizes are the public ones."""
         k, t = self.facts.constants, self.topology
@@ -125,6 +142,7 @@ class RunSpec:
                 "loss_scale": k.loss_scale,
                 "data_norm": k.data_norm,
                 "clip_norm": k.clip_norm,
+                "radius": k.radius,
                 "loss_options": dataclasses.asdict(k.loss),  # type: ignore[call-overload]
                 "regulariser_options": dataclasses.asdict(k.regulariser),  # type: ignore[call-overload]
                 "sizes": [int(s) for s in self.facts.sizes],

@@ -1,0 +1,303 @@
+"""What a value is, by its whole content: one digest for settings, arrays and code, the same in every process.
+
+Two runs that share a seed share their noise, so they count as one only if nothing differs between them: every number of every array,
+and what the code does. A function or class is taken by its code objects (comments and layout do not count), its defaults, what it
+closes over, and the globals that it names, which may be functions again. Code that was installed (this package, the standard
+library, site-packages) is not walked through: it is taken by name, version and the text of its file. What has no content that can be
+read (a lock, an open file, a generator) is refused, never guessed.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import hashlib
+import platform
+import sys
+import sysconfig
+import types
+from collections.abc import Callable, Iterable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacenda.errors import InputError
+
+_HERE = Path(__file__).parent
+_LIBRARIES = ("numpy", "scipy", "numba")
+# Attributes of a class that say nothing about what it does, and methods that `dataclass` writes from the fields.
+_BLANK = frozenset({
+    "__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__",
+    "__firstlineno__", "__static_attributes__", "__dataclass_fields__", "__dataclass_params__", "__match_args__", "__parameters__",
+    "__abstractmethods__", "__orig_bases__", "__protocol_attrs__", "__non_callable_proto_members__", "_abc_impl", "_is_protocol",
+    "_is_runtime_protocol",
+})  # fmt: skip
+_WRITTEN = frozenset({
+    "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__", "__replace__", "__lt__", "__le__", "__gt__", "__ge__",
+})  # fmt: skip
+_CODE = (
+    "co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount", "co_posonlyargcount", "co_kwonlyargcount",
+    "co_flags", "co_exceptiontable",
+)  # fmt: skip
+_SLOT = (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType)
+
+
+def content_hash(value: Any, name: str = "value") -> str:
+    """64 hex digits: equal for equal contents, also in another process; `name` is what an error calls the value."""
+    walk = _Walk(name)
+    walk.feed(value)
+    return walk.digest()
+
+
+@functools.cache
+def program() -> str:
+    """A digest of this package's own files and of what computes with it: another program may answer with other bits.
+
+    The files rather than the version alone: a copy under development changes without a new version, and a question that
+    changed by one bit under the same noise gives that bit away.
+    """
+    found = hashlib.sha256()
+    for file in sorted(_HERE.rglob("*.py")):
+        text = file.read_bytes()
+        found.update(f"{file.relative_to(_HERE).as_posix()} {len(text)} ".encode() + text)
+    for library in _LIBRARIES:
+        found.update(f"{library} {metadata.version(library)} ".encode())
+    found.update(f"{platform.python_implementation()} {platform.python_version()} {platform.machine()}".encode())
+    return found.hexdigest()
+
+
+class _Walk:
+    """One walk over a value; what was met before is named by its number, so that circles end."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._found, self._seen, self._kept = name, hashlib.sha256(), {}, []  # type: ignore[var-annotated]
+
+    def digest(self) -> str:
+        return self._found.hexdigest()
+
+    def _mark(self, tag: str, content: bytes = b"") -> None:
+        self._found.update(f"{tag} {len(content)} ".encode() + content)
+
+    def feed(self, value: Any) -> None:
+        """Add a value of any kind."""
+        kind = type(value)
+        if kind in _PLAIN:
+            self._mark(kind.__name__, _PLAIN[kind](value))
+            return
+        if id(value) in self._seen:
+            self._mark("again", str(self._seen[id(value)]).encode())
+            return
+        self._seen[id(value)] = len(self._seen)
+        self._kept.append(value)  # so that no other object gets its id meanwhile
+        for kinds, method in _KINDS:
+            if isinstance(value, kinds):
+                method(self, value)
+                return
+        self._object(value)
+
+    def _many(self, tag: str, values: Iterable[Any]) -> None:
+        listed = list(values)
+        self._mark(tag, str(len(listed)).encode())
+        for value in listed:
+            self.feed(value)
+
+    def _list(self, value: Any) -> None:
+        if type(value) not in (list, tuple):
+            self._object(value)
+        else:
+            self._many(type(value).__name__, value)
+
+    def _dict(self, value: Any) -> None:
+        if type(value) is not dict:
+            self._object(value)
+            return
+        keys = {content_hash(key, self._name): key for key in value}
+        self._mark("dict", str(len(keys)).encode())
+        for mark in sorted(keys):
+            self._mark("key", mark.encode())
+            self.feed(value[keys[mark]])
+
+    def _set(self, value: Any) -> None:
+        self._many("set", sorted(content_hash(one, self._name) for one in value))
+
+    def _array(self, value: Any) -> None:
+        if isinstance(value, np.ma.MaskedArray):
+            self._many("masked", (np.ma.getmaskarray(value), value.filled(0)))
+            return
+        self._mark("array", f"{value.dtype.str} {value.dtype.descr} {value.shape}".encode())
+        if value.dtype.hasobject:
+            self._many("objects", value.reshape(-1).tolist())
+        else:
+            self._mark("bytes", np.ascontiguousarray(value).tobytes())
+
+    def _enum(self, value: enum.Enum) -> None:
+        self._class(type(value))
+        self._mark("member", value.name.encode())
+
+    def _path(self, value: Path) -> None:
+        self._mark("path", str(value).encode())
+
+    # -- code
+
+    def _module(self, value: types.ModuleType) -> None:
+        self._mark("module", _origin(value.__name__).encode())
+
+    def _code(self, code: types.CodeType) -> None:
+        self._many("code", (getattr(code, part) for part in _CODE))
+        self._many("constants", code.co_consts)
+
+    def _function(self, value: types.FunctionType) -> None:
+        self._mark("function", value.__qualname__.encode())
+        if _is_installed(value.__module__):
+            self._mark("installed", _origin(value.__module__).encode())
+            return
+        self._code(value.__code__)
+        self.feed(value.__defaults__)
+        self.feed(value.__kwdefaults__)
+        cells = value.__closure__ or ()
+        self._many("closure", (_content(cell) for cell in cells))
+        named = {name: value.__globals__[name] for name in _names(value.__code__) if name in value.__globals__}
+        self._dict(named)
+        self._dict({k: v for k, v in vars(value).items() if not k.startswith("__")})
+
+    def _builtin(self, value: Any) -> None:
+        self._mark("builtin", value.__qualname__.encode())
+        owner = value.__self__
+        self._mark("of", _origin(value.__module__ or "").encode()) if owner is None else self.feed(owner)
+
+    def _method(self, value: types.MethodType) -> None:
+        self._many("method", (value.__func__, value.__self__))
+
+    def _property(self, value: property) -> None:
+        self._many("property", (value.fget, value.fset, value.fdel))
+
+    def _wrapped(self, value: Any) -> None:
+        self._many(type(value).__name__, (value.__func__,))
+
+    def _cached(self, value: Any) -> None:
+        self._many("cached", (value.func,))
+
+    def _slot(self, value: Any) -> None:
+        self._mark("slot", value.__name__.encode())
+
+    def _class(self, value: type) -> None:
+        self._mark("class", f"{value.__module__}.{value.__qualname__}".encode())
+        if _is_installed(value.__module__):
+            self._mark("installed", _origin(value.__module__).encode())
+            return
+        self._many("bases", value.__mro__[1:])
+        fields = vars(value)
+        for name in sorted(fields):
+            if name in _BLANK or (name in _WRITTEN and _is_written(fields[name])):
+                continue
+            if name == "__init__" and "__dataclass_params__" in fields and fields["__dataclass_params__"].init:
+                continue
+            self._mark("attribute", name.encode())
+            self.feed(fields[name])
+
+    def _object(self, value: Any) -> None:
+        """Anything else: its class, and what a pickle would hold; a wrapper of a Python function by the function."""
+        inner = getattr(value, "py_func", None) or getattr(value, "__wrapped__", None)
+        if isinstance(inner, types.FunctionType):
+            self._many("wrapper", (type(value), inner))
+            return
+        try:
+            parts = value.__reduce_ex__(4)
+        except Exception:
+            raise self._refusal(value) from None
+        self.feed(type(value))
+        if isinstance(parts, str):
+            self._mark("global", f"{parts} {_origin(getattr(value, '__module__', None) or type(value).__module__)}".encode())
+            return
+        make, arguments, state, items, pairs = (*parts, None, None, None)[:5]
+        self._many("made", (make, arguments, state, None if items is None else list(items)))
+        self._many("pairs", () if pairs is None else pairs)
+
+    def _refusal(self, value: Any) -> InputError:
+        return InputError(
+            f"{self._name} cannot be identified: it holds a {type(value).__module__}.{type(value).__qualname__}, whose content cannot be "
+            "read. Two runs count as one only if everything in them is known to be the same: use numbers, arrays, dataclasses and "
+            "functions there, or run without ledger and checkpoint."
+        )
+
+
+_PLAIN: dict[type, Callable[[Any], bytes]] = {
+    type(None): lambda v: b"",
+    type(...): lambda v: b"",
+    type(NotImplemented): lambda v: b"",
+    bool: lambda v: str(v).encode(),
+    int: lambda v: str(v).encode(),
+    float: lambda v: v.hex().encode(),
+    complex: lambda v: f"{v.real.hex()} {v.imag.hex()}".encode(),
+    str: lambda v: v.encode("utf-8", "surrogatepass"),
+    bytes: lambda v: v,
+    bytearray: bytes,
+}
+_KINDS: tuple[tuple[Any, Callable[[_Walk, Any], None]], ...] = (
+    ((np.ndarray, np.generic), _Walk._array),
+    (enum.Enum, _Walk._enum),
+    (Path, _Walk._path),
+    ((list, tuple), _Walk._list),
+    (dict, _Walk._dict),
+    ((set, frozenset), _Walk._set),
+    (types.ModuleType, _Walk._module),
+    (types.CodeType, _Walk._code),
+    (types.FunctionType, _Walk._function),
+    (types.BuiltinFunctionType, _Walk._builtin),
+    (types.MethodType, _Walk._method),
+    (property, _Walk._property),
+    ((staticmethod, classmethod), _Walk._wrapped),
+    (functools.cached_property, _Walk._cached),
+    (_SLOT, _Walk._slot),
+    (type, _Walk._class),
+)
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # a name that was never bound
+        return None
+
+
+def _names(code: types.CodeType) -> list[str]:
+    """Every global that a function may read, also in functions written inside it."""
+    inner = [name for one in code.co_consts if isinstance(one, types.CodeType) for name in _names(one)]
+    return [*code.co_names, *inner]
+
+
+def _is_written(method: Any) -> bool:
+    code = getattr(getattr(method, "__wrapped__", method), "__code__", None)
+    return method is None or (code is not None and code.co_filename == "<string>")
+
+
+@functools.cache
+def _is_installed(module: str | None) -> bool:
+    """Whether code of this module changes with an installation only, and not between two cells of a notebook."""
+    top = (module or "").partition(".")[0]
+    if top == "tacenda" or (top in sys.stdlib_module_names and top != "__main__"):
+        return True
+    file = _file(module)
+    return file is not None and any(file.is_relative_to(place) for place in _places())
+
+
+@functools.cache
+def _places() -> tuple[Path, ...]:
+    return tuple(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
+
+
+def _file(module: str | None) -> Path | None:
+    found = getattr(sys.modules.get(module or ""), "__file__", None)
+    return None if found is None else Path(found).resolve()
+
+
+def _origin(module: str) -> str:
+    """A module's name, the version of what it belongs to, and the digest of its file where it has one outside this package."""
+    top = module.partition(".")[0]
+    if top == "tacenda" or top in sys.stdlib_module_names:
+        return module  # `program` speaks for both
+    version, file = getattr(sys.modules.get(top), "__version__", ""), _file(module)
+    text = file.read_bytes() if file is not None and file.is_file() else b""
+    return f"{module} {version} {hashlib.sha256(text).hexdigest()}"

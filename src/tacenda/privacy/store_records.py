@@ -1,0 +1,109 @@
+"""How a ledger knows records again: an order-free digest of all of them, and a small sample for subsets and overlaps.
+
+Every record is hashed by itself under the ledger's own key: its non-zero features, in float64, and its label. So the order of the
+records, who holds them, dense or sparse, float32 or float64 make no difference as long as the values are the same. The *digest* is the
+sum of all hashes modulo 2^256, and names exactly this multiset of records. The *sketch* keeps the smallest of the distinct hashes
+(bottom-k): the same key puts the same records of two data sets into both sketches, which tells how far they overlap.
+
+**What is not recognised:** records that were written in another way (scaled, rounded, encoded anew, another set of columns, other
+label names), and overlaps so small that the sketches share nearly nothing. A name (`dataset=`) is needed there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+KEPT = 1024  # hashes in a sketch
+LEAST_SHARE, LEAST_SHARED = 0.1, 4  # an overlap counts from this share of the smaller set, seen in so many records
+_CHUNK = 1 << 22  # numbers that are looked at together
+_HEAD = np.dtype([("label", "<f8"), ("entries", "<i8")])
+
+
+@dataclass(frozen=True, eq=False)
+class Marks:
+    """digest: hex, of the multiset of records. sketch: (k,) uint64, the smallest hashes of distinct records, rising."""
+
+    digest: str
+    sketch: NDArray[np.uint64]
+
+    def share(self, other: NDArray[np.uint64]) -> float:
+        """How much of the smaller set of records lies in the other, by the sketches; 0 where too little is shared to tell."""
+        mine, theirs = self.sketch, other
+        if not len(mine) or not len(theirs):
+            return 0.0
+        # Below the smaller of the two ends both sketches are complete: there they are samples of their sets at the same rate.
+        ends = [int(s[-1]) for s in (mine, theirs) if len(s) == KEPT]
+        end = min(ends, default=2**64 - 1)
+        mine, theirs = mine[mine <= end], theirs[theirs <= end]
+        shared = len(np.intersect1d(mine, theirs, assume_unique=True))
+        fewer = min(len(mine), len(theirs))
+        if shared < min(LEAST_SHARED, max(1, fewer)):
+            return 0.0
+        share = shared / max(1, fewer)
+        return share if share >= LEAST_SHARE else 0.0
+
+
+def marks_of(rows: Any, labels: Array, key: bytes) -> Marks:
+    """rows: (N, p), or CSR as (data, indices, indptr); labels (N,)."""
+    total, smallest = 0, np.empty(0, np.uint64)
+    for block in _hashes(rows, np.ascontiguousarray(labels, "<f8"), key):
+        total += sum(int.from_bytes(one, "little") for one in block)
+        heads = np.frombuffer(b"".join(one[:8] for one in block), "<u8").astype(np.uint64)
+        smallest = np.unique(np.concatenate([smallest, heads]))[:KEPT]
+    return Marks((total % 2**256).to_bytes(32, "big").hex(), smallest)
+
+
+def _hashes(rows: Any, labels: Array, key: bytes) -> Iterator[list[bytes]]:
+    """The records' hashes, block by block: label, number of entries, values, and the features where they are not simply the first ones."""
+    for first, features, values, counts in _entries(rows):
+        heads = np.empty(len(counts), _HEAD)
+        heads["label"], heads["entries"] = labels[first : first + len(counts)], counts
+        ends = np.cumsum(counts)
+        last = np.full(len(counts), -1, np.int64)
+        last[counts > 0] = features[ends[counts > 0] - 1] if features is not None else counts[counts > 0] - 1
+        leading = (last + 1 == counts).tolist()
+        head, content = memoryview(heads.tobytes()), np.ascontiguousarray(values, "<f8").data.cast("B")
+        places = memoryview(b"" if features is None else np.ascontiguousarray(features, "<i4").tobytes())
+        begin, found, blake2b = 0, [], hashlib.blake2b
+        for k, end in enumerate(ends.tolist()):
+            one = blake2b(head[16 * k : 16 * k + 16], key=key, digest_size=32)
+            one.update(content[8 * begin : 8 * end])
+            if not leading[k]:
+                one.update(places[4 * begin : 4 * end])
+            found.append(one.digest())
+            begin = end
+        yield found
+
+
+def _entries(rows: Any) -> Iterator[tuple[int, Array | None, Array, Array]]:
+    """Block by block (first record, features of the non-zero entries or None for all of them, their values, how many each record has)."""
+    if isinstance(rows, tuple):
+        data, indices, indptr = rows
+        n, width = len(indptr) - 1, max(1, len(data) // max(1, len(indptr) - 1))
+    else:
+        n, width = rows.shape[0], max(1, rows.shape[1])
+    step = max(1, _CHUNK // width)
+    for first in range(0, n, step):
+        last = min(n, first + step)
+        if isinstance(rows, tuple):
+            a, b = int(indptr[first]), int(indptr[last])
+            owner = np.repeat(np.arange(last - first), np.diff(indptr[first : last + 1]))
+            features, values = indices[a:b], data[a:b]
+            keep = np.flatnonzero(values)
+            keep = keep[np.lexsort((features[keep], owner[keep]))]
+            yield first, features[keep], values[keep], np.bincount(owner[keep], minlength=last - first)
+            continue
+        block = rows[first:last]
+        there = block != 0
+        counts = np.count_nonzero(there, axis=1)
+        if counts.sum() == block.size:
+            yield first, None, block.reshape(-1), counts
+        else:
+            yield first, np.broadcast_to(np.arange(block.shape[1], dtype=np.int32), block.shape)[there], block[there], counts

@@ -1,0 +1,37 @@
+"""The public radius: no coordinate of a point at which records are asked, or of a message, is larger in absolute value."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+@cache
+def _kernels() -> Any:
+    """The compiled pass: the compiler is loaded when first needed."""
+    from tacenda.problem import kernels_rows
+
+    return kernels_rows
+
+
+def is_within(rows: Array, limit: float) -> bool:
+    """Whether no entry is NaN or larger than `limit` in absolute value: one pass over the memory."""
+    return bool(_kernels().all_within(np.ascontiguousarray(rows).reshape(-1), limit))
+
+
+def brought_within(rows: Array, radius: float) -> Array:
+    """`rows` itself, the very array, if every entry lies within the radius; else a copy cut to it, where NaN is 0.
+
+    Of a public array this is post-processing. Cut is toward zero, also in float32, so the result passes `is_within`.
+    """
+    if is_within(rows, radius):
+        return rows
+    limit = rows.dtype.type(radius)
+    if limit > radius:
+        limit = np.nextafter(limit, rows.dtype.type(0))
+    return np.clip(np.nan_to_num(rows, nan=0.0, posinf=limit, neginf=-limit), -limit, limit)

@@ -1,0 +1,120 @@
+"""On a node what the records lose adds up over contracts: one ledger for each member and machine, and a budget that is asked for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from node_stage import Crowd, small_contract
+from tacenda.errors import BudgetError, InputError, PrivacyError
+from tacenda.node.accounts import default_ledger, ledger_path
+from tacenda.node.run import NodeOptions, run_node
+from tacenda.privacy.store import LedgerStore
+
+EPSILON = 5.0  # of every contract here
+
+
+class Deployed(Crowd):
+    """Members as on their own machines: no rehearsal, a ledger each that outlives the runs."""
+
+    ledgers: Path
+    more: dict[str, Any]
+
+    def _options(self, name: str) -> dict[str, Any]:
+        plain = {**super()._options(name), "rehearsal": False, "watch_tls": False}
+        return {**plain, "ledger": self.ledgers / f"{name}.sqlite", **self.more}
+
+    def here(self, name: str, **changes: Any) -> Any:
+        """Run one member in this process, up to its refusal."""
+        return run_node(NodeOptions(**{**self._options(name), **changes}))
+
+
+def deployed(folder: Path, ledgers: Path, title: str, **more: Any) -> Deployed:
+    ledgers.mkdir(exist_ok=True)
+    crowd = Deployed(folder, small_contract(3, rounds=3, title=title))
+    crowd.ledgers, crowd.more = ledgers, more
+    return crowd
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Deployed:
+    home = tmp_path_factory.mktemp("first")
+    crowd = deployed(home, home / "ledgers", "spring", budget=6.0)
+    crowd.start()
+    crowd.finish()
+    return crowd
+
+
+def spent(ledger: Path) -> float:
+    with LedgerStore(ledger) as store:
+        (name,) = store.datasets()
+        return store.spent(name).curve_with_reserved.epsilon(1e-5)
+
+
+def test_a_second_run_on_the_same_records_adds_up_and_is_refused_over_budget(first: Deployed, tmp_path: Path) -> None:
+    """Found by attack: each state folder had a ledger of its own, and a second run was accepted in silence."""
+    second = deployed(tmp_path, first.ledgers, "autumn")
+    for name in second.names:
+        assert second.stage.data[name].read_text() == first.stage.data[name].read_text()
+        with pytest.raises(BudgetError, match="budget of data set 'records-.* is epsilon 6 "):
+            second.here(name)
+        assert spent(first.ledgers / f"{name}.sqlite") == pytest.approx(EPSILON, rel=1e-4)
+        assert not list((second.folder(name) / "state").glob("results/*"))
+
+
+def test_another_budget_than_the_ledgers_is_refused(first: Deployed, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="already holds a budget of epsilon 6 "):
+        deployed(tmp_path, first.ledgers, "autumn", budget=60.0).here("m0")
+
+
+def test_without_a_budget_the_node_says_what_was_spent_and_asks(first: Deployed, tmp_path: Path) -> None:
+    fresh = deployed(tmp_path, tmp_path / "ledgers", "autumn")
+    with pytest.raises(PrivacyError) as asked:
+        fresh.here("m0")
+    words = str(asked.value)
+    assert "has spent epsilon 0 " in words and "--budget" in words and "--no-budget" in words
+    assert "may add epsilon 5" in words and "everybody else together" in words
+    with LedgerStore(tmp_path / "ledgers" / "m0.sqlite") as store:
+        assert not store.runs()
+
+
+def test_records_written_in_another_way_are_pointed_to_the_accounts_there_are(first: Deployed, tmp_path: Path) -> None:
+    other = deployed(tmp_path, first.ledgers, "autumn")
+    text = other.stage.data["m0"].read_text().splitlines()
+    changed = [",".join(f"{float(c) * 0.5:.6f}" if re.fullmatch(r"[\d.e+-]+", c) else c for c in row.split(",")) for row in text[1:]]
+    other.stage.data["m0"].write_text("\n".join([text[0], *changed]) + "\n")
+    with pytest.raises(PrivacyError, match="the records of 'records-.*--dataset"):
+        other.here("m0")
+    with LedgerStore(first.ledgers / "m0.sqlite") as store:
+        name = next(n for n in store.datasets() if store.budget(n) is not None)
+    with pytest.raises(BudgetError):
+        other.here("m0", dataset=name)
+
+
+def test_the_default_ledger_is_the_members_own_and_outside_every_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
+    one, other = (ledger_path(None, "m0", tmp_path / state, rehearsal=False) for state in ("one", "other"))
+    assert one == other == default_ledger("m0") != default_ledger("m1")
+    assert one.parent.is_dir() and tmp_path / "one" not in one.parents
+    assert ledger_path(None, "m0", tmp_path / "one", rehearsal=True).parent == tmp_path / "one"
+
+
+def test_the_command_asks_too(first: Deployed, tmp_path: Path) -> None:
+    from tacenda.cli.app import app
+
+    crowd = deployed(tmp_path, tmp_path / "ledgers", "autumn")
+    home = crowd.folder("m1")
+    arguments = [
+        "node", "run", "--contract", crowd.stage.contract_path, "--schema", crowd.stage.schema, "--data", crowd.stage.data["m1"],
+        "--identity", home / "identity", "--state", home / "state", "--ledger", tmp_path / "ledgers" / "m1.sqlite",
+    ]  # fmt: skip
+    refused = CliRunner().invoke(app, [*map(str, arguments), "--quiet"])
+    assert refused.exit_code == 3 and "--no-budget" in refused.stderr
+    refused = CliRunner().invoke(app, [*map(str, arguments), "--budget", "2", "--dataset", "mine"])
+    assert refused.exit_code == 3 and "the budget of data set 'mine' is epsilon 2" in refused.stderr

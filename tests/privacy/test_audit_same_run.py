@@ -1,0 +1,92 @@
+"""The audits attack the very run that `simulate` makes: the same noise at every node, and the same statement."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import support
+import tacenda as tc
+from tacenda.algorithms.registry import ALGORITHMS
+from tacenda.audit import attack, one_run
+from tacenda.audit.play import play
+from tacenda.audit.sampling import TrialNoise
+from tacenda.privacy.noise import SimulatedNoise
+
+ROUNDS = 3
+SIZES = [20, 180, 60, 45, 90]
+GRAPHS = {"ring": tc.graph.ring(5), "star": tc.graph.star(5), "path": tc.graph.path(5)}
+PRIVATE = sorted(name for name, kind in ALGORITHMS.items() if kind.private)
+SETTINGS: dict[str, dict[str, Any]] = {
+    "own": {},
+    "worst": {"node_noise": "worst"},
+    "spread": {"spread": (1.0, 2.0, 4.0)},
+    "worst, spread, nobody pools": {"node_noise": "worst", "spread": (3.0, 1.0, 1.0), "coalition": 0},
+    "two pool": {"coalition": 2},
+    "one target each": {"epsilon": (1.0, 2.0, 3.0, 4.0, 5.0)},
+}
+OWN_SHAPE = {"cdpadmm", "ddpadmm", "dpadmm"}  # these spread the noise over the rounds themselves
+
+
+def noise_drawn(monkeypatch: pytest.MonkeyPatch, source: type) -> dict[tuple[str, int, int], np.ndarray]:
+    """(kind, round, call) -> amounts (rows,) that a source is asked for from now on."""
+    asked: dict[tuple[str, int, int], np.ndarray] = {}
+    gaussian, laplace = source.add_gaussian, source.l2_laplace  # type: ignore[attr-defined]
+
+    @functools.wraps(gaussian)
+    def add_gaussian(self: Any, nodes: Any, turn: int, call: int, parts: Any, std: Any) -> Any:
+        asked["gaussian", turn, call] = np.array(std)
+        return gaussian(self, nodes, turn, call, parts, std)
+
+    @functools.wraps(laplace)
+    def l2_laplace(self: Any, nodes: Any, turn: int, call: int, rate: Any, dim: int) -> Any:
+        if turn <= ROUNDS:  # the coins of a one-run audit come from a round that no run reaches
+            asked["laplace", turn, call] = np.array(rate)
+        return laplace(self, nodes, turn, call, rate, dim)
+
+    monkeypatch.setattr(source, "add_gaussian", add_gaussian)
+    monkeypatch.setattr(source, "l2_laplace", l2_laplace)
+    return asked
+
+
+def plain(statement: Any) -> dict[str, Any]:
+    return {k: v for k, v in statement.to_plain().items() if k != "epsilon"} | {"epsilon": pytest.approx(statement.epsilon)}
+
+
+@pytest.mark.filterwarnings("ignore::tacenda.runtime.simulate.ConvergenceWarning")
+@pytest.mark.parametrize("setting", list(SETTINGS))
+@pytest.mark.parametrize("name", PRIVATE)
+def test_the_audits_attack_what_simulate_runs(name: str, setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    method, chosen = ALGORITHMS[name](), dict(SETTINGS[setting])
+    if "spread" in chosen and name in OWN_SHAPE:
+        chosen.pop("spread")
+    privacy = tc.Privacy(**{"epsilon": 2.0, "delta": 1e-5, **chosen})
+    loss = "logistic" if method.needs.smooth_loss else "hinge"
+    problem = tc.Problem(support.shards(SIZES, 4), loss=loss, strength=0.1, classes=("no", "yes"))
+    graph = GRAPHS["star" if method.needs.hub else ("ring", "path")[len(setting) % 2]]
+
+    statements: list[Any] = []
+    real = one_run.make_statement
+    monkeypatch.setattr(one_run, "make_statement", lambda *a: statements.append(real(*a)) or statements[-1])
+    with monkeypatch.context() as patch:
+        asked = noise_drawn(patch, SimulatedNoise)
+        simulated = tc.simulate(problem, graph, method, ROUNDS, privacy, seed=1, record_every=0, progress=False)
+        expected = dict(asked)
+        asked.clear()
+        tc.audit.audit_one_run(problem, graph, method, privacy=privacy, rounds=ROUNDS, seed=1, progress=False)
+        once = dict(asked)
+    with monkeypatch.context() as patch:
+        asked = noise_drawn(patch, TrialNoise)
+        scene = attack._scene(method, privacy, ROUNDS, problem, graph, 10, None, None, None, "metropolis", 1e-8, 1)
+        play(scene.script(attack.stage.candidates(problem, None, "replace-one", 1)[0]), 0, 2)
+        many = dict(asked)
+
+    assert expected and expected.keys() == once.keys() == many.keys()
+    for place, amounts in expected.items():
+        assert np.allclose(once[place], amounts, rtol=1e-12)
+        assert np.allclose(many[place].reshape(-1, len(SIZES)), amounts, rtol=1e-12)  # in every copy of the network
+    assert plain(statements[0]) == plain(simulated.privacy) == plain(scene.statement)
+    assert scene.node == simulated.privacy.worst_node
