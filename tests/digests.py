@@ -14,7 +14,6 @@ import argparse
 import hashlib
 import json
 import os
-import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -104,7 +103,7 @@ def simulations() -> Iterator[tuple[str, str]]:
 def calibrations() -> Iterator[tuple[str, str]]:
     from tacenda.graph.topology import Topology
     from tacenda.problem.facts import Facts
-    from tacenda.runtime.budget import calibrate
+    from tacenda.runtime.spec import RunSpec
 
     problem = problems()["dense"]
     for name, algorithm in {**TUNED, **MORE}.items():
@@ -113,9 +112,8 @@ def calibrations() -> Iterator[tuple[str, str]]:
         for graph in ("star", "regular"):
             for epsilon in (0.5, 2.0):
                 try:
-                    found = calibrate(
-                        algorithm, Facts.of(problem), Topology.of(GRAPHS[graph]), 7, tc.Privacy(epsilon=epsilon, delta=1e-6)
-                    )
+                    spec = RunSpec(algorithm, Topology.of(GRAPHS[graph]), Facts.of(problem), 7, tc.Privacy(epsilon, 1e-6))
+                    found = spec.checked().calibration
                 except tc.errors.TacendaError as refused:
                     yield f"noise | {name} | {graph} | {epsilon}", f"refused: {type(refused).__name__}"
                     continue
@@ -166,8 +164,6 @@ def everything(with_peers: bool) -> dict[str, str]:
         for part in parts:
             for label, value in part():
                 found[label] = value
-                print(f"\r{len(found)} digests", end="", file=sys.stderr)
-    print(file=sys.stderr)
     return found
 
 

@@ -163,17 +163,17 @@ def noise_is_normal() -> None:
 
 def receivers_agree() -> None:
     """What a node of its own block sends to its neighbours is one value."""
-    from tacenda.runtime.transport import Hall
+    from tacenda.runtime.transport import InProcess
 
     sent: dict[Any, list[Any]] = {}
-    honest = Hall.exchange
+    honest = InProcess.exchange
 
     def spy(hall: Any, me: int, tag: Any, outgoing: dict[int, Any]) -> Any:
         sent.setdefault((me, tag), []).extend(row.copy() for row in outgoing.values())
         return honest(hall, me, tag, outgoing)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Hall, "exchange", spy)
+        patch.setattr(InProcess, "exchange", spy)
         tc.simulate(data(5), RING, A.DDPADMM(), 2, tc.Privacy.from_noise(noise_multiplier=1.0), 0, blocks=4, record_every=0)
     assert len(sent) == 8
     assert all(np.array_equal(a, b) for rows in sent.values() for a, b in zip(rows, rows[1:], strict=False))
@@ -305,7 +305,7 @@ def resumed_ledger_is_whole(folder: Any) -> None:
 
     args = (data(4), RING, A.IPADMM(inner_steps=2), 5, tc.Privacy.from_noise(noise_multiplier=2.0), 0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tacenda.runtime.simulate.SAVE_SECONDS", -1.0)
+        patch.setattr("tacenda.runtime.loop.SAVE_SECONDS", -1.0)
         with pytest.raises(Stop):
             tc.simulate(*args, checkpoint=path, callback=die)
     assert len(tc.simulate(*args, checkpoint=path, resume=True).privacy.charges) == 10

@@ -15,7 +15,9 @@ from tacenda.privacy.plan import ScaledPlan
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import Queries
 from tacenda.runtime.block import Block
+from tacenda.runtime.host import Host
 from tacenda.runtime.network import Network
+from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import NoTransport
 
 A = tc.algorithms
@@ -97,20 +99,17 @@ def make_block(
     """A block of all nodes of a problem on a ring, with its door and ledger; scale=None is a run without noise."""
     n = data.n_nodes
     topology = tc.graph.Topology.of(tc.graph.ring(n) if n > 2 else tc.graph.path(n) if n > 1 else tc.graph.complete(1))
-    nodes, weights = np.arange(n), np.ones(rounds)
+    nodes = np.arange(n)
     source = SimulatedNoise(seed) if source is None else source
-    facts = Facts.of(data, adjacency)
-    plan = None if scale is None else ScaledPlan(np.full(n, float(scale)), weights)
+    spec = RunSpec(A.GossipGD(), topology, Facts.of(data, adjacency), rounds, row_type=data.dtype)
+    plan = None if scale is None else ScaledPlan(np.full(n, float(scale)), spec.weights)
     ledger = Ledger(reserved) if ledger is None else ledger
     door = Door(nodes, data.dim, plan, ledger, source)
     network = Network(topology, [nodes], 0, NoTransport(), data.dtype)
-    block = Block(
-        Queries(data.store, data.sizes, nodes, facts, source), door, network, degree=topology.degrees,
-        is_hub=np.zeros(n, bool), n_nodes=n, rounds=rounds, noise_scale=None if plan is None else plan.scale,
-        weights=None if plan is None else weights, dtype=data.dtype,
-    )  # fmt: skip
-    block.start(1)
-    return block, door, ledger
+    queries = Queries(data.store, data.sizes, nodes, spec.facts, source)
+    host = Host(spec, nodes, queries, door, network, plan, np.zeros((n, data.dim), data.dtype))
+    host.block.start(1)
+    return host.block, door, ledger
 
 
 def same_statement(a: Any, b: Any) -> bool:

@@ -118,7 +118,7 @@ def test_interrupted_runs_keep_a_checkpoint_and_go_on_to_the_same_bits(tools: An
     # A shell that starts the tests in its background leaves Ctrl-C ignored, which children inherit: it is switched on again.
     code = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        "import tacenda.runtime.simulate as s; s.SAVE_SECONDS = 0.0; from tacenda.cli import main; main()"
+        "import tacenda.runtime.loop as s; s.SAVE_SECONDS = 0.0; from tacenda.cli import main; main()"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code, *arguments, "-o", str(folder)], stderr=subprocess.PIPE, text=True, env=os.environ

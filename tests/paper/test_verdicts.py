@@ -9,7 +9,6 @@ import pytest
 
 import tacenda as tc
 from tacenda.algorithms import ALGORITHMS
-from tacenda.algorithms.published import published_form
 from tacenda.algorithms.verdicts import VERDICTS
 from tacenda.graph.topology import Topology
 from tacenda.privacy.accounting import judge
@@ -18,7 +17,7 @@ from tacenda.privacy.statement import Statement
 from tacenda.problem import losses, regularisers
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
-from tacenda.runtime.budget import calibrate
+from tacenda.runtime.spec import RunSpec
 
 A = tc.algorithms
 
@@ -31,19 +30,11 @@ def facts(size: float, dim: int = 105, strength: float = 1e-4, loss: str = "logi
 def truth(algorithm: tc.algorithms.Algorithm, known: Facts, rounds: int, privacy: tc.Privacy) -> Statement:
     """What a run as published costs, from public facts alone."""
     topology = Topology.of(tc.graph.complete(known.n))
-    plan = calibrate(published_form(algorithm), known, topology, rounds, privacy)
-    return Statement(
-        plan.reserved,
-        known.n,
-        privacy.delta,
-        privacy.adjacency,
-        privacy.mode,
-        None,
-        "none drawn",
-        "uniform",
-        plan.claimed,
-        plan.why,
-    )
+    spec = RunSpec(algorithm, topology, known, rounds, privacy).checked()
+    assert spec.calibration is not None
+    found = spec.statement(spec.calibration.reserved, "none drawn")
+    assert found is not None
+    return found
 
 
 def as_published(epsilon: float = 1.0, delta: float = 1e-5) -> tc.Privacy:
@@ -108,7 +99,9 @@ def test_pvp_as_published_has_the_hidden_iterates_sensitivity() -> None:
 def test_pvp_around_released_values_needs_far_less_noise() -> None:
     m, r = 452.0, 0.05
     topology = Topology.of(tc.graph.complete(6))
-    plan = calibrate(A.PVP(penalty=0.5), facts(m, strength=r), topology, 1, tc.Privacy.from_noise(round_epsilon=0.3))
+    spec = RunSpec(A.PVP(penalty=0.5), topology, facts(m, strength=r), 1, tc.Privacy.from_noise(round_epsilon=0.3))
+    plan = spec.checked().calibration
+    assert plan is not None
     sound_rate = 0.3 / ((2 / m + 2e-8) / (r + 2 * 0.5 * 5))
     assert plan.plan.scale[0] == pytest.approx(1 / 0.3)
     assert sound_rate > 90 * (r * m * 0.3 / 2)
@@ -132,7 +125,8 @@ def test_recycled_takes_the_papers_own_input() -> None:
 def test_dual_averaging_of_one_record_is_unsound() -> None:
     one = A.DPDDA(batch_size=1, sampling="one")
     known = facts(20_000, dim=2000, strength=0.0005, loss="hinge")
-    plan = calibrate(one, known, Topology.of(tc.graph.ring(6)), 600, as_published(1.0, 0.01))
+    plan = RunSpec(one, Topology.of(tc.graph.ring(6)), known, 600, as_published(1.0, 0.01)).checked().calibration
+    assert plan is not None
     z = plan.reserved.events(0)[0][0].noise_multiplier  # type: ignore[attr-defined]
     assert 2 * z == pytest.approx(math.sqrt(12 * 600 * math.log(100)) / 20_000, rel=1e-12)
 

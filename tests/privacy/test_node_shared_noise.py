@@ -18,7 +18,7 @@ from tacenda.node import wire
 from tacenda.node.contract import Contract
 from tacenda.node.edge_keys import EdgeKeys
 from tacenda.node.handshake import Desk, Refused
-from tacenda.node.plan import enough_noise, make_plan, topology_of
+from tacenda.node.plan import enough_noise, make_plan, smaller_run, topology_of
 from tacenda.node.state import NodeState
 from tacenda.privacy.noise_keyed import KeyedNoise
 from tacenda.privacy.plan import price
@@ -270,10 +270,9 @@ def test_fewer_members_draw_more_noise_and_no_release_costs_more(graph: str, q: 
     scales = set()
     for name in topology.labels:
         me, here = contract.position(str(name)), topology.position(str(name))
-        facts = plan.facts.rows(np.array([me]))
-        scaled = enough_noise(plan, plan.calibration.plan.rows(np.array([me])), facts, topology, here, me)
+        scaled = enough_noise(plan, plan.calibration.plan.rows(np.array([me])), topology, here, me)
         scales.add(float(scaled.scale[0]))
-        site, _ = rehearse(plan.algorithm, facts, topology.degrees[[here]], np.array([False]), topology.n, scaled.weights)[0]
+        site, _ = rehearse(smaller_run(plan, topology), np.array([here]))[0]
         charge, std = price(scaled, site)
         mu = 2 / contract.member(str(name)).size * np.sqrt(truth[str(name)]) / std[0]  # sensitivity 2G/m with G = 1
         assert charge.parameters["mu"][0] == pytest.approx(mu, rel=1e-6)

@@ -180,10 +180,10 @@ def test_unseeded_runs_differ() -> None:
 
 def test_every_receiver_gets_the_same_value() -> None:
     """Noise is drawn once per value: the hub of a star sends identical rows to all its neighbours, each in its own block."""
-    from tacenda.runtime.transport import Hall
+    from tacenda.runtime.transport import InProcess
 
     sent: dict[Any, list[Any]] = {}
-    honest = Hall.exchange
+    honest = InProcess.exchange
 
     def spy(self: Any, me: int, tag: Any, outgoing: dict[int, Any]) -> Any:
         if me == 0:
@@ -191,7 +191,7 @@ def test_every_receiver_gets_the_same_value() -> None:
         return honest(self, me, tag, outgoing)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Hall, "exchange", spy)
+        patch.setattr(InProcess, "exchange", spy)
         tc.simulate(problem(5), tc.graph.star(5), TUNED["ddpadmm"], 3, tc.Privacy.from_noise(noise_multiplier=1.0), 0, blocks=5)
     assert len(sent) == 3
     for rows in sent.values():

@@ -12,6 +12,7 @@ from support import TUNED, make_block
 from tacenda.privacy.mechanisms import objective_charge, objective_noise
 from tacenda.problem.facts import Facts
 from tacenda.runtime.budget import rehearse
+from tacenda.runtime.spec import RunSpec
 
 A = tc.algorithms
 ADDITIVE = ("dpadmm", "ipadmm", "ddpadmm", "cdpadmm", "dda", "dpdda", "pvp")
@@ -65,7 +66,8 @@ def test_released_values_move_as_far_as_was_planned(name: str) -> None:
 def test_the_rehearsal_plans_for_the_same_sensitivity(name: str) -> None:
     data = pair()[0]
     _, declared = first_release(data, TUNED[name], np.zeros((N, 2)))
-    sites = rehearse(TUNED[name], Facts.of(data), np.full(N, 2.0), np.zeros(N, bool), N, np.ones(3))
+    topology = tc.graph.Topology.of(tc.graph.ring(N))
+    sites = rehearse(RunSpec(TUNED[name], topology, Facts.of(data), 3), np.arange(N))
     assert np.allclose(sites[0][0].sensitivity, declared, rtol=1e-12)
     by_hand = {
         "dpadmm": 2 / M / (0.2 + 0.3), "ipadmm": 2 / M / (2 * 0.1 * 2 + 0.3), "ddpadmm": 2 / M / (2 * 0.1 * 2 + 0.3),

@@ -169,10 +169,10 @@ def test_ignoring_the_coalition_is_refused_by_the_ledger() -> None:
 
 def spread_of(problem: Any, q: int) -> float:
     from tacenda.problem.facts import Facts
-    from tacenda.runtime.budget import calibrate
+    from tacenda.runtime.spec import RunSpec
 
     topology = Topology.of(tc.graph.ring(6))
-    plan = calibrate(A.GossipGD(), Facts.of(problem), topology, 10, tc.Privacy(1.0, coalition=q)).plan
+    plan = RunSpec(A.GossipGD(), topology, Facts.of(problem), 10, tc.Privacy(1.0, coalition=q)).checked().calibration.plan
     return float(plan.scale[0])
 
 

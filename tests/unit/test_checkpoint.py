@@ -18,7 +18,7 @@ import tacenda as tc
 from support import TUNED, graph_for, privacy_for, problem, same_statement
 from tacenda.errors import InputError, StateError
 from tacenda.runtime import checkpoint as checkpoints
-from tacenda.runtime import simulate as module
+from tacenda.runtime import loop as module
 from tacenda.runtime.checkpoint import seed_of
 from tacenda.runtime.simulate import ConvergenceWarning
 
@@ -236,7 +236,7 @@ def test_ctrl_c_leaves_a_usable_checkpoint(tmp_path: Path, blocks: int) -> None:
 def test_kill_9_leaves_the_last_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "run.ckpt"
     script = SCRIPT.format(tests=str(Path(__file__).parents[1]), path=str(path), blocks=1)
-    script = script.replace("import tacenda as tc", "import tacenda as tc\nimport tacenda.runtime.simulate as s\ns.SAVE_SECONDS = 0.1", 1)
+    script = script.replace("import tacenda as tc", "import tacenda as tc\nimport tacenda.runtime.loop as s\ns.SAVE_SECONDS = 0.1", 1)
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     end = time.monotonic() + 60
     while not path.exists() and time.monotonic() < end:

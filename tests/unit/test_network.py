@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import tacenda as tc
 from tacenda.errors import InputError, NetworkError
 from tacenda.runtime.network import Network, placement
-from tacenda.runtime.transport import Hall, HallTransport, NoTransport
+from tacenda.runtime.transport import InProcess, InProcessEnd, NoTransport
 
 RNG = np.random.default_rng(0)
 
@@ -53,17 +53,17 @@ def test_traffic_is_counted_per_edge_and_byte() -> None:
 
 @given(st.lists(st.integers(0, 2), min_size=6, max_size=6))
 def test_any_blocks_give_the_same_sums(owners: list[int]) -> None:
-    """Three threads that meet in the hall; equal to the last bit."""
+    """Three threads that share one transport; equal to the last bit."""
     topology, rows = tc.graph.Topology.of(tc.graph.erdos_renyi(6, 0.5, seed=1)), RNG.normal(size=(6, 3))
     parts = [np.flatnonzero(np.array(owners) == k) for k in range(3)]
     parts = [part for part in parts if len(part)]
     alone = Network(topology, [np.arange(6)], 0, NoTransport(), float).mix(rows, (1, 0))
-    hall, out = Hall(), np.empty_like(rows)
+    shared, out = InProcess(), np.empty_like(rows)
 
     def work(k: int) -> None:
-        transport = HallTransport(hall, k) if len(parts) > 1 else NoTransport()
+        transport = InProcessEnd(shared, k) if len(parts) > 1 else NoTransport()
         network = Network(topology, parts, k, transport, float)
-        with hall.turnstile:
+        with shared.lock:
             out[parts[k]] = network.mix(rows[parts[k]], (1, 0))
 
     threads = [threading.Thread(target=work, args=(k,)) for k in range(len(parts))]
@@ -92,11 +92,11 @@ def test_a_neighbour_block_that_sends_rubbish_is_named(rows: Any) -> None:
 
 
 def test_a_failing_block_wakes_the_others() -> None:
-    hall = Hall()
-    with hall.turnstile:
-        hall.fail(RuntimeError("gone"))
+    shared = InProcess()
+    with shared.lock:
+        shared.fail(RuntimeError("gone"))
         with pytest.raises(NetworkError, match="Another block"):
-            hall.exchange(0, (1, 0), {1: np.zeros((1, 1))})
+            shared.exchange(0, (1, 0), {1: np.zeros((1, 1))})
 
 
 def test_a_single_block_has_no_one_to_send_to() -> None:
@@ -114,14 +114,14 @@ def test_placements() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_messages_are_cut_to_the_declared_radius_and_arrive(dtype: Any) -> None:
-    """Two blocks in a hall: whatever one holds, what it sends is accepted by the other, and the round is noted."""
+    """Two blocks that share a transport: whatever one holds, what it sends is accepted by the other, and the round is noted."""
     topology, parts, radius = tc.graph.Topology.of(tc.graph.path(2)), [np.array([0]), np.array([1])], 0.1  # no float32 is 0.1
-    hall, heard, noted = Hall(), {}, {}
+    shared, heard, noted = InProcess(), {}, {}
     rows = {0: np.array([[np.nan, np.inf, -3.0, 0.05]], dtype), 1: np.zeros((1, 4), dtype)}
 
     def work(k: int) -> None:
-        network = Network(topology, parts, k, HallTransport(hall, k), dtype, radius=radius)
-        with hall.turnstile:
+        network = Network(topology, parts, k, InProcessEnd(shared, k), dtype, radius=radius)
+        with shared.lock:
             heard[k] = network.neighbour_sum(rows[k], (7, 0))
         noted[k] = network.reached_radius
 

@@ -100,6 +100,7 @@ class Algorithm(ABC):
     private: ClassVar[bool] = True
     default_output: ClassVar[str] = "last"
     needs: ClassVar[Needs] = Needs()
+    batch_size: int | None = None  # the mean size of a sample of the records, for those that can take one
 
     @abstractmethod
     def init(self, node: Node, w: Array) -> Any:
@@ -117,6 +118,10 @@ class Algorithm(ABC):
         """(b, d) the newest released model."""
         return self.iterate(state)
 
+    def restart(self, state: Any, node: Node) -> Any:
+        """The state with which to go on when the neighbours have changed: from the newest model, all else as at the start."""
+        return self.init(node, np.array(self.last(state)))
+
     def averaging_weight(self, turn: int, rounds: int) -> float:
         """The weight of round `turn` of `rounds` in the average of the iterates."""
         return 1.0
@@ -125,11 +130,41 @@ class Algorithm(ABC):
         """Refuse, naming both sides, a problem or graph that the algorithm cannot serve."""
         check_needs(self, facts, topology, private)
 
+    # ---- what the rest of the program asks of an algorithm ----------------------------------------------------------
     @property
     def shared_noise(self) -> float | None:
         """c, how much larger than its own a node's noise on each edge is, where neighbours share noise; else None."""
-        correlated = getattr(self, "noise", None) == "correlated"
-        return float(self.correlation) if correlated else None  # type: ignore[attr-defined]
+        return None
+
+    @property
+    def samples_records(self) -> bool:
+        """Whether a round asks for a sample of the records instead of all."""
+        return self.batch_size is not None
+
+    @property
+    def draws_one_record(self) -> bool:
+        """Whether that sample is exactly one record."""
+        return False
+
+    @property
+    def noise_in_objective(self) -> bool:
+        """Whether any release draws its noise inside an objective."""
+        return self.needs.twice_differentiable_loss
+
+    @property
+    def keeps_secret(self) -> bool:
+        """Whether the state holds an unreleased value, as some papers print it; such a run cannot be saved."""
+        return False
+
+    @property
+    def steps_per_round(self) -> int:
+        """Passes over a node's records in one round."""
+        return 1
+
+    @property
+    def exchanges_per_round(self) -> int:
+        """Messages that a node sends to each neighbour in one round."""
+        return 1
 
     def advice(self, facts: Facts, topology: Topology, rounds: int) -> list[str]:
         """Warnings about settings that may not converge."""

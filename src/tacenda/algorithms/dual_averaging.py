@@ -96,8 +96,19 @@ class DPDDA(Algorithm):
     def step(self, s: DualAveragingState, node: Node) -> DualAveragingState:
         return _round(s, node, self)
 
+    @property
+    def shared_noise(self) -> float | None:
+        return float(self.correlation) if self.noise == "correlated" else None
+
+    @property
+    def draws_one_record(self) -> bool:
+        return self.sampling == "one"
+
     def iterate(self, s: DualAveragingState) -> Array:
         return s.x
+
+    def restart(self, s: DualAveragingState, node: Node) -> DualAveragingState:
+        return s  # there are no dual variables of edges: z stays a mixture of past gradients
 
     def averaging_weight(self, turn: int, rounds: int) -> float:
         return _weight(self.weights, turn)
@@ -131,5 +142,12 @@ class DDA(Algorithm):
     def step(self, s: DualAveragingState, node: Node) -> DualAveragingState:
         return _round(s, node, self)
 
+    @property
+    def draws_one_record(self) -> bool:
+        return self.sampling == "one"
+
     def iterate(self, s: DualAveragingState) -> Array:
         return s.x
+
+    def restart(self, s: DualAveragingState, node: Node) -> DualAveragingState:
+        return s  # there are no dual variables of edges: z stays a mixture of past gradients

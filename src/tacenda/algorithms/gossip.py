@@ -69,6 +69,14 @@ class GossipGD(Algorithm):
             x = node.mix(x)
         return GossipState(x)
 
+    @property
+    def shared_noise(self) -> float | None:
+        return float(self.correlation) if self.noise == "correlated" else None
+
+    @property
+    def exchanges_per_round(self) -> int:
+        return self.mixings
+
     def iterate(self, s: GossipState) -> Array:
         return s.x
 

@@ -130,6 +130,10 @@ class IPADMM(Algorithm):
             return _round(s, node, self, at(self.penalty, t), eta, self.inner_steps, None)
         return _round(s, node, self, at(self.penalty, t), at(self.proximal, t), self.inner_steps, None)
 
+    @property
+    def steps_per_round(self) -> int:
+        return self.inner_steps
+
     def _theory(self, k: int, node: Node) -> Array:
         """(b, 1) the proximal weight (23) at running step k."""
         spread = node.facts.gradient_sensitivity()[:, None] * node.noise_multiplier

@@ -111,6 +111,14 @@ class PVP(Algorithm):
         heard = node.neighbour_sum(v)
         return PVPState(v, s.dual + (eta / 2) * (deg * v - heard), heard, hidden)
 
+    @property
+    def keeps_secret(self) -> bool:
+        return self.centre == "hidden"
+
+    @property
+    def noise_in_objective(self) -> bool:
+        return self.closing_dvp
+
     def iterate(self, s: PVPState) -> Array:
         return s.shared
 

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm
-from tacenda.algorithms.published import published_form
-from tacenda.algorithms.registry import by_name
 from tacenda.audit import bounds, stage
 from tacenda.audit.coalition import listeners
 from tacenda.audit.play import play, trials_at_once, truth_of
@@ -23,12 +21,14 @@ from tacenda.audit.shared_noise import Attacks, Moments, declared_chance, plan_a
 from tacenda.audit.trials import run_trials
 from tacenda.audit.worlds import Canary, Script, two_worlds
 from tacenda.errors import InputError, PrivacyError
+from tacenda.graph.topology import Topology
 from tacenda.privacy.noise import SimulatedNoise
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts
-from tacenda.runtime.budget import Calibration, calibrate
-from tacenda.runtime.simulate import check_privacy, make_statement, match, public_facts, start_rows
+from tacenda.problem.problem import Problem
+from tacenda.runtime.budget import Calibration
+from tacenda.runtime.spec import RunSpec, algorithm_of, check_privacy, match, start_rows
 
 Array = NDArray[Any]
 SEARCH_ROUNDS, SEARCH_TRIALS = 3, 4
@@ -88,27 +88,34 @@ def audit(
 class _Scene:
     """A checked setting, before a canary is chosen."""
 
-    algorithm: Algorithm
-    privacy: Privacy
-    problem: Any
-    topology: Any
-    facts: Facts
-    rounds: int
-    calibration: Calibration
+    spec: RunSpec
+    problem: Problem
     statement: Statement
     node: int
     start: Array
     init: Any
-    mixing: str
     seed: int
 
+    @property
+    def algorithm(self) -> Algorithm:
+        return self.spec.algorithm
+
+    @property
+    def topology(self) -> Topology:
+        return self.spec.topology
+
+    @property
+    def privacy(self) -> Privacy:
+        assert self.spec.privacy is not None
+        return self.spec.privacy
+
+    @property
+    def calibration(self) -> Calibration:
+        assert self.spec.calibration is not None
+        return self.spec.calibration
+
     def script(self, canary: Canary) -> Script:
-        rows, labels, offsets = two_worlds(self.problem, self.node, canary)
-        return Script(
-            self.algorithm, self.facts, self.topology, self.mixing, self.rounds, self.calibration.plan, self.calibration.reserved,
-            rows, labels, offsets, self.node, self.start, getattr(self.algorithm, "batch_size", None) is not None, self.seed,
-            self.attacks(None),
-        )  # fmt: skip
+        return Script(self.spec, *two_worlds(self.problem, self.node, canary), self.node, self.start, self.seed, self.attacks(None))
 
     def attacks(self, measured: Moments | None) -> Attacks | None:
         """On noise that neighbours share; `measured` adds the attacks that believe their own measurement."""
@@ -128,14 +135,10 @@ def _scene(
     algorithm: Algorithm | str, privacy: Privacy, rounds: int, problem: Any, graph: Any, records: int, dim: int | None,
     node: int | None, init: Any, mixing: str, solver_tolerance: float, seed: int,
 ) -> _Scene:  # fmt: skip
-    method = by_name(algorithm) if isinstance(algorithm, str) else algorithm
-    if not isinstance(method, Algorithm):
-        raise InputError(f"algorithm must be a name or an object of tacenda.algorithms, not {algorithm!r}.")
+    method = algorithm_of(algorithm)
     if privacy is None:
         raise InputError("privacy must be a tacenda.Privacy, not None: a run without noise has no claim to attack.")
     check_privacy(privacy, method)
-    if privacy.mode == "as-published":
-        method = published_form(method)
     rounds = checks.whole("rounds", rounds, least=1)
     if graph is None:
         from tacenda.graph import path, ring, star
@@ -149,17 +152,16 @@ def _scene(
         problem = stage.default_problem(method, n, checks.whole("records", records, least=1), privacy.adjacency, dim)
         init = stage.default_start(problem, method, rounds) if init is None else init
     topology = match(problem, graph)
-    facts = public_facts(problem, privacy, solver_tolerance)
-    method.check(facts, topology, rounds, True)
-    calibration = calibrate(method, facts, topology, rounds, privacy)
-    statement = make_statement(privacy, calibration.reserved, topology.n, SimulatedNoise.kind, calibration)
+    facts = Facts.of(problem, privacy.adjacency, checks.positive("solver_tolerance", solver_tolerance))
+    spec = RunSpec(method, topology, facts, rounds, privacy, mixing=mixing).checked()
+    assert spec.calibration is not None
+    statement = spec.statement(spec.calibration.reserved, SimulatedNoise.kind)
+    assert statement is not None
     attacked = statement.worst_node if node is None else checks.whole("node", node)
     if attacked >= topology.n:
         raise InputError(f"node must be a position from 0 to {topology.n - 1}, not {node!r}.")
-    start = start_rows(init, problem, topology.n)
-    return _Scene(
-        method, privacy, problem, topology, facts, rounds, calibration, statement, attacked, start, init, mixing, seed
-    )  # fmt: skip
+    start = start_rows(init, problem.dim, topology.n)
+    return _Scene(spec, problem, statement, attacked, start, init, seed)
 
 
 def _pairs(given: Any, scene: _Scene) -> list[Canary]:
@@ -170,7 +172,7 @@ def _pairs(given: Any, scene: _Scene) -> list[Canary]:
     start = scene.start[scene.node] if np.any(scene.start) else None
     start = start if scene.problem.n_outputs == 1 else None
     pairs = stage.candidates(scene.problem, start, scene.privacy.adjacency, scene.seed)
-    few = min(scene.rounds, SEARCH_ROUNDS)
+    few = min(scene.spec.rounds, SEARCH_ROUNDS)
     found = [float(play(scene.script(pair), 0, SEARCH_TRIALS, few).separation.mean()) for pair in pairs]
     best = pairs[int(np.argmax(np.asarray(found) * (1 - 1e-6 * np.arange(len(found)))))]  # of equal ones the first
     changing = [pair for pair in pairs if stage.CHANGING in pair.name and pair is not best]
@@ -263,7 +265,7 @@ def _judged(
     best, strengths = bounds.choose_attack(scores, truth)
     chosen = np.ascontiguousarray(scores[:, best])
     return AuditResult(
-        algorithm=scene.algorithm.to_plain(), mode=scene.privacy.mode, adjacency=scene.privacy.adjacency, rounds=scene.rounds,
+        algorithm=scene.algorithm.to_plain(), mode=scene.privacy.mode, adjacency=scene.privacy.adjacency, rounds=scene.spec.rounds,
         trials=len(scores), confidence=confidence, delta=delta, claimed=(float(claimed[0]), float(delta)),
         true_epsilon=curve.epsilon(delta), epsilon=bounds.epsilon_bound(chosen, truth, delta, sure),
         mu=None if curve.mu is None else bounds.mu_bound(chosen, truth, sure),

@@ -27,8 +27,6 @@ from numpy.typing import NDArray
 
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm
-from tacenda.algorithms.published import published_form
-from tacenda.algorithms.registry import by_name
 from tacenda.audit.one_run_bound import (
     best_count,
     curve_inverse,
@@ -42,20 +40,19 @@ from tacenda.audit.result import write_json
 from tacenda.audit.shared_noise import Attacks, SharedScores
 from tacenda.audit.worlds import copies_of
 from tacenda.errors import InputError, UnsupportedError
-from tacenda.graph.coalition import edge_streams
 from tacenda.privacy.accounting import Curve, judge
-from tacenda.privacy.door import Door, SharedNoise
+from tacenda.privacy.door import Door
 from tacenda.privacy.ledger import Ledger
 from tacenda.privacy.noise import SimulatedNoise
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import Queries
-from tacenda.runtime.block import Block
-from tacenda.runtime.budget import calibrate
+from tacenda.runtime.host import Host
+from tacenda.runtime.local import shared_noise
 from tacenda.runtime.network import Network
 from tacenda.runtime.progress import Progress
-from tacenda.runtime.simulate import check_privacy, make_statement, match, public_facts, start_rows
+from tacenda.runtime.spec import RunSpec, algorithm_of, check_privacy, match, start_rows
 from tacenda.runtime.transport import NoTransport
 from tacenda.words import counted
 
@@ -151,23 +148,21 @@ def audit_one_run(
     guesses    how many coins the adversary guesses, fixed before it looks; by default a tenth, or 3 of 10 for epsilon below 2
     """
     begin = time.perf_counter()
-    method = by_name(algorithm) if isinstance(algorithm, str) else algorithm
-    if check_privacy(privacy, method) is None:
+    if check_privacy(privacy, algorithm_of(algorithm)) is None:
         raise InputError("privacy must be a tacenda.Privacy, not None: a run without noise has no claim to attack.")
-    if getattr(method, "batch_size", None) is not None:
+    facts = Facts.of(problem, privacy.adjacency, checks.positive("solver_tolerance", solver_tolerance))
+    topology = match(problem, graph)
+    spec = RunSpec(algorithm_of(algorithm), topology, facts, rounds, privacy, "last", mixing=mixing).checked()
+    method, facts, calibration = spec.algorithm, spec.facts, spec.calibration
+    if method.samples_records:
         raise UnsupportedError(
             "audit_one_run attacks full-batch runs; for sampled ones use tacenda.audit (in the shell: leave out --one-run), which "
             "knows their mixtures."
         )
-    if privacy.mode == "as-published":
-        method = published_form(method)
-    rounds, topology = checks.whole("rounds", rounds, least=1), match(problem, graph)
-    facts = public_facts(problem, privacy, solver_tolerance)
-    method.check(facts, topology, rounds, True)
-    calibration = calibrate(method, facts, topology, rounds, privacy)
+    assert calibration is not None
     seed = secrets.randbits(63) if seed is None else checks.whole("seed", seed)
     noise = SimulatedNoise(seed)
-    start = start_rows(init, problem, topology.n)
+    start = start_rows(init, problem.dim, topology.n)
     shared = method.shared_noise is not None
     per_node = _per_node(problem, canaries, method)
     ahead = start[0] if method.needs.smooth_loss and np.any(start) and problem.n_outputs == 1 else None
@@ -176,10 +171,9 @@ def audit_one_run(
     if method.shared_noise is not None:
         releases = sum(count for _, count in calibration.reserved)
         listening = SharedScores(topology, method.shared_noise, privacy.pooled(method.title), releases, coins.owner)
-    scores = _play(
-        method, facts, topology, rounds, calibration, noise, coins, store, start, mixing, problem.sizes, progress, listening
-    )  # fmt: skip
-    statement = make_statement(privacy, calibration.reserved, topology.n, noise.kind, calibration)
+    scores = _play(spec, problem.sizes, noise, coins, store, start, progress, listening)
+    statement = spec.statement(calibration.reserved, noise.kind)
+    assert statement is not None
     claimed = calibration.claimed or (statement.epsilon, privacy.delta)
     count = best_count(coins.count, claimed[0]) if guesses is None else checks.whole("guesses", guesses, least=1)
     if count > coins.count:
@@ -188,7 +182,7 @@ def audit_one_run(
     counted_right = _Counts(coins, scores, count, names, _independent(coins, method))
     lower, curve, attack = counted_right.bounds(statement, float(claimed[1]), checks.between("confidence", confidence, 0.5, 1.0))
     return OneRunResult(
-        method.to_plain(), privacy.mode, privacy.adjacency, rounds, coins.count, count, counted_right.right, confidence,
+        method.to_plain(), privacy.mode, privacy.adjacency, spec.rounds, coins.count, count, counted_right.right, confidence,
         float(claimed[1]), (float(claimed[0]), float(claimed[1])), statement.curve().epsilon(claimed[1]), lower, curve,
         counted_right.independent, attack, tuple(zip(names, counted_right.all_right, strict=True)), seed,
         time.perf_counter() - begin, calibration.why,
@@ -268,32 +262,26 @@ def _per_node(problem: Any, canaries: int | None, method: Algorithm) -> int:
 
 
 def _play(
-    method: Algorithm, facts: Facts, topology: Any, rounds: int, calibration: Any, noise: SimulatedNoise, coins: Coins,
-    store: Any, start: Array, mixing: str, sizes: Array, progress: str | bool, listening: SharedScores | None,
+    spec: RunSpec, sizes: Array, noise: SimulatedNoise, coins: Coins, store: Any, start: Array, progress: str | bool,
+    listening: SharedScores | None,
 ) -> Array:  # fmt: skip
-    nodes, n = np.arange(topology.n), topology.n
-    shared = None if method.shared_noise is None else SharedNoise(edge_streams(topology, nodes), method.shared_noise)
-    gate = Recorder(Door(nodes, facts.dim, calibration.plan, Ledger(calibration.reserved), noise, shared))
+    topology, facts, found = spec.topology, spec.facts, spec.calibration
+    assert found is not None
+    nodes = np.arange(topology.n)
+    gate = Recorder(Door(nodes, facts.dim, found.plan, Ledger(found.reserved), noise, shared_noise(spec, topology, nodes)))
     adversary, both = Adversary(facts, coins, listening), np.tile(nodes, 2)
 
-    def block(queries: Any, door: Any, network: Any, rows: Array) -> Block:
-        plan = calibration.plan.rows(rows)
-        return Block(
-            queries, door, Network(network, [np.arange(len(rows))], 0, NoTransport(), np.float64, mixing),
-            degree=topology.degrees[rows], is_hub=rows == topology.hub(), n_nodes=n, rounds=rounds, noise_scale=plan.scale,
-            weights=plan.weights,
-        )  # fmt: skip
+    def host(queries: Any, door: Any, network: Any, rows: Array) -> Host:
+        here = Network(network, [np.arange(len(rows))], 0, NoTransport(), spec.row_type, spec.mixing, facts.constants.radius)
+        return Host(spec, rows, queries, door, here, found.plan.rows(rows), start[rows])
 
-    real = block(Queries(store, sizes, nodes, facts, noise), gate, topology, nodes)
-    played = block(adversary, adversary, copies_of(topology, 2), both)
-    state, known = method.init(real, start), method.init(played, start[both])
-    with Progress(progress, f"audit {method.name}", rounds) as show:
-        for turn in range(1, rounds + 1):
-            real.start(turn)
-            state = method.step(state, real)
+    real = host(Queries(store, sizes, nodes, facts, noise), gate, topology, nodes)
+    played = host(adversary, adversary, copies_of(topology, 2), both)
+    with Progress(progress, f"audit {spec.algorithm.name}", spec.rounds) as show:
+        for turn in range(1, spec.rounds + 1):
+            real.step(turn)
             adversary.hear(gate.releases)
             gate.releases.clear()
-            played.start(turn)
-            known = method.step(known, played)
+            played.step(turn)
             show(turn)
     return adversary.scores

@@ -6,6 +6,7 @@ one block: the algorithm's own `step`, the real queries, door, ledger and networ
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,10 @@ from numpy.typing import NDArray
 from tacenda.audit.sampling import TrialNoise
 from tacenda.audit.wiretap import AskedQueries, Played, Wiretap
 from tacenda.audit.worlds import Script, SharedStore, copies_of
-from tacenda.graph.coalition import edge_streams
-from tacenda.privacy.door import Door, SharedNoise
+from tacenda.privacy.door import Door
 from tacenda.privacy.ledger import Ledger
-from tacenda.runtime.block import Block
+from tacenda.runtime.host import Host
+from tacenda.runtime.local import shared_noise
 from tacenda.runtime.network import Network
 from tacenda.runtime.transport import NoTransport
 
@@ -51,19 +52,13 @@ def play(script: Script, first: int, count: int, rounds: int | None = None) -> P
     store = SharedStore(script, owner.reshape(-1))
     topology = copies_of(script.topology, copies)
     noise = TrialNoise(script.seed, first, (count, variants, n), script.node, len(script.topology.edges))
-    facts, plan = script.facts.rows(position), script.plan.rows(position)
-    queries = AskedQueries(store, np.diff(script.offsets)[owner.reshape(-1)], nodes, facts, noise)
-    ratio = script.algorithm.shared_noise
-    shared = None if ratio is None else SharedNoise(edge_streams(topology, nodes), ratio)
-    door = Door(nodes, script.facts.dim, plan, Ledger(script.reserved.rows(position)), noise, shared)
+    spec, plan = script.spec, script.calibration.plan.rows(position)
+    queries = AskedQueries(store, np.diff(script.offsets)[owner.reshape(-1)], nodes, spec.facts.rows(position), noise)
+    ledger = Ledger(script.calibration.reserved.rows(position))
+    door = Door(nodes, spec.facts.dim, plan, ledger, noise, shared_noise(spec, topology, nodes))
     gate = Wiretap(script, door, queries, store, noise, truth)
-    block = Block(
-        queries, gate, Network(topology, [nodes], 0, NoTransport(), np.float64, script.mixing),
-        degree=topology.degrees, is_hub=position == script.topology.hub(), n_nodes=n, rounds=script.rounds,
-        noise_scale=plan.scale, weights=plan.weights,
-    )  # fmt: skip
-    state = script.algorithm.init(block, script.start[position])
-    for turn in range(1, (script.rounds if rounds is None else rounds) + 1):
-        block.start(turn)
-        state = script.algorithm.step(state, block)
+    network = Network(topology, [nodes], 0, NoTransport(), spec.row_type, spec.mixing, spec.facts.constants.radius)
+    host = Host(replace(spec, output="last"), position, queries, gate, network, plan, script.start[position])
+    for turn in range(1, (spec.rounds if rounds is None else rounds) + 1):
+        host.step(turn)
     return gate.played()

@@ -37,11 +37,10 @@ AHEAD_COSINE = 0.3  # of records whose slope changes half-way with the start
 
 def default_problem(algorithm: Algorithm, n: int, records: int, adjacency: str, dim: int | None = None) -> Problem:
     """n nodes with `records` equal rows each."""
-    solves, draws_one = algorithm.needs.smooth_loss, getattr(algorithm, "sampling", "") == "one"
-    inside = algorithm.needs.twice_differentiable_loss or bool(getattr(algorithm, "closing_dvp", False))
+    solves, inside = algorithm.needs.smooth_loss, algorithm.noise_in_objective
     p = (2 if inside or algorithm.shared_noise is not None else 1) if dim is None else dim
     x, norm = np.zeros((records, p)), 1.0 if solves else SMALL_NORM
-    if draws_one:
+    if algorithm.draws_one_record:
         x[:, 0] = norm
     return Problem(
         [(x, np.full(records, -1)) for _ in range(n)], loss="logistic" if inside else "smoothed-hinge" if solves else "hinge",

@@ -80,9 +80,9 @@ def _identity(script: Script) -> str:
     """What must be equal for stored scores to belong to this audit."""
     digest = hashlib.blake2b(digest_size=16)
     settings = {
-        "algorithm": script.algorithm.to_plain(), "rounds": script.rounds, "seed": script.seed, "node": script.node,
-        "mixing": script.mixing, "adjacency": script.facts.adjacency, "constants": repr(script.facts.constants),
-        "charges": [(c.kind.kind, k, {p: v.tolist() for p, v in c.parameters.items()}) for c, k in script.reserved],
+        "algorithm": script.algorithm.to_plain(), "rounds": script.spec.rounds, "seed": script.seed, "node": script.node,
+        "mixing": script.spec.mixing, "adjacency": script.facts.adjacency, "constants": repr(script.facts.constants),
+        "charges": [(c.kind.kind, k, {p: v.tolist() for p, v in c.parameters.items()}) for c, k in script.calibration.reserved],
         "tolerance": script.facts.tolerance,
     }  # fmt: skip
     digest.update(json.dumps(settings, sort_keys=True).encode())

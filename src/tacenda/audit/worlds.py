@@ -16,9 +16,10 @@ from tacenda.algorithms.base import Algorithm
 from tacenda.audit.shared_noise import Attacks
 from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
-from tacenda.privacy.ledger import Charges
 from tacenda.problem.facts import Facts
 from tacenda.problem.store import DenseStore
+from tacenda.runtime.budget import Calibration
+from tacenda.runtime.spec import RunSpec
 
 Array = NDArray[Any]
 
@@ -45,21 +46,31 @@ class Script:
     the attacked node in world 1. Its record 0 is the canary.
     """
 
-    algorithm: Algorithm
-    facts: Facts
-    topology: Topology
-    mixing: str
-    rounds: int
-    plan: Any
-    reserved: Charges
+    spec: RunSpec
     rows: Array
     labels: Array
     offsets: Array
     node: int
     start: Array
-    sampled: bool
     seed: int
     attacks: Attacks | None = None  # on the noise that neighbours share, where they do
+
+    @property
+    def algorithm(self) -> Algorithm:
+        return self.spec.algorithm
+
+    @property
+    def facts(self) -> Facts:
+        return self.spec.facts
+
+    @property
+    def topology(self) -> Topology:
+        return self.spec.topology
+
+    @property
+    def calibration(self) -> Calibration:
+        assert self.spec.calibration is not None
+        return self.spec.calibration
 
     @property
     def n(self) -> int:
@@ -68,7 +79,7 @@ class Script:
     @property
     def variants(self) -> int:
         """Copies of the network in each trial: one for each world and, where records are sampled, one without the canary."""
-        return 3 if self.sampled else 2
+        return 3 if self.algorithm.samples_records else 2
 
     def store(self) -> DenseStore:
         """The n + 1 shards as a store of their own."""

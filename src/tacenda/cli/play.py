@@ -132,8 +132,7 @@ def _simulate(
 def _keeps_a_secret(config: RunConfig, choice: Choice) -> bool:
     """As published, PVP holds an unreleased value between rounds, which no file may hold."""
     published = config.privacy.private and config.privacy.mode == "as-published"
-    form = published_form(choice.algorithm) if published else choice.algorithm
-    return getattr(form, "centre", None) == "hidden"
+    return (published_form(choice.algorithm) if published else choice.algorithm).keeps_secret
 
 
 def metrics_of(config: RunConfig, private: PrivateRun) -> tuple[str, ...]:
@@ -151,5 +150,5 @@ def _jobs(config: RunConfig, private: PrivateRun, chosen: list[Choice], tasks: i
     if config.run.jobs != "auto":
         return max(1, min(config.run.jobs, tasks))
     cells = float(private.problem.sizes.sum()) * private.problem.dim
-    steps = sum(c.rounds * getattr(c.algorithm, "inner_steps", 1) for c in chosen) * len(config.run.seeds)
+    steps = sum(c.rounds * c.algorithm.steps_per_round for c in chosen) * len(config.run.seeds)
     return min(os.cpu_count() or 1, tasks) if cells * steps > PARALLEL_WORK else 1

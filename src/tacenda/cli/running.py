@@ -85,7 +85,7 @@ def _check_first(config: RunConfig, private: PrivateRun, chosen: list[Any]) -> N
     from tacenda.graph.topology import Topology
     from tacenda.problem.facts import Facts
     from tacenda.runtime.metrics import check_metrics
-    from tacenda.runtime.simulate import check_privacy
+    from tacenda.runtime.spec import check_privacy
 
     facts = Facts.of(private.problem, config.privacy.adjacency, config.run.solver_tolerance)
     topology = Topology.of(private.graph)

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacenda.algorithms.base import Algorithm
-from tacenda.algorithms.published import published_form
 from tacenda.config.choice import Choice, choices
 from tacenda.config.objects import facts_of, privacy_of, topology_of
 from tacenda.config.sections import RunConfig
@@ -17,13 +15,11 @@ from tacenda.config.shape import Shape, public_shape
 from tacenda.graph.topology import Topology
 from tacenda.privacy.bounded import Bounded
 from tacenda.privacy.door import Question
-from tacenda.privacy.plan import round_weights
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts
-from tacenda.problem.queries import BlankQueries
-from tacenda.runtime.budget import Calibration, blank_run, calibrate
-from tacenda.runtime.simulate import check_privacy
+from tacenda.runtime.budget import blank_host
+from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import Tag
 
 Array = NDArray[Any]
@@ -40,6 +36,14 @@ class PublicRun:
     facts: Facts
     privacy: Privacy | None
     choices: list[Choice]
+
+    def spec(self, choice: Choice) -> RunSpec:
+        """One of its algorithms as a run; an error where its parts do not go together."""
+        c, row_type = self.config, self.config.data.dtype or "float64"
+        return RunSpec(
+            choice.algorithm, self.topology, self.facts, choice.rounds, self.privacy, c.run.output, choice.finish_mixing,
+            c.run.mixing, row_type,
+        ).checked()  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,34 +87,19 @@ def public_run(config: RunConfig) -> PublicRun:
     topology = topology_of(config.network, shape)
     privacy = privacy_of(config.privacy)
     facts = facts_of(config.problem, shape, config.privacy.adjacency, config.run.solver_tolerance)
-    chosen = choices(config, facts, topology, privacy)
-    for choice in chosen:
-        private = check_privacy(privacy, choice.algorithm) is not None
-        choice.algorithm.check(facts, topology, choice.rounds, private)
-    return PublicRun(config, shape, topology, facts, privacy, chosen)
+    run = PublicRun(config, shape, topology, facts, privacy, choices(config, facts, topology, privacy))
+    for choice in run.choices:
+        run.spec(choice)
+    return run
 
 
 def cost(run: PublicRun, choice: Choice) -> Cost:
     """The cost of one of the run's algorithms."""
-    as_published = run.privacy is not None and run.privacy.mode == "as-published"
-    algorithm = published_form(choice.algorithm) if as_published else choice.algorithm
-    messages = count_messages(algorithm, run.facts, run.topology, choice.rounds)
-    messages += choice.finish_mixing * int(run.topology.degrees.sum())
-    width = 4 if run.config.data.dtype == "float32" and not choice.algorithm.needs.smooth_loss else 8
-    statement = None
-    if run.privacy is not None:
-        found = calibrate(algorithm, run.facts, run.topology, choice.rounds, run.privacy)
-        statement = statement_of(run.privacy, found, run.topology.n)
-    return Cost(choice, statement, messages, messages * run.facts.dim * width)
-
-
-def statement_of(privacy: Privacy, found: Calibration, n: int) -> Statement:
-    """What a run with this noise would guarantee."""
-    spread = privacy.spread if isinstance(privacy.spread, str) else "as given"
-    target = dict(privacy.noise) if privacy.noise else privacy.to_plain()["epsilon"]
-    return Statement(
-        found.reserved, n, privacy.delta, privacy.adjacency, privacy.mode, target, NO_RUN, spread, found.claimed, found.why
-    )
+    spec = run.spec(choice)
+    messages = count_messages(spec) + choice.finish_mixing * int(run.topology.degrees.sum())
+    found = spec.calibration
+    statement = None if found is None else spec.statement(found.reserved, NO_RUN)
+    return Cost(choice, statement, messages, messages * run.facts.dim * spec.row_type.itemsize)
 
 
 class _Counter:
@@ -139,9 +128,10 @@ class _OpenGate:
         return np.zeros(question.shape)
 
 
-def count_messages(algorithm: Algorithm, facts: Facts, topology: Topology, rounds: int) -> int:
+def count_messages(spec: RunSpec) -> int:
     """Messages between nodes in all rounds, by playing them on blank rows."""
-    counter, hub = _Counter(topology.degrees), np.arange(topology.n) == topology.hub()
-    weights = round_weights("uniform", rounds)
-    blank_run(algorithm, BlankQueries(facts), _OpenGate(), counter, topology.degrees, hub, topology.n, weights)
+    counter = _Counter(spec.topology.degrees)
+    host = blank_host(spec, np.arange(spec.topology.n), _OpenGate(), neighbours=counter)
+    for turn in range(1, spec.rounds + 1):
+        host.step(turn)
     return counter.messages

@@ -9,7 +9,6 @@ import numpy as np
 
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.perturbation import DVP, PVP
-from tacenda.algorithms.published import published_form
 from tacenda.algorithms.recycled import RADMM
 from tacenda.graph import parse
 from tacenda.graph.topology import Topology
@@ -19,7 +18,7 @@ from tacenda.privacy.settings import Privacy
 from tacenda.problem import losses, regularisers
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
-from tacenda.runtime.budget import calibrate
+from tacenda.runtime.spec import RunSpec
 from tacenda.theory import published_multiplier, published_noise_std
 
 
@@ -82,8 +81,8 @@ def _run(algorithm: Algorithm, rounds: int, *, sizes: int, features: int, graph:
         losses.by_name("logistic"), regularisers.by_name("l2"), shape["strength"], shape["loss_scale"], 1.0, None, 1
     )
     facts = Facts(np.full(topology.n, float(sizes)), features, constants)
-    found = calibrate(published_form(algorithm), facts, topology, rounds, Privacy.from_paper(**shape["paper"]))
-    assert found.claimed is not None
+    found = RunSpec(algorithm, topology, facts, rounds, Privacy.from_paper(**shape["paper"])).checked().calibration
+    assert found is not None and found.claimed is not None
     return found.claimed[0], max(
         _true(found.reserved.events(i), 1e-5) for i in np.unique(topology.degrees, return_index=True)[1]
     )

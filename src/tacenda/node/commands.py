@@ -133,7 +133,7 @@ def contract_check(
     pooled = None
     if plan.algorithm.shared_noise is not None:
         noise += ", shared by neighbours"
-        pooled = plan.privacy.pooled(plan.algorithm.title)
+        pooled = plan.coalition
     if mine.rehearsal_seed is not None:
         noise = "SEEDED: for a rehearsal only"
     typer.echo(

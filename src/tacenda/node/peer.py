@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacenda.errors import StateError
 from tacenda.graph.coalition import edge_streams
 from tacenda.graph.topology import Topology
 from tacenda.node.edge_keys import EdgeKeys
 from tacenda.node.exchange import Exchange
 from tacenda.node.lattice import LatticeQueries, grid_for
 from tacenda.node.ledger import NodeLedger
-from tacenda.node.plan import RunPlan, enough_noise, topology_of
+from tacenda.node.plan import RunPlan, enough_noise, smaller_run, topology_of
 from tacenda.node.state import NodeState
 from tacenda.privacy.door import Door, SharedNoise
 from tacenda.privacy.events import KINDS
@@ -24,8 +22,8 @@ from tacenda.privacy.noise import SimulatedNoise
 from tacenda.privacy.noise_keyed import AtPosition, KeyedNoise
 from tacenda.privacy.statement import Statement
 from tacenda.problem.queries import Queries
-from tacenda.runtime.block import Block
 from tacenda.runtime.history import History
+from tacenda.runtime.host import Host
 from tacenda.runtime.network import Network
 from tacenda.runtime.result import RunResult
 
@@ -44,25 +42,20 @@ class Peer:
         key: bytes,
         state: NodeState,
         exchange: Exchange,
-        dtype: Any,
         edges: EdgeKeys | None = None,
     ) -> None:
         self._edges = edges
         self._plan, self._name, self._problem, self._state, self._exchange = plan, name, problem, state, exchange
-        self._me, self._dtype = plan.contract.position(name), np.dtype(dtype)
+        self._me = plan.contract.position(name)
         self.turn, self.total = 0, plan.contract.rounds + plan.contract.finish_mixing
         self._noise = self._source(key)
         at = np.array([self._me])
         mine = plan.calibration.reserved.rows(at)
         self.ledger = NodeLedger(mine, plan.contract.rounds, plan.on_lattice, exchange.book)
         self._facts = plan.facts.rows(at)
-        self._queries = self._ask(mine)
-        self.network: Network
-        self._block = self.join(plan.topology)
-        w = np.zeros((1, plan.facts.dim), self._dtype)
-        self.s = plan.algorithm.init(self._block, w)
-        self._sum = np.zeros_like(w) if plan.output == "average" else None
-        self._weight = 0.0
+        door, scale = self._seat(plan.topology)
+        start = np.zeros((1, plan.facts.dim), plan.spec.row_type)
+        self._host = Host(plan.spec, at, self._ask(mine), door, self.network, scale, start)
         self._mixed: Array | None = None
 
     def _source(self, key: bytes) -> Any:
@@ -79,20 +72,25 @@ class Peer:
         largest = max(float(charge.parameters["noise_multiplier"][0]) for charge, _ in mine)
         return LatticeQueries(self._problem.store, counts, HERE, self._facts, self._noise, grid_for(largest, self._facts))
 
-    def join(self, topology: Topology) -> Block:
-        """Take this member's place in a graph (all members at first; fewer when some have left)."""
+    def _seat(self, topology: Topology) -> tuple[Door, Any]:
+        """The door and the noise of this member's place in a graph (all members at first; fewer when some have left)."""
         plan, me = self._plan, topology.position(self._name)
         parts = [np.array([k], np.int64) for k in range(topology.n)]
-        self.network = Network(topology, parts, me, _Renamed(self._exchange, plan, topology), self._dtype, plan.contract.mixing)
+        transport = _Renamed(self._exchange, plan, topology)
+        self.network = Network(
+            topology, parts, me, transport, plan.spec.row_type, plan.contract.mixing, plan.facts.constants.radius
+        )
         scale = plan.calibration.plan.rows(np.array([self._me]))
         if topology.n < plan.topology.n:
-            scale = enough_noise(plan, scale, self._facts, topology, me, self._me)
-        door = Door(HERE, self._problem.dim, scale, self.ledger, self._noise, self._shared(topology, me))
-        self._block = Block(
-            self._queries, door, self.network, degree=topology.degrees[[me]], is_hub=np.array([me == topology.hub()]),
-            n_nodes=topology.n, rounds=plan.contract.rounds, noise_scale=scale.scale, weights=scale.weights, dtype=self._dtype,
-        )  # fmt: skip
-        return self._block
+            scale = enough_noise(plan, scale, topology, me, self._me)
+        return Door(HERE, self._problem.dim, scale, self.ledger, self._noise, self._shared(topology, me)), scale
+
+    def _join(self, absent: frozenset[str], *, restart: bool) -> None:
+        """Go on in the graph without the absent members."""
+        topology = topology_of(self._plan.contract, absent)
+        door, scale = self._seat(topology)
+        at = np.array([topology.position(self._name)])
+        self._host.regroup(smaller_run(self._plan, topology), at, door, self.network, scale, restart=restart)
 
     def _shared(self, topology: Topology, me: int) -> SharedNoise | None:
         """The edges to those who take part, and whose key each one's noise is drawn from."""
@@ -114,26 +112,18 @@ class Peer:
 
     def advance(self) -> None:
         """One round; it counts only as a whole."""
-        turn, algorithm = self.turn + 1, self._plan.algorithm
+        turn = self.turn + 1
         if turn <= self._plan.contract.rounds:
-            self._block.start(turn)
-            self.s = algorithm.step(self.s, self._block)
-            if self._sum is not None:
-                weight = algorithm.averaging_weight(turn, self._plan.contract.rounds)
-                iterate = algorithm.iterate(self.s)
-                self._sum = self._sum + (iterate if weight == 1 else weight * iterate)
-                self._weight += weight
+            self._host.step(turn)
         else:
-            self._mixed = self.network.mix(self._output() if self._mixed is None else self._mixed, (turn, 0))
+            self._mixed = self.network.mix(self._output(), (turn, 0))
         self.turn = turn
         self._exchange.keep(self._exchange.epoch, turn, self.saved())
 
     def regroup(self, absent: frozenset[str], epoch: int, next_round: int) -> None:
         """Go on with the remaining members from round `next_round`: duals at zero, w kept, and no less noise per release."""
-        self._block = self.join(topology_of(self._plan.contract, absent))
+        self._join(absent, restart=True)
         self._noise.enter(epoch)
-        if not hasattr(self.s, "z"):  # dual averaging has no dual variables: its z stays a mixture of past gradients
-            self.s = self._plan.algorithm.init(self._block, np.array(self._plan.algorithm.last(self.s)))
         self.turn = min(next_round, self.total + 1) - 1
         self.ledger.go_to(min(self.turn, self._plan.contract.rounds) + 1, 0)
         self._exchange.drop()
@@ -154,26 +144,17 @@ class Peer:
                 self._exchange.book(turn, -1 - k, events[k])
 
     def _output(self) -> Array:
-        if self._sum is None or self._weight == 0:
-            return np.asarray(self._plan.algorithm.last(self.s))
-        return np.asarray(self._sum / self._dtype.type(self._weight))
+        return self._host.output() if self._mixed is None else self._mixed
 
     # ---- saved and restored ----------------------------------------------------------------------------------------------
     def saved(self) -> bytes:
         """Everything that the next round builds on: released values only."""
         from safetensors.numpy import save
 
-        arrays = {f"state.{f.name}": getattr(self.s, f.name) for f in dataclasses.fields(self.s)}
-        arrays = {k: v for k, v in arrays.items() if v is not None}
-        if any(type(v) is not np.ndarray for v in arrays.values()):
-            raise StateError("A state that holds an unreleased value is not saved; the algorithm cannot run on a real node.")
-        if self._sum is not None:
-            arrays |= {"average.sum": self._sum, "average.weight": np.array([self._weight])}
+        arrays = self._host.save()
         if self._mixed is not None:
             arrays |= {"mixed.models": self._mixed}
-        for name, values in self._problem.store.solver_state().items():
-            if values.size:
-                arrays[f"solver.{name}"] = values
+        arrays |= {f"solver.{name}": values for name, values in self._problem.store.solver_state().items() if values.size}
         return save({k: np.ascontiguousarray(v) for k, v in arrays.items()})
 
     def restore(self) -> None:
@@ -185,12 +166,8 @@ class Peer:
             return
         epoch, turn, data = found
         arrays = load(data)
-        fields = {f.name: arrays[f"state.{f.name}"] for f in dataclasses.fields(self.s) if f"state.{f.name}" in arrays}
-        self.s = dataclasses.replace(self.s, **fields)
-        if self._sum is not None:
-            self._sum, self._weight = arrays["average.sum"], float(arrays["average.weight"][0])
-        if "mixed.models" in arrays:
-            self._mixed = arrays["mixed.models"]
+        self._host.restore(arrays)
+        self._mixed = arrays.get("mixed.models")
         solver = {k[7:]: v for k, v in arrays.items() if k.startswith("solver.")}
         if solver:
             self._problem.store.restore_solver_state(solver)
@@ -198,15 +175,14 @@ class Peer:
         if epoch:
             self._noise.enter(epoch)
             self._exchange.absent = frozenset((self._state.noted("membership") or {}).get("absent", ()))
-            self._block = self.join(topology_of(self._plan.contract, self._exchange.absent))
+            self._join(self._exchange.absent, restart=False)
         self.ledger.resume(self._state.charges(), epoch, min(turn, self._plan.contract.rounds))
 
     # ---- the end ---------------------------------------------------------------------------------------------------------
     def result(self, seconds: float) -> RunResult:
         """This member's model and what was really spent on its records, by its own ledger."""
-        plan, p = self._plan, self._problem
-        models = self._output() if self._mixed is None else self._mixed
-        last = np.asarray(plan.algorithm.last(self.s))
+        p = self._problem
+        models, last = self._output(), self._host.last()
         shape = (1, p.dim) if p.n_outputs == 1 else (1, p.n_outputs, p.n_features)
         traffic = self.network.traffic
         history = History([{"round": self.turn, "seconds": seconds, "messages": traffic.messages, "bytes": traffic.bytes}])
@@ -221,28 +197,31 @@ class Peer:
         for _, event in self._state.charges():
             values = {k: np.array([float(v)]) for k, v in event.items() if k != "kind"}
             charges.add(Charge(KINDS[event["kind"]], values))
-        terms = self._plan.contract.privacy
-        return Statement(charges, 1, terms.delta, terms.adjacency, terms.mode, terms.epsilon, self._noise.kind)
+        found = self._plan.spec.statement(charges, self._noise.kind, n_nodes=1)
+        assert found is not None
+        return found
 
     def _settings(self) -> dict[str, Any]:
         import tacenda
 
-        plan, contract = self._plan, self._plan.contract
-        terms, topology = contract.problem, plan.topology
+        contract, plain, p = self._plan.contract, self._plan.spec.to_plain(), self._problem
+        graph = plain["graph"]
         return {
-            "algorithm": plan.algorithm.to_plain(), "rounds": contract.rounds, "output": plan.output,
-            "finish_mixing": contract.finish_mixing, "seed": contract.rehearsal_seed, "privacy": plan.privacy.to_plain(),
+            **plain,
+            "seed": contract.rehearsal_seed,
             # The result has one model, so its graph has one node; the whole graph is public and stands beside it.
-            "graph": {"name": f"{self._name} of {topology.name}", "n": 1, "labels": [self._name], "edges": []},
-            "federation": {"labels": list(topology.labels), "edges": topology.edges.tolist()},
-            "mixing": contract.mixing, "solver_tolerance": contract.solver_tolerance,
+            "graph": {"name": f"{self._name} of {graph['name']}", "n": 1, "labels": [self._name], "edges": []},
+            "federation": {"labels": graph["labels"], "edges": graph["edges"]},
             "problem": {
-                **terms.model_dump(exclude={"classes"}), "sizes": [contract.member(self._name).size],
-                "n_outputs": self._problem.n_outputs, "classes": terms.classes, "dtype": str(self._problem.dtype),
+                **plain["problem"],
+                "sizes": [contract.member(self._name).size],
+                "classes": contract.problem.classes,
+                "dtype": str(p.dtype),
             },
-            "member": self._name, "contract": contract.hash(),
+            "member": self._name,
+            "contract": contract.hash(),
             "versions": {"tacenda": tacenda.__version__, "numpy": np.__version__},
-        }  # fmt: skip
+        }
 
 
 class _Renamed:

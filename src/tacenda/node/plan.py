@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,27 +25,38 @@ from tacenda.problem import losses, regularisers
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import BlankQueries
-from tacenda.runtime.budget import Calibration, Notebook, Silence, blank_run, calibrate, rehearse
-from tacenda.runtime.simulate import check_privacy
+from tacenda.runtime.budget import Calibration, Notebook, blank_host, rehearse
+from tacenda.runtime.spec import RunSpec
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
 class RunPlan:
-    """The public half of a run, the same at every member."""
+    """The public half of a run, the same at every member; on_lattice: its noise is drawn on whole numbers."""
 
     contract: Contract
-    topology: Topology
-    algorithm: Algorithm
-    facts: Facts
-    privacy: Privacy
+    spec: RunSpec
     calibration: Calibration
     on_lattice: bool
 
     @property
-    def output(self) -> str:
-        return self.contract.output or self.algorithm.default_output
+    def topology(self) -> Topology:
+        return self.spec.topology
+
+    @property
+    def algorithm(self) -> Algorithm:
+        return self.spec.algorithm
+
+    @property
+    def facts(self) -> Facts:
+        return self.spec.facts
+
+    @property
+    def coalition(self) -> int:
+        """How many members may pool what they know, where neighbours share noise."""
+        assert self.spec.privacy is not None
+        return self.spec.privacy.pooled(self.algorithm.title)
 
     def events(self, name: str) -> list[tuple[Event, int]]:
         """Everything that this member is going to release."""
@@ -63,20 +73,22 @@ def make_plan(contract: Contract) -> RunPlan:
             'curious members may pool what they know; set coalition = 1, or more, or noise = "independent", which holds against all.'
         )
     privacy = Privacy(epsilon=terms.epsilon, delta=terms.delta, adjacency=terms.adjacency, coalition=terms.coalition)
-    check_privacy(privacy, algorithm)
-    algorithm.check(facts, topology, contract.rounds, True)
+    spec = RunSpec(
+        algorithm, topology, facts, contract.rounds, privacy, contract.output, contract.finish_mixing, contract.mixing
+    ).checked()
     rehearsal = contract.rehearsal_seed is not None
-    lattice = _fits_lattice(algorithm, facts, topology) and not rehearsal
+    lattice = _fits_lattice(spec) and not rehearsal
     if not rehearsal and not lattice and not terms.floating_point_noise:
         raise PrivacyError(
             f"contract field privacy.floating_point_noise: {algorithm.title} as set up here needs floating-point noise, for which "
             "no clean defence against attacks on its low bits is known; accept it by name (true), or use full gradients with "
             "IPADMM, DDPADMM, CDPADMM, DPADMM or DPDDA, whose noise is drawn on whole numbers."
         )
-    calibration = calibrate(algorithm, facts, topology, contract.rounds, privacy)
+    calibration = spec.calibration
+    assert calibration is not None
     if lattice:
         calibration = _onto_lattice(calibration, privacy)
-    return RunPlan(contract, topology, algorithm, facts, privacy, calibration, lattice)
+    return RunPlan(contract, spec, calibration, lattice)
 
 
 def topology_of(contract: Contract, without: frozenset[str] = frozenset()) -> Topology:
@@ -120,14 +132,17 @@ class _Watch(BlankQueries):
         return super().question(linear, quadratic, centre)
 
 
-def _fits_lattice(algorithm: Algorithm, facts: Facts, topology: Topology) -> bool:
+def _fits_lattice(spec: RunSpec) -> bool:
     """Whether two rounds ask for nothing but full gradients with Gaussian noise."""
-    watch, notebook, hub = _Watch(facts), Notebook(facts.dim, np.ones(2)), np.arange(topology.n) == topology.hub()
-    state = blank_run(algorithm, watch, notebook, Silence(), topology.degrees, hub, topology.n, np.ones(2))
-    if any(isinstance(getattr(state, f.name), Bounded) for f in dataclasses.fields(state)):
+    everybody, two = np.arange(spec.topology.n), replace(spec, rounds=2)
+    watch, notebook = _Watch(spec.facts), Notebook(spec.facts.dim, two.weights)
+    host = blank_host(two, everybody, notebook, queries=watch)
+    host.step(1)
+    host.step(2)
+    if spec.algorithm.keeps_secret or not host.can_be_saved:
         raise PrivacyError(
-            f"contract field algorithm: {algorithm.title} as set up here keeps an unreleased value, as its paper prints it; on a real "
-            "node only the sound form runs."
+            f"contract field algorithm: {spec.algorithm.title} as set up here keeps an unreleased value, as its paper prints it; on a "
+            "real node only the sound form runs."
         )
     return watch.only_gradients and all(site.noise == "gaussian" for site, _ in notebook.sites)
 
@@ -151,15 +166,20 @@ def _onto_lattice(calibration: Calibration, privacy: Privacy) -> Calibration:
     return Calibration(plan, charges)
 
 
-def enough_noise(plan: RunPlan, scaled: Any, facts: Facts, topology: Topology, here: int, me: int) -> Any:
+def smaller_run(plan: RunPlan, topology: Topology) -> RunSpec:
+    """The run on a graph with fewer members, in that graph's order."""
+    there = np.array([plan.contract.position(str(label)) for label in topology.labels])
+    return replace(plan.spec, topology=topology, facts=plan.facts.rows(there))
+
+
+def enough_noise(plan: RunPlan, scaled: Any, topology: Topology, here: int, me: int) -> Any:
     """The member's noise in a graph with fewer members: where a smaller degree makes its releases more sensitive, more noise.
 
-    facts are the member's own; `here` is its position in the smaller graph, `me` in the contract.
+    `here` is its position in the smaller graph, `me` in the contract.
     """
     if plan.algorithm.shared_noise is not None:
         return _enough_shared_noise(plan, scaled, topology, here)
-    hub = np.array([here == topology.hub()])
-    sites = rehearse(plan.algorithm, facts, topology.degrees[[here]], hub, topology.n, scaled.weights)
+    sites = rehearse(smaller_run(plan, topology), np.array([here]))
     made = [price(scaled, site)[0].parameters.get("noise_multiplier", np.ones(1))[0] for site, n in sites for _ in range(n)]
     kept = [
         charge.parameters.get("noise_multiplier", np.ones(plan.topology.n))[me]
@@ -179,7 +199,7 @@ def _enough_shared_noise(plan: RunPlan, scaled: Any, topology: Topology, here: i
     """
     ratio = plan.algorithm.shared_noise
     assert ratio is not None
-    now = leverage(topology, ratio, plan.privacy.pooled(plan.algorithm.title))[0]
+    now = leverage(topology, ratio, plan.coalition)[0]
     planned = plan.calibration.plan.leverage[[plan.contract.position(str(label)) for label in topology.labels]]
     factor = max(1.0, float(np.sqrt(np.max(now / planned))))
     return replace(scaled, scale=scaled.scale * factor, leverage=now[[here]])

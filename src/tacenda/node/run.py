@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.errors import InputError, StateError, TacendaError
@@ -119,8 +118,7 @@ def check_identity(contract: Contract, identity: Identity) -> Identity:
 def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, state: NodeState, log: Any) -> RunResult:
     contract, name = plan.contract, identity.name
     key = state.bind(contract.run_id(), name, data_digest(problem))
-    dtype = np.dtype(float) if plan.algorithm.needs.smooth_loss else problem.dtype
-    mailbox = Mailbox(contract.neighbours(name), plan.facts.dim, dtype)
+    mailbox = Mailbox(contract.neighbours(name), plan.facts.dim, plan.spec.row_type)
     desk = Desk(contract, identity, birth=hashlib.sha256(b"birth" + key).hexdigest()[:16])
     # Seeded noise of a rehearsal needs no keys; everywhere else noise shared by neighbours is drawn from the keys of the edges.
     if plan.algorithm.shared_noise is not None and contract.rehearsal_seed is None:
@@ -146,7 +144,7 @@ def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, 
         stop,
     ):
         state.keep_mark(spending.mark)
-        peer = Peer(plan, name, problem, key, state, exchange, dtype, desk.edges)
+        peer = Peer(plan, name, problem, key, state, exchange, desk.edges)
         peer.restore()
         state_done = state.checkpoint()
         desk.epoch, desk.done = (0, 0) if state_done is None else state_done[:2]

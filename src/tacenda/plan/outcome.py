@@ -85,7 +85,7 @@ class Plan:
     @property
     def exchanges(self) -> int:
         """How often a node sends to all its neighbours and waits for theirs."""
-        return self.rounds * getattr(self.algorithm, "mixings", 1) + self.finish_mixing
+        return self.rounds * self.algorithm.exchanges_per_round + self.finish_mixing
 
     def seconds(self, latency: float = 0.05, bytes_per_second: float = 1.25e6) -> float:
         """Time of a run over a real network, its arithmetic left out: each exchange waits once, and the busiest member sends its rows."""

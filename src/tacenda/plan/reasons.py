@@ -17,7 +17,7 @@ def hyperparameters(algorithm: Algorithm) -> str:
         values = algorithm.to_plain()
         mixings = counted(values["mixings"], "mixing")
         return f"step {values['step_size']:.4g}, {mixings} a round, edge noise {values['correlation']:g} times the own"
-    return f"offset {getattr(algorithm, 'offset', 0.0):.4g}, independent noise"
+    return f"offset {algorithm.to_plain().get('offset', 0.0):.4g}, independent noise"
 
 
 def _method(p: Plan) -> str:

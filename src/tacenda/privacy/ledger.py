@@ -92,6 +92,12 @@ class Charges:
     def __len__(self) -> int:
         return sum(count for _, count in self._items)
 
+    def each(self) -> Iterator[Charge]:
+        """Every charge by itself, in order."""
+        for charge, count in self._items:
+            for _ in range(count):
+                yield charge
+
     def rows(self, chosen: Array) -> Charges:
         """The charges of some of the nodes."""
         return Charges((charge.rows(chosen), count) for charge, count in self._items)
@@ -116,7 +122,7 @@ class Ledger:
         self._reserved = reserved
         self._witness = witness
         self._made = 0
-        self._ahead = _expand(reserved)
+        self._ahead = iter(()) if reserved is None else reserved.each()
         self._covered: tuple[Charge, Charge] | None = None  # the last charge that was compared, and its reservation
 
     def charge(self, turn: int, call: int, charge: Charge, asked: bytes = b"") -> None:
@@ -154,12 +160,6 @@ class Ledger:
         """Take over what was charged before a run was resumed."""
         self.charges = charges
         self._made = len(charges)
-        self._ahead = _expand(self._reserved)
+        self._ahead = iter(()) if self._reserved is None else self._reserved.each()
         for _ in range(self._made):
             next(self._ahead, None)
-
-
-def _expand(charges: Charges | None) -> Iterator[Charge]:
-    for charge, count in charges or ():
-        for _ in range(count):
-            yield charge

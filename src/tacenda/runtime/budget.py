@@ -14,22 +14,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacenda.algorithms.base import Algorithm
-from tacenda.algorithms.published import check_published, published, published_form
+from tacenda.algorithms.published import published
 from tacenda.errors import InputError, LeakError, UnsupportedError
 from tacenda.graph.coalition import leverage
-from tacenda.graph.topology import Topology
 from tacenda.privacy import events
 from tacenda.privacy.bounded import Bounded, Sample, bound_of
 from tacenda.privacy.calibration import gaussian_mu, solve_scale
 from tacenda.privacy.door import Question
 from tacenda.privacy.ledger import Charge, Charges
 from tacenda.privacy.mechanisms import Site
-from tacenda.privacy.plan import ScaledPlan, price, round_weights
+from tacenda.privacy.plan import ScaledPlan, price
 from tacenda.privacy.settings import Privacy
-from tacenda.problem.facts import Facts
-from tacenda.problem.queries import BlankQueries
-from tacenda.runtime.block import Block, Gate, Neighbours
+from tacenda.problem.queries import Answers, BlankQueries
+from tacenda.runtime.block import Gate, Neighbours
+from tacenda.runtime.host import Host
+from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import Tag
 
 Array = NDArray[Any]
@@ -74,31 +73,20 @@ class Silence:
         return shared
 
 
-def blank_run(
-    algorithm: Algorithm, queries: BlankQueries, gate: Gate, neighbours: Neighbours, degree: Array, is_hub: Array, n: int,
-    weights: Array, dtype: Any = np.float64,
-) -> Any:  # fmt: skip
-    """Play all len(weights) rounds on blank records, for the nodes that `queries` stands for; the last state.
-
-    dtype: of the run's own rows, so that a sensitivity divided by a float32 number is the same in the rehearsal and in the run.
-    """
-    block = Block(
-        queries, gate, neighbours, degree=degree, is_hub=is_hub, n_nodes=n, rounds=len(weights), noise_scale=np.ones(len(degree)),
-        weights=weights, dtype=dtype,
-    )  # fmt: skip
-    state = algorithm.init(block, np.zeros((len(degree), 1), dtype))
-    for turn in range(1, len(weights) + 1):
-        block.start(turn)
-        state = algorithm.step(state, block)
-    return state
+def blank_host(spec: RunSpec, positions: Array, gate: Gate, queries: Answers | None = None, neighbours: Neighbours | None = None) -> Host:
+    """A host of some of the run's nodes on blank records; its rows have length one, since no release depends on it."""
+    plan = ScaledPlan(np.ones(len(positions)), spec.weights)
+    asked = BlankQueries(spec.facts.rows(positions)) if queries is None else queries
+    start = np.zeros((len(positions), 1), spec.row_type)
+    return Host(replace(spec, output="last"), positions, asked, gate, neighbours or Silence(), plan, start)
 
 
-def rehearse(
-    algorithm: Algorithm, facts: Facts, degree: Array, is_hub: Array, n: int, weights: Array, dtype: Any = np.float64
-) -> Sites:
-    """All releases of a run of len(weights) rounds, for the nodes of `facts`; no data is needed."""
-    notebook = Notebook(facts.dim, weights, dtype)
-    blank_run(algorithm, BlankQueries(facts), notebook, Silence(), degree, is_hub, n, weights, dtype)
+def rehearse(spec: RunSpec, positions: Array) -> Sites:
+    """All releases of a run, for the nodes at these positions; no data is needed."""
+    notebook = Notebook(spec.facts.dim, spec.weights, spec.row_type)
+    host = blank_host(spec, positions, notebook)
+    for turn in range(1, spec.rounds + 1):
+        host.step(turn)
     return notebook.sites
 
 
@@ -112,15 +100,10 @@ class Calibration:
     why: str | None = None
 
 
-def calibrate(
-    algorithm: Algorithm, facts: Facts, topology: Topology, rounds: int, privacy: Privacy, dtype: Any = np.float64
-) -> Calibration:
-    """Solve for the noise scale of every node; nodes alike in size, degree and target are solved once. dtype: of the run's rows."""
-    if privacy.node_noise == "worst":
-        facts = facts.for_the_smallest()
-    if privacy.mode == "as-published":
-        check_published(algorithm)
-        algorithm = published_form(algorithm)
+def calibrate(spec: RunSpec) -> Calibration:
+    """Solve for the noise scale of every node; nodes alike in size, degree and target are solved once."""
+    algorithm, facts, topology, privacy = spec.algorithm, spec.facts, spec.topology, spec.privacy
+    assert privacy is not None
     hub = np.arange(topology.n) == topology.hub()
     target = privacy.epsilon_of(topology.n)
     ratio, shares, pooled = algorithm.shared_noise, np.ones(topology.n), 0
@@ -130,8 +113,8 @@ def calibrate(
     traits = np.column_stack([facts.sizes, topology.degrees, hub, target, _rounded_up(shares)])
     _, first, kind = np.unique(traits, axis=0, return_index=True, return_inverse=True)
     kind = kind.reshape(-1)
-    weights = round_weights(privacy.spread, rounds)
-    sites = rehearse(algorithm, facts.rows(first), topology.degrees[first], hub[first], topology.n, weights, dtype)
+    weights = spec.weights
+    sites = rehearse(spec, first)
     if not isinstance(privacy.spread, str) and any(site.relative_std is not None for site, _ in sites):
         raise UnsupportedError(f"{algorithm.title} has its own spread of the noise over the rounds; leave spread='uniform'.")
     if privacy.mode == "as-published":

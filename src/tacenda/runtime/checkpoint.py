@@ -8,7 +8,6 @@ as the plan has up to the round, so that a resumed run never reports less than i
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import os
@@ -20,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.errors import InputError, StateError
-from tacenda.privacy.bounded import Bounded
 from tacenda.privacy.events import KINDS
 from tacenda.privacy.ledger import Charge, Charges
 
@@ -119,32 +117,6 @@ def read(path: Path, identity: dict[str, Any]) -> Saved:
     return saved
 
 
-def state_arrays(states: list[Any], parts: list[Array], n: int) -> dict[str, Array]:
-    """The fields of all blocks' states as arrays (n, d) in the graph's order."""
-    arrays = {}
-    for field in dataclasses.fields(states[0]):
-        rows = [getattr(state, field.name) for state in states]
-        if rows[0] is None:
-            continue
-        if isinstance(rows[0], Bounded):
-            raise StateError("A run as published keeps an unreleased value in its state, and is therefore not checkpointed.")
-        whole = np.empty((n, *rows[0].shape[1:]), rows[0].dtype)
-        for part, values in zip(parts, rows, strict=True):
-            whole[part] = values
-        arrays[f"state.{field.name}"] = whole
-    return arrays
-
-
-def restore_state(template: Any, arrays: dict[str, Array], part: Array) -> Any:
-    """The state of one block."""
-    found = {
-        field.name: np.ascontiguousarray(arrays[f"state.{field.name}"][part])
-        for field in dataclasses.fields(template)
-        if f"state.{field.name}" in arrays
-    }
-    return dataclasses.replace(template, **found)
-
-
 def plain_charges(charges: Charges, arrays: dict[str, Array], name: str) -> list[dict[str, Any]]:
     """Charges as plain values; their parameters go into `arrays`."""
     rows = []
@@ -161,23 +133,3 @@ def charges_from(rows: list[dict[str, Any]], arrays: dict[str, Array], name: str
         (Charge(KINDS[row["kind"]], {key: arrays[f"{name}.{k}.{key}"] for key in row["keys"]}), row["count"])
         for k, row in enumerate(rows)
     )
-
-
-def join_charges(parts: list[Array], ledgers: list[Charges], n: int) -> Charges:
-    """The charges of all blocks as charges of all n nodes; every block made the same releases in the same order."""
-    if len(ledgers) == 1 and np.array_equal(parts[0], np.arange(n)):
-        return ledgers[0]
-    whole = Charges()
-    steps = [_expanded(charges) for charges in ledgers]
-    for together in zip(*steps, strict=True):
-        first = together[0]
-        values = {key: np.empty(n) for key in first.parameters}
-        for part, charge in zip(parts, together, strict=True):
-            for key, column in charge.parameters.items():
-                values[key][part] = column
-        whole.add(Charge(first.kind, values))
-    return whole
-
-
-def _expanded(charges: Charges) -> list[Charge]:
-    return [charge for charge, count in charges for _ in range(count)]

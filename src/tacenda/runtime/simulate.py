@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 import warnings as python_warnings
 from collections.abc import Callable, Sequence
@@ -14,30 +13,25 @@ from numpy.typing import NDArray
 
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm
-from tacenda.algorithms.published import published_form
-from tacenda.algorithms.registry import by_name, private_names
 from tacenda.content import content_hash, program
 from tacenda.data.partition import broken_promise
-from tacenda.errors import DeclarationWarning, InputError, UnsupportedError
-from tacenda.graph.topology import Topology
-from tacenda.privacy.ledger import Charges
+from tacenda.errors import DeclarationWarning, InputError
 from tacenda.privacy.noise import SimulatedNoise
 from tacenda.privacy.settings import Privacy
-from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts
+from tacenda.problem.problem import Problem
 from tacenda.runtime import checkpoint as checkpoints
-from tacenda.runtime.budget import Calibration, calibrate
-from tacenda.runtime.crew import Crew, rows_dtype
 from tacenda.runtime.history import History
-from tacenda.runtime.interrupt import BetweenRounds
 from tacenda.runtime.lasting import LastingRun, data_digest
+from tacenda.runtime.local import LocalHosts
+from tacenda.runtime.loop import Checkpointer, Observer, drive
 from tacenda.runtime.metrics import Snapshot, check_metrics, measure
 from tacenda.runtime.network import placement
 from tacenda.runtime.progress import Progress
 from tacenda.runtime.result import RunResult
+from tacenda.runtime.spec import RunSpec, algorithm_of, match, start_rows
 
 Array = NDArray[Any]
-SAVE_SECONDS = 5.0
 
 
 class ConvergenceWarning(UserWarning):
@@ -45,7 +39,7 @@ class ConvergenceWarning(UserWarning):
 
 
 def simulate(
-    problem: Any,
+    problem: Problem,
     graph: Any,
     algorithm: Algorithm | str,
     rounds: int,
@@ -93,302 +87,173 @@ def simulate(
     given = seed
     if seed is None and checkpoint is not None and resume:
         seed = checkpoints.seed_of(Path(checkpoint))  # the broken run's own, which it drew by itself
-    run = _Run(
-        problem, graph, algorithm, rounds, privacy, seed, init, output, finish_mixing, blocks, mixing, solver_tolerance,
-        ledger, dataset,
-    )  # fmt: skip
-    run.given_seed = given
+    relation = privacy.adjacency if isinstance(privacy, Privacy) else "replace-one"
+    facts = Facts.of(problem, relation, checks.positive("solver_tolerance", solver_tolerance))
+    spec = RunSpec(
+        algorithm_of(algorithm), match(problem, graph), facts, rounds, privacy, output, finish_mixing, mixing, problem.dtype
+    ).checked()  # fmt: skip
     names = check_metrics(metrics, problem, reference, test)
     every = checks.whole("record_every", record_every)
-    optimum = run.reference(reference)
+    bar = Progress(progress, spec.algorithm.name, spec.rounds)
+    run = _Simulation(spec, problem, seed, given, init, blocks, ledger, dataset)
+    optimum = _reference(reference, problem)
     lowest = float(problem.objective(optimum)) if optimum is not None and "suboptimality" in names else None
-    bar = Progress(progress, run.algorithm.name, run.rounds)
     file = None if checkpoint is None else checkpoints.prepare(checkpoint, resume)
     if file is not None and file.exists():
         run.restore(checkpoints.read(file, run.identity()))
 
-    def record() -> bool:
-        models = run.models()
-        snapshot = Snapshot(problem, run.topology, models, optimum, test, lowest)
-        run.history.add({"round": run.done, **measure(names, snapshot, run.facts.adjacency), **run.cost()})
-        return bool(callback(run.done, models)) if callback is not None else False
+    def measured(models: Array) -> dict[str, Any]:
+        return measure(names, Snapshot(problem, spec.topology, models, optimum, test, lowest), spec.facts.adjacency)
 
-    saved = time.monotonic()
+    def record(done: int, asked: bool) -> bool:
+        if not every or (done % every and done != spec.rounds):
+            return False
+        models = run.hosts.outputs()
+        run.history.add({"round": done, **measured(models), **run.cost()})
+        return bool(callback(done, models)) if callback is not None else False
+
+    saver = None if file is None else Checkpointer(file, run.saved)
     with bar as show:
-        with BetweenRounds() as interrupt:
-            stop = False
-            while run.done < run.rounds and not stop:
-                run.advance()
-                if every and (run.done % every == 0 or run.done == run.rounds):
-                    stop = record()
-                if file is not None and (interrupt.asked or time.monotonic() - saved > SAVE_SECONDS):
-                    checkpoints.write(file, run.saved())
-                    saved = time.monotonic()
-                if interrupt.asked:
-                    raise KeyboardInterrupt(f"stopped after round {run.done} of {run.rounds}")
-                show(run.done)
-    if file is not None:
-        checkpoints.write(file, run.saved())
-    return run.result(names if every else (), optimum, test, lowest)
+        run.drive([record, *([] if saver is None else [saver]), lambda done, asked: show(done)])
+    if saver is not None:
+        saver.write()
+    return run.result(measured if every and names else None)
 
 
-class _Run:
-    """One simulation: its checked settings, its crew of blocks, and what has happened so far."""
+class _Simulation:
+    """One simulation: its spec on hosts of this process, and what has happened so far."""
 
     def __init__(
         self,
-        problem: Any,
-        graph: Any,
-        algorithm: Algorithm | str,
-        rounds: int,
-        privacy: Privacy | None,
+        spec: RunSpec,
+        problem: Problem,
         seed: int | None,
+        given_seed: int | None,
         init: Any,
-        output: str | None,
-        finish_mixing: int,
         blocks: Any,
-        mixing: str,
-        solver_tolerance: float,
         ledger: str | Path | None,
         dataset: str | None,
     ) -> None:
-        self.problem, self.topology = problem, match(problem, graph)
-        self.algorithm = by_name(algorithm) if isinstance(algorithm, str) else algorithm
-        if not isinstance(self.algorithm, Algorithm):
-            raise InputError(f"algorithm must be a name or an object of tacenda.algorithms, not {algorithm!r}.")
-        self.rounds = checks.whole("rounds", rounds, least=1)
-        self.finish_mixing = checks.whole("finish_mixing", finish_mixing)
-        self.output = self.algorithm.default_output if output is None else output
-        checks.one_of("output", self.output, ("average", "last"))
-        self.privacy, self.mixing = check_privacy(privacy, self.algorithm), mixing
-        if privacy is not None and privacy.mode == "as-published":
-            self.algorithm = published_form(self.algorithm)
-        self.facts = public_facts(problem, privacy, solver_tolerance)
-        self.algorithm.check(self.facts, self.topology, self.rounds, privacy is not None)
-        self.warnings = self.algorithm.advice(self.facts, self.topology, self.rounds)
+        self.spec, self.problem, self._given_seed = spec, problem, given_seed
+        self.warnings = spec.advice()
         for sentence in self.warnings:
             python_warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
-        if privacy is not None and (why := broken_promise(problem.partition, privacy.adjacency, self.topology.n)) is not None:
-            if privacy.adjacency == "add-remove":
-                raise InputError(
-                    f"problem must not be spread like this under adjacency 'add-remove': {why}, and the promise would not hold. Give each "
-                    "node's own records as its shard (by_column, or a list), or use 'replace-one'."
-                )
-            words = f"{why}: the promise is for the records as they lie on the nodes, not for the table that was spread."
-            python_warnings.warn(words, DeclarationWarning, stacklevel=3)
-        if privacy is not None and (missing := problem.declaration_missing()) is not None:
+        if spec.privacy is not None:
+            _check_spread(problem, spec.privacy.adjacency)
+        if spec.privacy is not None and (missing := problem.declaration_missing()) is not None:
             python_warnings.warn(missing, DeclarationWarning, stacklevel=3)
-        self.given_seed: int | None = None
         self.noise = SimulatedNoise(None if seed is None else checks.whole("seed", seed))
-        self.parts = placement(self.topology.n, blocks)
-        self.start = start_rows(init, problem, self.topology.n)
+        self.start = start_rows(init, problem.dim, spec.topology.n)
         self.history, self.done, self.seconds = History(), 0, 0.0
         self.messages = self.bytes = 0
-        self.calibration = None
-        if privacy is not None:
-            dtype = rows_dtype(self.algorithm, problem)
-            self.calibration = calibrate(self.algorithm, self.facts, self.topology, self.rounds, privacy, dtype)
         self.lasting = None
-        self.charged = ledger is not None
+        self.charged, found = ledger is not None, spec.calibration
         if ledger is not None:
-            reserved = None if self.calibration is None else self.calibration.reserved
-            self.lasting = LastingRun(ledger, dataset, problem, self.algorithm.name, self.identity(), reserved, self.facts.adjacency)
+            reserved, name = None if found is None else found.reserved, spec.algorithm.name
+            self.lasting = LastingRun(ledger, dataset, problem, name, self.identity(), reserved, spec.facts.adjacency)
             self.noise = self.noise.named(self.lasting.run)  # runs add up in a ledger only if they share no noise
-        self.crew = Crew(
-            problem, self.facts, self.topology, self.algorithm, self.parts, self.calibration, self.noise, self.rounds, mixing,
-            self.start, averaging=self.output == "average",
-            witness=None if self.lasting is None or self.calibration is None else self.lasting.charge,
-        )  # fmt: skip
+        witness = None if self.lasting is None or found is None else self.lasting.charge
+        self.hosts = LocalHosts(spec, problem, placement(spec.topology.n, blocks), self.noise, self.start, witness)
 
-    def reference(self, given: Any) -> Array | None:
-        """The optimum that some metrics compare with."""
-        if isinstance(given, str):
-            checks.one_of("reference", given, ("optimum",))
-            return np.asarray(self.problem.solve())
-        if given is None:
-            return None
-        model = np.asarray(given, float)
-        if model.size != self.problem.dim:
-            raise InputError(f"reference must be one model of length {self.problem.dim}, not of shape {model.shape}.")
-        return model.reshape(self.problem.dim)
+    def drive(self, observers: Sequence[Observer]) -> None:
+        """All rounds that are left."""
+        self.done = drive(self._step, self.done, self.spec.rounds, observers)
 
-    def advance(self) -> None:
-        """One round of all blocks."""
+    def _step(self, turn: int) -> None:
         begin = time.perf_counter()
-        self.crew.step(self.done + 1)
-        self.done += 1
+        self.hosts.step(turn)
+        self.done = turn
         self.seconds += time.perf_counter() - begin
-
-    def models(self) -> Array:
-        """(n, d) what each node would answer now."""
-        return self.crew.outputs()
 
     def cost(self) -> dict[str, Any]:
-        messages, size = self.crew.traffic()
+        messages, size = self.hosts.traffic()
         return {"seconds": self.seconds, "messages": self.messages + messages, "bytes": self.bytes + size}
 
-    def result(self, names: Sequence[str], optimum: Array | None, test: Any, lowest: float | None) -> RunResult:
+    def result(self, measured: Callable[[Array], dict[str, Any]] | None) -> RunResult:
         if self.lasting is not None:
             self.lasting.close()
-        begin = time.perf_counter()
-        models = self.crew.mixed(self.models(), self.finish_mixing)
-        last = self.crew.last()
+        begin, p, closing = time.perf_counter(), self.problem, self.spec.finish_mixing
+        models, last = self.hosts.mixed(self.hosts.outputs(), closing), self.hosts.last()
         self.seconds += time.perf_counter() - begin
-        if self.finish_mixing and names:
-            measured = measure(names, Snapshot(self.problem, self.topology, models, optimum, test, lowest), self.facts.adjacency)
-            self.history.add({"round": self.done + self.finish_mixing, **measured, **self.cost()})
-        shape = (-1, self.problem.dim) if self.problem.n_outputs == 1 else (-1, self.problem.n_outputs, self.problem.n_features)
-        cost, settings = self.cost(), {**self.settings(), "rounds": self.done}
+        if closing and measured is not None:
+            self.history.add({"round": self.done + closing, **measured(models), **self.cost()})
+        shape = (-1, p.dim) if p.n_outputs == 1 else (-1, p.n_outputs, p.n_features)
+        cost, statement = self.cost(), self.spec.statement(self.hosts.charges(), self.noise.kind)
         return RunResult(
-            models.reshape(shape), last.reshape(shape), self.history, self.statement(), settings, self.warnings,
-            cost["seconds"], cost["messages"], cost["bytes"],
+            models.reshape(shape), last.reshape(shape), self.history, statement, {**self.settings(), "rounds": self.done},
+            self.warnings, cost["seconds"], cost["messages"], cost["bytes"],
         )  # fmt: skip
-
-    def statement(self) -> Statement | None:
-        if self.privacy is None:
-            return None
-        charges = checkpoints.join_charges(self.parts, self.crew.charges(), self.topology.n)
-        return make_statement(self.privacy, charges, self.topology.n, self.noise.kind, self.calibration)
 
     def settings(self) -> dict[str, Any]:
         """Plain values that describe the run, for files and reports."""
         import tacenda
 
-        p = self.problem
+        p, plain = self.problem, self.spec.to_plain()
+        own: dict[str, Any] = {"data_norm": p.data_norm, "classes": None if p.classes is None else [str(c) for c in p.classes]}
+        if self.spec.facts.adjacency == "replace-one":  # where counts are public; else what was declared stands for them
+            own["sizes"] = [int(m) for m in p.sizes]
         return {
-            "algorithm": self.algorithm.to_plain(),
-            "rounds": self.rounds,
-            "output": self.output,
-            "finish_mixing": self.finish_mixing,
-            "seed": self.given_seed,  # one that was drawn afresh is nobody's business: who knows it can take the noise off
+            **plain,
+            "seed": self._given_seed,  # one that was drawn afresh is nobody's business: who knows it can take the noise off
             "charged": self.charged,
-            "privacy": None if self.privacy is None else self.privacy.to_plain(),
-            "graph": {
-                "name": self.topology.name,
-                "n": self.topology.n,
-                "labels": [str(x) for x in self.topology.labels],
-                "edges": self.topology.edges.tolist(),
-            },
-            "mixing": self.mixing,
-            "solver_tolerance": self.facts.tolerance,
-            "problem": {
-                "loss": p.loss.name,
-                "regulariser": p.regulariser.name,
-                "strength": p.strength,
-                "loss_scale": p.loss_scale,
-                "data_norm": p.data_norm,
-                "clip_norm": p.clip_norm,
-                "radius": p.radius,
-                "loss_options": dataclasses.asdict(p.loss),
-                "regulariser_options": dataclasses.asdict(p.regulariser),
-                # Under add-remove the counts are private: what was declared stands for them wherever a result may go.
-                "sizes": [int(s) for s in (self.facts.sizes if self.facts.adjacency == "add-remove" else p.sizes)],
-                "n_features": p.n_features,
-                "n_outputs": p.n_outputs,
-                "classes": None if p.classes is None else [str(c) for c in p.classes],
-                "dtype": str(p.dtype),
-            },
+            "problem": {**plain["problem"], **own, "dtype": str(p.dtype)},
             "versions": {"tacenda": tacenda.__version__, "numpy": np.__version__},
         }
 
     def identity(self) -> dict[str, Any]:
         """By its content, all that the releases depend on: what must be equal for a checkpoint, or a charge, to belong to this run."""
-        p, settings, graph = self.problem, self.settings(), self.topology
-        parts = {
-            "algorithm": self.algorithm,
-            "privacy": self.privacy,
-            "graph": (graph.n, [str(label) for label in graph.labels], graph.edges),
-            "mixing": self.mixing,
-            "problem": (settings["problem"], p.loss, p.regulariser),
-            "output": self.output,
-            "solver_tolerance": self.facts.tolerance,
-            "rounds": self.rounds,
+        p = self.problem
+        own = {
+            "records": (p.classes, str(p.dtype), p.data_norm),
             # The start too: the same noise on a run from elsewhere would be a second release, not the same one again.
             "init": self.start,
             "placement": (p.store.offsets, p.divisors),
             "ledger": self.charged,
         }
-        known = {name: content_hash(value, name) for name, value in parts.items()}
+        known = {**self.spec.identity(), **{name: content_hash(value, name) for name, value in own.items()}}
         return {**known, "seed": self.noise.seed, "data": data_digest(p), "program": program()}
 
     def saved(self) -> checkpoints.Saved:
         """Everything needed to go on from the last complete round."""
-        arrays = self.crew.saved_arrays()
-        charges = checkpoints.join_charges(self.parts, self.crew.charges(), self.topology.n)
-        rows = checkpoints.plain_charges(charges, arrays, "charge")
+        arrays = self.hosts.save()
+        rows = checkpoints.plain_charges(self.hosts.charges(), arrays, "charge")
         about = {"identity": self.identity(), "round": self.done, "charges": rows, "history": self.history.rows, **self.cost()}
         return checkpoints.Saved(arrays, about)
 
     def restore(self, saved: checkpoints.Saved) -> None:
         about = saved.about
         charges = checkpoints.charges_from(about["charges"], saved.arrays, "charge")
-        reserved = None if self.calibration is None else self.calibration.reserved
-        checkpoints.check_charges(charges, reserved, self.rounds, about["round"])
-        self.crew.restore(saved.arrays, charges)
+        planned = None if self.spec.calibration is None else self.spec.calibration.reserved
+        checkpoints.check_charges(charges, planned, self.spec.rounds, about["round"])
+        self.hosts.restore({k: v for k, v in saved.arrays.items() if not k.startswith("charge.")}, charges)
         if self.lasting is not None:
             self.lasting.skip(len(charges))
         self.done, self.history = about["round"], History(about["history"])
         self.seconds, self.messages, self.bytes = about["seconds"], about["messages"], about["bytes"]
 
 
-def public_facts(problem: Any, privacy: Privacy | None, solver_tolerance: float) -> Facts:
-    """What a run's noise is planned from, and what its nodes are told."""
-    relation = "replace-one" if privacy is None else privacy.adjacency
-    facts = Facts.of(problem, relation, checks.positive("solver_tolerance", solver_tolerance))
-    return facts.for_the_smallest() if privacy is not None and privacy.node_noise == "worst" else facts
-
-
-def make_statement(privacy: Privacy, charges: Charges, n: int, noise: str, calibration: Calibration | None) -> Statement:
-    """What a run of n nodes guarantees that was charged `charges`."""
-    spread = privacy.spread if isinstance(privacy.spread, str) else "as given"
-    target = privacy.to_plain()["epsilon"] if not privacy.noise else dict(privacy.noise)
-    return Statement(
-        charges, n, privacy.delta, privacy.adjacency, privacy.mode, target, noise, spread,
-        calibration.claimed if calibration else None, calibration.why if calibration else None,
-    )  # fmt: skip
-
-
-def match(problem: Any, graph: Any) -> Topology:
-    """The graph's topology, if it has one node for each shard; shards named by label are matched by name."""
-    topology = Topology.of(graph)
-    if topology.n != problem.n_nodes:
-        raise InputError(f"graph must have one node per shard: {topology.n} nodes, but {problem.n_nodes} shards.")
-    labels = problem.node_labels
-    if labels is not None and tuple(labels) != topology.labels:
+def _check_spread(problem: Problem, adjacency: str) -> None:
+    """Refuse, or warn of, a split of the records that the promise does not survive."""
+    why = broken_promise(problem.partition, adjacency, problem.n_nodes)
+    if why is None:
+        return
+    if adjacency == "add-remove":
         raise InputError(
-            "The shards' labels must be the graph's nodes, in the graph's order; build the dict as "
-            "{node: shard for node in graph.nodes}."
+            f"problem must not be spread like this under adjacency 'add-remove': {why}, and the promise would not hold. Give each "
+            "node's own records as its shard (by_column, or a list), or use 'replace-one'."
         )
-    return topology
+    words = f"{why}: the promise is for the records as they lie on the nodes, not for the table that was spread."
+    python_warnings.warn(words, DeclarationWarning, stacklevel=4)
 
 
-def check_privacy(privacy: Any, algorithm: Algorithm) -> Privacy | None:
-    """The budget, if the algorithm can keep one."""
-    if privacy is None:
+def _reference(given: Any, problem: Problem) -> Array | None:
+    """The optimum that some metrics compare with."""
+    if isinstance(given, str):
+        checks.one_of("reference", given, ("optimum",))
+        return np.asarray(problem.solve())
+    if given is None:
         return None
-    if not isinstance(privacy, Privacy):
-        raise InputError(f"privacy must be a tacenda.Privacy or None, not {privacy!r}.")
-    if not algorithm.private:
-        raise UnsupportedError(
-            f"{algorithm.title} adds no noise, so it cannot keep a privacy budget; the private algorithms are "
-            f"{', '.join(private_names())}. For a run without privacy pass privacy=None."
-        )
-    if algorithm.shared_noise is not None:
-        privacy.pooled(algorithm.title)
-    return privacy
-
-
-def start_rows(init: Any, problem: Any, n: int) -> Array:
-    """(n, d) the public starting point."""
-    if init is None:
-        return np.zeros((n, problem.dim))
-    rows = np.asarray(init, float)
-    if rows.size == problem.dim:
-        rows = np.broadcast_to(rows.reshape(1, problem.dim), (n, problem.dim))
-    elif rows.size == n * problem.dim:
-        rows = rows.reshape(n, problem.dim)
-    else:
-        raise InputError(f"init must be one model of length {problem.dim} or one per node ({n}), not of shape {rows.shape}.")
-    if not np.isfinite(rows).all():
-        raise InputError("init must hold finite numbers only.")
-    return np.array(rows)
+    model = np.asarray(given, float)
+    if model.size != problem.dim:
+        raise InputError(f"reference must be one model of length {problem.dim}, not of shape {model.shape}.")
+    return model.reshape(problem.dim)

@@ -34,45 +34,45 @@ class NoTransport:
         return {}
 
 
-class Hall:
-    """A room in which the blocks of one process meet. One lock lets a single block work at a time.
+class InProcess:
+    """Where the blocks of one process hand each other rows. One lock lets a single block work at a time.
 
     So compiled kernels with threads of their own never run at once, and every run takes the same course.
     """
 
     def __init__(self) -> None:
-        self.turnstile = threading.Condition()
+        self.lock = threading.Condition()
         self._mail: dict[tuple[Tag, int, int], Array] = {}
         self._failed: BaseException | None = None
 
     def exchange(self, me: int, tag: Tag, outgoing: dict[int, Array]) -> dict[int, Array]:
-        """Called by a block that holds the turnstile; waiting lets the others work."""
+        """Called by a block that holds the lock; waiting lets the others work."""
         for other, rows in outgoing.items():
             self._mail[tag, me, other] = rows.copy()
-        self.turnstile.notify_all()
+        self.lock.notify_all()
         received = {}
         for other in outgoing:
             while (tag, other, me) not in self._mail:
                 self._raise_if_failed()
-                self.turnstile.wait()
+                self.lock.wait()
             received[other] = self._mail.pop((tag, other, me))
         return received
 
     def fail(self, error: BaseException) -> None:
         """Wake everybody who waits for a block that will not answer."""
         self._failed = self._failed or error
-        self.turnstile.notify_all()
+        self.lock.notify_all()
 
     def _raise_if_failed(self) -> None:
         if self._failed is not None:
             raise NetworkError("Another block of this run failed.") from self._failed
 
 
-class HallTransport:
-    """A block's place in the hall."""
+class InProcessEnd:
+    """One block's end of an in-process transport."""
 
-    def __init__(self, hall: Hall, me: int) -> None:
-        self._hall, self._me = hall, me
+    def __init__(self, shared: InProcess, me: int) -> None:
+        self._shared, self._me = shared, me
 
     def exchange(self, tag: Tag, outgoing: dict[int, Array]) -> dict[int, Array]:
-        return self._hall.exchange(self._me, tag, outgoing)
+        return self._shared.exchange(self._me, tag, outgoing)

@@ -1,0 +1,108 @@
+"""`Host`: some nodes of a run, with their state, taken from round to round.
+
+Every run is made of hosts and differs only in what is put into them: real records and a door (`simulate`, a peer), a door that an
+adversary listens at (an audit), or blank records and a notebook (calibration, a dry run).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.errors import StateError
+from tacenda.privacy.plan import ScaledPlan
+from tacenda.problem.queries import Answers
+from tacenda.runtime.block import Block, Gate, Neighbours
+from tacenda.runtime.spec import RunSpec
+
+Array = NDArray[Any]
+
+
+class Host:
+    """The nodes of `spec` at `positions` (b,), a position for each row; an audit hosts many copies of one node.
+
+    plan: the noise of these rows, None without privacy; start (b, d): the public point where they begin.
+    """
+
+    def __init__(
+        self, spec: RunSpec, positions: Array, queries: Answers, gate: Gate, neighbours: Neighbours, plan: Any, start: Array
+    ) -> None:
+        self.spec, self._positions, self._queries = spec, positions, queries
+        self.block = self._block(gate, neighbours, plan)
+        self.state = spec.algorithm.init(self.block, start)
+        self._sum = np.zeros_like(start) if spec.output == "average" else None
+        self._weight = 0.0
+
+    def _block(self, gate: Gate, neighbours: Neighbours, plan: ScaledPlan | None) -> Block:
+        graph, at = self.spec.topology, self._positions
+        return Block(
+            self._queries,
+            gate,
+            neighbours,
+            degree=graph.degrees[at],
+            is_hub=at == graph.hub(),
+            n_nodes=graph.n,
+            rounds=self.spec.rounds,
+            noise_scale=None if plan is None else plan.scale,
+            weights=None if plan is None else plan.weights,
+            dtype=self.spec.row_type,
+        )
+
+    def regroup(
+        self, spec: RunSpec, positions: Array, gate: Gate, neighbours: Neighbours, plan: Any, *, restart: bool = True
+    ) -> None:
+        """Take part in another graph from here on; restart=True: what belongs to the old neighbours is forgotten."""
+        self.spec, self._positions = spec, positions
+        self.block = self._block(gate, neighbours, plan)
+        if restart:
+            self.state = spec.algorithm.restart(self.state, self.block)
+
+    def step(self, turn: int) -> None:
+        """One round of these nodes."""
+        algorithm = self.spec.algorithm
+        self.block.start(turn)
+        self.state = algorithm.step(self.state, self.block)
+        if self._sum is not None:
+            from tacenda.runtime import kernels  # here: it loads the compiler
+
+            weight = algorithm.averaging_weight(turn, self.spec.rounds)
+            if weight:
+                kernels.add_weighted(self._sum, algorithm.iterate(self.state), weight)
+            self._weight += weight
+
+    def output(self) -> Array:
+        """(b, d) what each node would answer now, by the run's rule."""
+        if self._sum is None or self._weight == 0:
+            return self.last()
+        return np.asarray(self._sum / self._sum.dtype.type(self._weight))
+
+    def last(self) -> Array:
+        """(b, d) each node's newest released model."""
+        return np.asarray(self.spec.algorithm.last(self.state))
+
+    @property
+    def can_be_saved(self) -> bool:
+        """Whether the state holds released values only."""
+        values = [getattr(self.state, f.name) for f in dataclasses.fields(self.state)]
+        return all(value is None or type(value) is np.ndarray for value in values)
+
+    def save(self) -> dict[str, Array]:
+        """Everything that the next round builds on: released values only."""
+        arrays = {f"state.{f.name}": getattr(self.state, f.name) for f in dataclasses.fields(self.state)}
+        arrays = {name: rows for name, rows in arrays.items() if rows is not None}
+        if not self.can_be_saved:
+            raise StateError("A run as published keeps an unreleased value in its state, and is therefore not checkpointed.")
+        if self._sum is not None:
+            arrays |= {"average.sum": self._sum, "average.weight": np.array([self._weight])}
+        return arrays
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        """Go on from what `save` gave, rows of these nodes."""
+        names = {f.name: f"state.{f.name}" for f in dataclasses.fields(self.state)}
+        found = {name: np.ascontiguousarray(arrays[key]) for name, key in names.items() if key in arrays}
+        self.state = dataclasses.replace(self.state, **found)
+        if self._sum is not None:
+            self._sum, self._weight = np.array(arrays["average.sum"]), float(arrays["average.weight"][0])

@@ -1,0 +1,206 @@
+"""`RunSpec`: all that a run is, before any record is touched. Simulations, peers, audits and dry runs all start from one.
+
+    checked()      the same run with its defaults filled in, or an error that names what does not go together
+    calibration    the noise of every release, solved for the budget by rehearsing the run (once; `runtime.budget`)
+    statement()    what charges under this run guarantee
+    to_plain()     plain values, for files and reports
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda import checks
+from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.published import check_published, published_form
+from tacenda.algorithms.registry import by_name, private_names
+from tacenda.content import content_hash
+from tacenda.errors import InputError, UnsupportedError
+from tacenda.graph.topology import Topology
+from tacenda.privacy.ledger import Charges
+from tacenda.privacy.plan import round_weights
+from tacenda.privacy.settings import Privacy
+from tacenda.privacy.statement import Statement
+from tacenda.problem.facts import Facts
+
+if TYPE_CHECKING:
+    from tacenda.runtime.budget import Calibration
+
+Array = NDArray[Any]
+OUTPUTS = ("average", "last")
+
+
+@dataclass(frozen=True, eq=False)
+class RunSpec:
+    """One algorithm on one graph with public facts, for a number of rounds, under a budget (or none).
+
+    output         "average" or "last"; None: the algorithm's own rule
+    finish_mixing  closing rounds that only mix what was released
+    mixing         the weights of mixings: "metropolis", "uniform" or "max-degree"
+    row_type       the float type of models and messages
+    """
+
+    algorithm: Algorithm
+    topology: Topology
+    facts: Facts
+    rounds: int
+    privacy: Privacy | None = None
+    output: str | None = None
+    finish_mixing: int = 0
+    mixing: str = "metropolis"
+    row_type: Any = np.float64
+
+    def checked(self) -> RunSpec:
+        """This run with its defaults filled in; an error where its parts do not go together."""
+        algorithm, facts, privacy = algorithm_of(self.algorithm), self.facts, check_privacy(self.privacy, self.algorithm)
+        rounds = checks.whole("rounds", self.rounds, least=1)
+        if privacy is not None and privacy.mode == "as-published":
+            check_published(algorithm)
+            algorithm = published_form(algorithm)
+        if privacy is not None and privacy.node_noise == "worst":
+            facts = facts.for_the_smallest()
+        output = algorithm.default_output if self.output is None else checks.one_of("output", self.output, OUTPUTS)
+        algorithm.check(facts, self.topology, rounds, privacy is not None)
+        # Exact minimisers are computed in float64 whatever the records are.
+        row_type = np.dtype(float if algorithm.needs.smooth_loss else self.row_type)
+        return replace(
+            self, algorithm=algorithm, facts=facts, rounds=rounds, output=output, row_type=row_type,
+            finish_mixing=checks.whole("finish_mixing", self.finish_mixing),
+        )  # fmt: skip
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """The noise of every node and the charges that the run will make; None without privacy."""
+        from tacenda.runtime.budget import calibrate
+
+        return None if self.privacy is None else calibrate(self)
+
+    @property
+    def weights(self) -> Array:
+        """(rounds,) each round's share of the budget, 1 on average."""
+        return round_weights("uniform" if self.privacy is None else self.privacy.spread, self.rounds)
+
+    def advice(self) -> list[str]:
+        """Warnings about settings that may not converge."""
+        return self.algorithm.advice(self.facts, self.topology, self.rounds)
+
+    def statement(self, charges: Charges, noise: str, n_nodes: int | None = None) -> Statement | None:
+        """What these charges guarantee under the run's budget; `noise` says how it was drawn. None without privacy."""
+        if self.privacy is None or self.calibration is None:
+            return None
+        p, found = self.privacy, self.calibration
+        return Statement(
+            charges,
+            self.topology.n if n_nodes is None else n_nodes,
+            p.delta,
+            p.adjacency,
+            p.mode,
+            dict(p.noise) if p.noise else p.to_plain()["epsilon"],
+            noise,
+            p.spread if isinstance(p.spread, str) else "as given",
+            found.claimed,
+            found.why,
+        )
+
+    def identity(self) -> dict[str, str]:
+        """A hash of each part by its content, code of plugins included: what tells two runs apart."""
+        graph, k = self.topology, self.facts.constants
+        parts = {
+            "algorithm": self.algorithm,
+            "privacy": self.privacy,
+            "graph": (graph.n, [str(label) for label in graph.labels], graph.edges),
+            "mixing": self.mixing,
+            "problem": (self.to_plain()["problem"], k.loss, k.regulariser),
+            "output": self.output,
+            "solver_tolerance": self.facts.tolerance,
+            "rounds": self.rounds,
+        }
+        return {name: content_hash(value, name) for name, value in parts.items()}
+
+    def to_plain(self) -> dict[str, Any]:
+        """Plain values that describe the run; the sizes are the public ones."""
+        k, t = self.facts.constants, self.topology
+        return {
+            "algorithm": self.algorithm.to_plain(),
+            "rounds": self.rounds,
+            "output": self.output,
+            "finish_mixing": self.finish_mixing,
+            "privacy": None if self.privacy is None else self.privacy.to_plain(),
+            "graph": {"name": t.name, "n": t.n, "labels": [str(x) for x in t.labels], "edges": t.edges.tolist()},
+            "mixing": self.mixing,
+            "solver_tolerance": self.facts.tolerance,
+            "problem": {
+                "loss": k.loss.name,
+                "regulariser": k.regulariser.name,
+                "strength": k.strength,
+                "loss_scale": k.loss_scale,
+                "data_norm": k.data_norm,
+                "clip_norm": k.clip_norm,
+                "radius": k.radius,
+                "loss_options": dataclasses.asdict(k.loss),  # type: ignore[call-overload]
+                "regulariser_options": dataclasses.asdict(k.regulariser),  # type: ignore[call-overload]
+                "sizes": [int(s) for s in self.facts.sizes],
+                "n_features": self.facts.dim // k.n_outputs,
+                "n_outputs": k.n_outputs,
+            },
+        }
+
+
+def algorithm_of(algorithm: Any) -> Algorithm:
+    """An algorithm by its name or as an object."""
+    found = by_name(algorithm) if isinstance(algorithm, str) else algorithm
+    if not isinstance(found, Algorithm):
+        raise InputError(f"algorithm must be a name or an object of tacenda.algorithms, not {algorithm!r}.")
+    return found
+
+
+def check_privacy(privacy: Any, algorithm: Algorithm) -> Privacy | None:
+    """The budget, if the algorithm can keep one."""
+    if privacy is None:
+        return None
+    if not isinstance(privacy, Privacy):
+        raise InputError(f"privacy must be a tacenda.Privacy or None, not {privacy!r}.")
+    if not algorithm.private:
+        raise UnsupportedError(
+            f"{algorithm.title} adds no noise, so it cannot keep a privacy budget; the private algorithms are "
+            f"{', '.join(private_names())}. For a run without privacy pass privacy=None."
+        )
+    if algorithm.shared_noise is not None:
+        privacy.pooled(algorithm.title)
+    return privacy
+
+
+def match(problem: Any, graph: Any) -> Topology:
+    """The graph's topology, if it has one node for each shard; shards named by label are matched by name."""
+    topology = Topology.of(graph)
+    if topology.n != problem.n_nodes:
+        raise InputError(f"graph must have one node per shard: {topology.n} nodes, but {problem.n_nodes} shards.")
+    labels = problem.node_labels
+    if labels is not None and tuple(labels) != topology.labels:
+        raise InputError(
+            "The shards' labels must be the graph's nodes, in the graph's order; build the dict as "
+            "{node: shard for node in graph.nodes}."
+        )
+    return topology
+
+
+def start_rows(init: Any, dim: int, n: int) -> Array:
+    """(n, d) the public starting point."""
+    if init is None:
+        return np.zeros((n, dim))
+    rows = np.asarray(init, float)
+    if rows.size == dim:
+        rows = np.broadcast_to(rows.reshape(1, dim), (n, dim))
+    elif rows.size == n * dim:
+        rows = rows.reshape(n, dim)
+    else:
+        raise InputError(f"init must be one model of length {dim} or one per node ({n}), not of shape {rows.shape}.")
+    if not np.isfinite(rows).all():
+        raise InputError("init must hold finite numbers only.")
+    return np.array(rows)
