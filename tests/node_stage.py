@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import multiprocessing as mp
 import os
 import signal
@@ -29,10 +30,14 @@ def small_schema(features: int = 4) -> Schema:
     return Schema(columns=columns, label=Label(name="y", classes=("no", "yes")), intercept=True)
 
 
+def _key(k: int) -> str:
+    return base64.b64encode(k.to_bytes(32, "big")).decode()
+
+
 def small_contract(n: int = 3, rounds: int = 5, features: int = 4, graph: str = "ring", **changes: Any) -> Contract:
     names = [f"m{k}" for k in range(n)]
     members = [
-        {"name": name, "size": 60 + 10 * k, "address": "localhost:1", "fingerprint": f"{k:064x}", "signing_key": "A" * 43 + "="}
+        {"name": name, "size": 60 + 10 * k, "address": "localhost:1", "fingerprint": f"{k:064x}", "signing_key": _key(k)}
         for k, name in enumerate(names)
     ]
     values: dict[str, Any] = {

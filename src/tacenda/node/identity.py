@@ -15,7 +15,10 @@ import base64
 import datetime as dt
 import os
 import re
+import stat
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from cryptography import x509
@@ -156,7 +159,12 @@ class Identity:
 
     def sign_text(self, text: bytes) -> str:
         """An Ed25519 signature, base64."""
-        return base64.b64encode(self._contract_key().sign(text)).decode()
+        return self.signer()(text)
+
+    def signer(self) -> Callable[[bytes], str]:
+        """`sign_text` with the key read once, for who signs every message."""
+        key = self._contract_key()
+        return lambda text: base64.b64encode(key.sign(text)).decode()
 
     def _contract_key(self) -> ed25519.Ed25519PrivateKey:
         key = _read_key(self.folder / SIGNING_KEY)
@@ -185,11 +193,15 @@ def proof_holds(certificate: x509.Certificate, challenge: bytes, proof: bytes) -
 def text_signed(signing_key: str, text: bytes, signature: str) -> bool:
     """Whether an Ed25519 signature (base64) of `text` is by this public key (base64)."""
     try:
-        key = ed25519.Ed25519PublicKey.from_public_bytes(base64.b64decode(signing_key, validate=True))
-        key.verify(base64.b64decode(signature, validate=True), text)
+        _public_key(signing_key).verify(base64.b64decode(signature, validate=True), text)
     except (InvalidSignature, ValueError):
         return False
     return True
+
+
+@lru_cache(maxsize=1024)
+def _public_key(signing_key: str) -> ed25519.Ed25519PublicKey:
+    return ed25519.Ed25519PublicKey.from_public_bytes(base64.b64decode(signing_key, validate=True))
 
 
 def fingerprint(certificate: x509.Certificate) -> str:
@@ -262,7 +274,17 @@ def _replace(path: Path, data: bytes) -> None:
 
 def _read_key(path: Path) -> object:
     try:
-        return serialization.load_pem_private_key(path.read_bytes(), password=None)
+        with open(path, "rb") as file:  # rights and contents of the same file
+            facts = os.fstat(file.fileno())
+            data = file.read()
+        mode = stat.S_IMODE(facts.st_mode)
+        # A secret that is mounted into a container belongs to root and can be read by the process's own group only.
+        if mode & (0o077 if facts.st_uid == os.geteuid() else 0o037):
+            raise StateError(
+                f"{path} may be read or written by others than its owner (mode {mode:04o}); if it may have been read, make new keys in a "
+                f"new folder, otherwise `chmod 600 {path}`."
+            )
+        return serialization.load_pem_private_key(data, password=None)
     except FileNotFoundError:
         raise StateError(f"There is no key at {path}; make one with `tacenda certs init`.") from None
     except (ValueError, TypeError):

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from tacenda.node import wire
+from tacenda.node.claims import Witness
 from tacenda.node.mailbox import Key, Mailbox
 
 MOST_USELESS = 512  # frames of one connection that change nothing, before the peer counts as flooding
 MOST_STRIKES = 8
+MOST_KNOCKING = 4  # streams of one peer without a hello
 LONGEST_BAN = 60.0
 
 
@@ -26,6 +29,7 @@ class Link:
 
     peer: str
     mailbox: Mailbox
+    witness: Witness
     frame_limit: int
     log: Any
     on_membership: Callable[[str, wire.Membership], None]
@@ -37,6 +41,7 @@ class Link:
     banned_until: float = 0.0
     done: tuple[int, int] = (0, 0)
     finished: bool = False
+    greeted: bool = False
     resent: int = 0
     sessions: int = 0
     frames: list[tuple[Key, bytes]] = field(default_factory=list)
@@ -44,6 +49,7 @@ class Link:
     _more: asyncio.Event = field(default_factory=asyncio.Event)
     _extra: list[bytes] = field(default_factory=list)
     _task: asyncio.Task[None] | None = None
+    _waiting: list[asyncio.Task[Any]] = field(default_factory=list)
 
     def post(self, key: Key, frame: bytes) -> None:
         """Queue a durable message."""
@@ -68,8 +74,11 @@ class Link:
 
     def met(self, epoch: int, done: int, finished: bool) -> None:
         """What the peer said of itself at the handshake."""
-        self.seen, self.finished = time.monotonic(), self.finished or finished
+        self.seen, self.finished, self.greeted = time.monotonic(), self.finished or finished, True
         self.used(epoch, done)
+        self.tell(wire.Progress(0, heard=self.witness.recent()))
+        for proof in self.witness.proofs:
+            self.tell(proof)
         for words in self.greeting(epoch):
             self.tell(words)
 
@@ -128,7 +137,12 @@ class Link:
     def take(self, frame: wire.Frame) -> bool:
         """Use one frame of a running conversation; False if it changed nothing."""
         if isinstance(frame, wire.Rows):
-            fresh = self.mailbox.put(self.peer, frame)
+            self.witness.row(self.peer, frame)
+            try:
+                fresh = self.mailbox.put(self.peer, frame)
+            except wire.UnfitRows as unfit:
+                self.witness.beyond(self.peer, frame, str(unfit))
+                raise
             if fresh:
                 self.used(frame.epoch, frame.round - 1)
             return fresh
@@ -136,11 +150,14 @@ class Link:
             fresh = frame.finished and not self.finished
             self.finished = self.finished or frame.finished
             self.used(frame.epoch, frame.done)
+            self.witness.hear(self.peer, frame.heard)
             self.mailbox.wake()
             return fresh
         if isinstance(frame, wire.Membership):
             self.on_membership(self.peer, frame)
             return False
+        if isinstance(frame, wire.Proof):
+            return self.witness.proof(frame)
         raise wire.BadFrame(f"a frame of kind {type(frame).__name__} in the middle of a conversation.")
 
     def strike(self, what: str) -> None:
@@ -150,6 +167,26 @@ class Link:
         self.banned_until = time.monotonic() + seconds
         self.reason = f"cut off: it sent {what}"
         self.log.warning("peer cut off", peer=self.peer, reason=what, strikes=self.strikes)
+
+    def end(self, words: str) -> None:
+        """Cut the peer off for good: what it has signed convicts it."""
+        self.strikes, self.banned_until, self.reason = MOST_STRIKES, float("inf"), words
+        if self._task is not None and self._task is not asyncio.current_task():
+            self._task.cancel()
+
+    @contextmanager
+    def knocking(self) -> Iterator[None]:
+        """A stream of this peer that has not introduced itself yet: a few may wait, and a newer one ends the oldest."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._waiting.append(task)
+        if len(self._waiting) > MOST_KNOCKING:
+            self._waiting.pop(0).cancel()
+        try:
+            yield
+        finally:
+            if task in self._waiting:
+                self._waiting.remove(task)
 
     @property
     def banned(self) -> bool:
