@@ -159,7 +159,7 @@ class Endpoint:
             ("grpc.max_connection_idle_ms", 60_000),
             *KEEPALIVE,
         )
-        # No limit on all streams together, which one member could use up for all: each peer has its own (`Link.knocking`).
+        # No limit on all streams together, which one member could use up for all: each peer has its own (`Link.knock`).
         server = grpc.aio.server(options=options)
         handler = grpc.stream_stream_rpc_method_handler(self._answer)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("tacenda.Node", {"Talk": handler}),))
@@ -207,8 +207,7 @@ class Endpoint:
         if link.banned:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "cut off")
         try:
-            with link.knocking():
-                data = await asyncio.wait_for(context.read(), HELLO_SECONDS)
+            data = await link.knock(context.read, HELLO_SECONDS)
             hello = self.desk.read(data, self._limit, caller)
             welcome = self.desk.welcome(hello, caller)
         except (Refused, wire.BadFrame, StateError, TypeError, TimeoutError) as why:
@@ -224,8 +223,7 @@ class Endpoint:
     async def _confirmed(self, context: Any, caller: str) -> bool:
         """Whether the caller showed that it holds the same edge key; otherwise the stream ends."""
         try:
-            with self.links[caller].knocking():
-                data = await asyncio.wait_for(context.read(), HELLO_SECONDS)
+            data = await self.links[caller].knock(context.read, HELLO_SECONDS)
             if not isinstance(data, bytes):
                 return False
             self.desk.confirmed(wire.decode(data, self._limit), caller)

@@ -107,8 +107,8 @@ class Exchange:
             raise NetworkError("A member sends the same row to all its neighbours; this is a defect of the algorithm.")
         if not float(np.abs(rows[0]).max()) <= self._radius:
             raise NetworkError(
-                f"This member's own message is beyond the contract's problem.radius of {self._radius:g}: the run diverges. It was not sent; "
-                "agree on a contract with a larger proximal weight or penalty, a smaller step, or a larger radius."
+                f"This member's own message is beyond the contract's problem.radius of {self._radius:g}: the run diverges. It was not "
+                "sent; agree on a contract with a larger proximal weight or penalty, a smaller step, or a larger radius."
             )
         return rows[0]
 

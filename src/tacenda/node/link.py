@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,8 +47,8 @@ class Link:
     _sent: int = 0
     _more: asyncio.Event = field(default_factory=asyncio.Event)
     _extra: list[bytes] = field(default_factory=list)
-    _task: asyncio.Task[None] | None = None
-    _waiting: list[asyncio.Task[Any]] = field(default_factory=list)
+    _over: asyncio.Event | None = None  # ends the present conversation
+    _knocking: list[asyncio.Event] = field(default_factory=list)
 
     def post(self, key: Key, frame: bytes) -> None:
         """Queue a durable message."""
@@ -84,18 +83,18 @@ class Link:
 
     async def converse(self, read: Callable[[], Awaitable[Any]], write: Callable[[bytes], Awaitable[Any]]) -> None:
         """Send and receive until the stream ends, the peer misbehaves, or a newer connection takes over."""
-        if self._task is not None:
-            self._task.cancel()
-        self._task = asyncio.current_task()
-        mine = self._task
+        if self._over is not None:
+            self._over.set()
+        mine = self._over = asyncio.Event()
         self.connected, self.reason, self.resent = True, "", self.resent + self._sent
         self._sent, self.sessions = 0, self.sessions + 1
         self._more.set()
         self.log.info("peer connected", peer=self.peer, to_send=len(self.frames))
         writer = asyncio.ensure_future(self._write(write))
         reader = asyncio.ensure_future(self._read(read))
+        over = asyncio.ensure_future(mine.wait())
         try:
-            ended, _ = await asyncio.wait({writer, reader}, return_when=asyncio.FIRST_COMPLETED)
+            ended, _ = await asyncio.wait({writer, reader, over}, return_when=asyncio.FIRST_COMPLETED)
             for task in ended:
                 task.result()
         except wire.BadFrame as lie:
@@ -103,11 +102,11 @@ class Link:
         except Exception as broken:  # a stream may break in many ways, and all mean the same: connect again
             self.reason = type(broken).__name__
         finally:
-            for task in (writer, reader):
+            for task in (writer, reader, over):
                 task.cancel()
-            await asyncio.gather(writer, reader, return_exceptions=True)
-            if self._task is mine:
-                self._task, self.connected = None, False
+            await asyncio.gather(writer, reader, over, return_exceptions=True)
+            if self._over is mine:
+                self._over, self.connected = None, False
                 self.reason = self.reason or "the stream ended"
                 self.log.info("peer disconnected", peer=self.peer, reason=self.reason)
 
@@ -171,22 +170,27 @@ class Link:
     def end(self, words: str) -> None:
         """Cut the peer off for good: what it has signed convicts it."""
         self.strikes, self.banned_until, self.reason = MOST_STRIKES, float("inf"), words
-        if self._task is not None and self._task is not asyncio.current_task():
-            self._task.cancel()
+        if self._over is not None:
+            self._over.set()
 
-    @contextmanager
-    def knocking(self) -> Iterator[None]:
-        """A stream of this peer that has not introduced itself yet: a few may wait, and a newer one ends the oldest."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._waiting.append(task)
-        if len(self._waiting) > MOST_KNOCKING:
-            self._waiting.pop(0).cancel()
+    async def knock(self, read: Callable[[], Awaitable[Any]], seconds: float) -> Any:
+        """The next frame of a stream whose handshake is not done; TimeoutError if none comes, or newer streams of this peer do."""
+        turned_away = asyncio.Event()
+        self._knocking.append(turned_away)
+        if len(self._knocking) > MOST_KNOCKING:
+            self._knocking.pop(0).set()
+        tasks = asyncio.ensure_future(read()), asyncio.ensure_future(turned_away.wait())
         try:
-            yield
+            await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if not tasks[0].done():
+                raise TimeoutError("no hello in time")
+            return tasks[0].result()
         finally:
-            if task in self._waiting:
-                self._waiting.remove(task)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            if turned_away in self._knocking:
+                self._knocking.remove(turned_away)
 
     @property
     def banned(self) -> bool:
