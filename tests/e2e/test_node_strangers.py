@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from node_stage import Crowd, introduction, made_identity, signed_by, small_contract
 from tacenda.node import identity, wire
 from tacenda.node.contract import PROTOCOL
-from tacenda.node.endpoint import METHOD
+from tacenda.node.endpoint import METHOD, MOST_CONNECTIONS
 from tacenda.node.rehearse import free_ports
 
 FUZZ = 500
@@ -235,7 +235,23 @@ def test_silent_streams_of_one_member_keep_nobody_out(crowd: Crowd) -> None:
     answers, error = asyncio.run(go())
     assert answers, error
     assert isinstance(answers[0], wire.Welcome)
-    assert '"peer": "m1"' not in crowd.log("m2")[mark:].partition("peer connected")[0]
+    assert not [line for line in crowd.log("m2")[mark:].splitlines() if '"m1"' in line and "refused" in line]
+    assert _alive(crowd)
+
+
+def test_idle_connections_are_bounded_in_number_and_memory(crowd: Crowd) -> None:
+    """900 connections that never speak: not all are taken, what is taken costs little, and a member is let in afterwards."""
+    before, files = _memory(crowd), Path(f"/proc/{crowd.processes['m2'].pid}/fd")
+    with contextlib.ExitStack() as stack:
+        for _ in range(900):
+            stack.enter_context(socket.create_connection(_address(crowd), 5))
+        time.sleep(1.0)
+        assert len(list(files.iterdir())) < MOST_CONNECTIONS + 100
+        assert _memory(crowd) - before < 60 * 2**20
+    end = time.monotonic() + 30
+    while not _talk(crowd, crowd.stage.folder / "m1" / "identity", [_hello(crowd, "m1")], linger=1.0)[0]:
+        assert time.monotonic() < end
+        time.sleep(0.3)
     assert _alive(crowd)
 
 

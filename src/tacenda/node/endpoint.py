@@ -25,6 +25,8 @@ from tacenda.node.mailbox import Key, Mailbox
 
 METHOD = "/tacenda.Node/Talk"
 HELLO_SECONDS = 10.0
+HANDSHAKE_MS = 10_000  # for TLS: a connection that says nothing holds its place for so long
+MOST_CONNECTIONS = 512  # at once, before and after TLS: what strangers can make this process hold in memory is bounded
 PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 KEEPALIVE = (
     ("grpc.keepalive_time_ms", 20_000),
@@ -154,7 +156,8 @@ class Endpoint:
             ("grpc.max_receive_message_length", self._limit),
             ("grpc.max_concurrent_streams", 4),
             ("grpc.max_metadata_size", 8192),
-            ("grpc.server_handshake_timeout_ms", 10_000),
+            ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
+            ("grpc.max_allowed_incoming_connections", MOST_CONNECTIONS),
             ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
             ("grpc.max_connection_idle_ms", 60_000),
             *KEEPALIVE,
