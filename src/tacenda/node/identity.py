@@ -131,6 +131,7 @@ class Identity:
         place = Path(folder)
         certificate = _read_certificate(place / CERTIFICATE)
         own, key = certificate.public_key(), tls_key(place)
+        _guarded(place / SIGNING_KEY)
         if own != key.public_key():
             raise StateError(f"{place / CERTIFICATE} was not made for the key in {place / TLS_KEY}; request a new certificate.")
         _read_certificate(place / AUTHORITY)
@@ -151,7 +152,7 @@ class Identity:
 
     def tls_pem(self) -> tuple[bytes, bytes]:
         """(private key, certificate) for the TLS library, in this process only."""
-        return (self.folder / TLS_KEY).read_bytes(), (self.folder / CERTIFICATE).read_bytes()
+        return _guarded(self.folder / TLS_KEY), (self.folder / CERTIFICATE).read_bytes()
 
     def prove(self, challenge: bytes) -> bytes:
         """A signature of a peer's challenge by the TLS key."""
@@ -272,21 +273,26 @@ def _replace(path: Path, data: bytes) -> None:
     os.replace(beside, path)
 
 
-def _read_key(path: Path) -> object:
+def _guarded(path: Path) -> bytes:
+    """A private key's bytes, if nobody but its owner may touch the file."""
     try:
         with open(path, "rb") as file:  # rights and contents of the same file
-            facts = os.fstat(file.fileno())
-            data = file.read()
-        mode = stat.S_IMODE(facts.st_mode)
-        # A secret that is mounted into a container belongs to root and can be read by the process's own group only.
-        if mode & (0o077 if facts.st_uid == os.geteuid() else 0o037):
-            raise StateError(
-                f"{path} may be read or written by others than its owner (mode {mode:04o}); if it may have been read, make new keys in a "
-                f"new folder, otherwise `chmod 600 {path}`."
-            )
-        return serialization.load_pem_private_key(data, password=None)
+            facts, data = os.fstat(file.fileno()), file.read()
     except FileNotFoundError:
         raise StateError(f"There is no key at {path}; make one with `tacenda certs init`.") from None
+    mode = stat.S_IMODE(facts.st_mode)
+    # A secret that is mounted into a container belongs to root and can be read by the process's own group only.
+    if mode & (0o077 if facts.st_uid == os.geteuid() else 0o037):
+        raise StateError(
+            f"{path} may be read or written by others than its owner (mode {mode:04o}); if it may have been read, make new keys in a new "
+            f"folder, otherwise `chmod 600 {path}`."
+        )
+    return data
+
+
+def _read_key(path: Path) -> object:
+    try:
+        return serialization.load_pem_private_key(_guarded(path), password=None)
     except (ValueError, TypeError):
         raise StateError(f"{path} is not a readable private key without a password; restore it from your backup.") from None
 
