@@ -116,7 +116,7 @@ class Doors:
             [],
             {},
             which % 2 == 0,
-            [old] * 3,
+            [which] * 3,
         ]
         return choices[(0 if isinstance(old, int) and kind % 2 else kind) % len(choices)]
 
