@@ -7,6 +7,7 @@ member's round.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import sqlite3
@@ -38,7 +39,9 @@ def main() -> None:
         print(f"{MEMBERS} processes, {ROUNDS} rounds, durable writes: {node:.2f} s ({1000 * node / ROUNDS:.1f} ms a round)")
         print(f"of it, a member writes {np.mean(ours['writing']):.2f} s and waits {np.mean(ours['waited']):.2f} s")
         print(f"one member's flushes alone, on a quiet disk: {_flushes(home):.2f} s")
-        print(f"the network's floor, messages of that size to and fro on one bare stream over mutual TLS: {_bare_stream():.2f} s")
+        print(
+            f"the network's floor, messages of that size to and fro on one bare stream over mutual TLS: {_bare_stream():.2f} s"
+        )
         print(f"the simulator, all members in one process: {_simulated(stage):.3f} s")
 
 
@@ -48,7 +51,13 @@ def _contract(home: Path) -> Contract:
     schema.write(home / "schema.toml")
     names = [f"m{k}" for k in range(MEMBERS)]
     members = [
-        {"name": name, "size": RECORDS, "address": "localhost:1", "fingerprint": f"{k:064x}", "signing_key": "A" * 43 + "="}
+        {
+            "name": name,
+            "size": RECORDS,
+            "address": "localhost:1",
+            "fingerprint": f"{k:064x}",
+            "signing_key": base64.b64encode(k.to_bytes(32, "big")).decode(),
+        }
         for k, name in enumerate(names)
     ]
     return Contract.build(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import multiprocessing as mp
 import os
 import signal
@@ -15,8 +16,11 @@ import numpy as np
 
 from tacenda.data.schema import Label, NumericColumn, Schema
 from tacenda.node import contract_files, identity
+from tacenda.node.claims import Witness
 from tacenda.node.contract import Contract
+from tacenda.node.handshake import Desk
 from tacenda.node.rehearse import Stage, prepare
+from tacenda.node.state import NodeState
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")  # many members share this machine's few cores
 os.environ.setdefault("GRPC_VERBOSITY", "INFO")  # the members' processes listen to gRPC's words about TLS
@@ -29,10 +33,14 @@ def small_schema(features: int = 4) -> Schema:
     return Schema(columns=columns, label=Label(name="y", classes=("no", "yes")), intercept=True)
 
 
+def _key(k: int) -> str:
+    return base64.b64encode(k.to_bytes(32, "big")).decode()
+
+
 def small_contract(n: int = 3, rounds: int = 5, features: int = 4, graph: str = "ring", **changes: Any) -> Contract:
     names = [f"m{k}" for k in range(n)]
     members = [
-        {"name": name, "size": 60 + 10 * k, "address": "localhost:1", "fingerprint": f"{k:064x}", "signing_key": "A" * 43 + "="}
+        {"name": name, "size": 60 + 10 * k, "address": "localhost:1", "fingerprint": f"{k:064x}", "signing_key": _key(k)}
         for k, name in enumerate(names)
     ]
     values: dict[str, Any] = {
@@ -59,6 +67,14 @@ def signed_contract(contract: Contract, folder: Path) -> tuple[Contract, dict[st
         mine = people[member["name"]] = made_identity(folder / member["name"], member["name"], folder / "ca")
         member |= {"fingerprint": mine.fingerprint, "signing_key": mine.signing_key}
     return Contract.build(plain), people
+
+
+def desk_of(contract: Contract, who: identity.Identity, state: NodeState, **values: Any) -> Desk:
+    """A member's desk on a state folder, as `run_node` sets it up."""
+    witness = Witness(contract, who.name, state, who.signer())
+    epoch, done = witness.done
+    values = {"epoch": epoch, "done": done, "started": witness.latest > (0, 0, 0), **values}
+    return Desk(contract, who, witness, **values)
 
 
 class Crowd:
@@ -96,6 +112,12 @@ class Crowd:
         """Start a member that tells each neighbour another thing about who is absent (`live_and_lie`)."""
         arguments = (self._options(name), str(self.folder(name) / "output.txt"), lies, after)
         self.processes[name] = _context.Process(target=live_and_lie, args=arguments)
+        self.processes[name].start()
+
+    def start_false(self, name: str, shifts: dict[str, float], first_round: int = 2) -> None:
+        """Start a member that adds a number to the rows for each neighbour, and signs what it sends (`live_with_false_rows`)."""
+        arguments = (self._options(name), str(self.folder(name) / "output.txt"), shifts, first_round)
+        self.processes[name] = _context.Process(target=live_with_false_rows, args=arguments)
         self.processes[name].start()
 
     def folder(self, name: str) -> Path:
@@ -197,6 +219,44 @@ def live_and_lie(options: dict[str, Any], output: str, lies: dict[str, list[str]
 
     run.Endpoint = Lying  # type: ignore[misc]
     live(options, output)
+
+
+def live_with_false_rows(options: dict[str, Any], output: str, shifts: dict[str, float], first_round: int) -> None:
+    """A member with a program of its own: from a round on, its rows for some neighbours are other rows, well signed."""
+    from tacenda.node import endpoint, run, wire
+
+    class Lying(endpoint.Endpoint):
+        def post(self, messages: list[Any]) -> None:
+            super().post([(key, peer, self._false(key, peer, raw)) for key, peer, raw in messages])
+
+        def _false(self, key: Any, peer: str, raw: bytes) -> bytes:
+            frame = wire.stored_rows(raw)
+            if peer not in shifts or key[1] < first_round:
+                return raw
+            rows = np.frombuffer(frame.data, "<f8").reshape(1, -1) + shifts[peer]
+            other = wire.rows_frame(*key, rows)
+            return wire.encode(wire.replaced(other, signature=signed_by(self.desk.identity, self.desk.contract, other)))
+
+    run.Endpoint = Lying  # type: ignore[misc]
+    live(options, output)
+
+
+def signed_by(who: identity.Identity, contract: Contract, frame: Any) -> str:
+    """The signature that `who` puts under a row."""
+    from tacenda.node import wire
+    from tacenda.node.claims import digest, row_text
+
+    claim = wire.Claim(who.name, frame.epoch, frame.round, frame.call, digest(frame), "")
+    return who.sign_text(row_text(contract.run_id(), claim))
+
+
+def introduction(crowd: Crowd, name: str, peer: str, birth: str = "", half: bytes = b"") -> Any:
+    """What a member signs about its state when it meets `peer`."""
+    from tacenda.node import wire
+    from tacenda.node.claims import state_text
+
+    who, words = identity.Identity.read(crowd.folder(name) / "identity"), wire.Introduction(birth, 0, half, "")
+    return wire.replaced(words, signature=who.sign_text(state_text(crowd.stage.contract.run_id(), name, peer, words)))
 
 
 def simulated(stage: Stage, rounds: int | None = None, seed: int = 0) -> np.ndarray:

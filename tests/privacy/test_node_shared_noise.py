@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
@@ -9,15 +11,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from scipy.stats import kstest
 
 from node_stage import made_identity, small_contract
 from tacenda.errors import PrivacyError, StateError
 from tacenda.graph.coalition import edge_streams
 from tacenda.node import wire
+from tacenda.node.claims import Witness
 from tacenda.node.contract import Contract
-from tacenda.node.edge_keys import EdgeKeys
+from tacenda.node.edge_keys import CALLER, CURVE, LISTENER, EdgeKeys, combine
 from tacenda.node.handshake import Desk, Refused
+from tacenda.node.identity import Identity
 from tacenda.node.plan import enough_noise, make_plan, smaller_run, topology_of
 from tacenda.node.state import NodeState
 from tacenda.privacy.noise_keyed import KeyedNoise
@@ -48,7 +54,8 @@ def members(tmp_path: Path) -> Iterator[dict[str, Member]]:
     people = {name: made_identity(tmp_path / name, name, tmp_path / "ca") for name in ("m0", "m1", "m2")}
     plain = _contract().to_plain()
     for member in plain["members"]:
-        member["fingerprint"] = people[member["name"]].fingerprint
+        mine = people[member["name"]]
+        member |= {"fingerprint": mine.fingerprint, "signing_key": mine.signing_key}
     contract = Contract.build(plain)
     found = {name: _member(contract, name, tmp_path / f"{name}-state", mine) for name, mine in people.items()}
     yield found
@@ -56,10 +63,11 @@ def members(tmp_path: Path) -> Iterator[dict[str, Member]]:
         member.state.close()
 
 
-def _member(contract: Contract, name: str, folder: Path, identity: object) -> Member:
+def _member(contract: Contract, name: str, folder: Path, identity: Identity) -> Member:
     state = NodeState(folder)
     edges = EdgeKeys(contract, name, state)
-    return Member(name, Desk(contract, identity, edges=edges), edges, state)  # type: ignore[arg-type]
+    witness = Witness(contract, name, state, identity.signer())
+    return Member(name, Desk(contract, identity, witness, edges=edges), edges, state)
 
 
 def _meet(caller: Member, listener: Member) -> None:
@@ -115,9 +123,8 @@ def test_another_run_means_another_key(members: dict[str, Member]) -> None:
     m0, m1, _ = members.values()
     plain = m1.desk.contract.to_plain() | {"rounds": 6}
     other = EdgeKeys(Contract.build(plain), "m1", m1.state)
-    half = m0.edges.half("m1")
+    other.agree("m0", m0.edges.half("m1"))
     m0.edges.agree("m1", other.half("m0"))
-    other.agree("m0", half)
     assert m0.edges.of("m1") != other.of("m0")
     with pytest.raises(wire.BadFrame, match="check value"):
         other.confirm("m0", m0.edges.check("m1"))
@@ -127,9 +134,11 @@ def test_a_half_that_was_changed_on_the_way_is_noticed(members: dict[str, Member
     """m2 in the middle puts its own half into the hello or the welcome: the signature covers both."""
     m0, m1, m2 = members.values()
     hello, foreign = m0.desk.hello("m1", NONCE), m2.edges.half("m1")
-    swapped = wire.Hello(**{f: getattr(hello, f) for f in hello.__struct_fields__} | {"half": foreign})
+    with pytest.raises(wire.BadFrame, match="introduction that it has not signed"):
+        m1.desk.welcome(wire.replaced(hello, half=foreign), "m0")
+    half_swapped = wire.replaced(hello, half=hello.half[:CURVE] + foreign[CURVE:])
     with pytest.raises(Refused, match="does not hold the key"):
-        m0.desk.check_welcome(m1.desk.welcome(swapped, "m0"), "m1", NONCE)
+        m0.desk.check_welcome(m1.desk.welcome(half_swapped, "m0"), "m1", NONCE)
     assert m0.edges.missing(["m1"]) == ["m1"]
 
 
@@ -143,11 +152,24 @@ def test_a_changed_welcome_is_refused(members: dict[str, Member], field: str) ->
         m0.desk.check_welcome(forged, "m1", NONCE)
 
 
-@pytest.mark.parametrize("half", [b"", bytes(32), b"\1" + bytes(31), b"short"])
-def test_weak_and_missing_halves_are_refused(members: dict[str, Member], half: bytes) -> None:
+@pytest.mark.parametrize(
+    ("curve", "rest"),
+    [
+        (b"", b""),
+        (b"short", b""),
+        (bytes(32), None),
+        (b"\1" + bytes(31), None),
+        (None, b""),
+        (None, b"\xff" * 1184),
+        (None, bytes(1183)),
+    ],
+)
+def test_weak_and_missing_halves_are_refused(members: dict[str, Member], curve: bytes | None, rest: bytes | None) -> None:
+    """Also where the caller itself has signed them."""
     m0, m1, _ = members.values()
     hello = m0.desk.hello("m1", NONCE)
-    weak = wire.Hello(**{f: getattr(hello, f) for f in hello.__struct_fields__} | {"half": half})
+    half = (hello.half[:CURVE] if curve is None else curve) + (hello.half[CURVE:] if rest is None else rest)
+    weak = wire.replaced(hello, half=half, me=m0.desk.witness.introduce("m1", "", 0, half[:CURVE]))
     with pytest.raises(wire.BadFrame):
         m1.desk.welcome(weak, "m0")
 
@@ -169,9 +191,48 @@ def test_a_member_whose_state_was_lost_cannot_agree_on_a_new_key(members: dict[s
         m1.desk.welcome(lost.desk.hello("m1", NONCE), "m0")
     lost.state.close()
     lost = _member(m0.desk.contract, "m1", tmp_path / "anew2", m1.desk.identity)
-    with pytest.raises(StateError, match="edge key of another state"):
+    with pytest.raises(StateError, match="has itself signed another edge key"):
         lost.desk.welcome(m0.desk.hello("m1", NONCE), "m0")
     lost.state.close()
+
+
+def test_the_key_holds_as_long_as_either_exchange_does_and_is_bound_to_all_that_was_said() -> None:
+    """HKDF-SHA256 by hand (RFC 5869) as the oracle; each secret, each half, each name and the run change the key."""
+    first, second, run, ends = b"x" * 32, b"k" * 32, "ab" * 32, [("m0", b"one"), ("m1", b"two")]
+    info = b"tacenda edge v2\0m0\0" + hashlib.sha256(b"one").digest() + b"\0m1\0" + hashlib.sha256(b"two").digest()
+    extracted = hmac.digest(bytes.fromhex(run), first + second, "sha256")
+    key = combine(first, second, run, ends)
+    assert key == hmac.digest(extracted, info + b"\1", "sha256")
+    others = [
+        combine(b"y" * 32, second, run, ends),
+        combine(first, b"l" * 32, run, ends),
+        combine(first, second, "cd" * 32, ends),
+        combine(first, second, run, [("m0", b"one"), ("m1", b"twp")]),
+        combine(first, second, run, [("m0", b"ona"), ("m1", b"two")]),
+        combine(first, second, run, [("m0", b"one"), ("m2", b"two")]),
+        combine(first, second, run, ends[::-1]),
+    ]
+    assert len({key, *others}) == 8
+
+
+def test_the_lattice_secret_is_in_the_key_and_opens_at_both_ends(members: dict[str, Member]) -> None:
+    """The key from the stored private halves, computed here; with another ML-KEM ciphertext it is another key."""
+    m0, m1, _ = members.values()
+    hello = m0.desk.hello("m1", NONCE)
+    raw = m0.state.get("edge half m1")
+    assert raw is not None
+    assert len(hello.half) == CALLER
+    welcome = m1.desk.welcome(hello, "m0")
+    assert len(welcome.half) == LISTENER
+    curve = X25519PrivateKey.from_private_bytes(raw[:32]).exchange(X25519PublicKey.from_public_bytes(welcome.half[:32]))
+    lattice = MLKEM768PrivateKey.from_seed_bytes(raw[32:])
+    ends = [("m0", hello.half), ("m1", welcome.half)]
+    run = m0.desk.contract.run_id()
+    assert m1.edges.of("m0") == combine(curve, lattice.decapsulate(welcome.half[32:]), run, ends)
+    m0.desk.check_welcome(welcome, "m1", NONCE)
+    assert m0.edges.of("m1") == m1.edges.of("m0")
+    assert combine(curve, lattice.decapsulate(bytes(1088)), run, ends) != m1.edges.of("m0")
+    assert max(len(wire.encode(frame)) for frame in (hello, welcome)) < wire.OVERHEAD
 
 
 # ---- the noise -------------------------------------------------------------------------------------------------------------

@@ -25,6 +25,17 @@ def test_keys_are_made_on_site_and_unreadable_for_others(tmp_path: Path) -> None
         identity.init(tmp_path / "a", "hospital-a")
 
 
+@pytest.mark.parametrize("name", [identity.TLS_KEY, identity.SIGNING_KEY])
+@pytest.mark.parametrize("mode", [0o602, 0o620, 0o604, 0o640, 0o666, 0o601])
+def test_a_key_that_others_may_touch_is_refused(tmp_path: Path, name: str, mode: int) -> None:
+    mine = made_identity(tmp_path / "a", "hospital-a", tmp_path / "ca")
+    os.chmod(tmp_path / "a" / name, mode)
+    with pytest.raises(StateError, match=f"{name}.*mode 0{mode:o}.*chmod 600"):
+        mine.tls_pem() if name == identity.TLS_KEY else mine.signer()
+    with pytest.raises(StateError, match=name):
+        identity.Identity.read(tmp_path / "a")
+
+
 def test_a_signed_request_names_the_member_and_has_its_fingerprint(tmp_path: Path) -> None:
     mine = made_identity(tmp_path / "a", "hospital-a", tmp_path / "ca", days=30)
     assert mine.name == "hospital-a"

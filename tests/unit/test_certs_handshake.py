@@ -1,25 +1,28 @@
-"""The handshake: pinned certificates, proofs that cannot be passed on, contracts that differ, and states that are too old."""
+"""The handshake: pinned certificates, proofs that cannot be passed on, contracts that differ."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from node_stage import made_identity, small_contract
-from tacenda.errors import StateError
+from node_stage import desk_of, made_identity, small_contract
 from tacenda.node import wire
 from tacenda.node.contract import PROTOCOL, Contract
+from tacenda.node.endpoint import _reason
 from tacenda.node.handshake import ContractsDiffer, Desk, Refused
 from tacenda.node.identity import Identity
+from tacenda.node.state import NodeState
 
 NONCE = bytes(range(32))
 
 
 @pytest.fixture(scope="module")
-def desks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Desk]:
+def desks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Desk]]:
     """Three members who hold the same contract."""
     folder = tmp_path_factory.mktemp("desks")
     plain = small_contract(3).to_plain()
@@ -28,7 +31,10 @@ def desks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Desk]:
         mine = people[member["name"]] = made_identity(folder / member["name"], member["name"], folder / "ca")
         member |= {"fingerprint": mine.fingerprint, "signing_key": mine.signing_key}
     contract = Contract.build(plain)
-    return {name: Desk(contract, mine) for name, mine in people.items()}
+    states = {name: NodeState(folder / f"{name}-state") for name in people}
+    yield {name: desk_of(contract, mine, states[name]) for name, mine in people.items()}
+    for state in states.values():
+        state.close()
 
 
 def _pem(desk: Desk) -> dict[str, list[bytes]]:
@@ -47,7 +53,7 @@ def test_a_caller_without_a_pinned_certificate(desks: dict[str, Desk], tmp_path:
         desks["m1"].caller({})
     other = made_identity(tmp_path / "m0", "m0", tmp_path / "ca")
     with pytest.raises(Refused, match="not the one in the contract"):
-        desks["m1"].caller(_pem(Desk(desks["m1"].contract, other)))
+        desks["m1"].caller(_pem(replace(desks["m1"], identity=other)))
 
 
 def test_a_proof_is_for_one_caller_one_nonce_and_one_key(desks: dict[str, Desk]) -> None:
@@ -65,11 +71,26 @@ def test_a_proof_is_for_one_caller_one_nonce_and_one_key(desks: dict[str, Desk])
 def test_different_contracts_name_the_field(desks: dict[str, Desk]) -> None:
     plain = desks["m0"].contract.to_plain()
     plain["privacy"]["epsilon"] = 50.0
-    other = Desk(Contract.build(plain), desks["m0"].identity)
+    other = replace(desks["m0"], contract=Contract.build(plain))
     with pytest.raises(ContractsDiffer, match=r"differ in: privacy\.epsilon"):
         desks["m1"].welcome(other.hello("m1", NONCE), "m0")
     with pytest.raises(ContractsDiffer, match="m1 refuses"):
         other.check_welcome(wire.Refusal("contracts of m1 and m0 differ in: privacy.epsilon"), "m1", NONCE)
+
+
+def test_a_peers_words_are_fit_for_a_terminal(desks: dict[str, Desk]) -> None:
+    """Escape sequences and long texts, in a refusal, in a contract's field names and in the transport's own words."""
+    evil = "state \x1b[2J\x07\u202e\r\nroot#" + "a" * 1900
+    with pytest.raises(Refused, match="m1 refuses") as refused:
+        desks["m0"].check_welcome(wire.Refusal(evil), "m1", NONCE)
+    fields = {**desks["m0"].contract.field_hashes(), **{f"\x1b]0;{k}\x07" + "b" * 500: "0" * 16 for k in range(9)}}
+    hello = wire.replaced(desks["m0"].hello("m1", NONCE), contract="0" * 64, fields=fields)
+    with pytest.raises(ContractsDiffer) as differ:
+        desks["m1"].welcome(hello, "m0")
+    error = _reason(Refused(evil))
+    for words in (str(refused.value), str(differ.value), error):
+        assert words.isprintable()
+        assert len(words) < 1000
 
 
 def test_a_hello_for_somebody_else(desks: dict[str, Desk]) -> None:
@@ -79,40 +100,6 @@ def test_a_hello_for_somebody_else(desks: dict[str, Desk]) -> None:
         desks["m1"].welcome(desks["m2"].hello("m1", NONCE), "m0")
     with pytest.raises(wire.BadFrame, match="something else than a hello"):
         desks["m1"].welcome(wire.Progress(1), "m0")
-
-
-def test_a_state_made_anew_is_noticed_before_anything_is_sent(desks: dict[str, Desk]) -> None:
-    """m0 has lost its folder: m1 knows the old one and refuses, and m0 itself refuses a caller who knows the old one."""
-    contract = desks["m0"].contract
-    notes = {"m0": "old"}
-    b = Desk(contract, desks["m1"].identity, birth="b", recall=lambda peer: notes.get(peer, ""), remember=notes.__setitem__)
-    a = Desk(contract, desks["m0"].identity, birth="new")
-    with pytest.raises(Refused, match="going on would spend twice"):
-        b.welcome(a.hello("m1", NONCE), "m0")
-    with pytest.raises(StateError, match="knows another state"):
-        a.welcome(b.hello("m0", NONCE), "m1")
-    with pytest.raises(StateError, match="m1 refuses"):
-        a.check_welcome(wire.Refusal("state of m0 is not the one"), "m1", NONCE)
-    b.epoch = 1  # after a change of membership it may come back, with all it had reserved counted as spent
-    b.welcome(a.hello("m1", NONCE), "m0")
-    assert notes == {"m0": "new"}
-
-
-def test_a_lost_or_old_state_is_noticed_on_both_sides(desks: dict[str, Desk]) -> None:
-    """m1 has finished round 7 with m0's messages; an m0 that knows only round 5 has lost its state."""
-    a, b = Desk(desks["m0"].contract, desks["m0"].identity, done=5), Desk(desks["m1"].contract, desks["m1"].identity, done=7)
-    with pytest.raises(Refused, match="older than what it has sent"):
-        b.welcome(a.hello("m1", NONCE), "m0")
-    a_sees = Desk(desks["m0"].contract, desks["m0"].identity, done=5)
-    b_was = Desk(desks["m1"].contract, desks["m1"].identity, done=6)
-    welcome = b_was.welcome(a.hello("m1", NONCE), "m0")
-    assert a_sees.check_welcome(welcome, "m1", NONCE).done == 6
-    a_sees.done = 3
-    with pytest.raises(StateError, match="spend twice"):
-        a_sees.check_welcome(welcome, "m1", NONCE)
-    a_sees.started = True  # with a history, one peer's word is not enough to stop the node
-    with pytest.raises(Refused, match="cannot have reached"):
-        a_sees.check_welcome(welcome, "m1", NONCE)
 
 
 @pytest.mark.parametrize("spoken", [0, PROTOCOL - 1, PROTOCOL + 1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ from node_stage import made_identity, small_contract
 from tacenda.errors import InputError, PrivacyError
 from tacenda.node import contract_files
 from tacenda.node.contract import Contract, differing_fields
-from tacenda.node.plan import make_plan
+from tacenda.node.plan import facts_of, make_plan
 from tacenda.privacy.accounting import judge
 from tacenda.privacy.events import DiscreteGaussian
+from tacenda.problem.constants import RADIUS
 
 
 def test_a_contract_survives_its_file(tmp_path: Path) -> None:
@@ -60,6 +62,34 @@ def test_a_new_certificate_keeps_the_run_but_not_the_hash() -> None:
 def test_wrong_fields_are_named(change: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         small_contract(**change)
+
+
+@pytest.mark.parametrize("field", ["fingerprint", "signing_key"])
+def test_no_two_members_share_a_key(field: str) -> None:
+    """Also not one that is written in another way: the last letter of base64 has two bits that count for nothing."""
+    plain = small_contract().to_plain()
+    first = plain["members"][0][field]
+    ways = [first] if field == "fingerprint" else [first, first[:42] + "B="]
+    assert len({base64.b64decode(way) for way in ways if field == "signing_key"}) <= 1
+    for way in ways:
+        plain["members"][2][field] = way
+        with pytest.raises(InputError, match="m0 and m2 have the same"):
+            Contract.build(plain)
+
+
+def test_the_radius_is_a_term_of_the_run(tmp_path: Path) -> None:
+    mine = small_contract()
+    assert mine.problem.radius == RADIUS
+    assert "problem.radius" in mine.field_hashes()
+    plain = mine.to_plain()
+    plain["problem"]["radius"] = 100.0
+    other = Contract.build(plain)
+    assert other.run_id() != mine.run_id()
+    assert facts_of(other).constants.radius == 100.0
+    assert "radius = 100.0" in contract_files.write(other, tmp_path / "c.toml").read_text()
+    for wrong in (0.0, -1.0, float("inf"), float("nan")):
+        with pytest.raises(InputError, match="problem.radius"):
+            Contract.build({**plain, "problem": {**plain["problem"], "radius": wrong}})
 
 
 def test_two_who_do_not_listen_cannot_meet() -> None:

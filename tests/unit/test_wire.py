@@ -23,7 +23,7 @@ def test_rows_survive_the_wire_bit_for_bit() -> None:
     again = wire.decode(data, 1000)
     assert again == frame
     assert isinstance(again, wire.Rows)
-    np.testing.assert_array_equal(wire.rows_of(again, 3, float), ROWS)
+    np.testing.assert_array_equal(wire.rows_of(again, 3, float, 1e9), ROWS)
     assert wire.encode(again) == data
 
 
@@ -43,7 +43,7 @@ def test_a_changed_byte_is_refused_or_visible(place: int, value: int) -> None:
     data[place % len(data)] = value
     try:
         frame = wire.decode(bytes(data), 1000)
-        found = wire.rows_of(frame, 3, float) if isinstance(frame, wire.Rows) else None
+        found = wire.rows_of(frame, 3, float, 1e9) if isinstance(frame, wire.Rows) else None
     except wire.BadFrame:
         return
     assert bytes(data) == before or found is None or frame != rows()
@@ -54,6 +54,8 @@ def test_a_changed_byte_is_refused_or_visible(place: int, value: int) -> None:
     [
         np.array([[1.0, np.nan, 0.0]]),
         np.array([[np.inf, 0.0, 0.0]]),
+        np.array([[1e9 * (1 + 1e-15), 0.0, 0.0]]),
+        np.array([[0.0, 0.0, -1.7e308]]),
         np.zeros((1, 4)),
         np.zeros((2, 3)),
         np.zeros((1, 3), np.float32),
@@ -61,19 +63,19 @@ def test_a_changed_byte_is_refused_or_visible(place: int, value: int) -> None:
 )
 def test_rows_of_the_wrong_kind(values: np.ndarray) -> None:
     with pytest.raises(wire.BadFrame):
-        wire.rows_of(rows(values=values), 3, float)
+        wire.rows_of(rows(values=values), 3, float, 1e9)
 
 
 def test_a_frame_whose_data_is_short() -> None:
     frame = wire.Rows(0, 1, 0, "f8", (1, 3), b"\0" * 23)
     with pytest.raises(wire.BadFrame, match="23 bytes"):
-        wire.rows_of(frame, 3, float)
+        wire.rows_of(frame, 3, float, 1e9)
     with pytest.raises(wire.BadFrame, match="above the limit"):
         wire.decode(b"\0" * 101, 100)
 
 
 def test_the_mailbox_takes_in_any_order_and_once() -> None:
-    box = Mailbox(["a", "b"], 3, float)
+    box = Mailbox(["a", "b"], 3, float, 1e9)
     assert box.put("a", rows(1, 1))
     assert box.put("a", rows(1, 0))
     assert not box.put("a", rows(1, 0))
@@ -83,7 +85,7 @@ def test_the_mailbox_takes_in_any_order_and_once() -> None:
 
 
 def test_lies_are_noticed() -> None:
-    box = Mailbox(["a"], 3, float)
+    box = Mailbox(["a"], 3, float, 1e9)
     box.put("a", rows(1, 0))
     with pytest.raises(wire.BadFrame, match="two different messages"):
         box.put("a", rows(1, 0, values=ROWS + 1))
@@ -98,7 +100,7 @@ def test_lies_are_noticed() -> None:
 
 
 def test_old_rounds_are_forgotten_and_not_taken_again() -> None:
-    box = Mailbox(["a"], 3, float)
+    box = Mailbox(["a"], 3, float, 1e9)
     box.put("a", rows(1, 0))
     box.advance(0, 2)
     assert not box.put("a", rows(1, 0, values=ROWS + 1))

@@ -8,6 +8,7 @@ may move or renew its certificate in the middle of a run: the members sign the n
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from typing import Annotated, Any, Literal
@@ -16,8 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from tacenda.errors import InputError
 from tacenda.node.identity import check_name
+from tacenda.problem.constants import RADIUS
 
-PROTOCOL = 2  # of the frames between nodes; 2: votes on who takes part are signed
+PROTOCOL = 3  # of the frames between nodes; 2: votes on who takes part are signed; 3: so are rows, and edge keys are hybrid
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 IDENTITY_FIELDS = ("address", "fingerprint", "signing_key", "listens")
@@ -44,7 +46,10 @@ class Member(_Part):
 
 
 class ProblemTerms(_Part):
-    """f_i(w) = (loss_scale/size_i) sum_j loss + strength R(w), rows of norm at most data_norm, gradients clipped to clip_norm."""
+    """f_i(w) = (loss_scale/size_i) sum_j loss + strength R(w), rows of norm at most data_norm, gradients clipped to clip_norm.
+
+    radius: no coordinate of a message is larger in absolute value; who sends a larger one is cut off.
+    """
 
     loss: str = "logistic"
     regulariser: str = "l2"
@@ -52,6 +57,7 @@ class ProblemTerms(_Part):
     loss_scale: Positive = 1.0
     data_norm: Positive = 1.0
     clip_norm: Positive | None = None
+    radius: Positive = RADIUS
     n_features: Annotated[int, Field(ge=1, le=10_000_000)]
     classes: Annotated[list[str], Field(min_length=2)] | None = None
 
@@ -107,9 +113,14 @@ class Contract(_Part):
     @model_validator(mode="after")
     def _whole(self) -> Contract:
         names = self.names
-        for what, values in (("names", names), ("fingerprints", [m.fingerprint for m in self.members])):
-            if len(set(values)) != len(values):
-                raise ValueError(f"members must have distinct {what}, but one occurs twice")
+        for field, what in (("name", "names"), ("fingerprint", "fingerprints"), ("signing_key", "signing keys")):
+            found: dict[str | bytes, str] = {}
+            for member in self.members:
+                value = getattr(member, field)
+                value = base64.b64decode(value) if field == "signing_key" else value  # one key can be written in several ways
+                if value in found:
+                    raise ValueError(f"members must have distinct {what}, but {found[value]} and {member.name} have the same")
+                found[value] = member.name
         for a, b in self.edges:
             for end in (a, b):
                 if end not in names:

@@ -18,13 +18,15 @@ import grpc
 
 from tacenda.errors import NetworkError, StateError
 from tacenda.node import wire
-from tacenda.node.handshake import ContractsDiffer, Desk, Refused, plain_auth
+from tacenda.node.handshake import Desk, Refused, plain_auth
 from tacenda.node.identity import AUTHORITY, CERTIFICATE
 from tacenda.node.link import Link
 from tacenda.node.mailbox import Key, Mailbox
 
 METHOD = "/tacenda.Node/Talk"
 HELLO_SECONDS = 10.0
+HANDSHAKE_MS = 10_000  # for TLS: a connection that says nothing holds its place for so long
+MOST_CONNECTIONS = 512  # at once, before and after TLS: what strangers can make this process hold in memory is bounded
 PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 KEEPALIVE = (
     ("grpc.keepalive_time_ms", 20_000),
@@ -56,9 +58,12 @@ class Endpoint:
         self.greeting: Callable[[int], list[wire.Membership]] = lambda epoch: []
         me, contract = desk.identity.name, desk.contract
         self.links = {
-            peer: Link(peer, mailbox, frame_limit, log, lambda p, f: self.on_membership(p, f), lambda e: self.greeting(e))
+            peer: Link(
+                peer, mailbox, desk.witness, frame_limit, log, lambda p, f: self.on_membership(p, f), lambda e: self.greeting(e)
+            )
             for peer in contract.neighbours(me)
-        }
+        }  # fmt: skip
+        desk.witness.on_caught = self._caught
         self._total = contract.rounds + contract.finish_mixing
         self.refused = 0
         self.port: int | None = None
@@ -87,6 +92,19 @@ class Endpoint:
                 link.tell(frame)
 
         self._loop.call_soon_threadsafe(all_links)
+
+    def _caught(self, member: str) -> None:
+        """A signature has convicted a member, or this node's own state: the edge ends, and the neighbours are shown the proof."""
+        witness = self.desk.witness
+        if witness.lost is not None:
+            self.mailbox.alarm(witness.lost)
+            return
+        if member in self.links:
+            self.links[member].end(witness.caught[member])
+        for link in self.links.values():
+            for proof in witness.proofs:
+                link.tell(proof)
+        self.mailbox.wake()
 
     def stop(self) -> None:
         """Close all streams; frames that were not used stay in the outbox."""
@@ -133,18 +151,19 @@ class Endpoint:
 
     # ---- listening -------------------------------------------------------------------------------------------------------
     async def _serve(self) -> Any:
-        most = 2 * len(self.links) + 4
         options = (
             ("grpc.so_reuseport", 0),
             ("grpc.max_receive_message_length", self._limit),
             ("grpc.max_concurrent_streams", 4),
             ("grpc.max_metadata_size", 8192),
-            ("grpc.server_handshake_timeout_ms", 10_000),
+            ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
+            ("grpc.max_allowed_incoming_connections", MOST_CONNECTIONS),
             ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
             ("grpc.max_connection_idle_ms", 60_000),
             *KEEPALIVE,
         )
-        server = grpc.aio.server(options=options, maximum_concurrent_rpcs=most)
+        # No limit on all streams together, which one member could use up for all: each peer has its own (`Link.knock`).
+        server = grpc.aio.server(options=options)
         handler = grpc.stream_stream_rpc_method_handler(self._answer)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("tacenda.Node", {"Talk": handler}),))
         try:
@@ -185,10 +204,14 @@ class Endpoint:
             self.log.warning("caller refused", peer=context.peer(), reason=_reason(why))
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "refused")
         link = self.links[caller]
+        if caller in self.desk.witness.caught:
+            await self._refuse(context, caller, Refused(self.desk.witness.caught[caller], self.desk.witness.shown(caller)))
+            return
         if link.banned:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "cut off")
         try:
-            hello = self.desk.read(await asyncio.wait_for(context.read(), HELLO_SECONDS), self._limit, caller)
+            data = await link.knock(context.read, HELLO_SECONDS)
+            hello = self.desk.read(data, self._limit, caller)
             welcome = self.desk.welcome(hello, caller)
         except (Refused, wire.BadFrame, StateError, TypeError, TimeoutError) as why:
             await self._refuse(context, caller, why)
@@ -203,7 +226,7 @@ class Endpoint:
     async def _confirmed(self, context: Any, caller: str) -> bool:
         """Whether the caller showed that it holds the same edge key; otherwise the stream ends."""
         try:
-            data = await asyncio.wait_for(context.read(), HELLO_SECONDS)
+            data = await self.links[caller].knock(context.read, HELLO_SECONDS)
             if not isinstance(data, bytes):
                 return False
             self.desk.confirmed(wire.decode(data, self._limit), caller)
@@ -219,7 +242,8 @@ class Endpoint:
         self.links[caller].reason = _reason(why)
         if isinstance(why, wire.BadFrame):
             self.links[caller].strike(str(why))
-        await context.write(wire.encode(wire.Refusal(_reason(why)[:2000])))
+        shown = why.shown if isinstance(why, Refused) else wire.Shown()
+        await context.write(wire.encode(wire.Refusal(_reason(why)[:2000], shown)))
         self._maybe_fatal(why)
 
     # ---- calling ---------------------------------------------------------------------------------------------------------
@@ -241,6 +265,8 @@ class Endpoint:
                     self.log.warning("peer not reached", peer=link.peer, reason=link.reason)
                     told = link.reason
                 self._maybe_fatal(why)
+                if link.peer in self.desk.witness.caught:
+                    return
             failures = 0 if time.monotonic() - begin > 5 else failures + 1
             longest = self.desk.contract.absence.limit_seconds / 8  # so that nobody counts as away for lack of a call
             await asyncio.sleep(min(longest, PAUSES[min(failures, len(PAUSES) - 1)]))
@@ -271,19 +297,19 @@ class Endpoint:
             await link.converse(call.read, call.write)
 
     def _maybe_fatal(self, why: Exception) -> None:
-        """Before the first round is done, different contracts stop the node; a lost state always does."""
-        if isinstance(why, StateError) or (isinstance(why, ContractsDiffer) and self.desk.done == 0):
+        """A state that was lost or cannot be written stops the node; nothing that a peer says does."""
+        if isinstance(why, StateError):
             self.mailbox.alarm(why)
 
 
 async def _status(call: Any) -> str:
-    return str(await call.details() or (await call.code()).name)
+    return wire.plain_words(await call.details() or (await call.code()).name)
 
 
 def _reason(why: BaseException) -> str:
     if isinstance(why, grpc.aio.AioRpcError):
-        return _plainly(why.details() or why.code().name)
-    return str(why) or type(why).__name__
+        return _plainly(wire.plain_words(why.details() or why.code().name))
+    return wire.plain_words(str(why) or type(why).__name__)
 
 
 def _plainly(details: str) -> str:

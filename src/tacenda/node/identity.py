@@ -15,7 +15,10 @@ import base64
 import datetime as dt
 import os
 import re
+import stat
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from cryptography import x509
@@ -128,6 +131,7 @@ class Identity:
         place = Path(folder)
         certificate = _read_certificate(place / CERTIFICATE)
         own, key = certificate.public_key(), tls_key(place)
+        _guarded(place / SIGNING_KEY)
         if own != key.public_key():
             raise StateError(f"{place / CERTIFICATE} was not made for the key in {place / TLS_KEY}; request a new certificate.")
         _read_certificate(place / AUTHORITY)
@@ -148,7 +152,7 @@ class Identity:
 
     def tls_pem(self) -> tuple[bytes, bytes]:
         """(private key, certificate) for the TLS library, in this process only."""
-        return (self.folder / TLS_KEY).read_bytes(), (self.folder / CERTIFICATE).read_bytes()
+        return _guarded(self.folder / TLS_KEY), (self.folder / CERTIFICATE).read_bytes()
 
     def prove(self, challenge: bytes) -> bytes:
         """A signature of a peer's challenge by the TLS key."""
@@ -156,7 +160,12 @@ class Identity:
 
     def sign_text(self, text: bytes) -> str:
         """An Ed25519 signature, base64."""
-        return base64.b64encode(self._contract_key().sign(text)).decode()
+        return self.signer()(text)
+
+    def signer(self) -> Callable[[bytes], str]:
+        """`sign_text` with the key read once, for who signs every message."""
+        key = self._contract_key()
+        return lambda text: base64.b64encode(key.sign(text)).decode()
 
     def _contract_key(self) -> ed25519.Ed25519PrivateKey:
         key = _read_key(self.folder / SIGNING_KEY)
@@ -185,11 +194,15 @@ def proof_holds(certificate: x509.Certificate, challenge: bytes, proof: bytes) -
 def text_signed(signing_key: str, text: bytes, signature: str) -> bool:
     """Whether an Ed25519 signature (base64) of `text` is by this public key (base64)."""
     try:
-        key = ed25519.Ed25519PublicKey.from_public_bytes(base64.b64decode(signing_key, validate=True))
-        key.verify(base64.b64decode(signature, validate=True), text)
+        _public_key(signing_key).verify(base64.b64decode(signature, validate=True), text)
     except (InvalidSignature, ValueError):
         return False
     return True
+
+
+@lru_cache(maxsize=1024)
+def _public_key(signing_key: str) -> ed25519.Ed25519PublicKey:
+    return ed25519.Ed25519PublicKey.from_public_bytes(base64.b64decode(signing_key, validate=True))
 
 
 def fingerprint(certificate: x509.Certificate) -> str:
@@ -260,11 +273,26 @@ def _replace(path: Path, data: bytes) -> None:
     os.replace(beside, path)
 
 
-def _read_key(path: Path) -> object:
+def _guarded(path: Path) -> bytes:
+    """A private key's bytes, if nobody but its owner may touch the file."""
     try:
-        return serialization.load_pem_private_key(path.read_bytes(), password=None)
+        with open(path, "rb") as file:  # rights and contents of the same file
+            facts, data = os.fstat(file.fileno()), file.read()
     except FileNotFoundError:
         raise StateError(f"There is no key at {path}; make one with `tacenda certs init`.") from None
+    mode = stat.S_IMODE(facts.st_mode)
+    # A secret that is mounted into a container belongs to root and can be read by the process's own group only.
+    if mode & (0o077 if facts.st_uid == os.geteuid() else 0o037):
+        raise StateError(
+            f"{path} may be read or written by others than its owner (mode {mode:04o}); if it may have been read, make new keys in a new "
+            f"folder, otherwise `chmod 600 {path}`."
+        )
+    return data
+
+
+def _read_key(path: Path) -> object:
+    try:
+        return serialization.load_pem_private_key(_guarded(path), password=None)
     except (ValueError, TypeError):
         raise StateError(f"{path} is not a readable private key without a password; restore it from your backup.") from None
 

@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tacenda.node import wire
+from tacenda.node.claims import Witness
 from tacenda.node.mailbox import Key, Mailbox
 
 MOST_USELESS = 512  # frames of one connection that change nothing, before the peer counts as flooding
 MOST_STRIKES = 8
+MOST_KNOCKING = 4  # streams of one peer without a hello
 LONGEST_BAN = 60.0
 
 
@@ -26,6 +28,7 @@ class Link:
 
     peer: str
     mailbox: Mailbox
+    witness: Witness
     frame_limit: int
     log: Any
     on_membership: Callable[[str, wire.Membership], None]
@@ -37,13 +40,15 @@ class Link:
     banned_until: float = 0.0
     done: tuple[int, int] = (0, 0)
     finished: bool = False
+    greeted: bool = False
     resent: int = 0
     sessions: int = 0
     frames: list[tuple[Key, bytes]] = field(default_factory=list)
     _sent: int = 0
     _more: asyncio.Event = field(default_factory=asyncio.Event)
     _extra: list[bytes] = field(default_factory=list)
-    _task: asyncio.Task[None] | None = None
+    _over: asyncio.Event | None = None  # ends the present conversation
+    _knocking: list[asyncio.Event] = field(default_factory=list)
 
     def post(self, key: Key, frame: bytes) -> None:
         """Queue a durable message."""
@@ -68,25 +73,28 @@ class Link:
 
     def met(self, epoch: int, done: int, finished: bool) -> None:
         """What the peer said of itself at the handshake."""
-        self.seen, self.finished = time.monotonic(), self.finished or finished
+        self.seen, self.finished, self.greeted = time.monotonic(), self.finished or finished, True
         self.used(epoch, done)
+        self.tell(wire.Progress(0, heard=self.witness.recent()))
+        for proof in self.witness.proofs:
+            self.tell(proof)
         for words in self.greeting(epoch):
             self.tell(words)
 
     async def converse(self, read: Callable[[], Awaitable[Any]], write: Callable[[bytes], Awaitable[Any]]) -> None:
         """Send and receive until the stream ends, the peer misbehaves, or a newer connection takes over."""
-        if self._task is not None:
-            self._task.cancel()
-        self._task = asyncio.current_task()
-        mine = self._task
+        if self._over is not None:
+            self._over.set()
+        mine = self._over = asyncio.Event()
         self.connected, self.reason, self.resent = True, "", self.resent + self._sent
         self._sent, self.sessions = 0, self.sessions + 1
         self._more.set()
         self.log.info("peer connected", peer=self.peer, to_send=len(self.frames))
         writer = asyncio.ensure_future(self._write(write))
         reader = asyncio.ensure_future(self._read(read))
+        over = asyncio.ensure_future(mine.wait())
         try:
-            ended, _ = await asyncio.wait({writer, reader}, return_when=asyncio.FIRST_COMPLETED)
+            ended, _ = await asyncio.wait({writer, reader, over}, return_when=asyncio.FIRST_COMPLETED)
             for task in ended:
                 task.result()
         except wire.BadFrame as lie:
@@ -94,11 +102,11 @@ class Link:
         except Exception as broken:  # a stream may break in many ways, and all mean the same: connect again
             self.reason = type(broken).__name__
         finally:
-            for task in (writer, reader):
+            for task in (writer, reader, over):
                 task.cancel()
-            await asyncio.gather(writer, reader, return_exceptions=True)
-            if self._task is mine:
-                self._task, self.connected = None, False
+            await asyncio.gather(writer, reader, over, return_exceptions=True)
+            if self._over is mine:
+                self._over, self.connected = None, False
                 self.reason = self.reason or "the stream ended"
                 self.log.info("peer disconnected", peer=self.peer, reason=self.reason)
 
@@ -128,7 +136,12 @@ class Link:
     def take(self, frame: wire.Frame) -> bool:
         """Use one frame of a running conversation; False if it changed nothing."""
         if isinstance(frame, wire.Rows):
-            fresh = self.mailbox.put(self.peer, frame)
+            self.witness.row(self.peer, frame)
+            try:
+                fresh = self.mailbox.put(self.peer, frame)
+            except wire.UnfitRows as unfit:
+                self.witness.beyond(self.peer, frame, str(unfit))
+                raise
             if fresh:
                 self.used(frame.epoch, frame.round - 1)
             return fresh
@@ -136,11 +149,14 @@ class Link:
             fresh = frame.finished and not self.finished
             self.finished = self.finished or frame.finished
             self.used(frame.epoch, frame.done)
+            self.witness.hear(self.peer, frame.heard)
             self.mailbox.wake()
             return fresh
         if isinstance(frame, wire.Membership):
             self.on_membership(self.peer, frame)
             return False
+        if isinstance(frame, wire.Proof):
+            return self.witness.proof(frame)
         raise wire.BadFrame(f"a frame of kind {type(frame).__name__} in the middle of a conversation.")
 
     def strike(self, what: str) -> None:
@@ -150,6 +166,31 @@ class Link:
         self.banned_until = time.monotonic() + seconds
         self.reason = f"cut off: it sent {what}"
         self.log.warning("peer cut off", peer=self.peer, reason=what, strikes=self.strikes)
+
+    def end(self, words: str) -> None:
+        """Cut the peer off for good: what it has signed convicts it."""
+        self.strikes, self.banned_until, self.reason = MOST_STRIKES, float("inf"), words
+        if self._over is not None:
+            self._over.set()
+
+    async def knock(self, read: Callable[[], Awaitable[Any]], seconds: float) -> Any:
+        """The next frame of a stream whose handshake is not done; TimeoutError if none comes, or newer streams of this peer do."""
+        turned_away = asyncio.Event()
+        self._knocking.append(turned_away)
+        if len(self._knocking) > MOST_KNOCKING:
+            self._knocking.pop(0).set()
+        tasks = asyncio.ensure_future(read()), asyncio.ensure_future(turned_away.wait())
+        try:
+            await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if not tasks[0].done():
+                raise TimeoutError("no hello in time")
+            return tasks[0].result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            if turned_away in self._knocking:
+                self._knocking.remove(turned_away)
 
     @property
     def banned(self) -> bool:

@@ -26,14 +26,15 @@ MOST_WAITING = 64  # messages of one peer: two rounds of any algorithm here are 
 @dataclass
 class _Shelf:
     rows: dict[Key, Array] = field(default_factory=dict)
+    frames: dict[Key, Rows] = field(default_factory=dict)
     digests: dict[Key, bytes] = field(default_factory=dict)
 
 
 class Mailbox:
     """Shelves of arrived rows (1, dim), one per neighbour."""
 
-    def __init__(self, peers: list[str], dim: int, dtype: Any) -> None:
-        self._dim, self._dtype = dim, dtype
+    def __init__(self, peers: list[str], dim: int, dtype: Any, radius: float) -> None:
+        self._dim, self._dtype, self._radius = dim, dtype, radius
         self._shelves = {peer: _Shelf() for peer in peers}
         self._changed = threading.Condition()
         self.epoch, self.round = 0, 1
@@ -56,7 +57,8 @@ class Mailbox:
                 return False
             if len(shelf.digests) >= MOST_WAITING:
                 raise BadFrame("more messages than any algorithm sends.")
-            shelf.rows[key] = rows_of(frame, self._dim, self._dtype)
+            shelf.rows[key] = rows_of(frame, self._dim, self._dtype, self._radius)
+            shelf.frames[key] = frame
             shelf.digests[key] = digest
             self._changed.notify_all()
             return True
@@ -69,6 +71,7 @@ class Mailbox:
                 for key in [k for k in shelf.digests if k[:2] < (epoch, turn)]:
                     del shelf.digests[key]
                     shelf.rows.pop(key, None)
+                    shelf.frames.pop(key, None)
 
     def take(self, key: Key, peers: list[str], seconds: float) -> tuple[dict[str, Array], list[str]]:
         """(what has arrived under the key, who is still missing) after at most so many seconds."""
@@ -84,6 +87,11 @@ class Mailbox:
                     found = {peer: self._shelves[peer].rows[key] for peer in peers if peer not in missing}
                     return found, missing
                 self._changed.wait(left)
+
+    def frames(self, key: Key, peers: list[str]) -> dict[str, Rows]:
+        """The frames behind what was taken under the key."""
+        with self._changed:
+            return {peer: self._shelves[peer].frames[key] for peer in peers}
 
     def alarm(self, error: BaseException) -> None:
         """Stop whoever waits."""

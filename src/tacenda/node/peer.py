@@ -105,10 +105,9 @@ class Peer:
         return SharedNoise(edge_streams(topology, np.array([me])), ratio)
 
     def meet(self) -> None:
-        """Wait for the keys of all edges that are in use."""
-        if self._edges is not None:
-            peers = self._plan.contract.neighbours(self._name)
-            self._exchange.meet(self._edges, [peer for peer in peers if peer not in self._exchange.absent])
+        """Wait for the neighbours who take part, and the keys of their edges."""
+        peers = self._plan.contract.neighbours(self._name)
+        self._exchange.meet(self._edges, [peer for peer in peers if peer not in self._exchange.absent])
 
     def advance(self) -> None:
         """One round; it counts only as a whole."""
@@ -129,6 +128,7 @@ class Peer:
         self._exchange.drop()
         if self._state.checkpoint() is None:
             self._count_all_as_spent()
+            self._state.note("began", epoch)
         self._exchange.epoch, self._exchange.absent = epoch, absent
         self._exchange.keep(epoch, self.turn, self.saved())
         self._exchange.flush()

@@ -108,7 +108,7 @@ def facts_of(contract: Contract) -> Facts:
         raise PrivacyError(f"contract field problem.classes: the loss {p.loss!r} needs the public list of classes; declare it.")
     outputs = len(p.classes or ()) if loss.kind == "multiclass" else 1
     constants = Constants(
-        loss, regularisers.by_name(p.regulariser), p.strength, p.loss_scale, p.data_norm, p.clip_norm, outputs
+        loss, regularisers.by_name(p.regulariser), p.strength, p.loss_scale, p.data_norm, p.clip_norm, outputs, p.radius
     )
     sizes = np.array([m.size for m in contract.members], float)
     return Facts(sizes, p.n_features * outputs, constants, contract.privacy.adjacency, contract.solver_tolerance)

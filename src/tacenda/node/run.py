@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 from tacenda.errors import InputError, StateError, TacendaError
 from tacenda.node import contract_files, logs
 from tacenda.node.accounts import claim, ledger_path
+from tacenda.node.claims import Witness
 from tacenda.node.contract import Contract
 from tacenda.node.edge_keys import EdgeKeys
 from tacenda.node.endpoint import Endpoint
-from tacenda.node.exchange import Exchange, PeerAbsent
+from tacenda.node.exchange import Exchange, MemberCaught, PeerAbsent
 from tacenda.node.handshake import Desk
 from tacenda.node.identity import Identity
 from tacenda.node.mailbox import Mailbox
@@ -118,13 +119,12 @@ def check_identity(contract: Contract, identity: Identity) -> Identity:
 def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, state: NodeState, log: Any) -> RunResult:
     contract, name = plan.contract, identity.name
     key = state.bind(contract.run_id(), name, data_digest(problem))
-    mailbox = Mailbox(contract.neighbours(name), plan.facts.dim, plan.spec.row_type)
-    desk = Desk(contract, identity, birth=hashlib.sha256(b"birth" + key).hexdigest()[:16])
+    mailbox = Mailbox(contract.neighbours(name), plan.facts.dim, plan.spec.row_type, contract.problem.radius)
+    witness = Witness(contract, name, state, identity.signer(), log)
+    desk = Desk(contract, identity, witness, birth=hashlib.sha256(b"birth" + key).hexdigest()[:16])
     # Seeded noise of a rehearsal needs no keys; everywhere else noise shared by neighbours is drawn from the keys of the edges.
     if plan.algorithm.shared_noise is not None and contract.rehearsal_seed is None:
         desk.edges = EdgeKeys(contract, name, state)
-    desk.recall = lambda peer: str(state.noted(f"birth {peer}", ""))
-    desk.remember = lambda peer, birth: state.note(f"birth {peer}", birth) if desk.recall(peer) != birth else None
     limit = frame_limit(plan.facts.dim)
     bind = (options.bind or _any_interface(contract.member(name).address)) if contract.member(name).listens else None
     endpoint = Endpoint(desk, mailbox, limit, log, bind=bind, addresses=options.addresses)
@@ -146,27 +146,30 @@ def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, 
         state.keep_mark(spending.mark)
         peer = Peer(plan, name, problem, key, state, exchange, desk.edges)
         peer.restore()
-        state_done = state.checkpoint()
-        desk.epoch, desk.done = (0, 0) if state_done is None else state_done[:2]
-        desk.started = state_done is not None or bool(state.unsent())
+        desk.epoch, desk.done = witness.done
+        desk.started = witness.latest > (0, 0, 0)
+        mailbox.advance(exchange.epoch, peer.turn + 1)
+        witness.advance(exchange.epoch, peer.turn + 1)
         monitor = _monitor(options, view)
         try:
             endpoint.start()
-            endpoint.post(state.unsent())
+            exchange.resend()
             _rounds(peer, exchange, mailbox, council, view, look)
             result = peer.result(view.seconds)
             spending.settle(state.charges(), final=True)
-            save_folder(options.state, result, contract, name)
-            endpoint.tell(Progress(desk.done, desk.epoch, True))
+            save_folder(options.state, result, contract, name, witness.caught)
             if not state.noted("all finished"):
                 state.note("all finished", _linger(endpoint, contract, stop, view, exchange.absent))
+            if witness.caught.keys() - exchange.absent:  # found while the last digests went round
+                save_folder(options.state, result, contract, name, witness.caught)
+                raise MemberCaught(list(witness.caught.values()))
             return result
         except BaseException as stopped:
             log.warning(
                 "stopped", reason=type(stopped).__name__, words=str(stopped) if isinstance(stopped, TacendaError) else ""
             )
             spending.settle(state.charges(), final=False)
-            if isinstance(stopped, ConflictingVotes):
+            if isinstance(stopped, (ConflictingVotes, MemberCaught)):
                 time.sleep(min(SHOWN, contract.absence.limit_seconds))
             raise
         finally:
@@ -191,6 +194,7 @@ def _account(options: NodeOptions, contract: Contract, name: str, problem: Any, 
 def _rounds(peer: Peer, exchange: Exchange, mailbox: Mailbox, council: Council, view: View, look: _Look) -> None:
     while peer.turn < peer.total:
         mailbox.advance(exchange.epoch, peer.turn + 1)
+        look.witness.advance(exchange.epoch, peer.turn + 1)
         try:
             peer.meet()
             peer.advance()
@@ -234,9 +238,11 @@ class _Look:
         self._missing: dict[str, float] = {}
         self._said = 0.0
         self.council: Council
+        self.witness = endpoint.desk.witness
 
     def __call__(self, missing: list[str]) -> None:
         self.stop.check()
+        self._judge()
         if self._goes_on:
             self.council.check()
             since = self.council.enacted  # a sign of life after the decision, not just a stream that was left open
@@ -266,6 +272,16 @@ class _Look:
         if absent:
             raise PeerAbsent(absent, self.limit, [self._endpoint.links[peer].reason for peer in absent])
 
+    def _judge(self) -> None:
+        """A member that its own signatures convict counts as absent at once, whoever's neighbour it is."""
+        caught = dict(self.witness.caught)
+        if caught and not self._goes_on:
+            raise MemberCaught(list(caught.values()))
+        news = frozenset(caught) - (self.council.absent if self._goes_on else frozenset())
+        if news and not self.council.asked:
+            self.council.propose(self.council.without(news))
+            raise Frozen("A member was caught.")
+
     def _silent(self, peer: str, now: float) -> bool:
         """A peer that is connected and sends no rows may itself be waiting for somebody: it says so now and then, but not for ever."""
         since, seen = self._missing[peer], self._endpoint.links[peer].seen
@@ -282,9 +298,16 @@ def _heard(council: Council, mailbox: Mailbox) -> Any:
 
 def _linger(endpoint: Endpoint, contract: Contract, stop: _Signals, view: View, absent: frozenset[str]) -> bool:
     """A neighbour may still need the last message: stay until all have finished (then True), or as long as one may be away."""
-    end = time.monotonic() + contract.absence.limit_seconds
+    end, said = time.monotonic() + contract.absence.limit_seconds, False
+    witness, desk = endpoint.desk.witness, endpoint.desk
     links = [link for link in endpoint.links.values() if link.peer not in absent]
-    while not all(link.finished for link in links) and time.monotonic() < end:
+    while True:
+        heard = witness.news()
+        if heard or not said:  # the last digests go round while the members take leave of each other
+            endpoint.tell(Progress(desk.done, desk.epoch, True, heard))
+            said = True
+        if all(link.finished for link in links) or time.monotonic() >= end:
+            break
         if stop.asked:
             return False
         view.waiting([link.peer for link in links if not link.finished])
@@ -329,8 +352,8 @@ def _monitor(options: NodeOptions, view: View) -> Any:
     return Monitor(options.metrics_port, view)
 
 
-def save_folder(folder: Path, result: RunResult, contract: Contract, name: str) -> None:
-    """The run folder that reports read, inside the state folder: what this member may know and show."""
+def save_folder(folder: Path, result: RunResult, contract: Contract, name: str, caught: dict[str, str]) -> None:
+    """The run folder that reports read, inside the state folder: what this member may know and show, and who was caught lying."""
     import datetime as dt
     import json
 
@@ -343,7 +366,7 @@ def save_folder(folder: Path, result: RunResult, contract: Contract, name: str) 
     statement = None if result.privacy is None else result.privacy.to_plain()
     created = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     manifest = {
-        "format": "tacenda-run-1", "created": created, "command": "node run", "versions": result.settings["versions"],
+        "format": "tacenda-run-1", "caught": caught, "created": created, "command": "node run", "versions": result.settings["versions"],
         "dataset": {"name": "this member's own records", "notes": ["nothing is shown of records that stay on site"]},
         "table": [{"run": label, "epsilon": None if statement is None else statement["epsilon"], "rounds": result.rounds}],
         "results": [{"label": label, "algorithm": contract.algorithm.name, "seed": None, "file": f"results/{label}.safetensors"}],

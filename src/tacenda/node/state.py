@@ -36,7 +36,16 @@ CREATE TABLE IF NOT EXISTS outbox (
     PRIMARY KEY (epoch, round, call, peer)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS checkpoint (
     one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER NOT NULL, round INTEGER NOT NULL, state BLOB NOT NULL, digest BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS inbox (
+    epoch INTEGER NOT NULL, round INTEGER NOT NULL, call INTEGER NOT NULL, peer TEXT NOT NULL, frame BLOB NOT NULL,
+    PRIMARY KEY (epoch, round, call, peer)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+_FORGET_RECEIVED = """
+DELETE FROM inbox WHERE (epoch, round) <= (?, ?) AND (epoch, round, call) < (
+    SELECT epoch, round, call FROM inbox AS latest WHERE latest.peer = inbox.peer
+    ORDER BY epoch DESC, round DESC, call DESC LIMIT 1)
 """
 
 Key = tuple[int, int, int]  # (epoch, round, call)
@@ -151,10 +160,12 @@ class NodeState:
         messages: list[tuple[Key, str, bytes]],
         checkpoint: tuple[int, int, bytes] | None,
         forget: tuple[int, int] | None = None,
+        received: list[tuple[Key, str, bytes]] | None = None,
     ) -> dict[tuple[Key, str], bytes]:
         """Make all durable, or nothing. Returns the stored frames of these messages: the old bytes where they existed.
 
-        checkpoint: (epoch, round, state). forget: (epoch, round) up to which no peer needs the outbox any more.
+        checkpoint: (epoch, round, state). forget: (epoch, round) up to which no peer needs the outbox any more. received: the
+        neighbours' rows on which these messages or this checkpoint build; the latest of each neighbour is kept for good.
         """
         with self._mutex:
             steps: list[tuple[str, tuple[Any, ...]]] = []
@@ -187,6 +198,11 @@ class NodeState:
             if checkpoint is not None:
                 digest = hashlib.sha256(checkpoint[2]).digest()
                 steps.append(("INSERT OR REPLACE INTO checkpoint VALUES (1,?,?,?,?)", (*checkpoint, digest)))
+            steps.extend(
+                ("INSERT OR IGNORE INTO inbox VALUES (?,?,?,?,?)", (*key, peer, row)) for key, peer, row in received or ()
+            )
+            if checkpoint is not None:
+                steps.append((_FORGET_RECEIVED, checkpoint[:2]))
             if forget is not None and steps:
                 steps.append(("DELETE FROM outbox WHERE epoch < ? OR (epoch = ? AND round <= ?)", (forget[0], *forget)))
             self._write_locked(steps)
@@ -218,6 +234,16 @@ class NodeState:
         """The whole outbox, in order."""
         rows = self._db.execute("SELECT epoch, round, call, peer, frame FROM outbox ORDER BY epoch, round, call").fetchall()
         return [((e, r, c), peer, bytes(frame)) for e, r, c, peer, frame in rows]
+
+    def received(self) -> list[tuple[Key, str, bytes]]:
+        """The neighbours' rows since the checkpoint, and the latest one of each, in order."""
+        rows = self._db.execute("SELECT epoch, round, call, peer, frame FROM inbox ORDER BY epoch, round, call").fetchall()
+        return [((e, r, c), peer, bytes(frame)) for e, r, c, peer, frame in rows]
+
+    def sent(self, key: Key) -> list[bytes]:
+        """The stored frames under this key, as long as some peer may need them."""
+        rows = self._db.execute("SELECT frame FROM outbox WHERE epoch=? AND round=? AND call=?", key).fetchall()
+        return [bytes(frame) for (frame,) in rows]
 
     def charges(self) -> list[tuple[Key, dict[str, Any]]]:
         """Everything booked, in order; StateError if any of it was lost since this process began."""

@@ -13,14 +13,13 @@ kept in the state, written to a file for the operator, shown to the neighbours, 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from tacenda.errors import PrivacyError
 from tacenda.node import wire
+from tacenda.node.claims import write_evidence
 from tacenda.node.contract import Contract
 from tacenda.node.identity import text_signed
 from tacenda.node.state import NodeState
@@ -136,7 +135,7 @@ class Votes:
         self._state.note(CONFLICT, {"epoch": epoch, "member": name, "votes": [asdict(vote) for vote in votes]})
         signed = [{"text": self._text(epoch, name, v).decode(), "signature": v.signature} for v in votes]
         key = self._contract.member(name).signing_key
-        _write(path, {"what": str(self.conflict), "member": name, "signing_key": key, "signed": signed})
+        write_evidence(path, {"what": str(self.conflict), "member": name, "signing_key": key, "signed": signed})
 
     def _words(self, epoch: int, name: str, votes: list[Vote], path: Path) -> str:
         first, second = (f"({', '.join(vote.absent) or 'nobody'} absent, stopped in round {vote.round})" for vote in votes)
@@ -150,13 +149,3 @@ class Votes:
             f"{who} has signed two different decisions about who takes part from epoch {epoch} on: {first} and {second}. The node stops, "
             f"so that it counts on no noise which others do not draw. Both signatures are in {path}: {why}."
         )
-
-
-def _write(path: Path, values: dict[str, Any]) -> None:
-    """Whole or not at all."""
-    beside = path.with_name(path.name + ".part")
-    with open(beside, "w", encoding="utf-8") as file:
-        json.dump(values, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)

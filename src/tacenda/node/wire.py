@@ -1,13 +1,15 @@
 """What travels between two members: typed frames in MessagePack, checked field by field. Never pickle.
 
-    Hello, Welcome   who I am, which contract, how far I am; Welcome proves the listener's certificate
+    Hello, Welcome   who I am, which contract, how far I am, and what the other has signed; Welcome proves the listener's certificate
     Confirm          the caller holds the same edge key (only where neighbours share noise)
-    Refusal          why not, in words without any value
-    Rows             released rows, keyed by (epoch, round, call)
+    Refusal          why not, in words without any value, with what the refused one has signed itself
+    Rows             released rows, keyed by (epoch, round, call) and signed, with the signed digests that the sender has heard of
     Progress         how far I am: the receiver may forget messages up to that round
+    Proof            two signatures of one member that no honest one gives
     Membership       who is absent, for an agreed change of the graph, with the members' signed votes
 
-A frame that does not decode, is too large, has the wrong shape or type or a value that is not finite raises `BadFrame`.
+A frame that does not decode, is too large, has the wrong shape or type, or a value that is not finite or beyond the contract's
+radius raises `BadFrame`.
 """
 
 from __future__ import annotations
@@ -26,16 +28,59 @@ Count = Annotated[int, Meta(ge=0, le=2**40)]
 Name = Annotated[str, Meta(min_length=1, max_length=63)]
 Hex64 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
 DTYPES: dict[str, np.dtype[Any]] = {"f4": np.dtype("<f4"), "f8": np.dtype("<f8")}
-Half = Annotated[bytes, Meta(max_length=32)]  # of an edge key; empty where neighbours share no noise
-OVERHEAD = 1 << 16  # of a Hello with its field hashes, above the rows themselves
+Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]
+Signature = Annotated[str, Meta(pattern="^[A-Za-z0-9+/]{86}==$", max_length=88)]  # Ed25519, base64
+Half = Annotated[bytes, Meta(max_length=1216)]  # of an edge key; empty where neighbours share no noise
+MOST_CALLS = 100_000  # messages of one round
+MOST_HEARD = 256  # signed digests that travel with one message
+Call = Annotated[int, Meta(ge=0, le=MOST_CALLS)]
+OVERHEAD = 1 << 17  # of a Hello with its field hashes, or of the signed digests, above the rows themselves
 
 
 class BadFrame(NetworkError):
     """A peer sent something that is not a frame of this protocol."""
 
 
+class UnfitRows(BadFrame):
+    """Rows of the right form with values that no honest member sends."""
+
+
 class _Frame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="t"):
     pass
+
+
+class Claim(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A member's signature on the digest of the one row that it sends to all its neighbours in a call (`claims.row_text`)."""
+
+    member: Name
+    epoch: Count
+    round: Count
+    call: Call
+    digest: Digest
+    signature: Signature
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        return self.epoch, self.round, self.call
+
+
+class Introduction(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A member's signature on the name of its state folder and its half of the edge's key (`claims.state_text`).
+
+    birth: a new folder after a loss has another one. half: the X25519 part, or empty.
+    """
+
+    birth: Annotated[str, Meta(max_length=32)]
+    epoch: Count
+    half: Annotated[bytes, Meta(max_length=32)]
+    signature: Signature
+
+
+class Shown(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What the receiver itself has signed, as far as the sender has kept it: its latest row, and its introduction."""
+
+    row: Claim | None = None
+    state: Introduction | None = None
 
 
 class Hello(_Frame, frozen=True, tag="hello"):
@@ -47,11 +92,11 @@ class Hello(_Frame, frozen=True, tag="hello"):
     done: Count
     epoch: Count
     started: bool
-    nonce: Annotated[bytes, Meta(min_length=32, max_length=32)]
-    birth: Annotated[str, Meta(max_length=32)] = ""  # names this state folder: a new one after a loss has another
-    knows: Annotated[str, Meta(max_length=32)] = ""  # the receiver's, as the sender has noted it
+    nonce: Digest
+    latest: tuple[Count, Count, Call]  # no row after this one has left the sender's state
+    me: Introduction
+    shown: Shown = Shown()
     half: Half = b""
-    other_half: Half = b""  # the receiver's, as the sender knows it
 
 
 class Welcome(_Frame, frozen=True, tag="welcome"):
@@ -61,7 +106,9 @@ class Welcome(_Frame, frozen=True, tag="welcome"):
     started: bool
     certificate: Annotated[bytes, Meta(max_length=16_384)]
     proof: Annotated[bytes, Meta(max_length=512)]
-    birth: Annotated[str, Meta(max_length=32)] = ""
+    latest: tuple[Count, Count, Call]
+    me: Introduction
+    shown: Shown = Shown()
     half: Half = b""
     check: Annotated[bytes, Meta(max_length=16)] = b""
 
@@ -72,28 +119,39 @@ class Confirm(_Frame, frozen=True, tag="confirm"):
 
 class Refusal(_Frame, frozen=True, tag="refusal"):
     reason: Annotated[str, Meta(max_length=2_000)]
+    shown: Shown = Shown()
 
 
 class Rows(_Frame, frozen=True, tag="rows"):
     epoch: Count
     round: Count
-    call: Annotated[int, Meta(ge=0, le=100_000)]
+    call: Call
     dtype: Annotated[str, Meta(pattern="^f[48]$")]
     shape: tuple[Annotated[int, Meta(ge=1, le=2**31)], Annotated[int, Meta(ge=1, le=2**31)]]
     data: bytes
+    signature: Signature | None = None  # None only in the state folder: rows are signed when they leave
+    heard: Annotated[list[Claim], Meta(max_length=MOST_HEARD)] = []
 
 
 class Progress(_Frame, frozen=True, tag="progress"):
     done: Count
     epoch: Count = 0
     finished: bool = False
+    heard: Annotated[list[Claim], Meta(max_length=MOST_HEARD)] = []
+
+
+class Proof(_Frame, frozen=True, tag="proof"):
+    """Two different rows that one member has signed for one call."""
+
+    first: Claim
+    second: Claim
 
 
 class Stand(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The round in which a member stopped, and its Ed25519 signature (base64) of the whole vote (`votes.statement`)."""
 
     round: Count
-    signature: Annotated[str, Meta(pattern="^[A-Za-z0-9+/]{86}==$", max_length=88)]
+    signature: Signature
 
 
 class Membership(_Frame, frozen=True, tag="membership"):
@@ -110,7 +168,8 @@ class _AnyHello(msgspec.Struct, tag_field="t", tag="hello"):
     protocol: Count
 
 
-Frame = Hello | Welcome | Confirm | Refusal | Rows | Progress | Membership
+replaced = msgspec.structs.replace
+Frame = Hello | Welcome | Confirm | Refusal | Rows | Progress | Proof | Membership
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Frame)
 _hello_decoder = msgspec.msgpack.Decoder(_AnyHello)
@@ -140,13 +199,33 @@ def protocol_of(data: bytes) -> int | None:
         return None
 
 
+def stored_rows(data: bytes) -> Rows:
+    """A row from this node's own state folder."""
+    frame = _decoder.decode(data)
+    assert isinstance(frame, Rows)
+    return frame
+
+
+def stored_proof(data: bytes) -> Proof:
+    """A proof from this node's own state folder."""
+    frame = _decoder.decode(data)
+    assert isinstance(frame, Proof)
+    return frame
+
+
+def plain_words(words: str, most: int = 600) -> str:
+    """A peer's words, fit for a terminal: printable characters only, and not too many of them."""
+    shown = "".join(c if c.isprintable() else "?" for c in words[:most])
+    return shown + ("..." if len(words) > most else "")
+
+
 def rows_frame(epoch: int, turn: int, call: int, rows: Array) -> Rows:
     """Released rows (b, d), ready to send."""
     name = {4: "f4", 8: "f8"}[rows.dtype.itemsize]
     return Rows(epoch, turn, call, name, rows.shape, np.ascontiguousarray(rows, DTYPES[name]).tobytes())
 
 
-def rows_of(frame: Rows, dim: int, dtype: Any) -> Array:
+def rows_of(frame: Rows, dim: int, dtype: Any, radius: float) -> Array:
     """The rows (1, dim) of a frame, if they are what the contract makes this node expect."""
     wanted = np.dtype(dtype)
     if frame.shape != (1, dim) or DTYPES[frame.dtype].itemsize != wanted.itemsize:
@@ -155,10 +234,12 @@ def rows_of(frame: Rows, dim: int, dtype: Any) -> Array:
         raise BadFrame(f"rows of {len(frame.data)} bytes, where {dim * wanted.itemsize} are expected.")
     rows: Array = np.frombuffer(frame.data, DTYPES[frame.dtype]).astype(wanted).reshape(1, dim)
     if not np.isfinite(rows).all():
-        raise BadFrame("rows with values that are not finite.")
+        raise UnfitRows("rows with values that are not finite.")
+    if float(np.abs(rows).max()) > radius:
+        raise UnfitRows(f"rows with values beyond the contract's problem.radius of {radius:g}.")
     return rows
 
 
 def frame_limit(dim: int) -> int:
-    """The most bytes that a frame of this contract may have."""
+    """The most bytes that a frame of this contract may have; `MOST_HEARD` signed digests stay below OVERHEAD."""
     return OVERHEAD + 8 * dim
