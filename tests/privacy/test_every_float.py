@@ -107,8 +107,8 @@ def test_rows_whose_norm_overflows_are_refused_at_the_start(csr: bool) -> None:
         table = sparse.csr_matrix(big) if csr else big
         with pytest.raises(InputError, match="overflows|NaN or infinity"):
             tc.Problem([(table, [0.5])], loss="huber", on_large_rows="scale")
+    x = np.full((1, 4), 3e38, np.float32)
     with pytest.raises(InputError, match="rounding spoils"):  # the factor is no normal float32
-        x = np.full((1, 4), 3e38, np.float32)
         tc.Problem([(sparse.csr_matrix(x) if csr else x, [0.5])], loss="huber", on_large_rows="scale", data_norm=1.3e-6)
 
 

@@ -132,9 +132,15 @@ class SharedStore:
         return self._store.batch_gradient(self._owner[nodes], w, indptr, records, batch_size, clip_norm, regularised)
 
     def argmin(self, nodes: Array, linear: Array, quadratic: Array, centre: Array, start: Array, tolerance: float) -> Array:
+        return self._own().argmin(nodes, linear, quadratic, centre, start, tolerance)
+
+    def argmin_around(self, nodes: Array, anchor: Array, convexity: Array, tolerance: float) -> Array:
+        return self._own().argmin_around(nodes, anchor, convexity, tolerance)
+
+    def _own(self) -> DenseStore:
         if self._copies is None:
             self._copies = self._spread_out()
-        return self._copies.argmin(nodes, linear, quadratic, centre, start, tolerance)
+        return self._copies
 
     def _spread_out(self) -> DenseStore:
         s, owner = self._script, self._owner
