@@ -144,4 +144,4 @@ def test_a_slope_is_shrunk_to_its_clip_or_to_nothing(value: float) -> None:
         factor = shrink(abs(value), norm, 0.5)
         assert 0.0 <= factor <= 1.0
         assert not abs(value) * norm * factor > 0.5 * (1 + 1e-15) or not np.isfinite(abs(value) * norm)
-        assert whole(value, 1000.5) == (0 if np.isnan(value) else int(max(-1000.5, min(1000.5, value))))
+        assert whole(value, 1000.5) == (-1000 if np.isnan(value) else int(max(-1000.5, min(1000.5, value))))

@@ -43,10 +43,9 @@ def shrink(size: float, norm: float, clip: float) -> float:
 
 @njit(**OPTIONS)
 def whole(value: float, most: float) -> Any:
-    """`value` rounded toward zero and brought to within `most` < 2^62; 0 for NaN."""
-    if abs(value) <= most:
-        return np.int64(value)
-    return np.int64(most) if value > most else (-np.int64(most) if value < -most else np.int64(0))
+    """`value` rounded toward zero and brought to within `most` < 2^62, NaN too (which no record gives: see STEEPEST)."""
+    value = value if value > -most else -most
+    return np.int64(value if value < most else most)
 
 
 @njit(**OPTIONS)
