@@ -77,7 +77,9 @@ class Queries:
         sample = ALL_RECORDS if batch_size is None else sample_of(self.facts, batch_size, one)
         records = None if batch_size is None else self._drawn(sample, turn, call, one)
         sensitivity = self.facts.gradient_sensitivity(batch_size)
-        near = NEAR.get(w.dtype, 0.0)
+        if w.dtype not in NEAR:
+            w = w.astype(np.float64)
+        near = min(NEAR[w.dtype], self.facts.constants.radius)
         if is_within(w, near):
             return seal(self._gradient(w, records, batch_size, regularised), sensitivity, sample)
         far = ~(np.abs(w) <= near).all(axis=1, keepdims=True)
