@@ -117,12 +117,14 @@ class Queries:
 
     def argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Bounded:
         """argmin f_i(w) + linear.w + quadratic |w - centre|^2, rows (b, d)."""
+        self.facts.check_tolerance()
         sensitivity = argmin_sensitivity(self.facts, linear, quadratic, centre)
         core, offset = self._solve_apart(*self._settled(_plain(linear), quadratic, _plain(centre), self.facts.constants.radius))
         return seal(core, sensitivity) if offset is None else seal(core, sensitivity) + offset
 
     def question(self, linear: Array, quadratic: Array, centre: Array) -> Question:
         """The same argmin, left open for noise inside its objective."""
+        self.facts.check_tolerance()
         _refuse_secret_point(linear)
         _refuse_secret_point(centre)
 
@@ -197,9 +199,11 @@ class BlankQueries:
         return seal(np.zeros((self.facts.n, 1)), self.facts.gradient_sensitivity(batch_size), sample)
 
     def argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Bounded:
+        self.facts.check_tolerance()
         return seal(np.zeros((self.facts.n, 1)), argmin_sensitivity(self.facts, linear, quadratic, centre))
 
     def question(self, linear: Array, quadratic: Array, centre: Array) -> Question:
+        self.facts.check_tolerance()
         shape = (self.facts.n, 1)
         return Question(self.facts.objective_terms(quadratic), shape, lambda noise, extra: np.zeros(shape))
 
