@@ -88,7 +88,7 @@ def main() -> None:
         import tacenda.node.lattice
         import tacenda.problem.solver_around  # noqa: F401
     atheris.instrument_func(climb)
-    flags = [f"-max_len={LONGEST}", "-len_control=0", "-timeout=120", "-rss_limit_mb=4096", "-verbosity=0"]
+    flags = [f"-max_len={LONGEST}", "-len_control=0", "-timeout=600", "-report_slow_units=600", "-rss_limit_mb=4096", "-verbosity=0"]
     atheris.Setup([sys.argv[0], *flags, *([chosen.corpus] if chosen.corpus else [])], one_input)
     atheris.Fuzz()
 

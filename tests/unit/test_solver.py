@@ -11,6 +11,7 @@ from tacenda.errors import InputError, StateError, TacendaError, UnsupportedErro
 from tacenda.problem import losses, solver
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
+from tacenda.problem.queries import BlankQueries
 
 SIZES, P, N = (40, 25, 60), 5, 3
 SMOOTH = [name for name in losses.names() if losses.by_name(name).smooth]
@@ -181,7 +182,7 @@ def test_a_bounded_loss_never_stops_a_run():
     rest = problem.store.gradient(nodes, w) + 0.3 + 2 * (w - 1.1)
     assert np.linalg.norm(rest, axis=1).max() < 1e-14
     with pytest.raises(InputError, match=r"solver_tolerance must be at least .* not 1e-30"):
-        Facts.of(problem, tolerance=1e-30).argmin_sensitivity(q)
+        BlankQueries(Facts.of(problem, tolerance=1e-30)).argmin(zero, q, zero)
 
 
 def test_separable_data_without_regulariser_is_an_error_not_a_hang():

@@ -15,7 +15,7 @@ from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.settings import Privacy
 from tacenda.problem import losses, regularisers
-from tacenda.problem.constants import Constants
+from tacenda.problem.constants import RADIUS, Constants
 from tacenda.problem.facts import Facts
 
 # The words of [network] -> the parameter names that the generators use for them.
@@ -111,6 +111,7 @@ def facts_of(problem: ProblemSection, shape: Shape, adjacency: str, tolerance: f
     constants = Constants(
         loss, regulariser_of(problem), checks.positive("problem.strength", problem.strength, zero=True),
         checks.positive("problem.loss_scale", problem.loss_scale), norm, clip, outputs,
+        radius_of(problem),
     )  # fmt: skip
     sizes = shape.sizes.astype(float)
     if adjacency == "add-remove":
@@ -121,6 +122,11 @@ def facts_of(problem: ProblemSection, shape: Shape, adjacency: str, tolerance: f
             )
         sizes = np.full(len(sizes), problem.public_size)
     return Facts(sizes, outputs * shape.features, constants, adjacency, tolerance)
+
+
+def radius_of(problem: ProblemSection) -> float:
+    """The bound on every coordinate of a model."""
+    return RADIUS if problem.radius is None else checks.positive("problem.radius", problem.radius)
 
 
 def data_norm_of(problem: ProblemSection, declared: float | None) -> float:

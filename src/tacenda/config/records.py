@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tacenda.config.objects import data_norm_of, graph_of, loss_of, regulariser_of
+from tacenda.config.objects import data_norm_of, graph_of, loss_of, radius_of, regulariser_of
 from tacenda.config.sections import DataSection, NetworkSection, RunConfig
 from tacenda.config.shape import node_count, partition_of, promise_notes, split_positions
 from tacenda.data.dataset import Dataset
@@ -48,7 +48,8 @@ def private_run(config: RunConfig) -> PrivateRun:
     held: Any = shards if shards.labels == tuple(range(len(shards))) else {k: shards.as_dict()[k] for k in graph.nodes}
     problem = Problem(
         held, loss=loss, regulariser=regulariser_of(section), strength=section.strength, loss_scale=section.loss_scale,
-        data_norm=data_norm_of(section, dataset.norm), clip_norm=section.clip_norm, on_large_rows=section.on_large_rows,
+        data_norm=data_norm_of(section, dataset.norm), clip_norm=section.clip_norm, radius=radius_of(section),
+        on_large_rows=section.on_large_rows,
         classes=range(classes) if classes else None, public_sizes=section.public_size,
     )  # fmt: skip
     return PrivateRun(dataset, problem, graph, dataset.test, schema)

@@ -70,6 +70,7 @@ class ProblemSection(Section):
     """[problem]: what is minimised. loss "auto": logistic, multinomial or huber, by the label's declared kind.
 
     data_norm: the public bound on every row; by default the one that the data set or its schema declares.
+    radius: the public bound on every coordinate of a model; by default a thousand million.
     """
 
     loss: str = "auto"
@@ -80,6 +81,7 @@ class ProblemSection(Section):
     loss_scale: float = 1.0
     data_norm: float | None = None
     clip_norm: float | None = None
+    radius: float | None = None
     on_large_rows: Literal["error", "scale"] = "error"
     public_size: float | None = None
 

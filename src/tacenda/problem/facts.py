@@ -115,7 +115,6 @@ class Facts:
 
     def argmin_convexity(self, quadratic: Array) -> Array:
         """(n,) kappa = sc + 2 * quadratic."""
-        self._refuse_tolerance()
         return self.constants.strong_convexity + 2 * np.broadcast_to(np.asarray(quadratic, float).reshape(-1), (self.n,))
 
     def argmin_sensitivity(self, quadratic: Array, linear: Array | float = 0.0, centre: Array | float = 0.0) -> Array:
@@ -124,7 +123,8 @@ class Facts:
         two_q = kappa - self.constants.strong_convexity
         return (self.argmin_slope() + linear + two_q * centre + 2 * self.tolerance) / kappa
 
-    def _refuse_tolerance(self) -> None:
+    def check_tolerance(self) -> None:
+        """Refuse a tolerance that no solver could keep in floating point; asked before any argmin, of public numbers only."""
         least = self.constants.lipschitz_argmin * self.constants.loss_scale * 2.0**-44
         if math.isfinite(least) and self.tolerance < least:
             raise InputError(

@@ -42,11 +42,10 @@ def shrink(size: float, norm: float, clip: float) -> float:
 
 
 @njit(**OPTIONS)
-def whole(value: float, most: float) -> int:
-    """`value` rounded toward zero and brought to within `most` < 2^62; 0 for NaN."""
-    if abs(value) <= most:
-        return np.int64(value)
-    return np.int64(most) if value > most else (-np.int64(most) if value < -most else np.int64(0))
+def whole(value: float, most: float) -> Any:
+    """`value` rounded toward zero and brought to within `most` < 2^62, NaN too (which no record gives: see STEEPEST)."""
+    value = value if value > -most else -most
+    return np.int64(value if value < most else most)
 
 
 @njit(**OPTIONS)
@@ -213,11 +212,16 @@ def integer_sums(
     everything = np.empty(0, np.int64)
     for k in prange(out.shape[0]):
         one, most = np.zeros(out.shape[1]), clip / grid[k]
+        roomy = (last[k] - first[k]) * most < TOP  # no sum can reach the top: no need to look at each addition
         for j in range(first[k], last[k]):
             one[:] = 0.0
             if classes == 1:
                 add_binary(rows, labels, norms, j, j + 1, everything, 0, w[k], code, parameter, clip, one)
             else:
                 add_classes(rows, labels, norms, j, j + 1, everything, 0, w[k], classes, clip, one)
-            for a in range(out.shape[1]):
-                out[k, a] = min(max(out[k, a] + whole(one[a] / grid[k], most), -TOP), TOP)
+            if roomy:
+                for a in range(out.shape[1]):
+                    out[k, a] += whole(one[a] / grid[k], most)
+            else:
+                for a in range(out.shape[1]):
+                    out[k, a] = min(max(out[k, a] + whole(one[a] / grid[k], most), -TOP), TOP)

@@ -79,7 +79,9 @@ class Queries:
         sample = ALL_RECORDS if batch_size is None else sample_of(self.facts, batch_size, one)
         records = None if batch_size is None else self._drawn(sample, turn, call, one, asked)
         sensitivity = self.facts.gradient_sensitivity(batch_size)
-        near = NEAR.get(w.dtype, 0.0)
+        if w.dtype not in NEAR:
+            w = w.astype(np.float64)
+        near = min(NEAR[w.dtype], self.facts.constants.radius)
         if is_within(w, near):
             return seal(self._gradient(w, records, batch_size, regularised), sensitivity, sample, asked)
         far = ~(np.abs(w) <= near).all(axis=1, keepdims=True)
@@ -119,6 +121,7 @@ class Queries:
 
     def argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Bounded:
         """argmin f_i(w) + linear.w + quadratic |w - centre|^2, rows (b, d)."""
+        self.facts.check_tolerance()
         sensitivity = argmin_sensitivity(self.facts, linear, quadratic, centre)
         asked = self._named_argmin(linear, quadratic, centre)
         core, offset = self._solve_apart(*self._settled(_plain(linear), quadratic, _plain(centre), self.facts.constants.radius))
@@ -127,6 +130,7 @@ class Queries:
 
     def question(self, linear: Array, quadratic: Array, centre: Array) -> Question:
         """The same argmin, left open for noise inside its objective."""
+        self.facts.check_tolerance()
         _refuse_secret_point(linear)
         _refuse_secret_point(centre)
 
@@ -214,9 +218,11 @@ class BlankQueries:
         return seal(np.zeros((self.facts.n, 1)), self.facts.gradient_sensitivity(batch_size), sample)
 
     def argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Bounded:
+        self.facts.check_tolerance()
         return seal(np.zeros((self.facts.n, 1)), argmin_sensitivity(self.facts, linear, quadratic, centre))
 
     def question(self, linear: Array, quadratic: Array, centre: Array) -> Question:
+        self.facts.check_tolerance()
         shape = (self.facts.n, 1)
         return Question(self.facts.objective_terms(quadratic), shape, lambda noise, extra: np.zeros(shape))
 

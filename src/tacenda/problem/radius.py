@@ -32,6 +32,6 @@ def brought_within(rows: Array, radius: float) -> Array:
     if is_within(rows, radius):
         return rows
     limit = rows.dtype.type(radius)
-    if limit > radius:
+    if float(limit) > radius:
         limit = np.nextafter(limit, rows.dtype.type(0))
     return np.clip(np.nan_to_num(rows, nan=0.0, posinf=limit, neginf=-limit), -limit, limit)
