@@ -5,6 +5,10 @@ What each fault is worth is worked out here by brute force, from the linear map 
 
 from __future__ import annotations
 
+import json
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -171,6 +175,7 @@ def test_sound_shared_noise_stays_consistent(monkeypatch: pytest.MonkeyPatch) ->
                 found = run(Fault("none", False, graph=graph), seed=100 + seed, ratio=ratio, trials=600)
                 alarms += [found.summary()] if found.broken else []
                 unlike += not found.as_declared
+    print(f"\n{len(alarms)} of 96 called broken, noise of {unlike} called not as declared")
     assert len(alarms) <= 10 and unlike <= 1, alarms  # P[Binomial(96, 1/20) > 10] is 0.7 %
 
 
@@ -216,6 +221,25 @@ def test_a_coalition_larger_than_promised_sees_more() -> None:
             "gossipgd", privacy=tc.Privacy(4.5, 1e-5, coalition=2), graph=path, node=1, rounds=2, trials=3000, seed=9, progress=False
         )
     assert found.verdict == "broken" and found.attack.startswith("members 0, 2 together")
+
+
+@pytest.mark.parametrize("name", ["none", "no edge noise"])
+def test_dual_averaging_that_shares_noise_is_attacked_too(name: str) -> None:
+    fault = NAMED[name]
+    with planted(fault):
+        found = audit(
+            tc.algorithms.DPDDA(noise="correlated"), privacy=tc.Privacy(4.5, 1e-5), rounds=2, graph=fault.graph, trials=1000, seed=1,
+            progress=False,
+        )  # fmt: skip
+    assert found.broken == fault.broken and found.as_declared == fault.as_declared, found.summary()
+
+
+def test_the_shell_lists_the_attacks() -> None:
+    words = shlex.split("audit gossipgd --graph complete:4 --coalition 2 -e 4 -T 2 --trials 400 --seed 1 -q --json")
+    done = subprocess.run([sys.executable, "-m", "tacenda", *words], capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert found["verdict"] == "consistent" and found["attack"] in [one["name"] for one in found["attacks"]]
+    assert any("together" in one["name"] for one in found["attacks"]) and found["shared_noise_as_declared"] is True
 
 
 def test_the_result_says_what_was_tried_and_what_found_it() -> None:
