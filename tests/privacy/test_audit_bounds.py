@@ -210,7 +210,8 @@ def test_the_recursion_is_the_optimum_of_its_linear_programme(
         low, high = 0.0, 1.0
         for _ in range(50):
             middle = (low + high) / 2
-            low, high = (low, middle) if impossible(pair_inverse(epsilon, delta), right, guesses, coins, middle) else (middle, high)
+            over = impossible(pair_inverse(epsilon, delta), right, guesses, coins, middle)
+            low, high = (low, middle) if over else (middle, high)
         found = low
     assert found == pytest.approx(most, abs=1e-6)
 
@@ -266,7 +267,7 @@ def test_one_common_accident_never_exceeds_the_second_bound(chance: float, accur
 
 @pytest.mark.parametrize(("mu", "share"), [(0.5, 0.3), (1.0, 0.1), (1.7, 0.1), (1.7, 1.0)])
 def test_gaussian_channels_of_known_mu_are_seldom_called_worse(mu: float, share: float) -> None:
-    """2000 runs of 500 coins, each seen through its own noise: all bounds at 95 % are above the truth in at most 5 % of runs."""
+    """2000 runs of 500 coins, each seen through its own noise: bounds at 95 % exceed the truth in at most 5 % of runs."""
     rng, coins = np.random.default_rng(7), 500
     guesses = round(share * coins)
     heads = rng.random((2000, coins)) < 0.5

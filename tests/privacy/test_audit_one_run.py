@@ -48,11 +48,13 @@ def test_the_bound_comes_within_two_of_the_claim(name: str) -> None:
 @pytest.mark.slow
 def test_table_of_one_run_bounds() -> None:
     """docs/audit.md prints this table: pytest -m slow -s -k table_of_one tests/privacy/test_audit_one_run.py"""
-    print("\n| algorithm | claimed | noise of the declared kind | any run | claimed | declared kind | any run |\n| --- |" + " --- |" * 6)
+    print("\n| algorithm | claimed | noise of the declared kind | any run | claimed | declared kind | any run |")
+    print("| --- |" + " --- |" * 6)
     far = []
     for name in PRIVATE:
         found = [staged(name, epsilon) for epsilon in (4.0, 8.0)]
-        print(f"| {name} |" + "|".join(f" {r.claimed[0]:.3g} | {r.curve_bound:.2f} | {r.lower_bound:.2f} " for r in found) + "|")
+        cells = [f" {r.claimed[0]:.3g} | {r.curve_bound:.2f} | {r.lower_bound:.2f} " for r in found]
+        print(f"| {name} |" + "|".join(cells) + "|")
         far += [] if found[0].curve_bound > 2.0 else [found[0].summary()]
         assert not any(r.broken for r in found)
     assert not far, far
@@ -79,7 +81,8 @@ def test_canaries_that_share_noise_are_not_called_independent() -> None:
     crowded = one_run(A.GossipGD(), 4.0, nodes=8, records=4, dim=3, rounds=2)  # eight canaries on three axes
     assert not crowded.independent and "clearest" in crowded.attack
     problem = default_problem(A.DVP(), 5, 4, "replace-one", 2)
-    pairs = audit_one_run(problem, tc.graph.ring(5), "dvp", privacy=tc.Privacy(4.0), rounds=2, canaries=2, seed=1, progress=False)
+    ring, privacy = tc.graph.ring(5), tc.Privacy(4.0)
+    pairs = audit_one_run(problem, ring, "dvp", privacy=privacy, rounds=2, canaries=2, seed=1, progress=False)
     assert not pairs.independent  # two canaries inside one objective
 
 

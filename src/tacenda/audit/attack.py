@@ -33,7 +33,8 @@ from tacenda.runtime.spec import RunSpec, algorithm_of, check_privacy, match, st
 Array = NDArray[Any]
 SEARCH_ROUNDS, SEARCH_TRIALS = 3, 4
 STAGED_MEMBERS = 5  # on the default stage where neighbours share noise: of two, one would be the coalition
-SCOUTS = 1000  # trials that measure shared noise and choose among canaries; a fixed number, so that an audit can be resumed with more
+# Trials that measure shared noise and choose among canaries; a fixed number, so that an audit can be resumed with more.
+SCOUTS = 1000
 SCOUT_SEED = 0x5C0075
 
 
@@ -62,8 +63,8 @@ def audit(
     """Run `algorithm` many times on two data sets that differ in one record, and try to tell which one it was.
 
     privacy      the noise under attack, in either mode; `mode="as-published"` attacks the paper's own formula
-    problem      by default the worst case: `records` rows per node that hide nothing (`stage`), on a graph of two nodes, or on a
-                 ring of five where neighbours share noise
+    problem      by default the worst case: `records` rows per node that hide nothing (`stage`), on two nodes, or on a ring of
+                 five where neighbours share noise
     trials       runs in total, half of them in each world; the bound grows with them
     canary       "worst": the tool searches; or a pair ((x0, y0), (x1, y1)) of records in the problem's own labels
     node         the position of the attacked node; by default the one with the least privacy
@@ -71,9 +72,9 @@ def audit(
     checkpoint   a file that keeps the finished trials; resume=True goes on from it
 
     The adversary sees every released value of every node, knows all records but one and all settings, and uses the exact
-    likelihood ratio of all that it saw. Where neighbours share noise it also listens as each curious member, and supposes faults
-    of that noise (`shared_noise`); `result.attacks` lists what was tried. A lower bound above the claim disproves the claim; one
-    below it proves nothing.
+    likelihood ratio of all that it saw. Where neighbours share noise it also listens as each curious member, and supposes
+    faults of that noise (`shared_noise`); `result.attacks` lists what was tried. A lower bound above the claim disproves the
+    claim; one below it proves nothing.
     """
     begin = time.perf_counter()
     trials = checks.whole("trials", trials, least=100) // 4 * 4
@@ -258,8 +259,8 @@ def _judged(
     claimed = scene.calibration.claimed or (curve.epsilon(scene.privacy.delta), scene.privacy.delta)
     delta = claimed[1]
     sound = scene.privacy.mode == "sound"
-    # Two claims are tested where mu is claimed too, so each test then gets half of the risk. Which attack is used costs nothing: it is
-    # chosen on the half of the trials that chooses the threshold, and the bound comes from the other half.
+    # Two claims are tested where mu is claimed too, so each test then gets half of the risk. Which attack is used costs
+    # nothing: it is chosen on the half of the trials that chooses the threshold, and the bound comes from the other half.
     tests = 2 if curve.mu is not None and sound else 1
     sure = 1 - (1 - checks.between("confidence", confidence, 0.5, 1.0)) / tests
     best, strengths = bounds.choose_attack(scores, truth)

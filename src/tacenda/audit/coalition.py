@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from tacenda.graph.topology import Topology
 
 Array = NDArray[Any]
-TRIED = 2000  # coalitions tried one by one
-SINGLE = 12  # curious members that listen alone: the attacked node's neighbours first
+TRIED = 2000  # coalitions tried one by one,
+WORK = 2e9  # as long as inverting a matrix for each of them takes no more than this
+SINGLE, STREAMS = 12, 200  # curious members that listen alone, the attacked node's neighbours first, and edges that they hold
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,9 @@ def listeners(topology: Topology, ratio: float, size: int, node: int) -> list[Li
     worst = worst_coalition(topology, ratio, size, node)
     groups: list[tuple[int, ...]] = [worst, ()]
     if size > 0:
-        groups += [(k,) for k in _from_near(topology, node)[:SINGLE]]
+        alone = _from_near(topology, node)[:SINGLE]
+        held = np.cumsum(topology.degrees[alone])
+        groups += [(k,) for k, edges in zip(alone, held, strict=True) if edges <= STREAMS]
     return [_listener(topology, members) for members in dict.fromkeys(groups)]
 
 
@@ -51,7 +54,8 @@ def worst_coalition(topology: Topology, ratio: float, size: int, node: int) -> t
     """Those members that see most of `node`: the best of all coalitions, or of its neighbours where there are too many."""
     size = min(size, topology.n - 1)
     others = sorted(_from_near(topology, node))
-    if math.comb(len(others), size) > TRIED:
+    count = math.comb(len(others), size)
+    if count > TRIED or count * topology.n**3 > WORK:
         others = _from_near(topology, node)[: max(size, 10)]
     return max(combinations(others, size), key=lambda members: _seen(topology, ratio, members, node))
 

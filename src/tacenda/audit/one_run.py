@@ -143,8 +143,8 @@ def audit_one_run(
 ) -> OneRunResult:
     """Plant canaries in one run of `problem` and count right guesses.
 
-    canaries   per node; by default as many as it has features, at most half of its smallest node's records, and one where the noise
-               is not drawn for each feature by itself; where neighbours share noise, the features are shared out among the nodes
+    canaries   per node; by default as many as it has features, at most half of its smallest node's records, and one where
+               the noise is not drawn for each feature by itself; where neighbours share noise, they share the features too
     guesses    how many coins the adversary guesses, fixed before it looks; by default a tenth, or 3 of 10 for epsilon below 2
     """
     begin = time.perf_counter()
@@ -180,7 +180,8 @@ def audit_one_run(
         raise InputError(f"guesses must be at most the number of canaries ({coins.count}), not {count}.")
     names = ["likelihood ratio"] if listening is None else listening.names
     counted_right = _Counts(coins, scores, count, names, _independent(coins, method))
-    lower, curve, attack = counted_right.bounds(statement, float(claimed[1]), checks.between("confidence", confidence, 0.5, 1.0))
+    checks.between("confidence", confidence, 0.5, 1.0)
+    lower, curve, attack = counted_right.bounds(statement, float(claimed[1]), confidence)
     return OneRunResult(
         method.to_plain(), privacy.mode, privacy.adjacency, spec.rounds, coins.count, count, counted_right.right, confidence,
         float(claimed[1]), (float(claimed[0]), float(claimed[1])), statement.curve().epsilon(claimed[1]), lower, curve,

@@ -9,15 +9,15 @@ output an adversary guesses r of the coins and abstains from the rest; C of the 
        P[C >= v] <= P[B >= v] + 2 m delta max_{i = 1..v} P[v > B >= v - i] / i.
 
 2. Whatever a run with the trade-off curve f does (Mahloujifar, Melis, Chaudhuri, "Auditing f-Differential Privacy in One Run",
-   ICML 2025). Exchanging a coin's record turns a right guess of it into a wrong one, so with p_t = P[C = t], b(x) = 1 - f(x) and any
-   set T of counts, averaged over the coins (b is concave),
+   ICML 2025). Exchanging a coin's record turns a right guess of it into a wrong one, so with p_t = P[C = t], b(x) = 1 - f(x)
+   and any set T of counts, averaged over the coins (b is concave),
 
        sum_{t in T} (t/m) p_t <= b( sum_{t in T} ((r - t + 1)/m) p_{t-1} ).
 
-   With T = {i, i + 1, ...}, R_i = sum_{t >= i} (t/m) p_t and H_i = sum_{t >= i} ((r - t)/m) p_t this is H_{i-1} >= b^-1(R_i). If
-   P[C >= v] = x, then R_v >= x v/m and, going down from v with no more mass than these inequalities ask for, R_0 + H_0 comes out
-   as small as can be. It must be r/m; where more is needed, x is impossible. (Mass placed higher, or more mass than asked for, only
-   raises all later R and R + H, so nothing smaller exists.)
+   With T = {i, i + 1, ...}, R_i = sum_{t >= i} (t/m) p_t and H_i = sum_{t >= i} ((r - t)/m) p_t this is
+   H_{i-1} >= b^-1(R_i). If P[C >= v] = x, then R_v >= x v/m and, going down from v with no more mass than these inequalities
+   ask for, R_0 + H_0 comes out as small as can be. It must be r/m; where more is needed, x is impossible. (Mass placed
+   higher, or more mass than asked for, only raises all later R and R + H, so nothing smaller exists.)
 3. Where the canaries are seen through channels with noise of their own, each of curve f whatever it receives (other nodes, or
    other coordinates of Gaussian noise): the transcript is then post-processing of m independent pairs of that curve (concurrent
    composition), the coins stay independent given it, and each is guessed right with probability at most (1 + delta(0))/2, the

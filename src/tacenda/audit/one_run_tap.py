@@ -127,7 +127,8 @@ class Adversary:
 
     It hosts two copies of the network, 2n rows. Its queries answer plain arrays: the gradient with all canaries halfway, and in the
     second copy that plus one, so that the difference of what would be released is the factor by which an answer is scaled.
-    Each of its releases then is replaced by the one that was heard. scores (m, attacks): positive where the second record is likelier.
+    Each of its releases then is replaced by the one that was heard. scores (m, attacks): positive where the second record is
+    likelier.
     """
 
     def __init__(self, facts: Facts, coins: Coins, shared: SharedScores | None) -> None:

@@ -28,8 +28,8 @@ class AuditResult:
     true_epsilon    the accountant's own epsilon at `delta`, whoever made the claim
     mu_lower, mu_fit, mu_claimed   the same for Gaussian differential privacy, where every release is an unsampled Gaussian
     verdict         "broken" if a lower bound exceeds its claim, else "consistent"
-    attacks         every attack that was tried with the separation of the two worlds that it reached, in standard deviations, on the
-                    half of the trials that chooses; attack: the chosen one, from which the bounds come
+    attacks         every attack that was tried, with the distance of the two worlds' mean scores in standard deviations, on
+                    the half of the trials that chooses; attack: the chosen one, from which the bounds come
     declared_chance   where neighbours share noise: a p-value of that noise being as declared, whatever follows for privacy
     """
 

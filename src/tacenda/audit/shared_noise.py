@@ -1,9 +1,9 @@
 """Attacks on noise that neighbours share: likelihood ratios under the declared noise and under the faults that it may have.
 
-In units of a node's own standard deviation, release t of the run adds e_t = own + c N z_t to the n values, z_t the edges' normals and
-N (n, edges) their signs. Who holds some of the streams sees u_t = (e_t, those z_t). If u has mean 0 and some covariance, the log
-likelihood ratio of two worlds, whose residuals u^0 and u^1 differ in the attacked node's row alone, is a quadratic form of
-residuals; over K releases jointly, with the mean over the releases apart from the deviations from it,
+In units of a node's own standard deviation, release t of the run adds e_t = own + c N z_t to the n values, z_t the edges'
+normals and N (n, edges) their signs. Who holds some of the streams sees u_t = (e_t, those z_t). If u has mean 0 and some
+covariance, the log likelihood ratio of two worlds, whose residuals u^0 and u^1 differ in the attacked node's row alone, is a
+quadratic form of residuals; over K releases jointly, with the mean over the releases apart from the deviations from it,
 
     score = 1/2 sum_t (u^0_t W u^0_t - u^1_t W u^1_t) + K/2 (m^0 (M - W) m^0 - m^1 (M - W) m^1),      m the mean of the u_t,
 
@@ -14,8 +14,8 @@ one where the supposed covariance is the true one; with any other it is still va
     no edge noise     I
     edges reused      the same z in every release: M of covariance I + K c^2 N N', W of I
     same sign         both ends of an edge add: |N| instead of N
-    as measured       covariances of (e, z) from trials that are used for nothing else: finds what nobody thought of, also an edge
-                      whose stream somebody else holds under another name
+    as measured       covariances of (e, z) from trials that are used for nothing else: finds what nobody thought of, also
+                      an edge whose stream somebody else holds under another name
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from tacenda.audit.coalition import Listener, listeners
+from tacenda.audit.coalition import Listener, worst_coalition
 from tacenda.graph.topology import Topology
 
 Array = NDArray[Any]
@@ -73,11 +73,7 @@ def known_streams(found: list[Listener]) -> Array:
 def covariance(topology: Topology, ratio: float, edges: Array, supposed: str, releases: int) -> tuple[Array, Array]:
     """(of deviations, of sqrt(K) times the mean), each (n + E, n + E), of residuals and the streams of `edges`."""
     n, c = topology.n, ratio
-    signs = np.zeros((n, len(topology.edges)))
-    number = np.arange(len(topology.edges))
-    signs[topology.edges[:, 0], number], signs[topology.edges[:, 1], number] = 1.0, -1.0
-    if supposed == "same sign":
-        signs = np.abs(signs)
+    signs = np.abs(_signs(topology)) if supposed == "same sign" else _signs(topology)
 
     def of(loud: float) -> Array:
         """Covariance where the edges have variance `loud`."""
@@ -111,6 +107,22 @@ def plan_attacks(
             within.append(_row(parts[0], seen, node))
             mean.append(_row(parts[1], seen, node))
     return Attacks(node, tuple(names), edges, np.array(within), np.array(mean))
+
+
+def _declared_row(topology: Topology, ratio: float, members: tuple[int, ...], node: int) -> Array:
+    """(n + all edges,) the attacked node's row for the declared noise, with the members' streams taken off."""
+    signs = _signs(topology)
+    held = np.isin(topology.edges, members).any(axis=1)
+    rest = signs[:, ~held]
+    row = np.linalg.inv(np.eye(topology.n) + ratio**2 * rest @ rest.T)[node]
+    return np.concatenate([row, -ratio * (row @ signs) * held])
+
+
+def _signs(topology: Topology) -> Array:
+    """(n, edges) N: plus at the smaller end, minus at the other."""
+    signs, number = np.zeros((topology.n, len(topology.edges))), np.arange(len(topology.edges))
+    signs[topology.edges[:, 0], number], signs[topology.edges[:, 1], number] = 1.0, -1.0
+    return signs
 
 
 def _row(covariance: Array, seen: Array, node: int) -> Array:
@@ -177,21 +189,19 @@ class SharedScores:
     """
 
     def __init__(self, topology: Topology, ratio: float, coalition: int, releases: int, owner: Array) -> None:
-        n, self._owner, self._releases = topology.n, owner, releases
-        every, outside = np.arange(len(topology.edges)), np.arange(n)
-        worst = [listeners(topology, ratio, coalition, node)[0] for node in range(n)]
+        self._owner, self._releases = owner, releases
+        none = np.zeros(0, np.int64)
         self.names = [f"the worst {coalition} of the others for each node, noise as declared"] if coalition else []
         self.names += [Attacks.title("an eavesdropper", supposed) for supposed in SUPPOSED]
         within: list[list[Array]] = []
         mean: list[list[Array]] = []
+        if coalition:
+            known = [worst_coalition(topology, ratio, coalition, node) for node in range(topology.n)]
+            within.append([_declared_row(topology, ratio, members, node) for node, members in enumerate(known)])
+            mean.append(within[0])
         for supposed in SUPPOSED:
-            parts = covariance(topology, ratio, every, supposed, releases)
-            if supposed == "as declared" and coalition:
-                seen = [np.concatenate([outside, n + one.edges]) for one in worst]
-                for part, rows in zip(parts, (within, mean), strict=True):
-                    rows.append([_row(part, seen[node], node) for node in range(n)])
-            for part, rows in zip(parts, (within, mean), strict=True):
-                rows.append([_row(part, outside, node) for node in range(n)])
+            for part, rows in zip(covariance(topology, ratio, none, supposed, releases), (within, mean), strict=True):
+                rows.append(list(np.pad(np.linalg.inv(part), ((0, 0), (0, len(topology.edges))))))
         self._within: Array = np.array(within)
         self._mean: Array = np.array(mean)
         self._score = np.zeros((len(owner), len(self.names)))

@@ -11,8 +11,8 @@ from tacenda.cli import exits, flags, show
 
 TRIALS = 10_000
 FEW_RECORDS = 10
-# (nodes, records of each, features) of a one-run stage with a thousand canaries or two: along 50 axes at each of 20 nodes, along a
-# thousand axes where neighbours share noise, and one at each of two thousand nodes for exact minimisers.
+# (nodes, records of each, features) of a one-run stage with a thousand canaries or two: along 50 axes at each of 20 nodes,
+# along a thousand axes where neighbours share noise, and one at each of two thousand nodes for exact minimisers.
 MANY, MANY_SHARED, MANY_SOLVED = (20, 100, 50), (20, 100, 1000), (2000, 4, None)
 
 
@@ -65,9 +65,10 @@ def audit(
 
     Example: tacenda audit dvp --mode as-published --epsilon 1 --delta 0 --rounds 1
 
-    Attacks: the likelihood ratio of all that was released; where neighbours share noise, also as an eavesdropper, as each curious
-    member and as the worst coalition, each with the noise as declared, without edge noise, with edges reused in every round, with
-    the same sign at both ends, and as measured. The result says how many were tried and which one found most; --json lists all.
+    Attacks: the likelihood ratio of all that was released; where neighbours share noise, also as an eavesdropper, as each
+    curious member and as the worst coalition, each with the noise as declared, without edge noise, with edges reused in every
+    round, with the same sign at both ends, and as measured. The result says how many were tried and which one found most;
+    --json lists all.
 
     Exit code 3 says that the claim is broken; 0 that the attacks could not refute it, which proves nothing.
     """
@@ -178,6 +179,7 @@ def _privacy(
         raise InputError("audit takes either --epsilon (with --mode) or the noise itself, not both.")
     if given:
         return Privacy.from_noise(
-            noise_multiplier=noise_multiplier, round_epsilon=round_epsilon, delta=delta, adjacency=adjacency, coalition=coalition
-        )
+            noise_multiplier=noise_multiplier, round_epsilon=round_epsilon, delta=delta, adjacency=adjacency,
+            coalition=coalition,
+        )  # fmt: skip
     return Privacy(1.0 if epsilon is None else epsilon, delta, adjacency, mode, coalition=coalition)
