@@ -211,7 +211,7 @@ MUTANTS: dict[str, tuple[Plant, Callable[..., None]]] = {
     "shape of the noise ignored by the ledger": (plant_flat_price, check.noise_is_enough),
     "ledger books more noise than is drawn": (plant_flat_price, check.ledger_tells_the_noise),
     "ledger never charged": (
-        lambda patch: patch.setattr(Ledger, "charge", lambda self, turn, call, charge: None), check.ledger_tells_the_noise,
+        lambda patch: patch.setattr(Ledger, "charge", lambda self, turn, call, charge, asked=b"": None), check.ledger_tells_the_noise,
     ),
     "ledger charged after the draw": (instead(Door, "release", charge_after), check.charged_before_drawn),
     "ledger forgets what was charged before a resume": (instead(Ledger, "restore", forget), check.resumed_ledger_is_whole),
