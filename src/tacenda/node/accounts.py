@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tacenda.errors import InputError, PrivacyError
+from tacenda.errors import InputError, PrivacyError, StateError
 from tacenda.privacy.store import LedgerStore, Spent
 from tacenda.runtime.lasting import account_of
 from tacenda.words import against
@@ -30,6 +30,11 @@ def ledger_path(given: Path | None, member: str, state: Path, rehearsal: bool) -
         return given
     if rehearsal:
         return state / REHEARSAL_LEDGER
+    if (state / REHEARSAL_LEDGER).exists():
+        raise StateError(
+            f"the state folder {str(state)!r} holds a ledger of its own, as an earlier version or a rehearsal made it; to go on with it pass "
+            f"--ledger {state / REHEARSAL_LEDGER}, or move it to where the ledger of all your runs shall lie and pass that path."
+        )
     path = default_ledger(member)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     return path

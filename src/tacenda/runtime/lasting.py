@@ -49,7 +49,7 @@ class LastingRun:
             for note in account.notes:
                 warnings.warn(note, LedgerWarning, stacklevel=5)
             self.dataset = account.name
-            self._ended = any(row["run"] == self.run and not row["open"] for row in self._store.runs(self.dataset))
+            self._ended = any(row["run"] == self.run and not row["open"] for row in self._store.runs())
             if not self._ended:
                 self._begin(name, relation, reserved is not None)
         except BaseException:

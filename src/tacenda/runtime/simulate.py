@@ -195,6 +195,7 @@ class _Run:
         if ledger is not None:
             reserved = None if self.calibration is None else self.calibration.reserved
             self.lasting = LastingRun(ledger, dataset, problem, self.algorithm.name, self.identity(), reserved, relation)
+        if self.lasting is not None and self.calibration is not None:
             self.noise = self.noise.named(self.lasting.run)  # runs add up in a ledger only if they share no noise
         self.crew = Crew(
             problem, self.facts, self.topology, self.algorithm, self.parts, self.calibration, self.noise, self.rounds, mixing,
