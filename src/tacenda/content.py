@@ -1,10 +1,10 @@
 """What a value is, by its whole content: one digest for settings, arrays and code, the same in every process.
 
-Two runs that share a seed share their noise, so they count as one only if nothing differs between them: every number of every array,
-and what the code does. A function or class is taken by its code objects (comments and layout do not count), its defaults, what it
-closes over, and the globals that it names, which may be functions again. Code that was installed (this package, the standard
-library, site-packages) is not walked through: it is taken by name, version and the text of its file. What has no content that can be
-read (a lock, an open file, a generator) is refused, never guessed.
+Two runs that share a seed share their noise, so they count as one only if nothing differs between them: every number of
+every array, and what the code does. A function or class is taken by its code objects (comments and layout do not count),
+its defaults, what it closes over, and the globals that it names, which may be functions again. Code that was installed
+(this package, the standard library, site-packages) is not walked through: it is taken by name, version and the text of its
+file. What has no content that can be read (a lock, an open file, a generator) is refused, never guessed.
 """
 
 from __future__ import annotations
@@ -217,9 +217,9 @@ class _Walk:
 
     def _refusal(self, value: Any) -> InputError:
         return InputError(
-            f"{self._name} cannot be identified: it holds a {type(value).__module__}.{type(value).__qualname__}, whose content cannot be "
-            "read. Two runs count as one only if everything in them is known to be the same: use numbers, arrays, dataclasses and "
-            "functions there, or run without ledger and checkpoint."
+            f"{self._name} cannot be identified: it holds a {type(value).__module__}.{type(value).__qualname__}, whose content "
+            "cannot be read. Two runs count as one only if everything in them is known to be the same: use numbers, arrays, "
+            "dataclasses and functions there, or run without ledger and checkpoint."
         )
 
 
