@@ -9,6 +9,7 @@ file. What has no content that can be read (a lock, an open file, a generator) i
 
 from __future__ import annotations
 
+import dis
 import enum
 import functools
 import hashlib
@@ -41,6 +42,7 @@ _CODE = (
     "co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount", "co_posonlyargcount", "co_kwonlyargcount",
     "co_flags", "co_exceptiontable",
 )  # fmt: skip
+_GLOBAL_READS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 _SLOT = (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType)
 
 
@@ -263,9 +265,9 @@ def _content(cell: Any) -> Any:
 
 
 def _names(code: types.CodeType) -> list[str]:
-    """Every global that a function may read, also in functions written inside it."""
-    inner = [name for one in code.co_consts if isinstance(one, types.CodeType) for name in _names(one)]
-    return [*code.co_names, *inner]
+    """Every global that a function may read, also in functions written inside it; attributes of the same name are none."""
+    own = [str(one.argval) for one in dis.get_instructions(code) if one.opname in _GLOBAL_READS]
+    return own + [name for one in code.co_consts if isinstance(one, types.CodeType) for name in _names(one)]
 
 
 def _is_written(method: Any) -> bool:
@@ -277,7 +279,9 @@ def _is_written(method: Any) -> bool:
 def _is_installed(module: str | None) -> bool:
     """Whether code of this module changes with an installation only, and not between two cells of a notebook."""
     top = (module or "").partition(".")[0]
-    if top == "tacenda" or (top in sys.stdlib_module_names and top != "__main__"):
+    if top == "__main__":  # a notebook's cells, though its launcher may lie in site-packages
+        return False
+    if top == "tacenda" or top in sys.stdlib_module_names:
         return True
     file = _file(module)
     return file is not None and any(file.is_relative_to(place) for place in _places())
