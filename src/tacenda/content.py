@@ -1,14 +1,15 @@
 """What a value is, by its whole content: one digest for settings, arrays and code, the same in every process.
 
-Two runs that share a seed share their noise, so they count as one only if nothing differs between them: every number of every array,
-and what the code does. A function or class is taken by its code objects (comments and layout do not count), its defaults, what it
-closes over, and the globals that it names, which may be functions again. Code that was installed (this package, the standard
-library, site-packages) is not walked through: it is taken by name, version and the text of its file. What has no content that can be
-read (a lock, an open file, a generator) is refused, never guessed.
+Two runs that share a seed share their noise, so they count as one only if nothing differs between them: every number of
+every array, and what the code does. A function or class is taken by its code objects (comments and layout do not count),
+its defaults, what it closes over, and the globals that it names, which may be functions again. Code that was installed
+(this package, the standard library, site-packages) is not walked through: it is taken by name, version and the text of its
+file. What has no content that can be read (a lock, an open file, a generator) is refused, never guessed.
 """
 
 from __future__ import annotations
 
+import dis
 import enum
 import functools
 import hashlib
@@ -41,6 +42,7 @@ _CODE = (
     "co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount", "co_posonlyargcount", "co_kwonlyargcount",
     "co_flags", "co_exceptiontable",
 )  # fmt: skip
+_GLOBAL_READS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 _SLOT = (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType)
 
 
@@ -217,9 +219,9 @@ class _Walk:
 
     def _refusal(self, value: Any) -> InputError:
         return InputError(
-            f"{self._name} cannot be identified: it holds a {type(value).__module__}.{type(value).__qualname__}, whose content cannot be "
-            "read. Two runs count as one only if everything in them is known to be the same: use numbers, arrays, dataclasses and "
-            "functions there, or run without ledger and checkpoint."
+            f"{self._name} cannot be identified: it holds a {type(value).__module__}.{type(value).__qualname__}, whose content "
+            "cannot be read. Two runs count as one only if everything in them is known to be the same: use numbers, arrays, "
+            "dataclasses and functions there, or run without ledger and checkpoint."
         )
 
 
@@ -263,9 +265,9 @@ def _content(cell: Any) -> Any:
 
 
 def _names(code: types.CodeType) -> list[str]:
-    """Every global that a function may read, also in functions written inside it."""
-    inner = [name for one in code.co_consts if isinstance(one, types.CodeType) for name in _names(one)]
-    return [*code.co_names, *inner]
+    """Every global that a function may read, also in functions written inside it; attributes of the same name are none."""
+    own = [str(one.argval) for one in dis.get_instructions(code) if one.opname in _GLOBAL_READS]
+    return own + [name for one in code.co_consts if isinstance(one, types.CodeType) for name in _names(one)]
 
 
 def _is_written(method: Any) -> bool:
@@ -277,7 +279,9 @@ def _is_written(method: Any) -> bool:
 def _is_installed(module: str | None) -> bool:
     """Whether code of this module changes with an installation only, and not between two cells of a notebook."""
     top = (module or "").partition(".")[0]
-    if top == "tacenda" or (top in sys.stdlib_module_names and top != "__main__"):
+    if top == "__main__":  # a notebook's cells, though its launcher may lie in site-packages
+        return False
+    if top == "tacenda" or top in sys.stdlib_module_names:
         return True
     file = _file(module)
     return file is not None and any(file.is_relative_to(place) for place in _places())

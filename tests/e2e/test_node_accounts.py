@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from node_stage import Crowd, small_contract
-from tacenda.errors import BudgetError, InputError, PrivacyError
+from tacenda.errors import BudgetError, InputError, PrivacyError, StateError
 from tacenda.node.accounts import default_ledger, ledger_path
 from tacenda.node.run import NodeOptions, run_node
 from tacenda.privacy.store import LedgerStore
@@ -102,7 +102,12 @@ def test_the_default_ledger_is_the_members_own_and_outside_every_state(
     one, other = (ledger_path(None, "m0", tmp_path / state, rehearsal=False) for state in ("one", "other"))
     assert one == other == default_ledger("m0") != default_ledger("m1")
     assert one.parent.is_dir() and tmp_path / "one" not in one.parents
-    assert ledger_path(None, "m0", tmp_path / "one", rehearsal=True).parent == tmp_path / "one"
+    own = ledger_path(None, "m0", tmp_path / "one", rehearsal=True)
+    assert own.parent == tmp_path / "one"
+    own.parent.mkdir()
+    LedgerStore(own).close()  # what was spent there must not be forgotten
+    with pytest.raises(StateError, match="--ledger"):
+        ledger_path(None, "m0", tmp_path / "one", rehearsal=False)
 
 
 def test_the_command_asks_too(first: Deployed, tmp_path: Path) -> None:

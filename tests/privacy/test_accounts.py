@@ -139,6 +139,19 @@ def test_the_same_records_under_two_names_add_up(tmp_path: Path) -> None:
         run(X, y, book, seed=2)  # booked to the first account, which the budget of the second covers
 
 
+def test_the_same_run_is_free_also_under_a_name_given_later(tmp_path: Path) -> None:
+    X, y = records()
+    book = tmp_path / "book"
+    one = run(X, y, book)
+    with pytest.warns(LedgerWarning, match="add up"):
+        again = run(X, y, book, dataset="patients")
+    np.testing.assert_array_equal(one.models, again.models)
+    assert list(spent(book).values()) == [pytest.approx(1.0, rel=1e-3)] * 2
+    with LedgerStore(book) as store:
+        store.open_run("a node's run", store.datasets()[1])
+        assert not store.open_run("a node's run", "patients")  # a restart with a name goes on with its run
+
+
 @pytest.mark.parametrize("part", [slice(0, 320), slice(80, 480), slice(0, 40)])
 def test_a_strong_overlap_is_booked_to_the_same_account(part: slice, tmp_path: Path) -> None:
     X, y = records(480)

@@ -178,6 +178,17 @@ def test_functions_are_known_by_code_defaults_and_closure() -> None:
     assert len({content_hash(f) for f in (make(1.0), make(2.0), make(1.0, 2.0), lambda t: t, lambda t: t + 1)}) == 5
 
 
+def test_only_the_globals_that_code_reads_count() -> None:
+    """An attribute that is called like a global of a notebook does not bring it in."""
+
+    def made(**space: Any) -> Any:
+        exec("def f(node):\n    return node.lock + number", space)
+        return space["f"]
+
+    one = content_hash(made(lock=threading.Lock(), number=1, __name__="__main__"))
+    assert one == content_hash(made(lock=3, number=1, __name__="__main__")) != content_hash(made(number=2, __name__="__main__"))
+
+
 def test_circles_end() -> None:
     a: list[Any] = [1]
     a.append(a)

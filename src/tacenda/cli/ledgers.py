@@ -27,7 +27,7 @@ def _store(path: Path) -> Any:
     return LedgerStore(path)
 
 
-@app.command("show")
+@app.command("show", short_help="What each data set has spent, against whom, of which budget.")
 def show_ledger(
     ledger: LedgerFile,
     dataset: DataName = None,

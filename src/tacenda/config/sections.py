@@ -154,9 +154,10 @@ class PrivacySection(Section):
 class RunSection(Section):
     """[run]: how long, with which seeds, what is measured, and where it is written.
 
-    ledger: a lasting ledger's file to which the run is charged, there under the name ledger_dataset (by default the records'
-    own fingerprint). fresh_noise: the noise comes from a seed that nobody knows, and cannot be repeated; so by default for a
-    file of your own, unless seeds are given. (The seeds then only number the runs.)
+    ledger: a lasting ledger's file to which the run is charged. ledger_dataset: the records' name there; given once it is
+    remembered with them, and later runs on the same records are booked there without it. fresh_noise: the noise comes from
+    a seed that nobody knows, and cannot be repeated; so by default for a file of your own, unless seeds are given. (The
+    seeds then only number the runs.)
     """
 
     rounds: int | Auto = "auto"

@@ -1,7 +1,8 @@
 """Which ledger and which account a member's run is charged to, and that it has a budget.
 
-One ledger for each member and machine, outside every run's state folder: what its records lose in all runs together is the sum over
-contracts, which no contract bounds. So a run needs a budget for its account, or the operator's word that there shall be none.
+One ledger for each member and machine, outside every run's state folder: what its records lose in all runs together is the
+sum over contracts, which no contract bounds. So a run needs a budget for its account, or the operator's word that there
+shall be none.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tacenda.errors import InputError, PrivacyError
+from tacenda.errors import InputError, PrivacyError, StateError
 from tacenda.privacy.store import LedgerStore, Spent
 from tacenda.runtime.lasting import account_of
 from tacenda.words import against
@@ -25,11 +26,17 @@ def default_ledger(member: str) -> Path:
 
 
 def ledger_path(given: Path | None, member: str, state: Path, rehearsal: bool) -> Path:
-    """The ledger's file, in a folder that is made if it is the default one; a rehearsal has a ledger of its own in its state folder."""
+    """The ledger's file (the default one's folder is made); a rehearsal has a ledger of its own in its state folder."""
     if given is not None:
         return given
     if rehearsal:
         return state / REHEARSAL_LEDGER
+    if (state / REHEARSAL_LEDGER).exists():
+        raise StateError(
+            f"the state folder {str(state)!r} holds a ledger of its own, as an earlier version or a rehearsal made it; to go on "
+            f"with it pass --ledger {state / REHEARSAL_LEDGER}, or move it to where the ledger of all your runs shall lie and pass "
+            "that path."
+        )
     path = default_ledger(member)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     return path
@@ -63,14 +70,15 @@ def _so_far(path: Path, spent: Spent, delta: float) -> str:
     limit = "no budget" if spent.budget is None else f"a budget of {spent.budget.epsilon:g}"
     at = delta if spent.budget is None else spent.budget.delta
     epsilon, whom = spent.curve_with_reserved.epsilon(at), against(spent.coalition)
-    return f"ledger {path}: {spent.dataset!r} has spent epsilon {epsilon:.4g} at delta {at:g} in all runs so far, against {whom}; {limit}."
+    said = f"has spent epsilon {epsilon:.4g} at delta {at:g} in all runs so far, against {whom}"
+    return f"ledger {path}: {spent.dataset!r} {said}; {limit}."
 
 
 def _missing(path: Path, spent: Spent, privacy: Any, others: list[str]) -> str:
     known = ", ".join(map(repr, others))
     also = f" If these are the records of {known} written in another way, pass --dataset with that name." if others else ""
     return (
-        f"{_so_far(path, spent, privacy.delta)} This run may add epsilon {privacy.epsilon:g}, and the contract does not bound the sum over "
-        "runs: say what all runs on these records together may lose (--budget EPSILON, kept in the ledger), or --no-budget if they "
-        f"shall have no limit.{also}"
+        f"{_so_far(path, spent, privacy.delta)} This run may add epsilon {privacy.epsilon:g}, and the contract does not bound the "
+        "sum over runs: say what all runs on these records together may lose (--budget EPSILON, kept in the ledger), or "
+        f"--no-budget if they shall have no limit.{also}"
     )

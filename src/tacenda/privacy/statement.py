@@ -128,6 +128,7 @@ class Statement:
             "unit": UNIT,
             "mode": self.mode,
             "accountant": self.accountant,
+            "coalition": self.curve().coalition,
             "target": self.target,
             "noise": self.noise,
             "spread": self.spread,

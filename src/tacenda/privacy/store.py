@@ -22,7 +22,7 @@ from tacenda.checks import one_of, positive
 from tacenda.errors import BudgetError, InputError, PrivacyError, StateError
 from tacenda.privacy import adjacency as relations
 from tacenda.privacy.accounting import Curve, judge
-from tacenda.privacy.events import Event, Events, event_from_dict, merged
+from tacenda.privacy.events import CorrelatedGaussian, Event, Events, event_from_dict, merged
 from tacenda.privacy.store_accounts import Account, account_of, join, joined, relations_of, sketch_fault
 from tacenda.privacy.store_chain import Verification, canonical, genesis, verify_chain
 from tacenda.privacy.store_db import LedgerFile
@@ -66,7 +66,8 @@ class Spent:
     @property
     def coalition(self) -> int | None:
         """Against how many pooling members all of it holds, charged or reserved: the fewest; None means any number."""
-        return self.curve_with_reserved.coalition
+        sizes = [e.coalition for e, _ in (*self.events, *self.reserved) if isinstance(e, CorrelatedGaussian)]
+        return min(sizes, default=None)
 
     @property
     def curve(self) -> Curve:
@@ -142,7 +143,7 @@ class LedgerStore:
         with self._file.writing():
             known = self._run(run_id)
             if known is not None:
-                if known["dataset"] != dataset:
+                if known["dataset"] not in joined(self._file, dataset):
                     raise StateError(f"run_id {run_id!r} belongs to another data set; choose a new run_id.")
                 if not known["open"]:
                     raise StateError(f"run_id {run_id!r} was closed; a closed run is final, choose a new run_id.")

@@ -1,8 +1,9 @@
 """Whose budget a run is charged to: the account of its records, whatever their order, split or run.
 
-An account has a name. `dataset=` gives it, once: the ledger notes which records were meant, and books every later run on the same
-records there, named or not. Records that it has seen under two names, or that overlap strongly with those of another account, have
-these accounts *joined*: from then on what any of them spent counts for all of them, and each one's budget holds for the sum.
+An account has a name. `dataset=` gives it, once: the ledger notes which records were meant, and books every later run on
+the same records there, named or not. Records that it has seen under two names, or that overlap strongly with those of
+another account, have these accounts *joined*: from then on what any of them spent counts for all of them, and each one's
+budget holds for the sum.
 """
 
 from __future__ import annotations

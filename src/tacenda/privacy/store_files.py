@@ -69,7 +69,7 @@ def check_place(path: Path) -> None:
 def make_private(path: Path) -> None:
     """Make an empty file for its owner alone, if there is none: a ledger holds the key under which records are hashed.
 
-    Who can read it can confirm a guess of the records, count them roughly, and see what was spent on them. An export holds no key.
+    Who can read it can confirm a guess of a record, count them roughly, and see what was spent. An export holds no key.
     """
     if os.name != "posix" or path.exists():  # elsewhere the folder's own rules decide
         return
@@ -97,7 +97,8 @@ def close_to_others(path: Path) -> None:
             file.chmod(0o600)
         except PermissionError:
             raise StateError(
-                f"the ledger {str(file)!r} must be its owner's alone (mode 600), and has mode {mode:o}; its owner mends it with chmod 600."
+                f"the ledger {str(file)!r} must be its owner's alone (mode 600), and has mode {mode:o}; its owner mends it with "
+                "chmod 600."
             ) from None
         warnings.warn(
             f"the ledger {str(file)!r} was open to other users of this machine (mode {mode:o}); it is closed now (600).",

@@ -1,12 +1,13 @@
 """How a ledger knows records again: an order-free digest of all of them, and a small sample for subsets and overlaps.
 
-Every record is hashed by itself under the ledger's own key: its non-zero features, in float64, and its label. So the order of the
-records, who holds them, dense or sparse, float32 or float64 make no difference as long as the values are the same. The *digest* is the
-sum of all hashes modulo 2^256, and names exactly this multiset of records. The *sketch* keeps the smallest of the distinct hashes
-(bottom-k): the same key puts the same records of two data sets into both sketches, which tells how far they overlap.
+Every record is hashed by itself under the ledger's own key: its non-zero features, in float64, and its label. So the order
+of the records, who holds them, dense or sparse, float32 or float64 make no difference as long as the values are the same.
+The *digest* is the sum of all hashes modulo 2^256, and names exactly this multiset of records. The *sketch* keeps the
+smallest of the distinct hashes (bottom-k): the same key puts the same records of two data sets into both sketches, which
+tells how far they overlap.
 
-**What is not recognised:** records that were written in another way (scaled, rounded, encoded anew, another set of columns, other
-label names), and overlaps so small that the sketches share nearly nothing. A name (`dataset=`) is needed there.
+**What is not recognised:** records that were written in another way (scaled, rounded, encoded anew, another set of columns,
+other label names), and overlaps so small that the sketches share nearly nothing. A name (`dataset=`) is needed there.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def marks_of(rows: Any, labels: Array, key: bytes) -> Marks:
 
 
 def _hashes(rows: Any, labels: Array, key: bytes) -> Iterator[list[bytes]]:
-    """The records' hashes, block by block: label, number of entries, values, and the features where they are not simply the first ones."""
+    """The records' hashes, block by block: label, number of entries, values, and the features unless they are simply the first."""
     for first, features, values, counts in _entries(rows):
         heads = np.empty(len(counts), _HEAD)
         heads["label"], heads["entries"] = labels[first : first + len(counts)], counts
@@ -83,7 +84,7 @@ def _hashes(rows: Any, labels: Array, key: bytes) -> Iterator[list[bytes]]:
 
 
 def _entries(rows: Any) -> Iterator[tuple[int, Array | None, Array, Array]]:
-    """Block by block (first record, features of the non-zero entries or None for all of them, their values, how many each record has)."""
+    """Block by block: first record, features of the non-zero entries (None: all), their values, how many each record has."""
     if isinstance(rows, tuple):
         data, indices, indptr = rows
         n, width = len(indptr) - 1, max(1, len(data) // max(1, len(indptr) - 1))

@@ -26,8 +26,8 @@ class LastingRun:
     parameters. The run is known by all that its releases depend on: the same run again draws the same noise, and costs nothing
     more; any other run has another name, and with it other noise (`SimulatedNoise.named`), so that the two compose.
 
-    reserved: what the run will release, or None for a run without privacy. That one is refused where the records have a budget, and is
-    booked as an infinite loss where they have none.
+    reserved: what the run will release, or None for a run without privacy. That one is refused where the records have a budget,
+    and is booked as an infinite loss where they have none.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class LastingRun:
             for note in account.notes:
                 warnings.warn(note, LedgerWarning, stacklevel=5)
             self.dataset = account.name
-            self._ended = any(row["run"] == self.run and not row["open"] for row in self._store.runs(self.dataset))
+            self._ended = any(row["run"] == self.run and not row["open"] for row in self._store.runs())
             if not self._ended:
                 self._begin(name, relation, reserved is not None)
         except BaseException:
@@ -60,8 +60,9 @@ class LastingRun:
         budget = self._store.budget(self.dataset)
         if not private and budget is not None:
             raise BudgetError(
-                f"data set {self.dataset!r} has a budget (epsilon {budget.epsilon:g}), and a run with privacy=None would spend all of "
-                "it and more: its messages hide nothing. Give a privacy, or leave the ledger out for records that need no protection."
+                f"data set {self.dataset!r} has a budget (epsilon {budget.epsilon:g}), and a run with privacy=None would spend all "
+                "of it and more: its messages hide nothing. Give a privacy, or leave the ledger out for records that need no "
+                "protection."
             )
         self._store.open_run(self.run, self.dataset, f"simulation of {name}{'' if private else ', not private'}", relation)
         if private:

@@ -151,6 +151,7 @@ class _Simulation:
         if ledger is not None:
             reserved, name = None if found is None else found.reserved, spec.algorithm.name
             self.lasting = LastingRun(ledger, dataset, problem, name, self.identity(), reserved, spec.facts.adjacency)
+        if self.lasting is not None and found is not None:
             self.noise = self.noise.named(self.lasting.run)  # runs add up in a ledger only if they share no noise
         witness = None if self.lasting is None or found is None else self.lasting.charge
         self.hosts = LocalHosts(spec, problem, placement(spec.topology.n, blocks), self.noise, self.start, witness)
