@@ -57,6 +57,7 @@ def problem_of(contract: Contract, member: str, x: Any, y: Any) -> Problem:
         strength=p.strength,
         loss_scale=p.loss_scale,
         data_norm=p.data_norm,
+        radius=p.radius,
         clip_norm=p.clip_norm,
         classes=None if p.classes is None else range(len(p.classes)),
         public_sizes=[float(size)],
