@@ -24,7 +24,7 @@ from tacenda.node.peer import Peer
 from tacenda.node.plan import facts_of, make_plan
 from tacenda.node.records import problem_of
 from tacenda.node.state import NodeState
-from tacenda.privacy.bounded import seal
+from tacenda.privacy.bounded import question_of, seal
 from tacenda.privacy.door import Door
 from tacenda.privacy.ledger import Ledger
 from tacenda.privacy.noise_keyed import KeyedNoise
@@ -236,6 +236,28 @@ def test_another_point_is_asked_of_another_sample(one: bool) -> None:
         queries.gradient(np.full((1, FEATURES), k * 1e-12), 1, 0, 20, one, True)
     assert seen[0] == seen[-1]
     assert len(set(seen)) >= 4
+
+
+def test_every_argument_of_a_query_is_in_its_question() -> None:
+    contract, here = small_contract(2, 3, FEATURES, "path"), np.zeros(1, np.int64)
+    rng = np.random.default_rng(0)
+    problem = problem_of(contract, "m0", rng.normal(size=(60, FEATURES)) / 9, rng.integers(2, size=60))
+    noise = KeyedNoise(bytes(32), "run", floating_point=True)
+    queries = Queries(problem.store, problem.sizes, here, facts_of(contract).rows(here), noise)
+    zero, tiny, q = np.zeros((1, FEATURES)), np.full((1, FEATURES), 1e-12), np.ones((1, 1))
+    gradients = [(zero, None, False, True), (tiny, None, False, True), (zero, None, False, False), (zero, 20, False, True),
+                 (zero, 21, False, True), (zero, 20, True, True)]  # fmt: skip
+    asked = [question_of(queries.gradient(w, 1, 0, *rest))[0] for w, *rest in gradients]
+    hidden = [seal(zero, np.ones(1), asked=name * 32) for name in (b"a", b"b")]
+    minima = [(zero, q, zero), (tiny, q, zero), (zero, 2 * q, zero), (zero, q, tiny), (tiny, q, tiny), (hidden[0], q, zero),
+              (hidden[1], q, zero), (hidden[0] * 2.0, q, zero), (hidden[0] + tiny, q, zero), (zero, q, hidden[0])]  # fmt: skip
+    for terms in minima:
+        problem.store.restore_solver_state({"anchors": np.zeros((0, FEATURES)), "ridges": np.zeros(0)})
+        asked.append(question_of(queries.argmin(*terms))[0])
+    assert queries._named_argmin(*minima[0]) != asked[len(gradients)]  # the solver stands elsewhere now
+    problem.store.restore_solver_state({"anchors": np.zeros((0, FEATURES)), "ridges": np.zeros(0)})
+    assert queries.question(*minima[0]).asked == asked[len(gradients)]
+    assert len(set(asked)) == len(asked) == len(gradients) + len(minima)
 
 
 def test_a_sum_of_two_answers_is_named_by_both() -> None:
