@@ -1,0 +1,188 @@
+"""One mutant, one forked process: the tests that cover its file, until the first failure.
+
+The parent has loaded numpy, scipy, numba, pytest and the like, and nothing of tacenda; so a fork costs milliseconds, and what it imports of
+tacenda is the mutant. Each place works in its own copy of the repository, so that the mutant is there for subprocesses too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+COPIED = ("src", "tests")
+LINKED = ("docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "examples", "benchmarks", "deploy", "Makefile")
+WARM = (
+    "numpy", "scipy.special", "scipy.optimize", "scipy.stats", "scipy.sparse.linalg", "scipy.sparse.csgraph", "numba", "networkx",
+    "dp_accounting.pld", "dp_accounting.rdp", "pydantic", "msgspec", "safetensors.numpy", "cryptography.x509",
+    "cryptography.hazmat.primitives.asymmetric.ed25519", "sklearn.base", "sklearn.linear_model", "hypothesis.extra.numpy", "mpmath",
+    "jinja2", "pytest",
+)  # fmt: skip
+
+
+def warm_up() -> None:
+    """Load what every test needs and no mutant changes."""
+    import importlib
+
+    for name in WARM:
+        with contextlib.suppress(ImportError):  # an extra that is not installed is not used by the tests either
+            importlib.import_module(name)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one run of tests: passed, failed, crash or timeout; by: the test that failed first; times: of each test."""
+
+    kind: str
+    by: str
+    seconds: float
+    times: dict[str, float]
+
+
+class Place:
+    """A copy of the repository in which one mutant at a time is tried."""
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self.root, self.folder = root, folder
+        self.numba = folder / "numba"
+        self._report, self._log = folder / "report.json", folder / "log.txt"
+        folder.mkdir(parents=True, exist_ok=True)
+        self.numba.mkdir(exist_ok=True)
+        for top in COPIED:
+            _mirror(root / top, folder / top)
+        shutil.copy2(root / "pyproject.toml", folder / "pyproject.toml")
+        for name in LINKED:
+            link = folder / name
+            if (root / name).exists() and not link.is_symlink():
+                link.symlink_to(root / name)
+        self.pid, self._began, self._limit = 0, 0.0, 0.0
+        self._path: Path | None = None
+        self._fresh: Path | None = None
+
+    def start(self, tests: list[str], limit: float, scores: dict[str, float], *, path: str = "", text: str = "", stale: Any = None) -> None:
+        """Fork the tests. path, text: the mutated file; stale: file names whose compiled code may hold the mutated file's."""
+        cache = self.numba
+        if path:
+            self._path = self.folder / path
+            self._path.write_text(text, encoding="utf-8")
+            for old in (self._path.parent / "__pycache__").glob(f"{self._path.stem}.*.pyc"):
+                old.unlink()
+        if stale is not None:
+            cache = self._fresh = self.folder / "numba-mutant"
+            shutil.rmtree(cache, ignore_errors=True)
+            shutil.copytree(self.numba, cache, copy_function=os.link)
+            for index in cache.rglob("*.nbi"):
+                if index.name.split(".")[0] in stale:
+                    index.unlink()
+        self._report.unlink(missing_ok=True)
+        self._began, self._limit = time.monotonic(), limit
+        self.pid = os.fork()
+        if self.pid == 0:
+            _play(self.folder, tests, cache, self._report, self._log, scores, keep=not path)
+
+    def poll(self) -> Outcome | None:
+        """The outcome, once there is one."""
+        found, status = os.waitpid(self.pid, os.WNOHANG)
+        seconds = time.monotonic() - self._began
+        if found == 0:
+            if seconds < self._limit:
+                return None
+            self.stop()
+            return Outcome("timeout", "", seconds, {})
+        self._clear()
+        code = os.waitstatus_to_exitcode(status)
+        seen = json.loads(self._report.read_text()) if self._report.exists() else {"by": "", "times": {}}
+        kind = {0: "passed", 1: "failed"}.get(code, "crash")
+        return Outcome(kind, seen["by"], seconds, seen["times"])
+
+    def stop(self) -> None:
+        """End the tests and all that they started."""
+        if self.pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            self._clear()
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
+
+    def _clear(self) -> None:
+        """The original file again, with its time, so that compiled code stays valid."""
+        with contextlib.suppress(ProcessLookupError):  # what the tests left running
+            os.killpg(self.pid, signal.SIGKILL)
+        self.pid = 0
+        if self._path is not None:
+            shutil.copy2(self.root / self._path.relative_to(self.folder), self._path)
+            self._path = None
+        if self._fresh is not None:
+            shutil.rmtree(self._fresh, ignore_errors=True)
+            self._fresh = None
+
+
+def _mirror(source: Path, copy: Path) -> None:
+    """Make `copy` hold the same files; those that are equal keep their place, and with it their compiled code."""
+    wanted = {p.relative_to(source) for p in source.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
+    if copy.exists():
+        for old in [p for p in copy.rglob("*") if p.is_file() and "__pycache__" not in p.parts]:
+            if old.relative_to(copy) not in wanted:
+                old.unlink()
+    for name in wanted:
+        new, old = source / name, copy / name
+        if not old.exists() or old.stat().st_mtime != new.stat().st_mtime or old.read_bytes() != new.read_bytes():
+            old.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(new, old)
+
+
+class _Listener:
+    """A pytest plugin: likely killers first, and which test failed."""
+
+    def __init__(self, scores: dict[str, float]) -> None:
+        self.scores, self.by, self.times = scores, "", {}
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        items.sort(key=lambda item: -self.scores.get(item.nodeid, 1e9))
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self.times[report.nodeid] = self.times.get(report.nodeid, 0.0) + report.duration
+        if report.failed and not self.by:
+            self.by = report.nodeid
+
+
+def _play(folder: Path, tests: list[str], cache: Path, report: Path, log: Path, scores: dict[str, float], *, keep: bool) -> None:
+    """In the child: run the tests and leave with pytest's code. keep: compiled code and bytecode may be written for later."""
+    code = 3
+    try:
+        os.setsid()
+        out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.chdir(folder)
+        sys.path.insert(0, str(folder / "src"))
+        sys.dont_write_bytecode = not keep
+        os.environ.update(PYTHONPATH=str(folder / "src"), NUMBA_CACHE_DIR=str(cache), PYTHONDONTWRITEBYTECODE="" if keep else "1")
+        import numba
+        import pytest
+
+        numba.config.CACHE_DIR = str(cache)
+        listener = _Listener(scores)
+        quiet = ("-x", "-q", "--no-header", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+        code = int(pytest.main([*quiet, *tests], plugins=[listener]))
+        report.write_text(json.dumps({"by": listener.by, "times": listener.times}))
+    except BaseException:  # the parent's stack lies below: nothing may go on from here
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
