@@ -20,7 +20,7 @@ def covered_files(root: Path) -> list[str]:
     return sorted(str(p.relative_to(root)) for p in found if p.name != "__init__.py")
 
 
-def tests_of(root: Path, path: str) -> list[str]:
+def listed_tests(root: Path, path: str) -> list[str]:
     """The test files of a source file, those of its groups first, each once."""
     table = _table(root)
     named = table["tests"].get(path.removeprefix("src/tacenda/"))

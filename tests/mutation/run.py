@@ -27,7 +27,7 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 sys.path.insert(0, str(Path(__file__).parent))
 
-from cover import compiled, covered_files, stale_names, tests_of  # noqa: E402
+from cover import compiled, covered_files, stale_names, listed_tests  # noqa: E402
 from mutate import Mutant, mutants_of_file  # noqa: E402
 from worker import Outcome, Place, warm_up  # noqa: E402
 
@@ -75,14 +75,18 @@ def all_mutants(only: str) -> list[Mutant]:
 
 
 def drawn(mutants: list[Mutant], sample: int | None, seed: int) -> list[Mutant]:
-    """In an order that the seed and each mutant's content decide: a larger sample holds the smaller one, edits move little."""
+    """In an order that the seed and each mutant's content decide: a larger sample holds the smaller one, edits move little.
+
+    Of files with compiled kernels, whose mutants take minutes, a tenth of the sample, on top and counted apart.
+    """
     order = sorted(mutants, key=lambda m: hashlib.sha256(f"{seed} {m.name}".encode()).digest())
-    return order[:sample]
+    plain, kernels = ([m for m in order if compiled(ROOT, m.path) is wanted] for wanted in (False, True))
+    return plain[:sample] + kernels[: None if sample is None else -(-sample // 10)]
 
 
 def stamp(path: str) -> str:
     """Of everything that decides about this file's mutants."""
-    tests = tests_of(ROOT, path)
+    tests = listed_tests(ROOT, path)
     shared = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "tests").glob("*.py"))
     return hashlib.sha256(b"\0".join((ROOT / p).read_bytes() for p in [path, *tests, *shared])).hexdigest()[:16]
 
@@ -101,11 +105,11 @@ class Session:
 
     def baseline(self, paths: list[str]) -> None:
         """Every test file once on the unchanged code, in every place: it must pass, and its time is the measure of a time limit."""
-        files = sorted({test for path in paths for test in tests_of(ROOT, path)})
+        files = sorted({test for path in paths for test in listed_tests(ROOT, path)})
         needed = {path for path in paths if compiled(ROOT, path)}
         for test in files:
             key = hashlib.sha256((ROOT / test).read_bytes()).hexdigest()[:16]
-            users = [path for path in paths if test in tests_of(ROOT, path)]
+            users = [path for path in paths if test in listed_tests(ROOT, path)]
             mark = hashlib.sha256("".join([key, *(self._stamp(p) for p in users)]).encode()).hexdigest()[:16]
             known = self.times.get(test, {})
             if known.get("mark") == mark and known.get("places", 0) >= len(self.places):
@@ -149,7 +153,7 @@ class Session:
                 place.stop()
 
     def _start(self, place: Place, mutant: Mutant) -> None:
-        tests = tests_of(ROOT, mutant.path)
+        tests = listed_tests(ROOT, mutant.path)
         limit = 20 + self.slack * sum(self.times[test]["seconds"] for test in tests)
         stale = stale_names(ROOT, mutant.path) if compiled(ROOT, mutant.path) else None
         if stale is not None:
@@ -229,15 +233,19 @@ def interval(hits: int, n: int) -> tuple[float, float]:
 def report(mutants: list[Mutant], results: Results, whole: int) -> int:
     """Print the score; the number of survivors that nobody has looked at."""
     tried = [(m, results.known[m.name]) for m in mutants if m.name in results.known]
-    killed = sum(row["outcome"] == "killed" for _, row in tried)
     alive = [m for m, row in tried if row["outcome"] == "survived"]
-    equivalent = [m for m in alive if judged(m) is not None]
     unread = [m for m in alive if judged(m) is None]
-    print(f"\n{len(tried)} of {whole} mutants tried: {killed} killed, {len(equivalent)} judged equivalent, {len(unread)} survived.")
-    for name, n in (("killed", len(tried)), ("killed, without equivalent ones", len(tried) - len(equivalent))):
-        if n:
-            low, high = interval(killed, n)
-            print(f"score ({name}): {100 * killed / n:.1f} %, 95 % interval {100 * low:.1f} to {100 * high:.1f} %")
+    print(f"\n{len(tried)} of {whole} mutants tried")
+    for words, wanted in (("plain Python", False), ("compiled kernels", True)):
+        rows = [(m, row) for m, row in tried if compiled(ROOT, m.path) is wanted]
+        killed = sum(row["outcome"] == "killed" for _, row in rows)
+        equivalent = sum(row["outcome"] == "survived" and judged(m) is not None for m, row in rows)
+        if rows:
+            print(f"{words}: {killed} killed, {equivalent} judged equivalent, {len(rows) - killed - equivalent} survived")
+        for name, n in (("of all", len(rows)), ("of those not judged equivalent", len(rows) - equivalent)):
+            if n:
+                low, high = interval(killed, n)
+                print(f"  score {100 * killed / n:.1f} % {name}, 95 % interval {100 * low:.1f} to {100 * high:.1f} %")
     by_file: dict[str, Counter[str]] = {}
     for mutant, row in tried:
         by_file.setdefault(mutant.path, Counter())[row["outcome"]] += 1

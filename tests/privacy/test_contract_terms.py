@@ -64,20 +64,31 @@ def test_a_smaller_delta_draws_more_noise() -> None:
 
 
 @pytest.mark.parametrize("delta", DELTAS)
-@pytest.mark.parametrize("name", ["m0", "m2"])
-def test_the_members_ledger_reserves_the_contracts_terms(delta: float, name: str, tmp_path: Path) -> None:
+def test_the_members_ledger_reserves_the_contracts_terms(delta: float, tmp_path: Path) -> None:
     """A budget of exactly the contract's terms takes the run; the same epsilon at a tenth of the delta does not."""
-    plan, problem = make_plan(contract(delta)), None
+    plan = make_plan(contract(delta))
     with LedgerStore(tmp_path / "ledger") as store:
         store.set_budget("enough", EPSILON, delta)
         store.set_budget("too little", EPSILON, delta / 10)
-    with Spending(tmp_path / "ledger", plan, name, problem, bytes(32), "enough"):
+    with Spending(tmp_path / "ledger", plan, "m1", None, bytes(32), "enough"):
         pass
-    with pytest.raises(BudgetError), Spending(tmp_path / "ledger", plan, name, problem, b"another state".ljust(32), "too little"):
+    with pytest.raises(BudgetError), Spending(tmp_path / "ledger", plan, "m1", None, b"another state".ljust(32), "too little"):
         pass
-    with LedgerStore(tmp_path / "ledger") as store:
-        reserved = store.spent("enough").reserved
-    assert sorted(map(repr, reserved)) == sorted(map(repr, plan.events(name)))
+
+
+def test_each_members_ledger_reserves_its_own_loss(tmp_path: Path) -> None:
+    """Where neighbours share noise the members lose different amounts; each one's ledger has its own."""
+    plan = make_plan(contract(1e-4, GOSSIP, floating_point_noise=True, coalition=1))
+    found = {}
+    for name in plan.contract.names:
+        with Spending(tmp_path / "ledger", plan, name, None, bytes(32), name):
+            pass
+        with LedgerStore(tmp_path / "ledger") as store:
+            found[name] = store.spent(name).curve_with_reserved.mu
+    for name, mu in found.items():
+        assert mu == pytest.approx(math.sqrt(sum(count * event.mu**2 for event, count in plan.events(name))), rel=1e-9)
+    assert len({round(mu, 6) for mu in found.values()}) > 1
+    assert max(found.values()) == pytest.approx(mu_of(EPSILON, 1e-4), rel=2e-5)
 
 
 def test_a_members_statement_is_at_the_contracts_delta(tmp_path: Path) -> None:

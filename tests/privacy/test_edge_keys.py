@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -144,3 +145,22 @@ def test_every_edge_and_every_run_has_its_own_key(tmp_path: Path, people: dict[s
             member.state.close()
     assert len(set(keys)) == 12
     assert all(len(key) == 32 and any(key) for key in keys)
+
+
+def test_the_same_halves_under_another_run_give_another_key(tmp_path: Path, people: dict[str, Any]) -> None:
+    """Both ends' private halves are copied into another run: what they agree on there is another secret."""
+    keys = []
+    here = federation(tmp_path / "one", people)
+    for member, peer in (("m0", "m1"), ("m1", "m0")):
+        here[member].desk.hello(peer, bytes(32))  # the half is made, and durable
+    for member in here.values():
+        member.state.close()
+    for k, changes in enumerate(({}, {}, {"rounds": 6})):
+        shutil.copytree(tmp_path / "one", tmp_path / f"copy{k}")
+        members = federation(tmp_path / f"copy{k}", people, **changes)
+        meet(members["m0"], members["m1"])
+        keys.append(members["m0"].edges.of("m1"))
+        for member in members.values():
+            member.state.close()
+    assert keys[0] == keys[1]
+    assert keys[0] != keys[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from mutation.cover import covered_files, stale_names, tests_of
+from mutation.cover import covered_files, stale_names, listed_tests
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "tests" / "mutation"
@@ -15,7 +15,7 @@ def test_every_mutated_file_has_tests_that_exist() -> None:
     files = covered_files(ROOT)
     assert len(files) > 60
     for path in files:
-        listed = tests_of(ROOT, path)
+        listed = listed_tests(ROOT, path)
         assert listed, path
         for test in listed:
             assert (ROOT / test).is_file(), f"{path}: {test} of tests/mutation/cover.toml does not exist"
