@@ -2,8 +2,8 @@
 
     python tests/mutation/run.py                      every mutant; stop with Ctrl-C, start again to go on
     python tests/mutation/run.py --sample 300 --seed 1   a random sample, with a confidence interval of the score
-    python tests/mutation/run.py --only privacy/ledger   files whose path holds these letters
-    python tests/mutation/run.py --again              only what survived before, after tests were added
+    python tests/mutation/run.py --only ledger,graph  files whose path holds one of these
+    python tests/mutation/run.py --again              only what survived before, by all tests that cover its file
     python tests/mutation/run.py --report             what is known so far, without running anything
 
 Outcomes are kept in .mutants/results.jsonl; a mutant is tried anew when its file or the tests that cover it have changed. `cover.toml` says
@@ -27,7 +27,7 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 sys.path.insert(0, str(Path(__file__).parent))
 
-from cover import compiled, covered_files, stale_names, listed_tests  # noqa: E402
+from cover import compiled, covered_files, listed_tests, stale_names  # noqa: E402
 from mutate import Mutant, mutants_of_file  # noqa: E402
 from worker import Outcome, Place, warm_up  # noqa: E402
 
@@ -61,7 +61,7 @@ def all_mutants(only: str) -> list[Mutant]:
     way = hashlib.sha256((HERE / "mutate.py").read_bytes()).hexdigest()
     found: list[Mutant] = []
     for path in covered_files(ROOT):
-        if only not in path:
+        if not any(part in path for part in only.split(",")):
             continue
         key = hashlib.sha256(f"{way} {path} {(ROOT / path).read_text()}".encode()).hexdigest()[:24]
         kept = cache / f"{key}.json"
@@ -94,8 +94,8 @@ def stamp(path: str) -> str:
 class Session:
     """One run of the tool."""
 
-    def __init__(self, jobs: int, results: Results, slack: float) -> None:
-        self.results, self.slack = results, slack
+    def __init__(self, jobs: int, results: Results, slack: float, thorough: bool) -> None:
+        self.results, self.slack, self.thorough = results, slack, thorough
         self.places = [Place(ROOT, STORE / f"place-{k}") for k in range(jobs)]
         times = STORE / "times.json"
         self._times_file = times
@@ -104,25 +104,21 @@ class Session:
         self.stamps: dict[str, str] = {}
 
     def baseline(self, paths: list[str]) -> None:
-        """Every test file once on the unchanged code, in every place: it must pass, and its time is the measure of a time limit."""
-        files = sorted({test for path in paths for test in listed_tests(ROOT, path)})
+        """Every test file once on the unchanged code: it must pass, and its time is the measure of a time limit."""
+        place = self.places[0]
         needed = {path for path in paths if compiled(ROOT, path)}
-        for test in files:
-            key = hashlib.sha256((ROOT / test).read_bytes()).hexdigest()[:16]
+        for test in sorted({test for path in paths for test in listed_tests(ROOT, path)}):
             users = [path for path in paths if test in listed_tests(ROOT, path)]
-            mark = hashlib.sha256("".join([key, *(self._stamp(p) for p in users)]).encode()).hexdigest()[:16]
-            known = self.times.get(test, {})
-            if known.get("mark") == mark and known.get("places", 0) >= len(self.places):
+            key = [hashlib.sha256((ROOT / path).read_bytes()).hexdigest() for path in (test, *users)]
+            known = self.times.get(test, {"keys": []})
+            if set(key) <= set(known["keys"]):
                 continue
             print(f"unchanged code: {test}", flush=True)
-            for place in self.places:
-                place.start([test], 1800.0, {})
-            outcomes = [self._wait(place) for place in self.places]
-            for place, outcome in zip(self.places, outcomes, strict=True):
-                if outcome.kind != "passed":
-                    raise SystemExit(f"{test} does not pass on the unchanged code ({outcome.by}); mend it first.\n{place.log[-3000:]}")
-            seconds = {test_id: t for o in outcomes for test_id, t in o.times.items()}
-            self.times[test] = {"mark": mark, "places": len(self.places), "seconds": outcomes[0].seconds, "tests": seconds}
+            place.start([test], 1800.0, {})
+            outcome = self._wait(place)
+            if outcome.kind != "passed":
+                raise SystemExit(f"{test} does not pass on the unchanged code ({outcome.by}); mend it first.\n{place.log[-3000:]}")
+            self.times[test] = {"keys": key, "seconds": outcome.seconds, "tests": outcome.times, "calls": outcome.calls}
             self._times_file.write_text(json.dumps(self.times))
         if needed:
             print(f"{len(needed)} files hold compiled code; their mutants compile anew and take longer", flush=True)
@@ -154,16 +150,23 @@ class Session:
 
     def _start(self, place: Place, mutant: Mutant) -> None:
         tests = listed_tests(ROOT, mutant.path)
-        limit = 20 + self.slack * sum(self.times[test]["seconds"] for test in tests)
+        limit = 60 + self.slack * sum(self.times[test]["seconds"] for test in tests)
         stale = stale_names(ROOT, mutant.path) if compiled(ROOT, mutant.path) else None
         if stale is not None:
             limit += 300
-        scores: dict[str, float] = {}
-        for test in tests:
-            for name, seconds in self.times[test]["tests"].items():
-                scores[name] = (self.kills[name] + 0.2) / (seconds + 0.05)
+        times = {name: seconds for test in tests for name, seconds in self.times[test]["tests"].items()}
+        scores = {name: (self.kills[name] + 0.2) / (seconds + 0.05) for name, seconds in times.items()}
         text = mutant.apply((ROOT / mutant.path).read_text(encoding="utf-8"))
-        place.start(tests, limit, scores, path=mutant.path, text=text, stale=stale)
+        only = None if self.thorough else self._callers(mutant, tests)
+        if only is not None:
+            tests = [test for test in tests if any(name in only for name in self.times[test]["tests"])]
+        place.start(tests, limit, scores, path=mutant.path, text=text, stale=stale, only=only)
+
+    def _callers(self, mutant: Mutant, tests: list[str]) -> frozenset[str] | None:
+        """The tests that call the mutated function; None, for all, where that is not seen (a module's own lines, another process)."""
+        here = f"{mutant.path}:{mutant.function}"
+        found = frozenset(name for test in tests for name, calls in self.times[test]["calls"].items() if here in calls)
+        return found or None
 
     def _book(self, mutant: Mutant, outcome: Outcome) -> str:
         verdict = "survived" if outcome.kind == "passed" else "killed"
@@ -260,7 +263,7 @@ def main() -> int:
     parse = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parse.add_argument("--sample", type=int, help="how many mutants; all if left out")
     parse.add_argument("--seed", type=int, default=1)
-    parse.add_argument("--only", default="", help="part of the files' paths")
+    parse.add_argument("--only", default="", help="parts of the files' paths, with commas between them")
     parse.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parse.add_argument("--slack", type=float, default=6.0, help="time limit of a mutant, in times of its tests on the unchanged code")
     parse.add_argument("--compiled", choices=("too", "only", "not"), default="too", help="files with numba kernels")
@@ -273,7 +276,7 @@ def main() -> int:
     chosen, results = drawn(mutants, given.sample, given.seed), Results(STORE / "results.jsonl")
     if not given.report:
         warm_up()
-        session = Session(given.jobs, results, given.slack)
+        session = Session(given.jobs, results, given.slack, given.again)
         todo = session.todo(chosen, given.again)
         print(f"{len(mutants)} mutants, {len(chosen)} chosen, {len(todo)} to try with {given.jobs} at a time", flush=True)
         try:

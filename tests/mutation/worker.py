@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import sys
+import threading
 import time
 import traceback
 from dataclasses import dataclass
@@ -39,12 +40,16 @@ def warm_up() -> None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one run of tests: passed, failed, crash or timeout; by: the test that failed first; times: of each test."""
+    """What became of one run of tests: passed, failed, crash or timeout; by: the test that failed first.
+
+    times: of each test; calls: the functions of the source that each test called, as "path:qualified name".
+    """
 
     kind: str
     by: str
     seconds: float
     times: dict[str, float]
+    calls: dict[str, list[str]]
 
 
 class Place:
@@ -67,8 +72,14 @@ class Place:
         self._path: Path | None = None
         self._fresh: Path | None = None
 
-    def start(self, tests: list[str], limit: float, scores: dict[str, float], *, path: str = "", text: str = "", stale: Any = None) -> None:
-        """Fork the tests. path, text: the mutated file; stale: file names whose compiled code may hold the mutated file's."""
+    def start(
+        self, tests: list[str], limit: float, scores: dict[str, float], *, path: str = "", text: str = "", stale: Any = None,
+        only: frozenset[str] | None = None,
+    ) -> None:  # fmt: skip
+        """Fork the tests. path, text: the mutated file; stale: file names whose compiled code may hold the mutated file's.
+
+        only: the tests to run, by their ids. Without a mutated file the calls of each test are noted.
+        """
         cache = self.numba
         if path:
             self._path = self.folder / path
@@ -86,7 +97,8 @@ class Place:
         self._began, self._limit = time.monotonic(), limit
         self.pid = os.fork()
         if self.pid == 0:
-            _play(self.folder, tests, cache, self._report, self._log, scores, keep=not path)
+            listener = _Listener(scores, only, None if path else self.folder / "src")
+            _play(self.folder, tests, cache, self._report, self._log, listener)
 
     def poll(self) -> Outcome | None:
         """The outcome, once there is one."""
@@ -96,12 +108,11 @@ class Place:
             if seconds < self._limit:
                 return None
             self.stop()
-            return Outcome("timeout", "", seconds, {})
+            return Outcome("timeout", "", seconds, {}, {})
         self._clear()
         code = os.waitstatus_to_exitcode(status)
-        seen = json.loads(self._report.read_text()) if self._report.exists() else {"by": "", "times": {}}
-        kind = {0: "passed", 1: "failed"}.get(code, "crash")
-        return Outcome(kind, seen["by"], seconds, seen["times"])
+        seen = json.loads(self._report.read_text()) if self._report.exists() else {"by": "", "times": {}, "calls": {}}
+        return Outcome({0: "passed", 1: "failed"}.get(code, "crash"), seen["by"], seconds, seen["times"], seen["calls"])
 
     def stop(self) -> None:
         """End the tests and all that they started."""
@@ -145,12 +156,16 @@ def _mirror(source: Path, copy: Path) -> None:
 
 
 class _Listener:
-    """A pytest plugin: likely killers first, and which test failed."""
+    """A pytest plugin: the chosen tests, likely killers first; which one failed; and which functions below `source` each calls."""
 
-    def __init__(self, scores: dict[str, float]) -> None:
-        self.scores, self.by, self.times = scores, "", {}
+    def __init__(self, scores: dict[str, float], only: frozenset[str] | None, source: Path | None) -> None:
+        self.scores, self.only, self.source = scores, only, source
+        self.by, self.times, self.calls = "", {}, {}
+        self._paths: dict[str, str | None] = {}
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        if self.only is not None:
+            items[:] = [item for item in items if item.nodeid in self.only]
         items.sort(key=lambda item: -self.scores.get(item.nodeid, 1e9))
 
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -158,9 +173,32 @@ class _Listener:
         if report.failed and not self.by:
             self.by = report.nodeid
 
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        if self.source is not None:
+            self._seen: set[tuple[str, str]] = set()
+            sys.setprofile(self._profile)
+            threading.setprofile(self._profile)
 
-def _play(folder: Path, tests: list[str], cache: Path, report: Path, log: Path, scores: dict[str, float], *, keep: bool) -> None:
-    """In the child: run the tests and leave with pytest's code. keep: compiled code and bytecode may be written for later."""
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        if self.source is not None:
+            sys.setprofile(None)
+            threading.setprofile(None)
+            self.calls[nodeid] = sorted(f"{path}:{name}" for path, name in self._seen)
+
+    def _profile(self, frame: Any, event: str, _: Any) -> None:
+        if event == "call":
+            code = frame.f_code
+            path = self._paths.get(code.co_filename, "")
+            if path == "":
+                inside = code.co_filename.startswith(str(self.source))
+                path = self._paths[code.co_filename] = f"src{code.co_filename.removeprefix(str(self.source))}" if inside else None
+            if path:
+                self._seen.add((path, code.co_qualname.replace(".<locals>", "")))
+
+
+def _play(folder: Path, tests: list[str], cache: Path, report: Path, log: Path, listener: _Listener) -> None:
+    """In the child: run the tests and leave with pytest's code. On the unchanged code bytecode may be written for later."""
+    keep = listener.source is not None
     code = 3
     try:
         os.setsid()
@@ -176,10 +214,9 @@ def _play(folder: Path, tests: list[str], cache: Path, report: Path, log: Path, 
         import pytest
 
         numba.config.CACHE_DIR = str(cache)
-        listener = _Listener(scores)
         quiet = ("-x", "-q", "--no-header", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
         code = int(pytest.main([*quiet, *tests], plugins=[listener]))
-        report.write_text(json.dumps({"by": listener.by, "times": listener.times}))
+        report.write_text(json.dumps({"by": listener.by, "times": listener.times, "calls": listener.calls}))
     except BaseException:  # the parent's stack lies below: nothing may go on from here
         traceback.print_exc()
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from mutation.cover import covered_files, stale_names, listed_tests
+from mutation.cover import covered_files, listed_tests, stale_names
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "tests" / "mutation"
