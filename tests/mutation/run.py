@@ -105,23 +105,39 @@ class Session:
 
     def baseline(self, paths: list[str]) -> None:
         """Every test file once on the unchanged code: it must pass, and its time is the measure of a time limit."""
-        place = self.places[0]
         needed = {path for path in paths if compiled(ROOT, path)}
+        waiting = []
         for test in sorted({test for path in paths for test in listed_tests(ROOT, path)}):
             users = [path for path in paths if test in listed_tests(ROOT, path)]
-            key = [hashlib.sha256((ROOT / path).read_bytes()).hexdigest() for path in (test, *users)]
-            known = self.times.get(test, {"keys": []})
-            if set(key) <= set(known["keys"]):
-                continue
-            print(f"unchanged code: {test}", flush=True)
-            place.start([test], 1800.0, {})
-            outcome = self._wait(place)
-            if outcome.kind != "passed":
-                raise SystemExit(f"{test} does not pass on the unchanged code ({outcome.by}); mend it first.\n{place.log[-3000:]}")
-            self.times[test] = {"keys": key, "seconds": outcome.seconds, "tests": outcome.times, "calls": outcome.calls}
-            self._times_file.write_text(json.dumps(self.times))
+            keys = [hashlib.sha256((ROOT / path).read_bytes()).hexdigest() for path in (test, *users)]
+            if not set(keys) <= set(self.times.get(test, {"keys": []})["keys"]):
+                waiting.append((test, keys))
+        print(f"{len(waiting)} test files to run on the unchanged code", flush=True)
+        busy: dict[Place, tuple[str, list[str]]] = {}
+        try:
+            while waiting or busy:
+                for place in self.places:
+                    if place not in busy and waiting:
+                        busy[place] = waiting.pop()
+                        place.start([busy[place][0]], 1800.0, {})
+                time.sleep(0.05)
+                for place, (test, keys) in list(busy.items()):
+                    outcome = place.poll()
+                    if outcome is not None:
+                        del busy[place]
+                        self._measured(test, keys, outcome, place)
+        finally:
+            for place in busy:
+                place.stop()
         if needed:
             print(f"{len(needed)} files hold compiled code; their mutants compile anew and take longer", flush=True)
+
+    def _measured(self, test: str, keys: list[str], outcome: Outcome, place: Place) -> None:
+        if outcome.kind != "passed":
+            raise SystemExit(f"{test} does not pass on the unchanged code ({outcome.by}); mend it first.\n{place.log[-3000:]}")
+        print(f"  {test} {outcome.seconds:.0f}s", flush=True)
+        self.times[test] = {"keys": keys, "seconds": outcome.seconds, "tests": outcome.times, "calls": outcome.calls}
+        self._times_file.write_text(json.dumps(self.times))
 
     def run(self, mutants: list[Mutant]) -> None:
         waiting = list(reversed(mutants))
@@ -198,12 +214,6 @@ class Session:
 
         return [m for m in mutants if open_still(m)]
 
-    @staticmethod
-    def _wait(place: Place) -> Outcome:
-        while (outcome := place.poll()) is None:
-            time.sleep(0.05)
-        return outcome
-
 
 def _words(mutant: Mutant, row: dict[str, Any]) -> str:
     short = mutant.path.removeprefix("src/tacenda/")
@@ -259,6 +269,20 @@ def report(mutants: list[Mutant], results: Results, whole: int) -> int:
     return len(unread)
 
 
+def _alone() -> None:
+    """One run at a time, since two would change each other's files; and any request to stop is heard, also in the background."""
+    import fcntl
+    import signal
+
+    lock = os.open(STORE / "lock", os.O_RDWR | os.O_CREAT, 0o600)  # held until the process ends
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise SystemExit(f"another run works in {STORE}; wait for it, or stop it with Ctrl-C.") from None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+
+
 def main() -> int:
     parse = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parse.add_argument("--sample", type=int, help="how many mutants; all if left out")
@@ -275,6 +299,7 @@ def main() -> int:
         mutants = [m for m in mutants if compiled(ROOT, m.path) == (given.compiled == "only")]
     chosen, results = drawn(mutants, given.sample, given.seed), Results(STORE / "results.jsonl")
     if not given.report:
+        _alone()
         warm_up()
         session = Session(given.jobs, results, given.slack, given.again)
         todo = session.todo(chosen, given.again)

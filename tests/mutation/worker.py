@@ -176,24 +176,24 @@ class _Listener:
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         if self.source is not None:
             self._seen: set[tuple[str, str]] = set()
-            sys.setprofile(self._profile)
-            threading.setprofile(self._profile)
+            sys.settrace(self._trace)
+            threading.settrace(self._trace)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         if self.source is not None:
-            sys.setprofile(None)
-            threading.setprofile(None)
+            sys.settrace(None)
+            threading.settrace(None)  # type: ignore[arg-type]
             self.calls[nodeid] = sorted(f"{path}:{name}" for path, name in self._seen)
 
-    def _profile(self, frame: Any, event: str, _: Any) -> None:
-        if event == "call":
-            code = frame.f_code
-            path = self._paths.get(code.co_filename, "")
-            if path == "":
-                inside = code.co_filename.startswith(str(self.source))
-                path = self._paths[code.co_filename] = f"src{code.co_filename.removeprefix(str(self.source))}" if inside else None
-            if path:
-                self._seen.add((path, code.co_qualname.replace(".<locals>", "")))
+    def _trace(self, frame: Any, event: str, _: Any) -> None:
+        """Told of calls only, since it asks for no more."""
+        code = frame.f_code
+        path = self._paths.get(code.co_filename, "")
+        if path == "":
+            inside = code.co_filename.startswith(str(self.source))
+            path = self._paths[code.co_filename] = f"src{code.co_filename.removeprefix(str(self.source))}" if inside else None
+        if path:
+            self._seen.add((path, code.co_qualname.replace(".<locals>", "")))
 
 
 def _play(folder: Path, tests: list[str], cache: Path, report: Path, log: Path, listener: _Listener) -> None:
@@ -202,6 +202,7 @@ def _play(folder: Path, tests: list[str], cache: Path, report: Path, log: Path, 
     code = 3
     try:
         os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         os.dup2(out, 1)
         os.dup2(out, 2)
