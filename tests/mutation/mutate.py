@@ -1,11 +1,11 @@
 """Mutants of one source file: single small changes, each known by its content and not by its line number.
 
-The operators are mutmut's, less those whose mutants nearly always crash at once and so say little (an argument or a variable that
-becomes None, another case of a string), plus a few that imitate faults of this project's kind: another row, the other reduction,
-two arguments swapped, a check or a call that is gone, a condition turned round.
+The operators are mutmut's, less those whose mutants nearly always crash at once and so say little (an argument or a variable
+that becomes None, another case of a string), plus a few that imitate faults of this project's kind: another row, the other
+reduction, two arguments swapped, a check or a call that is gone, a condition turned round.
 
-Not mutated, because no test should look there: annotations, decorators, imports, docstrings, the words of an error, asserts (they
-narrow types), what only a type checker reads, and aliases of types.
+Not mutated, because no test should look there: annotations, decorators, imports, docstrings, the words of an error, asserts
+(they narrow types), what only a type checker reads, and aliases of types.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SYMMETRIC = {"max", "min", "maximum", "minimum", "array_equal", "compare_digest"
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one file: text[start:end] becomes `new`. before and after: the changed lines; nth: of those that read alike."""
+    """One change of one file: text[start:end] becomes `new`. before, after: the changed lines; nth: of those that read alike."""
 
     path: str
     function: str
@@ -137,8 +137,7 @@ def _is_type(node: cst.BaseExpression) -> bool:
     """Whether a module's `Name = ...` is an alias of a type: made of names, subscripts and |."""
     if isinstance(node, cst.BinaryOperation):
         return isinstance(node.operator, cst.BitOr)
-    names = (cst.Name, cst.Attribute)
-    return isinstance(node, cst.Subscript) and isinstance(node.value, names) and cst.Module([]).code_for_node(node.value)[:1].isupper()
+    return isinstance(node, cst.Subscript) and isinstance(node.value, cst.Name) and node.value.value[:1].isupper()
 
 
 # ---- operators -------------------------------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@
     python tests/mutation/run.py --again              only what survived before, by all tests that cover its file
     python tests/mutation/run.py --report             what is known so far, without running anything
 
-Outcomes are kept in .mutants/results.jsonl; a mutant is tried anew when its file or the tests that cover it have changed. `cover.toml` says
-which tests cover which file, `survivors.toml` which survivors were looked at and why they change nothing.
+Outcomes are kept in .mutants/results.jsonl; a mutant is tried anew when its file or the tests that cover it have changed.
+`cover.toml` says which tests cover which file, `survivors.toml` which survivors were looked at and why they change nothing.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class Session:
         place.start(tests, limit, scores, path=mutant.path, text=text, stale=stale, only=only)
 
     def _callers(self, mutant: Mutant, tests: list[str]) -> frozenset[str] | None:
-        """The tests that call the mutated function; None, for all, where that is not seen (a module's own lines, another process)."""
+        """The tests that call the mutated function; None, for all, where that is not seen (a module's lines, another process)."""
         here = f"{mutant.path}:{mutant.function}"
         found = frozenset(name for test in tests for name, calls in self.times[test]["calls"].items() if here in calls)
         return found or None

@@ -1,7 +1,7 @@
 """What a run is charged, node by node, against what its noise really hides: worked out here from the noise that was drawn.
 
-Nothing of the planner, the leverage or the judge is used for the expected values: sensitivities by hand, covariances written out and
-inverted for every coalition, sampled Gaussians by quadrature.
+Nothing of the planner, the leverage or the judge is used for the expected values: sensitivities by hand, covariances written
+out and inverted for every coalition, sampled Gaussians by quadrature.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def test_a_statement_speaks_of_its_worst_node(turn: int) -> None:
 
 
 def test_samples_at_nodes_of_many_sizes_keep_every_nodes_promise() -> None:
-    """Nodes of like rates share a plan: none may get too little noise by it, and the one that decides gets no more than it needs."""
+    """Nodes of like rates share a plan: none gets too little noise by it, and the one that decides no more than it needs."""
     sizes, batch, epsilon, delta = [43, 78, 40, 75], 8, 0.8, 1e-3
     graph = nx.Graph([(0, 1), (1, 2), (2, 3)])
     stds, said = run(sizes, graph, A.DPDDA(batch_size=batch), 1, tc.Privacy(epsilon, delta))

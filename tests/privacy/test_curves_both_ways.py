@@ -123,9 +123,10 @@ def test_targets_that_mean_nothing_are_refused() -> None:
 
 
 def test_settings_that_mean_nothing_are_refused() -> None:
-    for wrong in ({"node_noise": "all"}, {"mode": "published"}, {"adjacency": "replace"}, {"coalition": -1}, {"delta": 1.0}, {"delta": -0.1}):
-        with pytest.raises(InputError, match=next(iter(wrong))):
-            tc.Privacy(1.0, **wrong)  # type: ignore[arg-type]
+    wrong = {"node_noise": ["all"], "mode": ["published"], "adjacency": ["replace"], "coalition": [-1], "delta": [1.0, -0.1]}
+    for name, value in [(name, value) for name, values in wrong.items() for value in values]:
+        with pytest.raises(InputError, match=name):
+            tc.Privacy(1.0, **{name: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", [ev.Pure, ev.PoissonGaussian, ev.CorrelatedGaussian, ev.DiscreteGaussian])
