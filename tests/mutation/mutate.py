@@ -30,7 +30,7 @@ SYMMETRIC = {"max", "min", "maximum", "minimum", "array_equal", "compare_digest"
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one file: text[start:end] becomes `new`. before, after: the changed lines; nth: of those that read alike."""
+    """One change of one file: text[start:end] becomes `new`. before, after: the changed lines; nth: among those alike."""
 
     path: str
     function: str

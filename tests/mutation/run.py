@@ -179,7 +179,7 @@ class Session:
         place.start(tests, limit, scores, path=mutant.path, text=text, stale=stale, only=only)
 
     def _callers(self, mutant: Mutant, tests: list[str]) -> frozenset[str] | None:
-        """The tests that call the mutated function; None, for all, where that is not seen (a module's lines, another process)."""
+        """The tests that call the mutated function; None, for all, where that is not seen (a module's lines, a subprocess)."""
         here = f"{mutant.path}:{mutant.function}"
         found = frozenset(name for test in tests for name, calls in self.times[test]["calls"].items() if here in calls)
         return found or None
@@ -190,10 +190,8 @@ class Session:
         if verdict == "killed":
             self.kills[by] += 1
         row = {k: v for k, v in vars(mutant).items() if k not in ("start", "end", "new")}
-        self.results.add(
-            {"name": mutant.name, **row, "outcome": verdict, "by": by if verdict == "killed" else "", "seconds": round(outcome.seconds, 2),
-             "stamp": self._stamp(mutant.path)}
-        )  # fmt: skip
+        found = {"outcome": verdict, "by": by if verdict == "killed" else "", "seconds": round(outcome.seconds, 2)}
+        self.results.add({"name": mutant.name, **row, **found, "stamp": self._stamp(mutant.path)})
         return verdict
 
     def _stamp(self, path: str) -> str:
@@ -228,8 +226,9 @@ def judgments() -> list[dict[str, Any]]:
 
 def judged(mutant: Mutant) -> dict[str, Any] | None:
     """The judgment of a survivor, by its content."""
+    module = mutant.path.removeprefix("src/tacenda/")
     for row in judgments():
-        same = (row["module"], row["before"], row["after"]) == (mutant.path.removeprefix("src/tacenda/"), mutant.before, mutant.after)
+        same = (row["module"], row["before"], row["after"]) == (module, mutant.before, mutant.after)
         if same and row.get("function", mutant.function) == mutant.function and row.get("nth", mutant.nth) == mutant.nth:
             return row
     return None
@@ -265,12 +264,13 @@ def report(mutants: list[Mutant], results: Results, whole: int) -> int:
     for path, count in sorted(by_file.items()):
         print(f"  {path.removeprefix('src/tacenda/'):32} {count['killed']:4} of {sum(count.values()):4} killed")
     for mutant in unread:
-        print(f"\nsurvived: {mutant.path} {mutant.function} ({mutant.operator}, {mutant.nth})\n  - {mutant.before}\n  + {mutant.after}")
+        print(f"\nsurvived: {mutant.path} {mutant.function} ({mutant.operator}, {mutant.nth})")
+        print(f"  - {mutant.before}\n  + {mutant.after}")
     return len(unread)
 
 
 def _alone() -> None:
-    """One run at a time, since two would change each other's files; and any request to stop is heard, also in the background."""
+    """One run at a time, since two would change each other's files; a request to stop is heard in the background too."""
     import fcntl
     import signal
 
@@ -289,7 +289,7 @@ def main() -> int:
     parse.add_argument("--seed", type=int, default=1)
     parse.add_argument("--only", default="", help="parts of the files' paths, with commas between them")
     parse.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parse.add_argument("--slack", type=float, default=6.0, help="time limit of a mutant, in times of its tests on the unchanged code")
+    parse.add_argument("--slack", type=float, default=6.0, help="a mutant's time limit, in times of its tests' usual time")
     parse.add_argument("--compiled", choices=("too", "only", "not"), default="too", help="files with numba kernels")
     parse.add_argument("--again", action="store_true")
     parse.add_argument("--report", action="store_true")

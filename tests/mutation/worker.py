@@ -1,7 +1,7 @@
 """One mutant, one forked process: the tests that cover its file, until the first failure.
 
-The parent has loaded numpy, scipy, numba, pytest and the like, and nothing of tacenda; so a fork costs milliseconds, and what it imports of
-tacenda is the mutant. Each place works in its own copy of the repository, so that the mutant is there for subprocesses too.
+The parent has loaded numpy, scipy, numba, pytest and the like, and nothing of tacenda; so a fork costs milliseconds, and what
+it imports of tacenda is the mutant. Each place works in its own copy of the repository, so that subprocesses meet the mutant too.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Any
 COPIED = ("src", "tests")
 LINKED = ("docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "examples", "benchmarks", "deploy", "Makefile")
 WARM = (
-    "numpy", "scipy.special", "scipy.optimize", "scipy.stats", "scipy.sparse.linalg", "scipy.sparse.csgraph", "numba", "networkx",
-    "dp_accounting.pld", "dp_accounting.rdp", "pydantic", "msgspec", "safetensors.numpy", "cryptography.x509",
-    "cryptography.hazmat.primitives.asymmetric.ed25519", "sklearn.base", "sklearn.linear_model", "hypothesis.extra.numpy", "mpmath",
-    "jinja2", "pytest",
+    "numpy", "scipy.special", "scipy.optimize", "scipy.stats", "scipy.sparse.linalg", "scipy.sparse.csgraph", "numba",
+    "networkx", "dp_accounting.pld", "dp_accounting.rdp", "pydantic", "msgspec", "safetensors.numpy", "cryptography.x509",
+    "cryptography.hazmat.primitives.asymmetric.ed25519", "sklearn.base", "sklearn.linear_model", "hypothesis.extra.numpy",
+    "mpmath", "jinja2", "pytest",
 )  # fmt: skip
 
 
@@ -156,7 +156,7 @@ def _mirror(source: Path, copy: Path) -> None:
 
 
 class _Listener:
-    """A pytest plugin: the chosen tests, likely killers first; which one failed; and which functions below `source` each calls."""
+    """A pytest plugin: the chosen tests, likely killers first; which one failed; which functions below `source` each calls."""
 
     def __init__(self, scores: dict[str, float], only: frozenset[str] | None, source: Path | None) -> None:
         self.scores, self.only, self.source = scores, only, source
@@ -210,7 +210,8 @@ def _play(folder: Path, tests: list[str], cache: Path, report: Path, log: Path, 
         os.chdir(folder)
         sys.path.insert(0, str(folder / "src"))
         sys.dont_write_bytecode = not keep
-        os.environ.update(PYTHONPATH=str(folder / "src"), NUMBA_CACHE_DIR=str(cache), PYTHONDONTWRITEBYTECODE="" if keep else "1")
+        os.environ.update(PYTHONPATH=str(folder / "src"), NUMBA_CACHE_DIR=str(cache))
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "" if keep else "1"
         import numba
         import pytest
 
