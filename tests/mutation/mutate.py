@@ -4,8 +4,8 @@ The operators are mutmut's, less those whose mutants nearly always crash at once
 that becomes None, another case of a string), plus a few that imitate faults of this project's kind: another row, the other
 reduction, two arguments swapped, a check or a call that is gone, a condition turned round.
 
-Not mutated, because no test should look there: annotations, decorators, imports, docstrings, the words of an error, asserts
-(they narrow types), what only a type checker reads, and aliases of types.
+Not mutated, because no test should look there: annotations, decorators, imports, docstrings, sentences, the words of an
+error, asserts (they narrow types), what only a type checker reads, and aliases of types.
 """
 
 from __future__ import annotations
@@ -153,7 +153,9 @@ def _operators(node: cst.CSTNode) -> Iterator[tuple[str, Callable[[Any], Iterabl
 
 
 def _first_string(node: cst.BaseString) -> Iterator[cst.CSTNode]:
-    yield from list(mutators.operator_string(node))[:1]
+    """A name or a key; a sentence is for people to read."""
+    if len(getattr(node, "value", "").split()) < 4:
+        yield from list(mutators.operator_string(node))[:1]
 
 
 def _removed_argument(node: cst.Call) -> Iterator[cst.CSTNode]:
