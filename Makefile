@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= auto
 
-.PHONY: demo test test-full lint types imports unit bench fuzz clean help
+.PHONY: demo test test-full mutants lint types imports unit bench fuzz clean help
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -21,6 +21,10 @@ test-full: $(VENV)/.with-dev  ## everything, slow tests too (about an hour)
 
 unit: $(VENV)/.with-dev
 	NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -q
+
+mutants: $(VENV)/.with-mutants  ## change the code in small ways and see whether the tests notice (docs/testing.md); SAMPLE=300 SEED=1
+	nice -n 10 $(BIN)/python tests/mutation/run.py $(if $(SAMPLE),--sample $(SAMPLE)) --seed $(or $(SEED),1) \
+	  $(if $(ONLY),--only $(ONLY)) $(if $(AGAIN),--again) $(if $(filter-out auto,$(JOBS)),--jobs $(JOBS))
 
 lint: $(VENV)/.with-dev  ## ruff
 	$(BIN)/ruff check .
@@ -57,5 +61,8 @@ $(VENV)/.with-dev: $(VENV)/bin/uv pyproject.toml
 $(VENV)/.with-fuzz: $(VENV)/bin/uv pyproject.toml
 	$(call install,fuzz)
 
+$(VENV)/.with-mutants: $(VENV)/.with-dev
+	$(call install,mutants)
+
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .mutants

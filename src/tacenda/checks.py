@@ -23,7 +23,7 @@ def positive(name: str, value: Any, *, zero: bool = False, infinite: bool = Fals
 
 def whole(name: str, value: Any, *, least: int = 0) -> int:
     """`value` as an int, if it is a whole number of at least `least`."""
-    if isinstance(value, bool) or not _is_real(value) or float(value) != math.floor(float(value)):
+    if isinstance(value, bool) or not _is_real(value) or not math.isfinite(value) or float(value) != math.floor(float(value)):
         raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}.")
     if value < least:
         raise InputError(f"{name} must be at least {least}, not {value!r}.")

@@ -1,0 +1,30 @@
+"""Every hyperparameter of every algorithm refuses what means nothing, by its name."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import pytest
+
+from tacenda.algorithms.registry import ALGORITHMS
+from tacenda.errors import InputError
+
+FIELDS = [
+    (name, field.name)
+    for name, cls in ALGORITHMS.items()
+    for field in dataclasses.fields(cls)
+    if not isinstance(field.default, bool)
+]
+
+
+@pytest.mark.parametrize(("name", "field"), FIELDS)
+@pytest.mark.parametrize("value", [math.nan, -1.0, math.inf, "nonsense", None])
+def test_nonsense_is_refused_by_name(name: str, field: str, value: Any) -> None:
+    cls = ALGORITHMS[name]
+    default = next(f.default for f in dataclasses.fields(cls) if f.name == field)
+    if value is None and default is None:
+        pytest.skip("None is this field's own way to say: all records, or no limit")
+    with pytest.raises(InputError, match=rf"{cls.__name__}\.{field}\b"):
+        cls(**{field: value})

@@ -1,0 +1,58 @@
+"""Which files are mutated, and which tests cover each: the reading of `cover.toml`."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+
+@lru_cache(maxsize=4)
+def _table(root: Path) -> dict[str, Any]:
+    return tomllib.loads((root / "tests" / "mutation" / "cover.toml").read_text())
+
+
+def covered_files(root: Path) -> list[str]:
+    """Paths from the root, sorted; files without a statement to mutate (an __init__ of imports) left out."""
+    found = {p for pattern in _table(root)["covered"] for p in root.glob(pattern)}
+    return sorted(str(p.relative_to(root)) for p in found if p.name != "__init__.py")
+
+
+def listed_tests(root: Path, path: str) -> list[str]:
+    """The test files of a source file, those of its groups first, each once."""
+    table = _table(root)
+    named = table["tests"].get(path.removeprefix("src/tacenda/"))
+    if named is None:
+        raise SystemExit(f"{path} is mutated but has no tests in tests/mutation/cover.toml; name them there.")
+    listed = [test for name in named for test in table["groups"].get(name, [name])]
+    return list(dict.fromkeys(f"tests/{test}" for test in listed))
+
+
+@lru_cache(maxsize=256)
+def _imports(path: Path) -> frozenset[str]:
+    """The tacenda modules that a file imports, as paths below src without .py."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tacenda"):
+            base = node.module.replace(".", "/")
+            found |= {base, *(f"{base}/{alias.name}" for alias in node.names)}
+    return frozenset(found)
+
+
+def compiled(root: Path, path: str) -> bool:
+    """Whether the file holds code that numba compiles."""
+    return "numba" in (root / path).read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=64)
+def stale_names(root: Path, path: str) -> frozenset[str]:
+    """Names of the files whose compiled code may contain that of `path`: all that import it, directly or not."""
+    files = {str(p.relative_to(root / "src").with_suffix("")): p for p in (root / "src" / "tacenda").rglob("*.py")}
+    reached = {str(Path(path).relative_to("src").with_suffix(""))}
+    while True:
+        more = {name for name, file in files.items() if name not in reached and _imports(file) & reached}
+        if not more:
+            return frozenset(name.split("/")[-1] for name in reached)
+        reached |= more

@@ -1,0 +1,106 @@
+"""What a run writes into the lasting ledger: the worst node's loss, wherever that node stands, at least every node's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import tacenda as tc
+from privacy_checks import mu_of
+from support import shards
+from tacenda.errors import BudgetError
+from tacenda.privacy.store import LedgerStore
+
+A = tc.algorithms
+SIZES = [31, 12, 25, 18, 9]
+GRAPH = nx.Graph([(0, 1), (1, 2), (2, 3), (3, 0), (3, 4)])
+TARGETS = [0.5, 0.9, 3.0, 0.7, 1.5]
+
+
+def run(book: Path, privacy: Any, algorithm: Any, turn: int = 0, rounds: int = 3, **more: Any) -> Any:
+    sizes = [int(m) for m in np.roll(SIZES, turn)]
+    problem = tc.Problem(shards(sizes, 3), classes=("no", "yes"), strength=0.1)
+    return tc.simulate(problem, GRAPH, algorithm, rounds, privacy, seed=1, record_every=0, ledger=book, dataset="d", **more)
+
+
+@pytest.mark.parametrize("turn", range(5))
+def test_a_run_is_booked_at_its_worst_node(turn: int, tmp_path: Path) -> None:
+    """Each node has its own target, so that any other node's loss would show."""
+    said = run(tmp_path / "book", tc.Privacy(list(np.roll(TARGETS, turn)), 1e-5), A.DPDDA()).privacy
+    assert said.worst_node == (2 + turn) % 5
+    with LedgerStore(tmp_path / "book") as store:
+        spent = store.spent("d")
+    assert spent.curve.mu == pytest.approx(mu_of(3.0), rel=1e-6)
+    assert spent.curve.epsilon(1e-5) == pytest.approx(said.epsilon, rel=1e-9)
+    assert spent.reserved == []
+
+
+@pytest.mark.parametrize("turn", range(5))
+def test_shared_noise_is_booked_at_its_worst_node(turn: int, tmp_path: Path) -> None:
+    """One scale for all: the node that is hidden least by its place and size decides, and the ledger has its mu."""
+    said = run(tmp_path / "book", tc.Privacy(1.0, 1e-5, coalition=1), A.GossipGD(correlation=1.3), turn).privacy
+    losses = np.array([said.curve(i).mu for i in range(5)])
+    assert np.sort(losses)[-2] < 0.99 * losses.max(), "one node must be worse off than all others"
+    with LedgerStore(tmp_path / "book") as store:
+        curve = store.spent("d").curve
+    assert curve.mu == pytest.approx(losses.max(), rel=1e-9)
+    assert curve.mu == pytest.approx(mu_of(1.0), rel=2e-5)
+    assert curve.coalition == 1
+
+
+@pytest.mark.parametrize(
+    ("privacy", "algorithm"),
+    [
+        (tc.Privacy.from_noise(noise_multiplier=4.0), A.DPDDA(batch_size=4)),
+        (tc.Privacy.from_noise(round_epsilon=0.4), A.DVP(penalty=0.1)),
+        (tc.Privacy.from_noise(round_epsilon=0.4), A.PVP(penalty=0.1)),
+        (tc.Privacy(list(TARGETS), 1e-5), A.CDPADMM(penalty=0.1, proximal=0.4)),
+    ],
+    ids=["samples", "objective", "l2-laplace", "shaped"],
+)
+def test_no_node_loses_more_than_the_ledger_holds(privacy: Any, algorithm: Any, tmp_path: Path) -> None:
+    said = run(tmp_path / "book", privacy, algorithm).privacy
+    with LedgerStore(tmp_path / "book") as store:
+        curve = store.spent("d").curve
+    for epsilon in (0.1, 0.5, 1.5):
+        losses = [said.curve(i).delta(epsilon) for i in range(5)]
+        assert max(losses) <= curve.delta(epsilon) * (1 + 1e-9)
+    assert curve.epsilon(1e-5) == pytest.approx(said.epsilon, rel=1e-6)  # and no more than the worst one's
+
+
+def test_every_release_is_in_the_ledger_before_its_noise_is_drawn(tmp_path: Path) -> None:
+    from tacenda.privacy.noise import SimulatedNoise
+
+    honest, seen = SimulatedNoise.add_gaussian, []
+
+    def spy(source: Any, nodes: Any, turn: int, call: int, parts: Any, std: Any) -> Any:
+        with LedgerStore(tmp_path / "book") as store:
+            seen.append(sum(count for _, count in store.spent("d").events))
+        return honest(source, nodes, turn, call, parts, std)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SimulatedNoise, "add_gaussian", spy)
+        run(tmp_path / "book", tc.Privacy(1.0, 1e-5), A.DPDDA(), rounds=4)
+    assert seen == [1, 2, 3, 4]
+
+
+def test_a_budget_below_the_worst_nodes_loss_refuses_the_run_before_any_draw(tmp_path: Path) -> None:
+    from tacenda.privacy.noise import SimulatedNoise
+
+    def drawn(*_: Any) -> Any:
+        raise AssertionError("noise was drawn")
+
+    with LedgerStore(tmp_path / "book") as store:
+        store.set_budget("d", 2.9, 1e-5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SimulatedNoise, "add_gaussian", drawn)
+        with pytest.raises(BudgetError):
+            run(tmp_path / "book", tc.Privacy(list(TARGETS), 1e-5), A.DPDDA())
+    with LedgerStore(tmp_path / "book") as store:
+        assert store.spent("d").events == []
+        store.set_budget("d", 3.0, 1e-5)
+    run(tmp_path / "book", tc.Privacy(list(TARGETS), 1e-5), A.DPDDA())

@@ -1,0 +1,44 @@
+"""Mutation testing knows every file that it should mutate, and its lists name things that exist."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from mutation.cover import covered_files, listed_tests, stale_names
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "tests" / "mutation"
+
+
+def test_every_mutated_file_has_tests_that_exist() -> None:
+    files = covered_files(ROOT)
+    assert len(files) > 60
+    for path in files:
+        listed = listed_tests(ROOT, path)
+        assert listed, path
+        for test in listed:
+            assert (ROOT / test).is_file(), f"{path}: {test} of tests/mutation/cover.toml does not exist"
+
+
+def test_no_entry_speaks_of_a_file_that_is_gone() -> None:
+    table = tomllib.loads((FOLDER / "cover.toml").read_text())
+    known = {path.removeprefix("src/tacenda/") for path in covered_files(ROOT)}
+    assert set(table["tests"]) == known
+    used = {name for named in table["tests"].values() for name in named}
+    assert set(table["groups"]) <= used, "a group that nobody uses"
+
+
+def test_every_judgment_of_a_survivor_says_why() -> None:
+    for row in tomllib.loads((FOLDER / "survivors.toml").read_text()).get("survivor", []):
+        assert set(row) <= {"module", "function", "before", "after", "nth", "why"}, row
+        assert (ROOT / "src" / "tacenda" / row["module"]).is_file(), row
+        assert len(row["why"].split()) >= 4, row
+        assert row["before"] != row["after"], row
+
+
+def test_compiled_code_that_holds_a_kernel_is_compiled_anew() -> None:
+    """Kernels of one file are built into those of others, whose cached form must not outlive a mutant."""
+    stale = stale_names(ROOT, "src/tacenda/problem/kernels_rows.py")
+    assert {"kernels_rows", "kernels_gradient", "kernels_hessian", "store"} <= stale
+    assert "events" not in stale
