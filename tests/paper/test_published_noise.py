@@ -16,7 +16,7 @@ from tacenda.errors import UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
-from tacenda.runtime.budget import calibrate
+from tacenda.runtime.spec import RunSpec
 
 A = tc.algorithms
 ROUNDS, EPSILON, DELTA = 5, 2.0, 1e-5
@@ -32,7 +32,7 @@ def planned(algorithm: Any, name: str) -> Any:
     problem = support.problem(4)
     privacy = Privacy(EPSILON, DELTA, mode="as-published")
     topology = Topology.of(support.graph_for(name, 4))
-    return calibrate(algorithm, Facts.of(problem, "replace-one"), topology, ROUNDS, privacy), problem
+    return RunSpec(algorithm, topology, Facts.of(problem), ROUNDS, privacy).checked().calibration, problem
 
 
 @pytest.mark.parametrize("name", [n for n, kind in ALGORITHMS.items() if kind.private])

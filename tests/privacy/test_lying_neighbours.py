@@ -16,17 +16,17 @@ import tacenda as tc
 from support import A, privacy_for
 from tacenda.algorithms.base import Algorithm
 from tacenda.errors import NetworkError
-from tacenda.graph.coalition import edge_streams
 from tacenda.node.lattice import LatticeQueries
-from tacenda.privacy.door import Door, SharedNoise
+from tacenda.privacy.door import Door
 from tacenda.privacy.ledger import Ledger
 from tacenda.privacy.noise import SimulatedNoise
 from tacenda.privacy.noise_keyed import KeyedNoise
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import Queries
-from tacenda.runtime.block import Block
-from tacenda.runtime.budget import calibrate
+from tacenda.runtime.host import Host
+from tacenda.runtime.local import shared_noise
 from tacenda.runtime.network import Network
+from tacenda.runtime.spec import RunSpec
 
 HUGE, RADIUS, ROUNDS, P = 1.79e308, 1e9, 5, 3
 PAIR = tc.graph.Topology.of(tc.graph.path(2))
@@ -108,24 +108,20 @@ def play(data: Any, algorithm: Algorithm, lie: Any, whole: bool, follow: list[An
     facts, mine = Facts.of(data), np.array([0])
     name = "ipadmm" if algorithm.name == "pvp" and algorithm.noise == "gaussian" else algorithm.name
     privacy = privacy_for(name) if algorithm.shared_noise is not None or name != "gossipgd" else tc.Privacy.from_noise(noise_multiplier=1.0)
-    calibration = calibrate(algorithm, facts, PAIR, ROUNDS, privacy, np.float64)
+    spec = RunSpec(algorithm, PAIR, facts, ROUNDS, privacy, "last").checked()
+    calibration = spec.calibration
+    assert calibration is not None
     own, plan = facts.rows(mine), calibration.plan.rows(mine)
     source: Any = KeyedNoise(bytes(32), "a run", floating_point=False) if whole else SimulatedNoise(4)
     args = (data.store, data.sizes, mine, own, source)
     queries = LatticeQueries(*args, 2.0**-24) if whole else Queries(*args)
-    ratio = algorithm.shared_noise
-    shared = None if ratio is None else SharedNoise(edge_streams(PAIR, mine), ratio)
-    door = Watch(Door(mine, data.dim, plan, Ledger(calibration.reserved.rows(mine)), source, shared), follow)
+    reserved = calibration.reserved.rows(mine)
+    door = Watch(Door(mine, data.dim, plan, Ledger(reserved), source, shared_noise(spec, PAIR, mine)), follow)
     network = Network(PAIR, [mine, np.array([1])], 0, Liar(lie), np.float64)
-    block = Block(
-        queries, door, network, degree=PAIR.degrees[mine], is_hub=mine == PAIR.hub(), n_nodes=2, rounds=ROUNDS,
-        noise_scale=plan.scale, weights=plan.weights,
-    )  # fmt: skip
-    state = algorithm.init(block, np.zeros((1, data.dim)))
+    host = Host(spec, mine, queries, door, network, plan, np.zeros((1, data.dim)))
     try:
         for turn in range(1, ROUNDS + 1):
-            block.start(turn)
-            state = algorithm.step(state, block)
+            host.step(turn)
     except NetworkError as error:
         return door.seen, str(error)
     return door.seen, "done"
