@@ -1,4 +1,4 @@
-"""The papers' own noise, through a whole run, against their formulas worked out by hand: small nodes, where every term counts."""
+"""The papers' own noise, through a whole run, against their formulas by hand: small nodes, where every term counts."""
 
 from __future__ import annotations
 
