@@ -6,7 +6,7 @@
     python tests/mutation/run.py --again              only what survived before, by all tests that cover its file
     python tests/mutation/run.py --report             what is known so far, without running anything
 
-Outcomes are kept in .mutants/results.jsonl; a mutant is tried anew when its file or the tests that cover it have changed.
+Outcomes are kept in .mutants/results.jsonl; a mutant is tried anew when its file has changed, or the test that noticed it; a survivor when any test has that covers it.
 `cover.toml` says which tests cover which file, `survivors.toml` which survivors were looked at and why they change nothing.
 """
 
@@ -84,11 +84,12 @@ def drawn(mutants: list[Mutant], sample: int | None, seed: int) -> list[Mutant]:
     return plain[:sample] + kernels[: None if sample is None else -(-sample // 10)]
 
 
-def stamp(path: str) -> str:
-    """Of everything that decides about this file's mutants."""
-    tests = listed_tests(ROOT, path)
+def stamp(path: str, killer: str = "") -> str:
+    """Of what an outcome rests on: the file and the test that noticed, or, for a survivor, all tests that did not."""
     shared = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "tests").glob("*.py"))
-    return hashlib.sha256(b"\0".join((ROOT / p).read_bytes() for p in [path, *tests, *shared])).hexdigest()[:16]
+    by = killer.partition("::")[0]
+    tests = ([by] if (ROOT / by).is_file() else []) if killer else [*listed_tests(ROOT, path), *shared]
+    return hashlib.sha256(b"\0".join((ROOT / p).read_bytes() for p in [path, *tests])).hexdigest()[:16]
 
 
 class Session:
@@ -101,7 +102,7 @@ class Session:
         self._times_file = times
         self.times: dict[str, Any] = json.loads(times.read_text()) if times.exists() else {}
         self.kills: Counter[str] = Counter(row["by"] for row in results.known.values() if row["outcome"] == "killed")
-        self.stamps: dict[str, str] = {}
+        self.stamps: dict[tuple[str, str], str] = {}
 
     def baseline(self, paths: list[str]) -> None:
         """Every test file once on the unchanged code: it must pass, and its time is the measure of a time limit."""
@@ -176,7 +177,7 @@ class Session:
         only = None if self.thorough else self._callers(mutant, tests)
         if only is not None:
             tests = [test for test in tests if any(name in only for name in self.times[test]["tests"])]
-        place.start(tests, limit, scores, path=mutant.path, text=text, stale=stale, only=only)
+        place.start(tests, limit, scores, path=mutant.path, text=text, stale=stale, only=only, times=times)
 
     def _callers(self, mutant: Mutant, tests: list[str]) -> frozenset[str] | None:
         """The tests that call the mutated function; None, for all, where that is not seen (a module's lines, a subprocess)."""
@@ -191,13 +192,13 @@ class Session:
             self.kills[by] += 1
         row = {k: v for k, v in vars(mutant).items() if k not in ("start", "end", "new")}
         found = {"outcome": verdict, "by": by if verdict == "killed" else "", "seconds": round(outcome.seconds, 2)}
-        self.results.add({"name": mutant.name, **row, **found, "stamp": self._stamp(mutant.path)})
+        self.results.add({"name": mutant.name, **row, **found, "stamp": self._stamp(mutant.path, found["by"])})
         return verdict
 
-    def _stamp(self, path: str) -> str:
-        if path not in self.stamps:
-            self.stamps[path] = stamp(path)
-        return self.stamps[path]
+    def _stamp(self, path: str, killer: str) -> str:
+        if (path, killer) not in self.stamps:
+            self.stamps[path, killer] = stamp(path, killer)
+        return self.stamps[path, killer]
 
     def todo(self, mutants: list[Mutant], again: bool) -> list[Mutant]:
         """Those without a valid outcome; with `again`, those that were not killed, whatever changed since."""
@@ -208,7 +209,7 @@ class Session:
                 return not again
             if again:
                 return row["outcome"] == "survived" and judged(mutant) is None
-            return bool(row["stamp"] != self._stamp(mutant.path))
+            return bool(row["stamp"] != self._stamp(mutant.path, row["by"]))
 
         return [m for m in mutants if open_still(m)]
 

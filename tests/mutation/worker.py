@@ -7,6 +7,7 @@ it imports of tacenda is the mutant. Each place works in its own copy of the rep
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import json
 import os
 import shutil
@@ -74,11 +75,12 @@ class Place:
 
     def start(
         self, tests: list[str], limit: float, scores: dict[str, float], *, path: str = "", text: str = "", stale: Any = None,
-        only: frozenset[str] | None = None,
+        only: frozenset[str] | None = None, times: dict[str, float] | None = None,
     ) -> None:  # fmt: skip
         """Fork the tests. path, text: the mutated file; stale: file names whose compiled code may hold the mutated file's.
 
-        only: the tests to run, by their ids. Without a mutated file the calls of each test are noted.
+        only: the tests to run, by their ids; times: how long each usually takes, to end one that hangs. Without a mutated
+        file the calls of each test are noted.
         """
         cache = self.numba
         if path:
@@ -97,7 +99,8 @@ class Place:
         self._began, self._limit = time.monotonic(), limit
         self.pid = os.fork()
         if self.pid == 0:
-            listener = _Listener(scores, only, None if path else self.folder / "src")
+            listener = _Listener(scores, only, None if path else self.folder / "src", times)
+            listener.patience += 300.0 if stale is not None else 0.0  # kernels are compiled inside the tests
             _play(self.folder, tests, cache, self._report, self._log, listener)
 
     def poll(self) -> Outcome | None:
@@ -111,7 +114,9 @@ class Place:
             return Outcome("timeout", "", seconds, {}, {})
         self._clear()
         code = os.waitstatus_to_exitcode(status)
-        seen = json.loads(self._report.read_text()) if self._report.exists() else {"by": "", "times": {}, "calls": {}}
+        if not self._report.exists():
+            return Outcome("timeout" if code == 1 else "crash", "", seconds, {}, {})
+        seen = json.loads(self._report.read_text())
         return Outcome({0: "passed", 1: "failed"}.get(code, "crash"), seen["by"], seconds, seen["times"], seen["calls"])
 
     def stop(self) -> None:
@@ -158,10 +163,13 @@ def _mirror(source: Path, copy: Path) -> None:
 class _Listener:
     """A pytest plugin: the chosen tests, likely killers first; which one failed; which functions below `source` each calls."""
 
-    def __init__(self, scores: dict[str, float], only: frozenset[str] | None, source: Path | None) -> None:
-        self.scores, self.only, self.source = scores, only, source
+    def __init__(
+        self, scores: dict[str, float], only: frozenset[str] | None, source: Path | None, usual: dict[str, float] | None
+    ) -> None:
+        self.scores, self.only, self.source, self.usual = scores, only, source, usual
         self.by, self.times, self.calls = "", {}, {}
         self._paths: dict[str, str | None] = {}
+        self.patience = 20.0
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         if self.only is not None:
@@ -174,12 +182,15 @@ class _Listener:
             self.by = report.nodeid
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
+        if self.usual is not None:  # an endless loop, also in compiled code: the process ends with 1 and leaves no report
+            faulthandler.dump_traceback_later(self.patience + 10 * self.usual.get(nodeid, 0.0), exit=True)
         if self.source is not None:
             self._seen: set[tuple[str, str]] = set()
             sys.settrace(self._trace)
             threading.settrace(self._trace)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        faulthandler.cancel_dump_traceback_later()
         if self.source is not None:
             sys.settrace(None)
             threading.settrace(None)  # type: ignore[arg-type]

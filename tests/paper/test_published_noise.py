@@ -13,10 +13,7 @@ import support
 import tacenda as tc
 from tacenda.algorithms.registry import ALGORITHMS
 from tacenda.errors import UnsupportedError
-from tacenda.graph.topology import Topology
 from tacenda.privacy.settings import Privacy
-from tacenda.problem.facts import Facts
-from tacenda.runtime.spec import RunSpec
 
 A = tc.algorithms
 ROUNDS, EPSILON, DELTA = 5, 2.0, 1e-5
@@ -29,12 +26,13 @@ CLAIMS = {
 
 
 def planned(algorithm: Any, name: str) -> Any:
-    problem = support.problem(4)
+    """What a run states: its claim and every release."""
+    problem, graph = support.problem(4), support.graph_for(name, 4)
     privacy = Privacy(EPSILON, DELTA, mode="as-published")
-    topology = Topology.of(support.graph_for(name, 4))
-    return RunSpec(algorithm, topology, Facts.of(problem), ROUNDS, privacy).checked().calibration, problem
+    return tc.simulate(problem, graph, algorithm, ROUNDS, privacy, seed=0, record_every=0).privacy, problem
 
 
+@pytest.mark.filterwarnings("ignore::tacenda.runtime.simulate.ConvergenceWarning")
 @pytest.mark.parametrize("name", [n for n, kind in ALGORITHMS.items() if kind.private])
 def test_every_algorithm_has_its_own_print_or_is_refused(name: str) -> None:
     algorithm = support.TUNED[name]
@@ -49,16 +47,16 @@ def test_every_algorithm_has_its_own_print_or_is_refused(name: str) -> None:
 def test_the_gaussian_formulas_are_those_of_their_own_papers() -> None:
     """000: z = sqrt(2 T l ln(1.25/delta))/epsilon. 002: std = L sqrt(12 T ln(1/delta))/(m epsilon), against 2L/m. 004: from phi."""
     found, problem = planned(support.TUNED["ipadmm"], "ipadmm")
-    z = found.reserved.events(0)[0][0].noise_multiplier
+    z = found.ledger(0)[0][0].noise_multiplier
     assert z == pytest.approx(math.sqrt(2 * ROUNDS * 3 * math.log(1.25 / DELTA)) / EPSILON)
     found, problem = planned(support.TUNED["dpdda"], "dpdda")
-    z = found.reserved.events(0)[0][0].noise_multiplier
+    z = found.ledger(0)[0][0].noise_multiplier
     assert z == pytest.approx(math.sqrt(12 * ROUNDS * LOG) / EPSILON / 2)
     phi = (math.sqrt(LOG + EPSILON) - math.sqrt(LOG)) ** 2
     for name in ("cdpadmm", "ddpadmm", "dpadmm"):
         found, problem = planned(support.TUNED[name], name)
         for node in range(problem.n_nodes):
-            total = sum(count / event.noise_multiplier**2 for event, count in found.reserved.events(node))
+            total = sum(count / event.noise_multiplier**2 for event, count in found.ledger(node))
             assert total / 2 == pytest.approx(phi)
 
 
