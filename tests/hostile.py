@@ -162,16 +162,12 @@ def lattice(queries: Queries, data: Any, w: Any) -> Any:
 
 
 def excess(case: Case) -> float:
-    """How far one record moved the answer, over what was declared (with the stated slack of floating point, none on the lattice).
+    """How far one record moved the answer, over what was declared (with floating point's stated slack, none on the lattice).
 
     Also checks what must not depend on the records: the declared sensitivity and the public part of the answer.
     """
     first, second = problems(case)
-
-    def is_small(elements: int) -> bool:
-        return not case.cut
-
-    with mock.patch("tacenda.problem.store.is_small", is_small), np.errstate(all="ignore"):
+    with mock.patch("tacenda.problem.store.is_small", return_value=not case.cut), np.errstate(all="ignore"):
         (a, shift, bound), (b, other_shift, other_bound) = answer(case, first), answer(case, second)
     assert bound == other_bound and np.isfinite(bound)
     assert (shift is None) == (other_shift is None) and (shift is None or np.array_equal(shift, other_shift, equal_nan=True))

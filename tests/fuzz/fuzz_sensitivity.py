@@ -3,12 +3,12 @@
     python tests/fuzz/fuzz_sensitivity.py [--seconds 60] [--corpus FOLDER]
 
 Every input is a case of `tests/hostile.py`: a loss, a layout, a kind of question, hostile points, rows and labels of two
-neighbouring data sets. It ends with the number of inputs and the largest ratio of moved to declared that was seen; a ratio above 1
-stops it, and the input is kept in a file.
+neighbouring data sets. It ends with the number of inputs and the largest ratio of moved to declared that was seen; a ratio
+above 1 stops it, and the input is kept in a file.
 
-The kernels are compiled and cannot be instrumented. What guides the fuzzer is the Python around them (checks of data, queries, the
-solver around an anchor) and a ladder: each rung of the ratio that a kind of question has not reached before counts as new ground. Without
-atheris (it has no wheel for every Python) the same cases are drawn at random, and the first line says so.
+The kernels are compiled and cannot be instrumented. What guides the fuzzer is the Python around them (checks of data,
+queries, the solver around an anchor) and a ladder: a rung of the ratio that was not reached before counts as new ground.
+Without atheris (it has no wheel for every Python) the same cases are drawn at random, and the first line says so.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def main() -> None:
         import tacenda.node.lattice
         import tacenda.problem.solver_around  # noqa: F401
     atheris.instrument_func(climb)
-    flags = [f"-max_len={LONGEST}", "-len_control=0", "-timeout=600", "-report_slow_units=600", "-rss_limit_mb=4096", "-verbosity=0"]
+    flags = [f"-max_len={LONGEST}", "-len_control=0", "-timeout=600", "-report_slow_units=600", "-verbosity=0"]
     atheris.Setup([sys.argv[0], *flags, *([chosen.corpus] if chosen.corpus else [])], one_input)
     atheris.Fuzz()
 

@@ -53,13 +53,13 @@ def exact_gradient(data: Any, w: Any, linear: Any, quadratic: Any, centre: Any) 
 
 
 FAR = (0.0, 1.0, -40.0, 1e3, -1e5, 3e7, 1e9, -1e9, 1e17, -1.79e308, np.nan, np.inf)
+THREE = st.lists(st.sampled_from(FAR), min_size=3, max_size=3)
 
 
 @pytest.mark.parametrize("quadratic", [1e-3, 0.5, 200.0])
 @settings(max_examples=60)
-@given(linear=st.lists(st.sampled_from(FAR), min_size=3, max_size=3), centre=st.lists(st.sampled_from(FAR), min_size=3, max_size=3),
-       near=st.booleans())  # fmt: skip
-def test_an_answer_with_noise_inside_is_a_minimiser_to_the_tolerance(quadratic: float, linear: Any, centre: Any, near: bool) -> None:
+@given(linear=THREE, centre=THREE, near=st.booleans())
+def test_an_answer_with_noise_inside_is_a_minimiser(quadratic: float, linear: Any, centre: Any, near: bool) -> None:
     """Objective perturbation charges for gradient norm `tolerance`: there, in exact arithmetic, for whatever was sent.
 
     The public part of the anchor may be cut; then the answer is the minimiser of the objective with the cut one, and that
@@ -127,7 +127,7 @@ def test_labels_that_are_no_numbers_are_refused_at_the_start(bad: Any) -> None:
 
 @pytest.mark.parametrize("loss", ["logistic", "multinomial", "squared", "huber"])
 def test_whole_numbers_stop_at_the_top_instead_of_turning_over(loss: str) -> None:
-    """Records enough to leave 64 bits, by a grid as fine as it may be: the sum stops, and a record moves it by no more than its own."""
+    """Records enough to leave 64 bits on a very fine grid: the sum stops, and no record moves it by more than its own."""
     count = 12
     x, y = np.tile([[1.0, 0.0]], (count, 1)), {"logistic": 1, "multinomial": 0, "squared": -9.0, "huber": -9.0}[loss]
     classes = {"logistic": (-1, 1), "multinomial": (0, 1, 2), "squared": None, "huber": None}[loss]

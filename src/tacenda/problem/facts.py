@@ -79,7 +79,7 @@ class Facts:
             found = self._known["rate", batch_size] = fixed(batch_size / self.sizes)
         return found
 
-    ROUNDING_SHARE: ClassVar[float] = 2.0**-10  # of the tolerance: what rounding may add to the gradient norm that a solver sees
+    ROUNDING_SHARE: ClassVar[float] = 2.0**-10  # of the tolerance: what rounding may add to a gradient norm
 
     def argmin_is_near(self, quadratic: Array, linear: Array, centre: Array) -> Array:
         """(n,) whether rounding errors in the gradient of an argmin stay below ROUNDING_SHARE * tolerance.

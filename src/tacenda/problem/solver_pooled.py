@@ -1,4 +1,4 @@
-"""Records seen as one: F(w) = sum_j a_j loss(w; x_j, y_j), of a whole problem (a_j = c/(n m_i)) or of one node, in NumPy and SciPy.
+"""Records seen as one: F(w) = sum_j a_j loss(w; x_j, y_j), of a problem (a_j = c/(n m_i)) or of one node, in NumPy and SciPy.
 
 Tables are walked in chunks, so that float32 data is never copied to float64 as a whole.
 """
@@ -43,7 +43,7 @@ class Pooled:
 
     @classmethod
     def around(cls, store: Store, node: int, anchor: Vector, convexity: float) -> Pooled:
-        """One node's records seen from `anchor`: F(u) = (c/m) sum_j loss(anchor + u; x_j, y_j), and (convexity/2)|u|^2 beside it.
+        """One node's records seen from `anchor`: F(u) = (c/m) sum_j loss(anchor + u; x_j, y_j), with (convexity/2)|u|^2.
 
         What a large anchor adds to a score is computed once for each record and then belongs to that record: however it was
         rounded, F is convex in u, and no record's gradient exceeds its bound. Residuals, and the gaps between the scores of

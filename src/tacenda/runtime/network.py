@@ -126,7 +126,8 @@ class Network:
             if rows.shape != (len(arriving), shared.shape[1]) or rows.dtype != shared.dtype:
                 raise NetworkError(f"Block {other} sent rows of the wrong shape or type.")
             if not is_within(rows, self._radius):
-                raise NetworkError(f"Block {other} sent rows with values that are not finite or beyond the radius {self._radius:g}.")
+                beyond = f"with values that are not finite or beyond the radius {self._radius:g}"
+                raise NetworkError(f"Block {other} sent rows {beyond}.")
             parts.append(rows)
         return np.concatenate(parts)
 
