@@ -208,6 +208,8 @@ def test_an_empty_state_may_come_back_to_a_later_epoch_and_is_silent_until_then(
     a.epoch = 1
     _meet(a, new)
     assert new.lost == 0  # the epoch in which it sends nothing
+    new.witness.hear("m0", [stage.claim("m1", 1)])
+    assert new.witness.lost is None
     # Once it has taken up the run in a later epoch, old signatures are no reason to stop.
     new.witness._state.note("began", 2)
     new.witness._state.commit([], [], (2, 7, b"state"))
@@ -328,13 +330,17 @@ def test_nobody_can_be_framed(stage: Stage) -> None:
 
 
 def test_an_echo_of_the_own_key_stops_a_state_that_runs_twice(stage: Stage) -> None:
+    stage.desk("m1")
+    stage.sends("m1", 1)
     w = stage.desk("m1").witness
     w.signed(wire.rows_frame(0, 1, 0, np.ones((1, 4))))
     w.hear("m0", [stage.claim("m1", 1)])
     assert w.lost is None
     w.hear("m0", [stage.claim("m1", 1, value=2.0)])
     assert isinstance(w.lost, StateError)
-    ahead = stage.desk("m1").witness
+    stage.desk("m1", "first")
+    stage.sends("m1", 1)
+    ahead = stage.desk("m1", "first").witness
     ahead.hear("m0", [stage.claim("m1", 3)])
     assert "round 3" in str(ahead.lost)
 

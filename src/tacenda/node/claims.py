@@ -171,6 +171,8 @@ class Witness:
             return
         if not verified and not self.holds(claim):
             raise wire.BadFrame(f"a signature that is not {claim.member}'s.")
+        if claim.member == self._me and self.latest == (0, 0, 0):
+            return  # an empty state, perhaps in the place of a lost one: the handshake judges that, and nothing leaves before
         if claim.member == self._me and (known is not None or not self.remembers(claim)):
             self.lose(claim.signature, row_text(self._run, claim), f"round {claim.round}, call {claim.call}", LOST)
         elif known is not None and claim.member not in self.caught:

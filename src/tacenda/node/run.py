@@ -226,6 +226,7 @@ def _agree(peer: Peer, council: Council, look: _Look) -> None:
     # First the checkpoint, then the note: after a crash in between the same decision is simply enacted again.
     peer.regroup(absent, epoch, next_round)
     council.enact(epoch, absent)
+    look.forget()
 
 
 class _Look:
@@ -265,12 +266,16 @@ class _Look:
             self._endpoint.tell(Progress(self._endpoint.desk.done, self._endpoint.desk.epoch))
         absent = [p for p in missing if self._silent(p, now) or now - self._away.get(p, now) > self.limit]
         if absent and self._goes_on:
-            self._away.clear()
-            self._missing.clear()
+            self.forget()
             self.council.propose(self.council.without(frozenset(absent)))
             raise Frozen("A member stayed away.")
         if absent:
             raise PeerAbsent(absent, self.limit, [self._endpoint.links[peer].reason for peer in absent])
+
+    def forget(self) -> None:
+        """The members have agreed anew: who was away before has its time again."""
+        self._away.clear()
+        self._missing.clear()
 
     def _judge(self) -> None:
         """A member that its own signatures convict counts as absent at once, whoever's neighbour it is."""
