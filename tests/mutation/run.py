@@ -6,8 +6,9 @@
     python tests/mutation/run.py --again              only what survived before, by all tests that cover its file
     python tests/mutation/run.py --report             what is known so far, without running anything
 
-Outcomes are kept in .mutants/results.jsonl; a mutant is tried anew when its file has changed, or the test that noticed it; a survivor when any test has that covers it.
-`cover.toml` says which tests cover which file, `survivors.toml` which survivors were looked at and why they change nothing.
+Outcomes are kept in .mutants/results.jsonl. A mutant is tried anew when its file has changed, or the test that noticed it; a
+survivor when any test has that covers its file. `cover.toml` says which tests cover which file, `survivors.toml` which survivors
+were looked at and why they change nothing.
 """
 
 from __future__ import annotations
