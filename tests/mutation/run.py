@@ -208,8 +208,10 @@ class Session:
             row = self.results.known.get(mutant.name)
             if row is None:
                 return not again
+            if row["outcome"] == "survived" and judged(mutant) is not None:
+                return False
             if again:
-                return row["outcome"] == "survived" and judged(mutant) is None
+                return bool(row["outcome"] == "survived")
             return bool(row["stamp"] != self._stamp(mutant.path, row["by"]))
 
         return [m for m in mutants if open_still(m)]
