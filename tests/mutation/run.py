@@ -174,7 +174,7 @@ class Session:
             limit += 300
         times = {name: seconds for test in tests for name, seconds in self.times[test]["tests"].items()}
         scores = {name: (self.kills[name] + 0.2) / (seconds + 0.05) for name, seconds in times.items()}
-        text = mutant.apply((ROOT / mutant.path).read_text(encoding="utf-8"))
+        text = mutant.apply((place.folder / mutant.path).read_text(encoding="utf-8"))  # as it was when this run began
         only = None if self.thorough else self._callers(mutant, tests)
         if only is not None:
             tests = [test for test in tests if any(name in only for name in self.times[test]["tests"])]
