@@ -7,8 +7,8 @@
     python tests/mutation/run.py --report             what is known so far, without running anything
 
 Outcomes are kept in .mutants/results.jsonl. A mutant is tried anew when its file has changed, or the test that noticed it; a
-survivor when any test has that covers its file. `cover.toml` says which tests cover which file, `survivors.toml` which survivors
-were looked at and why they change nothing.
+survivor when any test has that covers its file. `cover.toml` says which tests cover which file, `survivors.toml` which
+survivors were looked at and why they change nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One mutant, one forked process: the tests that cover its file, until the first failure.
 
 The parent has loaded numpy, scipy, numba, pytest and the like, and nothing of tacenda; so a fork costs milliseconds, and what
-it imports of tacenda is the mutant. Each place works in its own copy of the repository, so that subprocesses meet the mutant too.
+it imports of tacenda is the mutant. Each place works in its own copy of the repository, so that subprocesses meet it too.
 """
 
 from __future__ import annotations
