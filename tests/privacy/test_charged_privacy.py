@@ -160,6 +160,11 @@ def test_a_statement_without_words_about_the_spread_means_an_even_one() -> None:
     assert short.to_plain()["claimed"] is None
     assert short.to_plain()["why"] is None
     assert short.epsilon == said.epsilon
+    for statement in (short, said):
+        assert Statement.from_plain(statement.to_plain()).to_plain() == statement.to_plain()
+    nothing = Statement(type(said.charges)(), 3, DELTA, "replace-one", "sound", 1.0, "none")
+    np.testing.assert_array_equal(nothing.node_epsilons, [0.0, 0.0, 0.0])
+    assert nothing.curve(2).mu == 0
 
 
 # ---- samples -------------------------------------------------------------------------------------------------------------

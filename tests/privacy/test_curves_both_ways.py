@@ -124,6 +124,8 @@ def test_targets_that_mean_nothing_are_refused() -> None:
         solve_scale(lambda k: [], 1.0, 1e-5)
     with pytest.raises(PrivacyError, match="no noise scale"):
         solve_scale(lambda k: [(ev.Pure(2.0 + 0.1 / k), 1)], 1.0, 1e-9)
+    with pytest.raises(PrivacyError, match="no noise scale"):  # missed by less than a factor e
+        solve_scale(lambda k: [(ev.Pure(2.0 + 0.1 / k), 1)], 1.0, 0.0)
     with pytest.raises(InputError, match="no noise at all"):
         solve_scale(lambda k: [(ev.Pure(min(0.1 / k, 0.2)), 1)], 1.0, 1e-9)
 
