@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tacenda.algorithms.registry import ALGORITHMS
+from tacenda.algorithms.registry import ALGORITHMS, by_name
+from tacenda.algorithms.support import support
 from tacenda.errors import InputError
 
 FIELDS = [
@@ -28,3 +29,14 @@ def test_nonsense_is_refused_by_name(name: str, field: str, value: Any) -> None:
         pytest.skip("None is this field's own way to say: all records, or no limit")
     with pytest.raises(InputError, match=rf"{cls.__name__}\.{field}\b"):
         cls(**{field: value})
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_an_unknown_hyperparameter_is_named(name: str) -> None:
+    with pytest.raises(InputError, match=f"hyperparameter of {ALGORITHMS[name].__name__}"):
+        by_name(name, nonsense=1.0)
+
+
+def test_a_row_of_support_names_its_parts() -> None:
+    row = support("dvp", "logistic", "l2")
+    assert (row.algorithm, row.loss, row.regulariser) == ("dvp", "logistic", "l2")

@@ -5,7 +5,7 @@ that becomes None, another case of a string), plus a few that imitate faults of 
 reduction, two arguments swapped, a check or a call that is gone, a condition turned round.
 
 Not mutated, because no test should look there: annotations, decorators, imports, docstrings, sentences, the words of an
-error, asserts (they narrow types), what only a type checker reads, and aliases of types.
+error, asserts (they narrow types), what only a type checker reads (protocols, aliases).
 """
 
 from __future__ import annotations
@@ -118,6 +118,8 @@ class _Finder(cst.CSTVisitor):
     def _never(self, node: cst.CSTNode) -> bool:
         if isinstance(node, (cst.Annotation, cst.Decorator, cst.Import, cst.ImportFrom, cst.Assert)):
             return True
+        if isinstance(node, cst.FunctionDef) and _is_declaration(node):
+            return True
         if isinstance(node, cst.Expr) and isinstance(node.value, (cst.SimpleString, cst.ConcatenatedString, cst.Ellipsis)):
             return True
         if isinstance(node, cst.Assign) and self._path == ["module"]:
@@ -131,6 +133,18 @@ class _Finder(cst.CSTVisitor):
         old, new = self._module.code_for_node(node), self._module.code_for_node(changed)
         if old.split() == self._text[start:end].split():  # a node over several lines is written with another indentation
             self.found.append((".".join(self._path[1:]) or "module", operator, start, end, new))
+
+
+def _is_declaration(node: cst.FunctionDef) -> bool:
+    """Whether a function has no body but `...` or a docstring: a protocol's method, whose defaults nobody uses."""
+    lines = node.body.body
+    if isinstance(node.body, cst.SimpleStatementSuite):
+        parts = list(lines)
+    else:
+        parts = [part for line in lines if isinstance(line, cst.SimpleStatementLine) for part in line.body]
+        if len(parts) != len(lines):
+            return False
+    return all(isinstance(part, cst.Expr) and isinstance(part.value, (cst.Ellipsis, cst.SimpleString)) for part in parts)
 
 
 def _is_type(node: cst.BaseExpression) -> bool:

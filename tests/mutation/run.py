@@ -6,8 +6,9 @@
     python tests/mutation/run.py --again              only what survived before, by all tests that cover its file
     python tests/mutation/run.py --report             what is known so far, without running anything
 
-Outcomes are kept in .mutants/results.jsonl; a mutant is tried anew when its file has changed, or the test that noticed it; a survivor when any test has that covers it.
-`cover.toml` says which tests cover which file, `survivors.toml` which survivors were looked at and why they change nothing.
+Outcomes are kept in .mutants/results.jsonl. A mutant is tried anew when its file has changed, or the test that noticed it; a
+survivor when any test has that covers its file. `cover.toml` says which tests cover which file, `survivors.toml` which
+survivors were looked at and why they change nothing.
 """
 
 from __future__ import annotations
@@ -173,7 +174,7 @@ class Session:
             limit += 300
         times = {name: seconds for test in tests for name, seconds in self.times[test]["tests"].items()}
         scores = {name: (self.kills[name] + 0.2) / (seconds + 0.05) for name, seconds in times.items()}
-        text = mutant.apply((ROOT / mutant.path).read_text(encoding="utf-8"))
+        text = mutant.apply((place.folder / mutant.path).read_text(encoding="utf-8"))  # as it was when this run began
         only = None if self.thorough else self._callers(mutant, tests)
         if only is not None:
             tests = [test for test in tests if any(name in only for name in self.times[test]["tests"])]
@@ -207,8 +208,10 @@ class Session:
             row = self.results.known.get(mutant.name)
             if row is None:
                 return not again
+            if row["outcome"] == "survived" and judged(mutant) is not None:
+                return False
             if again:
-                return row["outcome"] == "survived" and judged(mutant) is None
+                return bool(row["outcome"] == "survived")
             return bool(row["stamp"] != self._stamp(mutant.path, row["by"]))
 
         return [m for m in mutants if open_still(m)]

@@ -1,7 +1,7 @@
 """One mutant, one forked process: the tests that cover its file, until the first failure.
 
 The parent has loaded numpy, scipy, numba, pytest and the like, and nothing of tacenda; so a fork costs milliseconds, and what
-it imports of tacenda is the mutant. Each place works in its own copy of the repository, so that subprocesses meet the mutant too.
+it imports of tacenda is the mutant. Each place works in its own copy of the repository, so that subprocesses meet it too.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ class Place:
                 link.symlink_to(root / name)
         self.pid, self._began, self._limit = 0, 0.0, 0.0
         self._path: Path | None = None
+        self._original = b"", 0
         self._fresh: Path | None = None
 
     def start(
@@ -85,6 +86,7 @@ class Place:
         cache = self.numba
         if path:
             self._path = self.folder / path
+            self._original = self._path.read_bytes(), self._path.stat().st_mtime_ns
             self._path.write_text(text, encoding="utf-8")
             for old in (self._path.parent / "__pycache__").glob(f"{self._path.stem}.*.pyc"):
                 old.unlink()
@@ -139,7 +141,8 @@ class Place:
             os.killpg(self.pid, signal.SIGKILL)
         self.pid = 0
         if self._path is not None:
-            shutil.copy2(self.root / self._path.relative_to(self.folder), self._path)
+            self._path.write_bytes(self._original[0])
+            os.utime(self._path, ns=(self._original[1], self._original[1]))
             self._path = None
         if self._fresh is not None:
             shutil.rmtree(self._fresh, ignore_errors=True)

@@ -152,6 +152,21 @@ def test_a_statement_speaks_of_its_worst_node(turn: int) -> None:
         assert [round(statement.curve(i).epsilon(DELTA), 5) for i in range(7)] == pytest.approx(targets, rel=1e-5)
 
 
+def test_a_statement_without_words_about_the_spread_means_an_even_one() -> None:
+    """As a member's own statement is made."""
+    _, said = run(SIZES, GRAPHS["house"], A.DPDDA(), 2, tc.Privacy(1.0, DELTA))
+    short = Statement(said.charges, 7, DELTA, "replace-one", "sound", 1.0, "none")
+    assert short.to_plain()["spread"] == said.to_plain()["spread"] == "uniform"
+    assert short.to_plain()["claimed"] is None
+    assert short.to_plain()["why"] is None
+    assert short.epsilon == said.epsilon
+    for statement in (short, said):
+        assert Statement.from_plain(statement.to_plain()).to_plain() == statement.to_plain()
+    nothing = Statement(type(said.charges)(), 3, DELTA, "replace-one", "sound", 1.0, "none")
+    np.testing.assert_array_equal(nothing.node_epsilons, [0.0, 0.0, 0.0])
+    assert nothing.curve(2).mu == 0
+
+
 # ---- samples -------------------------------------------------------------------------------------------------------------
 
 

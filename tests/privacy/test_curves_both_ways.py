@@ -21,6 +21,7 @@ from tacenda.privacy.accounting import judge
 from tacenda.privacy.calibration import gaussian_mu, solve_scale
 from tacenda.privacy.curves import GaussianProfile, GroupProfile, ZcdpProfile, gaussian_log_delta
 from tacenda.privacy.ledger import Charge
+from tacenda.privacy.plan import round_weights
 from tacenda.privacy.pure import PureProfile
 
 PROFILES = {
@@ -50,13 +51,18 @@ def test_where_no_privacy_is_asked_for_epsilon_is_zero(name: str) -> None:
     assert PROFILES[name].delta(0.0) < 1.0
 
 
+def test_what_is_lost_for_certain() -> None:
+    assert judge([(ev.Gaussian(2.0), 1)]).delta(math.inf) == 0.0
+    assert judge([(ev.Gaussian(0.0), 1)]).delta(math.inf) == 1.0
+
+
 def mp_delta(mu: Any, epsilon: Any) -> Any:
     with mpmath.workdps(60):
         mu, epsilon = mpmath.mpf(mu), mpmath.mpf(epsilon)
         return mpmath.ncdf(-epsilon / mu + mu / 2) - mpmath.exp(epsilon) * mpmath.ncdf(-epsilon / mu - mu / 2)
 
 
-@pytest.mark.parametrize("mu", [1e-4, 0.03, 0.5, 3.0, 9.0, 40.0])
+@pytest.mark.parametrize("mu", [1e-4, 0.03, 0.5, 3.0, 9.0, 10.5, 11.5, 40.0])
 @pytest.mark.parametrize("epsilon", [0.0, 1e-3, 0.2, 1.0, 30.0, 700.0])
 def test_gaussian_delta_in_sixty_digits(mu: float, epsilon: float) -> None:
     """Every branch of the closed form: far tails, cancelling terms, and noise so small that delta is nearly one."""
@@ -118,8 +124,15 @@ def test_targets_that_mean_nothing_are_refused() -> None:
         solve_scale(lambda k: [], 1.0, 1e-5)
     with pytest.raises(PrivacyError, match="no noise scale"):
         solve_scale(lambda k: [(ev.Pure(2.0 + 0.1 / k), 1)], 1.0, 1e-9)
+    with pytest.raises(PrivacyError, match="no noise scale"):  # missed by less than a factor e
+        solve_scale(lambda k: [(ev.Pure(2.0 + 0.1 / k), 1)], 1.0, 0.0)
     with pytest.raises(InputError, match="no noise at all"):
         solve_scale(lambda k: [(ev.Pure(min(0.1 / k, 0.2)), 1)], 1.0, 1e-9)
+
+
+def test_a_run_of_no_rounds_has_no_shares() -> None:
+    assert round_weights([], 0).shape == (0,)
+    np.testing.assert_allclose(round_weights([1.0, 3.0], 2), [0.5, 1.5])
 
 
 def test_settings_that_mean_nothing_are_refused() -> None:

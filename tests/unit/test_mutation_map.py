@@ -5,6 +5,8 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from mutation.cover import covered_files, listed_tests, stale_names
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,3 +44,33 @@ def test_compiled_code_that_holds_a_kernel_is_compiled_anew() -> None:
     stale = stale_names(ROOT, "src/tacenda/problem/kernels_rows.py")
     assert {"kernels_rows", "kernels_gradient", "kernels_hessian", "store"} <= stale
     assert "events" not in stale
+
+
+TOY = '''
+def worst(losses, row, limit):
+    """Not this."""
+    if losses[row] > limit:
+        raise ValueError(f"too much: {max(losses)}")
+    note("a sentence is for people")
+    return max(losses) + 1
+'''
+
+
+def test_a_mutant_is_one_change_known_by_its_content() -> None:
+    pytest.importorskip("mutmut", reason="comes with the extra 'mutants'")
+    from mutation.mutate import mutants_of
+
+    found = mutants_of("toy.py", TOY)
+    changes = {(m.before, m.after) for m in found}
+    assert ("return max(losses) + 1", "return min(losses) + 1") in changes
+    assert ("return max(losses) + 1", "return max(losses) - 1") in changes
+    assert ("if losses[row] > limit:", "if losses[0] > limit:") in changes
+    assert ("if losses[row] > limit:", "if not (losses[row] > limit):") in changes
+    assert ('raise ValueError(f"too much: {max(losses)}")', "pass") in changes
+    assert ('note("a sentence is for people")', "pass") in changes
+    assert not any("Not this" in before or "XX" in after or "min(losses)}" in after for before, after in changes)
+    moved = mutants_of("toy.py", "import math\n\n" + TOY)
+    assert {m.name for m in moved} == {m.name for m in found}
+    assert len({m.name for m in found}) == len(found)
+    for mutant in found:
+        assert mutant.apply(TOY) != TOY

@@ -38,11 +38,6 @@ def support(algorithm: str, loss: str, regulariser: str) -> Support:
     return Support(algorithm, loss, regulariser, plain is None, clipped is None, needs_clip, plain or clipped)
 
 
-def table() -> list[Support]:
-    """Every algorithm with every loss and regulariser."""
-    return [support(a, lo, r) for a in ALGORITHMS for lo in losses.names() for r in regularisers.names()]
-
-
 def markdown() -> str:
     """The table for the docs: one row per algorithm and regulariser, one column per loss."""
     names = losses.names()

@@ -53,7 +53,7 @@ def gaussian_log_delta(mu: float, epsilon: float) -> float:
     if math.isinf(mu):
         return 0.0
     a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
-    if math.isinf(a):
+    if a > 1e10:  # delta is 0 in double precision long before, and a * a would overflow
         return -math.inf
     log_phi = -a * a / 2 - LOG_ROOT_TWO_PI
     if a < -5:  # M(a) would overflow; Phi(-a) is close to 1 and the second term small, so nothing cancels

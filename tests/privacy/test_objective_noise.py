@@ -1,0 +1,38 @@
+"""Noise inside an objective: what is solved is the objective that was charged for, with its noise and its extra convexity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tacenda as tc
+from support import shards
+from tacenda.privacy.noise import SimulatedNoise
+from tacenda.problem.facts import Facts
+from tacenda.problem.queries import Queries
+
+SIZES, R = [9, 15, 30], 0.2
+
+
+def slope(part: Any, w: np.ndarray) -> np.ndarray:
+    """The gradient of mean logistic loss + R/2 |w|^2."""
+    x, y = part[0], np.where(part[1] == "yes", 1.0, -1.0)
+    return R * w - (x * (y / (1 + np.exp(y * (x @ w))))[:, None]).mean(axis=0)
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_the_minimiser_is_that_of_the_whole_objective(noisy: bool) -> None:
+    """grad f(w) + linear + noise + extra w + 2 q (w - centre) = 0, for every node with its own terms."""
+    parts, rng = shards(SIZES, 4, seed=3), np.random.default_rng(1)
+    data = tc.Problem(parts, strength=R, classes=("no", "yes"))
+    queries = Queries(data.store, data.sizes, np.arange(3), Facts.of(data, tolerance=1e-11), SimulatedNoise(0))
+    linear, centre, noise = (rng.normal(size=(3, 4)) for _ in range(3))
+    quadratic, extra = np.array([[0.4], [1.5], [0.1]]), np.array([0.7, 0.05, 2.0])
+    w = queries.question(linear, quadratic, centre).solve(*((noise, extra) if noisy else (None, None)))
+    for i in range(3):
+        left = slope(parts[i], w[i]) + linear[i] + 2 * quadratic[i] * (w[i] - centre[i])
+        if noisy:
+            left = left + noise[i] + extra[i] * w[i]
+        np.testing.assert_allclose(left, 0, atol=1e-9)
