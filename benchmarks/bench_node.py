@@ -22,10 +22,10 @@ import tacenda as tc
 from tacenda.algorithms.registry import from_plain
 from tacenda.data.encoding import encode
 from tacenda.data.schema import Label, NumericColumn, Schema
-from tacenda.node import contract_files
-from tacenda.node.contract import Contract
-from tacenda.node.plan import topology_of
+from tacenda.node.identity import contract_files
+from tacenda.node.identity.contract import Contract
 from tacenda.node.rehearse import Stage, rehearse
+from tacenda.node.run_plan import topology_of
 
 MEMBERS, FEATURES, ROUNDS, RECORDS = 8, 104, 100, 3000
 ALGORITHM = {"name": "ipadmm", "penalty": 0.02, "proximal": 0.5, "inner_steps": 1}

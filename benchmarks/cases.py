@@ -74,7 +74,7 @@ def exact_rounds(turns: int) -> list[Row]:
 
 def dual_averaging(turns: int) -> list[Row]:
     """(c) 1000 rounds of DP-DDA on samples of mean one, 20 nodes on a ring x 2000 features, float32."""
-    from tacenda.privacy.noise import SimulatedNoise
+    from tacenda.privacy.noise.sources import SimulatedNoise
 
     problem, graph = dense(20, 100, 2000, np.float32), tc.graph.Topology.of(tc.graph.ring(20))
     algorithm = tc.algorithms.DPDDA(batch_size=1)

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from node_stage import signed_contract, small_contract
-from tacenda.node import wire
-from tacenda.node.identity import Identity
-from tacenda.node.membership import Council
-from tacenda.node.plan import RunPlan, make_plan
-from tacenda.node.state import NodeState
-from tacenda.node.votes import Vote, statement
+from tacenda.node.identity.certificates import Identity
+from tacenda.node.membership.agreement import Council
+from tacenda.node.membership.votes import Vote, statement
+from tacenda.node.protocol import wire
+from tacenda.node.run_plan import RunPlan, make_plan
+from tacenda.node.state.database import NodeState
 
 
 class _Quiet:

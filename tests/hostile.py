@@ -14,8 +14,8 @@ import numpy as np
 from scipy import sparse
 
 import tacenda as tc
-from tacenda.privacy.bounded import open_parts
-from tacenda.privacy.noise import SimulatedNoise
+from tacenda.privacy.noise.sources import SimulatedNoise
+from tacenda.privacy.secrets.bounded import open_parts
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import NEAR, Queries
 

@@ -13,15 +13,15 @@ import msgspec
 import numpy as np
 
 from node_stage import desk_of, signed_by, signed_contract, small_contract
-from tacenda.node import wire
-from tacenda.node.claims import MOST_CLAIMS, MOST_NEWS, digest, state_text
-from tacenda.node.edge_keys import CALLER, LISTENER, EdgeKeys
-from tacenda.node.handshake import Refused
-from tacenda.node.link import Link
-from tacenda.node.mailbox import MOST_WAITING, Mailbox
-from tacenda.node.membership import Council
-from tacenda.node.plan import make_plan
-from tacenda.node.state import NodeState
+from tacenda.node.identity.edge_keys import CALLER, LISTENER, EdgeKeys
+from tacenda.node.membership.agreement import Council
+from tacenda.node.protocol import wire
+from tacenda.node.protocol.handshake import Refused
+from tacenda.node.protocol.signed_rows import MOST_CLAIMS, MOST_NEWS, digest, state_text
+from tacenda.node.run_plan import make_plan
+from tacenda.node.state.database import NodeState
+from tacenda.node.transport.link import Link
+from tacenda.node.transport.mailbox import MOST_WAITING, Mailbox
 
 DIM = 4
 NONCE = bytes(32)

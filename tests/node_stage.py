@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from tacenda.data.schema import Label, NumericColumn, Schema
-from tacenda.node import contract_files, identity
-from tacenda.node.claims import Witness
-from tacenda.node.contract import Contract
-from tacenda.node.handshake import Desk
+from tacenda.node.identity import certificates as identity
+from tacenda.node.identity import contract_files
+from tacenda.node.identity.contract import Contract
+from tacenda.node.protocol.handshake import Desk
+from tacenda.node.protocol.signed_rows import Witness
 from tacenda.node.rehearse import Stage, prepare
-from tacenda.node.state import NodeState
+from tacenda.node.state.database import NodeState
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")  # many members share this machine's few cores
 os.environ.setdefault("GRPC_VERBOSITY", "INFO")  # the members' processes listen to gRPC's words about TLS
@@ -198,8 +199,10 @@ def live_and_lie(options: dict[str, Any], output: str, lies: dict[str, list[str]
     """A member that keeps to the program until its log says `after`; then it signs, for one epoch, what `lies` has for each neighbour."""
     import threading
 
-    from tacenda.node import endpoint, run, wire
-    from tacenda.node.votes import Vote, statement
+    from tacenda.node import run
+    from tacenda.node.membership.votes import Vote, statement
+    from tacenda.node.protocol import wire
+    from tacenda.node.transport import endpoint
 
     class Lying(endpoint.Endpoint):
         def start(self) -> None:
@@ -223,7 +226,9 @@ def live_and_lie(options: dict[str, Any], output: str, lies: dict[str, list[str]
 
 def live_with_false_rows(options: dict[str, Any], output: str, shifts: dict[str, float], first_round: int) -> None:
     """A member with a program of its own: from a round on, its rows for some neighbours are other rows, well signed."""
-    from tacenda.node import endpoint, run, wire
+    from tacenda.node import run
+    from tacenda.node.protocol import wire
+    from tacenda.node.transport import endpoint
 
     class Lying(endpoint.Endpoint):
         def post(self, messages: list[Any]) -> None:
@@ -243,8 +248,8 @@ def live_with_false_rows(options: dict[str, Any], output: str, shifts: dict[str,
 
 def signed_by(who: identity.Identity, contract: Contract, frame: Any) -> str:
     """The signature that `who` puts under a row."""
-    from tacenda.node import wire
-    from tacenda.node.claims import digest, row_text
+    from tacenda.node.protocol import wire
+    from tacenda.node.protocol.signed_rows import digest, row_text
 
     claim = wire.Claim(who.name, frame.epoch, frame.round, frame.call, digest(frame), "")
     return who.sign_text(row_text(contract.run_id(), claim))
@@ -252,8 +257,8 @@ def signed_by(who: identity.Identity, contract: Contract, frame: Any) -> str:
 
 def introduction(crowd: Crowd, name: str, peer: str, birth: str = "", half: bytes = b"") -> Any:
     """What a member signs about its state when it meets `peer`."""
-    from tacenda.node import wire
-    from tacenda.node.claims import state_text
+    from tacenda.node.protocol import wire
+    from tacenda.node.protocol.signed_rows import state_text
 
     who, words = identity.Identity.read(crowd.folder(name) / "identity"), wire.Introduction(birth, 0, half, "")
     return wire.replaced(words, signature=who.sign_text(state_text(crowd.stage.contract.run_id(), name, peer, words)))
@@ -264,7 +269,7 @@ def simulated(stage: Stage, rounds: int | None = None, seed: int = 0) -> np.ndar
     import tacenda as tc
     from tacenda.algorithms.registry import from_plain
     from tacenda.data.encoding import encode
-    from tacenda.node.plan import topology_of
+    from tacenda.node.run_plan import topology_of
 
     c = stage.contract
     sets = [encode(Schema.read(stage.schema), stage.data[name]) for name in c.names]

@@ -14,8 +14,8 @@ from scipy import optimize, stats
 import tacenda as tc
 from support import make_block, problem, shards
 from tacenda.errors import LeakError
-from tacenda.privacy.bounded import open_values, seal
-from tacenda.privacy.door import Door
+from tacenda.privacy.secrets.bounded import open_values, seal
+from tacenda.privacy.secrets.door import Door
 from tacenda.problem.queries import Queries
 from tacenda.runtime.block import Block
 
@@ -181,7 +181,7 @@ def receivers_agree() -> None:
 
 def charged_before_drawn() -> None:
     """At every draw the ledger already holds the charge of it."""
-    from tacenda.privacy.noise import SimulatedNoise
+    from tacenda.privacy.noise.sources import SimulatedNoise
 
     for noise in ("gaussian", "l2-laplace", "objective"):
         source = SimulatedNoise(0)
@@ -203,7 +203,7 @@ def charged_before_drawn() -> None:
 
 def samples_are_poisson() -> None:
     """Over 600 rounds: each record enters at its node's rate, and the sample's size varies as a binomial does."""
-    from tacenda.privacy.noise import SimulatedNoise
+    from tacenda.privacy.noise.sources import SimulatedNoise
 
     rounds, batch = 600, 3
     seen: list[Any] = []

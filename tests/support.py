@@ -8,10 +8,10 @@ import numpy as np
 
 import tacenda as tc
 from tacenda.algorithms.base import Algorithm
-from tacenda.privacy.door import Door
-from tacenda.privacy.ledger import Ledger
-from tacenda.privacy.noise import SimulatedNoise
-from tacenda.privacy.plan import ScaledPlan
+from tacenda.privacy.noise.sources import SimulatedNoise
+from tacenda.privacy.secrets.door import Door
+from tacenda.privacy.secrets.ledger import Ledger
+from tacenda.privacy.secrets.noise_plan import ScaledPlan
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import Queries
 from tacenda.runtime.block import Block

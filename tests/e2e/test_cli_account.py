@@ -126,7 +126,7 @@ def test_one_run_attack_from_the_shell_is_the_one_of_python(tools: Any, tmp_path
 
 
 def test_one_run_attack_on_the_stage_finds_too_little_noise(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tacenda.privacy.noise import SimulatedNoise
+    from tacenda.privacy.noise.sources import SimulatedNoise
 
     sound = tools.tacenda("audit", "dpdda", "--one-run", "-e", 1, "--seed", 1, "-q")
     assert sound.exit_code == 0 and "consistent" in sound.output and "1000 canaries" in sound.output

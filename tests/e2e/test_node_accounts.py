@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from node_stage import Crowd, small_contract
 from tacenda.errors import BudgetError, InputError, PrivacyError, StateError
-from tacenda.node.accounts import default_ledger, ledger_path
 from tacenda.node.run import NodeOptions, run_node
-from tacenda.privacy.store import LedgerStore
+from tacenda.node.state.accounts import default_ledger, ledger_path
+from tacenda.privacy.lasting.ledger_store import LedgerStore
 
 EPSILON = 5.0  # of every contract here
 

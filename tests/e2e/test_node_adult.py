@@ -39,7 +39,7 @@ def adult(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Pat
 
 def _crowd(folder: Path, adult: tuple[Path, dict[str, Path], list[int]], seed: int | None) -> Crowd:
     from tacenda.data.schema import Schema
-    from tacenda.node.contract import Contract
+    from tacenda.node.identity.contract import Contract
     from tacenda.node.rehearse import prepare
 
     schema = Schema.read(adult[0])

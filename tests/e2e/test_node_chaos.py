@@ -14,10 +14,10 @@ import pytest
 
 from chaos_proxy import ChaosProxy
 from node_stage import Crowd, small_contract
-from tacenda.node import state as states
-from tacenda.node.records import read_records
-from tacenda.node.state import FILE, NodeState
-from tacenda.runtime.lasting import data_digest
+from tacenda.node.member_records import read_records
+from tacenda.node.state import database as states
+from tacenda.node.state.database import FILE, NodeState
+from tacenda.runtime.lasting_run import data_digest
 
 FAULTS = ("kill", "drop", "delay", "corrupt", "freeze", "double", "swap", "drop")
 

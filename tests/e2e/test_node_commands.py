@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from node_stage import Crowd, made_identity, small_contract
 from tacenda.errors import BudgetError, InputError, StateError
-from tacenda.node import contract_files
 from tacenda.node.doctor import examine
+from tacenda.node.identity import contract_files
 from tacenda.node.run import NodeOptions, run_node
-from tacenda.privacy.store import LedgerStore
+from tacenda.privacy.lasting.ledger_store import LedgerStore
 
 
 @pytest.fixture(scope="module")

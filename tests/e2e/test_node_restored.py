@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from node_stage import Crowd, small_contract
-from tacenda.node.state import FILE
-from tacenda.privacy.store import LedgerStore
+from tacenda.node.state.database import FILE
+from tacenda.privacy.lasting.ledger_store import LedgerStore
 
 
 def test_old_copies_and_lost_charges_are_refused_and_the_newest_state_goes_on(tmp_path: Path) -> None:

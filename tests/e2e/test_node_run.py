@@ -53,8 +53,9 @@ def test_a_renewed_certificate_goes_on_with_the_same_state(tmp_path: Path) -> No
     import os
     import signal
 
-    from tacenda.node import contract_files, identity
-    from tacenda.node.contract import Contract
+    from tacenda.node.identity import certificates as identity
+    from tacenda.node.identity import contract_files
+    from tacenda.node.identity.contract import Contract
     from tacenda.node.rehearse import free_ports
 
     crowd = Crowd(tmp_path, small_contract(3, rounds=400), seed=9)

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from node_stage import Crowd, simulated, small_contract
-from tacenda.node.contract import Contract
-from tacenda.node.mark import START, sealed
-from tacenda.node.state import FILE, NodeState
+from tacenda.node.identity.contract import Contract
+from tacenda.node.state.database import FILE, NodeState
+from tacenda.node.state.mark import START, sealed
 
 GOSSIP = {"name": "gossipgd", "correlation": 4.0, "mixings": 2, "step_size": 0.5}
 TERMS = {"epsilon": 5.0, "delta": 1e-5, "floating_point_noise": True, "coalition": 1}

@@ -22,10 +22,11 @@ import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 
 from node_stage import Crowd, introduction, made_identity, signed_by, small_contract
-from tacenda.node import identity, wire
-from tacenda.node.contract import PROTOCOL
-from tacenda.node.endpoint import METHOD, MOST_CONNECTIONS
+from tacenda.node.identity import certificates as identity
+from tacenda.node.identity.contract import PROTOCOL
+from tacenda.node.protocol import wire
 from tacenda.node.rehearse import free_ports
+from tacenda.node.transport.endpoint import METHOD, MOST_CONNECTIONS
 
 FUZZ = 500
 PROTOCOL_START = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

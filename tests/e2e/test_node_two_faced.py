@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from node_stage import Crowd, small_contract
-from tacenda.node.state import FILE
+from tacenda.node.state.database import FILE
 
 TERMS = {"epsilon": 5.0, "delta": 1e-5, "floating_point_noise": True, "coalition": 1}
 GOSSIP = {"name": "gossipgd", "correlation": 4.0, "mixings": 2, "step_size": 0.5}

@@ -30,8 +30,8 @@ except ImportError:
     atheris = None
 
 GUIDES = [
-    "hostile", "tacenda.problem.queries", "tacenda.problem.facts", "tacenda.problem.validate", "tacenda.problem.validate_labels",
-    "tacenda.problem.solver", "tacenda.problem.solver_around", "tacenda.problem.solver_reference", "tacenda.problem.radius",
+    "hostile", "tacenda.problem.queries", "tacenda.problem.facts", "tacenda.problem.validate.rows", "tacenda.problem.validate.labels",
+    "tacenda.problem.solver.local", "tacenda.problem.solver.around", "tacenda.problem.solver.reference", "tacenda.problem.radius",
     "tacenda.node.lattice",
 ]  # fmt: skip
 LONGEST = 600
@@ -86,7 +86,7 @@ def main() -> None:
     with atheris.instrument_imports(include=GUIDES):
         import hostile  # noqa: F401
         import tacenda.node.lattice
-        import tacenda.problem.solver_around  # noqa: F401
+        import tacenda.problem.solver.around  # noqa: F401
     atheris.instrument_func(climb)
     flags = [f"-max_len={LONGEST}", "-len_control=0", "-timeout=600", "-report_slow_units=600", "-verbosity=0"]
     atheris.Setup([sys.argv[0], *flags, *([chosen.corpus] if chosen.corpus else [])], one_input)

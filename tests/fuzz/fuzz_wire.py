@@ -26,8 +26,17 @@ try:
 except ImportError:
     atheris = None
 
-GUIDES = ["hostile_frames", "tacenda.node.wire", "tacenda.node.handshake", "tacenda.node.claims", "tacenda.node.mailbox",
-          "tacenda.node.link", "tacenda.node.edge_keys", "tacenda.node.votes", "tacenda.node.membership"]  # fmt: skip
+GUIDES = [
+    "hostile_frames",
+    "tacenda.node.protocol.wire",
+    "tacenda.node.protocol.handshake",
+    "tacenda.node.protocol.signed_rows",
+    "tacenda.node.transport.mailbox",
+    "tacenda.node.transport.link",
+    "tacenda.node.identity.edge_keys",
+    "tacenda.node.membership.votes",
+    "tacenda.node.membership.agreement",
+]
 LONGEST = 60
 seen: Any = SimpleNamespace(inputs=0, passed=0, began=0.0, seconds=60, doors=None)
 

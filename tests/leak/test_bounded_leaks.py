@@ -19,8 +19,8 @@ import pytest
 
 from support import make_block, problem
 from tacenda.errors import LeakError
-from tacenda.privacy import bounded as module
-from tacenda.privacy.bounded import ALL_RECORDS, Bounded, Sample, seal
+from tacenda.privacy.secrets import bounded as module
+from tacenda.privacy.secrets.bounded import ALL_RECORDS, Bounded, Sample, seal
 
 SECRET = np.array([[0.123456789, -7.654321, 3.1], [2.7182818, 1.4142135, -0.5772156]])
 

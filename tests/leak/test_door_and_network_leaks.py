@@ -12,12 +12,12 @@ import pytest
 import tacenda as tc
 from support import TUNED, make_block, problem
 from tacenda.errors import InputError, LeakError, NetworkError, PrivacyError, StateError
-from tacenda.privacy.noise import SimulatedNoise
+from tacenda.privacy.noise.sources import SimulatedNoise
 
 SOURCE = Path(tc.__file__).parent
 PUBLIC = {"Bounded", "Sample", "ALL_RECORDS", "fixed", "fixed_sensitivity", "bound_of", "question_of"}  # none of them holds values
 MAY_OPEN = {
-    "privacy/door.py": {"open_values", "open_parts"},  # the way out
+    "privacy/secrets/door.py": {"open_values", "open_parts"},  # the way out
     "problem/queries.py": {"open_values", "seal"},  # the way in, and arguments that are secret themselves
     "node/lattice.py": {"seal"},  # the same queries on a node's integer lattice
     "audit/wiretap.py": {"open_values"},  # the adversary, who compares what is secret with what was released
@@ -163,12 +163,12 @@ def opened_in(path: Path) -> set[str]:
     """What a file takes from the module of secrets beyond its public names."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module == "tacenda.privacy.bounded":
+        if isinstance(node, ast.ImportFrom) and node.module == "tacenda.privacy.secrets.bounded":
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module == "tacenda.privacy":
             names |= {"the whole module" for alias in node.names if alias.name == "bounded"}
         elif isinstance(node, ast.Import):
-            names |= {"the whole module" for alias in node.names if alias.name.startswith("tacenda.privacy.bounded")}
+            names |= {"the whole module" for alias in node.names if alias.name.startswith("tacenda.privacy.secrets.bounded")}
         elif isinstance(node, ast.Attribute) and node.attr in {"open_values", "open_parts", "_vault"}:
             names.add(node.attr)
     return names - PUBLIC
@@ -177,7 +177,7 @@ def opened_in(path: Path) -> set[str]:
 def test_only_the_door_and_the_queries_open_secrets() -> None:
     found = {path.relative_to(SOURCE).as_posix(): opened_in(path) for path in SOURCE.rglob("*.py")}
     assert {where: names - MAY_OPEN.get(where, set()) for where, names in found.items() if names - MAY_OPEN.get(where, set())} == {}
-    assert found["privacy/door.py"] == MAY_OPEN["privacy/door.py"]  # the check itself can see
+    assert found["privacy/secrets/door.py"] == MAY_OPEN["privacy/secrets/door.py"]  # the check itself can see
 
 
 def test_algorithms_import_neither_runtime_nor_randomness_nor_records() -> None:
@@ -185,7 +185,8 @@ def test_algorithms_import_neither_runtime_nor_randomness_nor_records() -> None:
         tree = ast.parse(path.read_text())
         modules = [n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)]
         modules += [a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names]
-        assert not [m for m in modules if "runtime" in m or "random" in m or "store" in m or "noise" in m], path.name
+        forbidden = ("runtime", "random", "store", "privacy.noise", "privacy.lasting")
+        assert not [m for m in modules if any(word in m for word in forbidden)], path.name
         assert "random" not in {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}, path.name
 
 
@@ -216,7 +217,7 @@ def test_no_algorithm_releases_without_a_charge(name: str) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tacenda.runtime.simulate.SimulatedNoise", Counting)
-        patch.setattr("tacenda.privacy.mechanisms.GAP_SHARE", 0.0)  # one draw per charge, also inside the objective
+        patch.setattr("tacenda.privacy.secrets.mechanisms.GAP_SHARE", 0.0)  # one draw per charge, also inside the objective
         with pytest.warns() if name == "radmm" else pytest.MonkeyPatch.context():
             result = tc.simulate(problem(6), graph_for(name), TUNED[name], 4, privacy_for(name), 0)
     assert len(draws) == len(result.privacy.charges) > 0

@@ -11,8 +11,8 @@ import tacenda as tc
 from tacenda.algorithms import ALGORITHMS
 from tacenda.algorithms.verdicts import VERDICTS
 from tacenda.graph.topology import Topology
-from tacenda.privacy.accounting import judge
-from tacenda.privacy.events import Gaussian, pure_sum
+from tacenda.privacy.accounting.events import Gaussian, pure_sum
+from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.statement import Statement
 from tacenda.problem import losses, regularisers
 from tacenda.problem.constants import Constants

@@ -15,9 +15,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tacenda.privacy.accounting import judge  # noqa: F401  loaded before the forks, for speed
-from tacenda.privacy.events import Gaussian
-from tacenda.privacy.store import LedgerStore
+from tacenda.privacy.accounting.events import Gaussian
+from tacenda.privacy.accounting.judge import judge  # noqa: F401  loaded before the forks, for speed
+from tacenda.privacy.lasting.ledger_store import LedgerStore
 
 ROUNDS, EVENT = 6, Gaussian(50.0)
 

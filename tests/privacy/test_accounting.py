@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from tacenda.errors import InputError, PrivacyError
-from tacenda.privacy.accounting import ACCOUNTANTS, judge
-from tacenda.privacy.curves import gaussian_log_delta
-from tacenda.privacy.events import (
+from tacenda.privacy.accounting.curves import gaussian_log_delta
+from tacenda.privacy.accounting.events import (
     CorrelatedGaussian,
     DiscreteGaussian,
     Gaussian,
@@ -19,6 +18,7 @@ from tacenda.privacy.events import (
     PoissonGaussian,
     Pure,
 )
+from tacenda.privacy.accounting.judge import ACCOUNTANTS, judge
 
 
 def exact_log_delta(mu, eps):
@@ -348,7 +348,7 @@ def test_groups():
 
 
 def test_group_bound_holds_for_a_gaussian():
-    from tacenda.privacy.curves import GaussianProfile, GroupProfile
+    from tacenda.privacy.accounting.curves import GaussianProfile, GroupProfile
 
     generic, exact = GroupProfile(GaussianProfile(0.3), 3), GaussianProfile(0.9)
     for eps in (0.0, 0.5, 2.0):
@@ -366,7 +366,7 @@ def test_coalition_is_carried_to_the_conditions():
 
 @pytest.mark.parametrize(("event", "count"), [pair for pair in EVENTS if pair[0].kind not in ("discrete-gaussian",)])
 def test_a_coarser_grid_only_errs_upwards(event, count):
-    from tacenda.privacy.curves_pld import pld_profile
+    from tacenda.privacy.accounting.pld import pld_profile
 
     fine = pld_profile([(event, count)], "replace-one")
     for coarseness in (5, 40):

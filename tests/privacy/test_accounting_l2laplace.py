@@ -8,9 +8,9 @@ from scipy.integrate import dblquad, quad
 from scipy.optimize import brentq
 from scipy.special import gammaln
 
-from tacenda.privacy.accounting import judge
-from tacenda.privacy.events import L2Laplace
-from tacenda.privacy.l2laplace import l2_laplace_delta, loss_above, loss_tails
+from tacenda.privacy.accounting.events import L2Laplace
+from tacenda.privacy.accounting.judge import judge
+from tacenda.privacy.accounting.l2laplace import l2_laplace_delta, loss_above, loss_tails
 
 
 def test_golden_against_a_bracket_of_its_own():
@@ -113,11 +113,11 @@ def test_the_full_shift_is_the_worst(d):
 
 
 def test_far_below_generic_pure_composition():
-    from tacenda.privacy.events import Pure
+    from tacenda.privacy.accounting.events import Pure
 
     assert judge([(L2Laplace(0.3, 105), 100)]).epsilon(1e-5) < 0.1 * judge([(Pure(0.3), 100)]).epsilon(1e-5)
     many = judge([(L2Laplace(0.01, 400), 1000)])  # loss spread of 5e-4 a round: the grid must follow
     mu = 0.01 * math.sqrt(1000 / 400)
-    from tacenda.privacy.curves import GaussianProfile
+    from tacenda.privacy.accounting.curves import GaussianProfile
 
     assert many.epsilon(1e-5) == pytest.approx(GaussianProfile(mu).epsilon(1e-5), rel=0.01)

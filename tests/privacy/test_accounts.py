@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 import support
 import tacenda as tc
 from tacenda.errors import BudgetError, InputError, LedgerWarning, PrivacyError
-from tacenda.privacy.calibration import gaussian_mu
-from tacenda.privacy.events import CorrelatedGaussian, Gaussian
-from tacenda.privacy.store import LedgerStore
-from tacenda.privacy.store_records import KEPT, marks_of
+from tacenda.privacy.accounting.calibration import gaussian_mu
+from tacenda.privacy.accounting.events import CorrelatedGaussian, Gaussian
+from tacenda.privacy.lasting.fingerprints import KEPT, marks_of
+from tacenda.privacy.lasting.ledger_store import LedgerStore
 
 OLD = Path(__file__).parent / "fixtures" / "ledger_v1.sql"
 KEY = b"k" * 32

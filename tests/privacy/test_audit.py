@@ -266,7 +266,7 @@ def test_one_run_passes_argmin_algorithms(name: str) -> None:
 
 
 def test_one_run_calls_too_little_noise_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tacenda.privacy.noise import SimulatedNoise
+    from tacenda.privacy.noise.sources import SimulatedNoise
 
     real = SimulatedNoise.add_gaussian
     monkeypatch.setattr(SimulatedNoise, "add_gaussian", lambda s, n, t, c, parts, std: real(s, n, t, c, parts, std / 8))

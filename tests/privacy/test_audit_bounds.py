@@ -21,9 +21,9 @@ from tacenda.audit.one_run_bound import (
     probability_of,
 )
 from tacenda.errors import InputError
-from tacenda.privacy.accounting import judge
-from tacenda.privacy.curves import GaussianProfile
-from tacenda.privacy.events import Gaussian, Pure
+from tacenda.privacy.accounting.curves import GaussianProfile
+from tacenda.privacy.accounting.events import Gaussian, Pure
+from tacenda.privacy.accounting.judge import judge
 
 
 @pytest.mark.parametrize(("hits", "count"), [(0, 50), (1, 50), (25, 50), (49, 50), (50, 50)])

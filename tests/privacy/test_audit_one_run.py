@@ -12,7 +12,7 @@ from tacenda.algorithms.registry import ALGORITHMS
 from tacenda.audit import audit_one_run
 from tacenda.audit.one_run import louder
 from tacenda.audit.stage import default_problem, default_start
-from tacenda.privacy.noise import SimulatedNoise
+from tacenda.privacy.noise.sources import SimulatedNoise
 
 A = tc.algorithms
 PRIVATE = sorted(name for name, kind in ALGORITHMS.items() if kind.private)

@@ -14,7 +14,7 @@ from tacenda.algorithms.registry import ALGORITHMS
 from tacenda.audit import attack, one_run
 from tacenda.audit.play import play
 from tacenda.audit.sampling import TrialNoise
-from tacenda.privacy.noise import SimulatedNoise
+from tacenda.privacy.noise.sources import SimulatedNoise
 
 ROUNDS = 3
 SIZES = [20, 180, 60, 45, 90]

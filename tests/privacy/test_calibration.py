@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacenda.errors import InputError, PrivacyError
-from tacenda.privacy.accounting import judge
-from tacenda.privacy.calibration import gaussian_mu, solve_scale
-from tacenda.privacy.events import (
+from tacenda.privacy.accounting.calibration import gaussian_mu, solve_scale
+from tacenda.privacy.accounting.events import (
     DiscreteGaussian,
     Gaussian,
     L2Laplace,
@@ -17,6 +16,7 @@ from tacenda.privacy.events import (
     PoissonGaussian,
     Pure,
 )
+from tacenda.privacy.accounting.judge import judge
 
 
 @pytest.mark.parametrize(("eps", "mu"), [(1, 0.26805), (0.5, 0.14221), (2, 0.50155), (5, 1.12124)])

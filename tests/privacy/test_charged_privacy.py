@@ -19,7 +19,7 @@ import tacenda as tc
 from privacy_checks import mu_of
 from reference_curves import sampled_delta
 from support import shards
-from tacenda.privacy.noise import SimulatedNoise
+from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.statement import Statement
 
 A = tc.algorithms

@@ -13,10 +13,10 @@ from node_stage import Crowd, small_contract
 from privacy_checks import mu_of
 from reference_curves import zcdp_epsilon
 from tacenda.errors import BudgetError
-from tacenda.node.contract import Contract
-from tacenda.node.plan import make_plan
-from tacenda.node.spending import Spending
-from tacenda.privacy.store import LedgerStore
+from tacenda.node.identity.contract import Contract
+from tacenda.node.run_plan import make_plan
+from tacenda.node.state.spending import Spending
+from tacenda.privacy.lasting.ledger_store import LedgerStore
 
 DELTAS = [1e-2, 1e-4, 1e-8]
 EPSILON = 2.0

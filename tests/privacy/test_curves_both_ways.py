@@ -16,13 +16,13 @@ from tacenda.errors import InputError, PrivacyError
 from tacenda.graph import coalition
 from tacenda.graph.topology import Topology
 from tacenda.node.lattice import as_discrete
-from tacenda.privacy import events as ev
-from tacenda.privacy.accounting import judge
-from tacenda.privacy.calibration import gaussian_mu, solve_scale
-from tacenda.privacy.curves import GaussianProfile, GroupProfile, ZcdpProfile, gaussian_log_delta
-from tacenda.privacy.ledger import Charge
-from tacenda.privacy.plan import round_weights
-from tacenda.privacy.pure import PureProfile
+from tacenda.privacy.accounting import events as ev
+from tacenda.privacy.accounting.calibration import gaussian_mu, solve_scale
+from tacenda.privacy.accounting.curves import GaussianProfile, GroupProfile, ZcdpProfile, gaussian_log_delta
+from tacenda.privacy.accounting.judge import judge
+from tacenda.privacy.accounting.pure import PureProfile
+from tacenda.privacy.secrets.ledger import Charge
+from tacenda.privacy.secrets.noise_plan import round_weights
 
 PROFILES = {
     "gaussian": GaussianProfile(0.4),

@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 from tacenda.errors import InputError
-from tacenda.privacy import discrete as module
-from tacenda.privacy.discrete import AesStream, aes_normal, discrete_gaussian, l2_laplace
-from tacenda.privacy.discrete_kernels import TAIL, UNDECIDED, fill_discrete
+from tacenda.privacy.noise import discrete as module
+from tacenda.privacy.noise.discrete import AesStream, aes_normal, discrete_gaussian, l2_laplace
+from tacenda.privacy.noise.discrete_kernels import TAIL, UNDECIDED, fill_discrete
 
 KEY = bytes(range(32))
 

@@ -12,13 +12,13 @@ import pytest
 
 from node_stage import made_identity, small_contract
 from tacenda.graph.coalition import edge_streams
-from tacenda.node import wire
-from tacenda.node.contract import Contract
-from tacenda.node.edge_keys import EdgeKeys
-from tacenda.node.handshake import Desk
-from tacenda.node.plan import topology_of
-from tacenda.node.state import NodeState
-from tacenda.privacy.noise_keyed import KeyedNoise
+from tacenda.node.identity.contract import Contract
+from tacenda.node.identity.edge_keys import EdgeKeys
+from tacenda.node.protocol import wire
+from tacenda.node.protocol.handshake import Desk
+from tacenda.node.run_plan import topology_of
+from tacenda.node.state.database import NodeState
+from tacenda.privacy.noise.keyed import KeyedNoise
 
 TERMS = {"epsilon": 5.0, "delta": 1e-5, "floating_point_noise": True, "coalition": 1}
 NAMES = ("m0", "m1", "m2")

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from tacenda.errors import InputError
-from tacenda.privacy import events as ev
+from tacenda.privacy.accounting import events as ev
 
 SAMPLES = [
     ev.Gaussian(3.5),

@@ -13,10 +13,10 @@ from scipy import sparse
 import tacenda as tc
 from hostile import HOSTILE, LOSSES, MOST, QUESTIONS, case_of, excess
 from tacenda.errors import InputError
-from tacenda.privacy.bounded import open_values
-from tacenda.privacy.noise import SimulatedNoise
+from tacenda.privacy.noise.sources import SimulatedNoise
+from tacenda.privacy.secrets.bounded import open_values
 from tacenda.problem.facts import Facts
-from tacenda.problem.kernels_gradient import shrink, whole
+from tacenda.problem.kernels.gradient import shrink, whole
 from tacenda.problem.queries import Queries
 
 NEARBY = 1.0  # nothing may be above

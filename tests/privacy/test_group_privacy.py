@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from reference_curves import lattice_delta, zcdp_epsilon
-from tacenda.privacy.accounting import judge
-from tacenda.privacy.events import CorrelatedGaussian, DiscreteGaussian, Gaussian, Pure
+from tacenda.privacy.accounting.events import CorrelatedGaussian, DiscreteGaussian, Gaussian, Pure
+from tacenda.privacy.accounting.judge import judge
 
 SIZES = [2, 3, 5]
 

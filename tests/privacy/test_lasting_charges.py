@@ -13,7 +13,7 @@ import tacenda as tc
 from privacy_checks import mu_of
 from support import shards
 from tacenda.errors import BudgetError
-from tacenda.privacy.store import LedgerStore
+from tacenda.privacy.lasting.ledger_store import LedgerStore
 
 A = tc.algorithms
 SIZES = [31, 12, 25, 18, 9]
@@ -73,7 +73,7 @@ def test_no_node_loses_more_than_the_ledger_holds(privacy: Any, algorithm: Any, 
 
 
 def test_every_release_is_in_the_ledger_before_its_noise_is_drawn(tmp_path: Path) -> None:
-    from tacenda.privacy.noise import SimulatedNoise
+    from tacenda.privacy.noise.sources import SimulatedNoise
 
     honest, seen = SimulatedNoise.add_gaussian, []
 
@@ -89,7 +89,7 @@ def test_every_release_is_in_the_ledger_before_its_noise_is_drawn(tmp_path: Path
 
 
 def test_a_budget_below_the_worst_nodes_loss_refuses_the_run_before_any_draw(tmp_path: Path) -> None:
-    from tacenda.privacy.noise import SimulatedNoise
+    from tacenda.privacy.noise.sources import SimulatedNoise
 
     def drawn(*_: Any) -> Any:
         raise AssertionError("noise was drawn")

@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tacenda.errors import BudgetError, InputError, PrivacyError, StateError
-from tacenda.privacy import store_files
-from tacenda.privacy.accounting import judge
-from tacenda.privacy.calibration import solve_scale
-from tacenda.privacy.events import Gaussian, L2Laplace, OneOfGaussian, PoissonGaussian, Pure
-from tacenda.privacy.store import LedgerStore
-from tacenda.privacy.store_chain import verify_lines
+from tacenda.privacy.accounting.calibration import solve_scale
+from tacenda.privacy.accounting.events import Gaussian, L2Laplace, OneOfGaussian, PoissonGaussian, Pure
+from tacenda.privacy.accounting.judge import judge
+from tacenda.privacy.lasting import files as store_files
+from tacenda.privacy.lasting.chain import verify_lines
+from tacenda.privacy.lasting.ledger_store import LedgerStore
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_mixed_kinds_compose_and_what_cannot_be_judged_is_refused(ledger):
     ledger.open_run("r", "d")
     ledger.reserve("r", [(PoissonGaussian(6, 0.1), 50), (L2Laplace(0.05, 20), 10), (Pure(0.01), 5)])
     assert ledger.spent("d").curve_with_reserved.accountant == "pld"
-    from tacenda.privacy.events import DiscreteGaussian
+    from tacenda.privacy.accounting.events import DiscreteGaussian
 
     with pytest.raises(PrivacyError, match="discrete-gaussian"):
         ledger.reserve("r", [(DiscreteGaussian(50), 1)], key="lattice")

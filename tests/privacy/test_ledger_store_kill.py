@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tacenda.privacy.store import LedgerStore
+from tacenda.privacy.lasting.ledger_store import LedgerStore
 
 LOOP = Path(__file__).with_name("ledger_kill_loop.py")
 
 CONTENDER = """
 import sys
 from tacenda.errors import BudgetError
-from tacenda.privacy.events import Pure
-from tacenda.privacy.store import LedgerStore
+from tacenda.privacy.accounting.events import Pure
+from tacenda.privacy.lasting.ledger_store import LedgerStore
 
 got = 0
 with LedgerStore(sys.argv[1]) as store:
@@ -76,7 +76,7 @@ def test_processes_at_once_share_one_budget(tmp_path):
 
 def test_processes_may_create_the_ledger_at_once(tmp_path):
     path = tmp_path / "ledger.db"
-    code = f"from tacenda.privacy.store import LedgerStore\nwith LedgerStore({str(path)!r}) as s: print(s.head()[1])"
+    code = f"from tacenda.privacy.lasting.ledger_store import LedgerStore\nwith LedgerStore({str(path)!r}) as s: print(s.head()[1])"
     crew = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
     heads = {one.communicate(timeout=60)[0] for one in crew}
     assert len(heads) == 1

@@ -17,10 +17,10 @@ from support import A, privacy_for
 from tacenda.algorithms.base import Algorithm
 from tacenda.errors import NetworkError
 from tacenda.node.lattice import LatticeQueries
-from tacenda.privacy.door import Door
-from tacenda.privacy.ledger import Ledger
-from tacenda.privacy.noise import SimulatedNoise
-from tacenda.privacy.noise_keyed import KeyedNoise
+from tacenda.privacy.noise.keyed import KeyedNoise
+from tacenda.privacy.noise.sources import SimulatedNoise
+from tacenda.privacy.secrets.door import Door
+from tacenda.privacy.secrets.ledger import Ledger
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import Queries
 from tacenda.runtime.host import Host

@@ -19,11 +19,12 @@ from tacenda.algorithms.admm import ADMMState
 from tacenda.algorithms.base import midpoint
 from tacenda.algorithms.linearised import LinearisedState
 from tacenda.errors import BudgetError, LeakError
-from tacenda.privacy import bounded, plan
-from tacenda.privacy.bounded import Bounded, Sample, open_parts, open_values
-from tacenda.privacy.door import Door
-from tacenda.privacy.ledger import Ledger
-from tacenda.privacy.noise import SimulatedNoise
+from tacenda.privacy.noise.sources import SimulatedNoise
+from tacenda.privacy.secrets import bounded
+from tacenda.privacy.secrets import noise_plan as plan
+from tacenda.privacy.secrets.bounded import Bounded, Sample, open_parts, open_values
+from tacenda.privacy.secrets.door import Door
+from tacenda.privacy.secrets.ledger import Ledger
 from tacenda.privacy.settings import Privacy
 from tacenda.problem import queries
 from tacenda.problem.facts import Facts
@@ -75,7 +76,7 @@ def price_flat(honest: Any) -> Any:
 
 
 def plant_flat_price(patch: pytest.MonkeyPatch) -> None:
-    for where in ("tacenda.privacy.door.price", "tacenda.runtime.budget.price"):
+    for where in ("tacenda.privacy.secrets.door.price", "tacenda.runtime.budget.price"):
         patch.setattr(where, price_flat(plan.price))
 
 

@@ -18,16 +18,16 @@ from scipy.stats import kstest
 from node_stage import made_identity, small_contract
 from tacenda.errors import PrivacyError, StateError
 from tacenda.graph.coalition import edge_streams
-from tacenda.node import wire
-from tacenda.node.claims import Witness
-from tacenda.node.contract import Contract
-from tacenda.node.edge_keys import CALLER, CURVE, LISTENER, EdgeKeys, combine
-from tacenda.node.handshake import Desk, Refused
-from tacenda.node.identity import Identity
-from tacenda.node.plan import enough_noise, make_plan, smaller_run, topology_of
-from tacenda.node.state import NodeState
-from tacenda.privacy.noise_keyed import KeyedNoise
-from tacenda.privacy.plan import price
+from tacenda.node.identity.certificates import Identity
+from tacenda.node.identity.contract import Contract
+from tacenda.node.identity.edge_keys import CALLER, CURVE, LISTENER, EdgeKeys, combine
+from tacenda.node.protocol import wire
+from tacenda.node.protocol.handshake import Desk, Refused
+from tacenda.node.protocol.signed_rows import Witness
+from tacenda.node.run_plan import enough_noise, make_plan, smaller_run, topology_of
+from tacenda.node.state.database import NodeState
+from tacenda.privacy.noise.keyed import KeyedNoise
+from tacenda.privacy.secrets.noise_plan import price
 from tacenda.runtime.budget import rehearse
 
 TERMS = {"epsilon": 5.0, "delta": 1e-5, "floating_point_noise": True, "coalition": 1}

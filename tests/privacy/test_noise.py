@@ -10,8 +10,8 @@ from scipy import stats
 
 import tacenda as tc
 from support import TUNED, make_block, problem, shards
-from tacenda.privacy import streams
-from tacenda.privacy.noise import SimulatedNoise
+from tacenda.privacy.noise import streams
+from tacenda.privacy.noise.sources import SimulatedNoise
 
 NODES, DIM, ROUNDS = 50, 20, 12
 ACCEPT, REJECT = 1e-3, 1e-12  # p-values: the right law is kept, 2/3 and 3/2 of its scale are thrown out

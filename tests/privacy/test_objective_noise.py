@@ -9,7 +9,7 @@ import pytest
 
 import tacenda as tc
 from support import shards
-from tacenda.privacy.noise import SimulatedNoise
+from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import Queries
 

@@ -18,18 +18,18 @@ from scipy.stats import kstest
 
 from node_stage import small_contract
 from tacenda.errors import LeakError, PrivacyError, StateError
-from tacenda.node.exchange import Exchange
-from tacenda.node.mark import Mark
+from tacenda.node.member_records import problem_of
 from tacenda.node.peer import Peer
-from tacenda.node.plan import facts_of, make_plan
-from tacenda.node.records import problem_of
-from tacenda.node.state import NodeState
-from tacenda.privacy.bounded import question_of, seal
-from tacenda.privacy.door import Door
-from tacenda.privacy.ledger import Ledger
-from tacenda.privacy.noise_keyed import KeyedNoise
-from tacenda.privacy.plan import ScaledPlan
-from tacenda.privacy.question import digest
+from tacenda.node.run_plan import facts_of, make_plan
+from tacenda.node.state.database import NodeState
+from tacenda.node.state.mark import Mark
+from tacenda.node.transport.exchange import Exchange
+from tacenda.privacy.noise.keyed import KeyedNoise
+from tacenda.privacy.secrets.bounded import question_of, seal
+from tacenda.privacy.secrets.door import Door
+from tacenda.privacy.secrets.ledger import Ledger
+from tacenda.privacy.secrets.noise_plan import ScaledPlan
+from tacenda.privacy.secrets.question import digest
 from tacenda.problem.queries import Queries
 
 FEATURES = 40

@@ -19,7 +19,7 @@ import support
 import tacenda as tc
 from tacenda.content import content_hash, program
 from tacenda.errors import InputError, StateError
-from tacenda.privacy.store import LedgerStore
+from tacenda.privacy.lasting.ledger_store import LedgerStore
 
 ROUNDS = 3
 PLUGIN = """

@@ -11,7 +11,7 @@ import pytest
 import support
 import tacenda as tc
 from tacenda.errors import PrivacyError, StateError
-from tacenda.privacy.store import LedgerStore
+from tacenda.privacy.lasting.ledger_store import LedgerStore
 
 LOUD = tc.Privacy.from_noise(noise_multiplier=50.0)
 ROUNDS = 3

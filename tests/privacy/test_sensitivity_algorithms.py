@@ -9,7 +9,7 @@ import pytest
 
 import tacenda as tc
 from support import TUNED, make_block
-from tacenda.privacy.mechanisms import objective_charge, objective_noise
+from tacenda.privacy.secrets.mechanisms import objective_charge, objective_noise
 from tacenda.problem.facts import Facts
 from tacenda.runtime.budget import rehearse
 from tacenda.runtime.spec import RunSpec

@@ -11,7 +11,7 @@ import pytest
 import tacenda as tc
 from tacenda.graph import coalition
 from tacenda.graph.topology import Topology
-from tacenda.privacy.noise import SimulatedNoise
+from tacenda.privacy.noise.sources import SimulatedNoise
 
 A = tc.algorithms
 GRAPHS = {
@@ -245,7 +245,7 @@ def test_a_person_at_two_members_is_not_hidden_twice_by_the_same_noise() -> None
     one = said.curve(0).mu
     assert one is not None
     both = one * np.sqrt(inverse[np.ix_([0, 1], [0, 1])].sum() / inverse[0, 0])  # the two gradients move alike
-    from tacenda.privacy.curves import GaussianProfile
+    from tacenda.privacy.accounting.curves import GaussianProfile
 
     true = GaussianProfile(float(both)).epsilon(1e-5)
     assert true <= said.person([0, 1]) * (1 + 1e-6)
@@ -258,10 +258,10 @@ def test_a_person_at_two_members_is_not_hidden_twice_by_the_same_noise() -> None
 
 def test_without_edge_streams_nothing_is_charged_or_drawn() -> None:
     from tacenda.errors import LeakError
-    from tacenda.privacy.bounded import seal
-    from tacenda.privacy.door import Door
-    from tacenda.privacy.ledger import Ledger
-    from tacenda.privacy.plan import ScaledPlan
+    from tacenda.privacy.secrets.bounded import seal
+    from tacenda.privacy.secrets.door import Door
+    from tacenda.privacy.secrets.ledger import Ledger
+    from tacenda.privacy.secrets.noise_plan import ScaledPlan
 
     ledger = Ledger(None)
     plan = ScaledPlan(np.ones(2), np.ones(1), np.ones(2), 1)

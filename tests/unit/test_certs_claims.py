@@ -15,16 +15,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from node_stage import desk_of, signed_contract, small_contract
 from tacenda.errors import StateError
-from tacenda.node import wire
-from tacenda.node.claims import MOST_CLAIMS, WINDOW, Witness, digest, row_text
-from tacenda.node.contract import Contract
-from tacenda.node.endpoint import Endpoint
-from tacenda.node.exchange import Exchange
-from tacenda.node.handshake import Desk, Refused
-from tacenda.node.identity import Identity
-from tacenda.node.link import Link
-from tacenda.node.mailbox import Mailbox
-from tacenda.node.state import NodeState
+from tacenda.node.identity.certificates import Identity
+from tacenda.node.identity.contract import Contract
+from tacenda.node.protocol import wire
+from tacenda.node.protocol.handshake import Desk, Refused
+from tacenda.node.protocol.signed_rows import MOST_CLAIMS, WINDOW, Witness, digest, row_text
+from tacenda.node.state.database import NodeState
+from tacenda.node.transport.endpoint import Endpoint
+from tacenda.node.transport.exchange import Exchange
+from tacenda.node.transport.link import Link
+from tacenda.node.transport.mailbox import Mailbox
 
 NONCE = bytes(32)
 OTHER = "A" * 86 + "=="

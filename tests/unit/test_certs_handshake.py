@@ -11,12 +11,12 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from node_stage import desk_of, made_identity, small_contract
-from tacenda.node import wire
-from tacenda.node.contract import PROTOCOL, Contract
-from tacenda.node.endpoint import _reason
-from tacenda.node.handshake import ContractsDiffer, Desk, Refused
-from tacenda.node.identity import Identity
-from tacenda.node.state import NodeState
+from tacenda.node.identity.certificates import Identity
+from tacenda.node.identity.contract import PROTOCOL, Contract
+from tacenda.node.protocol import wire
+from tacenda.node.protocol.handshake import ContractsDiffer, Desk, Refused
+from tacenda.node.state.database import NodeState
+from tacenda.node.transport.endpoint import _reason
 
 NONCE = bytes(range(32))
 

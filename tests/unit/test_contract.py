@@ -10,11 +10,11 @@ import pytest
 
 from node_stage import made_identity, small_contract
 from tacenda.errors import InputError, PrivacyError
-from tacenda.node import contract_files
-from tacenda.node.contract import Contract, differing_fields
-from tacenda.node.plan import facts_of, make_plan
-from tacenda.privacy.accounting import judge
-from tacenda.privacy.events import DiscreteGaussian
+from tacenda.node.identity import contract_files
+from tacenda.node.identity.contract import Contract, differing_fields
+from tacenda.node.run_plan import facts_of, make_plan
+from tacenda.privacy.accounting.events import DiscreteGaussian
+from tacenda.privacy.accounting.judge import judge
 from tacenda.problem.constants import RADIUS
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from council_stage import Five
 from tacenda.errors import NetworkError
-from tacenda.node import wire
-from tacenda.node.membership import MOST_PROPOSALS
+from tacenda.node.membership.agreement import MOST_PROPOSALS
+from tacenda.node.protocol import wire
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from council_stage import Five
-from tacenda.node import wire
-from tacenda.node.identity import text_signed
-from tacenda.node.votes import ConflictingVotes
+from tacenda.node.identity.certificates import text_signed
+from tacenda.node.membership.votes import ConflictingVotes
+from tacenda.node.protocol import wire
 
 
 @pytest.fixture(scope="module")

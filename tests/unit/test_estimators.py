@@ -22,7 +22,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import tacenda as tc
 from tacenda.errors import BudgetError, InputError
 from tacenda.estimators import BudgetWarning, DeclarationWarning
-from tacenda.privacy.store import LedgerStore
+from tacenda.privacy.lasting.ledger_store import LedgerStore
 
 CLASSIFIERS = (tc.PrivateLogisticRegression, tc.PrivateLinearSVC)
 REGRESSORS = (tc.PrivateRidge, tc.PrivateLasso, tc.PrivateElasticNet, tc.PrivateHuberRegressor)

@@ -86,7 +86,7 @@ def test_logistic_keeps_all_digits_where_it_is_tiny():
 
 
 def test_compiled_losses_agree_with_numpy():
-    from tacenda.problem import kernels_rows
+    from tacenda.problem.kernels import rows as kernels_rows
 
     for loss in SCALAR:
         for y in labels_of(loss):

@@ -14,14 +14,14 @@ import pytest
 
 from node_stage import small_contract
 from tacenda.errors import StateError
-from tacenda.node.ledger import NodeLedger
-from tacenda.node.plan import make_plan
-from tacenda.node.records import problem_of
-from tacenda.node.spending import Spending
-from tacenda.node.state import FILE, NodeState
-from tacenda.privacy.events import Gaussian
-from tacenda.privacy.ledger import Charge, Charges
-from tacenda.privacy.store import LedgerStore
+from tacenda.node.member_records import problem_of
+from tacenda.node.run_plan import make_plan
+from tacenda.node.state.charges import NodeLedger
+from tacenda.node.state.database import FILE, NodeState
+from tacenda.node.state.spending import Spending
+from tacenda.privacy.accounting.events import Gaussian
+from tacenda.privacy.lasting.ledger_store import LedgerStore
+from tacenda.privacy.secrets.ledger import Charge, Charges
 
 ROUNDS, PER_ROUND = 5, 2
 PLANNED = Charges([(Charge(Gaussian, {"noise_multiplier": np.array([2.0])}), PER_ROUND * ROUNDS)])

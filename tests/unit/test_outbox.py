@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tacenda.errors import StateError
-from tacenda.node.state import FILE, NodeState
+from tacenda.node.state.database import FILE, NodeState
 
 EVENT = {"kind": "gaussian", "noise_multiplier": 2.0}
 ASKED = bytes(32)

@@ -15,7 +15,7 @@ from tacenda.data.stand_in import StandIn
 from tacenda.errors import InputError
 from tacenda.plan import predict as predicting
 from tacenda.plan.public import PublicSample, _cost, _fit, _mode
-from tacenda.privacy.calibration import gaussian_mu
+from tacenda.privacy.accounting.calibration import gaussian_mu
 
 
 def measured(name: str) -> tuple[Any, Any, int, Any]:

@@ -11,9 +11,10 @@ from scipy.sparse import csr_array
 import tacenda as tc
 from support import make_block, problem
 from tacenda.errors import BudgetError, InputError, LeakError
-from tacenda.privacy import events, noise
-from tacenda.privacy.bounded import fixed_sensitivity, seal
-from tacenda.privacy.ledger import Charge, Charges, Ledger
+from tacenda.privacy.accounting import events
+from tacenda.privacy.noise import sources as noise
+from tacenda.privacy.secrets.bounded import fixed_sensitivity, seal
+from tacenda.privacy.secrets.ledger import Charge, Charges, Ledger
 from tacenda.problem import problem as problem_module
 from tacenda.problem import store as store_module
 from tacenda.problem.radius import brought_within, is_within

@@ -10,8 +10,8 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from tacenda.privacy import events
-from tacenda.privacy.ledger import Charge, Charges
+from tacenda.privacy.accounting import events
+from tacenda.privacy.secrets.ledger import Charge, Charges
 from tacenda.privacy.statement import Statement
 from tacenda.report.account import Account, together
 

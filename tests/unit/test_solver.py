@@ -8,10 +8,11 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from tacenda.errors import InputError, StateError, TacendaError, UnsupportedError
-from tacenda.problem import losses, solver
+from tacenda.problem import losses
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
 from tacenda.problem.queries import BlankQueries
+from tacenda.problem.solver import local as solver
 
 SIZES, P, N = (40, 25, 60), 5, 3
 SMOOTH = [name for name in losses.names() if losses.by_name(name).smooth]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacenda.node import wire
-from tacenda.node.mailbox import MOST_WAITING, Mailbox
+from tacenda.node.protocol import wire
+from tacenda.node.transport.mailbox import MOST_WAITING, Mailbox
 
 ROWS = np.array([[1.0, -2.0, 3.5]])
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hostile_frames import Doors
-from tacenda.node import wire
+from tacenda.node.protocol import wire
 
 
 @pytest.fixture(scope="module")

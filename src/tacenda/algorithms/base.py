@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tacenda import checks, schedules
 from tacenda.errors import UnsupportedError
 from tacenda.graph.topology import Topology
-from tacenda.privacy.bounded import Bounded
+from tacenda.privacy.secrets.bounded import Bounded
 from tacenda.problem.facts import Facts
 
 Array = NDArray[Any]

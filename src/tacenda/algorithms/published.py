@@ -31,8 +31,8 @@ from tacenda.algorithms.madmm import MADMM
 from tacenda.algorithms.perturbation import DVP, PVP
 from tacenda.algorithms.recycled import RADMM
 from tacenda.errors import InputError, UnsupportedError
-from tacenda.privacy.mechanisms import ObjectiveNoise, Site
-from tacenda.privacy.plan import ScaledPlan
+from tacenda.privacy.secrets.mechanisms import ObjectiveNoise, Site
+from tacenda.privacy.secrets.noise_plan import ScaledPlan
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
 
@@ -103,7 +103,7 @@ def published_form(algorithm: Algorithm) -> Algorithm:
 
 
 def published(algorithm: Algorithm, facts: Facts, sites: Sites, weights: Array, privacy: Privacy) -> Published:
-    """The paper's own noise for this run; `privacy.noise` may hold the paper's own input c0, a, alpha or phi."""
+    """The paper's own noise for this run; `privacy.noise.sources` may hold the paper's own input c0, a, alpha or phi."""
     return _printed(algorithm)(algorithm, facts, sites, weights, privacy)
 
 

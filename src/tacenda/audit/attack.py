@@ -22,7 +22,7 @@ from tacenda.audit.trials import run_trials
 from tacenda.audit.worlds import Canary, Script, two_worlds
 from tacenda.errors import InputError, PrivacyError
 from tacenda.graph.topology import Topology
-from tacenda.privacy.noise import SimulatedNoise
+from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts

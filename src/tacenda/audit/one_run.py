@@ -40,10 +40,10 @@ from tacenda.audit.result import write_json
 from tacenda.audit.shared_noise import Attacks, SharedScores
 from tacenda.audit.worlds import copies_of
 from tacenda.errors import InputError, UnsupportedError
-from tacenda.privacy.accounting import Curve, judge
-from tacenda.privacy.door import Door
-from tacenda.privacy.ledger import Ledger
-from tacenda.privacy.noise import SimulatedNoise
+from tacenda.privacy.accounting.judge import Curve, judge
+from tacenda.privacy.noise.sources import SimulatedNoise
+from tacenda.privacy.secrets.door import Door
+from tacenda.privacy.secrets.ledger import Ledger
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from tacenda.audit.shared_noise import SharedScores
 from tacenda.audit.stage import beside_start
 from tacenda.audit.worlds import dense_rows, make_store
-from tacenda.privacy.bounded import Bounded
-from tacenda.privacy.door import Door, Question
-from tacenda.privacy.mechanisms import Site
-from tacenda.privacy.noise import SimulatedNoise
-from tacenda.privacy.plan import price
+from tacenda.privacy.noise.sources import SimulatedNoise
+from tacenda.privacy.secrets.bounded import Bounded
+from tacenda.privacy.secrets.door import Door, Question
+from tacenda.privacy.secrets.mechanisms import Site
+from tacenda.privacy.secrets.noise_plan import price
 from tacenda.problem.facts import Facts
 from tacenda.problem.store import DenseStore
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from tacenda.audit.sampling import TrialNoise
 from tacenda.audit.wiretap import AskedQueries, Played, Wiretap
 from tacenda.audit.worlds import Script, SharedStore, copies_of
-from tacenda.privacy.door import Door
-from tacenda.privacy.ledger import Ledger
+from tacenda.privacy.secrets.door import Door
+from tacenda.privacy.secrets.ledger import Ledger
 from tacenda.runtime.host import Host
 from tacenda.runtime.local import shared_noise
 from tacenda.runtime.network import Network

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacenda.privacy.noise import ByPlace, SimulatedNoise
+from tacenda.privacy.noise.sources import ByPlace, SimulatedNoise
 
 Array = NDArray[Any]
 SECOND_DRAW = 1 << 20  # a place in the round that no query uses

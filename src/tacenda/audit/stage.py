@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tacenda.algorithms.base import Algorithm
 from tacenda.audit.worlds import Canary
-from tacenda.privacy.noise import SimulatedNoise
+from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.problem.problem import Problem
 from tacenda.schedules import at
 

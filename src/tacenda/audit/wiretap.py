@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from tacenda.audit.sampling import TrialNoise
 from tacenda.audit.shared_noise import Moments, Residuals
 from tacenda.audit.worlds import Script, SharedStore
-from tacenda.privacy.bounded import Bounded, open_values
-from tacenda.privacy.door import Door, Question
-from tacenda.privacy.mechanisms import Site
-from tacenda.privacy.plan import price
+from tacenda.privacy.secrets.bounded import Bounded, open_values
+from tacenda.privacy.secrets.door import Door, Question
+from tacenda.privacy.secrets.mechanisms import Site
+from tacenda.privacy.secrets.noise_plan import price
 from tacenda.problem.queries import Queries
 
 Array = NDArray[Any]

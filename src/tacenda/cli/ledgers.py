@@ -20,7 +20,7 @@ DataName = Annotated[str | None, typer.Option("--dataset", help="Its name in the
 def _store(path: Path) -> Any:
     """An existing ledger: looking must not make one."""
     from tacenda.errors import InputError
-    from tacenda.privacy.store import LedgerStore
+    from tacenda.privacy.lasting.ledger_store import LedgerStore
 
     if not path.is_file():
         raise InputError(f"there is no ledger at {str(path)!r}; `tacenda fit --set run.ledger=...` writes one.")
@@ -132,7 +132,7 @@ def budget(
 
     Example: tacenda ledger budget hospital.ledger --dataset patients --epsilon 3
     """
-    from tacenda.privacy.store import LedgerStore
+    from tacenda.privacy.lasting.ledger_store import LedgerStore
 
     with LedgerStore(ledger) as store:
         store.set_budget(dataset, epsilon, delta, adjacency)

@@ -13,8 +13,8 @@ from tacenda.config.objects import facts_of, privacy_of, topology_of
 from tacenda.config.sections import RunConfig
 from tacenda.config.shape import Shape, public_shape
 from tacenda.graph.topology import Topology
-from tacenda.privacy.bounded import Bounded
-from tacenda.privacy.door import Question
+from tacenda.privacy.secrets.bounded import Bounded
+from tacenda.privacy.secrets.door import Question
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts

@@ -12,8 +12,8 @@ from tacenda.algorithms.perturbation import DVP, PVP
 from tacenda.algorithms.recycled import RADMM
 from tacenda.graph import parse
 from tacenda.graph.topology import Topology
-from tacenda.privacy.accounting import judge
-from tacenda.privacy.events import Events, Gaussian, OneOfGaussian, PoissonGaussian
+from tacenda.privacy.accounting.events import Events, Gaussian, OneOfGaussian, PoissonGaussian
+from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.settings import Privacy
 from tacenda.problem import losses, regularisers
 from tacenda.problem.constants import Constants

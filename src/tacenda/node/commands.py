@@ -23,7 +23,7 @@ SchemaFile = Annotated[Path, typer.Option("--schema", "-s", help="The schema of 
 @certs_app.command("init", short_help="Make this member's keys and a certificate request.")
 def certs_init(name: str, identity: Folder = Path("identity")) -> None:
     """Make this member's keys, and a certificate request to send to who signs."""
-    from tacenda.node import identity as identities
+    from tacenda.node.identity import certificates as identities
 
     path = identities.init(identity, name)
     typer.echo(f"Keys are in {identity} and never leave it. Send {path} to who signs certificates.")
@@ -36,7 +36,7 @@ def certs_request(
     new_key: Annotated[bool, typer.Option(help="Rotate: make a new TLS key; the old one is kept beside it.")] = False,
 ) -> None:
     """A new certificate request, before the old certificate expires or with a new key."""
-    from tacenda.node import identity as identities
+    from tacenda.node.identity import certificates as identities
 
     typer.echo(f"Send {identities.request(identity, name, new_key=new_key)} to who signs certificates.")
 
@@ -44,7 +44,7 @@ def certs_request(
 @certs_app.command("authority")
 def certs_authority(name: str, folder: Annotated[Path, typer.Option("--authority", "-a")] = Path("authority")) -> None:
     """Become able to sign the members' requests."""
-    from tacenda.node import identity as identities
+    from tacenda.node.identity import certificates as identities
 
     typer.echo(f"Authority made: {identities.make_authority(folder, name)}. Its key never leaves {folder}.")
 
@@ -57,7 +57,7 @@ def certs_sign(
     days: Annotated[int, typer.Option(help="How long it is valid.")] = 365,
 ) -> None:
     """Sign a member's request; send the two files in OUT back."""
-    from tacenda.node import identity as identities
+    from tacenda.node.identity import certificates as identities
 
     certificate = identities.sign(authority, request, out, days)
     name, mark = identities.name_of(certificate), identities.fingerprint(certificate)
@@ -73,8 +73,8 @@ def certs_show(
     listens: Annotated[bool, typer.Option(help="Whether this node accepts connections.")] = True,
 ) -> None:
     """Name, dates and fingerprint; with --card also the file that goes into the contract."""
-    from tacenda.node import contract_files
-    from tacenda.node.identity import Identity
+    from tacenda.node.identity import contract_files
+    from tacenda.node.identity.certificates import Identity
 
     mine = Identity.read(identity)
     typer.echo(f"name         {mine.name}\nfingerprint  {mine.fingerprint}\nsigning key  {mine.signing_key}")
@@ -99,7 +99,7 @@ def contract_new(
     import tomllib
 
     from tacenda.data.schema import Schema
-    from tacenda.node import contract_files
+    from tacenda.node.identity import contract_files
 
     if contract.exists():
         raise InputError(f"{contract} exists; remove it first, or write to another file with --contract.")
@@ -119,9 +119,9 @@ def contract_check(
     contract: ContractFile = Path("contract.toml"), other: Annotated[Path | None, typer.Option()] = None
 ) -> None:
     """Whether all parts go together, who has signed, what the run will cost; with --other, where two contracts differ."""
-    from tacenda.node import contract_files
-    from tacenda.node.contract import differing_fields
-    from tacenda.node.plan import make_plan
+    from tacenda.node.identity import contract_files
+    from tacenda.node.identity.contract import differing_fields
+    from tacenda.node.run_plan import make_plan
 
     mine = contract_files.read(contract)
     if other is not None:
@@ -151,8 +151,8 @@ def contract_check(
 @contract_app.command("sign")
 def contract_sign(contract: ContractFile = Path("contract.toml"), identity: Folder = Path("identity")) -> None:
     """Sign the contract with this member's key."""
-    from tacenda.node import contract_files
-    from tacenda.node.identity import Identity
+    from tacenda.node.identity import contract_files
+    from tacenda.node.identity.certificates import Identity
 
     typer.echo(f"Signed: {contract_files.sign(contract, Identity.read(identity))}")
 
@@ -183,7 +183,7 @@ def node_run(
     """Take part in the run until its last round; started again, it goes on where it was."""
     import os
 
-    from tacenda.node.tls_log import VERBOSITY
+    from tacenda.node.transport.tls_log import VERBOSITY
 
     os.environ.setdefault(VERBOSITY, "INFO")
     from tacenda.node.run import NodeOptions, Stopped, run_node
@@ -218,7 +218,7 @@ def node_rehearse(
     delay_ms: Annotated[float, typer.Option(help="With --namespaces: delay of every packet.")] = 0.0,
 ) -> None:
     """The whole federation as processes on this machine, with real TLS and durable writes."""
-    from tacenda.node import contract_files
+    from tacenda.node.identity import contract_files
     from tacenda.node.rehearse import rehearse, summary
 
     drafted = contract_files.read(contract)

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from tacenda.errors import TacendaError
-from tacenda.node import contract_files
-from tacenda.node.accounts import default_ledger
-from tacenda.node.contract import Contract
-from tacenda.node.identity import Identity
-from tacenda.privacy.store_files import MOUNTS, REMOTE, REMOTE_FUSE, mount_type
+from tacenda.node.identity import contract_files
+from tacenda.node.identity.certificates import Identity
+from tacenda.node.identity.contract import Contract
+from tacenda.node.state.accounts import default_ledger
+from tacenda.privacy.lasting.files import MOUNTS, REMOTE, REMOTE_FUSE, mount_type
 from tacenda.words import counted
 
 PACKAGES = ("tacenda", "numpy", "grpcio", "cryptography", "msgspec", "safetensors")
@@ -97,7 +97,7 @@ def _kind_of_disk(state: Path) -> Finding:
 
 
 def _ledger(path: Path) -> Finding:
-    from tacenda.privacy.store import LedgerStore
+    from tacenda.privacy.lasting.ledger_store import LedgerStore
 
     if not path.exists():
         return Finding("ledger", True, f"none yet at {path}; the first run makes it")
@@ -125,7 +125,7 @@ def _certificate(mine: Identity) -> Finding:
 
 
 def _contract(path: Path, terms: Contract) -> Iterator[Finding]:
-    from tacenda.node.plan import make_plan
+    from tacenda.node.run_plan import make_plan
 
     try:
         plan = make_plan(terms)
@@ -139,7 +139,7 @@ def _contract(path: Path, terms: Contract) -> Iterator[Finding]:
 
 
 def _schema(terms: Contract, path: Path) -> Finding:
-    from tacenda.node.records import checked_schema
+    from tacenda.node.member_records import checked_schema
 
     try:
         schema = checked_schema(terms, path)

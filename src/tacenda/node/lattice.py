@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.errors import PrivacyError
-from tacenda.privacy import events
-from tacenda.privacy.bounded import Bounded, seal
-from tacenda.privacy.ledger import Charge, Charges
+from tacenda.privacy.accounting import events
+from tacenda.privacy.secrets.bounded import Bounded, seal
+from tacenda.privacy.secrets.ledger import Charge, Charges
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import Queries
 from tacenda.problem.radius import brought_within
@@ -68,7 +68,7 @@ def discrete_charges(charges: Charges) -> Charges:
 
 def lattice_stretch(charges: Charges, row: int, epsilon: float, delta: float, adjacency: str) -> float:
     """By how much the Gaussian plan's noise must grow so that its discrete form meets (epsilon, delta)."""
-    from tacenda.privacy.calibration import solve_scale
+    from tacenda.privacy.accounting.calibration import solve_scale
 
     made = discrete_charges(charges).events(row)
 

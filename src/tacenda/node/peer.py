@@ -9,17 +9,17 @@ from numpy.typing import NDArray
 
 from tacenda.graph.coalition import edge_streams
 from tacenda.graph.topology import Topology
-from tacenda.node.edge_keys import EdgeKeys
-from tacenda.node.exchange import Exchange
+from tacenda.node.identity.edge_keys import EdgeKeys
 from tacenda.node.lattice import LatticeQueries, grid_for
-from tacenda.node.ledger import NodeLedger
-from tacenda.node.plan import RunPlan, enough_noise, smaller_run, topology_of
-from tacenda.node.state import NodeState
-from tacenda.privacy.door import Door, SharedNoise
-from tacenda.privacy.events import KINDS
-from tacenda.privacy.ledger import Charge, Charges
-from tacenda.privacy.noise import SimulatedNoise
-from tacenda.privacy.noise_keyed import AtPosition, KeyedNoise
+from tacenda.node.run_plan import RunPlan, enough_noise, smaller_run, topology_of
+from tacenda.node.state.charges import NodeLedger
+from tacenda.node.state.database import NodeState
+from tacenda.node.transport.exchange import Exchange
+from tacenda.privacy.accounting.events import KINDS
+from tacenda.privacy.noise.keyed import AtPosition, KeyedNoise
+from tacenda.privacy.noise.sources import SimulatedNoise
+from tacenda.privacy.secrets.door import Door, SharedNoise
+from tacenda.privacy.secrets.ledger import Charge, Charges
 from tacenda.privacy.statement import Statement
 from tacenda.problem.queries import Queries
 from tacenda.runtime.history import History

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from tacenda.errors import NetworkError, StateError
-from tacenda.node import contract_files, identity
-from tacenda.node.contract import Contract
+from tacenda.node.identity import certificates as identity
+from tacenda.node.identity import contract_files
+from tacenda.node.identity.contract import Contract
 from tacenda.node.namespaces import Namespaces
 from tacenda.runtime.result import RunResult, load
 

@@ -19,27 +19,28 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tacenda.errors import InputError, StateError, TacendaError
-from tacenda.node import contract_files, logs
-from tacenda.node.accounts import claim, ledger_path
-from tacenda.node.claims import Witness
-from tacenda.node.contract import Contract
-from tacenda.node.edge_keys import EdgeKeys
-from tacenda.node.endpoint import Endpoint
-from tacenda.node.exchange import Exchange, MemberCaught, PeerAbsent
-from tacenda.node.handshake import Desk
-from tacenda.node.identity import Identity
-from tacenda.node.mailbox import Mailbox
-from tacenda.node.membership import Council, Frozen
+from tacenda.node import logs
+from tacenda.node.identity import contract_files
+from tacenda.node.identity.certificates import Identity
+from tacenda.node.identity.contract import Contract
+from tacenda.node.identity.edge_keys import EdgeKeys
+from tacenda.node.member_records import read_records
+from tacenda.node.membership.agreement import Council, Frozen
+from tacenda.node.membership.votes import ConflictingVotes
 from tacenda.node.peer import Peer
-from tacenda.node.plan import RunPlan, make_plan
-from tacenda.node.records import read_records
-from tacenda.node.spending import Spending
-from tacenda.node.state import NodeState
-from tacenda.node.tls_log import TlsLog
+from tacenda.node.protocol.handshake import Desk
+from tacenda.node.protocol.signed_rows import Witness
+from tacenda.node.protocol.wire import Membership, Progress, frame_limit
+from tacenda.node.run_plan import RunPlan, make_plan
+from tacenda.node.state.accounts import claim, ledger_path
+from tacenda.node.state.database import NodeState
+from tacenda.node.state.spending import Spending
+from tacenda.node.transport.endpoint import Endpoint
+from tacenda.node.transport.exchange import Exchange, MemberCaught, PeerAbsent
+from tacenda.node.transport.mailbox import Mailbox
+from tacenda.node.transport.tls_log import TlsLog
 from tacenda.node.view import View
-from tacenda.node.votes import ConflictingVotes
-from tacenda.node.wire import Membership, Progress, frame_limit
-from tacenda.runtime.lasting import data_digest
+from tacenda.runtime.lasting_run import data_digest
 from tacenda.runtime.result import RunResult
 
 Array = NDArray[Any]

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any
 
-from tacenda.node.contract import Contract
+from tacenda.node.identity.contract import Contract
 
 LINE_SECONDS = 10.0
 SHOW_SECONDS = 0.2

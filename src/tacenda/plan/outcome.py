@@ -96,13 +96,13 @@ class Plan:
     @property
     def mu(self) -> float:
         """Gaussian-DP parameter of the whole run, for the node with the largest budget."""
-        from tacenda.privacy.calibration import gaussian_mu
+        from tacenda.privacy.accounting.calibration import gaussian_mu
 
         return gaussian_mu(self.epsilon if isinstance(self.epsilon, float) else max(self.epsilon), self.delta)
 
     def privacy_curve(self, deltas: Sequence[float] = DELTAS) -> list[tuple[float, float]]:
         """(delta, epsilon) of the whole run: one Gaussian mechanism of parameter mu."""
-        from tacenda.privacy.curves import GaussianProfile
+        from tacenda.privacy.accounting.curves import GaussianProfile
 
         profile = GaussianProfile(self.mu)
         return [(float(d), profile.epsilon(checks.between("delta", d, 0.0, 1.0))) for d in deltas]

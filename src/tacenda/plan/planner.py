@@ -142,7 +142,7 @@ def plan_facts(
 
 
 def _mu(epsilon: float | Sequence[float], delta: float, n: int) -> NDArray[np.float64]:
-    from tacenda.privacy.calibration import gaussian_mu
+    from tacenda.privacy.accounting.calibration import gaussian_mu
 
     values = np.asarray(epsilon, float)
     if values.ndim and values.shape != (n,):

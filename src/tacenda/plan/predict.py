@@ -155,8 +155,8 @@ def _problem(facts: Facts, sizes: NDArray[Any], X: Any, y: NDArray[Any]) -> Prob
 
 def _privacy(plan: Plan, shrink: float) -> Privacy:
     """The plan's own promise; for 1/k of the records one of k mu, which has the same noise."""
-    from tacenda.privacy.calibration import gaussian_mu
-    from tacenda.privacy.curves import GaussianProfile
+    from tacenda.privacy.accounting.calibration import gaussian_mu
+    from tacenda.privacy.accounting.curves import GaussianProfile
 
     epsilon = plan.epsilon
     if shrink > 1:

@@ -36,8 +36,8 @@ class Adversary:
 def adversaries(plan: Plan, most: int = 3) -> list[Adversary]:
     """An eavesdropper, coalitions of 1 to `most` members (the worst of each size), a member's neighbours, everybody else."""
     from tacenda.graph.coalition import leverage
-    from tacenda.privacy.calibration import gaussian_mu
-    from tacenda.privacy.curves import GaussianProfile
+    from tacenda.privacy.accounting.calibration import gaussian_mu
+    from tacenda.privacy.accounting.curves import GaussianProfile
 
     n = plan.facts.n
     budget = np.broadcast_to(np.asarray(plan.epsilon, float), (n,))

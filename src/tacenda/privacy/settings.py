@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tacenda import checks, schedules
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.privacy import adjacency as relation
-from tacenda.privacy.plan import Spread
+from tacenda.privacy.secrets.noise_plan import Spread
 
 MODES = ("sound", "as-published")
 

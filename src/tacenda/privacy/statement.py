@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.errors import InputError
-from tacenda.privacy import events
-from tacenda.privacy.ledger import Charge, Charges
+from tacenda.privacy.accounting import events
+from tacenda.privacy.secrets.ledger import Charge, Charges
 
 if TYPE_CHECKING:
-    from tacenda.privacy.accounting import Curve
+    from tacenda.privacy.accounting.judge import Curve
 
 Array = NDArray[Any]
 UNIT = "one record of one node"
@@ -54,7 +54,7 @@ class Statement:
 
     @cached_property
     def _curves(self) -> list[Curve]:
-        from tacenda.privacy.accounting import judge
+        from tacenda.privacy.accounting.judge import judge
 
         return [judge(self.charges.events(int(node)), self.adjacency) for node in self._kinds[0]]
 
@@ -96,7 +96,7 @@ class Statement:
         Noise shared by neighbours is not independent between the nodes: what hides one is what hides the other, so there mu
         is the sum of the mu_i (Cauchy-Schwarz; nearly attained where the edges' noise is loud).
         """
-        from tacenda.privacy.accounting import judge
+        from tacenda.privacy.accounting.judge import judge
 
         rows = sorted(int(node) for node in nodes)
         if not rows or len(set(rows)) < len(rows) or rows[0] < 0 or rows[-1] >= self.n_nodes:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from tacenda.errors import InputError
 from tacenda.privacy.adjacency import records_changed
-from tacenda.privacy.bounded import fixed, fixed_sensitivity
-from tacenda.privacy.mechanisms import ObjectiveTerms
+from tacenda.privacy.secrets.bounded import fixed, fixed_sensitivity
+from tacenda.privacy.secrets.mechanisms import ObjectiveTerms
 from tacenda.problem.constants import Constants
 
 Array = NDArray[Any]

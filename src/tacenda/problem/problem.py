@@ -13,8 +13,8 @@ from tacenda.errors import InputError
 from tacenda.problem import losses, regularisers
 from tacenda.problem.constants import LARGEST_RADIUS, RADIUS, SENSIBLE, Constants
 from tacenda.problem.store import DenseStore, SparseStore, Store
-from tacenda.problem.validate import NORM_SLACK, bound_rows, read_shards
-from tacenda.problem.validate_labels import encode_labels
+from tacenda.problem.validate.labels import encode_labels
+from tacenda.problem.validate.rows import NORM_SLACK, bound_rows, read_shards
 
 Floats = NDArray[Any]
 _CHUNK_SCORES = 1 << 20
@@ -175,7 +175,7 @@ class Problem:
 
         Smooth problems are solved to gradient norm `tolerance`; the others to that optimality residual or duality gap.
         """
-        from tacenda.problem import solver_reference
+        from tacenda.problem.solver import reference as solver_reference
 
         return solver_reference.solve(self, checks.positive("tolerance", tolerance))
 

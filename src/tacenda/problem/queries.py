@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.errors import LeakError, PrivacyError, UnsupportedError
-from tacenda.privacy.bounded import ALL_RECORDS, Bounded, Sample, open_values, question_of, seal
-from tacenda.privacy.door import Question
-from tacenda.privacy.noise import NoiseSource
-from tacenda.privacy.question import digest
+from tacenda.privacy.noise.sources import NoiseSource
+from tacenda.privacy.secrets.bounded import ALL_RECORDS, Bounded, Sample, open_values, question_of, seal
+from tacenda.privacy.secrets.door import Question
+from tacenda.privacy.secrets.question import digest
 from tacenda.problem.facts import Facts
 from tacenda.problem.radius import brought_within, is_within
 

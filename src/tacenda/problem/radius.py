@@ -14,7 +14,7 @@ Array = NDArray[Any]
 @cache
 def _kernels() -> Any:
     """The compiled pass: the compiler is loaded when first needed."""
-    from tacenda.problem import kernels_rows
+    from tacenda.problem.kernels import rows as kernels_rows
 
     return kernels_rows
 

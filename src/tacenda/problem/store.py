@@ -100,7 +100,7 @@ class Store:
     @cached_property
     def _kernels(self) -> Any:
         """The compiled gradients; the compiler is loaded when first needed."""
-        from tacenda.problem import kernels_gradient
+        from tacenda.problem.kernels import gradient as kernels_gradient
 
         return kernels_gradient
 
@@ -162,21 +162,21 @@ class Store:
 
     def argmin(self, nodes: Ints, linear: Floats, quadratic: Floats, centre: Floats, start: Floats, tolerance: float) -> Floats:
         """argmin_w f_i(w) + linear_k.w + quadratic_k |w - centre_k|^2 for each row, to gradient norm <= tolerance."""
-        from tacenda.problem import solver
+        from tacenda.problem.solver import local as solver
 
         nodes, start = self._checked(nodes, start)
         return solver.argmin(self, nodes, linear, quadratic, centre, start, tolerance)
 
     def argmin_around(self, nodes: Ints, anchor: Floats, convexity: Floats, tolerance: float) -> NDArray[np.float64]:
         """argmin_u (c/m_i) sum_j loss(anchor_k + u; x_j, y_j) + (convexity_k/2) |u|^2 for each row, float64 (b, d)."""
-        from tacenda.problem import solver_around
+        from tacenda.problem.solver import around as solver_around
 
         nodes, anchor = self._checked(nodes, anchor)
         return solver_around.argmin(self, nodes, anchor.astype(np.float64), np.asarray(convexity, np.float64), tolerance)
 
     def chords(self) -> Any:
         """The argmin's cache of inverse Hessians, made when first needed."""
-        from tacenda.problem.solver import Chords
+        from tacenda.problem.solver.local import Chords
 
         if self._chords is None:
             self._chords = Chords.empty(self.n_nodes, self.dim)
@@ -193,7 +193,7 @@ class Store:
 
     def restore_solver_state(self, state: dict[str, NDArray[np.float64]]) -> None:
         """Rebuild the cache from `solver_state`; an empty state forgets it."""
-        from tacenda.problem import solver
+        from tacenda.problem.solver import local as solver
 
         self._chords = None
         if len(state["ridges"]):
@@ -329,7 +329,7 @@ class DenseStore(Store):
         return self.n_features
 
     def _square_norms(self) -> NDArray[np.float64]:
-        from tacenda.problem.validate import square_norms
+        from tacenda.problem.validate.rows import square_norms
 
         return square_norms(self.rows)
 
@@ -341,6 +341,6 @@ class SparseStore(Store):
         return 1 + len(self.rows[0]) // max(1, len(self.labels))
 
     def _square_norms(self) -> NDArray[np.float64]:
-        from tacenda.problem.validate import square_norms
+        from tacenda.problem.validate.rows import square_norms
 
         return square_norms(self.rows)

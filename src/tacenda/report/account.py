@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.errors import PrivacyError
-from tacenda.privacy import events
-from tacenda.privacy.accounting import Curve, judge
+from tacenda.privacy.accounting import events
+from tacenda.privacy.accounting.judge import Curve, judge
 from tacenda.privacy.statement import Statement
 
 Array = NDArray[Any]

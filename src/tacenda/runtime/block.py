@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tacenda.privacy.bounded import Bounded
-from tacenda.privacy.door import Question
+from tacenda.privacy.secrets.bounded import Bounded
+from tacenda.privacy.secrets.door import Question
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import Answers
 from tacenda.runtime.transport import Tag

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from tacenda.algorithms.published import published
 from tacenda.errors import InputError, LeakError, UnsupportedError
 from tacenda.graph.coalition import leverage
-from tacenda.privacy import events
-from tacenda.privacy.bounded import Bounded, Sample, bound_of
-from tacenda.privacy.calibration import gaussian_mu, solve_scale
-from tacenda.privacy.door import Question
-from tacenda.privacy.ledger import Charge, Charges
-from tacenda.privacy.mechanisms import Site
-from tacenda.privacy.plan import ScaledPlan, price
+from tacenda.privacy.accounting import events
+from tacenda.privacy.accounting.calibration import gaussian_mu, solve_scale
+from tacenda.privacy.secrets.bounded import Bounded, Sample, bound_of
+from tacenda.privacy.secrets.door import Question
+from tacenda.privacy.secrets.ledger import Charge, Charges
+from tacenda.privacy.secrets.mechanisms import Site
+from tacenda.privacy.secrets.noise_plan import ScaledPlan, price
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.queries import Answers, BlankQueries
 from tacenda.runtime.block import Gate, Neighbours

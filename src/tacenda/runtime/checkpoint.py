@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.errors import InputError, StateError
-from tacenda.privacy.events import KINDS
-from tacenda.privacy.ledger import Charge, Charges
+from tacenda.privacy.accounting.events import KINDS
+from tacenda.privacy.secrets.ledger import Charge, Charges
 
 Array = NDArray[Any]
 FORMAT = "tacenda-checkpoint-2"

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.errors import StateError
-from tacenda.privacy.plan import ScaledPlan
+from tacenda.privacy.secrets.noise_plan import ScaledPlan
 from tacenda.problem.queries import Answers
 from tacenda.runtime.block import Block, Gate, Neighbours
 from tacenda.runtime.spec import RunSpec

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from tacenda.errors import NetworkError
 from tacenda.graph.coalition import edge_streams
 from tacenda.graph.topology import Topology
-from tacenda.privacy.door import Door, SharedNoise
-from tacenda.privacy.ledger import Charge, Charges, Ledger, Witness
-from tacenda.privacy.noise import NoiseSource
+from tacenda.privacy.noise.sources import NoiseSource
+from tacenda.privacy.secrets.door import Door, SharedNoise
+from tacenda.privacy.secrets.ledger import Charge, Charges, Ledger, Witness
 from tacenda.problem.problem import Problem
 from tacenda.problem.queries import Queries
 from tacenda.runtime.host import Host

@@ -16,13 +16,13 @@ from tacenda.algorithms.base import Algorithm
 from tacenda.content import content_hash, program
 from tacenda.data.partition import broken_promise
 from tacenda.errors import DeclarationWarning, InputError
-from tacenda.privacy.noise import SimulatedNoise
+from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
 from tacenda.runtime import checkpoint as checkpoints
 from tacenda.runtime.history import History
-from tacenda.runtime.lasting import LastingRun, data_digest
+from tacenda.runtime.lasting_run import LastingRun, data_digest
 from tacenda.runtime.local import LocalHosts
 from tacenda.runtime.loop import Checkpointer, Observer, drive
 from tacenda.runtime.metrics import Snapshot, check_metrics, measure

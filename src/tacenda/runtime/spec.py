@@ -23,8 +23,8 @@ from tacenda.algorithms.registry import by_name, private_names
 from tacenda.content import content_hash
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
-from tacenda.privacy.ledger import Charges
-from tacenda.privacy.plan import round_weights
+from tacenda.privacy.secrets.ledger import Charges
+from tacenda.privacy.secrets.noise_plan import round_weights
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts

@@ -1,0 +1,1 @@
+"""Who a member is and what was agreed: certificates, keys, the signed contract."""

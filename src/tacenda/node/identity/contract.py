@@ -1,0 +1,204 @@
+"""The contract: one TOML file with everything public that a run needs, the same at every member, and signed by each.
+
+Nothing private is in it. Nodes compare its hash when they meet and refuse to run on a difference, naming the field.
+
+`hash()` covers every field. `run_id()` covers what defines the run and leaves out addresses, certificates and keys, so that a member
+may move or renew its certificate in the middle of a run: the members sign the new text, and every node goes on with its state.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from tacenda.errors import InputError
+from tacenda.node.identity.certificates import check_name
+from tacenda.problem.constants import RADIUS
+
+PROTOCOL = 3  # of the frames between nodes; 2: votes on who takes part are signed; 3: so are rows, and edge keys are hybrid
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+IDENTITY_FIELDS = ("address", "fingerprint", "signing_key", "listens")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Member(_Part):
+    """One organisation. size: its public number of records (replace-one), or its public divisor (add-remove)."""
+
+    name: str
+    size: Annotated[int, Field(ge=1)]
+    address: Annotated[str, Field(pattern=r"^[^\s:]+:\d{1,5}$|^\[[0-9a-fA-F:.]+\]:\d{1,5}$")]
+    fingerprint: Hex
+    signing_key: Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{43}=$")]
+    listens: bool = True
+
+    @field_validator("name")
+    @classmethod
+    def _name(cls, name: str) -> str:
+        return check_name(name)
+
+
+class ProblemTerms(_Part):
+    """f_i(w) = (loss_scale/size_i) sum_j loss + strength R(w), rows of norm at most data_norm, gradients clipped to clip_norm.
+
+    radius: no coordinate of a message is larger in absolute value; who sends a larger one is cut off.
+    """
+
+    loss: str = "logistic"
+    regulariser: str = "l2"
+    strength: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1e-4
+    loss_scale: Positive = 1.0
+    data_norm: Positive = 1.0
+    clip_norm: Positive | None = None
+    radius: Positive = RADIUS
+    n_features: Annotated[int, Field(ge=1, le=10_000_000)]
+    classes: Annotated[list[str], Field(min_length=2)] | None = None
+
+
+class PrivacyTerms(_Part):
+    """(epsilon, delta) of the whole run. floating_point_noise: True accepts, by name, noise drawn as floating-point numbers.
+
+    coalition: where neighbours share noise, how many curious members may pool what they know (0: an eavesdropper only).
+    """
+
+    epsilon: Positive
+    delta: Annotated[float, Field(gt=0, lt=1)]
+    adjacency: Literal["replace-one", "add-remove"] = "replace-one"
+    mode: Literal["sound"] = "sound"
+    floating_point_noise: bool = False
+    coalition: Annotated[int, Field(ge=0, le=1000)] | None = None
+
+
+class AbsenceTerms(_Part):
+    """What happens when a member stays away for longer than limit_seconds."""
+
+    policy: Literal["stop", "continue"] = "stop"
+    limit_seconds: Positive = 3600.0
+
+
+class AlgorithmTerms(BaseModel):
+    """`name` and the algorithm's hyperparameters; a schedule is a table with `schedule` and its fields."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
+    name: str
+
+
+class Contract(_Part):
+    """The whole file. rehearsal_seed: seeded noise for a rehearsal; a node refuses such a contract for a real run."""
+
+    version: Literal[1] = 1
+    title: Annotated[str, Field(min_length=1, max_length=200)]
+    rounds: Annotated[int, Field(ge=1, le=1_000_000)]
+    output: Literal["average", "last"] | None = None
+    finish_mixing: Annotated[int, Field(ge=0, le=100_000)] = 0
+    mixing: Literal["metropolis", "uniform", "max-degree"] = "metropolis"
+    solver_tolerance: Positive = 1e-8
+    schema_hash: Hex
+    rehearsal_seed: Annotated[int, Field(ge=0)] | None = None
+    edges: Annotated[list[Annotated[list[str], Field(min_length=2, max_length=2)]], Field(min_length=1)]
+    authorities: Annotated[list[str], Field(min_length=1)]
+    problem: ProblemTerms
+    algorithm: AlgorithmTerms
+    privacy: PrivacyTerms
+    absence: AbsenceTerms = AbsenceTerms()
+    members: Annotated[list[Member], Field(min_length=2)]
+
+    @model_validator(mode="after")
+    def _whole(self) -> Contract:
+        names = self.names
+        for field, what in (("name", "names"), ("fingerprint", "fingerprints"), ("signing_key", "signing keys")):
+            found: dict[str | bytes, str] = {}
+            for member in self.members:
+                value = getattr(member, field)
+                value = base64.b64decode(value) if field == "signing_key" else value  # one key can be written in several ways
+                if value in found:
+                    raise ValueError(f"members must have distinct {what}, but {found[value]} and {member.name} have the same")
+                found[value] = member.name
+        for a, b in self.edges:
+            for end in (a, b):
+                if end not in names:
+                    raise ValueError(f"edges join members, and {end!r} is not one of {', '.join(names)}")
+            if not (self.member(a).listens or self.member(b).listens):
+                raise ValueError(f"edge {a} - {b}: at least one end must accept connections (listens = true)")
+        for pem in self.authorities:
+            if not pem.startswith("-----BEGIN CERTIFICATE-----"):
+                raise ValueError("authorities must be certificates in PEM form")
+        return self
+
+    @classmethod
+    def build(cls, values: dict[str, Any]) -> Contract:
+        """From plain values, with one-sentence errors."""
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(step) for step in first["loc"]) or "contract"
+            rule = first["msg"].removeprefix("Value error, ")
+            raise InputError(f"contract field {place}: {rule}; correct it in the contract file.") from None
+
+    @property
+    def names(self) -> list[str]:
+        return [member.name for member in self.members]
+
+    def member(self, name: str) -> Member:
+        for member in self.members:
+            if member.name == name:
+                return member
+        raise InputError(f"{name!r} is not a member of the contract; its members are {', '.join(self.names)}.")
+
+    def position(self, name: str) -> int:
+        return self.names.index(self.member(name).name)
+
+    def neighbours(self, name: str) -> list[str]:
+        """In the order of the contract's members."""
+        joined = {b if a == name else a for a, b in self.edges if name in (a, b)}
+        return [member for member in self.names if member in joined]
+
+    def to_plain(self) -> dict[str, Any]:
+        """Plain JSON values, without what is not set."""
+        values: dict[str, Any] = self.model_dump(mode="json", exclude_none=True)
+        return values
+
+    def canonical(self) -> bytes:
+        """The text that is hashed and signed: JSON with sorted keys and no spaces."""
+        return _canonical(self.to_plain())
+
+    def hash(self) -> str:
+        """SHA-256 over every field."""
+        return hashlib.sha256(self.canonical()).hexdigest()
+
+    def run_id(self) -> str:
+        """SHA-256 over what defines the run: not addresses, certificates, keys."""
+        values = self.to_plain()
+        values.pop("authorities")
+        values["members"] = [{k: v for k, v in m.items() if k not in IDENTITY_FIELDS} for m in values["members"]]
+        return hashlib.sha256(_canonical(values)).hexdigest()
+
+    def field_hashes(self) -> dict[str, str]:
+        """A short hash of every field by its path, so that two nodes can name the field in which they differ."""
+        return {path: hashlib.sha256(_canonical(value)).hexdigest()[:16] for path, value in _leaves(self.to_plain(), "")}
+
+
+def differing_fields(mine: dict[str, str], theirs: dict[str, str]) -> list[str]:
+    """The paths at which two contracts' `field_hashes` differ."""
+    return sorted(path for path in mine.keys() | theirs.keys() if mine.get(path) != theirs.get(path))
+
+
+def _leaves(value: Any, path: str) -> list[tuple[str, Any]]:
+    if isinstance(value, dict):
+        return [leaf for key, v in value.items() for leaf in _leaves(v, f"{path}.{key}" if path else key)]
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        named = [(v.get("name", str(k)), v) for k, v in enumerate(value)]
+        return [leaf for key, v in named for leaf in _leaves(v, f"{path}.{key}")]
+    return [(path, value)]
+
+
+def _canonical(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()

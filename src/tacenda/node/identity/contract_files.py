@@ -1,0 +1,169 @@
+"""Contracts and their signatures as files.
+
+`contract.toml` holds the contract, `contract.toml.signatures` one line `name signature` per member. Members sign their own copies; the
+signature files are lines that may simply be put together.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from tacenda.errors import InputError, PrivacyError
+from tacenda.node.identity.certificates import Identity, text_signed
+from tacenda.node.identity.contract import Contract
+
+
+def read(path: str | Path) -> Contract:
+    """A contract from a TOML file."""
+    try:
+        values = tomllib.loads(Path(path).read_text("utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"There is no contract at {path}; `tacenda contract new` drafts one.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"The contract {path} is not valid TOML: {error}.") from None
+    return Contract.build(values)
+
+
+def write(contract: Contract, path: str | Path) -> Path:
+    """The contract as TOML; reading it back gives the same hash."""
+    target = Path(path)
+    beside = target.with_name(target.name + ".part")
+    beside.write_text(to_toml(contract.to_plain()), "utf-8")
+    os.replace(beside, target)
+    return target
+
+
+def to_toml(values: dict[str, Any]) -> str:
+    """Plain values first, then tables, then lists of tables."""
+    lines: list[str] = []
+    _table(values, "", lines)
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def signatures_path(contract: str | Path) -> Path:
+    """Where the signatures of a contract lie."""
+    return Path(f"{contract}.signatures")
+
+
+def sign(path: str | Path, identity: Identity) -> Path:
+    """Add this member's signature to the side file; the member must be in the contract, with this very certificate and key."""
+    contract = read(path)
+    member = contract.member(identity.name)
+    for field, mine in (("fingerprint", identity.fingerprint), ("signing_key", identity.signing_key)):
+        if getattr(member, field) != mine:
+            raise InputError(
+                f"contract field members.{member.name}.{field} is not that of the certificate in {identity.folder}; "
+                "put your own card into the contract before you sign it."
+            )
+    others = [line for line in _lines(path) if not line.startswith(f"{member.name} ")]
+    target = signatures_path(path)
+    target.write_text("\n".join([*others, f"{member.name} {identity.sign_text(_signed_text(contract))}"]) + "\n", "ascii")
+    return target
+
+
+def missing_signatures(path: str | Path) -> list[str]:
+    """The members without a valid signature of this very text."""
+    contract = read(path)
+    text, valid = _signed_text(contract), set()
+    for line in _lines(path):
+        name, _, signature = line.partition(" ")
+        if name in contract.names and text_signed(contract.member(name).signing_key, text, signature.strip()):
+            valid.add(name)
+    return [name for name in contract.names if name not in valid]
+
+
+def require_signed(path: str | Path) -> None:
+    """Refuse a contract that not every member has signed."""
+    missing = missing_signatures(path)
+    if missing:
+        raise PrivacyError(
+            f"The contract {path} lacks a valid signature of {', '.join(missing)}; each runs `tacenda contract sign`, and the "
+            f"lines go into {signatures_path(path)}."
+        )
+
+
+def write_card(identity: Identity, address: str, size: int, path: str | Path, *, listens: bool = True) -> Path:
+    """The public facts of one member, as a TOML file to send to who drafts the contract."""
+    card = {
+        "name": identity.name, "size": size, "address": address, "fingerprint": identity.fingerprint,
+        "signing_key": identity.signing_key, "listens": listens, "authority": identity.authority_pem,
+    }  # fmt: skip
+    target = Path(path)
+    target.write_text(to_toml(card), "utf-8")
+    return target
+
+
+def draft(
+    cards: list[str | Path], terms: dict[str, Any], edges: list[tuple[str, str]] | None = None, graph: str = "ring"
+) -> Contract:
+    """A contract from members' cards and the terms of the run; edges as given, or a ring, path, star or complete graph."""
+    members, authorities = [], []
+    for card in cards:
+        try:
+            values = tomllib.loads(Path(card).read_text("utf-8"))
+        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InputError(f"The card {card} cannot be read: {error}; ask the member to send it again.") from None
+        authority = values.pop("authority", "")
+        if authority not in authorities:
+            authorities.append(authority)
+        members.append(values)
+    joined = [list(edge) for edge in edges] if edges else named_edges(graph, [str(m.get("name")) for m in members])
+    return Contract.build({**terms, "members": members, "authorities": authorities, "edges": joined})
+
+
+def named_edges(graph: str, names: list[str]) -> list[list[str]]:
+    """Edges of a named graph over the members in their order."""
+    from tacenda import checks
+
+    checks.one_of("graph", graph, ("ring", "path", "star", "complete"))
+    n = len(names)
+    if graph == "complete":
+        return [[names[i], names[j]] for i in range(n) for j in range(i + 1, n)]
+    if graph == "star":
+        return [[names[0], names[j]] for j in range(1, n)]
+    path = [[names[k], names[k + 1]] for k in range(n - 1)]
+    return path if graph == "path" or n < 3 else [*path, [names[0], names[-1]]]
+
+
+def _signed_text(contract: Contract) -> bytes:
+    return b"tacenda contract v1\n" + contract.canonical()
+
+
+def _lines(path: str | Path) -> list[str]:
+    side = signatures_path(path)
+    if not side.exists():
+        return []
+    try:
+        return [line.strip() for line in side.read_text("ascii").splitlines() if line.strip()]
+    except UnicodeDecodeError:
+        raise InputError(f"{side} must hold lines 'name signature'; ask the members for their lines again.") from None
+
+
+def _table(values: dict[str, Any], prefix: str, lines: list[str]) -> None:
+    plain = {k: v for k, v in values.items() if not _is_table(v)}
+    lines.extend(f"{key} = {_value(value)}" for key, value in plain.items())
+    for key, value in values.items():
+        if not _is_table(value):
+            continue
+        name = f"{prefix}{key}"
+        for part in value if isinstance(value, list) else [value]:
+            lines.extend(["", f"[[{name}]]" if isinstance(value, list) else f"[{name}]"])
+            _table(part, f"{name}.", lines)
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and bool(value) and isinstance(value[0], dict))
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(_value(item) for item in value) + "]"
+    if isinstance(value, str) and "\n" in value and '"' not in value and "\\" not in value:
+        return f'"""\n{value}"""'
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return json.dumps(value)

@@ -1,0 +1,1 @@
+"""Who takes part: votes and the agreement of those who remain."""

@@ -1,0 +1,151 @@
+"""Signed votes on who takes part, so that nobody can tell two neighbours two different things.
+
+A member that has stopped signs, with the Ed25519 key of the contract,
+
+    (run, member, epoch, sorted absent members, the round in which it stopped)
+
+and signs one such statement per epoch, ever: the vote is durable before it is sent, and after kill -9 the same one is sent again.
+Votes are passed on as they are. A decision needs the votes of all members whom it counts as present (`membership`).
+Two different votes of one member for one epoch prove a lie (or a state that was lost, restored from an old copy or runs twice): both are
+kept in the state, written to a file for the operator, shown to the neighbours, and this node stops.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from tacenda.errors import PrivacyError
+from tacenda.node.identity.certificates import text_signed
+from tacenda.node.identity.contract import Contract
+from tacenda.node.protocol import wire
+from tacenda.node.protocol.signed_rows import write_evidence
+from tacenda.node.state.database import NodeState
+
+CONFLICT = "conflicting votes"
+
+
+class ConflictingVotes(PrivacyError):
+    """A member has signed two different decisions for one epoch."""
+
+
+@dataclass(frozen=True)
+class Vote:
+    """absent: in the order of the alphabet. round: where the member stopped. signature: base64."""
+
+    absent: list[str]
+    round: int
+    signature: str
+
+    def says(self, other: Vote) -> bool:
+        """Whether both state the same; signatures of one statement may differ."""
+        return (self.absent, self.round) == (other.absent, other.round)
+
+
+def statement(run: str, epoch: int, name: str, vote: Vote) -> bytes:
+    """What member `name` signs; the first line keeps it apart from the other texts that this key signs."""
+    values = {"absent": vote.absent, "epoch": epoch, "member": name, "round": vote.round, "run": run}
+    return b"tacenda membership v1\n" + json.dumps(values, sort_keys=True, separators=(",", ":")).encode()
+
+
+class Votes:
+    """All votes that this member has cast or heard, one per epoch and member, kept in its state."""
+
+    def __init__(self, contract: Contract, name: str, state: NodeState, sign: Callable[[bytes], str]) -> None:
+        self._contract, self._me, self._state, self._sign = contract, name, state, sign
+        self._run = contract.run_id()
+        self._known: dict[tuple[int, str], Vote | None] = {}
+        self.proof: list[wire.Membership] = []
+        self.conflict: ConflictingVotes | None = None
+        noted = state.noted(CONFLICT)
+        if noted is not None:
+            self._accuse(noted["epoch"], noted["member"], [Vote(**vote) for vote in noted["votes"]])
+
+    def cast(self, epoch: int, absent: frozenset[str], turn: int) -> None:
+        """Sign this member's vote; what it has signed for the epoch before stands."""
+        if self.find(epoch, self._me) is None:
+            vote = Vote(sorted(absent), turn, "")
+            self._keep(epoch, {self._me: replace(vote, signature=self._sign(self._text(epoch, self._me, vote)))})
+
+    def take(self, epoch: int, absent: frozenset[str], votes: dict[str, wire.Stand]) -> bool:
+        """Keep what a neighbour passes on, all of it or nothing; whether some was new. BadFrame where a signature does not hold.
+
+        This member's own vote may be among them, from a state that was lost: it is then its vote again, and no other is cast.
+        """
+        fresh: dict[str, Vote] = {}
+        caught: tuple[str, list[Vote]] | None = None
+        for name, stand in votes.items():
+            vote, known = Vote(sorted(absent), stand.round, stand.signature), self.find(epoch, name)
+            if known is not None and known.says(vote):
+                continue
+            if not self._holds(epoch, name, vote):
+                raise wire.BadFrame(f"a vote with a signature that is not {name}'s.")
+            if known is None:
+                fresh[name] = vote
+            else:
+                caught = (name, [known, vote])
+        if fresh:
+            self._keep(epoch, fresh)
+        if caught is not None and self.conflict is None:
+            self._accuse(epoch, *caught)
+        return bool(fresh)
+
+    def of(self, epoch: int, absent: frozenset[str]) -> dict[str, wire.Stand]:
+        """The votes for exactly this set in this epoch, by member."""
+        found = {name: self.find(epoch, name) for name in self._contract.names}
+        wanted = sorted(absent)
+        return {
+            name: wire.Stand(vote.round, vote.signature)
+            for name, vote in found.items()
+            if vote is not None and vote.absent == wanted
+        }
+
+    def find(self, epoch: int, name: str) -> Vote | None:
+        """The one vote of this member in this epoch, if it is known here."""
+        key = (epoch, name)
+        if key not in self._known:
+            row = self._state.noted(f"vote {epoch} {name}")
+            vote = None if row is None else Vote(**row)
+            if vote is not None and not self._holds(epoch, name, vote):
+                # The contract was signed anew with another key: the own statement stays the same, others are asked for again.
+                again = name == self._me
+                vote = replace(vote, signature=self._sign(self._text(epoch, name, vote))) if again else None
+            self._known[key] = vote
+        return self._known[key]
+
+    def _text(self, epoch: int, name: str, vote: Vote) -> bytes:
+        return statement(self._run, epoch, name, vote)
+
+    def _holds(self, epoch: int, name: str, vote: Vote) -> bool:
+        key = self._contract.member(name).signing_key
+        return text_signed(key, self._text(epoch, name, vote), vote.signature)
+
+    def _keep(self, epoch: int, votes: dict[str, Vote]) -> None:
+        self._state.note_all({f"vote {epoch} {name}": asdict(vote) for name, vote in votes.items()})
+        self._known |= {(epoch, name): vote for name, vote in votes.items()}
+
+    # ---- two votes of one member -----------------------------------------------------------------------------------------
+    def _accuse(self, epoch: int, name: str, votes: list[Vote]) -> None:
+        """From here on the node does not go on, also after a restart; the words, the proof and the file say why."""
+        path = self._state.folder / f"evidence-{name}-epoch-{epoch}.json"
+        self.conflict = ConflictingVotes(self._words(epoch, name, votes, path))
+        self.proof = [wire.Membership(epoch, v.absent, {name: wire.Stand(v.round, v.signature)}) for v in votes]
+        self._state.note(CONFLICT, {"epoch": epoch, "member": name, "votes": [asdict(vote) for vote in votes]})
+        signed = [{"text": self._text(epoch, name, v).decode(), "signature": v.signature} for v in votes]
+        key = self._contract.member(name).signing_key
+        write_evidence(path, {"what": str(self.conflict), "member": name, "signing_key": key, "signed": signed})
+
+    def _words(self, epoch: int, name: str, votes: list[Vote], path: Path) -> str:
+        first, second = (f"({', '.join(vote.absent) or 'nobody'} absent, stopped in round {vote.round})" for vote in votes)
+        who = f"This member's own key ({name})" if name == self._me else name
+        why = (
+            "its state was lost, is an old copy, or runs twice. Leave the run"
+            if name == self._me
+            else f"it lies, or its state was lost or copied. Show them to the others and go on without {name}, under a new contract"
+        )
+        return (
+            f"{who} has signed two different decisions about who takes part from epoch {epoch} on: {first} and {second}. The node stops, "
+            f"so that it counts on no noise which others do not draw. Both signatures are in {path}: {why}."
+        )

@@ -1,0 +1,1 @@
+"""What members say to each other: frames, the handshake, signed rows."""

@@ -1,0 +1,304 @@
+"""What a member signs, what others keep of it, and what two signatures prove.
+
+With the Ed25519 key of the contract a member signs
+
+    every row that leaves it:    (run, member, epoch, round, call, digest of the row), the same for all its neighbours
+    its state, to a neighbour:   (run, member, neighbour, epoch, name of the state folder, X25519 half of the edge's key)
+
+Neighbours keep both, and show them at the next meeting. So nobody's word stops a node: only its own signature on a row, or on a state
+folder, that it does not remember, which proves that its state was lost, is an old copy or runs twice. And a member that tells two
+neighbours two different things has signed both. The digests travel with the rows to everybody; whoever holds two different ones for one
+call keeps and writes down the evidence, shows it to its neighbours, and cuts that member off for good.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tacenda.errors import StateError
+from tacenda.node.identity.certificates import text_signed
+from tacenda.node.identity.contract import Contract
+from tacenda.node.protocol import wire
+from tacenda.node.state.database import Key, NodeState
+
+WINDOW = 8  # rounds before and after the present one in which signed digests are compared
+MOST_CLAIMS = 1024  # signed digests of one member that are kept at a time
+MOST_NEWS = 4096  # and that wait to be passed on
+
+LOST = (
+    "the state was lost, is an old copy or runs twice. Going on would spend twice; restore the newest state, or leave the run (where the "
+    "contract says 'continue': start again with an empty folder once the others go on). Its spending stays as reserved in the ledger."
+)
+LOST_KEY = (
+    "the state was lost or is an old copy, and with it the noise shared with neighbours, which is agreed once in a run. Restore the newest "
+    "state, or leave the run. Its spending stays as reserved in the ledger."
+)
+
+
+def digest(frame: wire.Rows) -> bytes:
+    """SHA-256 of a row with its type and shape."""
+    head = f"{frame.dtype} {frame.shape[0]} {frame.shape[1]}\n".encode()
+    return hashlib.sha256(head + frame.data).digest()
+
+
+def row_text(run: str, claim: wire.Claim) -> bytes:
+    """What the sender of a row signs; the first line keeps it apart from the other texts that this key signs."""
+    values = {
+        "call": claim.call, "digest": claim.digest.hex(), "epoch": claim.epoch, "member": claim.member, "round": claim.round,
+        "run": run,
+    }  # fmt: skip
+    return b"tacenda row v1\n" + _plain(values)
+
+
+def state_text(run: str, member: str, peer: str, words: wire.Introduction) -> bytes:
+    """What `member` signs for `peer` about its state folder."""
+    values = {
+        "birth": words.birth, "epoch": words.epoch, "half": words.half.hex(), "member": member, "peer": peer, "run": run,
+    }  # fmt: skip
+    return b"tacenda state v1\n" + _plain(values)
+
+
+class Witness:
+    """What this member has signed and what it holds of others' signatures. Used by the network's and the algorithm's thread."""
+
+    def __init__(self, contract: Contract, name: str, state: NodeState, sign: Callable[[bytes], str], log: Any = None) -> None:
+        self._contract, self._me, self._state, self._sign, self._log = contract, name, state, sign, log
+        self._run = contract.run_id()
+        self._mutex = threading.RLock()
+        self._known: dict[str, dict[Key, wire.Claim]] = {member: {} for member in contract.names}
+        self._latest: dict[str, wire.Claim] = {}
+        self._news: list[wire.Claim] = []
+        self._at = (0, 1)
+        self.caught: dict[str, str] = {}
+        self.proofs: list[wire.Proof] = []
+        self.lost: StateError | None = None
+        self.on_caught: Callable[[str], None] = lambda member: None
+        done = state.checkpoint()
+        self.done: tuple[int, int] = (0, 0) if done is None else done[:2]
+        self.latest = max([(*self.done, wire.MOST_CALLS if done else 0), *(key for key, _, _ in state.unsent())])
+        for _, peer, raw in state.received():
+            frame = wire.stored_rows(raw)
+            claim = self._claim(peer, frame)
+            if claim is not None and self.holds(claim):  # not after the contract was signed anew with another key
+                self._latest[peer] = claim
+                self._known[peer][claim.key] = claim
+        for member in contract.names:
+            noted = state.noted(f"caught {member}")
+            if noted is not None:
+                self.caught[member] = str(noted["words"])
+                self.proofs.extend(wire.stored_proof(bytes.fromhex(text)) for text in noted["proofs"])
+
+    # ---- rows ------------------------------------------------------------------------------------------------------------
+    def signed(self, frame: wire.Rows) -> wire.Rows:
+        """This member's row, ready to leave: with its signature, and with what was heard of others."""
+        claim = wire.Claim(self._me, frame.epoch, frame.round, frame.call, digest(frame), "")
+        claim = wire.replaced(claim, signature=self._sign(row_text(self._run, claim)))
+        with self._mutex:
+            self._known[self._me][claim.key] = claim
+            heard = self.news()
+        return wire.replaced(frame, signature=claim.signature, heard=heard)
+
+    def row(self, peer: str, frame: wire.Rows) -> None:
+        """A neighbour's row: BadFrame unless it is signed, and the neighbour is caught if it has signed another one."""
+        claim = self._claim(peer, frame)
+        if claim is None or not self.holds(claim):
+            raise wire.BadFrame("rows that it has not signed.")
+        with self._mutex:
+            self._compare(claim, verified=True)
+            if peer not in self._latest or self._latest[peer].key < claim.key:
+                self._latest[peer] = claim
+        self.hear(peer, frame.heard)
+        if peer in self.caught:
+            raise wire.BadFrame(self.caught[peer])
+
+    def hear(self, peer: str, claims: list[wire.Claim]) -> None:
+        """Signed digests that a neighbour passes on; BadFrame where a signature does not hold."""
+        with self._mutex:
+            for claim in claims:
+                if claim.member not in self._known:
+                    raise wire.BadFrame("signatures of nobody in the contract.")
+                if self._near(claim):
+                    self._compare(claim, verified=False)
+
+    def proof(self, frame: wire.Proof) -> bool:
+        """A neighbour shows two signatures of one member; whether that was new. BadFrame if they prove nothing."""
+        first, second = frame.first, frame.second
+        alike = (first.member, first.key) == (second.member, second.key) and first.digest != second.digest
+        if not alike or first.member not in self._known or not (self.holds(first) and self.holds(second)):
+            raise wire.BadFrame("a proof that proves nothing.")
+        with self._mutex:
+            if first.member == self._me:
+                self.lose(second.signature, row_text(self._run, second), f"two messages for round {second.round}", LOST)
+            elif first.member in self.caught:
+                return False
+            else:
+                self._convict(first, second)
+            return True
+
+    def advance(self, epoch: int, turn: int) -> None:
+        """This member now works on a later round: what is too old to be compared is forgotten."""
+        with self._mutex:
+            self._at = (epoch, turn)
+            for member, claims in self._known.items():
+                self._known[member] = {k: c for k, c in claims.items() if k[0] >= epoch and k[1] >= turn - WINDOW}
+
+    def news(self) -> list[wire.Claim]:
+        """What was heard since the last message, to be passed on."""
+        with self._mutex:
+            heard, self._news = self._news[: wire.MOST_HEARD], self._news[wire.MOST_HEARD :]
+            return heard
+
+    def recent(self) -> list[wire.Claim]:
+        """The signed digests that are known of the last rounds, for a neighbour who has just connected."""
+        with self._mutex:
+            claims = sorted((c for known in self._known.values() for c in known.values()), key=lambda claim: claim.key)
+            return claims[-wire.MOST_HEARD :]
+
+    def _near(self, claim: wire.Claim) -> bool:
+        epoch, turn = self._at
+        return claim.epoch in (epoch, epoch + 1) and (claim.epoch > epoch or abs(claim.round - turn) <= WINDOW)
+
+    def _compare(self, claim: wire.Claim, *, verified: bool) -> None:
+        known = self._known[claim.member].get(claim.key)
+        if known is not None and known.digest == claim.digest:
+            return
+        if not verified and not self.holds(claim):
+            raise wire.BadFrame(f"a signature that is not {claim.member}'s.")
+        if claim.member == self._me and self.latest == (0, 0, 0):
+            return  # an empty state, perhaps in the place of a lost one: the handshake judges that, and nothing leaves before
+        if claim.member == self._me and (known is not None or not self.remembers(claim)):
+            self.lose(claim.signature, row_text(self._run, claim), f"round {claim.round}, call {claim.call}", LOST)
+        elif known is not None and claim.member not in self.caught:
+            self._convict(known, claim)
+        elif known is None and len(self._known[claim.member]) < MOST_CLAIMS:
+            self._keep(claim)
+
+    def _keep(self, claim: wire.Claim) -> None:
+        self._known[claim.member][claim.key] = claim
+        self._news = [*self._news[-MOST_NEWS:], claim]
+
+    def _claim(self, peer: str, frame: wire.Rows) -> wire.Claim | None:
+        if frame.signature is None:
+            return None
+        return wire.Claim(peer, frame.epoch, frame.round, frame.call, digest(frame), frame.signature)
+
+    def holds(self, claim: wire.Claim) -> bool:
+        """Whether the member whom the claim names has signed it."""
+        key = self._contract.member(claim.member).signing_key
+        return text_signed(key, row_text(self._run, claim), claim.signature)
+
+    # ---- states ----------------------------------------------------------------------------------------------------------
+    def introduce(self, peer: str, birth: str, epoch: int, half: bytes) -> wire.Introduction:
+        """This member's own, for `peer`."""
+        words = wire.Introduction(birth, epoch, half, "")
+        return wire.replaced(words, signature=self._sign(state_text(self._run, self._me, peer, words)))
+
+    def introduced(self, member: str, peer: str, words: wire.Introduction) -> bool:
+        """Whether `member` has signed these words for `peer`."""
+        return text_signed(
+            self._contract.member(member).signing_key, state_text(self._run, member, peer, words), words.signature
+        )
+
+    def known_state(self, peer: str) -> wire.Introduction | None:
+        """What the neighbour has signed about its state, as far as it is kept here."""
+        noted = self._state.noted(f"introduced {peer}")
+        return None if noted is None else wire.Introduction(noted[0], noted[1], bytes.fromhex(noted[2]), noted[3])
+
+    def keep_state(self, peer: str, words: wire.Introduction) -> None:
+        """Durable at the first meeting, before any row is sent."""
+        known = self.known_state(peer)
+        if (
+            known is None
+            or (known.birth, known.half) != (words.birth, words.half)
+            or not self.introduced(peer, self._me, known)
+        ):
+            self._state.note(f"introduced {peer}", [words.birth, words.epoch, words.half.hex(), words.signature])
+
+    def latest_of(self, peer: str) -> wire.Claim | None:
+        """The latest row of a neighbour that was received here."""
+        return self._latest.get(peer)
+
+    def shown(self, peer: str) -> wire.Shown:
+        """What the neighbour itself has signed; after it was given another key in the contract the old signatures count for nothing."""
+        words = self.known_state(peer)
+        return wire.Shown(self.latest_of(peer), words if words is not None and self.introduced(peer, self._me, words) else None)
+
+    def remembers(self, claim: wire.Claim) -> bool:
+        """Whether a row with this member's own signature is in its state: before the checkpoint, or in the outbox with these bytes."""
+        if claim.key[:2] <= self.done:
+            return True
+        return any(digest(wire.stored_rows(raw)) == claim.digest for raw in self._state.sent(claim.key))
+
+    @property
+    def began(self) -> int:
+        """The epoch in which this state folder took up a run that it had no history of."""
+        return int(self._state.noted("began", 0))
+
+    # ---- what is proved --------------------------------------------------------------------------------------------------
+    def lose(self, signature: str, text: bytes, what: str, why: str) -> StateError:
+        """This member's own signature on something that its state does not hold: it stops, and keeps what it was shown."""
+        path = self._state.folder / f"evidence-{self._me}-own-state.json"
+        words = f"This member ({self._me}) has itself signed {what}, which its state does not hold: {why} The signature is in {path}."
+        signed = [{"text": text.decode(), "signature": signature}]
+        self._write(path, self._me, words, signed)
+        with self._mutex:
+            self.lost = self.lost or StateError(words)
+        self.on_caught(self._me)
+        return self.lost
+
+    def beyond(self, peer: str, frame: wire.Rows, why: str) -> None:
+        """A neighbour has signed a row that no honest member sends: it is cut off for good."""
+        claim = self._claim(peer, frame)
+        if claim is None or not self.holds(claim) or peer in self.caught:
+            return
+        path = self._state.folder / f"evidence-{peer}-epoch-{frame.epoch}-round-{frame.round}.json"
+        words = f"{peer} has signed {why.rstrip('.')} in round {frame.round}; it is cut off. The signature is in {path}"
+        signed = [{"text": row_text(self._run, claim).decode(), "signature": claim.signature}]
+        self._write(path, peer, words, signed, data=base64.b64encode(frame.data).decode())
+        self._note(peer, words)
+
+    def _convict(self, first: wire.Claim, second: wire.Claim) -> None:
+        member = first.member
+        path = self._state.folder / f"evidence-{member}-epoch-{first.epoch}-round-{first.round}.json"
+        words = (
+            f"{member} has signed two different messages for round {first.round}, call {first.call}: it lies, or its state was lost or "
+            f"copied. It is cut off. Both signatures are in {path}"
+        )
+        signed = [{"text": row_text(self._run, c).decode(), "signature": c.signature} for c in (first, second)]
+        self._write(path, member, words, signed)
+        self.proofs.append(wire.Proof(first, second))
+        self._note(member, words)
+
+    def _note(self, member: str, words: str) -> None:
+        """From here on, also after a restart, this member has nothing more to do with the other."""
+        mine = [wire.encode(proof).hex() for proof in self.proofs if proof.first.member == member]
+        self._state.note(f"caught {member}", {"words": words, "proofs": mine})
+        self.caught[member] = words
+        if self._log is not None:
+            self._log.warning("a member was caught", peer=member, words=words)
+        self.on_caught(member)
+
+    def _write(self, path: Path, member: str, words: str, signed: list[dict[str, str]], **more: str) -> None:
+        key = self._contract.member(member).signing_key
+        write_evidence(path, {"what": words, "member": member, "signing_key": key, "signed": signed, **more})
+
+
+def write_evidence(path: Path, values: dict[str, Any]) -> None:
+    """Whole or not at all."""
+    beside = path.with_name(path.name + ".part")
+    with open(beside, "w", encoding="utf-8") as file:
+        json.dump(values, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, path)
+
+
+def _plain(values: dict[str, Any]) -> bytes:
+    return json.dumps(values, sort_keys=True, separators=(",", ":")).encode()

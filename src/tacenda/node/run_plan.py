@@ -1,0 +1,205 @@
+"""What every node computes from the contract alone, before any data is touched: graph, algorithm, facts, noise, reservation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.registry import from_plain
+from tacenda.errors import PrivacyError
+from tacenda.graph.coalition import leverage
+from tacenda.graph.topology import Topology
+from tacenda.node.identity.contract import Contract
+from tacenda.node.lattice import discrete_charges, lattice_stretch
+from tacenda.privacy.accounting.events import Event
+from tacenda.privacy.secrets.bounded import Bounded
+from tacenda.privacy.secrets.door import Question
+from tacenda.privacy.secrets.ledger import Charge, Charges
+from tacenda.privacy.secrets.noise_plan import price
+from tacenda.privacy.settings import Privacy
+from tacenda.problem import losses, regularisers
+from tacenda.problem.constants import Constants
+from tacenda.problem.facts import Facts
+from tacenda.problem.queries import BlankQueries
+from tacenda.runtime.budget import Calibration, Notebook, blank_host, rehearse
+from tacenda.runtime.spec import RunSpec
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class RunPlan:
+    """The public half of a run, the same at every member; on_lattice: its noise is drawn on whole numbers."""
+
+    contract: Contract
+    spec: RunSpec
+    calibration: Calibration
+    on_lattice: bool
+
+    @property
+    def topology(self) -> Topology:
+        return self.spec.topology
+
+    @property
+    def algorithm(self) -> Algorithm:
+        return self.spec.algorithm
+
+    @property
+    def facts(self) -> Facts:
+        return self.spec.facts
+
+    @property
+    def coalition(self) -> int:
+        """How many members may pool what they know, where neighbours share noise."""
+        assert self.spec.privacy is not None
+        return self.spec.privacy.pooled(self.algorithm.title)
+
+    def events(self, name: str) -> list[tuple[Event, int]]:
+        """Everything that this member is going to release."""
+        return self.calibration.reserved.events(self.contract.position(name))
+
+
+def make_plan(contract: Contract) -> RunPlan:
+    """Check that the contract's parts go together, and calibrate the noise of every member."""
+    topology, algorithm, facts = topology_of(contract), from_plain(contract.algorithm.model_dump()), facts_of(contract)
+    terms = contract.privacy
+    if algorithm.shared_noise is not None and terms.coalition is None:
+        raise PrivacyError(
+            f"contract field privacy.coalition: {algorithm.title} shares noise between neighbours, so the contract must say how many "
+            'curious members may pool what they know; set coalition = 1, or more, or noise = "independent", which holds against all.'
+        )
+    privacy = Privacy(epsilon=terms.epsilon, delta=terms.delta, adjacency=terms.adjacency, coalition=terms.coalition)
+    spec = RunSpec(
+        algorithm, topology, facts, contract.rounds, privacy, contract.output, contract.finish_mixing, contract.mixing
+    ).checked()
+    rehearsal = contract.rehearsal_seed is not None
+    lattice = _fits_lattice(spec) and not rehearsal
+    if not rehearsal and not lattice and not terms.floating_point_noise:
+        raise PrivacyError(
+            f"contract field privacy.floating_point_noise: {algorithm.title} as set up here needs floating-point noise, for which "
+            "no clean defence against attacks on its low bits is known; accept it by name (true), or use full gradients with "
+            "IPADMM, DDPADMM, CDPADMM, DPADMM or DPDDA, whose noise is drawn on whole numbers."
+        )
+    calibration = spec.calibration
+    assert calibration is not None
+    if lattice:
+        calibration = _onto_lattice(calibration, privacy)
+    return RunPlan(contract, spec, calibration, lattice)
+
+
+def topology_of(contract: Contract, without: frozenset[str] = frozenset()) -> Topology:
+    """The contract's graph in the order of its members, less those who are absent."""
+    labels = tuple(name for name in contract.names if name not in without)
+    place = {name: k for k, name in enumerate(labels)}
+    ends = [sorted((place[a], place[b])) for a, b in contract.edges if a in place and b in place]
+    edges = np.array(sorted(ends), np.int64).reshape(-1, 2)
+    return Topology.from_edges(labels, edges, contract.title)  # without networkx, whose import takes most of a second
+
+
+def facts_of(contract: Contract) -> Facts:
+    """Sizes and constants, from declarations only."""
+    p = contract.problem
+    loss = losses.by_name(p.loss)
+    if loss.kind == "multiclass" and p.classes is None:
+        raise PrivacyError(f"contract field problem.classes: the loss {p.loss!r} needs the public list of classes; declare it.")
+    outputs = len(p.classes or ()) if loss.kind == "multiclass" else 1
+    constants = Constants(
+        loss, regularisers.by_name(p.regulariser), p.strength, p.loss_scale, p.data_norm, p.clip_norm, outputs, p.radius
+    )
+    sizes = np.array([m.size for m in contract.members], float)
+    return Facts(sizes, p.n_features * outputs, constants, contract.privacy.adjacency, contract.solver_tolerance)
+
+
+class _Watch(BlankQueries):
+    """Blank records that notice questions without an integer answer."""
+
+    only_gradients = True
+
+    def gradient(self, w: Array, turn: int, call: int, batch_size: int | None, one: bool, regularised: bool) -> Bounded:
+        self.only_gradients &= batch_size is None
+        return super().gradient(w, turn, call, batch_size, one, regularised)
+
+    def argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Bounded:
+        self.only_gradients = False
+        return super().argmin(linear, quadratic, centre)
+
+    def question(self, linear: Array, quadratic: Array, centre: Array) -> Question:
+        self.only_gradients = False
+        return super().question(linear, quadratic, centre)
+
+
+def _fits_lattice(spec: RunSpec) -> bool:
+    """Whether two rounds ask for nothing but full gradients with Gaussian noise."""
+    everybody, two = np.arange(spec.topology.n), replace(spec, rounds=2)
+    watch, notebook = _Watch(spec.facts), Notebook(spec.facts.dim, two.weights)
+    host = blank_host(two, everybody, notebook, queries=watch)
+    host.step(1)
+    host.step(2)
+    if spec.algorithm.keeps_secret or not host.can_be_saved:
+        raise PrivacyError(
+            f"contract field algorithm: {spec.algorithm.title} as set up here keeps an unreleased value, as its paper prints it; on a "
+            "real node only the sound form runs."
+        )
+    return watch.only_gradients and all(site.noise == "gaussian" for site, _ in notebook.sites)
+
+
+def _onto_lattice(calibration: Calibration, privacy: Privacy) -> Calibration:
+    """More noise for every node, by what the discrete form's accountant needs; nodes alike are solved once."""
+    n = len(calibration.plan.scale)
+    target, known = privacy.epsilon_of(n), {}
+    stretch = np.empty(n)
+    for row in range(n):
+        mu2 = sum(c.parameters["noise_multiplier"][row] ** -2.0 * count for c, count in calibration.reserved)
+        kind = (round(float(mu2), 12), float(target[row]))
+        if kind not in known:
+            known[kind] = lattice_stretch(calibration.reserved, row, kind[1], privacy.delta, privacy.adjacency)
+        stretch[row] = known[kind]
+    plan = replace(calibration.plan, scale=calibration.plan.scale * stretch)
+    charges = Charges(
+        (Charge(charge.kind, {"noise_multiplier": charge.parameters["noise_multiplier"] * stretch}), count)
+        for charge, count in discrete_charges(calibration.reserved)
+    )
+    return Calibration(plan, charges)
+
+
+def smaller_run(plan: RunPlan, topology: Topology) -> RunSpec:
+    """The run on a graph with fewer members, in that graph's order."""
+    there = np.array([plan.contract.position(str(label)) for label in topology.labels])
+    return replace(plan.spec, topology=topology, facts=plan.facts.rows(there))
+
+
+def enough_noise(plan: RunPlan, scaled: Any, topology: Topology, here: int, me: int) -> Any:
+    """The member's noise in a graph with fewer members: where a smaller degree makes its releases more sensitive, more noise.
+
+    `here` is its position in the smaller graph, `me` in the contract.
+    """
+    if plan.algorithm.shared_noise is not None:
+        return _enough_shared_noise(plan, scaled, topology, here)
+    sites = rehearse(smaller_run(plan, topology), np.array([here]))
+    made = [price(scaled, site)[0].parameters.get("noise_multiplier", np.ones(1))[0] for site, n in sites for _ in range(n)]
+    kept = [
+        charge.parameters.get("noise_multiplier", np.ones(plan.topology.n))[me]
+        for charge, n in plan.calibration.reserved
+        for _ in range(n)
+    ]
+    if len(made) != len(kept):
+        return scaled
+    return replace(scaled, scale=scaled.scale * max(1.0, float(np.max(np.array(kept) / np.array(made)))))
+
+
+def _enough_shared_noise(plan: RunPlan, scaled: Any, topology: Topology, here: int) -> Any:
+    """The same for noise shared by neighbours: fewer members hide each one less well, so that all draw more.
+
+    One factor for all who remain, the largest sqrt(h_i now / h_i in the contract): both ends of an edge must draw alike, and every
+    member computes it from the graph alone. No release then costs more than was reserved, and the ledger sees to it before the draw.
+    """
+    ratio = plan.algorithm.shared_noise
+    assert ratio is not None
+    now = leverage(topology, ratio, plan.coalition)[0]
+    planned = plan.calibration.plan.leverage[[plan.contract.position(str(label)) for label in topology.labels]]
+    factor = max(1.0, float(np.sqrt(np.max(now / planned))))
+    return replace(scaled, scale=scaled.scale * factor, leverage=now[[here]])

@@ -1,0 +1,368 @@
+"""A node's lasting state: one SQLite file (WAL, synchronous = FULL) with the noise key, the charges, the outbox and a checkpoint.
+
+One transaction before every message: what it releases is booked, the message's bytes are stored, and the checkpoint that it
+builds on is there; only then is it sent. After a crash the node goes on from its checkpoint, computes the same message again (its noise
+is keyed) and sends the stored bytes. Charges are known by (epoch, round, call), so a redone step is booked once; beside each stands the
+digest of its question, so a redone step that asks anything else is refused before its noise is drawn.
+
+No charge is ever lost unseen. They are chained by hashes, and the chain's head (their number and the last seal) is kept twice: in this
+file, in the transaction of the charges, and in a mark outside it (`mark`), which shows a file that was put back or cut short.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import sqlite3
+import threading
+from pathlib import Path
+from typing import Any
+
+from tacenda.errors import StateError
+from tacenda.node.state.mark import START, Head, Mark, sealed, unsealed
+from tacenda.privacy.lasting.files import check_place
+
+FORMAT = "tacenda-node-2"
+FILE = "node.sqlite"
+_TABLES = """
+CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS charges (
+    seq INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, round INTEGER NOT NULL, call INTEGER NOT NULL, event TEXT NOT NULL,
+    question BLOB NOT NULL, seal BLOB NOT NULL, UNIQUE (epoch, round, call));
+CREATE TABLE IF NOT EXISTS outbox (
+    epoch INTEGER NOT NULL, round INTEGER NOT NULL, call INTEGER NOT NULL, peer TEXT NOT NULL, frame BLOB NOT NULL,
+    PRIMARY KEY (epoch, round, call, peer)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS checkpoint (
+    one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER NOT NULL, round INTEGER NOT NULL, state BLOB NOT NULL, digest BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS inbox (
+    epoch INTEGER NOT NULL, round INTEGER NOT NULL, call INTEGER NOT NULL, peer TEXT NOT NULL, frame BLOB NOT NULL,
+    PRIMARY KEY (epoch, round, call, peer)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+_FORGET_RECEIVED = """
+DELETE FROM inbox WHERE (epoch, round) <= (?, ?) AND (epoch, round, call) < (
+    SELECT epoch, round, call FROM inbox AS latest WHERE latest.peer = inbox.peer
+    ORDER BY epoch DESC, round DESC, call DESC LIMIT 1)
+"""
+
+Key = tuple[int, int, int]  # (epoch, round, call)
+Booking = tuple[Key, dict[str, Any], bytes]  # a release, its event and the digest of its question
+
+
+class NodeState:
+    """The state folder of one member; one process at a time (a lock file says so)."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        os.chmod(self.folder, 0o700)
+        check_place(self.folder / FILE)
+        self._lock_file()
+        self._mutex = threading.Lock()
+        self._head: Head = START
+        self._mark: Mark | None = None
+        path = self.folder / FILE
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+        try:
+            os.chmod(path, 0o600)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")
+            self._check_pages()
+            self._check_format()
+            self._db.executescript(_TABLES)
+            self._head = self._verified()
+            self._check_checkpoint()
+        except StateError:
+            self.close()
+            raise
+        except sqlite3.DatabaseError as damaged:
+            self.close()
+            raise StateError(
+                f"The state {path} is damaged ({damaged}). Do not delete it and start anew: that would spend again. Restore it from "
+                "a backup taken while the node stood still, or leave the run."
+            ) from None
+
+    # ---- identity of the run -----------------------------------------------------------------------------------------
+    def bind(self, run_id: str, member: str, data: str) -> bytes:
+        """The noise key, made on the first start; run, member and data must be those of that start ever after."""
+        if self.get("format") is None:
+            if any(self._db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() for table in ("about", "outbox", "checkpoint")):
+                raise self._lost("its key is gone, though messages of the run are there")
+            key = os.urandom(32)
+            self._write(
+                [("INSERT INTO about VALUES (?, ?)", row) for row in (
+                    ("format", FORMAT.encode()), ("key", key), ("run", run_id.encode()), ("member", member.encode()),
+                    ("data", _keyed(key, data)), ("head", sealed(START, key)),
+                )]
+            )  # fmt: skip
+            return key
+        key = self._key()
+        found = {"run": run_id.encode(), "member": member.encode(), "data": _keyed(key, data)}
+        why = {
+            "run": "a contract with other terms of the run",
+            "member": "another member",
+            "data": "other data: the same noise on two data sets would reveal their difference",
+        }
+        for name, value in found.items():
+            if not hmac.compare_digest(self.get(name) or b"", value):
+                raise StateError(
+                    f"The state {self.folder} belongs to {why[name]}. Resuming is refused; restore what it was started with, or "
+                    "start a new run under a new contract in a new folder (it is charged as a new run)."
+                )
+        return key
+
+    def keep_mark(self, path: Path) -> None:
+        """Note the charges' head at `path` too, from now on; refuse a state that is not at least as far as its mark."""
+        mark = Mark(path, self._key())
+        try:
+            self._compare(mark)
+        except BaseException:
+            mark.close()
+            raise
+        self._mark = mark
+
+    def _compare(self, mark: Mark) -> None:
+        found = mark.open()
+        if found is None:
+            if self.get("marked") is not None:
+                raise StateError(
+                    f"The mark {mark.path} is missing, so nobody can tell whether {self.folder} is an old copy; put it back beside the "
+                    "lasting ledger, or leave the run. Its spending stays as reserved in the ledger."
+                )
+            mark.create(self._head)
+        else:
+            row = self._db.execute("SELECT seal FROM charges WHERE seq=?", (found[0],)).fetchone()
+            if found[0] and (row is None or bytes(row[0]) != found[1]):
+                raise self._lost(f"{found[0]} charges were noted in {mark.path}, and {self._head[0]} are here")
+            if found != self._head:
+                mark.write(self._head)
+        if self.get("marked") is None:
+            self.put({"marked": b"1"})
+
+    def get(self, name: str) -> bytes | None:
+        row = self._db.execute("SELECT value FROM about WHERE name=?", (name,)).fetchone()
+        return None if row is None else bytes(row[0])
+
+    def put(self, values: dict[str, bytes], forget: list[str] | None = None) -> None:
+        """Keep secret values of the run, and forget others, in one transaction."""
+        steps: list[tuple[str, tuple[Any, ...]]] = [
+            ("INSERT OR REPLACE INTO about VALUES (?, ?)", row) for row in values.items()
+        ]
+        self._write(steps + [("DELETE FROM about WHERE name=?", (name,)) for name in forget or ()])
+
+    # ---- one transaction before every message ------------------------------------------------------------------------
+    def commit(
+        self,
+        charges: list[Booking],
+        messages: list[tuple[Key, str, bytes]],
+        checkpoint: tuple[int, int, bytes] | None,
+        forget: tuple[int, int] | None = None,
+        received: list[tuple[Key, str, bytes]] | None = None,
+    ) -> dict[tuple[Key, str], bytes]:
+        """Make all durable, or nothing. Returns the stored frames of these messages: the old bytes where they existed.
+
+        checkpoint: (epoch, round, state). forget: (epoch, round) up to which no peer needs the outbox any more. received: the
+        neighbours' rows on which these messages or this checkpoint build; the latest of each neighbour is kept for good.
+        """
+        with self._mutex:
+            steps: list[tuple[str, tuple[Any, ...]]] = []
+            count, seal = self._head
+            for key, event, question in charges:
+                text = json.dumps(event, sort_keys=True, separators=(",", ":"))
+                booked = self._db.execute("SELECT event FROM charges WHERE epoch=? AND round=? AND call=?", key).fetchone()
+                if booked is None:
+                    count, seal = count + 1, _next_seal(seal, key, text, question)
+                    steps.append(("INSERT INTO charges VALUES (?,?,?,?,?,?,?)", (count, *key, text, question, seal)))
+                elif booked[0] != text:
+                    raise StateError(f"Round {key[1]} was booked as another release before; a redone step must be the same.")
+                self.check_question(key, question)
+            head = (count, seal)
+            if head != self._head:
+                steps.append(("INSERT OR REPLACE INTO about VALUES ('head', ?)", (sealed(head, self._key()),)))
+            stored = {}
+            for key, peer, frame in messages:
+                old = self._db.execute(
+                    "SELECT frame FROM outbox WHERE epoch=? AND round=? AND call=? AND peer=?", (*key, peer)
+                ).fetchone()
+                if old is None:
+                    steps.append(("INSERT INTO outbox VALUES (?,?,?,?,?)", (*key, peer, frame)))
+                elif bytes(old[0]) != frame:
+                    raise StateError(
+                        f"Round {key[1]}, done again after a stop, gave other bytes than were sent before; nothing new was sent. Run "
+                        "with the same version of the program and its libraries as before the stop."
+                    )
+                stored[key, peer] = frame
+            if checkpoint is not None:
+                digest = hashlib.sha256(checkpoint[2]).digest()
+                steps.append(("INSERT OR REPLACE INTO checkpoint VALUES (1,?,?,?,?)", (*checkpoint, digest)))
+            steps.extend(
+                ("INSERT OR IGNORE INTO inbox VALUES (?,?,?,?,?)", (*key, peer, row)) for key, peer, row in received or ()
+            )
+            if checkpoint is not None:
+                steps.append((_FORGET_RECEIVED, checkpoint[:2]))
+            if forget is not None and steps:
+                steps.append(("DELETE FROM outbox WHERE epoch < ? OR (epoch = ? AND round <= ?)", (forget[0], *forget)))
+            self._write_locked(steps)
+            if head != self._head:
+                self._head = head
+                if self._mark is not None:
+                    self._mark.write(head)
+            return stored
+
+    def check_question(self, key: Key, question: bytes) -> None:
+        """Refuse a redone step that asks something else than what its place was charged for; called before noise is drawn."""
+        row = self._db.execute("SELECT question FROM charges WHERE epoch=? AND round=? AND call=?", key).fetchone()
+        if row is not None and bytes(row[0]) != question:
+            raise StateError(
+                f"Round {key[1]}, done again after a stop, asks the records another question than the one it was charged for; nothing was "
+                "drawn or sent. A neighbour has sent other rows than before the stop, or this is another version of the program."
+            )
+
+    def checkpoint(self) -> tuple[int, int, bytes] | None:
+        """(epoch, round, state) of the last complete round that was made durable."""
+        row = self._db.execute("SELECT epoch, round, state, digest FROM checkpoint").fetchone()
+        if row is None:
+            return None
+        if hashlib.sha256(row[2]).digest() != row[3]:
+            raise StateError(f"The checkpoint in {self.folder} is damaged; restore the folder from a backup, or leave the run.")
+        return int(row[0]), int(row[1]), bytes(row[2])
+
+    def unsent(self) -> list[tuple[Key, str, bytes]]:
+        """The whole outbox, in order."""
+        rows = self._db.execute("SELECT epoch, round, call, peer, frame FROM outbox ORDER BY epoch, round, call").fetchall()
+        return [((e, r, c), peer, bytes(frame)) for e, r, c, peer, frame in rows]
+
+    def received(self) -> list[tuple[Key, str, bytes]]:
+        """The neighbours' rows since the checkpoint, and the latest one of each, in order."""
+        rows = self._db.execute("SELECT epoch, round, call, peer, frame FROM inbox ORDER BY epoch, round, call").fetchall()
+        return [((e, r, c), peer, bytes(frame)) for e, r, c, peer, frame in rows]
+
+    def sent(self, key: Key) -> list[bytes]:
+        """The stored frames under this key, as long as some peer may need them."""
+        rows = self._db.execute("SELECT frame FROM outbox WHERE epoch=? AND round=? AND call=?", key).fetchall()
+        return [bytes(frame) for (frame,) in rows]
+
+    def charges(self) -> list[tuple[Key, dict[str, Any]]]:
+        """Everything booked, in order; StateError if any of it was lost since this process began."""
+        with self._mutex:
+            if self._verified() != self._head:
+                raise self._lost("its charges were changed while the node ran")
+            rows = self._db.execute("SELECT epoch, round, call, event FROM charges ORDER BY seq").fetchall()
+        return [((e, r, c), json.loads(event)) for e, r, c, event in rows]
+
+    def note(self, name: str, value: Any) -> None:
+        """Keep a small plain value."""
+        self.note_all({name: value})
+
+    def note_all(self, values: dict[str, Any]) -> None:
+        """Keep small plain values, all of them or none."""
+        self._write([("INSERT OR REPLACE INTO notes VALUES (?, ?)", (k, json.dumps(v))) for k, v in values.items()])
+
+    def noted(self, name: str, default: Any = None) -> Any:
+        row = self._db.execute("SELECT value FROM notes WHERE name=?", (name,)).fetchone()
+        return default if row is None else json.loads(row[0])
+
+    def close(self) -> None:
+        if self._mark is not None:
+            self._mark.close()
+        self._db.close()
+        os.close(self._lock)
+
+    # ---- inside ------------------------------------------------------------------------------------------------------
+    def _write(self, steps: list[tuple[str, tuple[Any, ...]]]) -> None:
+        with self._mutex:
+            self._write_locked(steps)
+
+    def _write_locked(self, steps: list[tuple[str, tuple[Any, ...]]]) -> None:
+        if not steps:
+            return
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            for sql, values in steps:
+                self._db.execute(sql, values)
+            self._db.execute("COMMIT")
+        except sqlite3.Error as failed:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise StateError(
+                f"The state in {self.folder} cannot be written ({failed}); nothing was sent. Free disk space or mend the disk, "
+                "then start the node again: it goes on where it was."
+            ) from None
+
+    def _key(self) -> bytes:
+        """The noise key."""
+        key = self.get("key")
+        if key is None or len(key) != 32:
+            raise self._lost("it has no noise key")
+        return key
+
+    def _check_pages(self) -> None:
+        """A page that is broken or missing is found now, whoever would have read it later."""
+        found = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if found != "ok":
+            raise sqlite3.DatabaseError(found)
+
+    def _check_format(self) -> None:
+        """Before the tables of this version are looked for."""
+        if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name='about'").fetchone():
+            return
+        found = self.get("format")
+        if found is not None and found != FORMAT.encode():
+            raise StateError(
+                f"{self.folder} is a node's state of another version of the program; finish that run with that version, or use another "
+                "folder for a new run."
+            )
+
+    def _verified(self) -> Head:
+        """Walk the chain of charges, and see that it ends at the head that was kept with them."""
+        count, seal = START
+        for seq, epoch, turn, call, event, question, found in self._db.execute(
+            "SELECT seq, epoch, round, call, event, question, seal FROM charges ORDER BY seq"
+        ):
+            count += 1
+            seal = _next_seal(seal, (epoch, turn, call), event, bytes(question))
+            if seq != count or seal != found:
+                raise self._lost(f"its charges were changed or removed at row {count}")
+        kept = self.get("head")
+        if kept is None and count == 0 and self.get("format") is None:
+            return START  # nothing was bound yet
+        head = None if kept is None else unsealed(kept, self._key())
+        if head is None:
+            raise self._lost("the head of its charges is missing or damaged")
+        if head != (count, seal):
+            raise self._lost(f"{head[0]} charges were booked, and {count} are here")
+        return head
+
+    def _check_checkpoint(self) -> None:
+        """The charges of a round go into one transaction with the round before it, so they are one round ahead at most."""
+        last = self._db.execute("SELECT epoch, round FROM charges WHERE call >= 0 ORDER BY epoch DESC, round DESC").fetchone()
+        saved = self._db.execute("SELECT epoch, round FROM checkpoint").fetchone() or (0, 0)
+        if last is not None and tuple(last) > (saved[0], saved[1] + 1):
+            raise self._lost(f"round {last[1]} is booked, and the checkpoint is of round {saved[1]}")
+
+    def _lost(self, what: str) -> StateError:
+        return StateError(
+            f"The state {self.folder} is damaged or an old copy: {what}. What was spent is not known from it, so the node does not go on, "
+            "and the whole run stays spent in the lasting ledger; put the newest state back, or leave the run."
+        )
+
+    def _lock_file(self) -> None:
+        import fcntl
+
+        self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise StateError(f"Another node runs on the state {self.folder}; stop it first, or use another folder.") from None
+
+
+def _keyed(key: bytes, text: str) -> bytes:
+    return hmac.new(key, b"data\0" + text.encode(), hashlib.sha256).digest()
+
+
+def _next_seal(seal: bytes, key: Key, event: str, question: bytes) -> bytes:
+    return hashlib.sha256(seal + json.dumps([*key, event, question.hex()]).encode()).digest()

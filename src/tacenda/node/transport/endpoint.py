@@ -1,0 +1,325 @@
+"""The node's network thread: gRPC over mutual TLS, one long-lived stream in both directions per edge.
+
+Of two members who both listen, the earlier one in the contract calls. A lost stream is opened again with growing pauses, for ever;
+certificates are read anew each time, so a renewed one is taken up without a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from tacenda.errors import NetworkError, StateError
+from tacenda.node.identity.certificates import AUTHORITY, CERTIFICATE
+from tacenda.node.protocol import wire
+from tacenda.node.protocol.handshake import Desk, Refused, plain_auth
+from tacenda.node.transport.link import Link
+from tacenda.node.transport.mailbox import Key, Mailbox
+
+METHOD = "/tacenda.Node/Talk"
+HELLO_SECONDS = 10.0
+HANDSHAKE_MS = 10_000  # for TLS: a connection that says nothing holds its place for so long
+MOST_CONNECTIONS = 512  # at once, before and after TLS: what strangers can make this process hold in memory is bounded
+PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+KEEPALIVE = (
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.max_pings_without_data", 0),
+)
+
+
+class Endpoint:
+    """All edges of one node. `start` and `stop` from the node's thread; everything else runs in the loop's thread."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        mailbox: Mailbox,
+        frame_limit: int,
+        log: Any,
+        *,
+        bind: str | None,
+        addresses: dict[str, str] | None = None,
+    ) -> None:
+        self.desk, self.mailbox, self.log = desk, mailbox, log
+        self._limit, self._bind, self._addresses = frame_limit, bind, addresses or {}
+        self._loop: asyncio.AbstractEventLoop
+        self._thread = threading.Thread(target=self._run, name="tacenda-network", daemon=True)
+        self._ready = threading.Event()
+        self._failed: NetworkError | None = None
+        self.on_membership: Callable[[str, wire.Membership], None] = lambda peer, frame: None
+        self.greeting: Callable[[int], list[wire.Membership]] = lambda epoch: []
+        me, contract = desk.identity.name, desk.contract
+        self.links = {
+            peer: Link(
+                peer, mailbox, desk.witness, frame_limit, log, lambda p, f: self.on_membership(p, f), lambda e: self.greeting(e)
+            )
+            for peer in contract.neighbours(me)
+        }  # fmt: skip
+        desk.witness.on_caught = self._caught
+        self._total = contract.rounds + contract.finish_mixing
+        self.refused = 0
+        self.port: int | None = None
+
+    # ---- from the node's thread ----------------------------------------------------------------------------------------
+    def start(self) -> None:
+        self._thread.start()
+        self._ready.wait(30)
+        if self._failed is not None:
+            raise self._failed
+
+    def post(self, messages: list[tuple[Key, str, bytes]]) -> None:
+        """Hand durable frames to their links."""
+
+        def hand() -> None:
+            for key, peer, frame in messages:
+                self.links[peer].post(key, frame)
+
+        self._loop.call_soon_threadsafe(hand)
+
+    def tell(self, frame: wire.Frame) -> None:
+        """A notice to every neighbour that is there."""
+
+        def all_links() -> None:
+            for link in self.links.values():
+                link.tell(frame)
+
+        self._loop.call_soon_threadsafe(all_links)
+
+    def _caught(self, member: str) -> None:
+        """A signature has convicted a member, or this node's own state: the edge ends, and the neighbours are shown the proof."""
+        witness = self.desk.witness
+        if witness.lost is not None:
+            self.mailbox.alarm(witness.lost)
+            return
+        if member in self.links:
+            self.links[member].end(witness.caught[member])
+        for link in self.links.values():
+            for proof in witness.proofs:
+                link.tell(proof)
+        self.mailbox.wake()
+
+    def stop(self) -> None:
+        """Close all streams; frames that were not used stay in the outbox."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stopping.set)
+            self._thread.join(10)
+
+    # ---- the loop ------------------------------------------------------------------------------------------------------
+    def _run(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._main())
+        except Exception as error:
+            self._failed = error if isinstance(error, NetworkError) else NetworkError(f"The network thread failed: {error}.")
+            self.mailbox.alarm(self._failed)
+        finally:
+            self._ready.set()
+            self._loop.close()
+
+    async def _main(self) -> None:
+        self._stopping = asyncio.Event()
+        server = await self._serve() if self._bind else None
+        callers = [asyncio.ensure_future(self._call_on_and_on(link)) for link in self.links.values() if self._calls(link.peer)]
+        self._ready.set()
+        await self._stopping.wait()
+        await asyncio.sleep(0.05)  # lets the last notices leave
+        for task in callers:
+            task.cancel()
+        await asyncio.gather(*callers, return_exceptions=True)
+        if server is not None:
+            await server.stop(0.2)
+        left = asyncio.all_tasks() - {asyncio.current_task()}  # gRPC's own, which it does not wait for
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=2)
+
+    def _calls(self, peer: str) -> bool:
+        contract, me = self.desk.contract, self.desk.identity.name
+        if not contract.member(peer).listens:
+            return False
+        return not contract.member(me).listens or contract.position(me) < contract.position(peer)
+
+    # ---- listening -------------------------------------------------------------------------------------------------------
+    async def _serve(self) -> Any:
+        options = (
+            ("grpc.so_reuseport", 0),
+            ("grpc.max_receive_message_length", self._limit),
+            ("grpc.max_concurrent_streams", 4),
+            ("grpc.max_metadata_size", 8192),
+            ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
+            ("grpc.max_allowed_incoming_connections", MOST_CONNECTIONS),
+            ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+            ("grpc.max_connection_idle_ms", 60_000),
+            *KEEPALIVE,
+        )
+        # No limit on all streams together, which one member could use up for all: each peer has its own (`Link.knock`).
+        server = grpc.aio.server(options=options)
+        handler = grpc.stream_stream_rpc_method_handler(self._answer)
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("tacenda.Node", {"Talk": handler}),))
+        try:
+            self.port = server.add_secure_port(str(self._bind), self._server_credentials())
+        except RuntimeError:
+            self.port = 0
+        if not self.port:
+            raise NetworkError(
+                f"The address {self._bind} cannot be listened on: is another program there? Choose another with --bind."
+            )
+        await server.start()
+        self.log.info("listening", address=str(self._bind), port=self.port)
+        return server
+
+    def _server_credentials(self) -> Any:
+        folder = Path(self.desk.identity.folder)
+        stamp = {"at": 0.0}
+
+        def fetch() -> Any:
+            found = max((folder / name).stat().st_mtime for name in (CERTIFICATE, AUTHORITY))
+            if found == stamp["at"]:
+                return None
+            stamp["at"] = found
+            return grpc.ssl_server_certificate_configuration([self.desk.identity.tls_pem()], self._roots())
+
+        first = fetch()
+        return grpc.dynamic_ssl_server_credentials(first, fetch, require_client_authentication=True)
+
+    def _roots(self) -> bytes:
+        return "\n".join(self.desk.contract.authorities).encode()
+
+    async def _answer(self, requests: Any, context: Any) -> None:
+        """One incoming stream; a stranger learns nothing, a member learns why."""
+        try:
+            caller = self.desk.caller(plain_auth(context))
+        except Exception as why:
+            self.refused += 1
+            self.log.warning("caller refused", peer=context.peer(), reason=_reason(why))
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "refused")
+        link = self.links[caller]
+        if caller in self.desk.witness.caught:
+            await self._refuse(context, caller, Refused(self.desk.witness.caught[caller], self.desk.witness.shown(caller)))
+            return
+        if link.banned:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "cut off")
+        try:
+            data = await link.knock(context.read, HELLO_SECONDS)
+            hello = self.desk.read(data, self._limit, caller)
+            welcome = self.desk.welcome(hello, caller)
+        except (Refused, wire.BadFrame, StateError, TypeError, TimeoutError) as why:
+            await self._refuse(context, caller, why)
+            return
+        assert isinstance(hello, wire.Hello)
+        link.met(hello.epoch, hello.done, hello.done >= self._total)
+        await context.write(wire.encode(welcome))
+        if self.desk.edges is not None and not await self._confirmed(context, caller):
+            return
+        await link.converse(context.read, context.write)
+
+    async def _confirmed(self, context: Any, caller: str) -> bool:
+        """Whether the caller showed that it holds the same edge key; otherwise the stream ends."""
+        try:
+            data = await self.links[caller].knock(context.read, HELLO_SECONDS)
+            if not isinstance(data, bytes):
+                return False
+            self.desk.confirmed(wire.decode(data, self._limit), caller)
+        except (wire.BadFrame, StateError, TimeoutError) as why:
+            await self._refuse(context, caller, why)
+            return False
+        self.mailbox.wake()
+        return True
+
+    async def _refuse(self, context: Any, caller: str, why: Exception) -> None:
+        self.refused += 1
+        self.log.warning("caller refused", peer=caller, reason=_reason(why))
+        self.links[caller].reason = _reason(why)
+        if isinstance(why, wire.BadFrame):
+            self.links[caller].strike(str(why))
+        shown = why.shown if isinstance(why, Refused) else wire.Shown()
+        await context.write(wire.encode(wire.Refusal(_reason(why)[:2000], shown)))
+        self._maybe_fatal(why)
+
+    # ---- calling ---------------------------------------------------------------------------------------------------------
+    async def _call_on_and_on(self, link: Link) -> None:
+        failures, told = 0, ""
+        while not self._stopping.is_set():
+            begin = time.monotonic()
+            try:
+                if link.banned:
+                    raise Refused(link.reason)
+                await self._call(link)
+            except asyncio.CancelledError:
+                raise
+            except Exception as why:
+                link.reason = _reason(why)
+                if isinstance(why, wire.BadFrame):
+                    link.strike(str(why))
+                if link.reason != told:
+                    self.log.warning("peer not reached", peer=link.peer, reason=link.reason)
+                    told = link.reason
+                self._maybe_fatal(why)
+                if link.peer in self.desk.witness.caught:
+                    return
+            failures = 0 if time.monotonic() - begin > 5 else failures + 1
+            longest = self.desk.contract.absence.limit_seconds / 8  # so that nobody counts as away for lack of a call
+            await asyncio.sleep(min(longest, PAUSES[min(failures, len(PAUSES) - 1)]))
+
+    async def _call(self, link: Link) -> None:
+        key, certificate = self.desk.identity.tls_pem()
+        credentials = grpc.ssl_channel_credentials(self._roots(), key, certificate)
+        address = self._addresses.get(link.peer, self.desk.contract.member(link.peer).address)
+        options = (
+            ("grpc.ssl_target_name_override", link.peer),
+            ("grpc.max_receive_message_length", self._limit),
+            ("grpc.use_local_subchannel_pool", 1),
+            *KEEPALIVE,
+        )
+        async with grpc.aio.secure_channel(address, credentials, options=options) as channel:
+            call = channel.stream_stream(METHOD)()
+            nonce = os.urandom(32)
+            await call.write(wire.encode(self.desk.hello(link.peer, nonce)))
+            answer = await asyncio.wait_for(call.read(), HELLO_SECONDS)
+            if not isinstance(answer, bytes):
+                raise Refused(f"{link.peer} closed the stream ({await _status(call)})")
+            welcome = self.desk.check_welcome(wire.decode(answer, self._limit), link.peer, nonce)
+            link.met(welcome.epoch, welcome.done, welcome.done >= self._total)
+            words = self.desk.confirmation(link.peer)
+            if words is not None:
+                await call.write(wire.encode(words))
+                self.mailbox.wake()
+            await link.converse(call.read, call.write)
+
+    def _maybe_fatal(self, why: Exception) -> None:
+        """A state that was lost or cannot be written stops the node; nothing that a peer says does."""
+        if isinstance(why, StateError):
+            self.mailbox.alarm(why)
+
+
+async def _status(call: Any) -> str:
+    return wire.plain_words(await call.details() or (await call.code()).name)
+
+
+def _reason(why: BaseException) -> str:
+    if isinstance(why, grpc.aio.AioRpcError):
+        return _plainly(wire.plain_words(why.details() or why.code().name))
+    return wire.plain_words(str(why) or type(why).__name__)
+
+
+def _plainly(details: str) -> str:
+    """The transport's own words, with a hint where they are obscure."""
+    hints = {
+        "CERTIFICATE_VERIFY_FAILED": "the peer's certificate is not signed by an authority of the contract, or has expired",
+        "WRONG_VERSION_NUMBER": "the peer does not speak TLS on this port",
+        "Connection refused": "nobody listens there (yet)",
+        "alert": "the peer refused this node's certificate",
+        "Peer name": "the peer's certificate is for another name",
+    }
+    hint = next((text for mark, text in hints.items() if mark in details), "")
+    return f"{hint} ({details[:300]})" if hint else details[:300]

@@ -1,0 +1,157 @@
+"""The transport of a real node: durable first, then sent, then wait for the neighbours."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.errors import NetworkError
+from tacenda.node.identity.contract import Contract
+from tacenda.node.identity.edge_keys import EdgeKeys
+from tacenda.node.protocol import wire
+from tacenda.node.state.database import Booking, NodeState
+from tacenda.node.transport.endpoint import Endpoint
+from tacenda.node.transport.mailbox import Key
+from tacenda.privacy.accounting.events import Event
+from tacenda.runtime.transport import Tag
+
+Array = NDArray[Any]
+MEETING = 0.1  # seconds between looks for the keys of the edges
+SLICE = 0.5  # seconds between looks at the clock, the signals and the peers
+
+
+class PeerAbsent(NetworkError):
+    """A neighbour stayed away for longer than the contract allows."""
+
+    def __init__(self, peers: list[str], seconds: float, reasons: list[str]) -> None:
+        said = "; ".join(sorted({reason for reason in reasons if reason}))
+        super().__init__(
+            f"{', '.join(peers)} stayed away for more than {seconds:g} s, the contract's limit. Everything is saved: start the node again "
+            f"when they are back. Last heard: {said or 'nothing'}."
+        )
+        self.peers = peers
+
+
+class MemberCaught(NetworkError):
+    """A member has signed what no honest one signs."""
+
+    def __init__(self, words: list[str]) -> None:
+        super().__init__(
+            f"{'; '.join(words)}. Everything is saved, and what was spent stays booked. The run does not go on with that member: show the "
+            "others the evidence, and go on without it under a new contract."
+        )
+
+
+class Exchange:
+    """`Transport` of one member. Charges and the checkpoint wait here for the transaction of the next message."""
+
+    def __init__(self, contract: Contract, state: NodeState, endpoint: Endpoint, look: Callable[[list[str]], None]) -> None:
+        self._contract, self._state, self._endpoint, self._look = contract, state, endpoint, look
+        self._names = contract.names
+        self._charges: list[Booking] = []
+        self._checkpoint: tuple[int, int, bytes] | None = None
+        self._received: list[tuple[Key, str, bytes]] = []
+        self._witness = endpoint.desk.witness
+        self._radius = contract.problem.radius
+        self.epoch, self.absent = 0, frozenset[str]()
+        self.waited = self.written = 0.0
+
+    def book(self, turn: int, call: int, event: Event, question: bytes = b"") -> None:
+        """A release, to be made durable before anything that depends on it leaves; a redone one must ask the same question."""
+        key = (self.epoch, turn, call)
+        self._state.check_question(key, question)
+        self._charges.append((key, event.to_dict(), question))
+
+    def keep(self, epoch: int, turn: int, state: bytes) -> None:
+        """The state after a complete round, to be made durable with the next message."""
+        self._checkpoint = (epoch, turn, state)
+
+    def flush(self) -> None:
+        """Make durable what waits, without a message."""
+        self._commit([])
+
+    def drop(self) -> None:
+        """Forget charges of a round that was given up before anything of it became durable."""
+        self._charges = []
+
+    def exchange(self, tag: Tag, outgoing: dict[int, Array]) -> dict[int, Array]:
+        self._look([])
+        key, peers = (self.epoch, *tag), [self._names[block] for block in outgoing]
+        row = self._own_row(outgoing)
+        frame = wire.rows_frame(*key, row)
+        raw = wire.encode(frame)
+        self._commit([(key, peer, raw) for peer in peers])
+        signed = wire.encode(self._witness.signed(frame))
+        self._endpoint.post([(key, peer, signed) for peer in peers])
+        found = self.wait(key, peers)
+        # Before anything that builds on them leaves, they are durable: whatever a neighbour sends again, the first version counts.
+        for peer, arrived in self._endpoint.mailbox.frames(key, peers).items():
+            self._received.append((key, peer, wire.encode(wire.replaced(arrived, heard=[]))))
+        return {block: found[self._names[block]] for block in outgoing}
+
+    def resend(self) -> None:
+        """Hand the stored outbox to the links, signed; and use again what had been received since the checkpoint."""
+        unsent = self._state.unsent()
+        signed = {key: wire.encode(self._witness.signed(wire.stored_rows(raw))) for key, _, raw in unsent}
+        self._endpoint.post([(key, peer, signed[key]) for key, peer, _ in unsent])
+        for key, peer, raw in self._state.received():
+            if key[:2] > self._witness.done:
+                self._endpoint.mailbox.put(peer, wire.stored_rows(raw))
+
+    def _own_row(self, outgoing: dict[int, Array]) -> Array:
+        """The one row that all neighbours get, if it is within what the contract allows."""
+        rows = list(outgoing.values())
+        if any(other.tobytes() != rows[0].tobytes() for other in rows[1:]):
+            raise NetworkError("A member sends the same row to all its neighbours; this is a defect of the algorithm.")
+        if not float(np.abs(rows[0]).max()) <= self._radius:
+            raise NetworkError(
+                f"This member's own message is beyond the contract's problem.radius of {self._radius:g}: the run diverges. It was not "
+                "sent; agree on a contract with a larger proximal weight or penalty, a smaller step, or a larger radius."
+            )
+        return rows[0]
+
+    def meet(self, edges: EdgeKeys | None, peers: list[str]) -> None:
+        """Wait until all these neighbours were met, with what they hold of this node's signatures and the keys of the edges.
+
+        Nothing new leaves before: an old copy of a state is found by its neighbours, and each of them may be the only honest one.
+        """
+        links, desk = self._endpoint.links, self._endpoint.desk
+        while True:
+            missing = [
+                peer for peer in peers if not links[peer].greeted or (edges is not None and peer in edges.missing([peer]))
+            ]
+            if not missing and desk.lost != self.epoch:
+                return
+            missing = missing or peers
+            # Nothing arrives under round 0; a new key, a notice or an alarm ends the wait.
+            self._endpoint.mailbox.take((0, 0, 0), missing, MEETING)
+            self._look(missing)
+
+    def wait(self, key: Key, peers: list[str]) -> dict[str, Array]:
+        """The rows of all these peers; looks around while it waits."""
+        begin = time.monotonic()
+        while True:
+            found, missing = self._endpoint.mailbox.take(key, peers, SLICE)
+            if not missing:
+                self.waited += time.monotonic() - begin
+                return found
+            self._look(missing)
+
+    def _commit(self, messages: list[tuple[Key, str, bytes]]) -> None:
+        begin = time.monotonic()
+        present = [link.done for link in self._endpoint.links.values() if link.peer not in self.absent]
+        done = self._witness.done if self._checkpoint is None else self._checkpoint[:2]
+        forget = min([done, *present])  # never what is not behind this node's own checkpoint, whatever the peers say
+        self._state.commit(self._charges, messages, self._checkpoint, forget, self._received)
+        if self._checkpoint is not None:
+            self._endpoint.desk.epoch, self._endpoint.desk.done = self._witness.done = self._checkpoint[:2]
+            self._witness.latest = max(self._witness.latest, (*self._witness.done, wire.MOST_CALLS))
+        if messages:
+            self._endpoint.desk.started = True
+            self._witness.latest = max(self._witness.latest, messages[0][0])
+        self._charges, self._checkpoint, self._received = [], None, []
+        self.written += time.monotonic() - begin

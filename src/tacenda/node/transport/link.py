@@ -1,0 +1,197 @@
+"""One edge of the graph, seen from one end: who is there, what still has to be sent, and what may be believed.
+
+Frames stay on the list until the peer is known to have used them; after a reconnection all of them are sent again, the very same
+bytes. A peer's message of round t proves that it has made round t - 1 durable, so nothing else needs to be acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tacenda.node.protocol import wire
+from tacenda.node.protocol.signed_rows import Witness
+from tacenda.node.transport.mailbox import Key, Mailbox
+
+MOST_USELESS = 512  # frames of one connection that change nothing, before the peer counts as flooding
+MOST_STRIKES = 8
+MOST_KNOCKING = 4  # streams of one peer without a hello
+LONGEST_BAN = 60.0
+
+
+@dataclass
+class Link:
+    """The state of one edge; touched by the network thread only, except for `frames` through the loop."""
+
+    peer: str
+    mailbox: Mailbox
+    witness: Witness
+    frame_limit: int
+    log: Any
+    on_membership: Callable[[str, wire.Membership], None]
+    greeting: Callable[[int], list[wire.Membership]]
+    connected: bool = False
+    seen: float = field(default_factory=time.monotonic)
+    reason: str = "not connected yet"
+    strikes: int = 0
+    banned_until: float = 0.0
+    done: tuple[int, int] = (0, 0)
+    finished: bool = False
+    greeted: bool = False
+    resent: int = 0
+    sessions: int = 0
+    frames: list[tuple[Key, bytes]] = field(default_factory=list)
+    _sent: int = 0
+    _more: asyncio.Event = field(default_factory=asyncio.Event)
+    _extra: list[bytes] = field(default_factory=list)
+    _over: asyncio.Event | None = None  # ends the present conversation
+    _knocking: list[asyncio.Event] = field(default_factory=list)
+
+    def post(self, key: Key, frame: bytes) -> None:
+        """Queue a durable message."""
+        if all(known != key for known, _ in self.frames):
+            self.frames.append((key, frame))
+        self._more.set()
+
+    def tell(self, frame: wire.Frame) -> None:
+        """Queue a notice that needs no keeping; it is repeated by whoever needs it."""
+        self._extra.append(wire.encode(frame))
+        del self._extra[:-32]
+        self._more.set()
+
+    def used(self, epoch: int, turn: int) -> None:
+        """The peer has made this round durable: forget what was sent for it."""
+        if (epoch, turn) <= self.done:
+            return
+        self.done = (epoch, turn)
+        keep = [(k, f) for k, f in self.frames if k[:2] > self.done]
+        self._sent = max(0, self._sent - (len(self.frames) - len(keep)))
+        self.frames = keep
+
+    def met(self, epoch: int, done: int, finished: bool) -> None:
+        """What the peer said of itself at the handshake."""
+        self.seen, self.finished, self.greeted = time.monotonic(), self.finished or finished, True
+        self.used(epoch, done)
+        self.tell(wire.Progress(0, heard=self.witness.recent()))
+        for proof in self.witness.proofs:
+            self.tell(proof)
+        for words in self.greeting(epoch):
+            self.tell(words)
+
+    async def converse(self, read: Callable[[], Awaitable[Any]], write: Callable[[bytes], Awaitable[Any]]) -> None:
+        """Send and receive until the stream ends, the peer misbehaves, or a newer connection takes over."""
+        if self._over is not None:
+            self._over.set()
+        mine = self._over = asyncio.Event()
+        self.connected, self.reason, self.resent = True, "", self.resent + self._sent
+        self._sent, self.sessions = 0, self.sessions + 1
+        self._more.set()
+        self.log.info("peer connected", peer=self.peer, to_send=len(self.frames))
+        writer = asyncio.ensure_future(self._write(write))
+        reader = asyncio.ensure_future(self._read(read))
+        over = asyncio.ensure_future(mine.wait())
+        try:
+            ended, _ = await asyncio.wait({writer, reader, over}, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()
+        except wire.BadFrame as lie:
+            self.strike(str(lie))
+        except Exception as broken:  # a stream may break in many ways, and all mean the same: connect again
+            self.reason = type(broken).__name__
+        finally:
+            for task in (writer, reader, over):
+                task.cancel()
+            await asyncio.gather(writer, reader, over, return_exceptions=True)
+            if self._over is mine:
+                self._over, self.connected = None, False
+                self.reason = self.reason or "the stream ended"
+                self.log.info("peer disconnected", peer=self.peer, reason=self.reason)
+
+    async def _write(self, write: Callable[[bytes], Awaitable[Any]]) -> None:
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            while self._extra:
+                await write(self._extra.pop(0))
+            while self._sent < len(self.frames):
+                frame = self.frames[self._sent][1]
+                self._sent += 1
+                await write(frame)
+
+    async def _read(self, read: Callable[[], Awaitable[Any]]) -> None:
+        useless = 0
+        while True:
+            data = await read()
+            if not isinstance(data, bytes):
+                return
+            self.seen = time.monotonic()
+            if not self.take(wire.decode(data, self.frame_limit)):
+                useless += 1
+                if useless > MOST_USELESS:
+                    raise wire.BadFrame("a flood of messages that change nothing.")
+
+    def take(self, frame: wire.Frame) -> bool:
+        """Use one frame of a running conversation; False if it changed nothing."""
+        if isinstance(frame, wire.Rows):
+            self.witness.row(self.peer, frame)
+            try:
+                fresh = self.mailbox.put(self.peer, frame)
+            except wire.UnfitRows as unfit:
+                self.witness.beyond(self.peer, frame, str(unfit))
+                raise
+            if fresh:
+                self.used(frame.epoch, frame.round - 1)
+            return fresh
+        if isinstance(frame, wire.Progress):
+            fresh = frame.finished and not self.finished
+            self.finished = self.finished or frame.finished
+            self.used(frame.epoch, frame.done)
+            self.witness.hear(self.peer, frame.heard)
+            self.mailbox.wake()
+            return fresh
+        if isinstance(frame, wire.Membership):
+            self.on_membership(self.peer, frame)
+            return False
+        if isinstance(frame, wire.Proof):
+            return self.witness.proof(frame)
+        raise wire.BadFrame(f"a frame of kind {type(frame).__name__} in the middle of a conversation.")
+
+    def strike(self, what: str) -> None:
+        """Cut the peer off for a while that doubles each time."""
+        self.strikes += 1
+        seconds = float("inf") if self.strikes >= MOST_STRIKES else min(LONGEST_BAN, 2.0 ** (self.strikes - 1))
+        self.banned_until = time.monotonic() + seconds
+        self.reason = f"cut off: it sent {what}"
+        self.log.warning("peer cut off", peer=self.peer, reason=what, strikes=self.strikes)
+
+    def end(self, words: str) -> None:
+        """Cut the peer off for good: what it has signed convicts it."""
+        self.strikes, self.banned_until, self.reason = MOST_STRIKES, float("inf"), words
+        if self._over is not None:
+            self._over.set()
+
+    async def knock(self, read: Callable[[], Awaitable[Any]], seconds: float) -> Any:
+        """The next frame of a stream whose handshake is not done; TimeoutError if none comes, or newer streams of this peer do."""
+        turned_away = asyncio.Event()
+        self._knocking.append(turned_away)
+        if len(self._knocking) > MOST_KNOCKING:
+            self._knocking.pop(0).set()
+        tasks = asyncio.ensure_future(read()), asyncio.ensure_future(turned_away.wait())
+        try:
+            await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if not tasks[0].done():
+                raise TimeoutError("no hello in time")
+            return tasks[0].result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            if turned_away in self._knocking:
+                self._knocking.remove(turned_away)
+
+    @property
+    def banned(self) -> bool:
+        return time.monotonic() < self.banned_until

@@ -1,0 +1,106 @@
+"""Messages that have arrived and wait to be used; the meeting place of the network thread and the algorithm's thread.
+
+A message is kept under (peer, epoch, round, call). What a well-behaved peer can send is narrow: it is at most one round ahead, because
+it needs this node's message to go on. Everything else is counted as useless or, where it can only be a lie (two different messages
+under one key, a round too far ahead), cuts the peer off. So memory is bounded whatever a peer does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tacenda.node.protocol.wire import BadFrame, Rows, rows_of
+
+Array = NDArray[Any]
+Key = tuple[int, int, int]
+MOST_EPOCHS = 100  # that a member may have missed while it was away
+MOST_WAITING = 64  # messages of one peer: two rounds of any algorithm here are far fewer
+
+
+@dataclass
+class _Shelf:
+    rows: dict[Key, Array] = field(default_factory=dict)
+    frames: dict[Key, Rows] = field(default_factory=dict)
+    digests: dict[Key, bytes] = field(default_factory=dict)
+
+
+class Mailbox:
+    """Shelves of arrived rows (1, dim), one per neighbour."""
+
+    def __init__(self, peers: list[str], dim: int, dtype: Any, radius: float) -> None:
+        self._dim, self._dtype, self._radius = dim, dtype, radius
+        self._shelves = {peer: _Shelf() for peer in peers}
+        self._changed = threading.Condition()
+        self.epoch, self.round = 0, 1
+        self._alarm: BaseException | None = None
+        self._nudges = 0
+
+    def put(self, peer: str, frame: Rows) -> bool:
+        """Keep a message; False if it was of no use (old, or known already). BadFrame if it can only be a lie."""
+        key, digest = (frame.epoch, frame.round, frame.call), hashlib.sha256(frame.data).digest()
+        with self._changed:
+            if frame.epoch < self.epoch or (frame.epoch == self.epoch and frame.round < self.round):
+                return False
+            if frame.epoch > self.epoch + MOST_EPOCHS or (frame.epoch == self.epoch and frame.round > self.round + 1):
+                raise BadFrame(f"a message of epoch {frame.epoch}, round {frame.round}, which nobody can have reached.")
+            shelf = self._shelves[peer]
+            known = shelf.digests.get(key)
+            if known is not None:
+                if known != digest:
+                    raise BadFrame(f"two different messages for round {frame.round}, call {frame.call}.")
+                return False
+            if len(shelf.digests) >= MOST_WAITING:
+                raise BadFrame("more messages than any algorithm sends.")
+            shelf.rows[key] = rows_of(frame, self._dim, self._dtype, self._radius)
+            shelf.frames[key] = frame
+            shelf.digests[key] = digest
+            self._changed.notify_all()
+            return True
+
+    def advance(self, epoch: int, turn: int) -> None:
+        """This node now works on a later round: what came before is forgotten."""
+        with self._changed:
+            self.epoch, self.round = epoch, turn
+            for shelf in self._shelves.values():
+                for key in [k for k in shelf.digests if k[:2] < (epoch, turn)]:
+                    del shelf.digests[key]
+                    shelf.rows.pop(key, None)
+                    shelf.frames.pop(key, None)
+
+    def take(self, key: Key, peers: list[str], seconds: float) -> tuple[dict[str, Array], list[str]]:
+        """(what has arrived under the key, who is still missing) after at most so many seconds."""
+        end = time.monotonic() + seconds
+        with self._changed:
+            nudges = self._nudges
+            while True:
+                if self._alarm is not None:
+                    raise self._alarm
+                missing = [peer for peer in peers if key not in self._shelves[peer].rows]
+                left = end - time.monotonic()
+                if not missing or left <= 0 or nudges != self._nudges:
+                    found = {peer: self._shelves[peer].rows[key] for peer in peers if peer not in missing}
+                    return found, missing
+                self._changed.wait(left)
+
+    def frames(self, key: Key, peers: list[str]) -> dict[str, Rows]:
+        """The frames behind what was taken under the key."""
+        with self._changed:
+            return {peer: self._shelves[peer].frames[key] for peer in peers}
+
+    def alarm(self, error: BaseException) -> None:
+        """Stop whoever waits."""
+        with self._changed:
+            self._alarm = self._alarm or error
+            self._changed.notify_all()
+
+    def wake(self) -> None:
+        """Let whoever waits look around."""
+        with self._changed:
+            self._nudges += 1
+            self._changed.notify_all()

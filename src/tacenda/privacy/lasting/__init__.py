@@ -1,0 +1,1 @@
+"""The lasting ledger: what a data set has spent in all runs, and its budget."""

@@ -1,0 +1,58 @@
+"""The ledger's working tables (runs, tallies) are only a summary of its rows; here the rows are replayed to prove it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tacenda.privacy.lasting.chain import canonical
+from tacenda.privacy.lasting.database import LedgerFile, body_of
+
+
+@dataclass
+class Tables:
+    """runs: run -> (data set, adjacency, open); tally: (run, event) -> (reserved, charged)."""
+
+    runs: dict[str, tuple[str, str, int]] = field(default_factory=dict)
+    tally: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, run: str, event: str, reserved: int, charged: int) -> None:
+        before = self.tally.get((run, event), (0, 0))
+        self.tally[run, event] = (before[0] + reserved, before[1] + charged)
+
+    def difference(self, other: Tables) -> str:
+        """In words, where `other` departs from this one; empty where it does not."""
+        for run in sorted(set(self.runs) | set(other.runs)):
+            if self.runs.get(run) != other.runs.get(run):
+                return f"the table of runs says {other.runs.get(run)} of run {run!r}, the rows say {self.runs.get(run)}"
+        for run, event in sorted(set(self.tally) | set(other.tally)):
+            mine, theirs = self.tally.get((run, event)), other.tally.get((run, event))
+            if mine != theirs:
+                return f"the tally says {theirs} (reserved, charged) of {event} in run {run!r}, the rows say {mine}"
+        return ""
+
+
+def replayed(rows: Iterable[dict[str, Any]]) -> Tables:
+    """The tables as the rows make them."""
+    tables = Tables()
+    for row in rows:
+        run = row["run"]
+        if row["kind"] == "open":
+            tables.runs[run] = (row["dataset"], body_of(row)["adjacency"], 1)
+        elif row["kind"] == "close":
+            dataset, relation, _ = tables.runs.get(run, ("", "", 0))
+            tables.runs[run] = (dataset, relation, 0)
+        elif row["kind"] == "reserve":
+            for event, count in body_of(row):
+                tables.add(run, canonical(event), count, 0)
+        elif row["kind"] == "charge":
+            tables.add(run, row["event"], 0, 1)
+    return tables
+
+
+def stored(file: LedgerFile) -> Tables:
+    """The tables as they stand in the file."""
+    runs = {run: (data, relation, is_open) for run, data, relation, is_open in file.all("SELECT * FROM runs")}
+    tally = {(run, event): (held, made) for run, event, held, made in file.all("SELECT * FROM tally")}
+    return Tables(runs, tally)

@@ -1,0 +1,162 @@
+"""Noise of a real node: a keyed AES stream for every (run, round, call, question), on the integer lattice wherever a query allows it.
+
+The key comes from the operating system and stays with the node. A step that is done again after a crash draws the same noise
+again, which it must: a second draw on the same answer would be a second release. Another question at the same place (an old copy of the
+state, a neighbour that sends other rows than before) has another digest, and so meets other noise.
+
+A gradient of `node.lattice` arrives as whole numbers (int64) times a public factor plus a public offset. Its noise is an exact
+discrete Gaussian added to the whole numbers, before anything becomes a floating-point number (rule 7 of the specification).
+Everything else needs floating-point noise, which is refused unless the contract accepts it by name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.errors import PrivacyError
+from tacenda.privacy.noise.discrete import AesStream, aes_normal, discrete_gaussian, l2_laplace
+from tacenda.privacy.noise.sources import ByPlace
+
+Array = NDArray[Any]
+Parts = tuple[Array, Any, Array | None]
+SCALE_BITS = 30  # scales are rounded up to so many bits, so that equal rounds share one table of the sampler
+
+
+class KeyedNoise:
+    """A `NoiseSource` for one node; `run` names the run, and holds the data's fingerprint, so other data means other noise."""
+
+    def __init__(self, key: bytes, run: str, *, floating_point: bool) -> None:
+        self._key, self._run, self._floating_point = key, run, floating_point
+        self._question = ""
+        self._doubles: list[str] = []  # what floating-point noise was used for; one list for all questions
+        self._epoch = 0
+        self._edge_key: Callable[[int], bytes] | None = None
+        self._edge_run = ""
+
+    by_question = True
+
+    def asked(self, question: bytes) -> KeyedNoise:
+        """The streams of one question; noise shared by neighbours has none of it, because both ends must draw alike."""
+        if not question:
+            raise PrivacyError("A real node's noise is named by what is asked, and here no question was given; nothing was drawn.")
+        named = object.__new__(KeyedNoise)
+        named.__dict__.update(self.__dict__, _question=f"?{question.hex()}")
+        return named
+
+    def _stream(self, turn: int, call: int) -> AesStream:
+        return AesStream(self._key, self._run + self._question, turn, call)
+
+    def share(self, edge_key: Callable[[int], bytes], run: str) -> None:
+        """The keys of the edges in use, by their number, and the name that both ends give to this run and its members.
+
+        Where the two ends do not mean the same members their streams differ, and nothing cancels: more noise, never less.
+        """
+        self._edge_key, self._edge_run = edge_key, run
+
+    def enter(self, epoch: int) -> None:
+        """After a change of membership: streams of a new name, so that no noise is ever used twice."""
+        self._run = f"{self._run.partition('#')[0]}#{epoch}"
+        self._epoch = epoch
+
+    @property
+    def kind(self) -> str:
+        """For the statement of the run."""
+        what = "floating-point, accepted by name" if self._doubles else "exact discrete Gaussian"
+        return f"keyed by the operating system's entropy (AES-CTR): {what}"
+
+    def add_gaussian(self, nodes: Array, turn: int, call: int, parts: Parts, noise_std: Array) -> Array:
+        core, factor, offset = parts
+        stream = self._stream(turn, call)
+        if core.dtype.kind == "i":
+            column = float(np.asarray(factor).reshape(-1)[0])
+            scale = rounded_up(float(noise_std[0]) / abs(column))
+            noisy = core + discrete_gaussian(scale, core.shape, stream)
+            out: Array = noisy * column  # from here on post-processing of a released whole number
+            return out if offset is None else out + offset
+        self._accept("a value that is not on the integer lattice")
+        values = core * factor if offset is None else core * factor + offset
+        released: Array = values + noise_std[:, None] * aes_normal(core.shape, stream)
+        return released.astype(core.dtype)
+
+    def shared(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
+        """(1, dim) the sum over this node's edges of plus or minus the edge's normals, the same numbers at both ends."""
+        self._accept("noise shared by neighbours")
+        if self._edge_key is None:
+            raise PrivacyError("Noise shared by neighbours needs the keys of the edges, and this node was set up without them.")
+        _, numbers, signs = edges
+        out = np.zeros((1, dim))
+        for k, sign in zip(numbers, signs, strict=True):
+            out += sign * aes_normal((1, dim), AesStream(self._edge_key(int(k)), f"{self._edge_run}#{self._epoch}", turn, call))
+        return out
+
+    def l2_laplace(self, nodes: Array, turn: int, call: int, rate: Array, dim: int) -> Array:
+        self._accept("l2-Laplace noise")
+        return l2_laplace(rate, (len(nodes), dim), self._stream(turn, call))
+
+    def poisson_records(self, nodes: Array, turn: int, call: int, sizes: Array, rates: Array) -> tuple[Array, Array]:
+        words = self._stream(turn, call).words(int(sizes[0]))
+        uniform = (words >> np.uint64(11)).astype(float) * 2.0**-53
+        chosen = np.flatnonzero(uniform < rates[0]).astype(np.int64)
+        return np.array([0, len(chosen)], np.int64), chosen
+
+    def one_record(self, nodes: Array, turn: int, call: int, sizes: Array) -> tuple[Array, Array]:
+        stream, m = self._stream(turn, call), int(sizes[0])
+        limit = (2**64 // m) * m  # beyond it the remainder would favour small numbers
+        word = int(stream.words(1)[0])
+        while word >= limit:
+            word = int(stream.words(1)[0])
+        return np.array([0, 1], np.int64), np.array([word % m], np.int64)
+
+    def _accept(self, what: str) -> None:
+        if not self._floating_point:
+            raise PrivacyError(
+                f"This release needs floating-point noise ({what}), which the contract does not accept; set "
+                "privacy.floating_point_noise = true in the contract, or use IPADMM, DDPADMM, CDPADMM, DPADMM or DPDDA "
+                "with all records."
+            )
+        self._doubles[:] = [what]
+
+    def __reduce__(self) -> Any:
+        raise TypeError("keyed noise holds a node's secret key and cannot be pickled.")
+
+
+class AtPosition(ByPlace):
+    """Seeded noise of a rehearsal, for a node whose only record store has position 0 but whose place in the graph is another."""
+
+    def enter(self, epoch: int) -> None:
+        """Rounds are never done twice, so seeded streams keep their names."""
+
+    def __init__(self, noise: Any, position: int) -> None:
+        self._noise, self._at = noise, np.array([position], np.int64)
+
+    @property
+    def kind(self) -> str:
+        return str(self._noise.kind)
+
+    def shared(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
+        return np.asarray(self._noise.shared(edges, turn, call, dim))
+
+    def add_gaussian(self, nodes: Array, turn: int, call: int, parts: Parts, noise_std: Array) -> Array:
+        return np.asarray(self._noise.add_gaussian(self._at, turn, call, parts, noise_std))
+
+    def l2_laplace(self, nodes: Array, turn: int, call: int, rate: Array, dim: int) -> Array:
+        return np.asarray(self._noise.l2_laplace(self._at, turn, call, rate, dim))
+
+    def poisson_records(self, nodes: Array, turn: int, call: int, sizes: Array, rates: Array) -> tuple[Array, Array]:
+        found: tuple[Array, Array] = self._noise.poisson_records(self._at, turn, call, sizes, rates)
+        return found
+
+    def one_record(self, nodes: Array, turn: int, call: int, sizes: Array) -> tuple[Array, Array]:
+        found: tuple[Array, Array] = self._noise.one_record(self._at, turn, call, sizes)
+        return found
+
+
+def rounded_up(scale: float) -> float:
+    """The next number with SCALE_BITS significant bits that is not below `scale`: never less noise."""
+    mantissa, exponent = math.frexp(scale)
+    return math.ldexp(math.ceil(math.ldexp(mantissa, SCALE_BITS)), exponent - SCALE_BITS)

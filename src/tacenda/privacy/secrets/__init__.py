@@ -1,0 +1,1 @@
+"""Secrets: values of known sensitivity, the one door, what a release costs, and the ledger of a run."""

@@ -1,0 +1,150 @@
+"""The one door: the only way from a secret to a plain array. Charge first, then draw, once per value.
+
+    release(value)             value + noise, for a Bounded value
+    release_argmin(question)   the minimiser of an objective with noise inside it
+
+Without a plan (privacy=None) values pass as they are, and the run says that it has no privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda import checks
+from tacenda.errors import LeakError
+from tacenda.privacy.noise.sources import NoiseSource
+from tacenda.privacy.secrets.bounded import Bounded, bound_of, open_parts, open_values, question_of
+from tacenda.privacy.secrets.ledger import Charge, Ledger
+from tacenda.privacy.secrets.mechanisms import ObjectiveNoise, ObjectiveTerms, Site
+from tacenda.privacy.secrets.noise_plan import price
+from tacenda.privacy.secrets.question import digest
+
+Array = NDArray[Any]
+NOISES = ("gaussian", "correlated", "l2-laplace")
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """An argmin that is asked but not answered: its public terms, and how to solve it once the noise is known."""
+
+    terms: ObjectiveTerms
+    shape: tuple[int, int]
+    solve: Callable[[Array | None, Array | None], Array]  # (noise (b, d), extra (b,)) -> (b, d)
+    asked: bytes = b""  # the digest of its terms, where the noise is named by what is asked
+
+
+@dataclass(frozen=True, eq=False)
+class SharedNoise:
+    """The block's edges (indptr, numbers, signs), and how much larger than its own a node's noise on each edge is."""
+
+    edges: tuple[Array, Array, Array]
+    ratio: float
+
+
+class NoisePlan(Protocol):
+    """How much noise each release gets; rows (b,) of the door's nodes. Of the round it may know the weight only."""
+
+    def weight(self, turn: int) -> float: ...
+    def noise_std(self, site: Site) -> Array: ...
+    def laplace_rate(self, site: Site) -> Array: ...
+    def objective(self, site: Site) -> ObjectiveNoise: ...
+
+
+@dataclass(frozen=True, eq=False)
+class _Priced:
+    """A price that was worked out, and all that it depends on."""
+
+    plan: Any
+    terms: tuple[Any, ...]
+    sensitivity: Array
+    rate: Array | None
+    charge: Charge
+    amount: Any
+
+    def holds(self, plan: Any, terms: tuple[Any, ...], sensitivity: Array, rate: Array | None) -> bool:
+        if self.plan is not plan or self.terms != terms or self.rate is not rate:
+            return False
+        return self.sensitivity is sensitivity or np.array_equal(self.sensitivity, sensitivity)
+
+
+class Door:
+    """The door of one block of nodes, at positions `nodes` (b,); `dim` is the model's length."""
+
+    def __init__(
+        self,
+        nodes: Array,
+        dim: int,
+        plan: NoisePlan | None,
+        ledger: Ledger,
+        noise: NoiseSource,
+        shared: SharedNoise | None = None,
+    ) -> None:
+        self.nodes, self.dim, self.plan, self.ledger, self.noise = nodes, dim, plan, ledger, noise
+        self.shared = shared
+        self._priced: _Priced | None = None
+
+    def release(self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None) -> Array:
+        """The value plus noise (b, d)."""
+        if not isinstance(value, Bounded):
+            raise LeakError(f"release takes a Bounded from a query, not a {type(value).__name__}: public values need none.")
+        if self.plan is None:
+            return open_values(value)
+        checks.one_of("noise", noise, NOISES)
+        if noise == "correlated" and self.shared is None:
+            raise LeakError("noise='correlated' needs the edges' streams, and this run was set up without them.")
+        value.sample.spend()
+        charge, amount = self._price(value, turn, noise, relative_std)
+        parts = open_parts(value)
+        asked = self._named(*question_of(value), parts[0].dtype.str, value.shape[1], noise, amount)
+        self.ledger.charge(turn, call, charge, asked)
+        source = self.noise.asked(asked)
+        if noise == "l2-laplace":
+            return open_values(value) + source.l2_laplace(self.nodes, turn, call, amount, value.shape[1])
+        released = source.add_gaussian(self.nodes, turn, call, parts, amount)
+        if noise == "correlated" and self.shared is not None:
+            edges = source.shared(self.shared.edges, turn, call, value.shape[1])
+            released += ((self.shared.ratio * amount)[:, None] * edges).astype(released.dtype)
+        return released
+
+    def _price(self, value: Bounded, turn: int, noise: str, relative_std: float | None) -> tuple[Charge, Any]:
+        """What the release costs and its noise; an equal release just before has the same, and so the same Charge object."""
+        assert self.plan is not None
+        weight, sensitivity, sample, last = self.plan.weight(turn), bound_of(value), value.sample, self._priced
+        terms = (weight, self.dim, noise, relative_std, sample.kind)
+        if last is not None and last.holds(self.plan, terms, sensitivity, sample.rate):
+            return last.charge, last.amount
+        charge, amount = price(self.plan, Site(turn, weight, self.dim, noise, sensitivity, sample, relative_std))
+        charge.freeze()
+        self._priced = _Priced(self.plan, terms, sensitivity, sample.rate, charge, amount)
+        return charge, amount
+
+    def _named(self, question: bytes, *terms: Any) -> bytes:
+        """The release's own name: what the records were asked, and all that was done with the answer."""
+        if not self.noise.by_question:
+            return b""
+        if not question:
+            raise LeakError("This noise is named by what is asked, and the value does not say what it was asked; nothing was drawn.")
+        return digest("release", question, *terms)
+
+    def release_argmin(self, question: Question, turn: int, call: int) -> Array:
+        """The minimiser (b, d) with noise in the objective, and a little on top for what the solver leaves undone.
+
+        Two draws, so it takes the places `call` and `call + 1` of the round.
+        """
+        if self.plan is None:
+            return question.solve(None, None)
+        site = Site(turn, self.plan.weight(turn), self.dim, "objective", objective=question.terms)
+        charge, amount = price(self.plan, site)
+        asked = self._named(question.asked, question.shape[1], "objective", amount.rate, amount.extra, amount.gap_rate)
+        self.ledger.charge(turn, call, charge, asked)
+        source = self.noise.asked(asked)
+        inside = source.l2_laplace(self.nodes, turn, call, amount.rate, question.shape[1])
+        answer = question.solve(inside, amount.extra)
+        if amount.gap_rate is not None:
+            answer = answer + source.l2_laplace(self.nodes, turn, call + 1, amount.gap_rate, question.shape[1])
+        return np.asarray(answer)

@@ -1,0 +1,102 @@
+"""How much noise each release gets, as one number per node: the noise scale.
+
+    Gaussian              noise_std = scale * sensitivity / sqrt(weight), or scale * relative_std where the algorithm has its own shape
+    l2-Laplace, objective epsilon of the round = weight / scale
+
+A larger scale is more noise everywhere, so a run is calibrated by solving for one number (`runtime.budget`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda import checks, schedules
+from tacenda.errors import InputError
+from tacenda.privacy.secrets.ledger import Charge
+from tacenda.privacy.secrets.mechanisms import (
+    ObjectiveNoise,
+    Site,
+    correlated_charge,
+    gaussian_charge,
+    laplace_charge,
+    objective_charge,
+    objective_noise,
+)
+
+Array = NDArray[Any]
+Spread = str | schedules.Schedule | Sequence[float]
+
+
+def round_weights(spread: Spread, rounds: int) -> Array:
+    """(rounds,) each round's share of the budget, 1 on average: uniform, a schedule, or a listed sequence."""
+    if isinstance(spread, str):
+        checks.one_of("spread", spread, ("uniform",))
+        return np.ones(rounds)
+    if callable(spread):
+        shares = np.array([spread(t) for t in range(1, rounds + 1)], float)
+    else:
+        shares = np.asarray(list(spread), float)
+        if len(shares) != rounds:
+            raise InputError(f"spread must hold one share per round ({rounds}), not {len(shares)}.")
+    if rounds and (not np.all(np.isfinite(shares)) or np.any(shares <= 0)):
+        raise InputError("spread must hold finite shares above 0, one per round.")
+    return shares * (rounds / shares.sum()) if rounds else shares
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledPlan:
+    """One noise scale per node (b,), spread over the rounds by `weights` (rounds,).
+
+    leverage (b,) and coalition: of noise shared by neighbours, whose scale is the same for all nodes (both ends of an edge must
+    draw alike), on the gradient itself.
+    """
+
+    scale: Array
+    weights: Array
+    leverage: Array | None = None
+    coalition: int = 0
+
+    def weight(self, turn: int) -> float:
+        return float(self.weights[turn - 1])
+
+    def rows(self, nodes: Array) -> ScaledPlan:
+        return replace(self, scale=self.scale[nodes], leverage=None if self.leverage is None else self.leverage[nodes])
+
+    def noise_std(self, site: Site) -> Array:
+        if site.relative_std is not None:
+            return self.scale * site.relative_std
+        if site.noise == "correlated":
+            return np.asarray(self.scale / np.sqrt(site.weight))
+        assert site.sensitivity is not None
+        std: Array = self.scale * site.sensitivity / np.sqrt(site.weight)
+        return std
+
+    def laplace_rate(self, site: Site) -> Array:
+        assert site.sensitivity is not None
+        rate: Array = site.weight / (self.scale * site.sensitivity)
+        return rate
+
+    def objective(self, site: Site) -> ObjectiveNoise:
+        assert site.objective is not None
+        return objective_noise(site.weight / self.scale, site.objective)
+
+
+def price(plan: Any, site: Site) -> tuple[Charge, Any]:
+    """What a release costs under a plan, and its noise: a std (b,), a rate (b,) or an ObjectiveNoise."""
+    if site.noise == "objective":
+        assert site.objective is not None
+        inside = plan.objective(site)
+        return objective_charge(inside, site.objective), inside
+    assert site.sensitivity is not None and site.sample is not None
+    if site.noise == "l2-laplace":
+        rate = plan.laplace_rate(site)
+        return laplace_charge(rate, site.sensitivity, site.dim, site.sample), rate
+    std = plan.noise_std(site)
+    if site.noise == "correlated":
+        return correlated_charge(std, site.sensitivity, plan.leverage, plan.coalition, site.sample), std
+    return gaussian_charge(std, site.sensitivity, site.sample), std

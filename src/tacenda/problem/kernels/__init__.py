@@ -1,0 +1,1 @@
+"""Compiled kernels: access to records, gradients, Hessians, and the steps of the local solver."""

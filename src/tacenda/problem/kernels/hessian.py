@@ -1,0 +1,149 @@
+"""Compiled second-order parts of the local solver: Hessians, their inverse, and products with them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+
+from tacenda.problem.kernels.rows import INNER, OPTIONS, add, curvature_of, dot, softmax_minus_label
+
+
+def add_outer(rows: Any, weights: Any, first: int, last: int, out: Any) -> None:
+    """Lower triangle of out += sum_j weights[j - first] x_j x_j^T over the records first .. last - 1."""
+    raise TypeError("add_outer is only for compiled code.")
+
+
+@overload(add_outer, jit_options=INNER)
+def _add_outer(rows: Any, weights: Any, first: int, last: int, out: Any) -> Any:
+    def dense(rows: Any, weights: Any, first: int, last: int, out: Any) -> None:
+        p, j = out.shape[0], first
+        while j < last:  # four records at a time: the matrix is read and written a quarter as often
+            stop = min(last - 1, j + 3)
+            x0, x1, x2, x3 = rows[j], rows[min(j + 1, stop)], rows[min(j + 2, stop)], rows[min(j + 3, stop)]
+            c0 = weights[j - first]
+            c1 = weights[j + 1 - first] if j + 1 < last else 0.0
+            c2 = weights[j + 2 - first] if j + 2 < last else 0.0
+            c3 = weights[j + 3 - first] if j + 3 < last else 0.0
+            for a in range(p):
+                f0, f1, f2, f3, line = c0 * x0[a], c1 * x1[a], c2 * x2[a], c3 * x3[a], out[a]
+                for b in range(a + 1):
+                    line[b] += f0 * x0[b] + f1 * x1[b] + f2 * x2[b] + f3 * x3[b]
+            j += 4
+
+    def sparse(rows: Any, weights: Any, first: int, last: int, out: Any) -> None:
+        data, indices, indptr = rows
+        for j in range(first, last):
+            for s in range(indptr[j], indptr[j + 1]):
+                f, line = weights[j - first] * data[s], out[indices[s]]
+                for t in range(indptr[j], s + 1):  # indices rise within a record, so this is the lower triangle
+                    line[indices[t]] += f * data[t]
+
+    return sparse if isinstance(rows, types.BaseTuple) else dense
+
+
+@njit(**OPTIONS)
+def curvatures(
+    rows: Any, labels: Any, first: int, last: int, w: Any, classes: int, code: int, parameter: float, out: Any
+) -> None:
+    """out[j]: loss'' of each record at w, (m, 1); or the softmax of its scores, (m, K)."""
+    p = w.shape[0] // classes
+    for j in range(first, last):
+        line = out[j - first]
+        if classes == 1:
+            line[0] = curvature_of(code, parameter, dot(rows, j, w, 0, p), labels[j])
+        else:
+            for k in range(classes):
+                line[k] = dot(rows, j, w, k * p, p)
+            softmax_minus_label(line, -1)
+
+
+@njit(**OPTIONS)
+def hessian_product(rows: Any, first: int, last: int, curves: Any, v: Any, factor: float, ridge: float, out: Any) -> None:
+    """out = factor * sum_j H_j v + ridge v, with H_j from `curvatures`; multinomial: u = q (t - q.t), t = V x."""
+    classes = curves.shape[1]
+    p = v.shape[0] // classes
+    out[:] = 0.0
+    t = np.empty(classes)
+    for j in range(first, last):
+        q = curves[j - first]
+        if classes == 1:
+            add(rows, j, q[0] * dot(rows, j, v, 0, p), out, 0, p)
+        else:
+            mean = 0.0
+            for k in range(classes):
+                t[k] = dot(rows, j, v, k * p, p)
+                mean += q[k] * t[k]
+            for k in range(classes):
+                add(rows, j, q[k] * (t[k] - mean), out, k * p, p)
+    for a in range(v.shape[0]):
+        out[a] = factor * out[a] + ridge * v[a]
+
+
+@njit(**OPTIONS)
+def inverse_hessian(
+    rows: Any, labels: Any, first: int, last: int, w: Any, code: int, parameter: float, factor: float, ridge: float,
+    out: Any,
+) -> bool:  # fmt: skip
+    """out (p, p) float32 = (factor sum_j loss''_j x_j x_j^T + ridge I)^-1; False if that is not positive definite."""
+    p = w.shape[0]
+    curves = np.empty((last - first, 1))
+    curvatures(rows, labels, first, last, w, 1, code, parameter, curves)
+    lower, inverse = np.zeros((p, p)), np.zeros((p, p))
+    add_outer(rows, factor * curves[:, 0], first, last, lower)
+    for a in range(p):
+        lower[a, a] += ridge
+    if not cholesky(lower) or not invert_lower(lower, inverse):
+        return False
+    lower[:] = 0.0  # from here on the inverse: L^-T L^-1, one row of L^-1 after the other
+    for k in range(p):
+        row = inverse[k]
+        for a in range(k + 1):
+            f, line = row[a], lower[a]
+            for b in range(a + 1):
+                line[b] += f * row[b]
+    for a in range(p):
+        for b in range(a + 1):
+            out[a, b] = out[b, a] = lower[a, b]
+    return True
+
+
+@njit(**OPTIONS)
+def cholesky(matrix: Any) -> bool:
+    """Replace the lower triangle of `matrix` by its Cholesky factor; False if a pivot is not positive."""
+    for i in range(matrix.shape[0]):
+        line = matrix[i]
+        for j in range(i + 1):
+            other, total = matrix[j], line[j]
+            part = 0.0
+            for k in range(j):
+                part += line[k] * other[k]
+            total -= part
+            if j < i:
+                line[j] = total / other[j]
+            elif total > 0.0:
+                line[j] = math.sqrt(total)
+            else:
+                return False
+    return True
+
+
+@njit(**OPTIONS)
+def invert_lower(lower: Any, out: Any) -> bool:
+    """out = lower^-1 for a lower triangular matrix; out starts at zero."""
+    for i in range(lower.shape[0]):
+        line = out[i]
+        for k in range(i):
+            f, done = lower[i, k], out[k]
+            for b in range(k + 1):
+                line[b] -= f * done[b]
+        scale = 1.0 / lower[i, i]
+        if not math.isfinite(scale):
+            return False
+        for b in range(i):
+            line[b] *= scale
+        line[i] = scale
+    return True

@@ -1,0 +1,1 @@
+"""Minimisers: of one node's objective, around an anchor, and of the pooled objective."""

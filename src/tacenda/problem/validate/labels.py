@@ -1,0 +1,97 @@
+"""From the labels of all nodes to numbers: -1 / +1, class numbers 0 .. K-1, or real targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.errors import InputError
+from tacenda.problem.losses import Loss
+from tacenda.problem.validate.rows import Table
+
+
+def encode_labels(
+    table: Table, loss: Loss, classes: Iterable[Any] | None
+) -> tuple[NDArray[np.float64], tuple[Any, ...] | None]:
+    """(labels (N,) float64, classes): what the kernels read, and the users' label of each class (None for regression).
+
+    The label set is public by declaration: `classes` in order, or else the sorted values found over all nodes.
+    """
+    if loss.kind == "regression":
+        if classes is not None:
+            raise InputError(f"classes belongs to classification, and the loss {loss.name!r} is a regression; leave it out.")
+        return _targets(table), None
+    known = _declared(classes) if classes is not None else _found(table)
+    _check_count(loss, len(known), declared=classes is not None)
+    order = np.argsort(known, kind="stable")
+    numbers = np.empty(int(table.offsets[-1]))
+    for position, y in enumerate(table.labels):
+        place = np.minimum(np.searchsorted(known[order], y), len(known) - 1) if _alike(y, known) else None
+        if place is None or not (known[order][place] == y).all():
+            raise InputError(
+                f"{table.node_name(position)} has a label which is not one of the {len(known)} declared classes; "
+                "add it to classes, or drop such records."
+            )
+        numbers[table.offsets[position] : table.offsets[position + 1]] = order[place]
+    if loss.kind == "binary":
+        numbers = 2.0 * numbers - 1.0
+    return numbers, tuple(known.tolist())
+
+
+def _targets(table: Table) -> NDArray[np.float64]:
+    result = np.empty(int(table.offsets[-1]))
+    for position, y in enumerate(table.labels):
+        name = table.node_name(position)
+        if y.dtype.kind not in "biuf":
+            raise InputError(f"{name}: y must hold real numbers for a regression loss, not {y.dtype}; convert it first.")
+        part = result[table.offsets[position] : table.offsets[position + 1]]
+        with np.errstate(over="ignore"):  # a longer float becomes infinite here
+            part[:] = y
+        if not np.isfinite(part).all():
+            raise InputError(f"{name}: y holds NaN or infinity; fill in or drop such records first.")
+    return result
+
+
+def _declared(classes: Iterable[Any]) -> NDArray[Any]:
+    known = np.array(list(classes))
+    finite = known.dtype.kind != "f" or np.isfinite(known).all()
+    if known.ndim != 1 or known.dtype.kind not in "biufUS" or not finite or len(np.unique(known)) != len(known):
+        raise InputError("classes must be different labels of one type, such as (0, 1) or ('no', 'yes').")
+    return known
+
+
+def _found(table: Table) -> NDArray[Any]:
+    """The sorted labels of all nodes."""
+    for position, y in enumerate(table.labels):
+        name = table.node_name(position)
+        if y.dtype.kind == "O":
+            table.labels[position] = y = _plain(name, y)
+        if y.dtype.kind == "f" and not np.isfinite(y).all():
+            raise InputError(f"{name}: y holds NaN or infinity; fill in or drop such records first.")
+        if y.dtype.kind not in "biufUS" or not _alike(y, table.labels[0]):
+            raise InputError(f"{name}: y must hold labels of one type at all nodes (numbers or text); convert it first.")
+    return np.unique(np.concatenate([np.unique(y) for y in table.labels]))
+
+
+def _plain(name: str, y: NDArray[Any]) -> NDArray[Any]:
+    """An object array of labels as text or numbers."""
+    kinds = {type(value) for value in y.tolist()}
+    if kinds <= {str} or kinds <= {bool, int, float}:
+        return np.array(y.tolist())
+    raise InputError(f"{name}: y must hold labels of one type (numbers or text), without missing values; convert it first.")
+
+
+def _alike(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    return (a.dtype.kind in "US") == (b.dtype.kind in "US")
+
+
+def _check_count(loss: Loss, count: int, *, declared: bool) -> None:
+    where = "classes declares" if declared else "y holds, over all nodes,"
+    if loss.kind == "binary" and count != 2:
+        remedy = "use loss='multinomial' for more than two" if count > 2 else "declare classes=(negative, positive)"
+        raise InputError(f"The loss {loss.name!r} needs exactly two label values, and {where} {count}; {remedy}.")
+    if loss.kind == "multiclass" and count < 2:
+        raise InputError(f"The loss {loss.name!r} needs two or more label values, and {where} {count}; declare classes.")
