@@ -74,7 +74,8 @@ def test_an_answer_with_noise_inside_is_a_minimiser(quadratic: float, linear: An
     size = 1e-3 if near else 1.0
     public, around = np.nan_to_num(size * np.array([linear])), np.nan_to_num(size * np.array([centre]))
     noise, extra, q = rng.normal(size=(1, 3)), np.array([0.02]), np.full((1, 1), quadratic)
-    answer = queries.question(public, q, around).solve(noise, extra)
+    core, offset = queries.question(public, q, around).solve(noise, extra)
+    answer = core if offset is None else core + offset
     wider = q + 0.01
     settled, wide, moved = queries._settled(public, wider, around * (q / wider), facts.answer_radius(wider))
     found = exact_gradient(data, answer, settled + noise, wide[0, 0], moved)

@@ -132,7 +132,7 @@ def no_gap_noise(honest: Any) -> Any:
     def release_argmin(self: Door, question: Any, turn: int, call: int) -> Any:
         charge, amount = plan.price(self.plan, plan.Site(turn, self.plan.weight(turn), self.dim, "objective", objective=question.terms))
         self.ledger.charge(turn, call, charge)
-        return question.solve(self.noise.l2_laplace(self.nodes, turn, call, amount.rate, question.shape[1]), amount.extra)
+        return question.solve(self.noise.l2_laplace(self.nodes, turn, call, amount.rate, question.shape[1]), amount.extra)[0]
 
     return release_argmin
 

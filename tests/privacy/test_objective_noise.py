@@ -30,7 +30,8 @@ def test_the_minimiser_is_that_of_the_whole_objective(noisy: bool) -> None:
     queries = Queries(data.store, data.sizes, np.arange(3), Facts.of(data, tolerance=1e-11), SimulatedNoise(0))
     linear, centre, noise = (rng.normal(size=(3, 4)) for _ in range(3))
     quadratic, extra = np.array([[0.4], [1.5], [0.1]]), np.array([0.7, 0.05, 2.0])
-    w = queries.question(linear, quadratic, centre).solve(*((noise, extra) if noisy else (None, None)))
+    w, offset = queries.question(linear, quadratic, centre).solve(*((noise, extra) if noisy else (None, None)))
+    assert offset is None  # nothing here is large
     for i in range(3):
         left = slope(parts[i], w[i]) + linear[i] + 2 * quadratic[i] * (w[i] - centre[i])
         if noisy:

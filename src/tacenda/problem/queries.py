@@ -124,7 +124,7 @@ class Queries:
         self.facts.check_tolerance()
         sensitivity = argmin_sensitivity(self.facts, linear, quadratic, centre)
         asked = self._named_argmin(linear, quadratic, centre)
-        core, offset = self._solve_apart(*self._settled(_plain(linear), quadratic, _plain(centre), self.facts.constants.radius))
+        core, offset = self._solve(*self._settled(_plain(linear), quadratic, _plain(centre), self.facts.constants.radius))
         answer = seal(core, sensitivity, asked=asked)
         return answer if offset is None else answer + offset
 
@@ -134,7 +134,7 @@ class Queries:
         _refuse_secret_point(linear)
         _refuse_secret_point(centre)
 
-        def solve(noise: Array | None, extra: Array | None) -> Array:
+        def solve(noise: Array | None, extra: Array | None) -> tuple[Array, Array | None]:
             if noise is None or extra is None:
                 return self._solve(linear, quadratic, centre)
             # (extra/2)|w|^2 + q|w - centre|^2 = (q + extra/2)|w - moved|^2 + constant
@@ -160,11 +160,7 @@ class Queries:
         solver = self._store.solver_state()  # type: ignore[attr-defined]
         return digest("argmin", quadratic, *terms[0], *terms[1], *solver.values())
 
-    def _solve(self, linear: Array, quadratic: Array, centre: Array) -> Array:
-        core, offset = self._solve_apart(linear, quadratic, centre)
-        return core if offset is None else core + offset
-
-    def _solve_apart(self, linear: Array, quadratic: Array, centre: Array) -> tuple[Array, Array | None]:
+    def _solve(self, linear: Array, quadratic: Array, centre: Array) -> tuple[Array, Array | None]:
         """(core, offset) of the minimisers core + offset (b, d), each row within gradient norm `tolerance` of its minimum.
 
         A row whose terms are so large that rounding errors would show beside the tolerance is solved around its anchor, and
@@ -224,7 +220,7 @@ class BlankQueries:
     def question(self, linear: Array, quadratic: Array, centre: Array) -> Question:
         self.facts.check_tolerance()
         shape = (self.facts.n, 1)
-        return Question(self.facts.objective_terms(quadratic), shape, lambda noise, extra: np.zeros(shape))
+        return Question(self.facts.objective_terms(quadratic), shape, lambda noise, extra: (np.zeros(shape), None))
 
 
 def sample_of(facts: Facts, batch_size: int, one: bool) -> Sample:

@@ -79,9 +79,8 @@ class KeyedNoise:
             out: Array = noisy * column  # from here on post-processing of a released whole number
             return out if offset is None else out + offset
         self._accept("a value that is not on the integer lattice")
-        values = core * factor if offset is None else core * factor + offset
-        released: Array = values + noise_std[:, None] * aes_normal(core.shape, stream)
-        return released.astype(core.dtype)
+        released: Array = (core * factor + noise_std[:, None] * aes_normal(core.shape, stream)).astype(core.dtype)
+        return released if offset is None else released + offset  # last: a large one would round what noise has not covered
 
     def shared(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
         """(1, dim) the sum over this node's edges of plus or minus the edge's normals, the same numbers at both ends."""

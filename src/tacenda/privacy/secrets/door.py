@@ -30,11 +30,14 @@ NOISES = ("gaussian", "correlated", "l2-laplace")
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """An argmin that is asked but not answered: its public terms, and how to solve it once the noise is known."""
+    """An argmin that is asked but not answered: its public terms, and how to solve it once the noise is known.
+
+    The answer comes as (core, offset), the minimiser core + offset with an offset that holds nothing of the records, or None.
+    """
 
     terms: ObjectiveTerms
     shape: tuple[int, int]
-    solve: Callable[[Array | None, Array | None], Array]  # (noise (b, d), extra (b,)) -> (b, d)
+    solve: Callable[[Array | None, Array | None], tuple[Array, Array | None]]  # (noise (b, d), extra (b,)) -> rows (b, d)
     asked: bytes = b""  # the digest of its terms, where the noise is named by what is asked
 
 
@@ -103,13 +106,18 @@ class Door:
         asked = self._named(*question_of(value), parts[0].dtype.str, value.shape[1], noise, amount)
         self.ledger.charge(turn, call, charge, asked)
         source = self.noise.asked(asked)
+        if noise == "gaussian":
+            return source.add_gaussian(self.nodes, turn, call, parts, amount)
+        # The public offset comes last: added first, a large one would round what no noise has covered yet.
+        core, factor, offset = parts
         if noise == "l2-laplace":
-            return open_values(value) + source.l2_laplace(self.nodes, turn, call, amount, value.shape[1])
-        released = source.add_gaussian(self.nodes, turn, call, parts, amount)
-        if noise == "correlated" and self.shared is not None:
+            released = core * factor + source.l2_laplace(self.nodes, turn, call, amount, value.shape[1])
+        else:
+            assert self.shared is not None
+            released = source.add_gaussian(self.nodes, turn, call, (core, factor, None), amount)
             edges = source.shared(self.shared.edges, turn, call, value.shape[1])
             released += ((self.shared.ratio * amount)[:, None] * edges).astype(released.dtype)
-        return released
+        return released if offset is None else released + offset
 
     def _price(self, value: Bounded, turn: int, noise: str, relative_std: float | None) -> tuple[Charge, Any]:
         """What the release costs and its noise; an equal release just before has the same, and so the same Charge object."""
@@ -137,14 +145,15 @@ class Door:
         Two draws, so it takes the places `call` and `call + 1` of the round.
         """
         if self.plan is None:
-            return question.solve(None, None)
+            core, offset = question.solve(None, None)
+            return core if offset is None else core + offset
         site = Site(turn, self.plan.weight(turn), self.dim, "objective", objective=question.terms)
         charge, amount = price(self.plan, site)
         asked = self._named(question.asked, question.shape[1], "objective", amount.rate, amount.extra, amount.gap_rate)
         self.ledger.charge(turn, call, charge, asked)
         source = self.noise.asked(asked)
         inside = source.l2_laplace(self.nodes, turn, call, amount.rate, question.shape[1])
-        answer = question.solve(inside, amount.extra)
+        core, offset = question.solve(inside, amount.extra)
         if amount.gap_rate is not None:
-            answer = answer + source.l2_laplace(self.nodes, turn, call + 1, amount.gap_rate, question.shape[1])
-        return np.asarray(answer)
+            core = core + source.l2_laplace(self.nodes, turn, call + 1, amount.gap_rate, question.shape[1])
+        return np.asarray(core if offset is None else core + offset)
