@@ -66,12 +66,17 @@ def problems() -> dict[str, Any]:
     }
 
 
+def promise(statement: Any) -> dict[str, Any]:
+    """A statement less what only says in words what its charges hold."""
+    return {name: value for name, value in statement.to_plain().items() if name != "coalition"}
+
+
 def run_digest(*args: Any, **more: Any) -> str:
     try:
         result = tc.simulate(*args, progress=False, record_every=2, **more)
     except tc.errors.TacendaError as refused:
         return f"refused: {type(refused).__name__}"
-    about = None if result.privacy is None else result.privacy.to_plain()
+    about = None if result.privacy is None else promise(result.privacy)
     rows = [{k: v for k, v in row.items() if k != "seconds"} for row in result.history.rows]
     return digest(result.models, result.last, about, rows, result.messages, result.bytes)
 
@@ -134,7 +139,7 @@ def estimators() -> Iterator[tuple[str, str]]:
     }
     for name, (kind, y, more) in cases.items():
         model = kind(epsilon=2.0, n_nodes=6, rounds=10, random_state=0, **more).fit(made.X, y)
-        yield f"estimator | {name}", digest(np.asarray(model.coef_), np.asarray(model.intercept_), model.privacy_.to_plain())
+        yield f"estimator | {name}", digest(np.asarray(model.coef_), np.asarray(model.intercept_), promise(model.privacy_))
 
 
 def peers() -> Iterator[tuple[str, str]]:
