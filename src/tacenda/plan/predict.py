@@ -147,7 +147,7 @@ def _problem(facts: Facts, sizes: NDArray[Any], X: Any, y: NDArray[Any]) -> Prob
     k = facts.constants
     classes = None if k.loss.kind == "regression" else tuple(range(max(2, k.n_outputs)))
     return Problem(
-        partition.by_sizes(X, y, sizes.tolist()), loss=k.loss, regulariser=k.regulariser, strength=k.strength,
+        list(partition.by_sizes(X, y, sizes.tolist())), loss=k.loss, regulariser=k.regulariser, strength=k.strength,
         loss_scale=k.loss_scale, data_norm=k.data_norm, clip_norm=k.clip_norm, on_large_rows="scale", classes=classes,
         public_sizes=sizes if facts.adjacency == "add-remove" else None,
     )  # fmt: skip
