@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ import pytest
 import support
 import tacenda as tc
 from tacenda.algorithms.registry import ALGORITHMS
-from tacenda.audit import attack, audit, audit_one_run
-from tacenda.audit.play import play
-from tacenda.audit.sampling import TrialNoise
-from tacenda.audit.worlds import copies_of
+from tacenda.auditing import attack, audit, audit_one_run
+from tacenda.auditing.play import play
+from tacenda.auditing.sampling import TrialNoise
+from tacenda.auditing.worlds import copies_of
 from tacenda.errors import InputError, StateError, UnsupportedError
 
 A = tc.algorithms
@@ -152,7 +153,7 @@ def test_checkpoints_are_resumed_and_guarded(tmp_path: Path) -> None:
 
 
 def test_a_failing_audit_keeps_its_finished_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tacenda.audit import trials
+    from tacenda.auditing import trials
 
     file, real = tmp_path / "audit.npz", trials.play
 
@@ -202,11 +203,12 @@ def test_results_are_plain_and_saved(tmp_path: Path) -> None:
     assert "dpdda: consistent" in found.summary() and "95 %" in found.summary()
 
 
-def test_the_module_can_be_called() -> None:
-    import tacenda.audit
+def test_the_names_are_functions_whatever_was_imported() -> None:
+    import tacenda.auditing.one_run
+    import tacenda.planning.needed
 
-    found = tacenda.audit("dda", privacy=noise_of("dda"), rounds=1, trials=100, seed=1)  # type: ignore[operator]
-    assert found.trials == 100
+    assert tacenda.audit is audit and tacenda.audit_one_run is audit_one_run
+    assert tacenda.plan is tacenda.planning.plan and inspect.isfunction(tacenda.plan)
 
 
 @pytest.mark.parametrize(

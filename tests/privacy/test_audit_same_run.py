@@ -11,9 +11,9 @@ import pytest
 import support
 import tacenda as tc
 from tacenda.algorithms.registry import ALGORITHMS
-from tacenda.audit import attack, one_run
-from tacenda.audit.play import play
-from tacenda.audit.sampling import TrialNoise
+from tacenda.auditing import attack, one_run
+from tacenda.auditing.play import play
+from tacenda.auditing.sampling import TrialNoise
 from tacenda.privacy.noise.sources import SimulatedNoise
 
 ROUNDS = 3
@@ -76,7 +76,7 @@ def test_the_audits_attack_what_simulate_runs(name: str, setting: str, monkeypat
         simulated = tc.simulate(problem, graph, method, ROUNDS, privacy, seed=1, record_every=0, progress=False)
         expected = dict(asked)
         asked.clear()
-        tc.audit.audit_one_run(problem, graph, method, privacy=privacy, rounds=ROUNDS, seed=1, progress=False)
+        tc.audit_one_run(problem, graph, method, privacy=privacy, rounds=ROUNDS, seed=1, progress=False)
         once = dict(asked)
     with monkeypatch.context() as patch:
         asked = noise_drawn(patch, TrialNoise)

@@ -13,8 +13,8 @@ import tacenda as tc
 from tacenda.data import sources
 from tacenda.data.stand_in import StandIn
 from tacenda.errors import InputError
-from tacenda.plan import predict as predicting
-from tacenda.plan.public import PublicSample, _cost, _fit, _mode
+from tacenda.planning import predict as predicting
+from tacenda.planning.public import PublicSample, _cost, _fit, _mode
 from tacenda.privacy.accounting.calibration import gaussian_mu
 
 

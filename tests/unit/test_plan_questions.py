@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 import tacenda as tc
 from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
-from tacenda.plan.needed import _search
-from tacenda.plan.picture import draw
-from tacenda.plan.what_if import advice, denser_graph, of_same_kind
+from tacenda.planning.needed import _search
+from tacenda.planning.picture import draw
+from tacenda.planning.what_if import advice, denser_graph, of_same_kind
 
 GRAPH = tc.graph.random_regular(12, 4, seed=0)
 
@@ -70,7 +70,7 @@ def test_advice_is_one_sentence_about_the_largest_gain() -> None:
 
 
 def test_records_needed_is_the_least_number() -> None:
-    found = tc.plan.records_needed(10, GRAPH, 1.0, target_excess=0.01, trials=0)
+    found = tc.records_needed(10, GRAPH, 1.0, target_excess=0.01, trials=0)
 
     def risk(m: float) -> float:
         return tc.plan(round(m), 10, GRAPH, 1.0).forecast.excess_risk
@@ -81,16 +81,16 @@ def test_records_needed_is_the_least_number() -> None:
 
 def test_records_needed_by_trials() -> None:
     graph = tc.graph.complete(5)
-    risk = tc.plan.records_needed(4, graph, 1.0, target_excess=0.02, trials=2)
+    risk = tc.records_needed(4, graph, 1.0, target_excess=0.02, trials=2)
     assert risk.prediction is not None and risk.prediction.excess_risk.mean <= 0.02
-    score = tc.plan.records_needed(4, graph, 1.0, target_accuracy=0.7, trials=2)
+    score = tc.records_needed(4, graph, 1.0, target_accuracy=0.7, trials=2)
     assert score.prediction is not None and score.prediction.accuracy is not None
     assert score.prediction.accuracy.mean >= 0.7
     assert score.to_plain()["total"] == score.total
     with pytest.raises(InputError, match="cannot be met"):
-        tc.plan.records_needed(4, graph, 1.0, target_accuracy=0.999)
+        tc.records_needed(4, graph, 1.0, target_accuracy=0.999)
     with pytest.raises(InputError, match="exactly one"):
-        tc.plan.records_needed(4, graph, 1.0)
+        tc.records_needed(4, graph, 1.0)
 
 
 @pytest.mark.parametrize("least", [2, 3, 57, 100, 101, 4321])
@@ -153,7 +153,7 @@ def test_independent_noise_fears_no_coalition() -> None:
 
 def test_large_slow_graphs_are_seen_through_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The exact leverage is not even asked for on a ring of 700; on a well-mixing graph it is."""
-    from tacenda.plan import candidates
+    from tacenda.planning import candidates
 
     asked: list[int] = []
 
@@ -248,7 +248,7 @@ def test_a_public_file_tunes_and_predicts_like_a_named_set(tmp_path: Path) -> No
 
 def test_least_leverage_is_a_lower_bound() -> None:
     from tacenda.graph.coalition import leverage
-    from tacenda.plan.network import least_leverage
+    from tacenda.planning.network import least_leverage
 
     for graph in (tc.graph.ring(50), tc.graph.random_regular(30, 4, seed=0), tc.graph.path(20)):
         topology = Topology.of(graph)

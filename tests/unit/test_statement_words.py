@@ -36,7 +36,7 @@ def test_no_trust_is_the_same_promise_for_noise_of_ones_own_and_refuses_shared_n
     for run in (
         lambda: tc.simulate(problem, graph, shared, 3, no_trust),
         lambda: tc.audit(shared, privacy=no_trust, rounds=2, trials=100),
-        lambda: tc.audit.audit_one_run(problem, graph, shared, privacy=no_trust, rounds=2),
+        lambda: tc.audit_one_run(problem, graph, shared, privacy=no_trust, rounds=2),
         lambda: tc.PrivateLogisticRegression(algorithm=shared, coalition=None, bounds=(-1, 1)).fit(data.X, data.y),
         lambda: tc.simulate(problem, graph, shared, 3, tc.Privacy.from_noise(noise_multiplier=3.0, coalition=None)),
     ):

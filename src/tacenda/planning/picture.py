@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from tacenda.errors import InputError
-from tacenda.plan.outcome import Plan
-from tacenda.plan.what_if import Change
+from tacenda.planning.outcome import Plan
+from tacenda.planning.what_if import Change
 
 PICTURES = (".svg", ".png", ".pdf")
 BETTER, SAME, WORSE = "#2a7f62", "#5b6770", "#b5532a"

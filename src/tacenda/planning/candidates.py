@@ -13,9 +13,9 @@ from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.dual_averaging import DDA, DPDDA
 from tacenda.algorithms.gossip import GossipGD
 from tacenda.graph.topology import Topology
-from tacenda.plan.forecast import SHAPES, Landscape
-from tacenda.plan.network import Mixing, least_leverage, least_ratio, shared_noise
-from tacenda.plan.outcome import Forecast
+from tacenda.planning.forecast import SHAPES, Landscape
+from tacenda.planning.network import Mixing, least_leverage, least_ratio, shared_noise
+from tacenda.planning.outcome import Forecast
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacenda.audit.bounds import Bound, GaussianFit
-from tacenda.audit.shared_noise import UNLIKELY
+from tacenda.auditing.bounds import Bound, GaussianFit
+from tacenda.auditing.shared_noise import UNLIKELY
 from tacenda.words import counted
 
 Array = NDArray[Any]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tacenda.plan.predict import predict
-from tacenda.plan.what_if import again
+from tacenda.planning.predict import predict
+from tacenda.planning.what_if import again
 
 if TYPE_CHECKING:
-    from tacenda.plan.outcome import Plan
+    from tacenda.planning.outcome import Plan
 
 SHORTEST, LONGEST = 1 / 16, 16.0
 WORTH = 0.97  # a change must lower the predicted excess risk to this share: less is chance

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm
-from tacenda.audit import bounds, stage
-from tacenda.audit.coalition import listeners
-from tacenda.audit.play import play, trials_at_once, truth_of
-from tacenda.audit.result import AuditResult
-from tacenda.audit.shared_noise import Attacks, Moments, declared_chance, plan_attacks
-from tacenda.audit.trials import run_trials
-from tacenda.audit.worlds import Canary, Script, two_worlds
+from tacenda.auditing import bounds, stage
+from tacenda.auditing.coalition import listeners
+from tacenda.auditing.play import play, trials_at_once, truth_of
+from tacenda.auditing.result import AuditResult
+from tacenda.auditing.shared_noise import Attacks, Moments, declared_chance, plan_attacks
+from tacenda.auditing.trials import run_trials
+from tacenda.auditing.worlds import Canary, Script, two_worlds
 from tacenda.errors import InputError, PrivacyError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.noise.sources import SimulatedNoise

@@ -26,10 +26,10 @@ from numpy.typing import ArrayLike, NDArray
 from tacenda import checks
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
-from tacenda.plan.candidates import MOST_ROUNDS, Case, independent, shared
-from tacenda.plan.forecast import Landscape
-from tacenda.plan.network import Mixing
-from tacenda.plan.outcome import Plan
+from tacenda.planning.candidates import MOST_ROUNDS, Case, independent, shared
+from tacenda.planning.forecast import Landscape
+from tacenda.planning.network import Mixing
+from tacenda.planning.outcome import Plan
 from tacenda.privacy.adjacency import check as check_adjacency
 from tacenda.problem import losses, regularisers
 from tacenda.problem.constants import Constants

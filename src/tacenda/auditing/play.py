@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacenda.audit.sampling import TrialNoise
-from tacenda.audit.wiretap import AskedQueries, Played, Wiretap
-from tacenda.audit.worlds import Script, SharedStore, copies_of
+from tacenda.auditing.sampling import TrialNoise
+from tacenda.auditing.wiretap import AskedQueries, Played, Wiretap
+from tacenda.auditing.worlds import Script, SharedStore, copies_of
 from tacenda.privacy.secrets.door import Door
 from tacenda.privacy.secrets.ledger import Ledger
 from tacenda.runtime.host import Host

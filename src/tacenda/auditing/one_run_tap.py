@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacenda.audit.shared_noise import SharedScores
-from tacenda.audit.stage import beside_start
-from tacenda.audit.worlds import dense_rows, make_store
+from tacenda.auditing.shared_noise import SharedScores
+from tacenda.auditing.stage import beside_start
+from tacenda.auditing.worlds import dense_rows, make_store
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.bounded import Bounded
 from tacenda.privacy.secrets.door import Door, Question

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.algorithms.base import Algorithm
-from tacenda.audit.worlds import Canary
+from tacenda.auditing.worlds import Canary
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.problem.problem import Problem
 from tacenda.schedules import at

@@ -8,7 +8,7 @@ from tacenda.algorithms.base import Algorithm
 from tacenda.words import counted, noun
 
 if TYPE_CHECKING:
-    from tacenda.plan.outcome import Plan
+    from tacenda.planning.outcome import Plan
 
 
 def hyperparameters(algorithm: Algorithm) -> str:

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacenda.audit.sampling import TrialNoise
-from tacenda.audit.shared_noise import Moments, Residuals
-from tacenda.audit.worlds import Script, SharedStore
+from tacenda.auditing.sampling import TrialNoise
+from tacenda.auditing.shared_noise import Moments, Residuals
+from tacenda.auditing.worlds import Script, SharedStore
 from tacenda.privacy.secrets.bounded import Bounded, open_values
 from tacenda.privacy.secrets.door import Door, Question
 from tacenda.privacy.secrets.mechanisms import Site

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from tacenda.plan.outcome import Plan
+    from tacenda.planning.outcome import Plan
 
 
 @dataclass(frozen=True)

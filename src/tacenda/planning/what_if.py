@@ -11,8 +11,8 @@ import numpy as np
 from tacenda.graph.topology import Topology
 
 if TYPE_CHECKING:
-    from tacenda.plan.outcome import Plan
-    from tacenda.plan.predict import Prediction
+    from tacenda.planning.outcome import Plan
+    from tacenda.planning.predict import Prediction
 
 FAMILIES = ("ring", "path", "star", "complete", "exponential")  # that a number of nodes determines
 
@@ -43,7 +43,7 @@ class Change:
 
 def what_if(plan: Plan, trials: int = 0, public: Any = None, seed: int = 0) -> list[Change]:
     """The plan itself and its changes. trials = 0 compares forecasts (at once); else every line is carried out on stand-in data."""
-    from tacenda.plan.predict import predict
+    from tacenda.planning.predict import predict
 
     found: list[Change] = []
     for name, changed in _changes(plan):
@@ -78,7 +78,7 @@ def again(
     p: Plan, *, sizes: Any = None, topology: Topology | None = None, epsilon: Any = None, longer: float | None = None
 ) -> Plan:
     """The same wish with other sizes, graph, budget or total step."""
-    from tacenda.plan.planner import plan_facts
+    from tacenda.planning.planner import plan_facts
 
     facts = p.facts if sizes is None else replace(p.facts, sizes=np.asarray(sizes, float), noise_sizes=None)
     limits: dict[str, Any] = {"rounds": p.rounds} if p.fixed_rounds else {"max_rounds": p.max_rounds}

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.algorithms.base import Algorithm
-from tacenda.audit.shared_noise import Attacks
+from tacenda.auditing.shared_noise import Attacks
 from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 from tacenda.problem.facts import Facts

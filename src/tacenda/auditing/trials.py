@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda import checks
-from tacenda.audit.play import play, trials_at_once
-from tacenda.audit.worlds import Script
+from tacenda.auditing.play import play, trials_at_once
+from tacenda.auditing.worlds import Script
 from tacenda.errors import StateError
 from tacenda.runtime.interrupt import BetweenRounds
 from tacenda.runtime.progress import Progress

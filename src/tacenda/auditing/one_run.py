@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm
-from tacenda.audit.one_run_bound import (
+from tacenda.auditing.one_run_bound import (
     best_count,
     curve_inverse,
     epsilon_from_guesses,
@@ -35,10 +35,10 @@ from tacenda.audit.one_run_bound import (
     independent_chance,
     largest,
 )
-from tacenda.audit.one_run_tap import Adversary, Coins, Recorder, plant
-from tacenda.audit.result import write_json
-from tacenda.audit.shared_noise import Attacks, SharedScores
-from tacenda.audit.worlds import copies_of
+from tacenda.auditing.one_run_tap import Adversary, Coins, Recorder, plant
+from tacenda.auditing.result import write_json
+from tacenda.auditing.shared_noise import Attacks, SharedScores
+from tacenda.auditing.worlds import copies_of
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.privacy.accounting.judge import Curve, judge
 from tacenda.privacy.noise.sources import SimulatedNoise

@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 from tacenda import checks
 from tacenda.data import partition
 from tacenda.data.stand_in import StandIn
-from tacenda.plan.forecast import SHAPES, signal_scale
-from tacenda.plan.public import PublicSample
+from tacenda.planning.forecast import SHAPES, signal_scale
+from tacenda.planning.public import PublicSample
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
 from tacenda.words import counted
 
 if TYPE_CHECKING:
-    from tacenda.plan.outcome import Plan
+    from tacenda.planning.outcome import Plan
 
 MOST_VALUES = 8_000_000
 # Generated data: (decay of the rows' spectrum, scores in units of the loss's typical ones): usual, flat and faint, steep and strong.

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm
 from tacenda.graph.topology import Topology
-from tacenda.plan.forecast import SHAPES
-from tacenda.plan.reasons import hyperparameters, reasons
+from tacenda.planning.forecast import SHAPES
+from tacenda.planning.reasons import hyperparameters, reasons
 from tacenda.problem.facts import Facts
 from tacenda.words import counted
 
 if TYPE_CHECKING:
-    from tacenda.plan.predict import Prediction
-    from tacenda.plan.trust import Adversary
-    from tacenda.plan.what_if import Change
+    from tacenda.planning.predict import Prediction
+    from tacenda.planning.trust import Adversary
+    from tacenda.planning.what_if import Change
 
 DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
 
@@ -109,7 +109,7 @@ class Plan:
 
     def predict(self, public: Any = None, trials: int = 3, seed: int = 0) -> Prediction:
         """Carry the plan out on stand-in data (`plan.predict`): excess risk and accuracy with a range."""
-        from tacenda.plan.predict import predict
+        from tacenda.planning.predict import predict
 
         return predict(self, public, trials, seed)
 
@@ -118,25 +118,25 @@ class Plan:
 
         The sample must be public: it gets no protection, and nothing is charged for it.
         """
-        from tacenda.plan.tune import tuned
+        from tacenda.planning.tune import tuned
 
         return tuned(self, public, trials, seed)
 
     def what_if(self, trials: int = 0, public: Any = None, seed: int = 0) -> list[Change]:
         """What twice the budget, members or records, or a denser graph would buy (`plan.what_if`)."""
-        from tacenda.plan.what_if import what_if
+        from tacenda.planning.what_if import what_if
 
         return what_if(self, trials, public, seed)
 
     def adversaries(self, most: int = 3) -> list[Adversary]:
         """What an eavesdropper and coalitions of members could learn (`plan.trust`): who must not collude with whom."""
-        from tacenda.plan.trust import adversaries
+        from tacenda.planning.trust import adversaries
 
         return adversaries(self, most)
 
     def advice(self) -> str:
         """One sentence: where the next effort buys most, by the forecasts of `what_if`."""
-        from tacenda.plan.what_if import advice
+        from tacenda.planning.what_if import advice
 
         return advice(self.what_if())
 

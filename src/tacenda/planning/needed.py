@@ -11,10 +11,10 @@ import numpy as np
 
 from tacenda import checks
 from tacenda.errors import InputError
-from tacenda.plan.outcome import Plan
-from tacenda.plan.planner import plan
-from tacenda.plan.predict import Prediction, predict
-from tacenda.plan.what_if import again
+from tacenda.planning.outcome import Plan
+from tacenda.planning.planner import plan
+from tacenda.planning.predict import Prediction, predict
+from tacenda.planning.what_if import again
 from tacenda.words import counted
 
 LEAST, MOST = 2, 10_000_000
