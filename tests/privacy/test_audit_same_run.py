@@ -12,7 +12,7 @@ import support
 import tacenda as tc
 from tacenda.algorithms.registry import ALGORITHMS
 from tacenda.auditing import attack, one_run
-from tacenda.auditing.play import play
+from tacenda.auditing.portion import run_portion
 from tacenda.auditing.sampling import TrialNoise
 from tacenda.privacy.noise.sources import SimulatedNoise
 
@@ -81,7 +81,7 @@ def test_the_audits_attack_what_simulate_runs(name: str, setting: str, monkeypat
     with monkeypatch.context() as patch:
         asked = noise_drawn(patch, TrialNoise)
         scene = attack._scene(method, privacy, ROUNDS, problem, graph, 10, None, None, None, "metropolis", 1e-8, 1)
-        play(scene.script(attack.stage.candidates(problem, None, "replace-one", 1)[0]), 0, 2)
+        run_portion(scene.script(attack.stage.candidates(problem, None, "replace-one", 1)[0]), 0, 2)
         many = dict(asked)
 
     assert expected and expected.keys() == once.keys() == many.keys()

@@ -20,7 +20,7 @@ import pytest
 import tacenda as tc
 from tacenda.auditing import attack, audit
 from tacenda.auditing.bounds import choose_attack, mu_bound
-from tacenda.auditing.coalition import listeners, worst_coalition
+from tacenda.auditing.listeners import listeners, worst_coalition
 from tacenda.auditing.sampling import TrialNoise
 from tacenda.auditing.shared_noise import Moments, _declared_row, covariance, declared_chance
 from tacenda.auditing.stage import AHEAD_COSINE

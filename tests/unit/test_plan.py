@@ -13,7 +13,7 @@ from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.planning import plan, plan_facts
 from tacenda.planning.forecast import Landscape
-from tacenda.planning.network import Mixing, shared_noise
+from tacenda.planning.mixing import Mixing, shared_noise
 from tacenda.problem.facts import Facts
 
 MU = 0.26805  # mu(1, 1e-5), the specification's golden figure

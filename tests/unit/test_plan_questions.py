@@ -248,7 +248,7 @@ def test_a_public_file_tunes_and_predicts_like_a_named_set(tmp_path: Path) -> No
 
 def test_least_leverage_is_a_lower_bound() -> None:
     from tacenda.graph.coalition import leverage
-    from tacenda.planning.network import least_leverage
+    from tacenda.planning.mixing import least_leverage
 
     for graph in (tc.graph.ring(50), tc.graph.random_regular(30, 4, seed=0), tc.graph.path(20)):
         topology = Topology.of(graph)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm
 from tacenda.auditing import bounds, stage
-from tacenda.auditing.coalition import listeners
-from tacenda.auditing.play import play, trials_at_once, truth_of
+from tacenda.auditing.listeners import listeners
+from tacenda.auditing.portion import run_portion, trials_at_once, truth_of
 from tacenda.auditing.result import AuditResult
 from tacenda.auditing.shared_noise import Attacks, Moments, declared_chance, plan_attacks
 from tacenda.auditing.trials import run_trials
@@ -174,7 +174,7 @@ def _pairs(given: Any, scene: _Scene) -> list[Canary]:
     start = start if scene.problem.n_outputs == 1 else None
     pairs = stage.candidates(scene.problem, start, scene.privacy.adjacency, scene.seed)
     few = min(scene.spec.rounds, SEARCH_ROUNDS)
-    found = [float(play(scene.script(pair), 0, SEARCH_TRIALS, few).separation.mean()) for pair in pairs]
+    found = [float(run_portion(scene.script(pair), 0, SEARCH_TRIALS, few).separation.mean()) for pair in pairs]
     best = pairs[int(np.argmax(np.asarray(found) * (1 - 1e-6 * np.arange(len(found)))))]  # of equal ones the first
     changing = [pair for pair in pairs if stage.CHANGING in pair.name and pair is not best]
     return [best, *changing[:1]]
@@ -198,7 +198,7 @@ def aimed(scene: _Scene, pairs: list[Canary]) -> Aim:
     ratio = scene.algorithm.shared_noise
     assert ratio is not None
     scouts = dataclasses.replace(script, seed=scene.seed + SCOUT_SEED)
-    moments = _joined([play(scouts, first, count).moments for first, count in _portions(scouts)])
+    moments = _joined([run_portion(scouts, first, count).moments for first, count in _portions(scouts)])
     chance = declared_chance(moments, scene.topology, ratio, script.attacks.edges, scene.releases)
     attacks = scene.attacks(moments)
     assert attacks is not None
@@ -217,7 +217,7 @@ def _portions(script: Script) -> list[tuple[int, int]]:
 
 def _strength(script: Script) -> float:
     """How far the best attack tells the worlds apart, in standard deviations."""
-    scores = np.concatenate([play(script, first, count).scores for first, count in _portions(script)])
+    scores = np.concatenate([run_portion(script, first, count).scores for first, count in _portions(script)])
     return float(bounds.separations(scores, truth_of(0, len(scores))).max())
 
 

@@ -35,7 +35,7 @@ from tacenda.auditing.one_run_bound import (
     independent_chance,
     largest,
 )
-from tacenda.auditing.one_run_tap import Adversary, Coins, Recorder, plant
+from tacenda.auditing.one_run_tap import Coins, Eavesdropper, Recorder, plant
 from tacenda.auditing.result import write_json
 from tacenda.auditing.shared_noise import Attacks, SharedScores
 from tacenda.auditing.worlds import copies_of
@@ -270,7 +270,7 @@ def _play(
     assert found is not None
     nodes = np.arange(topology.n)
     gate = Recorder(Door(nodes, facts.dim, found.plan, Ledger(found.reserved), noise, shared_noise(spec, topology, nodes)))
-    adversary, both = Adversary(facts, coins, listening), np.tile(nodes, 2)
+    adversary, both = Eavesdropper(facts, coins, listening), np.tile(nodes, 2)
 
     def host(queries: Any, door: Any, network: Any, rows: Array) -> Host:
         here = Network(network, [np.arange(len(rows))], 0, NoTransport(), spec.row_type, spec.mixing, facts.constants.radius)

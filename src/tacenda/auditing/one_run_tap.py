@@ -122,7 +122,7 @@ class Recorder:
         return self._door.plan.weight(turn)
 
 
-class Adversary:
+class Eavesdropper:
     """Plays the algorithm's own step with what it knows, and listens: it opens no secret, it has none.
 
     It hosts two copies of the network, 2n rows. Its queries answer plain arrays: the gradient with all canaries halfway, and in the

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from tacenda.auditing.coalition import Listener, worst_coalition
+from tacenda.auditing.listeners import Listener, worst_coalition
 from tacenda.graph.topology import Topology
 
 Array = NDArray[Any]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda import checks
-from tacenda.auditing.play import play, trials_at_once
+from tacenda.auditing.portion import run_portion, trials_at_once
 from tacenda.auditing.worlds import Script
 from tacenda.errors import StateError
 from tacenda.runtime.interrupt import BetweenRounds
@@ -40,7 +40,7 @@ def run_trials(
     saved = time.monotonic()
     with Progress(progress, f"audit {script.algorithm.name}", trials) as show, BetweenRounds() as interrupt:
         try:
-            for first, found in _played(script, todo, jobs):
+            for first, found in _in_portions(script, todo, jobs):
                 scores[first : first + len(found)] = found
                 if interrupt.asked:
                     raise KeyboardInterrupt(f"audit stopped after {_done(scores)} of {trials} trials")
@@ -58,17 +58,17 @@ def _done(scores: Array) -> int:
     return int((~np.isnan(scores[:, 0])).sum())
 
 
-def _played(script: Script, todo: list[tuple[int, int]], jobs: int) -> Iterator[tuple[int, Array]]:
+def _in_portions(script: Script, todo: list[tuple[int, int]], jobs: int) -> Iterator[tuple[int, Array]]:
     if jobs == 1 or len(todo) < 2:
         for first, count in todo:
-            yield first, play(script, first, count).scores
+            yield first, run_portion(script, first, count).scores
         return
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor, as_completed
 
     # Fresh processes: a fork would inherit the compiled code's threads in an unknown state.
     with ProcessPoolExecutor(min(jobs, len(todo)), multiprocessing.get_context("spawn")) as pool:
-        waiting = {pool.submit(play, script, first, count): first for first, count in todo}
+        waiting = {pool.submit(run_portion, script, first, count): first for first, count in todo}
         try:
             for job in as_completed(waiting):
                 yield waiting[job], job.result().scores

@@ -45,7 +45,7 @@ class AskedQueries(Queries):
         return super().question(linear, quadratic, centre)
 
 
-class Played(NamedTuple):
+class Portion(NamedTuple):
     """scores (count, attacks) and separations (count,) of some trials; moments: of noise that neighbours share."""
 
     scores: Array
@@ -69,11 +69,11 @@ class Wiretap:
         self.separation = np.zeros(len(truth))
         self._residuals = None if script.attacks is None else Residuals(script.attacks, truth)
 
-    def played(self) -> Played:
+    def portion(self) -> Portion:
         """All that was learnt from the releases so far."""
         if self._residuals is None:
-            return Played(self.score[:, None], self.separation, None)
-        return Played(self._residuals.scores(), self.separation, self._residuals.moments())
+            return Portion(self.score[:, None], self.separation, None)
+        return Portion(self._residuals.scores(), self.separation, self._residuals.moments())
 
     def release(self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None) -> Array:
         """The production release of the true world's copy, given to all copies."""

@@ -29,7 +29,7 @@ MANY = 4096  # directions beyond these are lumped together
 
 
 @dataclass(frozen=True)
-class Shape:
+class TypicalData:
     """What is assumed of the data: `curvature` of the loss at typical scores, `signal` the rms size of the scores to learn."""
 
     curvature: float
@@ -38,14 +38,14 @@ class Shape:
 
 # By loss: logistic at scores around 1.5 has p (1 - p) about 0.15, and several classes have sum p (1 - p) about 0.5; a hinge bends
 # once, over scores of about 2; the targets of a regression are measured in units of the residual at which slope or clipping bites.
-SHAPES = {
-    "logistic": Shape(0.15, 1.5),
-    "multinomial": Shape(0.5, 1.5),
-    "hinge": Shape(0.3, 1.0),
-    "smoothed-hinge": Shape(0.3, 1.0),
-    "squared": Shape(1.0, 0.5),
-    "huber": Shape(1.0, 0.5),
-    "absolute-deviation": Shape(0.5, 0.5),
+TYPICAL = {
+    "logistic": TypicalData(0.15, 1.5),
+    "multinomial": TypicalData(0.5, 1.5),
+    "hinge": TypicalData(0.3, 1.0),
+    "smoothed-hinge": TypicalData(0.3, 1.0),
+    "squared": TypicalData(1.0, 0.5),
+    "huber": TypicalData(1.0, 0.5),
+    "absolute-deviation": TypicalData(0.5, 0.5),
 }
 
 
@@ -61,7 +61,7 @@ class Landscape:
     @classmethod
     def assumed(cls, constants: Constants, dim: int) -> Landscape:
         """The landscape for a model of length dim, from the loss, data_norm and c."""
-        shape = SHAPES[constants.loss.name]
+        shape = TYPICAL[constants.loss.name]
         k = np.arange(1, min(dim, MANY) + 1, dtype=float)
         copies = np.ones(len(k))
         copies[-1] += dim - len(k)

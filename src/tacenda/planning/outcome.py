@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm
 from tacenda.graph.topology import Topology
-from tacenda.planning.forecast import SHAPES
+from tacenda.planning.forecast import TYPICAL
 from tacenda.planning.reasons import hyperparameters, reasons
 from tacenda.problem.facts import Facts
 from tacenda.words import counted
@@ -164,7 +164,7 @@ class Plan:
             "Why:",
         ]
         assumed = (
-            f"The forecast assumes typical data (scores of size {SHAPES[k.loss.name].signal:g}, eigenvalues falling like 1/sqrt(k), "
+            f"The forecast assumes typical data (scores of size {TYPICAL[k.loss.name].signal:g}, eigenvalues falling like 1/sqrt(k), "
             f"rows of norm near {k.data_norm:g}); no {'' if self.public_records is None else 'private '}record was read."
         )
         return "\n".join([*head, *(f"  - {reason}" for reason in self.reasons), f"  - {assumed}"])

@@ -28,7 +28,7 @@ from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.planning.candidates import MOST_ROUNDS, Case, independent, shared
 from tacenda.planning.forecast import Landscape
-from tacenda.planning.network import Mixing
+from tacenda.planning.mixing import Mixing
 from tacenda.planning.outcome import Plan
 from tacenda.privacy.adjacency import check as check_adjacency
 from tacenda.problem import losses, regularisers

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tacenda import checks
 from tacenda.data import partition
 from tacenda.data.stand_in import StandIn
-from tacenda.planning.forecast import SHAPES, signal_scale
+from tacenda.planning.forecast import TYPICAL, signal_scale
 from tacenda.planning.public import PublicSample
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
@@ -122,7 +122,7 @@ def _overfit(plan: Plan, X: Any) -> float:
     k = plan.facts.constants
     square = X.T @ X
     values = np.linalg.eigvalsh((square.toarray() if hasattr(square, "toarray") else square) / X.shape[0])
-    h = k.loss_scale * SHAPES[k.loss.name].curvature * np.maximum(values, 0.0)
+    h = k.loss_scale * TYPICAL[k.loss.name].curvature * np.maximum(values, 0.0)
     return 0.5 * k.loss_scale * k.n_outputs * float(np.sum(np.exp(-2 * h * plan.forecast.step)))
 
 
@@ -138,7 +138,7 @@ def _records(
         w, X = draw.direction(facts.dim), draw.rows(n, p, shape[0], k.data_norm)
         scale = signal_scale(k)
         scores = X @ w.reshape(k.n_outputs, p).T
-        w *= shape[1] * SHAPES[k.loss.name].signal * scale / float(np.sqrt(np.mean(scores**2)))
+        w *= shape[1] * TYPICAL[k.loss.name].signal * scale / float(np.sqrt(np.mean(scores**2)))
         noise_std = 0.5 * scale
     return X, draw.labels(k.loss.kind, np.asarray(X @ w.reshape(k.n_outputs, p).T), noise_std)
 
@@ -175,7 +175,7 @@ def _assumptions(facts: Facts, sample: PublicSample | None, shrink: float, trial
             "leave open, and rows from theirs."
         ]
     else:
-        unit = SHAPES[k.loss.name].signal * signal_scale(k)
+        unit = TYPICAL[k.loss.name].signal * signal_scale(k)
         shapes = ", ".join(f"k^-{a:g} with scores of size {s * unit:g}" for a, s in ASSUMED[:trials])
         said = [
             f"No public sample was given: rows of norm {k.data_norm:g} whose variances fall, in turn, like {shapes}. Your data may be "

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.report import numbers
-from tacenda.report.charts import Column, Table
+from tacenda.report.charts import Column, TextTable
 from tacenda.report.folder import Folder, Group
 from tacenda.words import counted, noun
 
@@ -19,7 +19,7 @@ ROUND = ("ring", "complete", "exponential")
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class NetworkDrawing:
     """The nodes of one group, and where each is drawn: positions (n, 2), edges (e, 2), sizes and shade (n,).
 
     bound: the largest epsilon of a node, also where the nodes' own (epsilons) would take too long to judge.
@@ -84,7 +84,7 @@ class Network:
         return "\n".join(lines)
 
 
-def network(folder: Folder, group: Group | None = None) -> Network:
+def drawing(folder: Folder, group: Group | None = None) -> NetworkDrawing:
     """The lead group's network; per-node numbers are means over its seeds."""
     chosen = folder.lead if group is None else group
     graph, problem = chosen.settings["graph"], chosen.settings["problem"]
@@ -101,7 +101,7 @@ def network(folder: Folder, group: Group | None = None) -> Network:
     first = chosen.runs[0].result
     epsilons = None if chosen.account is None else chosen.account.node_epsilons
     positions = layout(n, edges, str(graph.get("name", ""))) if drawn else None
-    return Network(
+    return NetworkDrawing(
         chosen.label, [str(x) for x in graph["labels"]], edges, positions,
         np.asarray(problem["sizes"], float), degrees, shade, name, percent, first.messages / max(len(edges), 1),
         first.bytes / max(len(edges), 1), epsilons, apart, accuracy, objective, None if chosen.account is None else chosen.account.epsilon,
@@ -126,7 +126,7 @@ def layout(n: int, edges: Array, name: str) -> Array:
     return np.asarray((at - low) / np.maximum(high - low, 1e-9))
 
 
-def node_table(net: Network) -> Table:
+def node_table(net: NetworkDrawing) -> TextTable:
     """One row per node; where there are many, those with the fewest records, which need the most noise."""
     columns = [Column("Node"), Column("Records", True), Column("Neighbours", True)]
     numeric: list[tuple[Array, Any]] = [
@@ -152,7 +152,7 @@ def node_table(net: Network) -> Table:
         caption += f": the {MOST_LISTED} of {net.n} with the fewest records"
     if net.bound is not None and net.epsilons is None:
         caption += f"; none has more than ε = {numbers.epsilon(net.bound)}"
-    return Table(caption, columns, rows, sort)
+    return TextTable(caption, columns, rows, sort)
 
 
 def _mean(group: Group, name: str) -> Array | None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.auditing.sampling import TrialNoise
-from tacenda.auditing.wiretap import AskedQueries, Played, Wiretap
+from tacenda.auditing.wiretap import AskedQueries, Portion, Wiretap
 from tacenda.auditing.worlds import Script, SharedStore, copies_of
 from tacenda.privacy.secrets.door import Door
 from tacenda.privacy.secrets.ledger import Ledger
@@ -33,7 +33,7 @@ def truth_of(first: int, count: int) -> Array:
 
 
 def trials_at_once(script: Script) -> int:
-    """How many trials one call of `play` should take: an even number."""
+    """How many trials one call of `run_portion` should take: an even number."""
     rows = script.variants * script.n
     count = MOST_ROWS // rows
     if script.algorithm.needs.smooth_loss:
@@ -41,7 +41,7 @@ def trials_at_once(script: Script) -> int:
     return max(2, count // 2 * 2)
 
 
-def play(script: Script, first: int, count: int, rounds: int | None = None) -> Played:
+def run_portion(script: Script, first: int, count: int, rounds: int | None = None) -> Portion:
     """The trials first .. first + count - 1."""
     n, variants = script.n, script.variants
     copies = count * variants
@@ -61,4 +61,4 @@ def play(script: Script, first: int, count: int, rounds: int | None = None) -> P
     host = Host(replace(spec, output="last"), position, queries, gate, network, plan, script.start[position])
     for turn in range(1, (spec.rounds if rounds is None else rounds) + 1):
         host.step(turn)
-    return gate.played()
+    return gate.portion()

@@ -27,17 +27,17 @@ def place(X: Any, y: Any, nodes: Any, n_nodes: int | None, graph: Any) -> tuple[
         shards = partition.by_column(X, y, nodes)
         if n_nodes is not None and n_nodes != len(shards):
             raise InputError(f"n_nodes must be left out or be the number of different nodes ({len(shards)}), not {n_nodes}.")
-        return _ordered(shards, network(graph, len(shards)))
+        return _ordered(shards, chosen_topology(graph, len(shards)))
     if n_nodes is None:
         declared = _declared_size(graph)
         count = max(1, min(MANY_NODES, len(y) // RECORDS_EACH)) if declared is None else declared
     else:
         count = checks.whole("n_nodes", n_nodes, least=1)
-    topology = network(graph, count)
+    topology = chosen_topology(graph, count)
     return partition.even(X, y, count, seed=SHUFFLE), topology
 
 
-def network(graph: Any, n: int) -> Topology:
+def chosen_topology(graph: Any, n: int) -> Topology:
     """The topology on n nodes that `graph` asks for."""
     if graph is None:
         graph = generators.complete(n) if n <= DEGREE + 1 else generators.random_regular(n, DEGREE, seed=0)
