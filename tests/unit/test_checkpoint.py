@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import support
 import tacenda as tc
 from support import TUNED, graph_for, privacy_for, problem, same_statement
 from tacenda.errors import InputError, StateError
@@ -197,9 +198,9 @@ def test_writing_is_atomic(tmp_path: Path) -> None:
 
 
 SCRIPT = """
-import signal, sys, time
+import signal, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # background shells leave it ignored
-sys.path.insert(0, {tests!r})
+import support
 import tacenda as tc
 from support import TUNED, graph_for, privacy_for, problem
 
@@ -213,11 +214,22 @@ tc.simulate(problem(6), graph_for("ipadmm"), TUNED["ipadmm"], 200, privacy_for("
 """
 
 
+def _in_the_background(script: str) -> subprocess.Popen[str]:
+    beside = Path(support.__file__).parent  # where the script finds `support`
+    return subprocess.Popen(
+        [sys.executable, "-c", script],
+        cwd=beside,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
 @pytest.mark.parametrize("blocks", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_ctrl_c_leaves_a_usable_checkpoint(tmp_path: Path, blocks: int) -> None:
     path = tmp_path / "run.ckpt"
-    script = SCRIPT.format(tests=str(Path(__file__).parents[1]), path=str(path), blocks=blocks)
-    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    script = SCRIPT.format(path=str(path), blocks=blocks)
+    process = _in_the_background(script)
     assert process.stdout is not None
     for _ in range(4):
         assert process.stdout.readline().strip()
@@ -235,9 +247,9 @@ def test_ctrl_c_leaves_a_usable_checkpoint(tmp_path: Path, blocks: int) -> None:
 
 def test_kill_9_leaves_the_last_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "run.ckpt"
-    script = SCRIPT.format(tests=str(Path(__file__).parents[1]), path=str(path), blocks=1)
+    script = SCRIPT.format(path=str(path), blocks=1)
     script = script.replace("import tacenda as tc", "import tacenda as tc\nimport tacenda.runtime.loop as s\ns.SAVE_SECONDS = 0.1", 1)
-    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = _in_the_background(script)
     end = time.monotonic() + 60
     while not path.exists() and time.monotonic() < end:
         time.sleep(0.02)

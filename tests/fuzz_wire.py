@@ -1,6 +1,6 @@
 """A coverage-guided fuzzer sends a node whatever a member may send.
 
-    python tests/fuzz/fuzz_wire.py [--seconds 60] [--corpus FOLDER]
+    python tests/fuzz_wire.py [--seconds 60] [--corpus FOLDER]
 
 Every input is a frame of `tests/hostile_frames.py`, changed in its fields or bytes, at each door: hello, welcome, confirmation, a
 running stream. It ends with the number of inputs and how many passed a door; anything but an answer, BadFrame or Refused stops it, and
@@ -18,8 +18,6 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 try:
     import atheris

@@ -1,6 +1,6 @@
 """`make fuzz`: a coverage-guided fuzzer looks for floats that move an answer beyond its declared sensitivity.
 
-    python tests/fuzz/fuzz_sensitivity.py [--seconds 60] [--corpus FOLDER]
+    python tests/fuzz_sensitivity.py [--seconds 60] [--corpus FOLDER]
 
 Every input is a case of `tests/hostile.py`: a loss, a layout, a kind of question, hostile points, rows and labels of two
 neighbouring data sets. It ends with the number of inputs and the largest ratio of moved to declared that was seen; a ratio
@@ -18,11 +18,8 @@ import os
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 try:
     import atheris
