@@ -11,10 +11,11 @@ import pytest
 import support
 import tacenda as tc
 from tacenda.algorithms.registry import ALGORITHMS
-from tacenda.auditing import attack, one_run
+from tacenda.auditing import attack
 from tacenda.auditing.portion import run_portion
 from tacenda.auditing.sampling import TrialNoise
 from tacenda.privacy.noise.sources import SimulatedNoise
+from tacenda.runtime.spec import RunSpec
 
 ROUNDS = 3
 SIZES = [20, 180, 60, 45, 90]
@@ -69,8 +70,8 @@ def test_the_audits_attack_what_simulate_runs(name: str, setting: str, monkeypat
     graph = GRAPHS["star" if method.needs.hub else ("ring", "path")[len(setting) % 2]]
 
     statements: list[Any] = []
-    real = one_run.make_statement
-    monkeypatch.setattr(one_run, "make_statement", lambda *a: statements.append(real(*a)) or statements[-1])
+    real = RunSpec.statement
+    monkeypatch.setattr(RunSpec, "statement", lambda *a: statements.append(real(*a)) or statements[-1])
     with monkeypatch.context() as patch:
         asked = noise_drawn(patch, SimulatedNoise)
         simulated = tc.simulate(problem, graph, method, ROUNDS, privacy, seed=1, record_every=0, progress=False)
@@ -88,5 +89,6 @@ def test_the_audits_attack_what_simulate_runs(name: str, setting: str, monkeypat
     for place, amounts in expected.items():
         assert np.allclose(once[place], amounts, rtol=1e-12)
         assert np.allclose(many[place].reshape(-1, len(SIZES)), amounts, rtol=1e-12)  # in every copy of the network
-    assert plain(statements[0]) == plain(simulated.privacy) == plain(scene.statement)
+    assert len(statements) == 3  # of the simulation, of the one run, and of the scene of many
+    assert plain(statements[1]) == plain(simulated.privacy) == plain(scene.statement)
     assert scene.node == simulated.privacy.worst_node
