@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tacenda.algorithms import support
 
-PAGE = Path(__file__).parents[2] / "docs" / "support.md"
+PAGE = Path(__file__).parents[3] / "docs" / "support.md"
 
 
 def test_docs_hold_the_current_table() -> None:

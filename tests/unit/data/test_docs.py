@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "data.md"
+PAGE = Path(__file__).parents[3] / "docs" / "data.md"
 
 
 def test_snippets_run(tmp_path, monkeypatch, capsys):

@@ -11,7 +11,7 @@ import pytest
 
 from report_folders import A, make_folder
 
-PAGE = Path(__file__).parents[2] / "docs" / "report.md"
+PAGE = Path(__file__).parents[3] / "docs" / "report.md"
 
 
 @pytest.mark.slow
