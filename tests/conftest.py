@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-
-sys.path.insert(0, str(Path(__file__).parent))  # `import support` works under every import mode
 
 settings.register_profile("house", deadline=None, derandomize=True, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("thorough", parent=settings.get_profile("house"), derandomize=False, max_examples=400)

@@ -11,22 +11,24 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _WHERE = {
-    "Problem": "tacenda.problem.problem",
     "Privacy": "tacenda.privacy.settings",
-    "simulate": "tacenda.runtime.simulate",
-    "load": "tacenda.runtime.result",
-    "RunResult": "tacenda.runtime.result",
-    "plan": "tacenda.plan",
     "PrivateElasticNet": "tacenda.estimators",
     "PrivateHuberRegressor": "tacenda.estimators",
     "PrivateLasso": "tacenda.estimators",
     "PrivateLinearSVC": "tacenda.estimators",
     "PrivateLogisticRegression": "tacenda.estimators",
     "PrivateRidge": "tacenda.estimators",
+    "Problem": "tacenda.problem.problem",
+    "RunResult": "tacenda.runtime.result",
+    "audit": "tacenda.auditing.attack",
+    "audit_one_run": "tacenda.auditing.one_run",
+    "load": "tacenda.runtime.result",
+    "plan": "tacenda.planning.planner",
+    "records_needed": "tacenda.planning.needed",
+    "simulate": "tacenda.runtime.simulate",
 }
 _MODULES = {
     "algorithms": "tacenda.algorithms",
-    "audit": "tacenda.audit",  # a module that can be called: tacenda.audit("ipadmm", ...)
     "data": "tacenda.data",
     "errors": "tacenda.errors",
     "estimators": "tacenda.estimators",
@@ -38,11 +40,12 @@ _MODULES = {
     "theory": "tacenda.theory",
 }
 
-__all__ = [*sorted(_WHERE), *sorted(_MODULES)]
+__all__ = sorted([*_WHERE, *_MODULES])
 
 if TYPE_CHECKING:
     from tacenda import algorithms, data, errors, estimators, graph, report, schedules, theory
-    from tacenda.audit.attack import audit
+    from tacenda.auditing.attack import audit
+    from tacenda.auditing.one_run import audit_one_run
     from tacenda.estimators import (
         PrivateElasticNet,
         PrivateHuberRegressor,
@@ -51,7 +54,8 @@ if TYPE_CHECKING:
         PrivateLogisticRegression,
         PrivateRidge,
     )
-    from tacenda.plan.planner import plan
+    from tacenda.planning.needed import records_needed
+    from tacenda.planning.planner import plan
     from tacenda.privacy.settings import Privacy
     from tacenda.problem import losses, regularisers
     from tacenda.problem.problem import Problem

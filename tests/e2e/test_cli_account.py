@@ -97,7 +97,7 @@ def test_the_audit_breaks_what_is_broken_and_says_so_by_its_exit_code(tools: Any
 
 def test_one_run_attack_from_the_shell_is_the_one_of_python(tools: Any, tmp_path: Path) -> None:
     import tacenda as tc
-    from tacenda.audit import audit_one_run
+    from tacenda.auditing import audit_one_run
 
     kept = tmp_path / "found.json"
     arguments = [

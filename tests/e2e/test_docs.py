@@ -60,3 +60,11 @@ def test_links_between_pages_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{os.path.relpath(page, ROOT)} links to {target}, which is not there"
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_files_named_on_a_page_are_there(page: str) -> None:
+    named = re.findall(r"`(?:src/tacenda/)?([\w/]+/[\w]+\.py)`", (ROOT / page).read_text(encoding="utf-8"))
+    assert named
+    missing = [path for path in named if not any((ROOT / base / path).is_file() for base in ("src/tacenda", "tests", ""))]
+    assert not missing, f"{page} names {missing}, which are not there"

@@ -20,7 +20,7 @@ MAY_OPEN = {
     "privacy/secrets/door.py": {"open_values", "open_parts"},  # the way out
     "problem/queries.py": {"open_values", "seal"},  # the way in, and arguments that are secret themselves
     "node/lattice.py": {"seal"},  # the same queries on a node's integer lattice
-    "audit/wiretap.py": {"open_values"},  # the adversary, who compares what is secret with what was released
+    "auditing/wiretap.py": {"open_values"},  # the adversary, who compares what is secret with what was released
 }
 
 

@@ -26,7 +26,6 @@ from typing import Any
 
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
-sys.path.insert(0, str(Path(__file__).parent))
 
 from cover import compiled, covered_files, listed_tests, stale_names  # noqa: E402
 from mutate import Mutant, mutants_of_file  # noqa: E402

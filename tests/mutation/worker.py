@@ -222,7 +222,6 @@ def _play(folder: Path, tests: list[str], cache: Path, report: Path, log: Path, 
         os.dup2(out, 2)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.chdir(folder)
-        sys.path.insert(0, str(folder / "src"))
         sys.dont_write_bytecode = not keep
         os.environ.update(PYTHONPATH=str(folder / "src"), NUMBA_CACHE_DIR=str(cache))
         os.environ["PYTHONDONTWRITEBYTECODE"] = "" if keep else "1"

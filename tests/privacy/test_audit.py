@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ import pytest
 import support
 import tacenda as tc
 from tacenda.algorithms.registry import ALGORITHMS
-from tacenda.audit import attack, audit, audit_one_run
-from tacenda.audit.play import play
-from tacenda.audit.sampling import TrialNoise
-from tacenda.audit.worlds import copies_of
+from tacenda.auditing import attack, audit, audit_one_run
+from tacenda.auditing.portion import run_portion
+from tacenda.auditing.sampling import TrialNoise
+from tacenda.auditing.worlds import copies_of
 from tacenda.errors import InputError, StateError, UnsupportedError
 
 A = tc.algorithms
@@ -130,8 +131,8 @@ def test_published_pvp_passes_for_one_round_and_its_run_costs_the_composition() 
 def test_a_trial_depends_on_its_number_only() -> None:
     scene = attack._scene(A.DPDDA(batch_size=3), noise_of("dpdda"), 4, None, None, 10, None, None, None, "metropolis", 1e-8, 3)
     script = scene.script(attack._pairs("worst", scene)[0])
-    together = play(script, 0, 16).scores
-    assert np.array_equal(together, np.concatenate([play(script, 0, 6).scores, play(script, 6, 10).scores]))
+    together = run_portion(script, 0, 16).scores
+    assert np.array_equal(together, np.concatenate([run_portion(script, 0, 6).scores, run_portion(script, 6, 10).scores]))
 
 
 def test_checkpoints_are_resumed_and_guarded(tmp_path: Path) -> None:
@@ -152,9 +153,9 @@ def test_checkpoints_are_resumed_and_guarded(tmp_path: Path) -> None:
 
 
 def test_a_failing_audit_keeps_its_finished_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tacenda.audit import trials
+    from tacenda.auditing import trials
 
-    file, real = tmp_path / "audit.npz", trials.play
+    file, real = tmp_path / "audit.npz", trials.run_portion
 
     def failing(script: Any, first: int, count: int) -> Any:
         if first > 0:
@@ -163,11 +164,11 @@ def test_a_failing_audit_keeps_its_finished_trials(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(trials, "trials_at_once", lambda script: 100)
     settings: dict[str, Any] = {"privacy": noise_of("ipadmm"), "rounds": 1, "trials": 200, "seed": 1, "checkpoint": file}
-    monkeypatch.setattr(trials, "play", failing)
+    monkeypatch.setattr(trials, "run_portion", failing)
     with pytest.raises(RuntimeError, match="power cut"):
         audit("ipadmm", **settings)
     monkeypatch.setattr(
-        trials, "play", lambda script, first, count: real(script, first, count) if first else pytest.fail("again")
+        trials, "run_portion", lambda script, first, count: real(script, first, count) if first else pytest.fail("again")
     )
     resumed = audit("ipadmm", resume=True, **settings)
     monkeypatch.undo()
@@ -202,11 +203,12 @@ def test_results_are_plain_and_saved(tmp_path: Path) -> None:
     assert "dpdda: consistent" in found.summary() and "95 %" in found.summary()
 
 
-def test_the_module_can_be_called() -> None:
-    import tacenda.audit
+def test_the_names_are_functions_whatever_was_imported() -> None:
+    import tacenda.auditing.one_run
+    import tacenda.planning.needed
 
-    found = tacenda.audit("dda", privacy=noise_of("dda"), rounds=1, trials=100, seed=1)  # type: ignore[operator]
-    assert found.trials == 100
+    assert tacenda.audit is audit and tacenda.audit_one_run is audit_one_run
+    assert tacenda.plan is tacenda.planning.plan and inspect.isfunction(tacenda.plan)
 
 
 @pytest.mark.parametrize(

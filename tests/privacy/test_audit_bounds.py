@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from tacenda.audit.bounds import clopper_pearson, epsilon_bound, gaussian_fit, mu_bound
-from tacenda.audit.one_run_bound import (
+from tacenda.auditing.bounds import clopper_pearson, epsilon_bound, gaussian_fit, mu_bound
+from tacenda.auditing.one_run_bound import (
     curve_inverse,
     epsilon_from_guesses,
     gaussian_inverse,

@@ -9,9 +9,9 @@ import pytest
 
 import tacenda as tc
 from tacenda.algorithms.registry import ALGORITHMS
-from tacenda.audit import audit_one_run
-from tacenda.audit.one_run import louder
-from tacenda.audit.stage import default_problem, default_start
+from tacenda.auditing import audit_one_run
+from tacenda.auditing.one_run import louder
+from tacenda.auditing.stage import default_problem, default_start
 from tacenda.privacy.noise.sources import SimulatedNoise
 
 A = tc.algorithms

@@ -11,9 +11,9 @@ import pytest
 import support
 import tacenda as tc
 from tacenda.algorithms.registry import ALGORITHMS
-from tacenda.audit import attack
-from tacenda.audit.play import play
-from tacenda.audit.sampling import TrialNoise
+from tacenda.auditing import attack
+from tacenda.auditing.portion import run_portion
+from tacenda.auditing.sampling import TrialNoise
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.runtime.spec import RunSpec
 
@@ -77,12 +77,12 @@ def test_the_audits_attack_what_simulate_runs(name: str, setting: str, monkeypat
         simulated = tc.simulate(problem, graph, method, ROUNDS, privacy, seed=1, record_every=0, progress=False)
         expected = dict(asked)
         asked.clear()
-        tc.audit.audit_one_run(problem, graph, method, privacy=privacy, rounds=ROUNDS, seed=1, progress=False)
+        tc.audit_one_run(problem, graph, method, privacy=privacy, rounds=ROUNDS, seed=1, progress=False)
         once = dict(asked)
     with monkeypatch.context() as patch:
         asked = noise_drawn(patch, TrialNoise)
         scene = attack._scene(method, privacy, ROUNDS, problem, graph, 10, None, None, None, "metropolis", 1e-8, 1)
-        play(scene.script(attack.stage.candidates(problem, None, "replace-one", 1)[0]), 0, 2)
+        run_portion(scene.script(attack.stage.candidates(problem, None, "replace-one", 1)[0]), 0, 2)
         many = dict(asked)
 
     assert expected and expected.keys() == once.keys() == many.keys()

@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 
 import tacenda as tc
-from tacenda.audit import attack, audit
-from tacenda.audit.bounds import choose_attack, mu_bound
-from tacenda.audit.coalition import listeners, worst_coalition
-from tacenda.audit.sampling import TrialNoise
-from tacenda.audit.shared_noise import Moments, _declared_row, covariance, declared_chance
-from tacenda.audit.stage import AHEAD_COSINE
+from tacenda.auditing import attack, audit
+from tacenda.auditing.bounds import choose_attack, mu_bound
+from tacenda.auditing.listeners import listeners, worst_coalition
+from tacenda.auditing.sampling import TrialNoise
+from tacenda.auditing.shared_noise import Moments, _declared_row, covariance, declared_chance
+from tacenda.auditing.stage import AHEAD_COSINE
 from tacenda.graph.coalition import leverage
 from tacenda.runtime import budget
 

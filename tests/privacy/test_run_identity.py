@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import subprocess
 import sys
 import textwrap
@@ -199,8 +200,7 @@ def test_circles_end() -> None:
 
 def test_another_process_finds_the_same(tmp_path: Path) -> None:
     code = textwrap.dedent("""
-        import sys, numpy as np
-        sys.path.insert(0, sys.argv[1])
+        import numpy as np
         import tacenda as tc
         from tacenda.content import content_hash, program
         import theirs
@@ -211,8 +211,10 @@ def test_another_process_finds_the_same(tmp_path: Path) -> None:
         "    def f(self):\n        return self.a in {'p', 'q', 'r'} or SET\n"
     )
     found = {
-        subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True, env=env).stdout
-        for env in ({**__import__("os").environ, "PYTHONHASHSEED": str(k)} for k in range(2))
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True, env=env
+        ).stdout
+        for env in ({**os.environ, "PYTHONHASHSEED": str(k)} for k in range(2))
     }
     assert len(found) == 1 and program() in found.pop()
 

@@ -1,4 +1,4 @@
-"""All algorithms by name; every contract test walks this table."""
+"""All algorithms by name; the tests in tests/algorithms walk this table."""
 
 from __future__ import annotations
 

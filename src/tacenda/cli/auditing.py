@@ -89,14 +89,14 @@ def audit(
     }
     found: Any
     if one_run:
-        from tacenda.audit.one_run import audit_one_run
-        from tacenda.audit.stage import default_start
+        from tacenda.auditing.one_run import audit_one_run
+        from tacenda.auditing.stage import default_start
 
         if data is None and method.needs.smooth_loss:
             common["init"] = default_start(problem, method, rounds)
         found = audit_one_run(problem, network, method, canaries=canaries, guesses=guesses, **common)
     else:
-        from tacenda.audit.attack import audit as attack
+        from tacenda.auditing.attack import audit as attack
 
         found = attack(
             method, problem=problem, graph=network, records=FEW_RECORDS if records is None else records, dim=dim, jobs=jobs,
@@ -151,7 +151,7 @@ def _scene(
         raise InputError("--schema and --set describe the records of --data; name those, or leave these out.")
     if not one_run:
         return None, None if nodes is None and graph is None else _network(graph or "star", nodes)
-    from tacenda.audit.stage import default_problem
+    from tacenda.auditing.stage import default_problem
 
     many = MANY_SOLVED if method.needs.smooth_loss else MANY if method.shared_noise is None else MANY_SHARED
     made = _network(graph or ("star" if method.needs.hub else "ring"), many[0] if nodes is None and graph is None else nodes)

@@ -11,7 +11,7 @@ from tacenda.cli import accounting, flags, show
 
 if TYPE_CHECKING:
     from tacenda.data.dataset import Dataset
-    from tacenda.plan import Change, Needed, Plan, Prediction
+    from tacenda.planning import Change, Needed, Plan, Prediction
 
 Trials = Annotated[int, typer.Option(help="Runs on generated data behind the prediction; 0 for the formula alone (quick).")]
 Public = Annotated[
@@ -76,7 +76,7 @@ def plan(
     prediction = chosen.predict(sample, trials) if trials else None
     needed = _needed(chosen, target_excess, target_accuracy, trials, sample)
     if plot is not None:
-        from tacenda.plan.picture import draw
+        from tacenda.planning.picture import draw
 
         draw(chosen, changes, plot)
     if as_json:
@@ -88,7 +88,7 @@ def plan(
 def _planned(config: Path | None, settings: Any, facts: dict[str, dict[str, Any]]) -> Plan:
     from tacenda.config.choice import pooled
     from tacenda.config.cost import public_run
-    from tacenda.plan import plan_facts
+    from tacenda.planning import plan_facts
 
     found = accounting._config(config, "auto", None, None, settings, facts)
     run = public_run(found)
@@ -130,7 +130,7 @@ def _needed(chosen: Plan, excess: float | None, accuracy: float | None, trials: 
 
     if excess is None and accuracy is None:
         return None
-    from tacenda.plan.needed import records_for
+    from tacenda.planning.needed import records_for
 
     if not isinstance(chosen.epsilon, float):
         raise InputError("--target-excess and --target-accuracy take one epsilon for all members, not one per node.")
@@ -140,7 +140,7 @@ def _needed(chosen: Plan, excess: float | None, accuracy: float | None, trials: 
 def _plain(
     chosen: Plan, changes: list[Change], prediction: Prediction | None, needed: Needed | None, plot: Path | None
 ) -> dict[str, Any]:
-    from tacenda.plan.what_if import advice
+    from tacenda.planning.what_if import advice
 
     return {
         **chosen.to_plain(),
@@ -156,7 +156,7 @@ def _plain(
 def _print(
     chosen: Plan, changes: list[Change], prediction: Prediction | None, needed: Needed | None, plot: Path | None
 ) -> None:
-    from tacenda.plan.what_if import advice
+    from tacenda.planning.what_if import advice
 
     print(chosen.explain())
     if prediction is not None:

@@ -126,7 +126,7 @@ def _without_privacy(facts: Facts, topology: Topology) -> Choice:
 
 def planned(facts: Facts, topology: Topology, privacy: Privacy, coalition: int | str, rounds: int | None) -> Choice:
     """The planner's choice for these public facts; `rounds` fixes their number."""
-    from tacenda.plan import plan_facts
+    from tacenda.planning import plan_facts
 
     if privacy.noise or privacy.mode != "sound":
         raise InputError("algorithm 'auto' plans sound noise for a stated epsilon; with other noise, name the algorithm.")

@@ -17,14 +17,14 @@ from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.registry import by_name
 from tacenda.data.partition import broken_promise
 from tacenda.errors import InputError
-from tacenda.estimators.network import place
+from tacenda.estimators.placement import place
 from tacenda.estimators.scaling import Scaling
 from tacenda.estimators.warnings import in_a_search, warn_of_bounds, warn_of_search
 from tacenda.graph.topology import Topology
-from tacenda.plan.candidates import MOST_MIXINGS
-from tacenda.plan.network import Mixing
-from tacenda.plan.outcome import Plan
-from tacenda.plan.planner import plan_facts
+from tacenda.planning.candidates import MOST_MIXINGS
+from tacenda.planning.mixing import Mixing
+from tacenda.planning.outcome import Plan
+from tacenda.planning.planner import plan_facts
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem

@@ -64,7 +64,7 @@ def measure(rows: int, batch: str, epsilon: float) -> dict[str, Any]:
 
 def _settings(problem: Problem, batch: str, privacy: Privacy) -> dict[str, Any]:
     if batch == "plan":
-        from tacenda.plan import plan_facts
+        from tacenda.planning import plan_facts
 
         return dict(
             plan_facts(Facts.of(problem), Topology.of(ring(NODES)), privacy.epsilon, privacy.delta, rounds=EPOCHS).settings

@@ -16,7 +16,7 @@ from tacenda.experiments.judging import count, first_sentence
 from tacenda.experiments.papers import OURS, PAPERS
 from tacenda.experiments.registry import EXPERIMENTS
 from tacenda.experiments.spec import PUBLISHED, SOUND, Experiment, Finding, Size
-from tacenda.report.charts import Chart, Column, Table
+from tacenda.report.charts import Chart, Column, TextTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Shown:
     counts: list[str]
     findings: list[str]
     charts: list[dict[str, Any]]
-    tables: list[Table]
+    tables: list[TextTable]
 
 
 def build(out: Path, size: Size, target: Path | None = None) -> Path:
@@ -134,16 +134,16 @@ def _panel(chart: Chart) -> dict[str, Any]:
     }
 
 
-def _summary_table(found: Sequence[Experiment], shown: dict[str, Shown]) -> Table:
+def _summary_table(found: Sequence[Experiment], shown: dict[str, Shown]) -> TextTable:
     columns = [Column("experiment"), Column("paper"), Column("as published"), Column("sound"), Column("verdict")]
     rows = []
     for e in found:
         one = shown[e.name]
         rows.append([e.name, f"{e.paper} {e.figure}".strip().replace(" ", "\u00a0"), *one.counts, one.verdict])
-    return Table("What was found: statements that hold, of those that were checked", columns, rows)
+    return TextTable("What was found: statements that hold, of those that were checked", columns, rows)
 
 
-def _headline_table(rows: Sequence[Headline]) -> Table:
+def _headline_table(rows: Sequence[Headline]) -> TextTable:
     columns = [
         Column("paper"),
         Column("setting"),
@@ -156,7 +156,7 @@ def _headline_table(rows: Sequence[Headline]) -> Table:
     cells = [
         [h.paper, h.setting, f"{h.claimed:.4g}", f"{h.true:.4g}", f"{h.delta or 1e-5:g}", h.adjacency, h.remark] for h in rows
     ]
-    return Table("Claimed and true epsilon of the papers' own settings", columns, cells)
+    return TextTable("Claimed and true epsilon of the papers' own settings", columns, cells)
 
 
 def _asset(package: str, name: str) -> str:

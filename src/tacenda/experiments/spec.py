@@ -12,7 +12,7 @@ from tacenda import checks
 
 if TYPE_CHECKING:
     from tacenda.experiments.rows import Rows
-    from tacenda.report.charts import Chart, Table
+    from tacenda.report.charts import Chart, TextTable
 
 NO_PRIVACY, PUBLISHED, SOUND = "no privacy", "as published", "sound"
 SIZES = ("quick", "reduced", "full")
@@ -106,7 +106,7 @@ class Finding:
         return f"{word}{doubt}: {self.claim}. {self.detail}"
 
 
-def _all_means(rows: Rows) -> list[Table]:
+def _all_means(rows: Rows) -> list[TextTable]:
     from tacenda.experiments import tables
 
     return [tables.means(rows)]
@@ -126,4 +126,4 @@ class Experiment:
     charts: Callable[[Rows], list[Chart]]
     findings: Callable[[Rows], list[Finding]]
     survives: Callable[[list[Finding], Rows], str]
-    tables: Callable[[Rows], list[Table]] = _all_means
+    tables: Callable[[Rows], list[TextTable]] = _all_means

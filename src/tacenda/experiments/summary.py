@@ -13,7 +13,7 @@ from tacenda.experiments.judging import count, first_sentence
 from tacenda.experiments.registry import EXPERIMENTS
 from tacenda.experiments.rows import Rows
 from tacenda.experiments.spec import PUBLISHED, SOUND, Experiment, Size
-from tacenda.report.charts import Column, Table
+from tacenda.report.charts import Column, TextTable
 
 MOST_FINDINGS = 12  # more of them are counted, and only those that do not hold are listed
 
@@ -57,7 +57,7 @@ def as_markdown(out: Path, size: Size) -> str:
         else:
             missing.append(e.name)
     titles = ("experiment", "source", "runs", "seeds", "hold as published", "hold when sound", "verdict")
-    parts += [tables.as_markdown(Table("Summary", [Column(t) for t in titles], lines)), *sections]
+    parts += [tables.as_markdown(TextTable("Summary", [Column(t) for t in titles], lines)), *sections]
     if missing:
         parts.append(f"Not run at this size: {', '.join(missing)}.")
     return "\n\n".join(parts) + "\n"

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tacenda.experiments.rows import Row, Rows
-from tacenda.report.charts import Column, Table
+from tacenda.report.charts import Column, TextTable
 
 LABELS = ("level", "epsilon", "inner_steps", "nodes", "graph", "setting")
 
 
-def means(rows: Rows) -> Table:
+def means(rows: Rows) -> TextTable:
     """Every method at every level: one line each, one column for each metric."""
     last = rows.last()
     labels = [k for k in LABELS if any(r.get(k) not in (None, "") for r in last)]
@@ -26,7 +26,7 @@ def means(rows: Rows) -> Table:
         numbers = [with_error(part.where(metric=m)) for m in metrics]
         told = ["" if v is None else str(v) for v in key]
         lines.append([*told, *numbers, _short(one["claimed_epsilon"]), _short(one["true_epsilon"])])
-    return Table(
+    return TextTable(
         "Means over the seeds after the last round, with their standard errors; DVP and PVP of 003 claim for one round, all others for "
         "the whole run",
         columns,
@@ -34,14 +34,14 @@ def means(rows: Rows) -> Table:
     )
 
 
-def pivot(rows: Rows, caption: str, down: Callable[[Row], str], across: str, title: str, order: Sequence[str] = ()) -> Table:
+def pivot(rows: Rows, caption: str, down: Callable[[Row], str], across: str, title: str, order: Sequence[str] = ()) -> TextTable:
     """One line for each value of `down`, one column for each value of the column `across`; `rows` hold one metric."""
     last = rows.last()
     heads = last.distinct(across)
     groups = _groups(last, lambda r: (down(r), r[across]))
     names = order or list(dict.fromkeys(down(r) for r in last))
     lines = [[name, *(with_error(groups.get((name, head), Rows())) for head in heads)] for name in names]
-    return Table(caption, [Column(title), *(Column(f"{across} {_short(h)}", True) for h in heads)], lines)
+    return TextTable(caption, [Column(title), *(Column(f"{across} {_short(h)}", True) for h in heads)], lines)
 
 
 def with_error(rows: Rows) -> str:
@@ -52,7 +52,7 @@ def with_error(rows: Rows) -> str:
     return _short(mean) + (f" ± {error:.1g}" if error > 0 else "")
 
 
-def as_markdown(table: Table) -> str:
+def as_markdown(table: TextTable) -> str:
     lines = [[c.title for c in table.columns], ["---"] * len(table.columns), *table.rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

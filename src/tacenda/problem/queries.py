@@ -28,7 +28,7 @@ Array = NDArray[Any]
 NEAR = {np.dtype(np.float64): 1e4, np.dtype(np.float32): 1e2}
 
 
-class Store(Protocol):
+class Kernels(Protocol):
     """The private records and their kernels (`problem.store`); plain arrays in and out."""
 
     def gradient(self, nodes: Array, w: Array, clip_norm: float | None = None, regularised: bool = True) -> Array: ...
@@ -66,7 +66,7 @@ class Answers(Protocol):
 class Queries:
     """Answers from the records of the nodes at positions `nodes` (b,)."""
 
-    def __init__(self, store: Store, counts: Array, nodes: Array, facts: Facts, noise: NoiseSource) -> None:
+    def __init__(self, store: Kernels, counts: Array, nodes: Array, facts: Facts, noise: NoiseSource) -> None:
         self._store, self._counts, self._nodes = store, counts[nodes], nodes
         self.facts, self._noise = facts, noise
         self._counts_are_public = bool(np.all(self._counts == facts.sizes))

@@ -49,7 +49,7 @@ class Chart:
     tab: str = ""
     x_ticks: tuple[float, ...] = ()
 
-    def table(self) -> Table:
+    def table(self) -> TextTable:
         """The numbers: one row per x, one column per series; at most MOST_ROWS rows, evenly thinned."""
         xs = np.unique(np.concatenate([s.x for s in self.series]))
         rows_x = thin(xs, MOST_ROWS)
@@ -59,7 +59,7 @@ class Chart:
         caption = f"{self.title}: the numbers"
         if len(rows_x) < len(xs):
             caption += f" ({len(rows_x)} of {len(xs)} points)"
-        return Table(caption, columns, rows)
+        return TextTable(caption, columns, rows)
 
     def _cell(self, series: Series, x: float) -> str:
         if series.style == "level":
@@ -83,7 +83,7 @@ class Column:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class TextTable:
     """Rows of finished text; `sort` holds for each cell what a column is sorted by, where text would mislead."""
 
     caption: str

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from tacenda.errors import StateError
-from tacenda.report import curves, network, numbers, tables, wording
-from tacenda.report.charts import Chart, Table
+from tacenda.report import curves, network_drawing, numbers, tables, wording
+from tacenda.report.charts import Chart, TextTable
 from tacenda.report.folder import Folder, read
 from tacenda.words import noun
 
@@ -27,7 +27,7 @@ class Panel:
     words: str
     note: str
     spec: dict[str, Any]
-    table: Table | None
+    table: TextTable | None
     tall: bool = False
 
 
@@ -88,7 +88,7 @@ def _moment(text: str) -> str:
 
 def content(folder: Folder) -> dict[str, Any]:
     """Everything the template shows."""
-    net = network.network(folder)
+    net = network_drawing.drawing(folder)
     weakest = folder.weakest
     account = None if weakest is None else weakest.account
     facts, notes = tables.dataset(folder)
@@ -112,7 +112,7 @@ def content(folder: Folder) -> dict[str, Any]:
         "privacy": _panels([c for c in (curves.privacy_curve(folder),) if c is not None]),
         "spending": _panels(curves.spending(folder)),
         "utility": _panels(curves.utility(folder)),
-        "nodes": network.node_table(net),
+        "nodes": network_drawing.node_table(net),
         "shared": tables.shared_settings(folder),
         "differing": tables.differing_settings(folder),
         "problem": tables.problem(folder),
@@ -161,7 +161,7 @@ def _panels(charts: list[Chart]) -> list[Panel]:
     return [Panel(c.key, c.title, c.tab or c.title, c.words, c.note, chart_figure(c), c.table()) for c in charts]
 
 
-def _network_panel(net: network.Network) -> list[Panel]:
+def _network_panel(net: network_drawing.NetworkDrawing) -> list[Panel]:
     """Empty where the network is too large to draw."""
     from tacenda.report.plotly_figures import network_figure
 

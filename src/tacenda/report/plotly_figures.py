@@ -12,7 +12,7 @@ import numpy as np
 
 from tacenda.report import numbers
 from tacenda.report.charts import Chart, Series, dash_of, visible
-from tacenda.report.network import Network
+from tacenda.report.network_drawing import NetworkDrawing
 from tacenda.words import noun
 
 DASHES = ("solid", "dash", "dot", "dashdot")
@@ -103,7 +103,7 @@ def _band(series: Series, y_log: bool) -> list[Spec]:
     return [low, {**around, "y": _plain(series.high), "fill": "tonexty", "meta": shade}]
 
 
-def network_figure(net: Network) -> Spec:
+def network_figure(net: NetworkDrawing) -> Spec:
     """The drawing: edges, their middles (which tell the traffic), nodes."""
     assert net.positions is not None
     ends = net.positions[net.edges]
@@ -128,7 +128,7 @@ def network_figure(net: Network) -> Spec:
     return {"data": data, "layout": {"xaxis": hidden, "yaxis": hidden, "showlegend": False, "hovermode": "closest"}}
 
 
-def _nodes(net: Network) -> Spec:
+def _nodes(net: NetworkDrawing) -> Spec:
     marker: Spec = {"size": _plain(marker_sizes(net)), "opacity": 1, "line": {"width": 1.5}}
     if not net.even:
         marker |= _scale(net)
@@ -142,7 +142,7 @@ def _nodes(net: Network) -> Spec:
     }  # fmt: skip
 
 
-def _scale(net: Network) -> Spec:
+def _scale(net: NetworkDrawing) -> Spec:
     """Shades from a scale that colour-blind readers can tell apart, with its ends and middle named."""
     show = numbers.percent if net.percent else numbers.short
     low, high = float(net.shade.min()), float(net.shade.max())
@@ -152,7 +152,7 @@ def _scale(net: Network) -> Spec:
     return {"color": _plain(net.shade), "colorscale": "Cividis", "showscale": True, "colorbar": bar | named}
 
 
-def marker_sizes(net: Network) -> Any:
+def marker_sizes(net: NetworkDrawing) -> Any:
     """(n,) diameters: the area follows the number of records."""
     biggest = 34.0 if net.n <= 40 else 26.0 if net.n <= 150 else 14.0
     return np.maximum(biggest * np.sqrt(net.sizes / net.sizes.max()), 5.0)

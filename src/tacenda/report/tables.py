@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tacenda.report import numbers
-from tacenda.report.charts import Column, Table
+from tacenda.report.charts import Column, TextTable
 from tacenda.report.curves import about, is_share
 from tacenda.report.folder import Folder, Group
 from tacenda.words import counted
@@ -26,7 +26,7 @@ _HEADINGS = {
 _LISTS = ("feature_names", "node_labels", "notes")  # long, and shown elsewhere
 
 
-def results(folder: Folder) -> Table:
+def results(folder: Folder) -> TextTable:
     """One row per label: final metrics with their range over the seeds, privacy, cost."""
     metrics = shown_metrics(folder)
     columns = [Column("Run"), *(Column(heading(m), True) for m in metrics)]
@@ -44,7 +44,7 @@ def results(folder: Folder) -> Table:
         cells = [_with_range(v, is_share(m)) for v, m in zip(finals, metrics, strict=True)]
         rows.append([group.label, *cells, *_cost(group)])
         sort.append([group.label, *(float(v.mean()) if len(v) else math.nan for v in finals), *_cost_numbers(group)])
-    return Table("Results of every run: mean over the seeds, with least and largest beneath", columns, rows, sort)
+    return TextTable("Results of every run: mean over the seeds, with least and largest beneath", columns, rows, sort)
 
 
 def references(folder: Folder) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -69,7 +69,7 @@ def shared_settings(folder: Folder) -> list[tuple[str, str]]:
     return [(name, value) for name, value in plain[0].items() if all(other.get(name) == value for other in plain)]
 
 
-def differing_settings(folder: Folder) -> Table | None:
+def differing_settings(folder: Folder) -> TextTable | None:
     """One row per label, one column per setting in which the runs differ; None where they do not."""
     plain = [_settings(group) for group in folder.groups]
     names = list(dict.fromkeys(name for settings in plain for name in settings))
@@ -78,7 +78,7 @@ def differing_settings(folder: Folder) -> Table | None:
         return None
     columns = [Column("Run"), *(Column(name.replace("_", " ")) for name in differing)]
     rows = [[group.label, *(s.get(name, "–") for name in differing)] for group, s in zip(folder.groups, plain, strict=True)]
-    return Table("Hyperparameters in which the runs differ (–: the method has none such)", columns, rows)
+    return TextTable("Hyperparameters in which the runs differ (–: the method has none such)", columns, rows)
 
 
 def problem(folder: Folder) -> list[tuple[str, str]]:

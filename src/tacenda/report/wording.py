@@ -24,7 +24,7 @@ RELATIONS = {
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PromiseVerdict:
     """level: "good", "caution", "bad" or "none" (sets the colour, never alone: `word` says it too)."""
 
     level: str
@@ -40,7 +40,7 @@ SEEDED = (
 PUBLISHED = "As published: for reproducing a paper's figures, never for real data."
 
 
-def verdict(folder: Folder) -> Verdict:
+def verdict(folder: Folder) -> PromiseVerdict:
     """The folder's answer in ten seconds: that of its worst label."""
     broken = [g for g in folder.private if g.account is not None and _broken(g.account)]
     if broken:
@@ -48,7 +48,7 @@ def verdict(folder: Folder) -> Verdict:
     worst = folder.weakest
     if worst is None or worst.account is None:
         nothing = "Nothing is promised to the people behind the records: whoever sees the messages may learn what they hold."
-        return Verdict("none", "No privacy", "These models were learnt without noise.", (nothing,))
+        return PromiseVerdict("none", "No privacy", "These models were learnt without noise.", (nothing,))
     sentences = [meaning(worst.account)]
     open_runs = [g.label for g in folder.groups if g.account is None]
     if open_runs:
@@ -56,8 +56,8 @@ def verdict(folder: Folder) -> Verdict:
     if any(g.account is not None and g.account.statement.mode != "sound" for g in folder.private):
         sentences.append(PUBLISHED)
     elif not any(g.account is not None and "simulation" in g.account.statement.noise for g in folder.private):
-        return Verdict("good", "Promise kept", _promise(folder, worst.account), tuple(sentences))
-    return Verdict("caution", "Simulation", _promise(folder, worst.account), (*sentences, SEEDED))
+        return PromiseVerdict("good", "Promise kept", _promise(folder, worst.account), tuple(sentences))
+    return PromiseVerdict("caution", "Simulation", _promise(folder, worst.account), (*sentences, SEEDED))
 
 
 def stated(account: Account) -> str:
@@ -72,16 +72,16 @@ def _broken(account: Account) -> bool:
     return math.isinf(account.epsilon) or (not account.kept and account.statement.mode == "sound")
 
 
-def _bad(group: Group) -> Verdict:
+def _bad(group: Group) -> PromiseVerdict:
     account = group.account
     assert account is not None
     s = account.statement
     if s.claimed is not None:
         headline = f"{group.label} claims ε = {numbers.epsilon(s.claimed[0])}; its noise really gives {stated(account)}."
-        return Verdict("bad", "Claim not kept", headline, (*([s.why] if s.why else []), PUBLISHED))
+        return PromiseVerdict("bad", "Claim not kept", headline, (*([s.why] if s.why else []), PUBLISHED))
     asked = "" if account.target is None else f" where ε = {numbers.epsilon(account.target)} was asked for"
     headline = f"{group.label} gives {stated(account)}{asked}."
-    return Verdict("bad", "Promise not kept", headline, ("Do not release these models.",))
+    return PromiseVerdict("bad", "Promise not kept", headline, ("Do not release these models.",))
 
 
 def _promise(folder: Folder, worst: Account) -> str:

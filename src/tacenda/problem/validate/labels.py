@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from tacenda.errors import InputError
 from tacenda.problem.losses import Loss
-from tacenda.problem.validate.rows import Table
+from tacenda.problem.validate.rows import JoinedShards
 
 
 def encode_labels(
-    table: Table, loss: Loss, classes: Iterable[Any] | None
+    table: JoinedShards, loss: Loss, classes: Iterable[Any] | None
 ) -> tuple[NDArray[np.float64], tuple[Any, ...] | None]:
     """(labels (N,) float64, classes): what the kernels read, and the users' label of each class (None for regression).
 
@@ -41,7 +41,7 @@ def encode_labels(
     return numbers, tuple(known.tolist())
 
 
-def _targets(table: Table) -> NDArray[np.float64]:
+def _targets(table: JoinedShards) -> NDArray[np.float64]:
     result = np.empty(int(table.offsets[-1]))
     for position, y in enumerate(table.labels):
         name = table.node_name(position)
@@ -63,7 +63,7 @@ def _declared(classes: Iterable[Any]) -> NDArray[Any]:
     return known
 
 
-def _found(table: Table) -> NDArray[Any]:
+def _found(table: JoinedShards) -> NDArray[Any]:
     """The sorted labels of all nodes."""
     for position, y in enumerate(table.labels):
         name = table.node_name(position)

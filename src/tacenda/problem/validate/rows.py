@@ -23,7 +23,7 @@ NORM_SLACK = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-6}
 
 
 @dataclass(frozen=True)
-class Table:
+class JoinedShards:
     """All records in node order: `rows`, raw `labels` per node, `offsets` (n+1,), and the users' node labels, if
     any.
     """
@@ -39,7 +39,7 @@ class Table:
         return _name(self.node_labels, position)
 
 
-def read_shards(shards: Any) -> Table:
+def read_shards(shards: Any) -> JoinedShards:
     """Check the shards' structure and join them; consecutive views of one array are joined without a copy."""
     node_labels, pairs = _pairs(shards)
     tables, labels = [], []
@@ -57,10 +57,10 @@ def read_shards(shards: Any) -> Table:
     _check_alike(tables, node_labels)
     offsets = np.concatenate([[0], np.cumsum([len(y) for y in labels])]).astype(np.int64)
     dtype = np.result_type(*{x.dtype for x in tables})
-    return Table(_joined(tables, dtype), labels, offsets, tables[0].shape[1], node_labels)
+    return JoinedShards(_joined(tables, dtype), labels, offsets, tables[0].shape[1], node_labels)
 
 
-def bound_rows(table: Table, data_norm: float, on_large_rows: str) -> Rows:
+def bound_rows(table: JoinedShards, data_norm: float, on_large_rows: str) -> Rows:
     """The rows, checked to be finite and of norm at most data_norm, or scaled down to it (in a copy, if any is)."""
     squares = square_norms(table.rows)
     if not np.isfinite(squares).all():
@@ -205,7 +205,7 @@ def _chunks(n_rows: int, width: int) -> Iterator[tuple[int, int]]:
         yield a, min(n_rows, a + step)
 
 
-def _refuse_non_finite(table: Table, row: int) -> None:
+def _refuse_non_finite(table: JoinedShards, row: int) -> None:
     node = table.node_name(int(np.searchsorted(table.offsets, row, side="right")) - 1)
     if isinstance(table.rows, tuple):
         data, indices, indptr = table.rows

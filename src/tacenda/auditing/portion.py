@@ -1,0 +1,64 @@
+"""Play many independent trials of an attack as one vectorised run of the production code.
+
+A trial is a whole run of the network; trials with even numbers happen in world 0, odd ones in world 1. Trials are rows of
+one block: the algorithm's own `step`, the real queries, door, ledger and network; nothing is simulated twice or shortened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.auditing.sampling import TrialNoise
+from tacenda.auditing.wiretap import AskedQueries, Portion, Wiretap
+from tacenda.auditing.worlds import Script, SharedStore, copies_of
+from tacenda.privacy.secrets.door import Door
+from tacenda.privacy.secrets.ledger import Ledger
+from tacenda.runtime.host import Host
+from tacenda.runtime.local import shared_noise
+from tacenda.runtime.network import Network
+from tacenda.runtime.transport import NoTransport
+
+Array = NDArray[Any]
+MOST_ROWS = 24_000  # copies of nodes in one go: long enough rows for the kernels, small enough for the cache
+MOST_ENTRIES = 4_000_000  # of copied records, for queries that need their own
+
+
+def truth_of(first: int, count: int) -> Array:
+    """(count,) the world of each trial."""
+    return np.arange(first, first + count) % 2
+
+
+def trials_at_once(script: Script) -> int:
+    """How many trials one call of `run_portion` should take: an even number."""
+    rows = script.variants * script.n
+    count = MOST_ROWS // rows
+    if script.algorithm.needs.smooth_loss:
+        count = min(count, MOST_ENTRIES // max(1, script.variants * script.rows.size))
+    return max(2, count // 2 * 2)
+
+
+def run_portion(script: Script, first: int, count: int, rounds: int | None = None) -> Portion:
+    """The trials first .. first + count - 1."""
+    n, variants = script.n, script.variants
+    copies = count * variants
+    position = np.tile(np.arange(n), copies)
+    owner = position.reshape(count, variants, n).copy()
+    owner[:, 1, script.node] = n
+    nodes, truth = np.arange(copies * n), truth_of(first, count)
+    store = SharedStore(script, owner.reshape(-1))
+    topology = copies_of(script.topology, copies)
+    noise = TrialNoise(script.seed, first, (count, variants, n), script.node, len(script.topology.edges))
+    spec, plan = script.spec, script.calibration.plan.rows(position)
+    queries = AskedQueries(store, np.diff(script.offsets)[owner.reshape(-1)], nodes, spec.facts.rows(position), noise)
+    ledger = Ledger(script.calibration.reserved.rows(position))
+    door = Door(nodes, spec.facts.dim, plan, ledger, noise, shared_noise(spec, topology, nodes))
+    gate = Wiretap(script, door, queries, store, noise, truth)
+    network = Network(topology, [nodes], 0, NoTransport(), spec.row_type, spec.mixing, spec.facts.constants.radius)
+    host = Host(replace(spec, output="last"), position, queries, gate, network, plan, script.start[position])
+    for turn in range(1, (spec.rounds if rounds is None else rounds) + 1):
+        host.step(turn)
+    return gate.portion()

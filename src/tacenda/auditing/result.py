@@ -1,0 +1,152 @@
+"""What an audit found: a lower bound on epsilon beside the claim, and whether the claim survives."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda.auditing.bounds import Bound, GaussianFit
+from tacenda.auditing.shared_noise import UNLIKELY
+from tacenda.words import counted
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class AuditResult:
+    """The outcome of repeated runs on two neighbouring data sets.
+
+    lower_bound     epsilon is at least this at `delta`, with the stated confidence (never below 0)
+    claimed         what the run's noise is said to give, (epsilon, delta): the accountant's figure, or the paper's claim
+    true_epsilon    the accountant's own epsilon at `delta`, whoever made the claim
+    mu_lower, mu_fit, mu_claimed   the same for Gaussian differential privacy, where every release is an unsampled Gaussian
+    verdict         "broken" if a lower bound exceeds its claim, else "consistent"
+    attacks         every attack that was tried, with the distance of the two worlds' mean scores in standard deviations, on
+                    the half of the trials that chooses; attack: the chosen one, from which the bounds come
+    declared_chance   where neighbours share noise: a p-value of that noise being as declared, whatever follows for privacy
+    """
+
+    algorithm: dict[str, Any]
+    mode: str
+    adjacency: str
+    rounds: int
+    trials: int
+    confidence: float
+    delta: float
+    claimed: tuple[float, float]
+    true_epsilon: float
+    epsilon: Bound
+    mu: Bound | None
+    mu_fit: GaussianFit | None
+    mu_claimed: float | None
+    canary: dict[str, Any]
+    node: int
+    seed: int
+    jobs: int
+    seconds: float
+    attacks: tuple[tuple[str, float], ...] = (("likelihood ratio", math.nan),)
+    attack: str = "likelihood ratio"
+    declared_chance: float | None = None
+    why: str | None = None
+    scores: Array = field(default_factory=lambda: np.zeros(0), repr=False)
+    truth: Array = field(default_factory=lambda: np.zeros(0, int), repr=False)
+
+    @property
+    def lower_bound(self) -> float:
+        return max(0.0, self.epsilon.value)
+
+    @property
+    def mu_lower(self) -> float | None:
+        return None if self.mu is None else max(0.0, self.mu.value)
+
+    @property
+    def broken(self) -> bool:
+        """Whether a lower bound exceeds its claim."""
+        by_mu = self.mu_claimed is not None and self.mu_lower is not None and self.mu_lower > self.mu_claimed
+        return self.lower_bound > self.claimed[0] or by_mu
+
+    @property
+    def verdict(self) -> str:
+        return "broken" if self.broken else "consistent"
+
+    @property
+    def as_declared(self) -> bool | None:
+        """Whether shared noise looks as declared; None where none is shared. It may differ and be as private, or more."""
+        return None if self.declared_chance is None else self.declared_chance >= UNLIKELY
+
+    @property
+    def contradicts_accountant(self) -> bool:
+        """Whether the attack gained more than this library's own accountant allows: an error of ours, or of luck."""
+        return self.lower_bound > self.true_epsilon
+
+    def summary(self) -> str:
+        """One sentence for people."""
+        percent = f"{100 * self.confidence:g} %"
+        said = f"claimed {self.claimed[0]:.4g}"
+        if self.mode == "as-published":
+            said += f" by the paper; the accountant says {self.true_epsilon:.4g}"
+        mu = "" if self.mu is None or self.mu_claimed is None else f"; mu at least {self.mu_lower:.4g} of {self.mu_claimed:.4g}"
+        return (
+            f"{self.algorithm['name']}: {self.verdict}: epsilon is at least {self.lower_bound:.4g} at delta {self.delta:g} with "
+            f"{percent} confidence ({said}){mu}; {self.trials} trials of {counted(self.rounds, 'round')} in "
+            f"{self.seconds:.1f} s, seed {self.seed}. {self.about_attacks()}"
+        )
+
+    def about_attacks(self) -> str:
+        """Which attacks were tried, and which one the bounds come from."""
+        said = f"Best of {counted(len(self.attacks), 'attack')}: {self.attack}."
+        if self.as_declared is False:
+            said += f" The shared noise is not as declared (p = {self.declared_chance:.1g})."
+        return said
+
+    def __repr__(self) -> str:
+        return f"AuditResult({self.summary()})"
+
+    def to_plain(self) -> dict[str, Any]:
+        """Plain values for files and --json; the single scores are left out."""
+        bounds = {"epsilon_bound": self.epsilon, "mu_bound": self.mu}
+        return {
+            "format": "tacenda-audit-result-1",
+            "verdict": self.verdict,
+            "lower_bound": self.lower_bound,
+            "claimed": [_number(v) for v in self.claimed],
+            "true_epsilon": _number(self.true_epsilon),
+            "mu_lower": self.mu_lower,
+            "mu_claimed": self.mu_claimed,
+            "mu_fit": None if self.mu_fit is None else {"mu": self.mu_fit.mu, "interval": list(self.mu_fit.interval)},
+            **{k: None if b is None else {n: _number(v) for n, v in vars(b).items()} for k, b in bounds.items()},
+            **{k: getattr(self, k) for k in ("algorithm", "mode", "adjacency", "rounds", "trials", "confidence", "delta")},
+            "attack": self.attack,
+            "attacks": [{"name": name, "separation": _number(value)} for name, value in self.attacks],
+            "shared_noise_as_declared": self.as_declared,
+            "shared_noise_chance": self.declared_chance,
+            **{k: getattr(self, k) for k in ("canary", "node", "seed", "jobs", "seconds", "why")},
+        }
+
+    def save(self, path: str | Path) -> Path:
+        """Write `to_plain` as JSON."""
+        return write_json(path, self.to_plain())
+
+
+def write_json(path: str | Path, plain: dict[str, Any]) -> Path:
+    """Plain values as a JSON file, whole or not at all."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(target.name + ".part")
+    part.write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
+    os.replace(part, target)
+    return target
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, int):
+        return value
+    number = float(value)
+    return number if math.isfinite(number) else "inf" if number > 0 else "-inf"

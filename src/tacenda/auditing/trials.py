@@ -1,0 +1,120 @@
+"""Many trials: in portions, in this process or in several, kept in a file so that an interrupted audit goes on.
+
+A trial's outcome depends on the seed and its number only, so neither the portions nor the number of processes matter.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda import checks
+from tacenda.auditing.portion import run_portion, trials_at_once
+from tacenda.auditing.worlds import Script
+from tacenda.errors import StateError
+from tacenda.runtime.interrupt import BetweenRounds
+from tacenda.runtime.progress import Progress
+
+Array = NDArray[Any]
+FORMAT = "tacenda-audit-2"
+SAVE_SECONDS = 5.0
+
+
+def run_trials(
+    script: Script, trials: int, jobs: int, progress: str | bool, checkpoint: str | Path | None, resume: bool
+) -> Array:
+    """(trials, attacks) the scores of every trial."""
+    checks.whole("jobs", jobs, least=1)
+    file = None if checkpoint is None else Path(checkpoint)
+    scores = _begin(file, resume, script, trials)
+    size = min(trials_at_once(script), max(2, -(-trials // jobs)))
+    todo = [(a, min(size, trials - a)) for a in range(0, trials, size) if np.isnan(scores[a : a + size]).any()]
+    saved = time.monotonic()
+    with Progress(progress, f"audit {script.algorithm.name}", trials) as show, BetweenRounds() as interrupt:
+        try:
+            for first, found in _in_portions(script, todo, jobs):
+                scores[first : first + len(found)] = found
+                if interrupt.asked:
+                    raise KeyboardInterrupt(f"audit stopped after {_done(scores)} of {trials} trials")
+                if file is not None and time.monotonic() - saved > SAVE_SECONDS:
+                    _write(file, script, scores)
+                    saved = time.monotonic()
+                show(_done(scores))
+        finally:  # whatever ends the audit, also a second Ctrl-C or a lost process, finished trials are kept
+            if file is not None:
+                _write(file, script, scores)
+    return scores
+
+
+def _done(scores: Array) -> int:
+    return int((~np.isnan(scores[:, 0])).sum())
+
+
+def _in_portions(script: Script, todo: list[tuple[int, int]], jobs: int) -> Iterator[tuple[int, Array]]:
+    if jobs == 1 or len(todo) < 2:
+        for first, count in todo:
+            yield first, run_portion(script, first, count).scores
+        return
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+
+    # Fresh processes: a fork would inherit the compiled code's threads in an unknown state.
+    with ProcessPoolExecutor(min(jobs, len(todo)), multiprocessing.get_context("spawn")) as pool:
+        waiting = {pool.submit(run_portion, script, first, count): first for first, count in todo}
+        try:
+            for job in as_completed(waiting):
+                yield waiting[job], job.result().scores
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _identity(script: Script) -> str:
+    """What must be equal for stored scores to belong to this audit."""
+    digest = hashlib.blake2b(digest_size=16)
+    settings = {
+        "algorithm": script.algorithm.to_plain(), "rounds": script.spec.rounds, "seed": script.seed, "node": script.node,
+        "mixing": script.spec.mixing, "adjacency": script.facts.adjacency, "constants": repr(script.facts.constants),
+        "charges": [(c.kind.kind, k, {p: v.tolist() for p, v in c.parameters.items()}) for c, k in script.calibration.reserved],
+        "tolerance": script.facts.tolerance,
+    }  # fmt: skip
+    digest.update(json.dumps(settings, sort_keys=True).encode())
+    arrays = [script.rows, script.labels, script.offsets, script.start, script.topology.edges, script.facts.sizes]
+    if script.attacks is not None:
+        arrays += [script.attacks.edges, script.attacks.within, script.attacks.mean]
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _begin(file: Path | None, resume: bool, script: Script, trials: int) -> Array:
+    scores = np.full((trials, 1 if script.attacks is None else len(script.attacks.names)), np.nan)
+    if file is None or not file.exists():
+        return scores
+    if not resume:
+        raise StateError(f"checkpoint {file} exists already; pass resume=True to go on from it, or another name.")
+    try:
+        with np.load(file, allow_pickle=False) as stored:
+            mine, kept = str(stored["identity"]), stored["scores"]
+    except (OSError, ValueError, KeyError) as damaged:
+        raise StateError(f"checkpoint {file} cannot be read: {damaged}.") from None
+    if mine != f"{FORMAT} {_identity(script)}":
+        raise StateError(f"checkpoint {file} belongs to another audit: settings, data or seed differ; use another name.")
+    shared = min(trials, len(kept))
+    scores[:shared] = kept[:shared]
+    return scores
+
+
+def _write(file: Path, script: Script, scores: Array) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_name(file.name + ".part")
+    with part.open("wb") as out:
+        np.savez(out, identity=np.array(f"{FORMAT} {_identity(script)}"), scores=scores)
+    os.replace(part, file)

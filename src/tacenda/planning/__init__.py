@@ -1,0 +1,44 @@
+"""What a budget buys, before any data is touched: `tacenda.plan(sizes, dim, graph, epsilon, delta)`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tacenda.planning.needed import Needed, records_needed
+    from tacenda.planning.outcome import Forecast, Plan
+    from tacenda.planning.planner import plan, plan_facts
+    from tacenda.planning.predict import Prediction
+    from tacenda.planning.trust import Adversary
+    from tacenda.planning.what_if import Change
+
+_HOMES = {
+    "Adversary": "trust",
+    "Change": "what_if",
+    "Forecast": "outcome",
+    "Needed": "needed",
+    "Plan": "outcome",
+    "Prediction": "predict",
+    "plan": "planner",
+    "plan_facts": "planner",
+    "records_needed": "needed",
+}
+
+__all__ = [
+    "Adversary",
+    "Change",
+    "Forecast",
+    "Needed",
+    "Plan",
+    "Prediction",
+    "plan",
+    "plan_facts",
+    "records_needed",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tacenda.planning' has no attribute {name!r}")
+    return getattr(import_module(f"tacenda.planning.{_HOMES[name]}"), name)

@@ -1,0 +1,202 @@
+"""`Plan`: what the planner chose, what it expects, and why, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tacenda import checks
+from tacenda.algorithms.base import Algorithm
+from tacenda.graph.topology import Topology
+from tacenda.planning.forecast import TYPICAL
+from tacenda.planning.reasons import hyperparameters, reasons
+from tacenda.problem.facts import Facts
+from tacenda.words import counted
+
+if TYPE_CHECKING:
+    from tacenda.planning.predict import Prediction
+    from tacenda.planning.trust import Adversary
+    from tacenda.planning.what_if import Change
+
+DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The planner's numbers: total step tau, the noise of the average, both parts of the forecast excess risk.
+
+    node_spread: how far a node's score is from the average model's during the run, before the closing mixings.
+    """
+
+    step: float
+    wanted_step: float
+    wanted_rounds: int
+    average_noise_std: float
+    left_undone: float
+    noise_risk: float
+    second_eigenvalue: float
+    node_spread: float
+
+    @property
+    def excess_risk(self) -> float:
+        """Expected objective above the noise-free optimum, for data of the assumed shape."""
+        return self.left_undone + self.noise_risk
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Settings of one run. `tc.simulate(problem, graph, privacy=..., **plan.settings)` carries it out."""
+
+    algorithm: Algorithm
+    rounds: int
+    output: str
+    finish_mixing: int
+    facts: Facts
+    topology: Topology
+    forecast: Forecast
+    epsilon: Any
+    delta: float
+    coalition: int | None = None  # where neighbours share noise: how many curious members the promise holds against
+    asked_coalition: int | None = None  # what was asked for, also where independent noise was chosen
+    max_rounds: int = 500
+    fixed_rounds: bool = False
+    longer: float = 1.0  # times the forecast's best total step, where a public sample asked for it
+    public_records: int | None = None  # of the sample, declared public, on which the step was tuned
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The keyword arguments of `simulate` that the plan decides."""
+        return {
+            "algorithm": self.algorithm, "rounds": self.rounds, "output": self.output, "finish_mixing": self.finish_mixing
+        }  # fmt: skip
+
+    @property
+    def messages(self) -> int:
+        """Messages between nodes: two for each edge in each mixing."""
+        return 2 * len(self.topology.edges) * self.exchanges
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of released values in them, in double precision."""
+        return 8 * self.facts.dim * self.messages
+
+    @property
+    def exchanges(self) -> int:
+        """How often a node sends to all its neighbours and waits for theirs."""
+        return self.rounds * self.algorithm.exchanges_per_round + self.finish_mixing
+
+    def seconds(self, latency: float = 0.05, bytes_per_second: float = 1.25e6) -> float:
+        """Time of a run over a real network, its arithmetic left out: each exchange waits once, and the busiest member sends its rows."""
+        checks.positive("latency", latency, zero=True)
+        row = 8 * self.facts.dim * float(self.topology.degrees.max())
+        return self.exchanges * (latency + row / checks.positive("bytes_per_second", bytes_per_second))
+
+    @property
+    def mu(self) -> float:
+        """Gaussian-DP parameter of the whole run, for the node with the largest budget."""
+        from tacenda.privacy.accounting.calibration import gaussian_mu
+
+        return gaussian_mu(self.epsilon if isinstance(self.epsilon, float) else max(self.epsilon), self.delta)
+
+    def privacy_curve(self, deltas: Sequence[float] = DELTAS) -> list[tuple[float, float]]:
+        """(delta, epsilon) of the whole run: one Gaussian mechanism of parameter mu."""
+        from tacenda.privacy.accounting.curves import GaussianProfile
+
+        profile = GaussianProfile(self.mu)
+        return [(float(d), profile.epsilon(checks.between("delta", d, 0.0, 1.0))) for d in deltas]
+
+    def predict(self, public: Any = None, trials: int = 3, seed: int = 0) -> Prediction:
+        """Carry the plan out on stand-in data (`plan.predict`): excess risk and accuracy with a range."""
+        from tacenda.planning.predict import predict
+
+        return predict(self, public, trials, seed)
+
+    def tuned(self, public: Any, trials: int = 2, seed: int = 0) -> Plan:
+        """The same with the total step that predicts best on a sample (X, y) of the same kind (`plan.tune`).
+
+        The sample must be public: it gets no protection, and nothing is charged for it.
+        """
+        from tacenda.planning.tune import tuned
+
+        return tuned(self, public, trials, seed)
+
+    def what_if(self, trials: int = 0, public: Any = None, seed: int = 0) -> list[Change]:
+        """What twice the budget, members or records, or a denser graph would buy (`plan.what_if`)."""
+        from tacenda.planning.what_if import what_if
+
+        return what_if(self, trials, public, seed)
+
+    def adversaries(self, most: int = 3) -> list[Adversary]:
+        """What an eavesdropper and coalitions of members could learn (`plan.trust`): who must not collude with whom."""
+        from tacenda.planning.trust import adversaries
+
+        return adversaries(self, most)
+
+    def advice(self) -> str:
+        """One sentence: where the next effort buys most, by the forecasts of `what_if`."""
+        from tacenda.planning.what_if import advice
+
+        return advice(self.what_if())
+
+    @cached_property
+    def reasons(self) -> tuple[str, ...]:
+        """One sentence for each choice."""
+        return tuple(reasons(self))
+
+    def explain(self) -> str:
+        """The choice and its reasons as text."""
+        k, f = self.facts.constants, self.forecast
+        eps = f"{self.epsilon:g}" if isinstance(self.epsilon, float) else "one epsilon per node"
+        head = [
+            f"Plan for {counted(self.facts.n, 'node')}, {counted(round(self.facts.sizes.sum()), 'record')}, "
+            f"a model of length {self.facts.dim}, "
+            f"({eps}, {self.delta:g}) {self.facts.adjacency}:",
+            f"  algorithm       {self.algorithm.title}, {hyperparameters(self.algorithm)}, full gradients",
+            f"  rounds          {self.rounds}, then {counted(self.finish_mixing, 'closing mixing')} at no cost of privacy",
+            f"  output          {self.output} iterate",
+            f"  communication   {counted(self.messages, 'message')}, {self.bytes / 1e6:.1f} MB",
+            f"  time            about {_duration(self.seconds())}, where an exchange takes 50 ms and a member sends 10 Mbit/s",
+            f"  privacy         mu = {self.mu:.4g}; epsilon "
+            + ", ".join(f"{e:.3g} at {d:g}" for d, e in self.privacy_curve()[1::2]),
+            f"  excess risk     about {f.excess_risk:.3g} (left undone {f.left_undone:.2g}, noise {f.noise_risk:.2g})",
+            "Why:",
+        ]
+        assumed = (
+            f"The forecast assumes typical data (scores of size {TYPICAL[k.loss.name].signal:g}, eigenvalues falling like 1/sqrt(k), "
+            f"rows of norm near {k.data_norm:g}); no {'' if self.public_records is None else 'private '}record was read."
+        )
+        return "\n".join([*head, *(f"  - {reason}" for reason in self.reasons), f"  - {assumed}"])
+
+    def to_plain(self) -> dict[str, Any]:
+        """Plain values for files."""
+        return {
+            "algorithm": self.algorithm.to_plain(),
+            "rounds": self.rounds,
+            "output": self.output,
+            "finish_mixing": self.finish_mixing,
+            "epsilon": list(self.epsilon) if isinstance(self.epsilon, tuple) else self.epsilon,
+            "delta": self.delta,
+            "adjacency": self.facts.adjacency,
+            "coalition": self.coalition,
+            "longer": self.longer,
+            "public_records": self.public_records,
+            "messages": self.messages,
+            "bytes": self.bytes,
+            "seconds": self.seconds(),
+            "mu": self.mu,
+            "privacy_curve": [{"delta": d, "epsilon": e} for d, e in self.privacy_curve()],
+            "forecast": {**asdict(self.forecast), "excess_risk": self.forecast.excess_risk},
+            "reasons": list(self.reasons),
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"Plan({self.algorithm.name}, rounds={self.rounds}, output={self.output!r}, finish_mixing={self.finish_mixing}, "
+            f"excess_risk~{self.forecast.excess_risk:.3g})"
+        )
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

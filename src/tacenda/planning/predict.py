@@ -1,0 +1,186 @@
+"""`predict`: the planned run carried out on data that stands in for the private records, and what came of it.
+
+With a public sample of the same kind, each trial draws its truth from what the sample tells (`plan.public`) and its rows from the
+sample's; without one, rows and truth of an assumed shape, another one in each trial. The stand-in has the private problem's nodes,
+sizes, loss and noise. Of more than `MOST_VALUES` values only 1/k of the records are drawn, with a budget of k mu: noise_std = 2Gc/(m mu)
+is then the same. Fewer records N have an optimum that follows chance more closely, by 1/(2N) in every direction; the part that a run of
+total step tau does not follow, exp(-2 h tau), is taken off again.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacenda import checks
+from tacenda.data import partition
+from tacenda.data.stand_in import StandIn
+from tacenda.planning.forecast import TYPICAL, signal_scale
+from tacenda.planning.public import PublicSample
+from tacenda.privacy.settings import Privacy
+from tacenda.problem.facts import Facts
+from tacenda.problem.problem import Problem
+from tacenda.words import counted
+
+if TYPE_CHECKING:
+    from tacenda.planning.outcome import Plan
+
+MOST_VALUES = 8_000_000
+# Generated data: (decay of the rows' spectrum, scores in units of the loss's typical ones): usual, flat and faint, steep and strong.
+ASSUMED = ((1.0, 1.5), (0.5, 1.0), (1.5, 2.0))
+
+
+@dataclass(frozen=True)
+class Range:
+    """Mean over trials, with the least and the largest."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: list[float]) -> Range:
+        return cls(float(np.mean(values)), min(values), max(values))
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3g} ({self.low:.3g} to {self.high:.3g})"
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Excess risk of the nodes' own models over the noise-free optimum, their accuracy (None for a regression), the best accuracy
+    without noise, and what was assumed.
+    """
+
+    excess_risk: Range
+    accuracy: Range | None
+    best_accuracy: float | None
+    trials: int
+    assumptions: tuple[str, ...]
+
+    def to_plain(self) -> dict[str, Any]:
+        """Plain values for files."""
+        return {**asdict(self), "assumptions": list(self.assumptions)}
+
+    def explain(self) -> str:
+        """In words."""
+        lines = [f"Predicted excess risk {self.excess_risk}"]
+        if self.accuracy is not None:
+            lines[0] += f"; accuracy {self.accuracy}, {self.best_accuracy:.3g} without noise"
+        return "\n".join(
+            [lines[0] + f"; {counted(self.trials, 'trial')}, mean and range.", *(f"  - {a}" for a in self.assumptions)]
+        )
+
+
+def predict(plan: Plan, public: Any = None, trials: int = 3, seed: int = 0) -> Prediction:
+    """Carry the plan out `trials` times on stand-in data; public=(X, y) is a public sample of the same kind of records."""
+    trials, seed = checks.whole("trials", trials, least=1), checks.whole("seed", seed)
+    sample = None if public is None else PublicSample.of(public, plan.facts.constants, plan.facts.dim)
+    shrink = max(1.0, float(plan.facts.sizes.sum()) * plan.facts.dim / MOST_VALUES)
+    found = [_trial(plan, sample, shrink, seed + t, ASSUMED[t % len(ASSUMED)]) for t in range(trials)]
+    excess, accuracy, best = zip(*found, strict=True)
+    classes = accuracy[0] is not None
+    return Prediction(
+        Range.of(list(excess)),
+        Range.of(list(accuracy)) if classes else None,
+        float(np.mean(best)) if classes else None,
+        trials,
+        _assumptions(plan.facts, sample, shrink, trials),
+    )
+
+
+def _trial(
+    plan: Plan, sample: PublicSample | None, shrink: float, seed: int, shape: tuple[float, float]
+) -> tuple[float, Any, Any]:
+    """(excess risk, accuracy, best accuracy) of one run, the mean over the nodes' models."""
+    from tacenda.runtime.simulate import simulate
+
+    sizes = np.maximum(1, np.round(plan.facts.sizes / shrink)).astype(int)
+    X, y = _records(plan.facts, sample, int(sizes.sum()), seed, shape)
+    problem = _problem(plan.facts, sizes, X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # advice on convergence belongs to the real run
+        result = simulate(
+            problem, plan.topology, privacy=_privacy(plan, shrink), seed=seed, record_every=0, progress=False, **plan.settings
+        )
+    models = result.models.reshape(plan.topology.n, -1)
+    optimum = problem.solve(3e-5)
+    excess = float(np.mean(problem.objective(models))) - float(problem.objective(optimum))
+    if shrink > 1:
+        excess = max(0.0, excess - _overfit(plan, X) * (1 / len(y) - 1 / float(plan.facts.sizes.sum())))
+    if problem.loss.kind == "regression":
+        return excess, None, None
+    return excess, float(np.mean(problem.accuracy(models))), float(problem.accuracy(optimum))
+
+
+def _overfit(plan: Plan, X: Any) -> float:
+    """c/2 sum over directions of exp(-2 h tau), h = c * (typical curvature) * eigenvalue of X'X/N."""
+    k = plan.facts.constants
+    square = X.T @ X
+    values = np.linalg.eigvalsh((square.toarray() if hasattr(square, "toarray") else square) / X.shape[0])
+    h = k.loss_scale * TYPICAL[k.loss.name].curvature * np.maximum(values, 0.0)
+    return 0.5 * k.loss_scale * k.n_outputs * float(np.sum(np.exp(-2 * h * plan.forecast.step)))
+
+
+def _records(
+    facts: Facts, sample: PublicSample | None, n: int, seed: int, shape: tuple[float, float]
+) -> tuple[Any, NDArray[Any]]:
+    k, draw = facts.constants, StandIn(seed)
+    p = facts.dim // k.n_outputs
+    # The truth comes first, so that two numbers of records with one seed are about the same truth.
+    if sample is not None:
+        w, X, noise_std = draw.posterior(sample.mode, sample.precision_root), draw.resample(sample.X, n), sample.noise_std
+    else:
+        w, X = draw.direction(facts.dim), draw.rows(n, p, shape[0], k.data_norm)
+        scale = signal_scale(k)
+        scores = X @ w.reshape(k.n_outputs, p).T
+        w *= shape[1] * TYPICAL[k.loss.name].signal * scale / float(np.sqrt(np.mean(scores**2)))
+        noise_std = 0.5 * scale
+    return X, draw.labels(k.loss.kind, np.asarray(X @ w.reshape(k.n_outputs, p).T), noise_std)
+
+
+def _problem(facts: Facts, sizes: NDArray[Any], X: Any, y: NDArray[Any]) -> Problem:
+    k = facts.constants
+    classes = None if k.loss.kind == "regression" else tuple(range(max(2, k.n_outputs)))
+    return Problem(
+        list(partition.by_sizes(X, y, sizes.tolist())), loss=k.loss, regulariser=k.regulariser, strength=k.strength,
+        loss_scale=k.loss_scale, data_norm=k.data_norm, clip_norm=k.clip_norm, on_large_rows="scale", classes=classes,
+        public_sizes=sizes if facts.adjacency == "add-remove" else None,
+    )  # fmt: skip
+
+
+def _privacy(plan: Plan, shrink: float) -> Privacy:
+    """The plan's own promise; for 1/k of the records one of k mu, which has the same noise."""
+    from tacenda.privacy.accounting.calibration import gaussian_mu
+    from tacenda.privacy.accounting.curves import GaussianProfile
+
+    epsilon = plan.epsilon
+    if shrink > 1:
+        found = {
+            e: GaussianProfile(shrink * gaussian_mu(e, plan.delta)).epsilon(plan.delta) for e in set(np.ravel(epsilon).tolist())
+        }
+        epsilon = found[epsilon] if isinstance(epsilon, float) else tuple(found[e] for e in epsilon)
+    return Privacy(epsilon, plan.delta, plan.facts.adjacency, coalition=plan.coalition)
+
+
+def _assumptions(facts: Facts, sample: PublicSample | None, shrink: float, trials: int) -> tuple[str, ...]:
+    k = facts.constants
+    if sample is not None:
+        said = [
+            f"The private records are of the same kind as the {sample.X.shape[0]} public ones; each trial draws a truth from what these "
+            "leave open, and rows from theirs."
+        ]
+    else:
+        unit = TYPICAL[k.loss.name].signal * signal_scale(k)
+        shapes = ", ".join(f"k^-{a:g} with scores of size {s * unit:g}" for a, s in ASSUMED[:trials])
+        said = [
+            f"No public sample was given: rows of norm {k.data_norm:g} whose variances fall, in turn, like {shapes}. Your data may be "
+            "easier or harder; a public sample of the same kind predicts better."
+        ]
+    if shrink > 1:
+        said.append(f"Simulated with 1/{shrink:.1f} of the records and the same noise.")
+    return (*said, "Every node's records come from one population. No private record was read.")
