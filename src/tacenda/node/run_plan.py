@@ -21,7 +21,6 @@ from tacenda.privacy.secrets.door import Question
 from tacenda.privacy.secrets.ledger import Charge, Charges
 from tacenda.privacy.secrets.noise_plan import price
 from tacenda.privacy.settings import Privacy
-from tacenda.problem import losses, regularisers
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import BlankQueries
@@ -103,15 +102,12 @@ def topology_of(contract: Contract, without: frozenset[str] = frozenset()) -> To
 def facts_of(contract: Contract) -> Facts:
     """Sizes and constants, from declarations only."""
     p = contract.problem
-    loss = losses.by_name(p.loss)
-    if loss.kind == "multiclass" and p.classes is None:
-        raise PrivacyError(f"contract field problem.classes: the loss {p.loss!r} needs the public list of classes; declare it.")
-    outputs = len(p.classes or ()) if loss.kind == "multiclass" else 1
-    constants = Constants(
-        loss, regularisers.by_name(p.regulariser), p.strength, p.loss_scale, p.data_norm, p.clip_norm, outputs, p.radius
-    )
+    constants = Constants.declared(
+        loss=p.loss, regulariser=p.regulariser, strength=p.strength, loss_scale=p.loss_scale, data_norm=p.data_norm,
+        clip_norm=p.clip_norm, radius=p.radius, classes=len(p.classes or ()), prefix="contract field problem.",
+    )  # fmt: skip
     sizes = np.array([m.size for m in contract.members], float)
-    return Facts(sizes, p.n_features * outputs, constants, contract.privacy.adjacency, contract.solver_tolerance)
+    return Facts(sizes, p.n_features * constants.n_outputs, constants, contract.privacy.adjacency, contract.solver_tolerance)
 
 
 class _Watch(BlankQueries):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,15 +57,15 @@ class Problem:
         classes: Iterable[Any] | None = None,
         public_sizes: ArrayLike | None = None,
     ) -> None:
-        self.loss = losses.by_name(loss)
-        self.regulariser = regularisers.by_name(regulariser)
-        self.strength = checks.positive("strength", strength, zero=True)
-        self.loss_scale = checks.positive("loss_scale", loss_scale)
-        self.data_norm = checks.positive("data_norm", data_norm)
-        self.clip_norm = None if clip_norm is None else checks.positive("clip_norm", clip_norm)
-        self.radius = checks.positive("radius", radius)
+        # Declarations without sense are refused before any record is read; how many classes there are comes later.
+        declared = Constants.declared(
+            loss=loss, regulariser=regulariser, strength=strength, loss_scale=loss_scale, data_norm=data_norm,
+            clip_norm=clip_norm, radius=radius, classes=2,
+        )  # fmt: skip
+        self.loss, self.regulariser, self.strength = declared.loss, declared.regulariser, declared.strength
+        self.loss_scale, self.data_norm, self.clip_norm = declared.loss_scale, declared.data_norm, declared.clip_norm
+        self.radius = declared.radius
         checks.one_of("on_large_rows", on_large_rows, ("error", "scale"))
-        self._constants(0.0, 1)  # refuses declarations without sense before any record is read
         self.partition: str | None = getattr(shards, "kind", None)  # how the records were spread, where `data.partition` did it
         table = read_shards(shards)
         labels, self.classes = encode_labels(table, self.loss, classes)
@@ -79,13 +80,7 @@ class Problem:
         self.dtype: np.dtype[Any] = (rows[0] if isinstance(rows, tuple) else rows).dtype
         # Rounding may lift a float32 row above data_norm by a part in a million, and the bounds then hold that too.
         slack = NORM_SLACK[self.dtype] if self.dtype == np.float32 else 0.0
-        self.constants = self._constants(slack, self.n_outputs)
-
-    def _constants(self, slack: float, n_outputs: int) -> Constants:
-        return Constants(
-            self.loss, self.regulariser, self.strength, self.loss_scale, self.data_norm * (1.0 + slack), self.clip_norm,
-            n_outputs, self.radius,
-        )  # fmt: skip
+        self.constants = replace(declared, data_norm=self.data_norm * (1.0 + slack), n_outputs=self.n_outputs)
 
     def _store(self, rows: Any, labels: NDArray[np.float64], offsets: NDArray[np.int64]) -> Store:
         kind = SparseStore if isinstance(rows, tuple) else DenseStore
