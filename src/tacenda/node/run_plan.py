@@ -19,7 +19,8 @@ from tacenda.privacy.accounting.events import Event
 from tacenda.privacy.secrets.bounded import Bounded
 from tacenda.privacy.secrets.door import Question
 from tacenda.privacy.secrets.ledger import Charge, Charges
-from tacenda.privacy.secrets.noise_plan import price
+from tacenda.privacy.secrets.mechanisms import NoiseKind
+from tacenda.privacy.secrets.noise_plan import ScaledPlan, price
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
@@ -140,11 +141,12 @@ def _fits_lattice(spec: RunSpec) -> bool:
             f"contract field algorithm: {spec.algorithm.title} as set up here keeps an unreleased value, as its paper prints it; on a "
             "real node only the sound form runs."
         )
-    return watch.only_gradients and all(site.noise == "gaussian" for site, _ in notebook.sites)
+    return watch.only_gradients and all(site.noise == NoiseKind.GAUSSIAN for site, _ in notebook.sites)
 
 
 def _onto_lattice(calibration: Calibration, privacy: Privacy) -> Calibration:
     """More noise for every node, by what the discrete form's accountant needs; nodes alike are solved once."""
+    assert isinstance(calibration.plan, ScaledPlan)  # of full gradients with Gaussian noise there is no other
     n = len(calibration.plan.scale)
     target, known = privacy.epsilon_of(n), {}
     stretch = np.empty(n)
@@ -193,9 +195,9 @@ def _enough_shared_noise(plan: RunPlan, scaled: Any, topology: Topology, here: i
     One factor for all who remain, the largest sqrt(h_i now / h_i in the contract): both ends of an edge must draw alike, and every
     member computes it from the graph alone. No release then costs more than was reserved, and the ledger sees to it before the draw.
     """
-    ratio = plan.algorithm.shared_noise
-    assert ratio is not None
+    ratio, shares = plan.algorithm.shared_noise, plan.calibration.plan.leverage
+    assert ratio is not None and shares is not None
     now = leverage(topology, ratio, plan.coalition)[0]
-    planned = plan.calibration.plan.leverage[[plan.contract.position(str(label)) for label in topology.labels]]
+    planned = shares[[plan.contract.position(str(label)) for label in topology.labels]]
     factor = max(1.0, float(np.sqrt(np.max(now / planned))))
     return replace(scaled, scale=scaled.scale * factor, leverage=now[[here]])

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacenda import checks
+from tacenda._types import Floats
 from tacenda.errors import InputError
 from tacenda.problem import losses, regularisers
 from tacenda.problem.losses import Loss
@@ -114,7 +114,7 @@ class Constants:
             return math.inf
         return self.loss_scale * self.loss.curvature * self.data_norm**2 + self.strength * self.regulariser.l2
 
-    def log_curvature(self, size: float | NDArray[np.float64], kappa: float | NDArray[np.float64]) -> NDArray[np.float64]:
+    def log_curvature(self, size: float | Floats, kappa: float | Floats) -> Floats:
         """ln(1 + c1 c/(m kappa)); for K classes (K-1) ln(1 + data_norm^2 c/(K m kappa)). `size` is m.
 
         The first form bounds a Hessian of rank one; the second one of rank K-1 and the same trace, whose determinant is
