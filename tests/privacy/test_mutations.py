@@ -25,6 +25,7 @@ from tacenda.privacy.secrets import noise_plan as plan
 from tacenda.privacy.secrets.bounded import Bounded, Sample, open_parts, open_values
 from tacenda.privacy.secrets.door import Door
 from tacenda.privacy.secrets.ledger import Ledger
+from tacenda.privacy.secrets.mechanisms import NoiseKind
 from tacenda.privacy.settings import Privacy
 from tacenda.problem import queries
 from tacenda.problem.facts import Facts
@@ -56,7 +57,7 @@ def without_amount(factor: Callable[[Any, int], Any]) -> Callable[[Any], Any]:
 
 def charge_after(honest: Any) -> Any:
     def release(self: Door, value: Any, turn: int, call: int, noise: str, relative_std: float | None) -> Any:
-        site = plan.Site(turn, self.plan.weight(turn), self.dim, noise, value.sensitivity, value.sample, relative_std)
+        site = plan.Site(turn, self.plan.weight(turn), self.dim, NoiseKind.added(noise), value.sensitivity, value.sample, relative_std)
         charge, amount = plan.price(self.plan, site)
         out = self.noise.add_gaussian(self.nodes, turn, call, open_parts(value), amount)
         self.ledger.charge(turn, call, charge)
@@ -130,7 +131,8 @@ def largest_of_two(honest: Any) -> Any:
 
 def no_gap_noise(honest: Any) -> Any:
     def release_argmin(self: Door, question: Any, turn: int, call: int) -> Any:
-        charge, amount = plan.price(self.plan, plan.Site(turn, self.plan.weight(turn), self.dim, "objective", objective=question.terms))
+        site = plan.Site(turn, self.plan.weight(turn), self.dim, NoiseKind.OBJECTIVE, objective=question.terms)
+        charge, amount = plan.price(self.plan, site)
         self.ledger.charge(turn, call, charge)
         return question.solve(self.noise.l2_laplace(self.nodes, turn, call, amount.rate, question.shape[1]), amount.extra)[0]
 

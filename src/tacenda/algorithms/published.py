@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from tacenda.algorithms.perturbation import DVP, PVP
 from tacenda.algorithms.recycled import RADMM
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.privacy.secrets.mechanisms import ObjectiveNoise, Site
-from tacenda.privacy.secrets.noise_plan import ScaledPlan
+from tacenda.privacy.secrets.noise_plan import NoisePlan, ScaledPlan
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
 
@@ -50,6 +50,8 @@ class PublishedPlan:
     weights: Array
     epsilon: float  # of one round of mean weight
     given_rate: float | None = None  # a_i(k) of 001
+    leverage: ClassVar[None] = None  # no paper here shares noise
+    coalition: ClassVar[int] = 0
 
     def weight(self, turn: int) -> float:
         return float(self.weights[turn - 1])
@@ -92,7 +94,7 @@ class PublishedPlan:
 class Published:
     """A plan as printed, what the paper claims for it, and why the truth differs."""
 
-    plan: Any
+    plan: NoisePlan
     claimed: tuple[float, float]
     why: str
 

@@ -52,10 +52,8 @@ def markdown() -> str:
 
 
 def _refusal(algorithm: str, loss: str, regulariser: str, clip_norm: float | None, private: bool) -> str | None:
-    which = losses.by_name(loss)
-    outputs = 3 if which.kind == "multiclass" else 1
-    constants = Constants(which, regularisers.by_name(regulariser), 1e-4, 1.0, 1.0, clip_norm, outputs)
-    facts = Facts(np.full(4, 100.0), 5 * outputs, constants)
+    constants = Constants.declared(loss=loss, regulariser=regulariser, clip_norm=clip_norm, classes=3)
+    facts = Facts(np.full(4, 100.0), 5 * constants.n_outputs, constants)
     try:
         ALGORITHMS[algorithm]().check(facts, Topology.of(graph.complete(4)), 10, private)
     except UnsupportedError as refused:

@@ -43,7 +43,7 @@ def audit(
     *,
     privacy: Privacy,
     rounds: int = 10,
-    problem: Any = None,
+    problem: Problem | None = None,
     graph: Any = None,
     records: int = 10,
     dim: int | None = None,
@@ -133,7 +133,7 @@ class _Scene:
 
 
 def _scene(
-    algorithm: Algorithm | str, privacy: Privacy, rounds: int, problem: Any, graph: Any, records: int, dim: int | None,
+    algorithm: Algorithm | str, privacy: Privacy, rounds: int, problem: Problem | None, graph: Any, records: int, dim: int | None,
     node: int | None, init: Any, mixing: str, solver_tolerance: float, seed: int,
 ) -> _Scene:  # fmt: skip
     method = algorithm_of(algorithm)
@@ -239,11 +239,11 @@ def _given(pair: Any, scene: _Scene) -> Canary:
     return Canary(first, _encoded(scene.problem, y0), second, _encoded(scene.problem, y1))
 
 
-def _encoded(problem: Any, label: Any) -> float:
+def _encoded(problem: Problem, label: Any) -> float:
     """A label as the losses see it."""
     if problem.loss.kind == "regression":
         return float(label)
-    classes = list(problem.classes)
+    classes = list(problem.classes or ())
     if label not in classes:
         raise InputError(f"canary's label must be one of the problem's classes {classes}, not {label!r}.")
     k = classes.index(label)

@@ -47,6 +47,7 @@ from tacenda.privacy.secrets.ledger import Ledger
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts
+from tacenda.problem.problem import Problem
 from tacenda.problem.queries import Queries
 from tacenda.runtime.host import Host
 from tacenda.runtime.local import shared_noise
@@ -126,7 +127,7 @@ class OneRunResult:
 
 
 def audit_one_run(
-    problem: Any,
+    problem: Problem,
     graph: Any,
     algorithm: Algorithm | str,
     *,
@@ -249,7 +250,7 @@ def _independent(coins: Coins, method: Algorithm) -> bool:
     return len(np.unique(channel)) == coins.count
 
 
-def _per_node(problem: Any, canaries: int | None, method: Algorithm) -> int:
+def _per_node(problem: Problem, canaries: int | None, method: Algorithm) -> int:
     most = int(problem.sizes.min())
     if canaries is None:
         if method.needs.smooth_loss:

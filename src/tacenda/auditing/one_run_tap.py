@@ -14,9 +14,10 @@ from tacenda.auditing.worlds import dense_rows, make_store
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.bounded import Bounded
 from tacenda.privacy.secrets.door import Door, Question
-from tacenda.privacy.secrets.mechanisms import Site
-from tacenda.privacy.secrets.noise_plan import price
+from tacenda.privacy.secrets.mechanisms import NoiseKind, Site
+from tacenda.privacy.secrets.noise_plan import NoisePlan, price
 from tacenda.problem.facts import Facts
+from tacenda.problem.problem import Problem
 from tacenda.problem.store import DenseStore
 
 Array = NDArray[Any]
@@ -44,7 +45,7 @@ class Coins:
 
 
 def plant(
-    problem: Any, facts: Facts, per_node: int, adjacency: str, noise: SimulatedNoise, apart: bool, start: Array | None = None
+    problem: Problem, facts: Facts, per_node: int, adjacency: str, noise: SimulatedNoise, apart: bool, start: Array | None = None
 ) -> tuple[Coins, DenseStore]:
     """The coins, and a store where they have decided: canaries take the first records of every node, each on its own axis.
 
@@ -64,7 +65,7 @@ def plant(
     if start is not None and problem.loss.kind == "binary":
         sides = [beside_start(start, problem.data_norm, e) for e in np.eye(p)]
         usable = [pair for pair in sides if pair is not None]
-        pairs = np.array(usable)[axis % len(usable)]
+        pairs: Array = np.array(usable)[axis % len(usable)]
         second = (pairs[:, 1], second[1])
         first = (first[0], first[1]) if adjacency == "add-remove" else (pairs[:, 0], second[1])
     toss = noise.l2_laplace(np.arange(len(x)), COIN_ROUND, 0, np.ones(len(x)), 1)
@@ -99,8 +100,8 @@ class Recorder:
 
     def release(self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None) -> Array:
         out = self._door.release(value, turn, call, noise, relative_std)
-        site = Site(turn, self._weight(turn), self._door.dim, noise, value.sensitivity, value.sample, relative_std)
-        self.releases.append(Heard(out, price(self._door.plan, site)[1], self._streams(turn, call, noise)))
+        site = Site(turn, self._plan.weight(turn), self._door.dim, NoiseKind.added(noise), value.sensitivity, value.sample, relative_std)
+        self.releases.append(Heard(out, price(self._plan, site)[1], self._streams(turn, call, noise)))
         return out
 
     def _streams(self, turn: int, call: int, noise: str) -> Array | None:
@@ -113,13 +114,15 @@ class Recorder:
 
     def release_argmin(self, question: Question, turn: int, call: int) -> Array:
         out = self._door.release_argmin(question, turn, call)
-        site = Site(turn, self._weight(turn), self._door.dim, "objective", objective=question.terms)
-        self.releases.append(Heard(out, price(self._door.plan, site)[1], None))
+        site = Site(turn, self._plan.weight(turn), self._door.dim, NoiseKind.OBJECTIVE, objective=question.terms)
+        self.releases.append(Heard(out, price(self._plan, site)[1], None))
         return out
 
-    def _weight(self, turn: int) -> float:
+    @property
+    def _plan(self) -> NoisePlan:
+        """Of the door: only a run with privacy is attacked."""
         assert self._door.plan is not None
-        return self._door.plan.weight(turn)
+        return self._door.plan
 
 
 class Eavesdropper:

@@ -66,7 +66,7 @@ def default_start(problem: Problem, algorithm: Algorithm, rounds: int) -> Array 
     return start
 
 
-def candidates(problem: Any, start: Array | None, adjacency: str, seed: int, count: int = 12) -> list[Canary]:
+def candidates(problem: Problem, start: Array | None, adjacency: str, seed: int, count: int = 12) -> list[Canary]:
     """Pairs of records to try: one record with two labels, opposite records, and pairs around the starting point.
 
     Under add-remove the first record of each pair is a row of zeros: not there.
@@ -107,7 +107,7 @@ def beside_start(start: Array, bound: float, axis: Array, cosine: float | None =
     return x0, x1
 
 
-def _labels(problem: Any) -> tuple[float, float]:
+def _labels(problem: Problem) -> tuple[float, float]:
     if problem.loss.kind == "binary":
         return -1.0, 1.0
     if problem.loss.kind == "multiclass":

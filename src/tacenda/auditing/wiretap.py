@@ -26,8 +26,8 @@ from tacenda.auditing.shared_noise import Moments, Residuals
 from tacenda.auditing.worlds import Script, SharedStore
 from tacenda.privacy.secrets.bounded import Bounded, open_values
 from tacenda.privacy.secrets.door import Door, Question
-from tacenda.privacy.secrets.mechanisms import Site
-from tacenda.privacy.secrets.noise_plan import price
+from tacenda.privacy.secrets.mechanisms import NoiseKind, Site
+from tacenda.privacy.secrets.noise_plan import NoisePlan, price
 from tacenda.problem.queries import Queries
 
 Array = NDArray[Any]
@@ -75,14 +75,19 @@ class Wiretap:
             return Portion(self.score[:, None], self.separation, None)
         return Portion(self._residuals.scores(), self.separation, self._residuals.moments())
 
+    @property
+    def _plan(self) -> NoisePlan:
+        """Of the door: only a run with privacy is attacked."""
+        assert self._door.plan is not None
+        return self._door.plan
+
     def release(self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None) -> Array:
         """The production release of the true world's copy, given to all copies."""
         secret = self._split(open_values(value))
         rate = None if value.sample.rate is None else self._split(value.sample.rate)[:, 0, self._script.node]
         out = self._split(self._door.release(value, turn, call, noise, relative_std))
-        weight = self._door.plan.weight(turn)  # type: ignore[union-attr]
-        site = Site(turn, weight, self._door.dim, noise, value.sensitivity, value.sample, relative_std)
-        amount = self._split(price(self._door.plan, site)[1])[:, 0]
+        site = Site(turn, self._plan.weight(turn), self._door.dim, NoiseKind.added(noise), value.sensitivity, value.sample, relative_std)
+        amount = self._split(price(self._plan, site)[1])[:, 0]
         world = np.where(self._noise.included, self._truth, 2) if rate is not None else self._truth
         seen = out[np.arange(len(world)), world]
         if noise == "correlated":
@@ -136,9 +141,8 @@ class Wiretap:
     def release_argmin(self, question: Question, turn: int, call: int) -> Array:
         """The production release of the true world's copy; its noise follows from the optimality condition."""
         out = self._split(self._door.release_argmin(question, turn, call))
-        weight = self._door.plan.weight(turn)  # type: ignore[union-attr]
-        site = Site(turn, weight, self._door.dim, "objective", objective=question.terms)
-        amount = price(self._door.plan, site)[1]
+        site = Site(turn, self._plan.weight(turn), self._door.dim, NoiseKind.OBJECTIVE, objective=question.terms)
+        amount = price(self._plan, site)[1]
         seen = self._for_all(out[np.arange(len(self._truth)), self._truth])
         linear, q, centre = self._queries.asked
         slope = self._store.gradient(self._door.nodes, seen) + linear + 2 * q * (seen - centre) + amount.extra[:, None] * seen

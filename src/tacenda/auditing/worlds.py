@@ -17,6 +17,7 @@ from tacenda.auditing.shared_noise import Attacks
 from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 from tacenda.problem.facts import Facts
+from tacenda.problem.problem import Problem
 from tacenda.problem.store import DenseStore
 from tacenda.runtime.budget import Calibration
 from tacenda.runtime.spec import RunSpec
@@ -97,7 +98,7 @@ def make_store(facts: Facts, rows: Array, labels: Array, offsets: Array, divisor
     )  # fmt: skip
 
 
-def dense_rows(problem: Any) -> Array:
+def dense_rows(problem: Problem) -> Array:
     """All records of a problem as a float64 table (M, p)."""
     rows = problem.store.rows
     if not isinstance(rows, tuple):
@@ -107,7 +108,7 @@ def dense_rows(problem: Any) -> Array:
     return np.asarray(csr_array(rows, shape=(len(problem.store.labels), problem.n_features)).toarray(), float)
 
 
-def two_worlds(problem: Any, node: int, canary: Canary) -> tuple[Array, Array, Array]:
+def two_worlds(problem: Problem, node: int, canary: Canary) -> tuple[Array, Array, Array]:
     """(rows, labels, offsets) of `Script`: the canary takes the place of the attacked node's first record."""
     rows, labels, offsets = dense_rows(problem), np.array(problem.store.labels, float), problem.store.offsets
     a, b = int(offsets[node]), int(offsets[node + 1])

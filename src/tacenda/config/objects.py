@@ -104,14 +104,10 @@ def _with_options(name: str, value: Any, options: dict[str, float]) -> Any:
 
 def facts_of(problem: ProblemSection, shape: Shape, adjacency: str, tolerance: float) -> Facts:
     """All that the noise is planned from."""
-    loss = loss_of(problem, shape.classes)
-    outputs = shape.classes if loss.kind == "multiclass" else 1
-    norm = data_norm_of(problem, shape.norm)
-    clip = None if problem.clip_norm is None else checks.positive("problem.clip_norm", problem.clip_norm)
-    constants = Constants(
-        loss, regulariser_of(problem), checks.positive("problem.strength", problem.strength, zero=True),
-        checks.positive("problem.loss_scale", problem.loss_scale), norm, clip, outputs,
-        radius_of(problem),
+    constants = Constants.declared(
+        loss=loss_of(problem, shape.classes), regulariser=regulariser_of(problem), strength=problem.strength,
+        loss_scale=problem.loss_scale, data_norm=data_norm_of(problem, shape.norm), clip_norm=problem.clip_norm,
+        radius=radius_of(problem), classes=shape.classes, prefix="problem.",
     )  # fmt: skip
     sizes = shape.sizes.astype(float)
     if adjacency == "add-remove":
@@ -121,7 +117,7 @@ def facts_of(problem: ProblemSection, shape: Shape, adjacency: str, tolerance: f
                 "private: one public number that stands for it, for instance a round one."
             )
         sizes = np.full(len(sizes), problem.public_size)
-    return Facts(sizes, outputs * shape.features, constants, adjacency, tolerance)
+    return Facts(sizes, constants.n_outputs * shape.features, constants, adjacency, tolerance)
 
 
 def radius_of(problem: ProblemSection) -> float:

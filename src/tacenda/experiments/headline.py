@@ -15,7 +15,6 @@ from tacenda.graph.topology import Topology
 from tacenda.privacy.accounting.events import Events, Gaussian, OneOfGaussian, PoissonGaussian
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.settings import Privacy
-from tacenda.problem import losses, regularisers
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
 from tacenda.runtime.spec import RunSpec
@@ -77,9 +76,7 @@ def _dual_averaging() -> list[Headline]:
 def _run(algorithm: Algorithm, rounds: int, *, sizes: int, features: int, graph: str, **shape: Any) -> tuple[float, float]:
     """(claimed, true at delta 1e-5) of a run as published, by rehearsal: noise never depends on the records."""
     topology = Topology.of(parse(graph))
-    constants = Constants(
-        losses.by_name("logistic"), regularisers.by_name("l2"), shape["strength"], shape["loss_scale"], 1.0, None, 1
-    )
+    constants = Constants.declared(loss="logistic", strength=shape["strength"], loss_scale=shape["loss_scale"])
     facts = Facts(np.full(topology.n, float(sizes)), features, constants)
     found = RunSpec(algorithm, topology, facts, rounds, Privacy.from_paper(**shape["paper"])).checked().calibration
     assert found is not None and found.claimed is not None

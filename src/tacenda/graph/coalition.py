@@ -14,15 +14,13 @@ from __future__ import annotations
 
 import math
 from itertools import combinations
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacenda import checks
+from tacenda._types import Array
 from tacenda.graph.topology import Topology
 
-Array = NDArray[Any]
 DENSE = 3000  # nodes up to which the inverse is formed
 SEARCHED = 20_000  # coalitions that are tried one by one
 # Taking a member out of an inverse loses digits like c^4, and each further member more. h falls with c, so a larger c is counted

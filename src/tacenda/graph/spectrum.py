@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from tacenda._types import Floats, Ints
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -74,9 +75,9 @@ def _lanczos(laplacian: csr_array, *, tolerance: float, restarts: int = RESTARTS
     n = laplacian.shape[0]
     top = 2.0 * float(abs(laplacian.diagonal()).max())
 
-    def lifted(v: NDArray[np.float64]) -> NDArray[np.float64]:
+    def lifted(v: Floats) -> Floats:
         flat = np.asarray(v).reshape(-1)
-        product: NDArray[np.float64] = laplacian @ flat + top * flat.mean()
+        product: Floats = laplacian @ flat + top * flat.mean()
         return product
 
     operator = LinearOperator((n, n), matvec=lifted, dtype=np.float64)
@@ -96,13 +97,13 @@ def _shift_invert(laplacian: csr_array) -> float:
     return float(max(values))
 
 
-def _start(n: int) -> NDArray[np.float64]:
+def _start(n: int) -> Floats:
     """A fixed starting vector, so that the same graph gives the same digits."""
-    start: NDArray[np.float64] = np.sin(1.0 + 0.7 * np.arange(n)) + 0.1
+    start: Floats = np.sin(1.0 + 0.7 * np.arange(n)) + 0.1
     return start
 
 
-def diameter(distances: Callable[[int], NDArray[np.int64]], n: int) -> int:
+def diameter(distances: Callable[[int], Ints], n: int) -> int:
     """The largest eccentricity, exact, from as few breadth-first searches as its bounds allow.
 
     After a search from v every node u has max(ecc(v) - dist, dist) <= ecc(u) <= ecc(v) + dist; nodes that cannot beat

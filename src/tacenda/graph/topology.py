@@ -11,8 +11,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Floats, Ints
 from tacenda.checks import one_of
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.words import counted
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import networkx as nx
     from scipy.sparse import csr_array
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Mixing = Literal["metropolis", "uniform", "max-degree"]
 MIXINGS: tuple[Mixing, ...] = ("metropolis", "uniform", "max-degree")
 

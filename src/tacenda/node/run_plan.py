@@ -19,9 +19,9 @@ from tacenda.privacy.accounting.events import Event
 from tacenda.privacy.secrets.bounded import Bounded
 from tacenda.privacy.secrets.door import Question
 from tacenda.privacy.secrets.ledger import Charge, Charges
-from tacenda.privacy.secrets.noise_plan import price
+from tacenda.privacy.secrets.mechanisms import NoiseKind
+from tacenda.privacy.secrets.noise_plan import ScaledPlan, price
 from tacenda.privacy.settings import Privacy
-from tacenda.problem import losses, regularisers
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import BlankQueries
@@ -103,15 +103,12 @@ def topology_of(contract: Contract, without: frozenset[str] = frozenset()) -> To
 def facts_of(contract: Contract) -> Facts:
     """Sizes and constants, from declarations only."""
     p = contract.problem
-    loss = losses.by_name(p.loss)
-    if loss.kind == "multiclass" and p.classes is None:
-        raise PrivacyError(f"contract field problem.classes: the loss {p.loss!r} needs the public list of classes; declare it.")
-    outputs = len(p.classes or ()) if loss.kind == "multiclass" else 1
-    constants = Constants(
-        loss, regularisers.by_name(p.regulariser), p.strength, p.loss_scale, p.data_norm, p.clip_norm, outputs, p.radius
-    )
+    constants = Constants.declared(
+        loss=p.loss, regulariser=p.regulariser, strength=p.strength, loss_scale=p.loss_scale, data_norm=p.data_norm,
+        clip_norm=p.clip_norm, radius=p.radius, classes=len(p.classes or ()), prefix="contract field problem.",
+    )  # fmt: skip
     sizes = np.array([m.size for m in contract.members], float)
-    return Facts(sizes, p.n_features * outputs, constants, contract.privacy.adjacency, contract.solver_tolerance)
+    return Facts(sizes, p.n_features * constants.n_outputs, constants, contract.privacy.adjacency, contract.solver_tolerance)
 
 
 class _Watch(BlankQueries):
@@ -144,11 +141,12 @@ def _fits_lattice(spec: RunSpec) -> bool:
             f"contract field algorithm: {spec.algorithm.title} as set up here keeps an unreleased value, as its paper prints it; on a "
             "real node only the sound form runs."
         )
-    return watch.only_gradients and all(site.noise == "gaussian" for site, _ in notebook.sites)
+    return watch.only_gradients and all(site.noise == NoiseKind.GAUSSIAN for site, _ in notebook.sites)
 
 
 def _onto_lattice(calibration: Calibration, privacy: Privacy) -> Calibration:
     """More noise for every node, by what the discrete form's accountant needs; nodes alike are solved once."""
+    assert isinstance(calibration.plan, ScaledPlan)  # of full gradients with Gaussian noise there is no other
     n = len(calibration.plan.scale)
     target, known = privacy.epsilon_of(n), {}
     stretch = np.empty(n)
@@ -197,9 +195,9 @@ def _enough_shared_noise(plan: RunPlan, scaled: Any, topology: Topology, here: i
     One factor for all who remain, the largest sqrt(h_i now / h_i in the contract): both ends of an edge must draw alike, and every
     member computes it from the graph alone. No release then costs more than was reserved, and the ledger sees to it before the draw.
     """
-    ratio = plan.algorithm.shared_noise
-    assert ratio is not None
+    ratio, shares = plan.algorithm.shared_noise, plan.calibration.plan.leverage
+    assert ratio is not None and shares is not None
     now = leverage(topology, ratio, plan.coalition)[0]
-    planned = plan.calibration.plan.leverage[[plan.contract.position(str(label)) for label in topology.labels]]
+    planned = shares[[plan.contract.position(str(label)) for label in topology.labels]]
     factor = max(1.0, float(np.sqrt(np.max(now / planned))))
     return replace(scaled, scale=scaled.scale * factor, leverage=now[[here]])

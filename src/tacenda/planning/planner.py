@@ -70,20 +70,11 @@ def plan(
     """
     topology = Topology.of(graph)
     check_adjacency(adjacency)
-    facts = Facts(
-        _sizes(sizes, topology.n),
-        checks.whole("dim", dim, least=1),
-        Constants(
-            losses.by_name(loss),
-            regularisers.by_name(regulariser),
-            checks.positive("strength", strength, zero=True),
-            checks.positive("loss_scale", loss_scale),
-            checks.positive("data_norm", data_norm),
-            None if clip_norm is None else checks.positive("clip_norm", clip_norm),
-            checks.whole("n_outputs", n_outputs, least=1),
-        ),
-        adjacency,
-    )
+    constants = Constants.declared(
+        loss=loss, regulariser=regulariser, strength=strength, loss_scale=loss_scale, data_norm=data_norm,
+        clip_norm=clip_norm, classes=checks.whole("n_outputs", n_outputs, least=1),
+    )  # fmt: skip
+    facts = Facts(_sizes(sizes, topology.n), checks.whole("dim", dim, least=1), constants, adjacency)
     found = plan_facts(facts, topology, epsilon, delta, coalition=coalition, max_rounds=max_rounds, rounds=rounds)
     return found if public is None else found.tuned(public)
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacenda import checks, schedules
+from tacenda._types import Floats
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.privacy import adjacency as relation
 from tacenda.privacy.secrets.noise_plan import Spread
@@ -102,7 +102,7 @@ class Privacy:
         claim = np.inf if epsilon is None else checks.positive("epsilon", epsilon)
         return cls(claim, delta, "replace-one", "as-published", spread, noise=noise)
 
-    def epsilon_of(self, n: int) -> NDArray[np.float64]:
+    def epsilon_of(self, n: int) -> Floats:
         """(n,) the target of each node."""
         values = np.asarray(self.epsilon, float)
         if values.ndim and len(values) != n:

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.errors import InputError
 from tacenda.privacy.accounting import events
 from tacenda.privacy.secrets.ledger import Charge, Charges
@@ -17,7 +17,6 @@ from tacenda.privacy.secrets.ledger import Charge, Charges
 if TYPE_CHECKING:
     from tacenda.privacy.accounting.judge import Curve
 
-Array = NDArray[Any]
 UNIT = "one record of one node"
 
 

@@ -6,9 +6,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacenda import checks
+from tacenda._types import Floats
+from tacenda.errors import InputError
+from tacenda.problem import losses, regularisers
 from tacenda.problem.losses import Loss
 from tacenda.problem.regularisers import Regulariser
 
@@ -44,6 +46,42 @@ class Constants:
         checks.between("strength", self.strength, 0.0, SENSIBLE[1], open_ends=False)
         checks.between("radius", self.radius, SENSIBLE[0], LARGEST_RADIUS, open_ends=False)
 
+    @classmethod
+    def declared(
+        cls,
+        *,
+        loss: str | Loss,
+        regulariser: str | Regulariser | None = "l2",
+        strength: float = 1e-4,
+        loss_scale: float = 1.0,
+        data_norm: float = 1.0,
+        clip_norm: float | None = None,
+        radius: float = RADIUS,
+        classes: int = 0,
+        prefix: str = "",
+    ) -> Constants:
+        """From names or objects and plain numbers, each of them checked; `prefix` stands before a name in errors.
+
+        classes: how many classes the labels have; a multiclass loss needs it, and the others do not look at it.
+        """
+        which = losses.by_name(loss)
+        multiclass = which.kind == "multiclass"
+        if multiclass and classes < 2:
+            raise InputError(
+                f"{prefix}classes must be declared for the loss {which.name!r}, at least two of them, not {classes}; "
+                "list the labels from public knowledge, or use a loss for two classes."
+            )
+        return cls(
+            which,
+            regularisers.by_name(regulariser),
+            checks.positive(f"{prefix}strength", strength, zero=True),
+            checks.positive(f"{prefix}loss_scale", loss_scale),
+            checks.positive(f"{prefix}data_norm", data_norm),
+            None if clip_norm is None else checks.positive(f"{prefix}clip_norm", clip_norm),
+            classes if multiclass else 1,
+            checks.positive(f"{prefix}radius", radius),
+        )
+
     @property
     def lipschitz_argmin(self) -> float:
         """G of the loss itself, slope * data_norm: what an argmin query needs, since clipping does not bound it."""
@@ -76,7 +114,7 @@ class Constants:
             return math.inf
         return self.loss_scale * self.loss.curvature * self.data_norm**2 + self.strength * self.regulariser.l2
 
-    def log_curvature(self, size: float | NDArray[np.float64], kappa: float | NDArray[np.float64]) -> NDArray[np.float64]:
+    def log_curvature(self, size: float | Floats, kappa: float | Floats) -> Floats:
         """ln(1 + c1 c/(m kappa)); for K classes (K-1) ln(1 + data_norm^2 c/(K m kappa)). `size` is m.
 
         The first form bounds a Hessian of rank one; the second one of rank K-1 and the same trace, whose determinant is

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.errors import InputError
 from tacenda.privacy.adjacency import records_changed
 from tacenda.privacy.secrets.bounded import fixed, fixed_sensitivity
 from tacenda.privacy.secrets.mechanisms import ObjectiveTerms
 from tacenda.problem.constants import Constants
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from tacenda.problem.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +35,7 @@ class Facts:
     _known: dict[Any, Array] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
-    def of(cls, problem: Any, adjacency: str = "replace-one", tolerance: float = 1e-8) -> Facts:
+    def of(cls, problem: Problem, adjacency: str = "replace-one", tolerance: float = 1e-8) -> Facts:
         """The public facts of a Problem; under add-remove its divisors must have been declared."""
         declared = problem.public_sizes
         if adjacency == "add-remove" and declared is None:

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacenda import checks
+from tacenda._types import Array
 from tacenda.errors import InputError
 from tacenda.problem.multinomial import Multinomial
 
@@ -38,7 +38,6 @@ __all__ = [
     "names",
 ]
 
-Floats = NDArray[Any]
 
 
 class Loss(Protocol):
@@ -61,8 +60,8 @@ class Loss(Protocol):
     @property
     def parameter(self) -> float: ...
 
-    def value(self, scores: Floats, labels: Floats) -> Floats: ...
-    def derivative(self, scores: Floats, labels: Floats) -> Floats: ...
+    def value(self, scores: Array, labels: Array) -> Array: ...
+    def derivative(self, scores: Array, labels: Array) -> Array: ...
 
 
 @dataclass(frozen=True)
@@ -78,17 +77,17 @@ class Logistic:
     code: ClassVar[int] = 0
     parameter: ClassVar[float] = 0.0
 
-    def value(self, scores: Floats, labels: Floats) -> Floats:
+    def value(self, scores: Array, labels: Array) -> Array:
         """ln(1 + exp(-y s)), without overflow."""
         return np.asarray(np.logaddexp(0.0, -labels * scores))
 
-    def derivative(self, scores: Floats, labels: Floats) -> Floats:
+    def derivative(self, scores: Array, labels: Array) -> Array:
         """-y / (1 + exp(y s))."""
         z = labels * scores
         small = np.exp(-np.abs(z))
         return np.asarray(-labels * np.where(z > 0, small, 1.0) / (1.0 + small))
 
-    def second(self, scores: Floats, labels: Floats) -> Floats:
+    def second(self, scores: Array, labels: Array) -> Array:
         """p (1 - p) with p = 1 / (1 + exp(y s))."""
         small = np.exp(-np.abs(labels * scores))
         return np.asarray(small / (1.0 + small) ** 2)
@@ -107,11 +106,11 @@ class Hinge:
     code: ClassVar[int] = 1
     parameter: ClassVar[float] = 0.0
 
-    def value(self, scores: Floats, labels: Floats) -> Floats:
+    def value(self, scores: Array, labels: Array) -> Array:
         """max(0, 1 - y s)."""
         return np.maximum(0.0, 1.0 - labels * scores)
 
-    def derivative(self, scores: Floats, labels: Floats) -> Floats:
+    def derivative(self, scores: Array, labels: Array) -> Array:
         """-y where y s < 1, else 0."""
         return np.where(labels * scores < 1.0, -labels, 0.0)
 
@@ -146,18 +145,18 @@ class SmoothedHinge:
     def parameter(self) -> float:
         return self.width
 
-    def value(self, scores: Floats, labels: Floats) -> Floats:
+    def value(self, scores: Array, labels: Array) -> Array:
         """The three pieces above."""
         h, z = self.width, labels * scores
         gap = np.clip(1.0 + h - z, 0.0, 2.0 * h)
         return gap**2 / (4.0 * h) + np.maximum(0.0, 1.0 - h - z)
 
-    def derivative(self, scores: Floats, labels: Floats) -> Floats:
+    def derivative(self, scores: Array, labels: Array) -> Array:
         """-y clip((1 + h - z)/(2h), 0, 1)."""
         h = self.width
         return -labels * np.clip((1.0 + h - labels * scores) / (2.0 * h), 0.0, 1.0)
 
-    def second(self, scores: Floats, labels: Floats) -> Floats:
+    def second(self, scores: Array, labels: Array) -> Array:
         """1/(2h) where |1 - z| < h, else 0 (one element of the generalised second derivative)."""
         return np.where(np.abs(1.0 - labels * scores) < self.width, self.curvature, 0.0)
 
@@ -175,15 +174,15 @@ class Squared:
     code: ClassVar[int] = 3
     parameter: ClassVar[float] = 0.0
 
-    def value(self, scores: Floats, labels: Floats) -> Floats:
+    def value(self, scores: Array, labels: Array) -> Array:
         """(s - y)^2 / 2."""
         return 0.5 * (scores - labels) ** 2
 
-    def derivative(self, scores: Floats, labels: Floats) -> Floats:
+    def derivative(self, scores: Array, labels: Array) -> Array:
         """s - y."""
         return np.asarray(scores - labels)
 
-    def second(self, scores: Floats, labels: Floats) -> Floats:
+    def second(self, scores: Array, labels: Array) -> Array:
         """1."""
         return np.ones(np.broadcast(scores, labels).shape)
 
@@ -214,16 +213,16 @@ class Huber:
     def parameter(self) -> float:
         return self.delta
 
-    def value(self, scores: Floats, labels: Floats) -> Floats:
+    def value(self, scores: Array, labels: Array) -> Array:
         """The two pieces above."""
         size = np.abs(scores - labels)
         return np.asarray(np.where(size <= self.delta, 0.5 * size**2, self.delta * (size - 0.5 * self.delta)))
 
-    def derivative(self, scores: Floats, labels: Floats) -> Floats:
+    def derivative(self, scores: Array, labels: Array) -> Array:
         """clip(s - y, -delta, delta)."""
         return np.asarray(np.clip(scores - labels, -self.delta, self.delta))
 
-    def second(self, scores: Floats, labels: Floats) -> Floats:
+    def second(self, scores: Array, labels: Array) -> Array:
         """1 where |s - y| < delta, else 0 (one element of the generalised second derivative)."""
         return np.where(np.abs(scores - labels) < self.delta, 1.0, 0.0)
 
@@ -241,11 +240,11 @@ class AbsoluteDeviation:
     code: ClassVar[int] = 5
     parameter: ClassVar[float] = 0.0
 
-    def value(self, scores: Floats, labels: Floats) -> Floats:
+    def value(self, scores: Array, labels: Array) -> Array:
         """|s - y|."""
         return np.asarray(np.abs(scores - labels))
 
-    def derivative(self, scores: Floats, labels: Floats) -> Floats:
+    def derivative(self, scores: Array, labels: Array) -> Array:
         """sign(s - y)."""
         return np.asarray(np.sign(scores - labels))
 

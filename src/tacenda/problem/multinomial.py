@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[Any]
+from tacenda._types import Array
 
 
 @dataclass(frozen=True)
@@ -30,14 +29,14 @@ class Multinomial:
     code: ClassVar[int] = 6
     parameter: ClassVar[float] = 0.0
 
-    def value(self, scores: Floats, labels: Floats) -> Floats:
+    def value(self, scores: Array, labels: Array) -> Array:
         """Loss of scores (..., K) with integer labels (...); the result has shape (...)."""
         top = scores.max(axis=-1, keepdims=True)
         total = np.log(np.exp(scores - top).sum(axis=-1)) + top[..., 0]
         wanted = np.asarray(labels, dtype=np.int64)[..., None]
         return np.asarray(total - np.take_along_axis(scores, wanted, axis=-1)[..., 0])
 
-    def derivative(self, scores: Floats, labels: Floats) -> Floats:
+    def derivative(self, scores: Array, labels: Array) -> Array:
         """softmax(s) - e_y, shape (..., K)."""
         result = np.exp(scores - scores.max(axis=-1, keepdims=True))
         result /= result.sum(axis=-1, keepdims=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tacenda import checks
+from tacenda._types import Array, Floats, Ints
 from tacenda.errors import InputError
 from tacenda.problem import losses, regularisers
 from tacenda.problem.constants import LARGEST_RADIUS, RADIUS, SENSIBLE, Constants
@@ -16,7 +18,6 @@ from tacenda.problem.store import DenseStore, SparseStore, Store
 from tacenda.problem.validate.labels import encode_labels
 from tacenda.problem.validate.rows import NORM_SLACK, bound_rows, read_shards
 
-Floats = NDArray[Any]
 _CHUNK_SCORES = 1 << 20
 _CHUNK_RECORDS = 1 << 26  # table entries read between two looks at the losses, where nothing is copied
 _FEW_SCORES = 4  # up to so many scores a record a pass of our own is faster
@@ -56,15 +57,15 @@ class Problem:
         classes: Iterable[Any] | None = None,
         public_sizes: ArrayLike | None = None,
     ) -> None:
-        self.loss = losses.by_name(loss)
-        self.regulariser = regularisers.by_name(regulariser)
-        self.strength = checks.positive("strength", strength, zero=True)
-        self.loss_scale = checks.positive("loss_scale", loss_scale)
-        self.data_norm = checks.positive("data_norm", data_norm)
-        self.clip_norm = None if clip_norm is None else checks.positive("clip_norm", clip_norm)
-        self.radius = checks.positive("radius", radius)
+        # Declarations without sense are refused before any record is read; how many classes there are comes later.
+        declared = Constants.declared(
+            loss=loss, regulariser=regulariser, strength=strength, loss_scale=loss_scale, data_norm=data_norm,
+            clip_norm=clip_norm, radius=radius, classes=2,
+        )  # fmt: skip
+        self.loss, self.regulariser, self.strength = declared.loss, declared.regulariser, declared.strength
+        self.loss_scale, self.data_norm, self.clip_norm = declared.loss_scale, declared.data_norm, declared.clip_norm
+        self.radius = declared.radius
         checks.one_of("on_large_rows", on_large_rows, ("error", "scale"))
-        self._constants(0.0, 1)  # refuses declarations without sense before any record is read
         self.partition: str | None = getattr(shards, "kind", None)  # how the records were spread, where `data.partition` did it
         table = read_shards(shards)
         labels, self.classes = encode_labels(table, self.loss, classes)
@@ -73,21 +74,15 @@ class Problem:
         self.node_labels = table.node_labels
         self.n_features = table.n_features
         self.n_outputs = len(self.classes or ()) if self.loss.kind == "multiclass" else 1
-        self.sizes: NDArray[np.int64] = np.diff(table.offsets)
+        self.sizes: Ints = np.diff(table.offsets)
         self.public_sizes = _sizes(public_sizes, len(self.sizes))
         self.store = self._store(rows, labels, table.offsets)
         self.dtype: np.dtype[Any] = (rows[0] if isinstance(rows, tuple) else rows).dtype
         # Rounding may lift a float32 row above data_norm by a part in a million, and the bounds then hold that too.
         slack = NORM_SLACK[self.dtype] if self.dtype == np.float32 else 0.0
-        self.constants = self._constants(slack, self.n_outputs)
+        self.constants = replace(declared, data_norm=self.data_norm * (1.0 + slack), n_outputs=self.n_outputs)
 
-    def _constants(self, slack: float, n_outputs: int) -> Constants:
-        return Constants(
-            self.loss, self.regulariser, self.strength, self.loss_scale, self.data_norm * (1.0 + slack), self.clip_norm,
-            n_outputs, self.radius,
-        )  # fmt: skip
-
-    def _store(self, rows: Any, labels: NDArray[np.float64], offsets: NDArray[np.int64]) -> Store:
+    def _store(self, rows: Any, labels: Floats, offsets: Ints) -> Store:
         kind = SparseStore if isinstance(rows, tuple) else DenseStore
         divisors = self.sizes.astype(np.float64) if self.public_sizes is None else self.public_sizes
         return kind(
@@ -115,7 +110,7 @@ class Problem:
         return self.n_outputs * self.n_features
 
     @property
-    def divisors(self) -> NDArray[np.float64]:
+    def divisors(self) -> Floats:
         """m_i of the objective, (n,): the declared public sizes, or the record counts."""
         return self.store.divisors
 
@@ -141,7 +136,7 @@ class Problem:
         total = self._weighted(rows, np.full(len(self.store.labels), 1.0 / len(self.store.labels)))
         return float(total[0]) if single else total
 
-    def local_objectives(self, w: ArrayLike) -> NDArray[np.float64]:
+    def local_objectives(self, w: ArrayLike) -> Floats:
         """f_i(w_i) for w (n, d), one row per node, as (n,). Reads private data."""
         rows, _ = self._models(w)
         means = self.store.losses(np.arange(self.n_nodes), rows)
@@ -162,7 +157,7 @@ class Problem:
         right /= len(self.store.labels)
         return float(right[0]) if single else right
 
-    def predict_scores(self, x: Any, w: ArrayLike) -> Floats:
+    def predict_scores(self, x: Any, w: ArrayLike) -> Array:
         """Scores of new records x (N, p) under one model w (d,): (N,), or (N, K) for K classes."""
         rows, single = self._models(w)
         if not single or getattr(x, "ndim", 2) != 2:
@@ -170,7 +165,7 @@ class Problem:
         scores = np.asarray(x @ rows[0].reshape(self.n_outputs, self.n_features).T)
         return scores if self.n_outputs > 1 else scores[:, 0]
 
-    def solve(self, tolerance: float = 1e-10) -> NDArray[np.float64]:
+    def solve(self, tolerance: float = 1e-10) -> Floats:
         """The centralised optimum of (1/n) sum_i f_i, (d,): the reference of a simulation. Reads private data.
 
         Smooth problems are solved to gradient norm `tolerance`; the others to that optimality residual or duality gap.
@@ -179,13 +174,13 @@ class Problem:
 
         return solver_reference.solve(self, checks.positive("tolerance", tolerance))
 
-    def _models(self, w: ArrayLike) -> tuple[NDArray[np.float64], bool]:
+    def _models(self, w: ArrayLike) -> tuple[Floats, bool]:
         rows = np.asarray(w, dtype=np.float64)
         if rows.shape[-1:] != (self.dim,) or rows.ndim > 2:
             raise InputError(f"w must have shape ({self.dim},) or (k, {self.dim}), not {rows.shape}.")
         return np.atleast_2d(rows), rows.ndim == 1
 
-    def _score_chunks(self, models: NDArray[np.float64]) -> Iterator[tuple[int, int, Floats]]:
+    def _score_chunks(self, models: Floats) -> Iterator[tuple[int, int, Array]]:
         """(a, b, scores (b - a, k, K)) of all records under k models, a chunk of records at a time."""
         matrix = models.reshape(len(models) * self.n_outputs, self.n_features).T
         count, step = len(self.store.labels), max(1, _CHUNK_SCORES // max(self.n_features, matrix.shape[1]))
@@ -201,14 +196,14 @@ class Problem:
             b = min(count, a + step)
             yield a, b, np.asarray(rows[a:b] @ matrix).reshape(b - a, len(models), self.n_outputs)
 
-    def _single_score_chunks(self, models: NDArray[np.float64]) -> Iterator[tuple[int, int, Floats]]:
+    def _single_score_chunks(self, models: Floats) -> Iterator[tuple[int, int, Array]]:
         """The same for few models on float32 records: a product by NumPy would first copy them all to float64."""
         count, step = len(self.store.labels), max(1, _CHUNK_RECORDS // self.n_features)
         for a in range(0, count, step):
             b = min(count, a + step)
             yield a, b, np.stack([self.store.scores(a, b, w) for w in models], axis=1)
 
-    def _weighted(self, models: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _weighted(self, models: Floats, weights: Floats) -> Floats:
         """sum_j weights_j loss(w_k; x_j, y_j) for each model."""
         total = np.zeros(len(models))
         for a, b, scores in self._score_chunks(models):
@@ -218,7 +213,7 @@ class Problem:
         return total
 
 
-def _sizes(public_sizes: ArrayLike | None, n: int) -> NDArray[np.float64] | None:
+def _sizes(public_sizes: ArrayLike | None, n: int) -> Floats | None:
     if public_sizes is None:
         return None
     sizes = np.asarray(public_sizes, dtype=np.float64)

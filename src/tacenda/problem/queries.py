@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.errors import LeakError, PrivacyError, UnsupportedError
 from tacenda.privacy.noise.sources import NoiseSource
 from tacenda.privacy.secrets.bounded import ALL_RECORDS, Bounded, Sample, open_values, question_of, seal
@@ -23,7 +23,6 @@ from tacenda.privacy.secrets.question import digest
 from tacenda.problem.facts import Facts
 from tacenda.problem.radius import brought_within, is_within
 
-Array = NDArray[Any]
 # Up to here r R'(w) is added to the loss's part before the noise: its last place is then far below any noise.
 NEAR = {np.dtype(np.float64): 1e4, np.dtype(np.float32): 1e2}
 

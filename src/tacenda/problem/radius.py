@@ -6,9 +6,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from tacenda._types import Array
 
 
 @cache

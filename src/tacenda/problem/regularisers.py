@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacenda import checks
+from tacenda._types import Array
 from tacenda.errors import InputError
 
 __all__ = ["L1", "L2", "ElasticNet", "NoRegulariser", "Regulariser", "by_name", "names"]
 
-Floats = NDArray[Any]
 
 
 class Regulariser(Protocol):
@@ -34,9 +33,9 @@ class Regulariser(Protocol):
     @property
     def strong_convexity(self) -> float: ...
 
-    def value(self, w: Floats) -> Floats: ...
-    def gradient(self, w: Floats) -> Floats: ...
-    def prox(self, w: Floats, step: float | Floats) -> Floats: ...
+    def value(self, w: Array) -> Array: ...
+    def gradient(self, w: Array) -> Array: ...
+    def prox(self, w: Array, step: float | Array) -> Array: ...
 
 
 class _Weighted:
@@ -62,18 +61,18 @@ class _Weighted:
         """Whether R has a Lipschitz gradient."""
         return self.l1 == 0.0
 
-    def value(self, w: Floats) -> Floats:
+    def value(self, w: Array) -> Array:
         """R of each row: (b, d) -> (b,), or (d,) -> a scalar array."""
         w = np.asarray(w)
         return np.asarray(self.l1 * np.abs(w).sum(axis=-1) + 0.5 * self.l2 * (w * w).sum(axis=-1))
 
-    def gradient(self, w: Floats) -> Floats:
+    def gradient(self, w: Array) -> Array:
         """l1 sign(w) + l2 w; at w = 0 the subgradient 0."""
         w = np.asarray(w)
         result = self.l2 * w
         return result + self.l1 * np.sign(w) if self.l1 else result
 
-    def prox(self, w: Floats, step: float | Floats) -> Floats:
+    def prox(self, w: Array, step: float | Array) -> Array:
         """argmin_v step R(v) + |v - w|^2/2, that is soft(w, step l1)/(1 + step l2); `step` a number or (b, 1)."""
         w = np.asarray(w)
         shrunk = np.sign(w) * np.maximum(np.abs(w) - step * self.l1, 0.0) if self.l1 else w

@@ -12,23 +12,20 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array, Flags, Floats, Ints
 from tacenda.errors import InputError, TacendaError, UnsupportedError
 from tacenda.problem.losses import Loss
 from tacenda.problem.regularisers import Regulariser
 from tacenda.threads import is_small, kernel_threads
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
-
 _TASK_ELEMENTS = 1 << 17  # a task reads about a megabyte: long against its start, short against a whole large node
 _TASKS_PER_NODE = 16
 _NO_RECORDS: Ints = np.empty(0, dtype=np.int64)
-_NO_NORMS: NDArray[np.float64] = np.empty(0)
+_NO_NORMS: Floats = np.empty(0)
 
 
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+def _read_only(array: Array) -> Array:
     view = array.view()
     view.flags.writeable = False
     return view
@@ -38,8 +35,8 @@ class Store:
     """Records of n nodes in one table; the base of `DenseStore` and `SparseStore`, which differ in the table only."""
 
     def __init__(
-        self, rows: Any, labels: NDArray[np.float64], offsets: Ints, *, n_features: int, n_outputs: int, loss: Loss,
-        regulariser: Regulariser, strength: float, loss_scale: float, divisors: NDArray[np.float64],
+        self, rows: Any, labels: Floats, offsets: Ints, *, n_features: int, n_outputs: int, loss: Loss,
+        regulariser: Regulariser, strength: float, loss_scale: float, divisors: Floats,
     ) -> None:  # fmt: skip
         self.rows, self.labels, self.offsets = rows, labels, offsets
         self.n_features, self.n_outputs = n_features, n_outputs
@@ -50,7 +47,7 @@ class Store:
         per_node = np.maximum(1, self.sizes * self._width // _TASK_ELEMENTS)
         self._tasks_of: Ints = np.minimum(per_node, np.minimum(_TASKS_PER_NODE, self.sizes))
         self._one_task_each = bool(self._tasks_of.max() == 1)
-        self._norms: NDArray[np.float64] | None = None
+        self._norms: Floats | None = None
         self._chords: Any = None
         self._kernel_rows: tuple[Any, Any] | None = None
 
@@ -69,7 +66,7 @@ class Store:
         return self.n_features * self.n_outputs
 
     @property
-    def norms(self) -> NDArray[np.float64]:
+    def norms(self) -> Floats:
         """The l2 norm of every record, computed when clipping first needs it."""
         if self._norms is None:
             self._norms = np.sqrt(self._square_norms())
@@ -108,7 +105,7 @@ class Store:
         """About how many table entries a pass over these nodes reads."""
         return int(self.sizes[nodes].sum()) * self._width * self.n_outputs
 
-    def gradient(self, nodes: Ints, w: Floats, clip_norm: float | None = None, regularised: bool = True) -> Floats:
+    def gradient(self, nodes: Ints, w: Array, clip_norm: float | None = None, regularised: bool = True) -> Array:
         """(c/m_i) sum_j clip(loss'(w_k; x_j, y_j) x_j) + r R'(w_k) for each row k, node i = nodes[k];
         (b, d) -> (b, d).
         """
@@ -118,9 +115,9 @@ class Store:
         return self._gradients(w, (owner, first, last, start, _NO_RECORDS, nodes), factor, clip_norm, regularised)
 
     def batch_gradient(
-        self, nodes: Ints, w: Floats, indptr: Ints, records: Ints, batch_size: Floats,
+        self, nodes: Ints, w: Array, indptr: Ints, records: Ints, batch_size: Array,
         clip_norm: float | None = None, regularised: bool = True,
-    ) -> Floats:  # fmt: skip
+    ) -> Array:  # fmt: skip
         """(c/b_i) times the sum over the sampled records, plus r R'(w); batch_size (b,) is the public b_i.
 
         Row k's sample is records[indptr[k] : indptr[k+1]], record numbers within its node.
@@ -136,7 +133,7 @@ class Store:
         tasks = (start[:-1], indptr[:-1], indptr[1:], start, records, self.offsets[nodes])
         return self._gradients(w, tasks, factor, clip_norm, regularised)
 
-    def integer_gradient(self, nodes: Ints, w: Floats, grid: Floats, clip_norm: float | None = None) -> Ints:
+    def integer_gradient(self, nodes: Ints, w: Array, grid: Array, clip_norm: float | None = None) -> Ints:
         """sum_j trunc(clip(loss'(w_k; x_j, y_j) x_j) / grid_k), loss part only, as int64 (b, d).
 
         Exact for every float: one record moves row k by at most clip_norm/grid_k when it comes or goes, twice that when
@@ -160,14 +157,14 @@ class Store:
             )  # fmt: skip
         return out
 
-    def argmin(self, nodes: Ints, linear: Floats, quadratic: Floats, centre: Floats, start: Floats, tolerance: float) -> Floats:
+    def argmin(self, nodes: Ints, linear: Array, quadratic: Array, centre: Array, start: Array, tolerance: float) -> Array:
         """argmin_w f_i(w) + linear_k.w + quadratic_k |w - centre_k|^2 for each row, to gradient norm <= tolerance."""
         from tacenda.problem.solver import local as solver
 
         nodes, start = self._checked(nodes, start)
         return solver.argmin(self, nodes, linear, quadratic, centre, start, tolerance)
 
-    def argmin_around(self, nodes: Ints, anchor: Floats, convexity: Floats, tolerance: float) -> NDArray[np.float64]:
+    def argmin_around(self, nodes: Ints, anchor: Array, convexity: Array, tolerance: float) -> Floats:
         """argmin_u (c/m_i) sum_j loss(anchor_k + u; x_j, y_j) + (convexity_k/2) |u|^2 for each row, float64 (b, d)."""
         from tacenda.problem.solver import around as solver_around
 
@@ -182,7 +179,7 @@ class Store:
             self._chords = Chords.empty(self.n_nodes, self.dim)
         return self._chords
 
-    def solver_state(self) -> dict[str, NDArray[np.float64]]:
+    def solver_state(self) -> dict[str, Floats]:
         """Where the cached inverse Hessians were taken: what a checkpoint needs so that a resumed run is bit-identical.
 
         The points are `start` rows of earlier calls, so nothing here is more private than the run's own state.
@@ -191,7 +188,7 @@ class Store:
             return {"anchors": np.zeros((0, self.dim)), "ridges": np.zeros(0)}
         return {"anchors": self._chords.anchors.copy(), "ridges": self._chords.ridges.copy()}
 
-    def restore_solver_state(self, state: dict[str, NDArray[np.float64]]) -> None:
+    def restore_solver_state(self, state: dict[str, Floats]) -> None:
         """Rebuild the cache from `solver_state`; an empty state forgets it."""
         from tacenda.problem.solver import local as solver
 
@@ -199,7 +196,7 @@ class Store:
         if len(state["ridges"]):
             self._chords = solver.restored(self, state["anchors"], state["ridges"])
 
-    def margins(self, nodes: Ints, w: Floats) -> tuple[Floats, Floats, Ints]:
+    def margins(self, nodes: Ints, w: Array) -> tuple[Array, Array, Ints]:
         """Scores (M, K) of all records of the nodes at their own rows of w, their labels (M,), and where each node
         starts.
         """
@@ -213,7 +210,7 @@ class Store:
         within = np.arange(len(scores)) - np.repeat(begin, self.sizes[nodes])
         return scores, self.labels[within + np.repeat(self.offsets[nodes], self.sizes[nodes])], begin
 
-    def scores(self, first: int, last: int, model: Floats) -> NDArray[np.float64]:
+    def scores(self, first: int, last: int, model: Array) -> Floats:
         """Scores (last - first, K) of the table's records first .. last - 1 under one model (d,), in float64."""
         out = np.empty((last - first, self.n_outputs))
         tasks = max(1, min(len(out), len(out) * self._width // _TASK_ELEMENTS))
@@ -225,28 +222,28 @@ class Store:
             )  # fmt: skip
         return out
 
-    def losses(self, nodes: Ints, w: Floats) -> NDArray[np.float64]:
+    def losses(self, nodes: Ints, w: Array) -> Floats:
         """Mean loss of each node's records at its own row of w, (b,); unscaled and without the regulariser."""
         scores, labels, begin = self.margins(nodes, w)
         values = self.loss.value(scores if self.n_outputs > 1 else scores[:, 0], labels)
         return np.asarray(np.add.reduceat(values, begin) / self.sizes[nodes])
 
-    def correct(self, nodes: Ints, w: Floats) -> Ints:
+    def correct(self, nodes: Ints, w: Array) -> Ints:
         """How many of each node's records its own row of w classifies rightly, (b,)."""
         if self.loss.kind == "regression":
             raise UnsupportedError(f"correct counts class labels, and the loss {self.loss.name!r} has none; use losses.")
         scores, labels, begin = self.margins(nodes, w)
         return np.add.reduceat(self.right(scores, labels).astype(np.int64), begin)
 
-    def right(self, scores: Floats, labels: Floats) -> NDArray[np.bool_]:
+    def right(self, scores: Array, labels: Array) -> Flags:
         """Whether scores (M, K), or (M,) for two classes, pick the label; a score of exactly 0 counts as the positive class."""
         if self.n_outputs > 1:
             return np.asarray(scores.argmax(axis=1) == labels)
         return np.asarray((scores.reshape(-1) >= 0) == (labels > 0))
 
     def _gradients(
-        self, w: Floats, tasks: tuple[Ints, ...], factor: Floats, clip_norm: float | None, regularised: bool
-    ) -> Floats:
+        self, w: Array, tasks: tuple[Ints, ...], factor: Array, clip_norm: float | None, regularised: bool
+    ) -> Array:
         owner, first, last, start, records, base = tasks
         strength = self.strength if regularised else 0.0
         clip = math.inf if clip_norm is None else float(clip_norm)
@@ -263,8 +260,8 @@ class Store:
         return out
 
     def _few_gradients(
-        self, w: Floats, samples: tuple[Ints, ...], factor: Floats, clip_norm: float | None, regularised: bool
-    ) -> Floats:
+        self, w: Array, samples: tuple[Ints, ...], factor: Array, clip_norm: float | None, regularised: bool
+    ) -> Array:
         """The same for small samples (nodes, offsets, indptr, records): no threads, and no table of partial sums."""
         strength = self.strength if regularised else 0.0
         out = np.empty_like(w)
@@ -289,7 +286,7 @@ class Store:
         last = self.offsets[nodes][owner] + (number + 1) * size // counts[owner]
         return owner, first, last, start
 
-    def _checked(self, nodes: Ints, w: Floats) -> tuple[Ints, Floats]:
+    def _checked(self, nodes: Ints, w: Array) -> tuple[Ints, Array]:
         nodes = np.ascontiguousarray(nodes, dtype=np.int64)
         w = np.ascontiguousarray(w)
         if w.dtype not in (np.float32, np.float64):
@@ -318,7 +315,7 @@ class Store:
     def _row_elements(self) -> int:
         raise TypeError("Store is a base; use DenseStore or SparseStore.")
 
-    def _square_norms(self) -> NDArray[np.float64]:
+    def _square_norms(self) -> Floats:
         raise TypeError("Store is a base; use DenseStore or SparseStore.")
 
 
@@ -328,7 +325,7 @@ class DenseStore(Store):
     def _row_elements(self) -> int:
         return self.n_features
 
-    def _square_norms(self) -> NDArray[np.float64]:
+    def _square_norms(self) -> Floats:
         from tacenda.problem.validate.rows import square_norms
 
         return square_norms(self.rows)
@@ -340,7 +337,7 @@ class SparseStore(Store):
     def _row_elements(self) -> int:
         return 1 + len(self.rows[0]) // max(1, len(self.labels))
 
-    def _square_norms(self) -> NDArray[np.float64]:
+    def _square_norms(self) -> Floats:
         from tacenda.problem.validate.rows import square_norms
 
         return square_norms(self.rows)

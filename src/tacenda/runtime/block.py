@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.privacy.secrets.bounded import Bounded
 from tacenda.privacy.secrets.door import Question
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import Answers
 from tacenda.runtime.transport import Tag
-
-Array = NDArray[Any]
 
 
 class Neighbours(Protocol):

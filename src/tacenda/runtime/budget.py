@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.algorithms.published import published
 from tacenda.errors import InputError, LeakError, UnsupportedError
 from tacenda.graph.coalition import leverage
@@ -22,8 +22,8 @@ from tacenda.privacy.accounting.calibration import gaussian_mu, solve_scale
 from tacenda.privacy.secrets.bounded import Bounded, Sample, bound_of
 from tacenda.privacy.secrets.door import Question
 from tacenda.privacy.secrets.ledger import Charge, Charges
-from tacenda.privacy.secrets.mechanisms import Site
-from tacenda.privacy.secrets.noise_plan import ScaledPlan, price
+from tacenda.privacy.secrets.mechanisms import NoiseKind, Site
+from tacenda.privacy.secrets.noise_plan import NoisePlan, ScaledPlan, price
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.queries import Answers, BlankQueries
 from tacenda.runtime.block import Gate, Neighbours
@@ -31,7 +31,6 @@ from tacenda.runtime.host import Host
 from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import Tag
 
-Array = NDArray[Any]
 Sites = list[tuple[Site, int]]
 NEAR, MANY = 1.1, 4  # sampling rates within 10 % share the noise of the largest, and at most so many groups are calibrated
 
@@ -48,12 +47,12 @@ class Notebook:
             raise LeakError(f"release takes a Bounded from a query, not a {type(value).__name__}: public values need none.")
         value.sample.spend()
         weight = float(self.weights[turn - 1])
-        self._note(Site(turn, weight, self.dim, noise, bound_of(value), value.sample, relative_std))
+        self._note(Site(turn, weight, self.dim, NoiseKind.added(noise), bound_of(value), value.sample, relative_std))
         return np.zeros(value.shape, self.dtype)
 
     def release_argmin(self, question: Question, turn: int, call: int) -> Array:
         weight = float(self.weights[turn - 1])
-        self._note(Site(turn, weight, self.dim, "objective", objective=question.terms))
+        self._note(Site(turn, weight, self.dim, NoiseKind.OBJECTIVE, objective=question.terms))
         return np.zeros(question.shape)
 
     def _note(self, site: Site) -> None:
@@ -94,7 +93,7 @@ def rehearse(spec: RunSpec, positions: Array) -> Sites:
 class Calibration:
     """The noise plan of all n nodes, and the charges it will make; claimed and why: of noise as published."""
 
-    plan: Any
+    plan: NoisePlan
     reserved: Charges
     claimed: tuple[float, float] | None = None
     why: str | None = None
@@ -132,7 +131,7 @@ def calibrate(spec: RunSpec) -> Calibration:
 
 def _given_scale(privacy: Privacy, sites: Sites, n: int) -> Array:
     """(u,) the scale of noise that was given instead of a target."""
-    gaussian = all(site.noise in ("gaussian", "correlated") for site, _ in sites)
+    gaussian = all(site.noise in (NoiseKind.GAUSSIAN, NoiseKind.CORRELATED) for site, _ in sites)
     if "round_epsilon" in privacy.noise:
         if gaussian and sites:
             raise InputError("round_epsilon is for pure rounds; this algorithm's noise is Gaussian, so give noise_multiplier.")
@@ -145,7 +144,7 @@ def _given_scale(privacy: Privacy, sites: Sites, n: int) -> Array:
     first = sites[0][0]  # of the first release, where the algorithm or the spread shapes the noise over the run
     if first.relative_std is not None:
         return np.asarray(z * np.asarray(first.sensitivity) / first.relative_std)
-    if first.noise == "correlated":
+    if first.noise == NoiseKind.CORRELATED:
         return np.asarray(z * np.asarray(first.sensitivity) * np.sqrt(first.weight))
     return np.full(n, z * np.sqrt(first.weight))
 

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.errors import InputError, StateError
 from tacenda.privacy.accounting.events import KINDS
 from tacenda.privacy.secrets.ledger import Charge, Charges
 
-Array = NDArray[Any]
 FORMAT = "tacenda-checkpoint-2"
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.words import counted
 
 
@@ -28,7 +28,7 @@ class History:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.rows)
 
-    def __getitem__(self, column: str) -> NDArray[Any]:
+    def __getitem__(self, column: str) -> Array:
         """One column as an array."""
         return np.array([row[column] for row in self.rows])
 

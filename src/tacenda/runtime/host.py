@@ -7,18 +7,15 @@ adversary listens at (an audit), or blank records and a notebook (calibration, a
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.errors import StateError
-from tacenda.privacy.secrets.noise_plan import ScaledPlan
+from tacenda.privacy.secrets.noise_plan import NoisePlan
 from tacenda.problem.queries import Answers
 from tacenda.runtime.block import Block, Gate, Neighbours
 from tacenda.runtime.spec import RunSpec
-
-Array = NDArray[Any]
 
 
 class Host:
@@ -28,7 +25,14 @@ class Host:
     """
 
     def __init__(
-        self, spec: RunSpec, positions: Array, queries: Answers, gate: Gate, neighbours: Neighbours, plan: Any, start: Array
+        self,
+        spec: RunSpec,
+        positions: Array,
+        queries: Answers,
+        gate: Gate,
+        neighbours: Neighbours,
+        plan: NoisePlan | None,
+        start: Array,
     ) -> None:
         self.spec, self._positions, self._queries = spec, positions, queries
         self.block = self._block(gate, neighbours, plan)
@@ -36,7 +40,7 @@ class Host:
         self._sum = np.zeros_like(start) if spec.output == "average" else None
         self._weight = 0.0
 
-    def _block(self, gate: Gate, neighbours: Neighbours, plan: ScaledPlan | None) -> Block:
+    def _block(self, gate: Gate, neighbours: Neighbours, plan: NoisePlan | None) -> Block:
         graph, at = self.spec.topology, self._positions
         return Block(
             self._queries,
@@ -52,7 +56,14 @@ class Host:
         )
 
     def regroup(
-        self, spec: RunSpec, positions: Array, gate: Gate, neighbours: Neighbours, plan: Any, *, restart: bool = True
+        self,
+        spec: RunSpec,
+        positions: Array,
+        gate: Gate,
+        neighbours: Neighbours,
+        plan: NoisePlan | None,
+        *,
+        restart: bool = True,
     ) -> None:
         """Take part in another graph from here on; restart=True: what belongs to the old neighbours is forgotten."""
         self.spec, self._positions = spec, positions

@@ -15,6 +15,7 @@ from tacenda.privacy.accounting.events import Event, Gaussian, merged
 from tacenda.privacy.lasting.accounts import Account
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.privacy.secrets.ledger import Charge, Charges
+from tacenda.problem.problem import Problem
 
 NOTHING_HIDDEN = Gaussian(0.0)  # a release without noise
 
@@ -34,7 +35,7 @@ class LastingRun:
         self,
         path: str | Path,
         dataset: str | None,
-        problem: Any,
+        problem: Problem,
         name: str,
         identity: dict[str, Any],
         reserved: Charges | None,
@@ -86,13 +87,13 @@ class LastingRun:
         self._store.close()
 
 
-def account_of(store: LedgerStore, problem: Any, dataset: str | None) -> Account:
+def account_of(store: LedgerStore, problem: Problem, dataset: str | None) -> Account:
     """The account to which runs on this problem's records are booked, with what the user should be told about it."""
     former = store.fingerprint([data_digest(problem).encode()])
     return store.account(problem.store.rows, problem.store.labels, dataset, former)
 
 
-def data_digest(problem: Any) -> str:
+def data_digest(problem: Problem) -> str:
     """A fingerprint of the records in their order and place, to tell runs apart on this machine; not for sending."""
     digest = hashlib.blake2b(digest_size=16)
     rows = problem.store.rows if isinstance(problem.store.rows, tuple) else (problem.store.rows,)

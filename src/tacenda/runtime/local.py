@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.errors import NetworkError
 from tacenda.graph.coalition import edge_streams
 from tacenda.graph.topology import Topology
@@ -21,8 +21,6 @@ from tacenda.runtime.host import Host
 from tacenda.runtime.network import Network
 from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import InProcess, InProcessEnd, NoTransport
-
-Array = NDArray[Any]
 
 
 def shared_noise(spec: RunSpec, topology: Topology, rows: Array) -> SharedNoise | None:

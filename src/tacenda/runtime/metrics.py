@@ -19,20 +19,19 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacenda import checks
+from tacenda._types import Array
 from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
-
-Array = NDArray[Any]
+from tacenda.problem.problem import Problem
 
 
 @dataclass
 class Snapshot:
     """The nodes' models (n, d) at one moment, with what is needed to judge them."""
 
-    problem: Any
+    problem: Problem
     topology: Topology
     models: Array
     reference: Array | None
@@ -63,14 +62,14 @@ class Snapshot:
         return scores, encode_like(self.problem, self.test[1])
 
 
-def encode_like(problem: Any, labels: Any) -> Array:
+def encode_like(problem: Problem, labels: Any) -> Array:
     """New labels in the problem's own coding: -1 and +1, 0 .. K-1, or numbers as they are."""
     y = np.asarray(labels)
     if problem.loss.kind == "regression":
         return y.astype(float)
     known = np.asarray(problem.classes)
     if not np.isin(y, known).all():
-        raise InputError(f"test labels must be among the problem's classes {list(problem.classes)}; some are not.")
+        raise InputError(f"test labels must be among the problem's classes {known.tolist()}; some are not.")
     order = np.argsort(known, kind="stable")
     position = order[np.searchsorted(known[order], y)].astype(float)
     return 2 * position - 1 if problem.loss.kind == "binary" else position
@@ -126,7 +125,7 @@ METRICS: dict[str, Callable[[Snapshot], float]] = {
 _CLASSES_ONLY = ("accuracy", "misclassification", "node_accuracy", "worst_accuracy", "test_accuracy")
 
 
-def check_metrics(metrics: Sequence[str], problem: Any, reference: Any, test: Any) -> tuple[str, ...]:
+def check_metrics(metrics: Sequence[str], problem: Problem, reference: Any, test: Any) -> tuple[str, ...]:
     """The metrics' names, if all are known and can be computed here."""
     names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     for name in names:
@@ -142,7 +141,7 @@ def check_metrics(metrics: Sequence[str], problem: Any, reference: Any, test: An
     return names
 
 
-def _check_test(test: Any, problem: Any) -> None:
+def _check_test(test: Any, problem: Problem) -> None:
     """Refuse test data that does not fit, before the first round."""
     if not isinstance(test, (tuple, list)) or len(test) != 2:
         raise InputError(f"test must be a pair (X, y), not a {type(test).__name__}.")

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.errors import InputError, LeakError, NetworkError
 from tacenda.graph.topology import Topology
 from tacenda.problem.constants import RADIUS
 from tacenda.problem.radius import brought_within, is_within
 from tacenda.runtime.transport import Tag, Transport
-
-Array = NDArray[Any]
 
 
 def placement(n: int, blocks: int | Any) -> list[Array]:

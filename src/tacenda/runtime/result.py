@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.errors import StateError
 from tacenda.privacy.statement import Statement
 from tacenda.runtime.history import History
 from tacenda.words import counted
 
-Array = NDArray[Any]
 FORMAT = "tacenda-result-1"
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacenda import checks
+from tacenda._types import Array
 from tacenda.algorithms.base import Algorithm
 from tacenda.content import content_hash, program
 from tacenda.data.partition import broken_promise
@@ -30,8 +30,6 @@ from tacenda.runtime.network import placement
 from tacenda.runtime.progress import Progress
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.spec import RunSpec, algorithm_of, match, start_rows
-
-Array = NDArray[Any]
 
 
 class ConvergenceWarning(UserWarning):

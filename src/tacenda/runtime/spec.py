@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacenda import checks
+from tacenda._types import Array
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.published import check_published, published_form
 from tacenda.algorithms.registry import by_name, private_names
@@ -28,11 +28,11 @@ from tacenda.privacy.secrets.noise_plan import round_weights
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts
+from tacenda.problem.problem import Problem
 
 if TYPE_CHECKING:
     from tacenda.runtime.budget import Calibration
 
-Array = NDArray[Any]
 OUTPUTS = ("average", "last")
 
 
@@ -176,7 +176,7 @@ def check_privacy(privacy: Any, algorithm: Algorithm) -> Privacy | None:
     return privacy
 
 
-def match(problem: Any, graph: Any) -> Topology:
+def match(problem: Problem, graph: Any) -> Topology:
     """The graph's topology, if it has one node for each shard; shards named by label are matched by name."""
     topology = Topology.of(graph)
     if topology.n != problem.n_nodes:

@@ -7,13 +7,11 @@ block calls it for the same tags in the same order, because all run the same pro
 from __future__ import annotations
 
 import threading
-from typing import Any, Protocol
+from typing import Protocol
 
-from numpy.typing import NDArray
-
+from tacenda._types import Array
 from tacenda.errors import NetworkError
 
-Array = NDArray[Any]
 Tag = tuple[int, int]  # (round, call within the round)
 
 

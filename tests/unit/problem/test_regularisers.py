@@ -80,6 +80,18 @@ def test_constants_by_hand():
     assert math.isinf(make(losses.Logistic(), reg=regularisers.L1()).smoothness)
 
 
+def test_constants_from_declarations():
+    """Names or objects, the class count only where the loss asks for it, and errors that say whose name it is."""
+    made = Constants.declared(loss="huber", regulariser=None, strength=0.1, data_norm=3.0, clip_norm=2, classes=5)
+    assert made == Constants(losses.Huber(), regularisers.NoRegulariser(), 0.1, 1.0, 3.0, 2.0)
+    assert Constants.declared(loss="multinomial", classes=5).n_outputs == 5
+    with pytest.raises(InputError, match="problem.classes must be declared for the loss 'multinomial'"):
+        Constants.declared(loss="multinomial", prefix="problem.")
+    for name in ("strength", "loss_scale", "data_norm", "clip_norm", "radius"):
+        with pytest.raises(InputError, match=f"problem.{name} must be a number"):
+            Constants.declared(loss="logistic", prefix="problem.", **{name: -1.0})
+
+
 def test_multinomial_log_determinant_is_bounded_and_nearly_attained():
     """ln det(I + (c/(m kappa)) H) of one record never exceeds (K-1) ln(1 + data_norm^2 c/(K m kappa))."""
     classes, m, kappa = 3, 7.0, 0.4

@@ -20,10 +20,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from tacenda import checks
+from tacenda._types import Floats
 from tacenda.errors import PrivacyError
 from tacenda.privacy import adjacency as relations
 from tacenda.privacy.accounting.curves import GaussianProfile, GroupProfile, Profile, ZcdpProfile
@@ -91,7 +92,7 @@ class Curve:
             words.append(f"{known} what they know")
         return tuple(words)
 
-    def tradeoff(self, false_positive_rates: ArrayLike) -> NDArray[np.float64]:
+    def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
         """The least false-negative rate any test can have at each false-positive rate; never above the true one."""
         alpha = np.asarray(false_positive_rates, dtype=float)
         if alpha.size and not (np.all(alpha >= 0) and np.all(alpha <= 1)):

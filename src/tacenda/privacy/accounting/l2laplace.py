@@ -21,21 +21,21 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, gammainc, gammaincc, gammainccinv, gammaincinv, gammaln
 
-Array = NDArray[np.float64]
+from tacenda._types import Floats
+
 NODES, NODES_PLANE = 56, 112  # quadrature points; the plane's root singularity needs more for the same 1e-13
 NEGLIGIBLE = 1e-30  # a cell's mass below which it is joined to the worse side
 TAIL = 1e-22  # mass of r outside the quadrature; added back to the infinite loss
 
 
-def loss_tails(epsilon: float, dim: int, losses: Array) -> tuple[Array, Array]:
+def loss_tails(epsilon: float, dim: int, losses: Floats) -> tuple[Floats, Floats]:
     """(P(L > loss), P(L < loss)) for each of `losses`, each accurate relative to itself down to about 1e-18."""
     return loss_above(epsilon, dim, losses), loss_below(epsilon, dim, losses)
 
 
-def loss_above(epsilon: float, dim: int, losses: Array) -> Array:
+def loss_above(epsilon: float, dim: int, losses: Floats) -> Floats:
     """P(L > loss)."""
     s = np.asarray(losses, dtype=float) / epsilon
     inside = np.clip(s, -1.0, 1.0)
@@ -44,7 +44,7 @@ def loss_above(epsilon: float, dim: int, losses: Array) -> Array:
     return np.where(s >= 1, 0.0, np.where(s < -1, 1.0, law))
 
 
-def loss_below(epsilon: float, dim: int, losses: Array) -> Array:
+def loss_below(epsilon: float, dim: int, losses: Floats) -> Floats:
     """P(L < loss)."""
     s = np.asarray(losses, dtype=float) / epsilon
     inside = np.clip(s, -1.0, 1.0)
@@ -90,7 +90,7 @@ def l2_laplace_pmf(epsilon: float, dim: int, step: float) -> Any:
     return pld_pmf.create_pmf(finite, step, lost, pessimistic_estimate=True)
 
 
-def _radial(epsilon: float, dim: int, s: Array, above: bool) -> Array:
+def _radial(epsilon: float, dim: int, s: Floats, above: bool) -> Floats:
     """d > 1, by Gauss-Legendre in t with r = kink + t^2, which takes away the root singularity that d = 2 has."""
     a, half = epsilon, (dim - 1) / 2
     kink = (1 - s) / 2

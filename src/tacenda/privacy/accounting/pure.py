@@ -12,12 +12,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from tacenda._types import Floats
 from tacenda.privacy.accounting.curves import solve_decreasing
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class PureProfile:
     count: int
 
     @cached_property
-    def _law(self) -> tuple[Array, Array]:
+    def _law(self) -> tuple[Floats, Floats]:
         """The losses (2l - T) a and their log probabilities under the first of the pair, shape (T + 1,)."""
         a, t = self.each, self.count
         ell = np.arange(t + 1)

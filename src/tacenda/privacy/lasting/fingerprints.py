@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from tacenda._types import Array
+
 KEPT = 1024  # hashes in a sketch
 LEAST_SHARE, LEAST_SHARED = 0.1, 4  # an overlap counts from this share of the smaller set, seen in so many records
 _CHUNK = 1 << 22  # numbers that are looked at together

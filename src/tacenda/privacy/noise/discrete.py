@@ -32,6 +32,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tacenda._types import Floats, Ints
 from tacenda.checks import positive, whole
 from tacenda.errors import InputError
 from tacenda.privacy.noise.aes import AesStream
@@ -50,16 +51,14 @@ __all__ = ["AesStream", "aes_normal", "discrete_gaussian", "l2_laplace"]
 MARGIN = 2.0**-45  # the double comparison errs by less than 2^-49
 LARGEST_SCALE = 2.0**28  # so that squares of all block ends fit into 63 bits
 CHUNK = 1 << 18
-_Ints = NDArray[np.int64]
-_Doubles = NDArray[np.float64]
 
 
-def discrete_gaussian(scale: float, size: int | tuple[int, ...], stream: AesStream) -> _Ints:
+def discrete_gaussian(scale: float, size: int | tuple[int, ...], stream: AesStream) -> Ints:
     """Integers of the given shape, independent, P(n) proportional to exp(-n^2/(2 scale^2)); `scale` on the integer grid."""
     return _discrete(scale, size, stream, MARGIN)
 
 
-def aes_normal(shape: int | tuple[int, ...], stream: AesStream) -> _Doubles:
+def aes_normal(shape: int | tuple[int, ...], stream: AesStream) -> Floats:
     """Standard normals by Box-Muller on 64-bit radii (up to 9.4 deviations) and 53-bit angles; doubles, see above."""
     out = np.empty(_shape(shape))
     flat = out.reshape(-1)
@@ -69,7 +68,7 @@ def aes_normal(shape: int | tuple[int, ...], stream: AesStream) -> _Doubles:
     return out
 
 
-def l2_laplace(rate: ArrayLike, shape: tuple[int, int], stream: AesStream) -> _Doubles:
+def l2_laplace(rate: ArrayLike, shape: tuple[int, int], stream: AesStream) -> Floats:
     """Rows of shape (b, d), density proportional to exp(-rate |e|); `rate` a number or one per row, (b,)."""
     b, d = _shape(shape)
     rates = np.ascontiguousarray(np.broadcast_to(np.asarray(rate, dtype=np.float64), (b,)))
@@ -86,7 +85,7 @@ def _shape(size: int | tuple[int, ...]) -> tuple[int, ...]:
     return tuple(whole("size", part) for part in (size if isinstance(size, tuple) else (size,)))
 
 
-def _discrete(scale: float, size: int | tuple[int, ...], stream: AesStream, margin: float) -> _Ints:
+def _discrete(scale: float, size: int | tuple[int, ...], stream: AesStream, margin: float) -> Ints:
     """As `discrete_gaussian`; a wider `margin` only sends more tries the slow way, and changes no value."""
     table = _table(_check_scale(scale))
     out = np.empty(_shape(size), dtype=np.int64)
@@ -127,8 +126,8 @@ class _Table:
     block_bits: int
     weights: tuple[int, ...]  # c_k, without the tail's 1
     cumulative: NDArray[np.uint64]
-    guide: _Ints
-    keep: _Doubles
+    guide: Ints
+    keep: Floats
     rate: float  # 1 / (2 scale^2)
 
     def settle(self, cell: int, offset: int, accept: int, side: AesStream) -> int | None:

@@ -16,13 +16,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.errors import PrivacyError
 from tacenda.privacy.noise.discrete import AesStream, aes_normal, discrete_gaussian, l2_laplace
 from tacenda.privacy.noise.sources import ByPlace
 
-Array = NDArray[Any]
 Parts = tuple[Array, Any, Array | None]
 SCALE_BITS = 30  # scales are rounded up to so many bits, so that equal rounds share one table of the sampler
 

@@ -13,11 +13,9 @@ from functools import cache
 from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.threads import is_small, kernel_threads
-
-Array = NDArray[Any]
 
 
 class NoiseSource(Protocol):

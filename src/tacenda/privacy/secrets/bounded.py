@@ -21,12 +21,10 @@ from typing import Any, NoReturn
 from weakref import WeakValueDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.errors import LeakError
 from tacenda.privacy.secrets.question import digest
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

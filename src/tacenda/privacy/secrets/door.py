@@ -10,22 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tacenda import checks
+from tacenda._types import Array
 from tacenda.errors import LeakError
 from tacenda.privacy.noise.sources import NoiseSource
 from tacenda.privacy.secrets.bounded import Bounded, bound_of, open_parts, open_values, question_of
 from tacenda.privacy.secrets.ledger import Charge, Ledger
-from tacenda.privacy.secrets.mechanisms import ObjectiveNoise, ObjectiveTerms, Site
-from tacenda.privacy.secrets.noise_plan import price
+from tacenda.privacy.secrets.mechanisms import NoiseKind, ObjectiveTerms, Site
+from tacenda.privacy.secrets.noise_plan import NoisePlan, price
 from tacenda.privacy.secrets.question import digest
-
-Array = NDArray[Any]
-NOISES = ("gaussian", "correlated", "l2-laplace")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,27 +45,18 @@ class SharedNoise:
     ratio: float
 
 
-class NoisePlan(Protocol):
-    """How much noise each release gets; rows (b,) of the door's nodes. Of the round it may know the weight only."""
-
-    def weight(self, turn: int) -> float: ...
-    def noise_std(self, site: Site) -> Array: ...
-    def laplace_rate(self, site: Site) -> Array: ...
-    def objective(self, site: Site) -> ObjectiveNoise: ...
-
-
 @dataclass(frozen=True, eq=False)
 class _Priced:
     """A price that was worked out, and all that it depends on."""
 
-    plan: Any
+    plan: NoisePlan
     terms: tuple[Any, ...]
     sensitivity: Array
     rate: Array | None
     charge: Charge
     amount: Any
 
-    def holds(self, plan: Any, terms: tuple[Any, ...], sensitivity: Array, rate: Array | None) -> bool:
+    def holds(self, plan: NoisePlan, terms: tuple[Any, ...], sensitivity: Array, rate: Array | None) -> bool:
         if self.plan is not plan or self.terms != terms or self.rate is not rate:
             return False
         return self.sensitivity is sensitivity or np.array_equal(self.sensitivity, sensitivity)
@@ -97,20 +84,20 @@ class Door:
             raise LeakError(f"release takes a Bounded from a query, not a {type(value).__name__}: public values need none.")
         if self.plan is None:
             return open_values(value)
-        checks.one_of("noise", noise, NOISES)
-        if noise == "correlated" and self.shared is None:
+        kind = NoiseKind.added(noise)
+        if kind is NoiseKind.CORRELATED and self.shared is None:
             raise LeakError("noise='correlated' needs the edges' streams, and this run was set up without them.")
         value.sample.spend()
-        charge, amount = self._price(value, turn, noise, relative_std)
+        charge, amount = self._price(value, turn, kind, relative_std)
         parts = open_parts(value)
-        asked = self._named(*question_of(value), parts[0].dtype.str, value.shape[1], noise, amount)
+        asked = self._named(*question_of(value), parts[0].dtype.str, value.shape[1], kind, amount)
         self.ledger.charge(turn, call, charge, asked)
         source = self.noise.asked(asked)
-        if noise == "gaussian":
+        if kind is NoiseKind.GAUSSIAN:
             return source.add_gaussian(self.nodes, turn, call, parts, amount)
         # The public offset comes last: added first, a large one would round what no noise has covered yet.
         core, factor, offset = parts
-        if noise == "l2-laplace":
+        if kind is NoiseKind.L2_LAPLACE:
             released = core * factor + source.l2_laplace(self.nodes, turn, call, amount, value.shape[1])
         else:
             assert self.shared is not None
@@ -119,7 +106,7 @@ class Door:
             released += ((self.shared.ratio * amount)[:, None] * edges).astype(released.dtype)
         return released if offset is None else released + offset
 
-    def _price(self, value: Bounded, turn: int, noise: str, relative_std: float | None) -> tuple[Charge, Any]:
+    def _price(self, value: Bounded, turn: int, noise: NoiseKind, relative_std: float | None) -> tuple[Charge, Any]:
         """What the release costs and its noise; an equal release just before has the same, and so the same Charge object."""
         assert self.plan is not None
         weight, sensitivity, sample, last = self.plan.weight(turn), bound_of(value), value.sample, self._priced
@@ -147,9 +134,9 @@ class Door:
         if self.plan is None:
             core, offset = question.solve(None, None)
             return core if offset is None else core + offset
-        site = Site(turn, self.plan.weight(turn), self.dim, "objective", objective=question.terms)
+        site = Site(turn, self.plan.weight(turn), self.dim, NoiseKind.OBJECTIVE, objective=question.terms)
         charge, amount = price(self.plan, site)
-        asked = self._named(question.asked, question.shape[1], "objective", amount.rate, amount.extra, amount.gap_rate)
+        asked = self._named(question.asked, question.shape[1], NoiseKind.OBJECTIVE, amount.rate, amount.extra, amount.gap_rate)
         self.ledger.charge(turn, call, charge, asked)
         source = self.noise.asked(asked)
         inside = source.l2_laplace(self.nodes, turn, call, amount.rate, question.shape[1])

@@ -12,15 +12,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.errors import BudgetError
 from tacenda.privacy.accounting import events
 
-Array = NDArray[Any]
 Kind = type[events.Event]
 
 # In which direction a parameter gets less private: +1 where larger is worse, -1 where smaller is worse.

@@ -11,17 +11,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda import checks
+from tacenda._types import Array
 from tacenda.errors import PrivacyError
 from tacenda.privacy.accounting import events
 from tacenda.privacy.secrets.bounded import Sample
 from tacenda.privacy.secrets.ledger import Charge
 
-Array = NDArray[Any]
+
+class NoiseKind(StrEnum):
+    """How noise enters a release; algorithms and files may write the plain words."""
+
+    GAUSSIAN = "gaussian"
+    CORRELATED = "correlated"  # Gaussian, partly shared by neighbours
+    L2_LAPLACE = "l2-laplace"
+    OBJECTIVE = "objective"  # inside an argmin
+
+    @classmethod
+    def added(cls, noise: str) -> NoiseKind:
+        """The kind of that name, if it is one that is added to a value."""
+        return cls(checks.one_of("noise", noise, [kind.value for kind in cls if kind != cls.OBJECTIVE]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +48,7 @@ class Site:
     turn: int
     weight: float
     dim: int
-    noise: str  # "gaussian", "correlated", "l2-laplace" or "objective"
+    noise: NoiseKind
     sensitivity: Array | None = None
     sample: Sample | None = None
     relative_std: float | None = None

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacenda import checks, schedules
+from tacenda._types import Array
 from tacenda.errors import InputError
 from tacenda.privacy.secrets.ledger import Charge
 from tacenda.privacy.secrets.mechanisms import (
+    NoiseKind,
     ObjectiveNoise,
     Site,
     correlated_charge,
@@ -28,7 +29,6 @@ from tacenda.privacy.secrets.mechanisms import (
     objective_noise,
 )
 
-Array = NDArray[Any]
 Spread = str | schedules.Schedule | Sequence[float]
 
 
@@ -46,6 +46,38 @@ def round_weights(spread: Spread, rounds: int) -> Array:
     if rounds and (not np.all(np.isfinite(shares)) or np.any(shares <= 0)):
         raise InputError("spread must hold finite shares above 0, one per round.")
     return shares * (rounds / shares.sum()) if rounds else shares
+
+
+class NoisePlan(Protocol):
+    """How much noise each release gets, for b nodes. Of the round it may know the weight only."""
+
+    @property
+    def scale(self) -> Array:
+        """(b,) the noise scale, which a step size may ask for."""
+        ...
+
+    @property
+    def weights(self) -> Array:
+        """(rounds,) each round's share of the budget, 1 on average."""
+        ...
+
+    @property
+    def leverage(self) -> Array | None:
+        """(b,) of noise shared by neighbours."""
+        ...
+
+    @property
+    def coalition(self) -> int:
+        """How many members may pool what they know of shared noise."""
+        ...
+
+    def weight(self, turn: int) -> float: ...
+    def noise_std(self, site: Site) -> Array: ...
+    def laplace_rate(self, site: Site) -> Array: ...
+    def objective(self, site: Site) -> ObjectiveNoise: ...
+    def rows(self, nodes: Array) -> NoisePlan:
+        """The plan of some of the nodes."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +102,7 @@ class ScaledPlan:
     def noise_std(self, site: Site) -> Array:
         if site.relative_std is not None:
             return self.scale * site.relative_std
-        if site.noise == "correlated":
+        if site.noise == NoiseKind.CORRELATED:
             return np.asarray(self.scale / np.sqrt(site.weight))
         assert site.sensitivity is not None
         std: Array = self.scale * site.sensitivity / np.sqrt(site.weight)
@@ -86,17 +118,18 @@ class ScaledPlan:
         return objective_noise(site.weight / self.scale, site.objective)
 
 
-def price(plan: Any, site: Site) -> tuple[Charge, Any]:
+def price(plan: NoisePlan, site: Site) -> tuple[Charge, Any]:
     """What a release costs under a plan, and its noise: a std (b,), a rate (b,) or an ObjectiveNoise."""
-    if site.noise == "objective":
+    if site.noise == NoiseKind.OBJECTIVE:
         assert site.objective is not None
         inside = plan.objective(site)
         return objective_charge(inside, site.objective), inside
     assert site.sensitivity is not None and site.sample is not None
-    if site.noise == "l2-laplace":
+    if site.noise == NoiseKind.L2_LAPLACE:
         rate = plan.laplace_rate(site)
         return laplace_charge(rate, site.sensitivity, site.dim, site.sample), rate
     std = plan.noise_std(site)
-    if site.noise == "correlated":
+    if site.noise == NoiseKind.CORRELATED:
+        assert plan.leverage is not None
         return correlated_charge(std, site.sensitivity, plan.leverage, plan.coalition, site.sample), std
     return gaussian_charge(std, site.sensitivity, site.sample), std

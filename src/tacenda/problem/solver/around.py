@@ -19,15 +19,14 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Floats
 from tacenda.problem.solver.pooled import Pooled
 from tacenda.problem.solver.reference import newton
 
 if TYPE_CHECKING:
     from tacenda.problem.store import Store
 
-Vector = NDArray[np.float64]
 
 
 def can_solve(store: Store, convexity: Any) -> bool:
@@ -35,7 +34,7 @@ def can_solve(store: Store, convexity: Any) -> bool:
     return math.isfinite(store.loss.slope) and bool(np.all(np.asarray(convexity) > 0))
 
 
-def argmin(store: Store, nodes: Any, anchors: Any, convexity: Any, tolerance: float) -> NDArray[np.float64]:
+def argmin(store: Store, nodes: Any, anchors: Any, convexity: Any, tolerance: float) -> Floats:
     """u (b, d) for each row, to gradient norm <= tolerance; never raises for what the records or the anchors hold."""
     out = np.empty((len(nodes), store.dim))
     with np.errstate(all="ignore"):
@@ -47,7 +46,7 @@ def argmin(store: Store, nodes: Any, anchors: Any, convexity: Any, tolerance: fl
     return out
 
 
-def descend(part: Pooled, store: Store, node: int, tolerance: float) -> Vector:
+def descend(part: Pooled, store: Store, node: int, tolerance: float) -> Floats:
     """Accelerated descent from 0, for the number of steps that its proof asks for."""
     share = store.loss_scale * float(store.sizes[node] / store.divisors[node])
     largest = float(store.norms[store.offsets[node] : store.offsets[node + 1]].max(initial=0.0))

@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda import checks
+from tacenda._types import Array, Floats, Ints
 from tacenda.errors import InputError, StateError, TacendaError, UnsupportedError
 from tacenda.threads import kernel_threads
 
 if TYPE_CHECKING:
     from tacenda.problem.store import Store
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
 
 _CACHE_LIMIT = 1 << 30
 _CACHE_FLOOR = 1 << 26
@@ -26,8 +25,8 @@ _CACHE_FLOOR = 1 << 26
 class Chords:
     """Per node: a cached inverse Hessian (d, d), its ridge (negative: none) and the point where it was taken."""
 
-    anchors: NDArray[np.float64]
-    ridges: NDArray[np.float64]
+    anchors: Floats
+    ridges: Floats
     inverses: NDArray[np.float32]
 
     @classmethod
@@ -58,8 +57,8 @@ def check_supported(store: Store) -> None:
 
 
 def argmin(
-    store: Store, nodes: Ints, linear: Floats, quadratic: Floats, centre: Floats, start: Floats, tolerance: float
-) -> NDArray[np.float64]:
+    store: Store, nodes: Ints, linear: Array, quadratic: Array, centre: Array, start: Array, tolerance: float
+) -> Floats:
     """argmin_w f_i(w) + linear.w + quadratic |w - centre|^2 per row, (b, d) float64, each to gradient norm <=
     tolerance.
     """
@@ -98,8 +97,8 @@ def argmin(
 
 
 def _certainly(
-    store: Store, nodes: Ints, linear: Floats, q: Floats, centre: Floats, tolerance: float
-) -> NDArray[np.float64]:
+    store: Store, nodes: Ints, linear: Array, q: Array, centre: Array, tolerance: float
+) -> Floats:
     """The same by the solver that cannot fail. Where that one has no guarantee, there is no bound for noise either."""
     from tacenda.problem.solver import around as solver_around
 
@@ -114,7 +113,7 @@ def _certainly(
     return anchor + store.argmin_around(nodes, anchor, kappa, tolerance)
 
 
-def restored(store: Store, anchors: Floats, ridges: Floats) -> Chords:
+def restored(store: Store, anchors: Array, ridges: Array) -> Chords:
     """The cache which a checkpoint describes, with every inverse taken again where it was taken before."""
     from tacenda.problem.kernels import solver as kernels_solver
 
@@ -133,7 +132,7 @@ def restored(store: Store, anchors: Floats, ridges: Floats) -> Chords:
     return chords
 
 
-def _rows(name: str, values: Floats, shape: tuple[int, int]) -> NDArray[np.float64]:
+def _rows(name: str, values: Array, shape: tuple[int, int]) -> Floats:
     values = np.asarray(values, dtype=np.float64)
     try:
         return np.ascontiguousarray(np.broadcast_to(values, shape))

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from tacenda._types import Floats
 from tacenda.errors import TacendaError
 from tacenda.problem.kernels.rows import OPTIONS, add, dot
 from tacenda.problem.solver.pooled import Pooled
@@ -15,20 +15,19 @@ from tacenda.problem.solver.pooled import Pooled
 if TYPE_CHECKING:
     from tacenda.problem.problem import Problem
 
-Vector = NDArray[np.float64]
 
 _EPOCHS = 20_000
 _EPOCHS_PER_CHECK = 20
 
 
-def solve(problem: Problem, pooled: Pooled, tolerance: float) -> Vector:
+def solve(problem: Problem, pooled: Pooled, tolerance: float) -> Floats:
     """Dual coordinate ascent if r R is strongly convex, else a linear program."""
     if pooled.l2 > 0:
         return _ascend(problem, pooled, tolerance)
     return _linear_program(pooled)
 
 
-def _ascend(problem: Problem, pooled: Pooled, tolerance: float) -> Vector:
+def _ascend(problem: Problem, pooled: Pooled, tolerance: float) -> Floats:
     """Maximise sum_j a_j y_j beta_j - g*(v), v = sum_j a_j beta_j x_j, g = l1|.|_1 + (l2/2)|.|^2, until the gap is
     closed.
 
@@ -102,7 +101,7 @@ def stride_of(count: int, epoch: int) -> int:
         stride += 1
 
 
-def _linear_program(pooled: Pooled) -> Vector:
+def _linear_program(pooled: Pooled) -> Floats:
     """Variables (w+, w-, slack); slack_j bounds the loss of record j from above and is minimised."""
     from scipy import sparse
     from scipy.optimize import linprog

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from tacenda._types import Floats
 
 if TYPE_CHECKING:
     from tacenda.problem.problem import Problem
     from tacenda.problem.store import Store
 
-Vector = NDArray[np.float64]
 _CHUNK_ELEMENTS = 1 << 20
 
 
@@ -42,7 +42,7 @@ class Pooled:
         return cls(problem.store, slice(None), weights, strength * regulariser.l1, strength * regulariser.l2)
 
     @classmethod
-    def around(cls, store: Store, node: int, anchor: Vector, convexity: float) -> Pooled:
+    def around(cls, store: Store, node: int, anchor: Floats, convexity: float) -> Pooled:
         """One node's records seen from `anchor`: F(u) = (c/m) sum_j loss(anchor + u; x_j, y_j), with (convexity/2)|u|^2.
 
         What a large anchor adds to a score is computed once for each record and then belongs to that record: however it was
@@ -67,21 +67,21 @@ class Pooled:
             table = self.rows[part]
             yield part, table if table.dtype == np.float64 else table.astype(np.float64)
 
-    def scores(self, table: Any, w: Vector) -> Any:
+    def scores(self, table: Any, w: Floats) -> Any:
         """(m,) scores of a chunk, or (m, K)."""
         scores = np.asarray(table @ w.reshape(self.n_outputs, self.n_features).T)
         return scores if self.n_outputs > 1 else scores[:, 0]
 
-    def _at(self, part: slice, table: Any, w: Vector) -> Any:
+    def _at(self, part: slice, table: Any, w: Floats) -> Any:
         """The scores to which the loss is applied."""
         return self.scores(table, w) if self.base is None else self.base[part] + self.scores(table, w)
 
-    def value(self, w: Vector) -> float:
+    def value(self, w: Floats) -> float:
         """F(w)."""
         parts = self.chunks()
         return float(sum(self.weights[s] @ self.loss.value(self._at(s, x, w), self.labels[s]) for s, x in parts))
 
-    def gradient(self, w: Vector) -> Vector:
+    def gradient(self, w: Floats) -> Floats:
         """The (sub)gradient of F, (d,)."""
         total = np.zeros((self.n_outputs, self.n_features))
         for s, x in self.chunks():
@@ -89,7 +89,7 @@ class Pooled:
             total += np.asarray(x.T @ (self.weights[s, None] * slopes)).T
         return total.ravel()
 
-    def hessian(self, w: Vector) -> NDArray[np.float64]:
+    def hessian(self, w: Floats) -> Floats:
         """The Hessian of F for losses of one score, (d, d)."""
         total = np.zeros((self.dim, self.dim))
         for s, x in self.chunks():
@@ -100,7 +100,7 @@ class Pooled:
                 total += (x.T @ x.multiply(curves[:, None])).toarray()
         return total
 
-    def hessian_product(self, w: Vector) -> Callable[[Vector], Vector]:
+    def hessian_product(self, w: Floats) -> Callable[[Floats], Floats]:
         """v -> H(w) v, with the curvatures at w computed once."""
         if self.n_outputs == 1:
             curves = [self.weights[s] * self._second(self._at(s, x, w), self.labels[s]) for s, x in self.chunks()]
@@ -108,7 +108,7 @@ class Pooled:
             zero = np.zeros(len(self.labels), dtype=np.int64)
             curves = [self._softmax(self._at(s, x, w), zero[s]) for s, x in self.chunks()]
 
-        def product(v: Vector) -> Vector:
+        def product(v: Floats) -> Floats:
             total = np.zeros((self.n_outputs, self.n_features))
             for (s, x), q in zip(self.chunks(), curves, strict=True):
                 t = self.scores(x, v)
@@ -121,15 +121,15 @@ class Pooled:
 
         return product
 
-    def prox(self, w: Vector, step: float) -> Vector:
+    def prox(self, w: Floats, step: float) -> Floats:
         """argmin_v step r R(v) + |v - w|^2/2."""
         return np.asarray(np.sign(w) * np.maximum(np.abs(w) - step * self.l1, 0.0) / (1.0 + step * self.l2))
 
-    def composite_value(self, w: Vector) -> float:
+    def composite_value(self, w: Floats) -> float:
         """F(w) + r R(w), that is (1/n) sum_i f_i(w)."""
         return self.value(w) + self.l1 * float(np.abs(w).sum()) + 0.5 * self.l2 * float(w @ w)
 
-    def residual(self, w: Vector) -> float:
+    def residual(self, w: Floats) -> float:
         """|w - prox(w - gradient F(w), 1)|: zero exactly at the optimum."""
         return float(np.linalg.norm(w - self.prox(w - self.gradient(w), 1.0)))
 

@@ -14,22 +14,21 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Flags, Floats
 from tacenda.errors import TacendaError
 from tacenda.problem.solver.pooled import Pooled
 
 if TYPE_CHECKING:
     from tacenda.problem.problem import Problem
 
-Vector = NDArray[np.float64]
 
 _FACTORISE_UP_TO = 1500
 _MAX_NEWTON = 200
 _PROXIMAL_STEPS = 60
 
 
-def solve(problem: Problem, tolerance: float) -> Vector:
+def solve(problem: Problem, tolerance: float) -> Floats:
     """The optimum, (d,); raises if the tolerance is not reached."""
     pooled = Pooled.of(problem)
     if not problem.loss.smooth:
@@ -49,13 +48,13 @@ def solve(problem: Problem, tolerance: float) -> Vector:
     return w
 
 
-def newton(pooled: Pooled, w: Vector, shift: Vector, free: NDArray[np.bool_], tolerance: float) -> tuple[Vector, float]:
+def newton(pooled: Pooled, w: Floats, shift: Floats, free: Flags, tolerance: float) -> tuple[Floats, float]:
     """Minimise F(w) + (l2/2)|w|^2 + shift.w over the free coordinates; returns (w, gradient norm there).
 
     A step is accepted if it halves the gradient norm or if the slope along it is not yet positive.
     """
 
-    def gradient(point: Vector) -> Vector:
+    def gradient(point: Floats) -> Floats:
         return np.asarray((pooled.gradient(point) + pooled.l2 * point + shift)[free])
 
     g = gradient(w)
@@ -73,8 +72,8 @@ def newton(pooled: Pooled, w: Vector, shift: Vector, free: NDArray[np.bool_], to
 
 
 def _line_search(
-    gradient: Callable[[Vector], Vector], w: Vector, p: Vector, p_free: Vector, g: Vector, norm: float
-) -> tuple[Vector, Vector, bool]:
+    gradient: Callable[[Floats], Floats], w: Floats, p: Floats, p_free: Floats, g: Floats, norm: float
+) -> tuple[Floats, Floats, bool]:
     fall, t, best = -float(g @ p_free), 1.0, (w, g, False)
     for _ in range(60):
         trial = gradient(w + t * p)
@@ -91,7 +90,7 @@ def _line_search(
     return best
 
 
-def _direction(pooled: Pooled, w: Vector, g: Vector, free: NDArray[np.bool_], goal: float) -> Vector:
+def _direction(pooled: Pooled, w: Floats, g: Floats, free: Flags, goal: float) -> Floats:
     """-(Hessian on the free coordinates)^-1 g, factorised if that is affordable and possible, else by CG.
 
     The Hessian is lifted by a hundredth of the gradient norm: where the loss is flat a step stays finite, and near the
@@ -109,14 +108,14 @@ def _direction(pooled: Pooled, w: Vector, g: Vector, free: NDArray[np.bool_], go
             pass  # singular: no l2 and dependent columns; CG stays in the range of the Hessian
     product, wide = pooled.hessian_product(w), np.zeros(pooled.dim)
 
-    def apply(v: Vector) -> Vector:
+    def apply(v: Floats) -> Floats:
         wide[free] = v
         return np.asarray(product(wide)[free] + ridge * v)
 
     return _conjugate_gradient(apply, g, goal)
 
 
-def _conjugate_gradient(apply: Callable[[Vector], Vector], g: Vector, goal: float) -> Vector:
+def _conjugate_gradient(apply: Callable[[Floats], Floats], g: Floats, goal: float) -> Floats:
     p, residual, search = np.zeros_like(g), -g, -g
     square = float(g @ g)
     for _ in range(min(10 * len(g), 2000)):
@@ -133,7 +132,7 @@ def _conjugate_gradient(apply: Callable[[Vector], Vector], g: Vector, goal: floa
     return p
 
 
-def _composite(pooled: Pooled, w: Vector, tolerance: float) -> tuple[Vector, float]:
+def _composite(pooled: Pooled, w: Floats, tolerance: float) -> tuple[Floats, float]:
     """Proximal steps find the support and its signs; Newton on that support finds the digits."""
     best, norm = w, pooled.residual(w)
     bound = 1e-12
@@ -147,7 +146,7 @@ def _composite(pooled: Pooled, w: Vector, tolerance: float) -> tuple[Vector, flo
     return best, norm
 
 
-def _polish(pooled: Pooled, w: Vector, tolerance: float) -> Vector:
+def _polish(pooled: Pooled, w: Floats, tolerance: float) -> Floats:
     """Newton on the support of w with its signs held; w itself if a sign would change."""
     free, signs = w != 0, np.sign(w)
     if not free.any():
@@ -156,7 +155,7 @@ def _polish(pooled: Pooled, w: Vector, tolerance: float) -> Vector:
     return better if (np.sign(better) == signs).all() else w
 
 
-def _accelerated(pooled: Pooled, w: Vector, bound: float) -> tuple[Vector, float]:
+def _accelerated(pooled: Pooled, w: Floats, bound: float) -> tuple[Floats, float]:
     """Some accelerated proximal gradient steps with backtracking (`bound` estimates the smoothness) and restarts."""
     point, t, value = w, 1.0, pooled.composite_value(w)
     for _ in range(_PROXIMAL_STEPS):

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array, Floats
 from tacenda.errors import InputError
 from tacenda.problem.losses import Loss
 from tacenda.problem.validate.rows import JoinedShards
@@ -15,7 +15,7 @@ from tacenda.problem.validate.rows import JoinedShards
 
 def encode_labels(
     table: JoinedShards, loss: Loss, classes: Iterable[Any] | None
-) -> tuple[NDArray[np.float64], tuple[Any, ...] | None]:
+) -> tuple[Floats, tuple[Any, ...] | None]:
     """(labels (N,) float64, classes): what the kernels read, and the users' label of each class (None for regression).
 
     The label set is public by declaration: `classes` in order, or else the sorted values found over all nodes.
@@ -41,7 +41,7 @@ def encode_labels(
     return numbers, tuple(known.tolist())
 
 
-def _targets(table: JoinedShards) -> NDArray[np.float64]:
+def _targets(table: JoinedShards) -> Floats:
     result = np.empty(int(table.offsets[-1]))
     for position, y in enumerate(table.labels):
         name = table.node_name(position)
@@ -55,7 +55,7 @@ def _targets(table: JoinedShards) -> NDArray[np.float64]:
     return result
 
 
-def _declared(classes: Iterable[Any]) -> NDArray[Any]:
+def _declared(classes: Iterable[Any]) -> Array:
     known = np.array(list(classes))
     finite = known.dtype.kind != "f" or np.isfinite(known).all()
     if known.ndim != 1 or known.dtype.kind not in "biufUS" or not finite or len(np.unique(known)) != len(known):
@@ -63,7 +63,7 @@ def _declared(classes: Iterable[Any]) -> NDArray[Any]:
     return known
 
 
-def _found(table: JoinedShards) -> NDArray[Any]:
+def _found(table: JoinedShards) -> Array:
     """The sorted labels of all nodes."""
     for position, y in enumerate(table.labels):
         name = table.node_name(position)
@@ -76,7 +76,7 @@ def _found(table: JoinedShards) -> NDArray[Any]:
     return np.unique(np.concatenate([np.unique(y) for y in table.labels]))
 
 
-def _plain(name: str, y: NDArray[Any]) -> NDArray[Any]:
+def _plain(name: str, y: Array) -> Array:
     """An object array of labels as text or numbers."""
     kinds = {type(value) for value in y.tolist()}
     if kinds <= {str} or kinds <= {bool, int, float}:
@@ -84,7 +84,7 @@ def _plain(name: str, y: NDArray[Any]) -> NDArray[Any]:
     raise InputError(f"{name}: y must hold labels of one type (numbers or text), without missing values; convert it first.")
 
 
-def _alike(a: NDArray[Any], b: NDArray[Any]) -> bool:
+def _alike(a: Array, b: Array) -> bool:
     return (a.dtype.kind in "US") == (b.dtype.kind in "US")
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array, Floats, Ints
 from tacenda.errors import InputError
 
 Rows = Any  # an array (N, p), or the CSR triple (data, indices, indptr)
@@ -29,8 +29,8 @@ class JoinedShards:
     """
 
     rows: Rows
-    labels: list[NDArray[Any]]
-    offsets: NDArray[np.int64]
+    labels: list[Array]
+    offsets: Ints
     n_features: int
     node_labels: tuple[Any, ...] | None
 
@@ -83,7 +83,7 @@ def bound_rows(table: JoinedShards, data_norm: float, on_large_rows: str) -> Row
     return rows
 
 
-def square_norms(rows: Rows) -> NDArray[np.float64]:
+def square_norms(rows: Rows) -> Floats:
     """|x_j|^2 of every record in float64, a chunk at a time."""
     if isinstance(rows, tuple):
         data, _, indptr = rows
@@ -149,7 +149,7 @@ def _features(name: str, x: Any) -> Any:
         raise InputError(f"{name}: X must hold real numbers, not {x.dtype}; encode text and categories first.") from None
 
 
-def _labels(name: str, y: Any) -> NDArray[Any]:
+def _labels(name: str, y: Any) -> Array:
     y = np.asarray(y)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
@@ -177,7 +177,7 @@ def _joined(tables: list[Any], dtype: np.dtype[Any]) -> Rows:
     return data, indices, np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
 
 
-def join_arrays(arrays: list[NDArray[Any]], dtype: np.dtype[Any]) -> NDArray[Any]:
+def join_arrays(arrays: list[Array], dtype: np.dtype[Any]) -> Array:
     """The arrays one after the other: a view, if they already lie so inside one array, else one concatenation."""
     if len(arrays) == 1:
         return np.ascontiguousarray(arrays[0], dtype=dtype)
@@ -192,7 +192,7 @@ def join_arrays(arrays: list[NDArray[Any]], dtype: np.dtype[Any]) -> NDArray[Any
     return np.concatenate(arrays, dtype=dtype, casting="same_kind")
 
 
-def _owner(array: NDArray[Any]) -> Any:
+def _owner(array: Array) -> Any:
     """The array at the bottom of a chain of views."""
     while isinstance(array.base, np.ndarray):
         array = array.base
@@ -218,7 +218,7 @@ def _refuse_non_finite(table: JoinedShards, row: int) -> None:
     raise InputError(f"{node}: column {int(bad[0])} of X holds NaN or infinity; fill in or drop such records first.")
 
 
-def _scaled(rows: Rows, which: NDArray[np.int64], factors: NDArray[np.float64]) -> Rows:
+def _scaled(rows: Rows, which: Ints, factors: Floats) -> Rows:
     if isinstance(rows, tuple):
         data, indices, indptr = rows
         data = data.copy()
