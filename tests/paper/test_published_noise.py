@@ -76,6 +76,24 @@ def test_what_no_paper_prints_is_refused_by_a_run_too(algorithm: Any) -> None:
     assert algorithm.title in str(refused.value) and "mode='sound'" in str(refused.value)
 
 
+def test_what_is_derived_inherits_neither_print_nor_verdict_but_may_have_its_own() -> None:
+    assert A.CDPADMM.verdict is not None and Plugin.verdict is None
+
+    @dataclass(frozen=True)
+    class Printed(Plugin):
+        published_noise = A.CDPADMM.published_noise
+
+    found, _ = planned(Printed(variance_decay=0.9), "cdpadmm")
+    assert found.claimed == pytest.approx(CLAIMS["cdpadmm"])
+
+
+def test_noise_shared_by_neighbours_is_printed_nowhere() -> None:
+    with pytest.raises(UnsupportedError, match=r"prints noise shared by neighbours .* noise='independent'"):
+        tc.algorithms.DPDDA(noise="correlated").published_form()
+    with pytest.raises(UnsupportedError, match="or one of MADMM, DVP, PVP"):
+        tc.algorithms.GossipGD().published_form()
+
+
 def test_a_plugin_is_not_refused_when_sound() -> None:
     result = tc.simulate(support.problem(4), tc.graph.ring(4), Plugin(), 2, Privacy(1.0), seed=0, record_every=0)
     assert result.privacy is not None and np.isfinite(result.privacy.epsilon)

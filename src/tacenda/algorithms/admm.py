@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tacenda.algorithms.base import Algorithm, Array, Needs, Node, check_hyperparameters, midpoint
+from tacenda.algorithms.published import Verdict
 from tacenda.schedules import Schedule, at
 
 
@@ -34,6 +35,12 @@ class ADMM(Algorithm):
     source: ClassVar[str] = "003 (9)-(10), 001 (8)-(9)"
     private: ClassVar[bool] = False
     needs: ClassVar[Needs] = Needs(smooth_loss=True, smooth_regulariser=True, bounded_loss_slope=True)
+    verdict: ClassVar[Verdict | None] = Verdict(
+        "001, 003",
+        "no privacy",
+        "The non-private baseline: exact messages.",
+        "A budget is refused.",
+    )
 
     penalty: float | Schedule = 0.5
 

@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda import checks, schedules
+from tacenda.algorithms.published import Published, Sites, Verdict, not_printed, prints_noise
 from tacenda.errors import UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.secrets.bounded import Bounded
+from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
 
 Array = NDArray[Any]
@@ -100,7 +102,15 @@ class Algorithm(ABC):
     private: ClassVar[bool] = True
     default_output: ClassVar[str] = "last"
     needs: ClassVar[Needs] = Needs()
+    verdict: ClassVar[Verdict | None] = None  # on the noise that its paper prints
     batch_size: int | None = None  # the mean size of a sample of the records, for those that can take one
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """What is derived from a published method is another method: no paper speaks of it, unless its own file says so."""
+        super().__init_subclass__(**options)
+        for name in ("published_noise", "verdict"):
+            if name not in vars(cls):
+                setattr(cls, name, getattr(Algorithm, name))
 
     @abstractmethod
     def init(self, node: Node, w: Array) -> Any:
@@ -165,6 +175,19 @@ class Algorithm(ABC):
     def exchanges_per_round(self) -> int:
         """Messages that a node sends to each neighbour in one round."""
         return 1
+
+    def published_noise(self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy) -> Published:
+        """The paper's own noise for a run that releases `sites`, its rounds weighted by `weights`; never inherited.
+
+        `privacy.noise` may hold the paper's own input instead of an epsilon (`Privacy.from_paper`).
+        """
+        raise not_printed(self)
+
+    def published_form(self) -> Algorithm:
+        """The algorithm as printed, or a refusal where no paper prints its noise."""
+        if not prints_noise(type(self)) or self.shared_noise is not None:
+            raise not_printed(self)
+        return self
 
     def advice(self, facts: Facts, topology: Topology, rounds: int) -> list[str]:
         """Warnings about settings that may not converge."""

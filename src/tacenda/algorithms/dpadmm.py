@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tacenda.algorithms.base import Algorithm, Array, Needs, Node, check_batch, check_hyperparameters
+from tacenda.algorithms.linearised import concentrated_noise
+from tacenda.algorithms.published import Published, Sites, Verdict
+from tacenda.privacy.settings import Privacy
+from tacenda.problem.facts import Facts
 from tacenda.schedules import Schedule, at
 
 
@@ -36,6 +40,13 @@ class DPADMM(Algorithm):
     title: ClassVar[str] = "DP-ADMM (star)"
     source: ClassVar[str] = "the baseline of 000 and 004"
     needs: ClassVar[Needs] = Needs(hub=True)
+    verdict: ClassVar[Verdict | None] = Verdict(
+        "baseline of 000, 004",
+        "sound if bounded",
+        "Per-round (epsilon, delta) with bounded gradients.",
+        "One Gaussian mechanism over the run, mu^2 = sum (s/noise_std)^2; clipping where "
+        "gradients are unbounded.",
+    )
 
     penalty: float | Schedule = 0.1
     proximal: float | Schedule = 1.0
@@ -59,6 +70,10 @@ class DPADMM(Algorithm):
         mean = hub * (sent + node.neighbour_sum(sent, senders=1 - hub)) / node.n_nodes
         centre = mean + (1 - hub) * node.neighbour_sum(mean, senders=hub)
         return DPADMMState(w, s.dual - rho * (w - centre), centre)
+
+    def published_noise(self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy) -> Published:
+        """As in the figures of 004, whose baseline it is: at the same total phi."""
+        return concentrated_noise(facts, sites, weights, privacy)
 
     def iterate(self, s: DPADMMState) -> Array:
         return s.centre

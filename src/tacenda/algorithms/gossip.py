@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm, Array, Node, check_batch, check_hyperparameters
+from tacenda.algorithms.published import Verdict
 from tacenda.errors import InputError
 from tacenda.schedules import Schedule, at
 
@@ -39,6 +40,13 @@ class GossipGD(Algorithm):
     title: ClassVar[str] = "GossipGD (noise shared by neighbours)"
     source: ClassVar[str] = "ours"
     default_output: ClassVar[str] = "average"
+    verdict: ClassVar[Verdict | None] = Verdict(
+        "ours",
+        "sound",
+        "No print: noise shared by neighbours, one adding what the other subtracts.",
+        "mu^2 = T Delta^2 h / s^2 against every coalition of the stated size; edge streams are "
+        "fresh each round.",
+    )
 
     step_size: float | Schedule = 1.0
     mixings: int = 1

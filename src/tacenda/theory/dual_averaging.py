@@ -7,7 +7,7 @@ beta < 1; noise N(0, noise_std^2 I) on each subgradient, in dimension d (the pap
                            + sum_s a(s)^2/(mu A(s) + gamma(s)) (M + d noise_std^2/2 + 2 sqrt(d) L noise_std/(1 - beta)) )    (7)
 
 y~ is the a-weighted average of an auxiliary sequence that follows the network's mean; (11) tells how far the nodes are from it.
-The paper's noise (Theorem 1) is right for full gradients only, see `tacenda.algorithms.verdicts`; all functions take any noise.
+The paper's noise (Theorem 1) is right for full gradients only, see `DPDDA.verdict`; all functions take any noise.
 """
 
 from __future__ import annotations
