@@ -18,18 +18,18 @@ def algorithms(
 
     Example: tacenda algorithms ipadmm
     """
-    from tacenda.algorithms.registry import ALGORITHMS
+    from tacenda.algorithms.registry import all_algorithms
 
     if name is not None:
         _one(name, as_json)
         return
     if as_json:
-        show.as_json([_plain(kind) for kind in ALGORITHMS.values()])
+        show.as_json([_plain(kind) for kind in all_algorithms().values()])
         return
     header = ["name", "algorithm", "source", "private", "as printed"]
     rows = [
         [key, kind.title, kind.source, "yes" if kind.private else "no", kind.verdict.verdict if kind.verdict else "-"]
-        for key, kind in ALGORITHMS.items()
+        for key, kind in all_algorithms().items()
     ]
     show.table(header, rows)
     print(
