@@ -1,9 +1,10 @@
 """What the algorithms' files say about their papers: noise as printed, and what the print is worth.
 
-`Algorithm.published_noise` writes a paper's own formula, errors included, for reproducing its figures
-(`Privacy(mode="as-published")`); the run's ledger is charged what that noise truly costs, so that the result carries the
-claim and the truth side by side. Never for real data: a deployed node refuses this mode. `Algorithm.verdict` is shown by
-`tacenda algorithms` and in the docs; each has a test.
+`Algorithm.published_noise` writes a paper's own formula, errors included, for reproducing its
+figures (`Privacy(mode="as-published")`); the run's ledger is charged what that noise truly costs,
+so that the result carries the
+claim and the truth side by side. Never for real data: a deployed node refuses this mode.
+`Algorithm.verdict` is shown by `tacenda algorithms` and in the docs; each has a test.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Published:
 
 @dataclass(frozen=True, eq=False)
 class PublishedPlan:
-    """Rates as printed, for noise that is not Gaussian; each paper's own plan fills in its rate. Rows are those of `facts`."""
+    """Rates as printed, for noise that is not Gaussian; one per paper. Rows as in `facts`."""
 
     facts: Facts
     weights: Array
@@ -66,17 +67,21 @@ class PublishedPlan:
 
     @property
     def scale(self) -> Array:
-        """(b,) stands for a noise multiplier where a step size asks for one; objective noise has none."""
+        """(b,) stands for a noise multiplier where a step size asks for one; there is none."""
         return np.ones(self.facts.n)
 
     def noise_std(self, site: Site) -> Array:
         raise UnsupportedError("This paper's noise is not Gaussian; leave noise='l2-laplace'.")
 
     def laplace_rate(self, site: Site) -> Array:
-        raise UnsupportedError("This paper prints no noise on a released value, but noise inside its objective.")
+        raise UnsupportedError(
+            "This paper prints no noise on a released value, but noise inside its objective."
+        )
 
     def objective(self, site: Site) -> ObjectiveNoise:
-        raise UnsupportedError("This paper prints no noise inside an objective, but noise on a released value.")
+        raise UnsupportedError(
+            "This paper prints no noise inside an objective, but noise on a released value."
+        )
 
 
 def not_printed(algorithm: Algorithm) -> UnsupportedError:
@@ -86,9 +91,11 @@ def not_printed(algorithm: Algorithm) -> UnsupportedError:
     printed = [kind for kind in ALGORITHMS.values() if prints_noise(kind)]
     own, shared = f"one of {', '.join(kind.__name__ for kind in printed)}", ""
     if algorithm.shared_noise is not None:
-        own, shared = ("noise='independent'" if prints_noise(type(algorithm)) else own), " shared by neighbours"
+        shared = " shared by neighbours"
+        own = "noise='independent'" if prints_noise(type(algorithm)) else own
     return UnsupportedError(
-        f"{algorithm.title}: no paper here prints noise{shared} for it, so it cannot run as published; "
+        f"{algorithm.title}: no paper here prints noise{shared} for it, "
+        "so it cannot run as published; "
         f"use mode='sound', or {own}."
     )
 
@@ -101,7 +108,7 @@ def prints_noise(kind: type[Algorithm]) -> bool:
 
 
 def claimed_epsilon(privacy: Privacy, paper_input: str | None = None) -> float:
-    """The epsilon to claim, or the paper's own input in its place; an error where neither is given."""
+    """The epsilon to claim, or the paper's own input in its place; one of them must be given."""
     epsilon = float(np.max(np.asarray(privacy.epsilon, float)))
     value = epsilon if paper_input is None else privacy.noise.get(paper_input, epsilon)
     need(value, "epsilon" if paper_input is None else f"epsilon or {paper_input}")

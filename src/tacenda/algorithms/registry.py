@@ -1,8 +1,9 @@
 """All algorithms by name: those of this package, which every contract test walks over, and plugins.
 
-A plugin is one class in somebody's own file. `register` makes it known by its name in this process; a package that is
-installed names it in the entry-point group `tacenda.algorithms`, and it is found by name everywhere: in files, on the
-command line, in audits and on real nodes, where all members must have the same code (`code_hash`).
+A plugin is one class in somebody's own file. `register` makes it known by its name in this process;
+a package that is installed names it in the entry-point group `tacenda.algorithms`, and it is found
+by name everywhere: in files, on the command line, in audits and on real nodes, where all members
+must have the same code (`code_hash`).
 """
 
 from __future__ import annotations
@@ -35,25 +36,28 @@ Kind = TypeVar("Kind", bound=Algorithm)
 
 def register(kind: type[Kind]) -> type[Kind]:
     """Make an algorithm known by its name; a decorator, above `@dataclass(frozen=True)`."""
-    if not (isinstance(kind, type) and issubclass(kind, Algorithm) and "__dataclass_fields__" in vars(kind)):
+    derived = isinstance(kind, type) and issubclass(kind, Algorithm)
+    if not derived or "__dataclass_fields__" not in vars(kind):
         raise InputError(
-            f"register takes a class derived from Algorithm and decorated with @dataclass(frozen=True), not {kind!r}."
+            "register takes a class derived from Algorithm and decorated with "
+            f"@dataclass(frozen=True), not {kind!r}."
         )
     name, known = getattr(kind, "name", None), ALGORITHMS.get(getattr(kind, "name", ""))
     if not isinstance(name, str) or not re.fullmatch("[a-z][a-z0-9_]*", name):
         raise InputError(
-            f"{kind.__name__}.name must be a word of lower-case letters, digits and underscores, not {name!r}."
+            f"{kind.__name__}.name must be a word of lower-case letters, digits and underscores, "
+            f"not {name!r}."
         )
-    if known is not None and (known.__module__, known.__qualname__) != (kind.__module__, kind.__qualname__):
+    if known is not None and _place(known) != _place(kind):
         raise InputError(
-            f"{kind.__name__}.name: {name!r} is the name of {known.__module__}.{known.__qualname__} already; "
+            f"{kind.__name__}.name: {name!r} is the name of {_place(known)} already; "
             "give the algorithm another name."
         )
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]
         if field.name in NOT_HYPERPARAMETERS:
             raise InputError(
-                f"{kind.__name__}.{field.name}: {field.name!r} cannot be a hyperparameter, since it has a meaning of its "
-                "own in files; call it otherwise."
+                f"{kind.__name__}.{field.name}: {field.name!r} cannot be a hyperparameter, "
+                "since it has a meaning of its own in files; call it otherwise."
             )
     ALGORITHMS[name] = kind
     return kind
@@ -78,14 +82,17 @@ def by_name(name: str, **hyperparameters: Any) -> Algorithm:
 
 
 def from_plain(values: dict[str, Any]) -> Algorithm:
-    """The inverse of `Algorithm.to_plain`; where the table states a `code`, that of the algorithm must be the same."""
+    """The inverse of `Algorithm.to_plain`; a `code` there must be that of the algorithm here."""
     if "name" not in values:
         raise InputError("an algorithm's table must have a 'name'.")
-    found = by_name(values["name"], **{k: v for k, v in values.items() if k not in NOT_HYPERPARAMETERS})
-    stated, here = values.get("code"), code_hash(type(found))
-    if stated is not None and stated != here:
+    found = by_name(
+        values["name"], **{k: v for k, v in values.items() if k not in NOT_HYPERPARAMETERS}
+    )
+    stated = values.get("code")
+    if stated is not None and stated != code_hash(type(found)):
+        here = code_hash(type(found)) or "it is part of tacenda"
         raise InputError(
-            f"algorithm.code: {found.name!r} has other code here ({here or 'it is part of tacenda'}) than is stated "
+            f"algorithm.code: {found.name!r} has other code here ({here}) than is stated "
             f"({stated}); install the same version of the plugin as everybody else."
         )
     return found
@@ -111,21 +118,24 @@ def private_names() -> list[str]:
 
 
 def code_hash(kind: type[Algorithm]) -> str | None:
-    """SHA-256 of a plugin's source files, the same wherever they lie; None for an algorithm of this package.
+    """SHA-256 of a plugin's source files, the same wherever they lie; None for one of this package.
 
-    All files of every package that the class is built from, so that a helper beside it counts as well.
+    All files of every package that the class is built from, so that a helper beside it counts as
+    well.
     """
-    tops = {base.__module__.partition(".")[0] for base in kind.__mro__} - {"tacenda"} - sys.stdlib_module_names
+    tops = {base.__module__.partition(".")[0] for base in kind.__mro__} - sys.stdlib_module_names
     files: dict[str, Path] = {}
-    for top in tops - {"builtins"}:
-        folders = [Path(folder) for folder in getattr(sys.modules[top], "__path__", ())]
-        single = getattr(sys.modules[top], "__file__", None)
+    for top in tops - {"tacenda"}:
+        module = sys.modules.get(top)
+        folders = [Path(folder) for folder in getattr(module, "__path__", ())]
+        single = getattr(module, "__file__", None)
         listed = [(folder, file) for folder in folders for file in folder.rglob("*.py")]
         if not folders and single is not None:
             listed = [(Path(single).parent, Path(single))]
         if not listed:
             raise InputError(
-                f"{kind.__name__} has no source file, so nobody can tell whether others run the same code; "
+                f"{kind.__name__} has no source file, "
+                "so nobody can tell whether others run the same code; "
                 "put it into a module of its own."
             )
         files |= {f"{top}/{file.relative_to(folder).as_posix()}": file for folder, file in listed}
@@ -136,13 +146,18 @@ def code_hash(kind: type[Algorithm]) -> str | None:
     return found.hexdigest() if files else None
 
 
+def _place(kind: type[Algorithm]) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
 def _offered() -> dict[str, EntryPoint]:
     """What installed packages offer, by name."""
     found: dict[str, EntryPoint] = {}
     for entry in entry_points(group=GROUP):
         if entry.name in found and entry.value != found[entry.name].value:
             raise InputError(
-                f"Two installed packages offer an algorithm {entry.name!r}: {found[entry.name].value} and {entry.value}; "
+                f"Two installed packages offer an algorithm {entry.name!r}: "
+                f"{found[entry.name].value} and {entry.value}; "
                 "remove one of them."
             )
         found[entry.name] = entry
@@ -153,8 +168,12 @@ def _load(entry: EntryPoint) -> None:
     try:
         kind = entry.load()
     except (ImportError, AttributeError) as error:
-        raise InputError(f"The plugin {entry.name!r} ({entry.value}) cannot be loaded: {error}; install it again.") from error
+        raise InputError(
+            f"The plugin {entry.name!r} ({entry.value}) cannot be loaded: {error}; "
+            "install it again."
+        ) from error
     if register(kind).name != entry.name:
         raise InputError(
-            f"The plugin {entry.name!r} ({entry.value}) has the name {kind.name!r}; its entry point must have the same."
+            f"The plugin {entry.name!r} ({entry.value}) has the name {kind.name!r}; "
+            "its entry point must have the same."
         )
