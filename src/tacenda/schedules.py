@@ -39,7 +39,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Geometric:
-    """start * ratio**t : 001 writes eta(k) = 1.01**k, which is geometric(1.0, 1.01)."""
+    """start * ratio**t : ZhangEtAl18 writes eta(k) = 1.01**k, which is geometric(1.0, 1.01)."""
 
     name: ClassVar[str] = "geometric"
     start: float
@@ -70,7 +70,7 @@ class Power:
 
 @dataclass(frozen=True)
 class SquareRoot:
-    """offset + sqrt(slope * t) : the proximal weight gamma(t) = 20 + sqrt(mu t) of 002's experiments."""
+    """offset + sqrt(slope * t) : the proximal weight gamma(t) = 20 + sqrt(mu t) of LiuEtAl22's experiments."""
 
     name: ClassVar[str] = "square-root"
     offset: float

@@ -97,7 +97,7 @@ def test_report_is_one_file_that_needs_nothing_else(out: Path, tmp_path: Path, m
     from tacenda.experiments import page
     from tacenda.experiments.headline import Headline
 
-    row = Headline("002", "a setting", 1.0, 0.01, 1806.4, "replace-one", "unsound")
+    row = Headline("LiuEtAl22", "a setting", 1.0, 0.01, 1806.4, "replace-one", "unsound")
     monkeypatch.setattr(page, "headlines", lambda: [row])  # the real table takes a minute and has its own test
     target, summary = tmp_path / "page.html", tmp_path / "results.md"
     invoke("report", "--quick", "--out", str(out), "--to", str(target), "--markdown", str(summary))
@@ -106,9 +106,9 @@ def test_report_is_one_file_that_needs_nothing_else(out: Path, tmp_path: Path, m
     assert '<link rel="stylesheet' not in text
     for word in ("recycled-convergence", "many-members", "Which method to use when", "Verdict", "1806"):
         assert word in text
-    assert text.count('<section class="page"') == 5  # overview, 000, 001, our own, which method
-    assert "| ipadmm-tradeoff | 000 Fig. 1 |" in summary.read_text("utf-8")
-    assert "## ipadmm-tradeoff (000 Fig. 1)" in summary.read_text("utf-8")
+    assert text.count('<section class="page"') == 5  # overview, HuangGong20, ZhangEtAl18, our own, which method
+    assert "| ipadmm-tradeoff | HuangGong20 Fig. 1 |" in summary.read_text("utf-8")
+    assert "## ipadmm-tradeoff (HuangGong20 Fig. 1)" in summary.read_text("utf-8")
     assert "Not run at this size: ipadmm-inner" in summary.read_text("utf-8")
 
 

@@ -28,7 +28,7 @@ def as_published(epsilon: float, delta: float = 1e-4) -> tc.Privacy:
 
 
 def test_recycled_noise_is_what_its_bound_leaves() -> None:
-    """001 (30): each odd round costs (2/m)(a + 1.4 c1/kappa) of the claim; its true loss is (2/m) a + ln(1 + c1/(m kappa))."""
+    """ZhangEtAl18 (30): each odd round costs (2/m)(a + 1.4 c1/kappa) of the claim; its true loss is (2/m) a + ln(1 + c1/(m kappa))."""
     eta, epsilon, rounds = 0.3, 3.0, 5
     kappa = R + 2 * eta * DEGREE
     a = epsilon / rounds * M / 2 - 1.4 * 0.25 / kappa
@@ -47,7 +47,7 @@ def test_ipadmm_noise_by_its_constant() -> None:
 
 
 def test_dual_averaging_noise_by_its_theorem() -> None:
-    """002: std = L sqrt(12 T ln(1/delta)) / (m epsilon) on gradients of sensitivity 2L/m."""
+    """LiuEtAl22: std = L sqrt(12 T ln(1/delta)) / (m epsilon) on gradients of sensitivity 2L/m."""
     ((event, count),) = run(A.DPDDA(), 6, as_published(0.5)).ledger(3)
     assert count == 6
     std = math.sqrt(12 * 6 * math.log(1e4)) / (M * 0.5)
@@ -56,7 +56,7 @@ def test_dual_averaging_noise_by_its_theorem() -> None:
 
 @pytest.mark.parametrize("given", ["epsilon", "phi"])
 def test_concentrated_noise_by_its_corollary(given: str) -> None:
-    """004: phi = (sqrt(ln(1/delta) + eps) - sqrt(ln(1/delta)))^2 of zCDP in all, and phi + 2 sqrt(phi ln(1/delta)) claimed."""
+    """GauthierEtAl20: phi = (sqrt(ln(1/delta) + eps) - sqrt(ln(1/delta)))^2 of zCDP in all, and phi + 2 sqrt(phi ln(1/delta)) claimed."""
     log = math.log(1e4)
     phi = (math.sqrt(log + 1.5) - math.sqrt(log)) ** 2
     privacy = as_published(1.5) if given == "epsilon" else tc.Privacy.from_paper(phi=phi, delta=1e-4)

@@ -18,7 +18,7 @@ from tacenda.privacy.settings import Privacy
 A = tc.algorithms
 ROUNDS, EPSILON, DELTA = 5, 2.0, 1e-5
 LOG = math.log(1 / DELTA)
-# What each paper prints, computed here by hand: the claim (epsilon, delta) for the whole run or, in 003, for a round.
+# What each paper prints, computed here by hand: the claim (epsilon, delta) for the whole run or, in ZhangZhu16, for a round.
 CLAIMS = {
     "ipadmm": (EPSILON, DELTA), "dpdda": (EPSILON, DELTA), "radmm": (EPSILON, 0.0), "madmm": (EPSILON, 0.0), "dvp": (EPSILON, 0.0),
     "pvp": (EPSILON, 0.0), "cdpadmm": (EPSILON, DELTA), "ddpadmm": (EPSILON, DELTA), "dpadmm": (EPSILON, DELTA),
@@ -45,7 +45,10 @@ def test_every_algorithm_has_its_own_print_or_is_refused(name: str) -> None:
 
 
 def test_the_gaussian_formulas_are_those_of_their_own_papers() -> None:
-    """000: z = sqrt(2 T l ln(1.25/delta))/epsilon. 002: std = L sqrt(12 T ln(1/delta))/(m epsilon), against 2L/m. 004: from phi."""
+    """HuangGong20: z = sqrt(2 T l ln(1.25/delta))/epsilon. GauthierEtAl20: from phi.
+
+    LiuEtAl22: std = L sqrt(12 T ln(1/delta))/(m epsilon), against 2L/m.
+    """
     found, problem = planned(support.TUNED["ipadmm"], "ipadmm")
     z = found.ledger(0)[0][0].noise_multiplier
     assert z == pytest.approx(math.sqrt(2 * ROUNDS * 3 * math.log(1.25 / DELTA)) / EPSILON)
@@ -70,10 +73,28 @@ class Plugin(A.CDPADMM):
 
 @pytest.mark.parametrize("algorithm", [A.GossipGD(noise="independent"), A.GossipGD(), Plugin(), A.DDA()])
 def test_what_no_paper_prints_is_refused_by_a_run_too(algorithm: Any) -> None:
-    """Found by attack: whatever had no formula of its own was given 004's."""
+    """Found by attack: whatever had no formula of its own was given GauthierEtAl20's."""
     with pytest.raises(UnsupportedError) as refused:
         tc.simulate(support.problem(4), tc.graph.ring(4), algorithm, 2, Privacy(1.0, mode="as-published"), seed=0)
     assert algorithm.title in str(refused.value) and "mode='sound'" in str(refused.value)
+
+
+def test_what_is_derived_inherits_neither_print_nor_verdict_but_may_have_its_own() -> None:
+    assert A.CDPADMM.verdict is not None and Plugin.verdict is None
+
+    @dataclass(frozen=True)
+    class Printed(Plugin):
+        published_noise = A.CDPADMM.published_noise
+
+    found, _ = planned(Printed(variance_decay=0.9), "cdpadmm")
+    assert found.claimed == pytest.approx(CLAIMS["cdpadmm"])
+
+
+def test_noise_shared_by_neighbours_is_printed_nowhere() -> None:
+    with pytest.raises(UnsupportedError, match=r"prints noise shared by neighbours .* noise='independent'"):
+        tc.algorithms.DPDDA(noise="correlated").published_form()
+    with pytest.raises(UnsupportedError, match="or one of MADMM, DVP, PVP"):
+        tc.algorithms.GossipGD().published_form()
 
 
 def test_a_plugin_is_not_refused_when_sound() -> None:

@@ -1,4 +1,4 @@
-"""001 (26)-(27) written out in whole matrices, on graphs whose nodes differ."""
+"""ZhangEtAl18 (26)-(27) written out in whole matrices, on graphs whose nodes differ."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ import pytest
 
 import tacenda as tc
 from tacenda.algorithms import ALGORITHMS
-from tacenda.algorithms.verdicts import VERDICTS
 from tacenda.graph.topology import Topology
 from tacenda.privacy.accounting.events import Gaussian, pure_sum
 from tacenda.privacy.accounting.judge import judge
@@ -42,7 +41,7 @@ def as_published(epsilon: float = 1.0, delta: float = 1e-5) -> tc.Privacy:
 
 
 def test_every_algorithm_has_a_verdict() -> None:
-    assert set(VERDICTS) == set(ALGORITHMS)
+    assert not [name for name, kind in ALGORITHMS.items() if kind.verdict is None]
 
 
 @pytest.mark.parametrize(("steps", "multiplier"), [(10, 15.32), (100, 48.45), (1000, 153.21)])

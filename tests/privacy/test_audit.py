@@ -82,7 +82,7 @@ def test_a_claim_of_half_the_sensitivity_is_caught(monkeypatch: pytest.MonkeyPat
 
 
 def test_dvp_with_line_5_is_broken_and_with_the_proof_s_noise_it_is_not() -> None:
-    """003: measured log-ratio 1.9945 with zeta = ah and 0.9972 with ah/2, where alpha = 1 is claimed."""
+    """ZhangZhu16: measured log-ratio 1.9945 with zeta = ah and 0.9972 with ah/2, where alpha = 1 is claimed."""
     printed = audit("dvp", privacy=tc.Privacy.from_paper(alpha=1.0), rounds=1, trials=20_000, seed=1)
     assert printed.claimed == (1.0, 0.0) and printed.verdict == "broken"
     assert printed.lower_bound > 1.5 and not printed.contradicts_accountant
@@ -93,7 +93,7 @@ def test_dvp_with_line_5_is_broken_and_with_the_proof_s_noise_it_is_not() -> Non
 
 
 def test_dual_averaging_as_printed_is_broken_quickly() -> None:
-    """002 with one of q = 500 records, T = 1500, claimed (1, 0.01)."""
+    """LiuEtAl22 with one of q = 500 records, T = 1500, claimed (1, 0.01)."""
     printed = audit(ONE, privacy=tc.Privacy(1.0, 0.01, mode="as-published"), rounds=1500, records=500, trials=1200, seed=1)
     assert printed.claimed == (1.0, 0.01) and printed.verdict == "broken", printed.summary()
     assert printed.true_epsilon > 5 and printed.why is not None

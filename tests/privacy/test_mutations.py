@@ -164,7 +164,7 @@ def coordinate_laplace(honest: Any) -> Any:
 
 
 def doubled_rate(honest: Any) -> Any:
-    """003 line 5 as printed: zeta = ah."""
+    """ZhangZhu16 line 5 as printed: zeta = ah."""
 
     def objective_noise(epsilon: Any, terms: Any) -> Any:
         found = honest(epsilon, terms)
@@ -231,7 +231,7 @@ MUTANTS: dict[str, tuple[Plant, Callable[..., None]]] = {
         instead(Store, "gradient", lambda f: lambda self, nodes, w, clip=None, regularised=True: f(self, nodes, w, None, regularised)),
         check.clipping_bounds_the_gradient,
     ),
-    "003 line 5 as printed": (
+    "ZhangZhu16 line 5 as printed": (
         lambda patch: patch.setattr(plan, "objective_noise", doubled_rate(plan.objective_noise)),
         check.objective_noise_is_as_worked_out,
     ),

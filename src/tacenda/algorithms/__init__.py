@@ -9,7 +9,14 @@ from tacenda.algorithms.linearised import CDPADMM, DDPADMM, IPADMM
 from tacenda.algorithms.madmm import MADMM
 from tacenda.algorithms.perturbation import DVP, PVP
 from tacenda.algorithms.recycled import RADMM
-from tacenda.algorithms.registry import ALGORITHMS, by_name, from_plain, private_names
+from tacenda.algorithms.registry import (
+    ALGORITHMS,
+    all_algorithms,
+    by_name,
+    from_plain,
+    private_names,
+    register,
+)
 
 __all__ = [
     "ADMM",
@@ -28,7 +35,9 @@ __all__ = [
     "GossipGD",
     "Needs",
     "Node",
+    "all_algorithms",
     "by_name",
     "from_plain",
     "private_names",
+    "register",
 ]

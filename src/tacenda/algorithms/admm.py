@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tacenda.algorithms.base import Algorithm, Array, Needs, Node, check_hyperparameters, midpoint
+from tacenda.algorithms.published import Verdict
 from tacenda.schedules import Schedule, at
 
 
@@ -20,20 +21,28 @@ class ADMMState:
 
 @dataclass(frozen=True)
 class ADMM(Algorithm):
-    """Exact decentralised ADMM, 003 (9)-(10) and 001 (8)-(9); only w_i is sent.
+    """Exact decentralised ADMM, ZhangZhu16 (9)-(10) and ZhangEtAl18 (8)-(9); only w_i is sent.
 
-        w_i   <- argmin_w f_i(w) + 2 lam_i.w + eta sum_j |w - (w_i + w_j)/2|^2      (old w on the right)
-        lam_i <- lam_i + (eta/2) sum_j (w_i - w_j)                                   (new w)
+        w_i   <- argmin_w f_i(w) + 2 lam_i.w + eta sum_j |w - (w_i + w_j)/2|^2   (old w at right)
+        lam_i <- lam_i + (eta/2) sum_j (w_i - w_j)                                (new w)
 
-    penalty: eta. Guarantee: none. It converges to the centralised optimum, and its messages are exact functions of the
-    records; a run with a privacy budget is refused.
+    penalty: eta. Guarantee: none. It converges to the centralised optimum, and its messages are
+    exact functions of the records; a run with a privacy budget is refused.
     """
 
     name: ClassVar[str] = "admm"
     title: ClassVar[str] = "ADMM"
-    source: ClassVar[str] = "003 (9)-(10), 001 (8)-(9)"
+    source: ClassVar[str] = "ZhangZhu16 (9)-(10), ZhangEtAl18 (8)-(9)"
     private: ClassVar[bool] = False
-    needs: ClassVar[Needs] = Needs(smooth_loss=True, smooth_regulariser=True, bounded_loss_slope=True)
+    needs: ClassVar[Needs] = Needs(
+        smooth_loss=True, smooth_regulariser=True, bounded_loss_slope=True
+    )
+    verdict: ClassVar[Verdict | None] = Verdict(
+        "ZhangEtAl18, ZhangZhu16",
+        "no privacy",
+        "The non-private baseline: exact messages.",
+        "A budget is refused.",
+    )
 
     penalty: float | Schedule = 0.5
 

@@ -1,7 +1,8 @@
-"""What an algorithm is: hyperparameters in a frozen dataclass, a state of released arrays, and one round as `step`.
+"""What an algorithm is: hyperparameters in a frozen dataclass, a released state, one round: `step`.
 
-An algorithm is written for one node. Its arrays carry a leading axis of length b, the nodes hosted in this block, and no
-step ever reduces over that axis; so the same file runs as a vectorised simulation, on a few blocks, or as a single peer.
+An algorithm is written for one node. Its arrays carry a leading axis of length b, the nodes hosted
+in this block, and no step ever reduces over that axis; so the same file runs as a vectorised
+simulation, on a few blocks, or as a single peer.
 """
 
 from __future__ import annotations
@@ -15,16 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda import checks, schedules
+from tacenda.algorithms.published import Published, Sites, Verdict, not_printed, prints_noise
 from tacenda.errors import UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.secrets.bounded import Bounded
+from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
 
 Array = NDArray[Any]
 
 
 class Node(Protocol):
-    """What a step may use: public numbers of the block's nodes, queries of their data, the door, and the neighbours."""
+    """What a step may use: public numbers of its nodes, queries, the door, the neighbours."""
 
     turn: int  # the round, t = 1, 2, ...
     rounds: int  # how many there will be
@@ -43,18 +46,27 @@ class Node(Protocol):
 
     @property
     def noise_multiplier(self) -> Array:
-        """(b, 1) z of a release in this round, for step sizes that follow the noise; 0 without privacy."""
+        """(b, 1) z of a release in this round, for step sizes that follow it; 0 without privacy."""
         ...
 
-    def gradient(self, w: Array, batch_size: int | None = None, *, one: bool = False, regularised: bool = True) -> Bounded:
-        """The gradient of f_i at a public w (b, d), of all records or a Poisson sample of mean batch_size."""
+    def gradient(
+        self,
+        w: Array,
+        batch_size: int | None = None,
+        *,
+        one: bool = False,
+        regularised: bool = True,
+    ) -> Bounded:
+        """The gradient of f_i at a public w (b, d): all records, or a sample of mean batch_size."""
         ...
 
     def argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Bounded:
         """argmin f_i(w) + linear.w + quadratic |w - centre|^2."""
         ...
 
-    def release(self, value: Bounded, *, noise: str = "gaussian", relative_std: float | None = None) -> Array:
+    def release(
+        self, value: Bounded, *, noise: str = "gaussian", relative_std: float | None = None
+    ) -> Array:
         """The value with noise, charged to the ledger first."""
         ...
 
@@ -63,7 +75,7 @@ class Node(Protocol):
         ...
 
     def neighbour_sum(self, shared: Array, senders: Array | None = None) -> Array:
-        """(b, d) the sum of the neighbours' released rows; only nodes marked in `senders` (b, 1) send."""
+        """(b, d) the sum of the neighbours' released rows; only `senders` (b, 1) send, if given."""
         ...
 
     def mix(self, shared: Array) -> Array:
@@ -87,7 +99,8 @@ class Needs:
     twice_differentiable_loss: bool = False
     smooth_regulariser: bool = False
     strongly_convex_regulariser: bool = False
-    bounded_loss_slope: bool = False  # when private: an argmin is bounded by the loss itself, clipping does not help
+    # When private: an argmin is bounded by the loss itself, clipping does not help.
+    bounded_loss_slope: bool = False
     hub: bool = False
 
 
@@ -100,7 +113,15 @@ class Algorithm(ABC):
     private: ClassVar[bool] = True
     default_output: ClassVar[str] = "last"
     needs: ClassVar[Needs] = Needs()
-    batch_size: int | None = None  # the mean size of a sample of the records, for those that can take one
+    verdict: ClassVar[Verdict | None] = None  # on the noise that its paper prints
+    batch_size: int | None = None  # the mean size of a sample, for those that can take one
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """What is derived from a published method is another one: no paper's word is inherited."""
+        super().__init_subclass__(**options)
+        for name in ("published_noise", "verdict"):
+            if name not in vars(cls):
+                setattr(cls, name, getattr(Algorithm, name))
 
     @abstractmethod
     def init(self, node: Node, w: Array) -> Any:
@@ -119,7 +140,7 @@ class Algorithm(ABC):
         return self.iterate(state)
 
     def restart(self, state: Any, node: Node) -> Any:
-        """The state with which to go on when the neighbours have changed: from the newest model, all else as at the start."""
+        """The state to go on with when the neighbours have changed: the newest model, else new."""
         return self.init(node, np.array(self.last(state)))
 
     def averaging_weight(self, turn: int, rounds: int) -> float:
@@ -130,10 +151,10 @@ class Algorithm(ABC):
         """Refuse, naming both sides, a problem or graph that the algorithm cannot serve."""
         check_needs(self, facts, topology, private)
 
-    # ---- what the rest of the program asks of an algorithm ----------------------------------------------------------
+    # ---- what the rest of the program asks of an algorithm
     @property
     def shared_noise(self) -> float | None:
-        """c, how much larger than its own a node's noise on each edge is, where neighbours share noise; else None."""
+        """c, a node's noise on each edge over its own, where neighbours share noise; else None."""
         return None
 
     @property
@@ -153,7 +174,7 @@ class Algorithm(ABC):
 
     @property
     def keeps_secret(self) -> bool:
-        """Whether the state holds an unreleased value, as some papers print it; such a run cannot be saved."""
+        """Whether the state holds an unreleased value, as one paper prints it; never saved."""
         return False
 
     @property
@@ -166,13 +187,30 @@ class Algorithm(ABC):
         """Messages that a node sends to each neighbour in one round."""
         return 1
 
+    def published_noise(
+        self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
+    ) -> Published:
+        """The paper's own noise for a run that releases `sites`; never inherited.
+
+        weights: of the rounds. `privacy.noise` may hold the paper's own input instead of an epsilon
+        (`Privacy.from_paper`).
+        """
+        raise not_printed(self)
+
+    def published_form(self) -> Algorithm:
+        """The algorithm as printed, or a refusal where no paper prints its noise."""
+        if not prints_noise(type(self)) or self.shared_noise is not None:
+            raise not_printed(self)
+        return self
+
     def advice(self, facts: Facts, topology: Topology, rounds: int) -> list[str]:
         """Warnings about settings that may not converge."""
         return []
 
     def to_plain(self) -> dict[str, Any]:
         """Name and hyperparameters as plain values, for files."""
-        values = {f.name: schedules.to_plain(getattr(self, f.name)) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+        names = [f.name for f in dataclasses.fields(self)]  # type: ignore[arg-type]
+        values = {name: schedules.to_plain(getattr(self, name)) for name in names}
         return {"name": self.name, **values}
 
 
@@ -182,27 +220,33 @@ def check_needs(algorithm: Algorithm, facts: Facts, topology: Topology, private:
     loss, regulariser = constants.loss, constants.regulariser
     if needs.twice_differentiable_loss and private and not loss.twice_differentiable:
         raise UnsupportedError(
-            f"{name} perturbs the objective, which needs a twice differentiable loss; {loss.name!r} is not. "
-            "Use 'logistic' or 'multinomial', or an algorithm with noise on the released value (IPADMM, PVP, DPDDA)."
+            f"{name} perturbs the objective, which needs a twice differentiable loss; "
+            f"{loss.name!r} is not. "
+            "Use 'logistic' or 'multinomial', "
+            "or an algorithm with noise on the released value (IPADMM, PVP, DPDDA)."
         )
     if needs.smooth_loss and not loss.smooth:
         raise UnsupportedError(
-            f"{name} solves for an exact minimiser, which needs a smooth loss; {loss.name!r} is not smooth. "
+            f"{name} solves for an exact minimiser, which needs a smooth loss; "
+            f"{loss.name!r} is not smooth. "
             "Use 'smoothed-hinge' or 'huber', or a linearised algorithm (IPADMM, CDPADMM, DPDDA)."
         )
     if needs.smooth_regulariser and not regulariser.smooth:
         raise UnsupportedError(
             f"{name} needs a smooth regulariser; {regulariser.name!r} is not. "
-            "Use 'l2' or 'none', or an algorithm that takes the regulariser by its prox (IPADMM, CDPADMM, DPDDA)."
+            "Use 'l2' or 'none', or an algorithm that takes the regulariser by its prox (IPADMM, "
+            "CDPADMM, DPDDA)."
         )
     if needs.strongly_convex_regulariser and constants.strong_convexity <= 0:
         raise UnsupportedError(
-            f"{name} needs a strongly convex regulariser; {regulariser.name!r} of strength {constants.strength:g} is not. "
+            f"{name} needs a strongly convex regulariser; "
+            f"{regulariser.name!r} of strength {constants.strength:g} is not. "
             "Use 'l2' or 'elastic-net' with a strength above 0."
         )
     if needs.hub and topology.hub() is None:
         raise UnsupportedError(
-            f"{name} needs a node that is joined to all others (a star or complete graph); {topology.name} has none."
+            f"{name} needs a node that is joined to all others (a star or complete graph); "
+            f"{topology.name} has none."
         )
     if private:
         _check_bounded(name, needs, constants)
@@ -211,17 +255,23 @@ def check_needs(algorithm: Algorithm, facts: Facts, topology: Topology, private:
 def _check_bounded(name: str, needs: Needs, constants: Any) -> None:
     if needs.bounded_loss_slope and not np.isfinite(constants.lipschitz_argmin):
         raise UnsupportedError(
-            f"{name} releases an exact minimiser, so its loss must have a bounded slope by itself (clipping does not bound a "
-            f"minimiser); {constants.loss.name!r} has none. Use 'huber', or a linearised algorithm with clip_norm."
+            f"{name} releases an exact minimiser, "
+            "so its loss must have a bounded slope by itself (clipping does not bound a "
+            f"minimiser); {constants.loss.name!r} has none. Use 'huber', "
+            "or a linearised algorithm with clip_norm."
         )
     if not needs.bounded_loss_slope and not np.isfinite(constants.gradient_bound):
         raise UnsupportedError(
-            f"A private run needs bounded gradients, and the loss {constants.loss.name!r} has none. Two remedies: a loss with "
-            "bounded slope (for regression 'huber'), or clip_norm=... to clip each record's gradient."
+            "A private run needs bounded gradients, "
+            f"and the loss {constants.loss.name!r} has none. Two remedies: a loss with "
+            "bounded slope (for regression 'huber'), or clip_norm=... "
+            "to clip each record's gradient."
         )
 
 
-def check_hyperparameters(algorithm: Any, positive: tuple[str, ...] = (), at_least_zero: tuple[str, ...] = ()) -> None:
+def check_hyperparameters(
+    algorithm: Any, positive: tuple[str, ...] = (), at_least_zero: tuple[str, ...] = ()
+) -> None:
     """Each named hyperparameter is a number or schedule above (or not below) 0."""
     kind = type(algorithm).__name__
     for name in positive:
@@ -237,5 +287,5 @@ def check_batch(algorithm: Any) -> None:
 
 
 def midpoint(w: Array, heard: Array, degree: Array) -> Array:
-    """The centre c with sum_j |v - (w + w_j)/2|^2 = degree |v - c|^2 + constant; w itself for a node without neighbours."""
+    """The centre c with sum_j |v - (w + w_j)/2|^2 = degree |v - c|^2 + constant; w if alone."""
     return 0.5 * (w + np.divide(heard, degree, out=w.copy(), where=degree > 0))

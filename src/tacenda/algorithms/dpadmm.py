@@ -1,17 +1,28 @@
-"""DP-ADMM on a star: the baseline of 000 and 004, with a coordinator that holds data too."""
+"""DP-ADMM on a star, the baseline of HuangGong20 and GauthierEtAl20; the hub holds data too."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tacenda.algorithms.base import Algorithm, Array, Needs, Node, check_batch, check_hyperparameters
+from tacenda.algorithms.base import (
+    Algorithm,
+    Array,
+    Needs,
+    Node,
+    check_batch,
+    check_hyperparameters,
+)
+from tacenda.algorithms.linearised import concentrated_noise
+from tacenda.algorithms.published import Published, Sites, Verdict
+from tacenda.privacy.settings import Privacy
+from tacenda.problem.facts import Facts
 from tacenda.schedules import Schedule, at
 
 
 @dataclass(frozen=True)
 class DPADMMState:
-    """w (b, d) the nodes' released models, dual (b, d), centre (b, d) the coordinator's model as each node heard it."""
+    """All (b, d): w the released models, dual, centre the hub's model as each node heard it."""
 
     w: Array
     dual: Array
@@ -20,22 +31,30 @@ class DPADMMState:
 
 @dataclass(frozen=True)
 class DPADMM(Algorithm):
-    """Linearised ADMM with a coordinator, the baseline of 000 and 004.
+    """Linearised ADMM with a coordinator, the baseline of HuangGong20 and GauthierEtAl20.
 
-        w_i   <- (w_i/eta_t - grad f_i(w_i) + rho w + gam_i) / (rho + 1/eta_t) + N(0, noise_std_t^2 I)
-        w     <- mean(w_i) - mean(gam_i)/rho            (leaves send w_i - gam_i/rho, the hub returns the mean)
+        w_i   <- (w_i/eta_t - grad f_i(w_i) + rho w + gam_i) / (rho + 1/eta_t) + N(0, std_t^2 I)
+        w     <- mean(w_i) - mean(gam_i)/rho    (leaves send w_i - gam_i/rho, the hub the mean)
         gam_i <- gam_i - rho (w_i - w)
 
-    penalty: rho. proximal: 1/eta_t. batch_size: Poisson samples of that mean. noise_decay: the exponent p of a noise
-    variance that falls as t^-p (1/2 in the original; 0 keeps it constant).
+    penalty: rho. proximal: 1/eta_t. batch_size: Poisson samples of that mean. noise_decay: the
+    exponent p of a noise variance that falls as t^-p (1/2 in the original; 0 keeps it constant).
     Differs from the print: the hub holds data like every other node.
-    Guarantee: one Gaussian mechanism, mu^2 = sum_t (s_t/noise_std_t)^2 with s_t = 2Gc/(m (rho + 1/eta_t)).
+    Guarantee: one Gaussian mechanism, mu^2 = sum_t (s_t/noise_std_t)^2 with s_t = 2Gc/(m (rho +
+    1/eta_t)).
     """
 
     name: ClassVar[str] = "dpadmm"
     title: ClassVar[str] = "DP-ADMM (star)"
-    source: ClassVar[str] = "the baseline of 000 and 004"
+    source: ClassVar[str] = "the baseline of HuangGong20 and GauthierEtAl20"
     needs: ClassVar[Needs] = Needs(hub=True)
+    verdict: ClassVar[Verdict | None] = Verdict(
+        "baseline of HuangGong20, GauthierEtAl20",
+        "sound if bounded",
+        "Per-round (epsilon, delta) with bounded gradients.",
+        "One Gaussian mechanism over the run, mu^2 = sum (s/noise_std)^2; clipping where "
+        "gradients are unbounded.",
+    )
 
     penalty: float | Schedule = 0.1
     proximal: float | Schedule = 1.0
@@ -43,7 +62,9 @@ class DPADMM(Algorithm):
     noise_decay: float = 0.5
 
     def __post_init__(self) -> None:
-        check_hyperparameters(self, positive=("penalty", "proximal"), at_least_zero=("noise_decay",))
+        check_hyperparameters(
+            self, positive=("penalty", "proximal"), at_least_zero=("noise_decay",)
+        )
         check_batch(self)
 
     def init(self, node: Node, w: Array) -> DPADMMState:
@@ -59,6 +80,12 @@ class DPADMM(Algorithm):
         mean = hub * (sent + node.neighbour_sum(sent, senders=1 - hub)) / node.n_nodes
         centre = mean + (1 - hub) * node.neighbour_sum(mean, senders=hub)
         return DPADMMState(w, s.dual - rho * (w - centre), centre)
+
+    def published_noise(
+        self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
+    ) -> Published:
+        """As in the figures of GauthierEtAl20, whose baseline it is: at the same total phi."""
+        return concentrated_noise(facts, sites, weights, privacy)
 
     def iterate(self, s: DPADMMState) -> Array:
         return s.centre

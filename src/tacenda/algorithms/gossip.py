@@ -1,4 +1,4 @@
-"""Gossip gradient descent: our own method for thin data, with noise that may cancel between neighbours."""
+"""Gossip gradient descent: our own, for thin data; its noise may cancel between neighbours."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm, Array, Node, check_batch, check_hyperparameters
+from tacenda.algorithms.published import Verdict
 from tacenda.errors import InputError
 from tacenda.schedules import Schedule, at
 
@@ -28,17 +29,26 @@ class GossipGD(Algorithm):
         output: the average of the last `tail` share of the rounds
 
     step: a number or schedule. mixings: K. tail: 0 < tail <= 1.
-    noise: "independent", or "correlated": node i draws s (own normal) + s c sum over its edges of +-(the edge's normal), with
-    c = correlation. Both ends of an edge hold its secret stream, one adds what the other subtracts: the large part cancels in
-    the network's average, and hides each message.
-    Guarantee, independent: exact Gaussian composition. Correlated: mu_i^2 = T Delta_i^2 h_i / s^2 against every coalition of at most
-    `Privacy.coalition` curious members, h_i as in `graph.coalition`; edge streams are fresh for every round and coordinate.
+    noise: "independent", or "correlated": node i draws s (own normal) + s c sum over its edges of
+    +-(the edge's normal), with c = correlation. Both ends of an edge hold its secret stream, one
+    adds what the other subtracts: the large part cancels in the network's average, and hides each
+    message.
+    Guarantee, independent: exact Gaussian composition. Correlated: mu_i^2 = T Delta_i^2 h_i / s^2
+    against every coalition of at most `Privacy.coalition` curious members, h_i as in
+    `graph.coalition`; edge streams are fresh for every round and coordinate.
     """
 
     name: ClassVar[str] = "gossipgd"
     title: ClassVar[str] = "GossipGD (noise shared by neighbours)"
     source: ClassVar[str] = "ours"
     default_output: ClassVar[str] = "average"
+    verdict: ClassVar[Verdict | None] = Verdict(
+        "ours",
+        "sound",
+        "No print: noise shared by neighbours, one adding what the other subtracts.",
+        "mu^2 = T Delta^2 h / s^2 against every coalition of the stated size; edge streams are "
+        "fresh each round.",
+    )
 
     step_size: float | Schedule = 1.0
     mixings: int = 1
@@ -55,7 +65,10 @@ class GossipGD(Algorithm):
         if not 0 < checks.positive("GossipGD.tail", self.tail) <= 1:
             raise InputError(f"GossipGD.tail must be above 0 and at most 1, not {self.tail!r}.")
         if self.noise == "correlated" and self.batch_size is not None:
-            raise InputError("GossipGD.batch_size is not accounted for with correlated noise; use all records, or independent noise.")
+            raise InputError(
+                "GossipGD.batch_size is not accounted for with correlated noise; "
+                "use all records, or independent noise."
+            )
 
     def init(self, node: Node, w: Array) -> GossipState:
         return GossipState(w)

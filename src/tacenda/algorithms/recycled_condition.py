@@ -1,12 +1,13 @@
-"""The sufficient convergence condition of recycled ADMM, 001 (26)-(27), and the smallest gamma that meets it.
+"""The convergence condition of recycled ADMM, ZhangEtAl18 (26)-(27), and the least gamma for it.
 
-With D the degrees, A the adjacency matrix, Dt = 2 eta D + gamma I, s = min_i (2 eta deg_i + gamma), DM = diag(M_i^2) and
-M_i = c c1 + r the public smoothness of f_i, the symmetric parts of
+With D the degrees, A the adjacency matrix, Dt = 2 eta D + gamma I, s = min_i (2 eta deg_i + gamma),
+DM = diag(M_i^2) and M_i = c c1 + r the public smoothness of f_i, the symmetric parts of
 
-    (26)  I + eta (D + A) Dt^-1  -  (2/(s eta)) DM (D - A)^+                              must be positive definite,
-    (27)  eta (D + A)  -  2 eta^2 (D + A) Dt^-1 D  -  (2/s) DM                            positive semi-definite.
+    (26)  I + eta (D + A) Dt^-1  -  (2/(s eta)) DM (D - A)^+              must be positive definite,
+    (27)  eta (D + A)  -  2 eta^2 (D + A) Dt^-1 D  -  (2/s) DM            positive semi-definite.
 
-On a bipartite graph D + A is singular, so no gamma meets (27). The condition is sufficient, not necessary.
+On a bipartite graph D + A is singular, so no gamma meets (27). The condition is sufficient, not
+necessary.
 """
 
 from __future__ import annotations
@@ -32,19 +33,25 @@ def convergence_advice(
     if n == 1:
         return []
     if n > LARGEST:
-        return [f"RADMM: the convergence condition (26)-(27) of 001 is not checked on graphs of over {LARGEST} nodes ({n})."]
+        return [
+            "RADMM: the convergence condition (26)-(27) of ZhangEtAl18 is not checked on graphs of "
+            "over "
+            f"{LARGEST} nodes ({n})."
+        ]
     eta, gamma = at(penalty, 1), at(recycle_proximal, 1)
     if topology.is_bipartite:
         return [
-            f"RADMM: no recycle_proximal meets the sufficient condition (27) of 001 on a bipartite graph such as {topology.name}; "
+            "RADMM: no recycle_proximal meets the sufficient condition (27) of ZhangEtAl18 "
+            f"on a bipartite graph such as {topology.name}; "
             "R-ADMM converges there in practice, but without that proof."
         ]
     if satisfied(eta, gamma, facts.constants.smoothness, topology):
         return []
     least = smallest_recycle_proximal(eta, facts.constants.smoothness, topology)
     return [
-        f"RADMM: recycle_proximal={gamma:g} does not meet the sufficient condition (26)-(27) of 001 for penalty {eta:g}; "
-        f"the smallest admissible value is {least:.4g}. Smaller ones often converge, but without that proof."
+        f"RADMM: recycle_proximal={gamma:g} does not meet the sufficient condition (26)-(27) "
+        f"of ZhangEtAl18 for penalty {eta:g}; the smallest admissible value is {least:.4g}. "
+        "Smaller ones often converge, but without that proof."
     ]
 
 
@@ -63,11 +70,16 @@ def smallest_recycle_proximal(eta: float, smoothness: float, topology: Topology)
             return math.inf
     while high - low > 1e-4 * high:
         middle = (low + high) / 2
-        low, high = (low, middle) if satisfied(eta, middle, smoothness, topology) else (middle, high)
+        if satisfied(eta, middle, smoothness, topology):
+            high = middle
+        else:
+            low = middle
     return high
 
 
-def _margins(eta: float, gamma: float, smoothness: float, topology: Topology) -> tuple[float, float]:
+def _margins(
+    eta: float, gamma: float, smoothness: float, topology: Topology
+) -> tuple[float, float]:
     """The smallest eigenvalues of the symmetric parts of (26) and (27)."""
     adjacency = topology.adjacency().toarray()
     degree = topology.degrees.astype(float)
@@ -76,8 +88,14 @@ def _margins(eta: float, gamma: float, smoothness: float, topology: Topology) ->
     signless = np.diag(degree) + adjacency
     square = smoothness**2
     first = np.eye(len(degree)) + eta * signless * inverse
-    first -= 2 / (least * eta) * square * np.linalg.pinv(np.diag(degree) - adjacency, hermitian=True)
-    second = eta * signless - 2 * eta**2 * signless * (inverse * degree) - 2 / least * square * np.eye(len(degree))
+    first -= (
+        2 / (least * eta) * square * np.linalg.pinv(np.diag(degree) - adjacency, hermitian=True)
+    )
+    second = (
+        eta * signless
+        - 2 * eta**2 * signless * (inverse * degree)
+        - 2 / least * square * np.eye(len(degree))
+    )
     return _least_eigenvalue(first), _least_eigenvalue(second)
 
 

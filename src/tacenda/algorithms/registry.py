@@ -1,9 +1,20 @@
-"""All algorithms by name; the tests in tests/algorithms walk this table."""
+"""All algorithms by name: those of this package, over which the tests in tests/algorithms walk, and plugins.
+
+A plugin is one class in somebody's own file. `register` makes it known by its name in this process;
+a package that is installed names it in the entry-point group `tacenda.algorithms`, and it is found
+by name everywhere: in files, on the command line, in audits and on real nodes, where all members
+must have the same code (`code_hash`).
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import hashlib
+import re
+import sys
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, TypeVar
 
 from tacenda import checks, schedules
 from tacenda.algorithms.admm import ADMM
@@ -17,14 +28,52 @@ from tacenda.algorithms.perturbation import DVP, PVP
 from tacenda.algorithms.recycled import RADMM
 from tacenda.errors import InputError
 
-ALGORITHMS: dict[str, type[Algorithm]] = {
-    kind.name: kind for kind in (ADMM, MADMM, DVP, PVP, RADMM, DPADMM, IPADMM, DDPADMM, CDPADMM, DDA, DPDDA, GossipGD)
-}
+GROUP = "tacenda.algorithms"
+ALGORITHMS: dict[str, type[Algorithm]] = {}
+NOT_HYPERPARAMETERS = ("name", "code")  # the other keys of an algorithm's table in a file
+Kind = TypeVar("Kind", bound=Algorithm)
+
+
+def register(kind: type[Kind]) -> type[Kind]:
+    """Make an algorithm known by its name; a decorator, above `@dataclass(frozen=True)`."""
+    derived = isinstance(kind, type) and issubclass(kind, Algorithm)
+    if not derived or "__dataclass_fields__" not in vars(kind):
+        raise InputError(
+            "register takes a class derived from Algorithm and decorated with "
+            f"@dataclass(frozen=True), not {kind!r}."
+        )
+    name, known = getattr(kind, "name", None), ALGORITHMS.get(getattr(kind, "name", ""))
+    if not isinstance(name, str) or not re.fullmatch("[a-z][a-z0-9_]*", name):
+        raise InputError(
+            f"{kind.__name__}.name must be a word of lower-case letters, digits and underscores, "
+            f"not {name!r}."
+        )
+    if known is not None and _place(known) != _place(kind):
+        raise InputError(
+            f"{kind.__name__}.name: {name!r} is the name of {_place(known)} already; "
+            "give the algorithm another name."
+        )
+    for field in dataclasses.fields(kind):  # type: ignore[arg-type]
+        if field.name in NOT_HYPERPARAMETERS:
+            raise InputError(
+                f"{kind.__name__}.{field.name}: {field.name!r} cannot be a hyperparameter, "
+                "since it has a meaning of its own in files; call it otherwise."
+            )
+    ALGORITHMS[name] = kind
+    return kind
+
+
+for _kind in (ADMM, MADMM, DVP, PVP, RADMM, DPADMM, IPADMM, DDPADMM, CDPADMM, DDA, DPDDA, GossipGD):
+    register(_kind)
 
 
 def by_name(name: str, **hyperparameters: Any) -> Algorithm:
     """The algorithm of that name ("ipadmm"), with hyperparameters as plain values or schedules."""
-    kind = ALGORITHMS[checks.one_of("algorithm", name.lower().replace("-", ""), ALGORITHMS)]
+    key = name.lower().replace("-", "")
+    if key not in ALGORITHMS:
+        offered = _offered()
+        _load(offered[checks.one_of("algorithm", key, [*ALGORITHMS, *offered])])
+    kind = ALGORITHMS[key]
     known = [f.name for f in dataclasses.fields(kind)]  # type: ignore[arg-type]
     for given in hyperparameters:
         if given not in known:
@@ -33,12 +82,98 @@ def by_name(name: str, **hyperparameters: Any) -> Algorithm:
 
 
 def from_plain(values: dict[str, Any]) -> Algorithm:
-    """The inverse of `Algorithm.to_plain`."""
+    """The inverse of `Algorithm.to_plain`; a `code` there must be that of the algorithm here."""
     if "name" not in values:
         raise InputError("an algorithm's table must have a 'name'.")
-    return by_name(values["name"], **{k: v for k, v in values.items() if k != "name"})
+    found = by_name(
+        values["name"], **{k: v for k, v in values.items() if k not in NOT_HYPERPARAMETERS}
+    )
+    stated = values.get("code")
+    if stated is not None and stated != code_hash(type(found)):
+        here = code_hash(type(found)) or "it is part of tacenda"
+        raise InputError(
+            f"algorithm.code: {found.name!r} has other code here ({here}) than is stated "
+            f"({stated}); install the same version of the plugin as everybody else."
+        )
+    return found
+
+
+def with_code(values: dict[str, Any]) -> dict[str, Any]:
+    """An algorithm's table as a contract needs it: of a plugin also the hash of its code."""
+    code = code_hash(type(from_plain(values)))
+    return dict(values) if code is None else {**values, "code": code}
+
+
+def all_algorithms() -> dict[str, type[Algorithm]]:
+    """Every algorithm by name, those of installed plugins included."""
+    for name, entry in _offered().items():
+        if name not in ALGORITHMS:
+            _load(entry)
+    return dict(ALGORITHMS)
 
 
 def private_names() -> list[str]:
     """The class names of the algorithms that take a privacy budget."""
     return [kind.__name__ for kind in ALGORITHMS.values() if kind.private]
+
+
+def code_hash(kind: type[Algorithm]) -> str | None:
+    """SHA-256 of a plugin's source files, the same wherever they lie; None for one of this package.
+
+    All files of every package that the class is built from, so that a helper beside it counts as
+    well.
+    """
+    tops = {base.__module__.partition(".")[0] for base in kind.__mro__} - sys.stdlib_module_names
+    files: dict[str, Path] = {}
+    for top in tops - {"tacenda"}:
+        module = sys.modules.get(top)
+        folders = [Path(folder) for folder in getattr(module, "__path__", ())]
+        single = getattr(module, "__file__", None)
+        listed = [(folder, file) for folder in folders for file in folder.rglob("*.py")]
+        if not folders and single is not None:
+            listed = [(Path(single).parent, Path(single))]
+        if not listed:
+            raise InputError(
+                f"{kind.__name__} has no source file, "
+                "so nobody can tell whether others run the same code; "
+                "put it into a module of its own."
+            )
+        files |= {f"{top}/{file.relative_to(folder).as_posix()}": file for folder, file in listed}
+    found = hashlib.sha256()
+    for name in sorted(files):
+        text = files[name].read_bytes()
+        found.update(f"{name} {len(text)} ".encode() + text)
+    return found.hexdigest() if files else None
+
+
+def _place(kind: type[Algorithm]) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _offered() -> dict[str, EntryPoint]:
+    """What installed packages offer, by name."""
+    found: dict[str, EntryPoint] = {}
+    for entry in entry_points(group=GROUP):
+        if entry.name in found and entry.value != found[entry.name].value:
+            raise InputError(
+                f"Two installed packages offer an algorithm {entry.name!r}: "
+                f"{found[entry.name].value} and {entry.value}; "
+                "remove one of them."
+            )
+        found[entry.name] = entry
+    return found
+
+
+def _load(entry: EntryPoint) -> None:
+    try:
+        kind = entry.load()
+    except (ImportError, AttributeError) as error:
+        raise InputError(
+            f"The plugin {entry.name!r} ({entry.value}) cannot be loaded: {error}; "
+            "install it again."
+        ) from error
+    if register(kind).name != entry.name:
+        raise InputError(
+            f"The plugin {entry.name!r} ({entry.value}) has the name {kind.name!r}; "
+            "its entry point must have the same."
+        )

@@ -1,4 +1,4 @@
-"""Which algorithm serves which loss and regulariser, with and without privacy: found by asking, not written down twice."""
+"""Which algorithm serves which loss and regulariser, private or not: found by asking."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tacenda.problem.facts import Facts
 
 @dataclass(frozen=True)
 class Support:
-    """plain: runs without privacy; private: runs with it; clipped: only with clip_norm; why: the first refusal, in words."""
+    """plain, private: runs without, with privacy; clipped: if clipped; why: the refusal."""
 
     algorithm: str
     loss: str
@@ -30,19 +30,30 @@ class Support:
 
 def support(algorithm: str, loss: str, regulariser: str) -> Support:
     """What one combination can do."""
-    kind = ALGORITHMS[algorithm]
     plain = _refusal(algorithm, loss, regulariser, None, private=False)
-    private = _refusal(algorithm, loss, regulariser, None, private=True) if kind.private else "It adds no noise."
-    clipped = _refusal(algorithm, loss, regulariser, 1.0, private=True) if kind.private else "It adds no noise."
+    private: str | None = "It adds no noise."
+    clipped: str | None = private
+    if ALGORITHMS[algorithm].private:
+        private = _refusal(algorithm, loss, regulariser, None, private=True)
+        clipped = _refusal(algorithm, loss, regulariser, 1.0, private=True)
     needs_clip = private is not None and clipped is None
-    return Support(algorithm, loss, regulariser, plain is None, clipped is None, needs_clip, plain or clipped)
+    return Support(
+        algorithm, loss, regulariser, plain is None, clipped is None, needs_clip, plain or clipped
+    )
 
 
 def markdown() -> str:
     """The table for the docs: one row per algorithm and regulariser, one column per loss."""
     names = losses.names()
-    marks = {(True, False): "private", (True, True): "private, clipped", (False, False): "no noise only"}
-    lines = [f"| algorithm | regulariser | {' | '.join(names)} |", "| --- | --- |" + " --- |" * len(names)]
+    marks = {
+        (True, False): "private",
+        (True, True): "private, clipped",
+        (False, False): "no noise only",
+    }
+    lines = [
+        f"| algorithm | regulariser | {' | '.join(names)} |",
+        "| --- | --- |" + " --- |" * len(names),
+    ]
     for a in ALGORITHMS:
         for r in regularisers.names():
             found = [support(a, lo, r) for lo in names]
@@ -51,7 +62,9 @@ def markdown() -> str:
     return "\n".join(lines)
 
 
-def _refusal(algorithm: str, loss: str, regulariser: str, clip_norm: float | None, private: bool) -> str | None:
+def _refusal(
+    algorithm: str, loss: str, regulariser: str, clip_norm: float | None, private: bool
+) -> str | None:
     constants = Constants.declared(loss=loss, regulariser=regulariser, clip_norm=clip_norm, classes=3)
     facts = Facts(np.full(4, 100.0), 5 * constants.n_outputs, constants)
     try:

@@ -27,8 +27,10 @@ from tacenda.problem.problem import Problem
 from tacenda.schedules import at
 
 Array = NDArray[Any]
-SMALL_NORM = 0.01  # of records behind gradients: 000, 002 and 004 scale with the gradient's bound
-SMALL_SCALE = 0.01  # c of objectives behind an argmin: 001 and 003 are printed for records of norm 1 and scale with c
+# Of records behind gradients: HuangGong20, LiuEtAl22 and GauthierEtAl20 scale with the gradient's bound.
+SMALL_NORM = 0.01
+# c of objectives behind an argmin: ZhangEtAl18 and ZhangZhu16 are printed for records of norm 1, and scale with c.
+SMALL_SCALE = 0.01
 FAR_MARGIN = 12.0  # a logistic slope of 1 - 6e-6
 FAR_COSINE = 1e-3
 CHANGING = "ahead of the start"  # slopes that change half-way, on the default stage

@@ -18,19 +18,18 @@ def algorithms(
 
     Example: tacenda algorithms ipadmm
     """
-    from tacenda.algorithms.registry import ALGORITHMS
-    from tacenda.algorithms.verdicts import VERDICTS
+    from tacenda.algorithms.registry import all_algorithms
 
     if name is not None:
         _one(name, as_json)
         return
     if as_json:
-        show.as_json([_plain(kind, VERDICTS.get(key)) for key, kind in ALGORITHMS.items()])
+        show.as_json([_plain(kind) for kind in all_algorithms().values()])
         return
     header = ["name", "algorithm", "source", "private", "as printed"]
     rows = [
-        [key, kind.title, kind.source, "yes" if kind.private else "no", VERDICTS[key].verdict if key in VERDICTS else "-"]
-        for key, kind in ALGORITHMS.items()
+        [key, kind.title, kind.source, "yes" if kind.private else "no", kind.verdict.verdict if kind.verdict else "-"]
+        for key, kind in all_algorithms().items()
     ]
     show.table(header, rows)
     print(
@@ -38,7 +37,7 @@ def algorithms(
     )
 
 
-def _plain(kind: Any, verdict: Any) -> dict[str, Any]:
+def _plain(kind: Any) -> dict[str, Any]:
     return {
         "name": kind.name,
         "title": kind.title,
@@ -47,7 +46,7 @@ def _plain(kind: Any, verdict: Any) -> dict[str, Any]:
         "default_output": kind.default_output,
         "needs": [key for key, needed in dataclasses.asdict(kind.needs).items() if needed],
         "hyperparameters": {k: v for k, v in kind().to_plain().items() if k != "name"},
-        "verdict": None if verdict is None else dataclasses.asdict(verdict),
+        "verdict": None if kind.verdict is None else {"algorithm": kind.name, **dataclasses.asdict(kind.verdict)},
     }
 
 
@@ -55,14 +54,13 @@ def _one(name: str, as_json: bool) -> None:
     import inspect
 
     from tacenda.algorithms.registry import by_name
-    from tacenda.algorithms.verdicts import VERDICTS
 
     kind = type(by_name(name))
-    verdict = VERDICTS.get(kind.name)
+    verdict = kind.verdict
     if as_json:
-        show.as_json(_plain(kind, verdict))
+        show.as_json(_plain(kind))
         return
-    plain = _plain(kind, verdict)
+    plain = _plain(kind)
     print(f"{kind.title}   ({kind.source})\n\n{inspect.cleandoc(kind.__doc__ or '')}\n")
     if plain["needs"]:
         print(f"Needs: {', '.join(need.replace('_', ' ') for need in plain['needs'])}.\n")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from tacenda.algorithms.published import published_form
 from tacenda.config import read
 from tacenda.config.choice import Choice, choices
 from tacenda.config.objects import privacy_of
@@ -132,7 +131,7 @@ def _simulate(
 def _keeps_a_secret(config: RunConfig, choice: Choice) -> bool:
     """As published, PVP holds an unreleased value between rounds, which no file may hold."""
     published = config.privacy.private and config.privacy.mode == "as-published"
-    return (published_form(choice.algorithm) if published else choice.algorithm).keeps_secret
+    return (choice.algorithm.published_form() if published else choice.algorithm).keeps_secret
 
 
 def metrics_of(config: RunConfig, private: PrivateRun) -> tuple[str, ...]:

@@ -133,7 +133,7 @@ class ComparedSection(AlgorithmSection):
 class PrivacySection(Section):
     """[privacy]: the promise. private = false runs without noise; noise_multiplier or round_epsilon give the noise instead.
 
-    paper: a paper's own input in mode "as-published": c0 (000), a (001), alpha (003) or phi (004).
+    paper: a paper's own input in mode "as-published": c0 (HuangGong20), a (ZhangEtAl18), alpha (ZhangZhu16) or phi (GauthierEtAl20).
     coalition: how many curious members may pool what they know, where neighbours share noise; "all" for noise that needs no
     such trust.
     """

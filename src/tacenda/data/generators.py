@@ -45,7 +45,7 @@ def make_sparse_regression(
     noise_variance: float = 0.1,
     seed: int = 0,
 ) -> Dataset:
-    """The Lasso example of paper 004: y = X theta + w on `nodes` agents with `records` observations each.
+    """The Lasso example of GauthierEtAl20: y = X theta + w on `nodes` agents with `records` observations each.
 
     X is standard normal, theta ~ N(0, I) and w ~ N(0, noise_variance); `nonzero` keeps that many entries of theta and
     sets the others to 0 (None: all are kept, as in the paper). Rows are not bounded: `norm` is None, so a private run

@@ -24,7 +24,7 @@ from tacenda.runtime.simulate import ConvergenceWarning, simulate
 PARTITION_SEED = 0
 NEEDS_OPTIMUM = ("suboptimality", "distance")
 TEST = "test_accuracy"
-LOCAL_LOSS = "local_loss"  # 001's average loss: f_i at the node's own model over its own data, without the factor c
+LOCAL_LOSS = "local_loss"  # ZhangEtAl18's average loss: f_i at the node's own model over its own data, without the factor c
 
 
 def carry_out(cell: Cell) -> list[Row]:

@@ -32,7 +32,7 @@ def list_(as_json: Json = False) -> None:
         _print_json(rows)
         return
     for row in rows:
-        print(f"{row['name']:26}{row['paper']:6}{row['figure']:10}{row['question']}")
+        print(f"{row['name']:26}{row['paper']:16}{row['figure']:10}{row['question']}")
 
 
 @experiment_app.command()

@@ -1,4 +1,4 @@
-"""004, Figures 1-2: CDP-ADMM, DDP-ADMM and DP-ADMM on a generated Lasso, 50 agents."""
+"""GauthierEtAl20, Figures 1-2: CDP-ADMM, DDP-ADMM and DP-ADMM on a generated Lasso, 50 agents."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def _survives(found: list[Finding], rows: Rows) -> str:
 EXPERIMENTS = [
     Experiment(
         "cdp-lasso",
-        "004",
+        "GauthierEtAl20",
         "Fig. 1-2",
         "Does CDP-ADMM pass DDP-ADMM and end below it?",
         SETTINGS,

@@ -1,4 +1,4 @@
-"""002, Figures 1-2: private dual averaging (DP-DDA) with one record a round, ring of 20, hinge loss, `epsilon`-shaped data."""
+"""LiuEtAl22, Figures 1-2: private dual averaging (DP-DDA) with one record a round, ring of 20, hinge loss, `epsilon`-shaped data."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def _survives(found: list[Finding], rows: Rows) -> str:
 EXPERIMENTS = [
     Experiment(
         "dda-convergence",
-        "002",
+        "LiuEtAl22",
         "Fig. 1",
         "Does DP-DDA converge faster than plain DDA, and what does (1, 0.01) cost?",
         SETTINGS,
@@ -221,7 +221,7 @@ EXPERIMENTS = [
     ),
     Experiment(
         "dda-tradeoff",
-        "002",
+        "LiuEtAl22",
         "Fig. 2",
         "How do suboptimality and accuracy move with epsilon?",
         SETTINGS + " epsilon 0.2 to 1.",

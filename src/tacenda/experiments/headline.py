@@ -54,7 +54,7 @@ def _multistep() -> list[Headline]:
         text = f"IPADMM, T = 100, l = 10, c0 = 1, epsilon {eps:g}"
         made.append(
             Headline(
-                "000", text, eps, 1e-5, true, "replace-one", "sound and a third or more too noisy; the same for any T and l"
+                "HuangGong20", text, eps, 1e-5, true, "replace-one", "sound and a third or more too noisy; the same for any T and l"
             )
         )
     return made
@@ -68,8 +68,8 @@ def _dual_averaging() -> list[Headline]:
     replaced = _true([(OneOfGaussian(std / 2, 20_000), 60_000)], 0.01)
     removed = _true([(PoissonGaussian(std, 1 / 20_000), 60_000)], 0.01, "add-remove")
     return [
-        Headline("002", text, 1.0, 0.01, replaced, "replace-one", unsound),
-        Headline("002", text, 1.0, 0.01, removed, "add-remove", unsound + " (Poisson samples of mean one)"),
+        Headline("LiuEtAl22", text, 1.0, 0.01, replaced, "replace-one", unsound),
+        Headline("LiuEtAl22", text, 1.0, 0.01, removed, "add-remove", unsound + " (Poisson samples of mean one)"),
     ]
 
 
@@ -97,21 +97,21 @@ def _recycled() -> Headline:
         paper={"epsilon": 8.0},
     )
     text = "R-ADMM, 25 odd rounds, 5 nodes, total pure loss 8"
-    return Headline("001", text, claimed, 0.0, true, "replace-one", "sound for exact minimisers, loose")
+    return Headline("ZhangEtAl18", text, claimed, 0.0, true, "replace-one", "sound for exact minimisers, loose")
 
 
 def _dual() -> Headline:
     shape = {"sizes": 2261, "features": 104, "graph": "random-regular:20,4,seed=1", "strength": 10**-2.5, "loss_scale": 1750.0}
     claimed, true = _run(DVP(5.0), 100, paper={"alpha": 0.3}, **shape)  # type: ignore[arg-type]
     remark = "the claim is of one round; line 5 doubles it, and 100 rounds compose"
-    return Headline("003", "DVP, alpha = 0.3 a round, 100 rounds, C^R 1750", claimed, 0.0, true, "replace-one", remark)
+    return Headline("ZhangZhu16", "DVP, alpha = 0.3 a round, 100 rounds, C^R 1750", claimed, 0.0, true, "replace-one", remark)
 
 
 def _primal() -> Headline:
     shape = {"sizes": 2261, "features": 104, "graph": "random-regular:20,4,seed=1", "strength": 0.1, "loss_scale": 146.0}
     claimed, true = _run(PVP(0.5), 100, paper={"alpha": 0.3}, **shape)  # type: ignore[arg-type]
     remark = "the claim is of one round; the noise is additive, so 100 rounds compose well"
-    return Headline("003", "PVP, alpha = 0.3 a round, 100 rounds, C^R 146", claimed, 0.0, true, "replace-one", remark)
+    return Headline("ZhangZhu16", "PVP, alpha = 0.3 a round, 100 rounds, C^R 146", claimed, 0.0, true, "replace-one", remark)
 
 
 def _concentrated() -> Headline:
@@ -123,7 +123,7 @@ def _concentrated() -> Headline:
         "its Lasso, "
         "whose gradients are unbounded"
     )
-    return Headline("004", "CDP-, DDP-, DP-ADMM, total phi = 10", claimed, 1e-5, true, "replace-one", remark)
+    return Headline("GauthierEtAl20", "CDP-, DDP-, DP-ADMM, total phi = 10", claimed, 1e-5, true, "replace-one", remark)
 
 
 def as_markdown(rows: list[Headline]) -> str:

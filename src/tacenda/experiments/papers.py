@@ -1,4 +1,4 @@
-"""The five papers behind the algorithms, by the numbers under which code and documents speak of them."""
+"""The five papers behind the algorithms, by the keys under which code and documents speak of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Paper:
-    """key: 000 .. 004, or "ours". short: the name of its page. title and authors as printed."""
+    """key: authors and year as in docs/papers.md, or "ours". short: the name of its page. title and authors as printed."""
 
     key: str
     short: str
@@ -22,27 +22,32 @@ class Paper:
 OURS = "ours"
 PAPERS = (
     Paper(
-        "000",
-        "000 IPADMM",
+        "HuangGong20",
+        "IPADMM (HuangGong20)",
         "Differentially private ADMM for convex distributed learning: improved accuracy via multi-step approximation",
         "Zonghao Huang and Yanmin Gong",
     ),
     Paper(
-        "001",
-        "001 R-ADMM",
+        "ZhangEtAl18",
+        "R-ADMM (ZhangEtAl18)",
         "Recycled ADMM: improve privacy and accuracy with less computation in distributed algorithms",
         "Xueru Zhang, Mohammad Mahdi Khalili and Mingyan Liu",
     ),
     Paper(
-        "002",
-        "002 DP-DDA",
+        "LiuEtAl22",
+        "DP-DDA (LiuEtAl22)",
         "Private stochastic dual averaging for decentralized empirical risk minimization",
         "Changxin Liu, Karl H. Johansson and Yang Shi",
     ),
-    Paper("003", "003 DVP, PVP", "Dynamic privacy for distributed machine learning over network", "Tao Zhang and Quanyan Zhu"),
     Paper(
-        "004",
-        "004 CDP-ADMM",
+        "ZhangZhu16",
+        "DVP, PVP (ZhangZhu16)",
+        "Dynamic privacy for distributed machine learning over network",
+        "Tao Zhang and Quanyan Zhu",
+    ),
+    Paper(
+        "GauthierEtAl20",
+        "CDP-ADMM (GauthierEtAl20)",
         "Privacy-preserving distributed learning with nonsmooth objective functions",
         "François Gauthier, Cristiano Gratton, Naveen K. D. Venkategowda and Stefan Werner",
     ),

@@ -1,4 +1,4 @@
-"""003, Figures 4-8: dual and primal variable perturbation on Adult, and the choice of the privacy level (27)-(30)."""
+"""ZhangZhu16, Figures 4-8: dual and primal variable perturbation on Adult, and the choice of the privacy level (27)-(30)."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def _survives(found: list[Finding], rows: Rows) -> str:
 EXPERIMENTS = [
     Experiment(
         "perturbation-convergence",
-        "003",
+        "ZhangZhu16",
         "Fig. 4",
         "Is DVP steadier than PVP?",
         SETTINGS + " alpha 0.1, 0.3 and 1.",
@@ -295,7 +295,7 @@ EXPERIMENTS = [
     ),
     Experiment(
         "perturbation-tradeoff",
-        "003",
+        "ZhangZhu16",
         "Fig. 5-8",
         "How do loss and misclassification move with alpha, and which alpha is optimal?",
         SETTINGS,

@@ -1,4 +1,4 @@
-"""001, Figures 1-3: recycled ADMM on Adult with a constant feature, random networks."""
+"""ZhangEtAl18, Figures 1-3: recycled ADMM on Adult with a constant feature, random networks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SETTINGS = (
 )
 CHOSEN = (
     "The scan gives no C, rho or number of iterations: C = 1750 as in the paper's reference [18] and in "
-    "003, strength 0.01, 50 iterations (an "
+    "ZhangZhu16, strength 0.01, 50 iterations (an "
     'R-ADMM round is two of them). Records: 45,222, where the paper prints 45,223. "Like ADMM" means within 5 % of the loss, '
     "with the best of three gammas; a larger gamma swings less and is slower, as the paper says. Quick runs use 1,500 generated "
     "records of 15 features."
@@ -82,7 +82,7 @@ def _convergence_charts(rows: Rows) -> list[Any]:
 
 
 def _condition(nodes: int) -> str:
-    """What 001's sufficient condition (26)-(27) says about these settings."""
+    """What ZhangEtAl18's sufficient condition (26)-(27) says about these settings."""
     graph, smoothness = parse(_network(nodes)), SCALE * theory.recycled.CURVATURE + STRENGTH
     least = theory.least_recycle_proximal(graph, penalty=0.5, smoothness=smoothness)
     word = f"gamma of at least {least:.3g}" if np.isfinite(least) else "no gamma at all, since the graph is bipartite"
@@ -138,12 +138,15 @@ def _levels(mode: str) -> tuple[float, float]:
     return (8.0, 20.0) if mode == PUBLISHED else (2.0, 8.0)
 
 
-DVP, DVP_003, BOTH = "ADMM-DVP", "ADMM-DVP, noise of 003", "R-ADMM + M-ADMM"
+DVP, DVP_AS_PRINTED, BOTH = "ADMM-DVP", "ADMM-DVP, noise of ZhangZhu16", "R-ADMM + M-ADMM"
 GROWING = {"penalty": to_plain(Geometric(1.0, 1.01)), "recycle_proximal": to_plain(Geometric(0.2, 1.01))}
 
 
 def _methods(turns: int, mode: str) -> list[tuple[str, dict[str, Any], int]]:
-    """As published DVP has its noise by 001's accounting (penalty perturbation at a constant penalty is the same), and by 003's print."""
+    """As published DVP has its noise by ZhangEtAl18's accounting, and by ZhangZhu16's print.
+
+    Penalty perturbation at a constant penalty is the same.
+    """
     pp: dict[str, Any] = {"name": "madmm", "penalty": to_plain(Geometric(1.0, 1.01)), "dual_step": 1.0}
     dvp: dict[str, Any] = {"name": "dvp", "penalty": 1.0}
     made = [
@@ -153,13 +156,13 @@ def _methods(turns: int, mode: str) -> list[tuple[str, dict[str, Any], int]]:
     ]
     if mode == SOUND:
         return [*made, (DVP, dvp, turns)]
-    return [*made, (DVP, {"name": "madmm", "penalty": 1.0, "dual_step": 1.0}, turns), (DVP_003, dvp, turns)]
+    return [*made, (DVP, {"name": "madmm", "penalty": 1.0, "dual_step": 1.0}, turns), (DVP_AS_PRINTED, dvp, turns)]
 
 
 def _budget(name: str, mode: str, epsilon: float, rounds: int) -> dict[str, Any]:
     if mode == SOUND:
         return {"epsilon": epsilon, "delta": DELTA}
-    return {"paper": {"alpha": epsilon / rounds} if name == DVP_003 else {"epsilon": epsilon}}
+    return {"paper": {"alpha": epsilon / rounds} if name == DVP_AS_PRINTED else {"epsilon": epsilon}}
 
 
 def _private_charts(rows: Rows) -> list[Any]:
@@ -185,7 +188,7 @@ def _as_iterations(rows: Rows) -> Rows:
 
 
 def _loss_chart(rows: Rows) -> Any:
-    """001's P(t): the claimed loss grows at odd iterations only, so that R-ADMM may spend twice as much on each."""
+    """ZhangEtAl18's P(t): the claimed loss grows at odd iterations only, so that R-ADMM may spend twice as much on each."""
     turns = np.arange(1, int(max(r["round"] for r in rows)) + 1)
     total = _levels(PUBLISHED)[0]
     spent = np.ceil(turns / 2) / np.ceil(turns[-1] / 2) * total
@@ -214,9 +217,9 @@ def _private_findings(rows: Rows) -> list[Finding]:
             made.append(ranked(three, mode, "R-ADMM", f"R-ADMM beats DVP and PP at the {level} level"))
             if mode == PUBLISHED:
                 made.append(
-                    below(part, mode, "R-ADMM", DVP_003, f"R-ADMM beats DVP with the noise that 003 prints, {level} level")
+                    below(part, mode, "R-ADMM", DVP_AS_PRINTED, f"R-ADMM beats DVP with the noise that ZhangZhu16 prints, {level} level")
                 )
-            alike = part.where(lambda r: r["method"] != DVP_003)
+            alike = part.where(lambda r: r["method"] != DVP_AS_PRINTED)
             made.append(ranked(alike, mode, BOTH, f"R-ADMM with growing penalties beats all others at the {level} level"))
     return made
 
@@ -294,7 +297,7 @@ def _penalty_findings(rows: Rows) -> list[Finding]:
 EXPERIMENTS = [
     Experiment(
         "recycled-convergence",
-        "001",
+        "ZhangEtAl18",
         "Fig. 1",
         "Do R-ADMM's odd iterates converge like ADMM?",
         SETTINGS + " eta = 0.5, gamma 0.2, 1 and 5, no noise.",
@@ -306,13 +309,13 @@ EXPERIMENTS = [
     ),
     Experiment(
         "recycled-private",
-        "001",
+        "ZhangEtAl18",
         "Fig. 2",
         "Is private R-ADMM better than DVP and penalty perturbation?",
         SETTINGS + " 5 nodes, gamma = 0.2, eta = 1; total pure loss 8 and 20 as published, (2, 1e-5) and (8, 1e-5) sound.",
         CHOSEN
-        + " M-ADMM's penalty is 1.01^t with dual step 1. As published, ADMM-DVP has the noise that 001's own accounting gives it; the "
-        "noise that 003 prints for the same total claim is a line of its own.",
+        + " M-ADMM's penalty is 1.01^t with dual step 1. As published, ADMM-DVP has the noise that "
+        "ZhangEtAl18's own accounting gives it; the noise that ZhangZhu16 prints for the same total claim is a line of its own.",
         _private,
         _private_charts,
         _private_findings,
@@ -320,7 +323,7 @@ EXPERIMENTS = [
     ),
     Experiment(
         "recycled-penalty",
-        "001",
+        "ZhangEtAl18",
         "Fig. 3",
         "Do growing penalties help R-ADMM?",
         SETTINGS + " 5 nodes, eta = 1.01^t, gamma = 0.2 * 1.01^t.",

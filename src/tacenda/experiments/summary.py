@@ -99,8 +99,8 @@ def _section(e: Experiment, rows: Rows) -> str:
 _WORDS = {
     "quick": "Quick size: generated data, a few seconds each; this shows that everything runs, not what the papers claim.",
     "reduced": (
-        "Reduced size: Adult, the papers' networks and generated data (002, 004), with fewer seeds, rounds and levels than the full size, "
-        "as each section states."
+        "Reduced size: Adult, the papers' networks and generated data (LiuEtAl22, GauthierEtAl20), with "
+        "fewer seeds, rounds and levels than the full size, as each section states."
     ),
     "full": "Full size: the papers' settings where they give them; what was chosen here stands in each section.",
 }

@@ -27,8 +27,8 @@ def means(rows: Rows) -> TextTable:
         told = ["" if v is None else str(v) for v in key]
         lines.append([*told, *numbers, _short(one["claimed_epsilon"]), _short(one["true_epsilon"])])
     return TextTable(
-        "Means over the seeds after the last round, with their standard errors; DVP and PVP of 003 claim for one round, all others for "
-        "the whole run",
+        "Means over the seeds after the last round, with their standard errors; DVP and PVP of ZhangZhu16 "
+        "claim for one round, all others for the whole run",
         columns,
         lines,
     )

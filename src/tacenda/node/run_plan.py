@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.algorithms.base import Algorithm
-from tacenda.algorithms.registry import from_plain
+from tacenda.algorithms.registry import code_hash, from_plain
 from tacenda.errors import PrivacyError
 from tacenda.graph.coalition import leverage
 from tacenda.graph.topology import Topology
@@ -66,6 +66,12 @@ class RunPlan:
 def make_plan(contract: Contract) -> RunPlan:
     """Check that the contract's parts go together, and calibrate the noise of every member."""
     topology, algorithm, facts = topology_of(contract), from_plain(contract.algorithm.model_dump()), facts_of(contract)
+    code = code_hash(type(algorithm))
+    if code is not None and contract.algorithm.code is None:
+        raise PrivacyError(
+            f"contract field algorithm.code: {algorithm.name} is a plugin, and all members must run the same code; after a look "
+            f'at it state code = "{code}".'
+        )
     terms = contract.privacy
     if algorithm.shared_noise is not None and terms.coalition is None:
         raise PrivacyError(

@@ -1,4 +1,4 @@
-"""`records_needed`: how much data a budget and a target ask for (the sample-size question of paper 003)."""
+"""`records_needed`: how much data a budget and a target ask for (the sample-size question of ZhangZhu16)."""
 
 from __future__ import annotations
 

@@ -92,7 +92,10 @@ class Privacy:
         phi: float | None = None,
         spread: Spread = "uniform",
     ) -> Privacy:
-        """Noise as published, from the paper's own inputs: c0 with epsilon (000), a (001), alpha a round (003), total phi (004)."""
+        """Noise as published, from the paper's own inputs.
+
+        c0 with epsilon (HuangGong20), a (ZhangEtAl18), alpha a round (ZhangZhu16), total phi (GauthierEtAl20).
+        """
         inputs = {"c0": c0, "a": a, "alpha": alpha, "phi": phi}
         noise = {name: checks.positive(name, value) for name, value in inputs.items() if value is not None}
         if len(noise) > 1:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Array
-from tacenda.algorithms.published import published
 from tacenda.errors import InputError, LeakError, UnsupportedError
 from tacenda.graph.coalition import leverage
 from tacenda.privacy.accounting import events
@@ -117,7 +116,7 @@ def calibrate(spec: RunSpec) -> Calibration:
     if not isinstance(privacy.spread, str) and any(site.relative_std is not None for site, _ in sites):
         raise UnsupportedError(f"{algorithm.title} has its own spread of the noise over the rounds; leave spread='uniform'.")
     if privacy.mode == "as-published":
-        printed = published(algorithm, facts.rows(first), sites, weights, privacy)
+        printed = algorithm.published_noise(facts.rows(first), sites, weights, privacy)
         plan, claimed, why = printed.plan, printed.claimed, printed.why
     else:
         plan = ScaledPlan(np.ones(len(first)), weights, _rounded_up(shares)[first], pooled)

@@ -18,7 +18,6 @@ import numpy as np
 from tacenda import checks
 from tacenda._types import Array
 from tacenda.algorithms.base import Algorithm
-from tacenda.algorithms.published import check_published, published_form
 from tacenda.algorithms.registry import by_name, private_names
 from tacenda.content import content_hash
 from tacenda.errors import InputError, UnsupportedError
@@ -61,8 +60,7 @@ class RunSpec:
         algorithm, facts, privacy = algorithm_of(self.algorithm), self.facts, check_privacy(self.privacy, self.algorithm)
         rounds = checks.whole("rounds", self.rounds, least=1)
         if privacy is not None and privacy.mode == "as-published":
-            check_published(algorithm)
-            algorithm = published_form(algorithm)
+            algorithm = algorithm.published_form()
         if privacy is not None and privacy.node_noise == "worst":
             facts = facts.for_the_smallest()
         output = algorithm.default_output if self.output is None else checks.one_of("output", self.output, OUTPUTS)

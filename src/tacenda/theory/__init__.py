@@ -1,12 +1,16 @@
 """The five papers' bounds as functions, each with its assumptions; letters in the bodies are the papers' own.
 
-    000  ipadmm_bound, ipadmm_bound_limit                       Theorem 7
-    001  recycled_condition_holds, least_recycle_proximal       (26)-(27);      recycled_privacy_bound   (30)
-    002  dual_averaging_bound                                   Theorem 2;      dual_averaging_utility_loss  Corollary 1, (10)
-         dual_averaging_distance, noise_free_distance           (11) with (10), Corollary 2 (12)
-    003  sample_size                                            Theorems 3-6;   fit_accuracy, optimal_alpha  (27)-(30)
+    HuangGong20   ipadmm_bound, ipadmm_bound_limit                  Theorem 7
+    ZhangEtAl18   recycled_condition_holds, least_recycle_proximal  (26)-(27)
+                  recycled_privacy_bound                            (30)
+    LiuEtAl22     dual_averaging_bound                              Theorem 2
+                  dual_averaging_utility_loss                       Corollary 1, (10)
+                  dual_averaging_distance, noise_free_distance      (11) with (10), Corollary 2 (12)
+    ZhangZhu16    sample_size                                       Theorems 3-6
+                  fit_accuracy, optimal_alpha                       (27)-(30)
 
-A bound is a statement about the print's own assumptions, never a promise about a run: privacy comes from the ledger alone.
+A bound is a statement about the print's own assumptions, never a promise about a run: privacy comes
+from the ledger alone.
 """
 
 from tacenda.theory.dual_averaging import (
@@ -18,8 +22,18 @@ from tacenda.theory.dual_averaging import (
     published_noise_std,
 )
 from tacenda.theory.multistep import ipadmm_bound, ipadmm_bound_limit, published_multiplier
-from tacenda.theory.privacy_level import AccuracyFit, OptimalLevel, fit_accuracy, optimal_alpha, privacy_utility
-from tacenda.theory.recycled import least_recycle_proximal, recycled_condition_holds, recycled_privacy_bound
+from tacenda.theory.privacy_level import (
+    AccuracyFit,
+    OptimalLevel,
+    fit_accuracy,
+    optimal_alpha,
+    privacy_utility,
+)
+from tacenda.theory.recycled import (
+    least_recycle_proximal,
+    recycled_condition_holds,
+    recycled_privacy_bound,
+)
 from tacenda.theory.sample_size import sample_size
 
 __all__ = [

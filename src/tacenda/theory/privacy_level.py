@@ -1,11 +1,12 @@
-"""003 section 5.3: choose the privacy level alpha of a round by a fitted accuracy and a stated taste for privacy, (27)-(30).
+"""ZhangZhu16 section 5.3: choose the privacy level alpha of a round by a fitted accuracy and a stated taste for privacy, (27)-(30).
 
     L_acc(alpha)  = c4 exp(-c5 alpha) + c6                             fitted to measured (alpha, loss) pairs        (30)
     U_priv(alpha) = w1 ln( w2 / (w3 alpha + w4 alpha^2) )              w = (0.02, 6, 9, 1) in the paper              (29)
     alpha*        = argmin L_acc - U_priv,   alpha_L <= alpha <= alpha_U,  L_acc <= c3                               (27)-(28)
 
-The printed derivative has sign errors, so the minimum is found numerically. The measured losses are themselves data-dependent: measure
-them on public or generated data, or charge them. c3 = 0.135 is read as excess over the noise-free loss.
+The printed derivative has sign errors, so the minimum is found numerically. The measured losses are
+themselves data-dependent: measure them on public or generated data, or charge them. c3 = 0.135 is
+read as excess over the noise-free loss.
 """
 
 from __future__ import annotations
@@ -51,9 +52,16 @@ def fit_accuracy(alphas: ArrayLike, losses: ArrayLike) -> AccuracyFit:
     from scipy.optimize import minimize_scalar
 
     x, y = np.asarray(alphas, float), np.asarray(losses, float)
-    if x.shape != y.shape or x.ndim != 1 or len(np.unique(x)) < 3 or not np.isfinite(x).all() or not np.isfinite(y).all():
+    if (
+        x.shape != y.shape
+        or x.ndim != 1
+        or len(np.unique(x)) < 3
+        or not np.isfinite(x).all()
+        or not np.isfinite(y).all()
+    ):
         raise InputError(
-            f"fit_accuracy needs at least three levels alpha with one finite loss each, not shapes {x.shape}, {y.shape}."
+            "fit_accuracy needs at least three levels alpha with one finite loss each, "
+            f"not shapes {x.shape}, {y.shape}."
         )
 
     def left(log_c5: float) -> float:
@@ -97,9 +105,14 @@ def optimal_alpha(
     low, high = checks.positive("lowest", lowest), checks.positive("highest", highest)
     if accuracy(high) > worst_loss:
         raise InputError(
-            f"worst_loss {worst_loss:g} is not reached by any alpha up to {high:g}: the fitted loss there is {float(accuracy(high)):g}."
+            f"worst_loss {worst_loss:g} is not reached by any alpha up to {high:g}: "
+            f"the fitted loss there is {float(accuracy(high)):g}."
         )
-    needed = low if accuracy(low) <= worst_loss else math.log(accuracy.c4 / (worst_loss - accuracy.c6)) / accuracy.c5
+    needed = (
+        low
+        if accuracy(low) <= worst_loss
+        else math.log(accuracy.c4 / (worst_loss - accuracy.c6)) / accuracy.c5
+    )
 
     def cost(alpha: float) -> float:
         return float(accuracy(alpha) - privacy_utility(alpha, taste))
@@ -107,7 +120,10 @@ def optimal_alpha(
     grid = np.geomspace(needed, high, 400)
     k = int(np.argmin([cost(a) for a in grid]))
     found = minimize_scalar(
-        cost, bounds=(grid[max(k - 1, 0)], grid[min(k + 1, 399)]), method="bounded", options={"xatol": 1e-10}
+        cost,
+        bounds=(grid[max(k - 1, 0)], grid[min(k + 1, 399)]),
+        method="bounded",
+        options={"xatol": 1e-10},
     )
     candidates = [
         (cost(grid[k]), float(grid[k])),

@@ -1,8 +1,9 @@
-"""003 Theorems 3-6: how many records B_p a node needs for an excess loss of at most alpha_acc with high probability.
+"""ZhangZhu16 Theorems 3-6: how many records B_p a node needs for an excess loss of at most alpha_acc with high probability.
 
-The theorems say "there exists a constant"; it is the argument `constant` here, 1 unless you know better, so only ratios of the answers
-mean something by themselves. Assumes logistic-like losses (convex, |loss'| <= 1, Lipschitz derivative), |x| <= 1, R = |f|^2/2,
-a reference classifier of norm `reference_norm` with the wished loss, and the regularisation that the proofs choose.
+The theorems say "there exists a constant"; it is the argument `constant` here, 1 unless you know
+better, so only ratios of the answers mean something by themselves. Assumes logistic-like losses
+(convex, |loss'| <= 1, Lipschitz derivative), |x| <= 1, R = |f|^2/2, a reference classifier of norm
+`reference_norm` with the wished loss, and the regularisation that the proofs choose.
 """
 
 from __future__ import annotations
@@ -30,11 +31,13 @@ def sample_size(
 ) -> float:
     """B_p must exceed this.
 
-    kind: "non-private" (Theorem 3, holds with probability 1 - failure), "dual" (4, 1 - 2 failure), "primal-centre" (5, the minimiser
-    before noise, 1 - 2 failure), "primal" (6, 1 - 3 failure). accuracy: alpha_acc. alpha: privacy of one round. loss_scale: C^R.
+    kind: "non-private" (Theorem 3, holds with probability 1 - failure), "dual" (4, 1 - 2 failure),
+    "primal-centre" (5, the minimiser before noise, 1 - 2 failure), "primal" (6, 1 - 3 failure).
+    accuracy: alpha_acc. alpha: privacy of one round. loss_scale: C^R.
     """
     checks.one_of("kind", kind, KINDS)
-    acc, f = checks.positive("accuracy", accuracy), checks.positive("reference_norm", reference_norm)
+    acc = checks.positive("accuracy", accuracy)
+    f = checks.positive("reference_norm", reference_norm)
     delta = checks.between("failure", failure, 0.0, 1.0)
     c, fail = checks.positive("loss_scale", loss_scale), math.log(1 / delta)
     statistical = c * f**2 * fail / acc**2
@@ -46,5 +49,9 @@ def sample_size(
     centre = f**3 * penalty * degree * spread / (acc**2 * a)
     if kind == "primal-centre":
         return constant * max(c * centre, statistical)
-    noise = (4 * c * f * dim * math.log(dim / delta) ** 2 / (acc * a), 4 * centre, 4 * c**1.5 * f**2 * spread / (acc**1.5 * a))
+    noise = (
+        4 * c * f * dim * math.log(dim / delta) ** 2 / (acc * a),
+        4 * centre,
+        4 * c**1.5 * f**2 * spread / (acc**1.5 * a),
+    )
     return constant * max(c * centre, statistical, *noise)

@@ -84,10 +84,14 @@ class AbsenceTerms(_Part):
 
 
 class AlgorithmTerms(BaseModel):
-    """`name` and the algorithm's hyperparameters; a schedule is a table with `schedule` and its fields."""
+    """`name` and the algorithm's hyperparameters; a schedule is a table with `schedule` and its fields.
+
+    code: of a plugin, the hash of its source, which must be the same at every member.
+    """
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
     name: str
+    code: Hex | None = None
 
 
 class Contract(_Part):

@@ -101,6 +101,10 @@ def draft(
     cards: list[str | Path], terms: dict[str, Any], edges: list[tuple[str, str]] | None = None, graph: str = "ring"
 ) -> Contract:
     """A contract from members' cards and the terms of the run; edges as given, or a ring, path, star or complete graph."""
+    from tacenda.algorithms.registry import with_code
+
+    if isinstance(terms.get("algorithm"), dict):
+        terms = {**terms, "algorithm": with_code(terms["algorithm"])}
     members, authorities = [], []
     for card in cards:
         try:

@@ -95,7 +95,7 @@ class PoissonGaussian(Event):
 
 @dataclass(frozen=True, slots=True)
 class OneOfGaussian(Event):
-    """Exactly one of `population` records is drawn uniformly (dual averaging as printed in 002), plus Gaussian noise."""
+    """Exactly one of `population` records is drawn uniformly (dual averaging as printed in LiuEtAl22), plus Gaussian noise."""
 
     noise_multiplier: float
     population: int
