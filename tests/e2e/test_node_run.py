@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -45,6 +46,19 @@ def test_a_kill_changes_nothing_with_real_noise(tmp_path: Path) -> None:
         assert sum(count for _, count in result.privacy.ledger(0)) == 800, name
         assert result.privacy.epsilon == pytest.approx(5.0, rel=1e-5)
         assert "exact discrete Gaussian" in result.privacy.noise
+
+
+def test_a_run_that_reaches_the_radius_says_so(tmp_path: Path) -> None:
+    """Messages are cut to the contract's radius; the log, the result and the manifest say it, once each."""
+    problem = {"n_features": 4, "classes": ["no", "yes"], "strength": 0.01}
+    crowd = Crowd(tmp_path, small_contract(3, rounds=4, problem={**problem, "radius": 1e-3}), seed=5)
+    crowd.start()
+    assert np.abs(crowd.finish()).max() > 1e-3  # the member's own model is not cut, only what it sends
+    for name, result in crowd.stage.results().items():
+        [sentence] = result.warnings
+        assert sentence.startswith("the run diverges: in round 1 this member's message reached the contract's problem.radius")
+        assert crowd.log(name).count("the run diverges") == 1
+        assert json.loads((crowd.folder(name) / "state" / "manifest.json").read_text())["warnings"] == [sentence]
 
 
 @pytest.mark.slow

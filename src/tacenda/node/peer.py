@@ -29,6 +29,7 @@ from tacenda.runtime.result import RunResult
 
 Array = NDArray[Any]
 HERE = np.zeros(1, np.int64)  # the member's own store has one node
+REACHED_RADIUS = "reached radius"  # note: the first round in which a message had to be cut to the radius
 
 
 class Peer:
@@ -57,6 +58,7 @@ class Peer:
         start = np.zeros((1, plan.facts.dim), plan.spec.row_type)
         self._host = Host(plan.spec, at, self._ask(mine), door, self.network, scale, start)
         self._mixed: Array | None = None
+        self._reached_radius: int | None = state.noted(REACHED_RADIUS)
 
     def _source(self, key: bytes) -> Any:
         contract = self._plan.contract
@@ -118,6 +120,19 @@ class Peer:
             self._mixed = self.network.mix(self._output(), (turn, 0))
         self.turn = turn
         self._exchange.keep(self._exchange.epoch, turn, self.saved())
+        if self._reached_radius is None and self.network.reached_radius is not None:
+            self._reached_radius = self.network.reached_radius
+            self._state.note(REACHED_RADIUS, self._reached_radius)
+
+    def warnings(self) -> list[str]:
+        """What is wrong with the run so far, from released values only; also of rounds before a restart."""
+        if self._reached_radius is None:
+            return []
+        return [
+            f"the run diverges: in round {self._reached_radius} this member's message reached the contract's problem.radius of "
+            f"{self._plan.facts.constants.radius:g} and was cut to it. Do not use the model; agree on a contract with a "
+            "larger proximal weight or penalty, a smaller step, or a larger radius. A neighbour may also have pushed it."
+        ]
 
     def regroup(self, absent: frozenset[str], epoch: int, next_round: int) -> None:
         """Go on with the remaining members from round `next_round`: duals at zero, w kept, and no less noise per release."""
@@ -187,7 +202,7 @@ class Peer:
         traffic = self.network.traffic
         history = History([{"round": self.turn, "seconds": seconds, "messages": traffic.messages, "bytes": traffic.bytes}])
         return RunResult(
-            models.reshape(shape), last.reshape(shape), history, self.statement(), self._settings(), [], seconds,
+            models.reshape(shape), last.reshape(shape), history, self.statement(), self._settings(), self.warnings(), seconds,
             traffic.messages, traffic.bytes,
         )  # fmt: skip
 

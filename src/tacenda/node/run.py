@@ -203,6 +203,7 @@ def _rounds(peer: Peer, exchange: Exchange, mailbox: Mailbox, council: Council, 
             _agree(peer, council, look)
             continue
         view.round(peer.turn, peer.total, exchange)
+        view.warn(peer.warnings())
     exchange.flush()
     view.finished()
 
@@ -372,7 +373,8 @@ def save_folder(folder: Path, result: RunResult, contract: Contract, name: str, 
     statement = None if result.privacy is None else result.privacy.to_plain()
     created = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     manifest = {
-        "format": "tacenda-run-1", "caught": caught, "created": created, "command": "node run", "versions": result.settings["versions"],
+        "format": "tacenda-run-1", "caught": caught, "warnings": result.warnings, "created": created, "command": "node run",
+        "versions": result.settings["versions"],
         "dataset": {"name": "this member's own records", "notes": ["nothing is shown of records that stay on site"]},
         "table": [{"run": label, "epsilon": None if statement is None else statement["epsilon"], "rounds": result.rounds}],
         "results": [{"label": label, "algorithm": contract.algorithm.name, "seed": None, "file": f"results/{label}.safetensors"}],

@@ -21,6 +21,7 @@ class View:
         self.done, self.total = 0, contract.rounds + contract.finish_mixing
         self._first: tuple[int, float] | None = None
         self.waiting_for: list[str] = []
+        self._warned: set[str] = set()
         self.write_seconds = self.wait_seconds = 0.0
         self._live: Any = None
         if not quiet and sys.stderr.isatty():
@@ -50,6 +51,15 @@ class View:
         self.done, self.total, self.waiting_for = done, total, []
         self.wait_seconds, self.write_seconds = exchange.waited, exchange.written
         self._show()
+
+    def warn(self, sentences: list[str]) -> None:
+        """Tell the operator what is wrong with the run; each sentence once."""
+        for sentence in sentences:
+            if sentence not in self._warned:
+                self._warned.add(sentence)
+                self._log.warning("warning", words=sentence)
+                if not self._quiet:
+                    print(f"{self.name}: warning: {sentence}", file=sys.stderr, flush=True)
 
     def finished(self) -> None:
         """The last round is complete and durable."""

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.errors import NetworkError
@@ -56,7 +55,6 @@ class Exchange:
         self._checkpoint: tuple[int, int, bytes] | None = None
         self._received: list[tuple[Key, str, bytes]] = []
         self._witness = endpoint.desk.witness
-        self._radius = contract.problem.radius
         self.epoch, self.absent = 0, frozenset[str]()
         self.waited = self.written = 0.0
 
@@ -103,15 +101,10 @@ class Exchange:
                 self._endpoint.mailbox.put(peer, wire.stored_rows(raw))
 
     def _own_row(self, outgoing: dict[int, Array]) -> Array:
-        """The one row that all neighbours get, if it is within what the contract allows."""
+        """The one row that all neighbours get; `Network` has cut it to the contract's radius."""
         rows = list(outgoing.values())
         if any(other.tobytes() != rows[0].tobytes() for other in rows[1:]):
             raise NetworkError("A member sends the same row to all its neighbours; this is a defect of the algorithm.")
-        if not float(np.abs(rows[0]).max()) <= self._radius:
-            raise NetworkError(
-                f"This member's own message is beyond the contract's problem.radius of {self._radius:g}: the run diverges. It was not "
-                "sent; agree on a contract with a larger proximal weight or penalty, a smaller step, or a larger radius."
-            )
         return rows[0]
 
     def meet(self, edges: EdgeKeys | None, peers: list[str]) -> None:
