@@ -78,7 +78,7 @@ def test_a_renewed_certificate_goes_on_with_the_same_state(tmp_path: Path) -> No
     for name in crowd.names:
         os.kill(crowd.processes[name].pid, signal.SIGTERM)
     assert set(crowd.wait(60).values()) == {2}
-    assert "asked to stop" in crowd.words("m1")
+    assert "asked to stop" in crowd.output("m1")
     home = crowd.folder("m1") / "identity"
     identity.sign(crowd.stage.folder / "authority", identity.request(home, "m1", new_key=True), home, 2)
     plain = crowd.stage.contract.to_plain()
@@ -96,5 +96,5 @@ def wait_for_log(crowd: Crowd, name: str, words: str) -> None:
     """Until a member's log says so."""
     path, end = crowd.folder(name) / "state" / "log.jsonl", time.monotonic() + 60
     while not (path.exists() and words in path.read_text()):
-        assert time.monotonic() < end, crowd.words(name)
+        assert time.monotonic() < end, crowd.output(name)
         time.sleep(0.01)

@@ -118,8 +118,8 @@ def test_a_member_that_leaves_ends_its_edges_noise_and_may_return(tmp_path: Path
     for name, result in crowd.stage.results().items():
         assert result.privacy is not None
         assert result.privacy.epsilon <= 5.0 * (1 + 1e-6), name
-        epochs = {epoch for epoch, *_ in _booked(crowd, name)}
-        assert epochs >= ({0, 1} if name != "m4" else {0}), name
+        views = {view for view, *_ in _booked(crowd, name)}
+        assert views >= ({0, 1} if name != "m4" else {0}), name
     assert '"absent": "nobody"' in crowd.log("m0")
 
 
@@ -134,9 +134,9 @@ def test_a_lost_state_cannot_take_part_again(tmp_path: Path) -> None:
         _until(crowd, "m0", "membership changed")
         crowd.start("m3")
         codes = crowd.wait(200, ["m3"])
-        assert codes == {"m3": 2}, crowd.words("m3")
-        assert "StateError" in crowd.words("m3") and "lost" in crowd.words("m3")
-        assert set(crowd.wait(200, ["m0", "m1", "m2"]).values()) == {0}, crowd.words("m0")
+        assert codes == {"m3": 2}, crowd.output("m3")
+        assert "StateError" in crowd.output("m3") and "lost" in crowd.output("m3")
+        assert set(crowd.wait(200, ["m0", "m1", "m2"]).values()) == {0}, crowd.output("m0")
     finally:
         crowd.stop()
 
@@ -144,7 +144,7 @@ def test_a_lost_state_cannot_take_part_again(tmp_path: Path) -> None:
 def _until(crowd: Crowd, name: str, words: str, seconds: float = 90.0) -> None:
     path, end = crowd.folder(name) / "state" / "log.jsonl", time.monotonic() + seconds
     while not (path.exists() and words in path.read_text()):
-        assert time.monotonic() < end, f"{name} never said {words!r}: {crowd.words(name)}"
+        assert time.monotonic() < end, f"{name} never said {words!r}: {crowd.output(name)}"
         time.sleep(0.02)
 
 
@@ -170,9 +170,9 @@ def _edge_keys(crowd: Crowd, name: str) -> dict[str, bytes]:
 
 def _booked(crowd: Crowd, name: str) -> list[Any]:
     with sqlite3.connect(crowd.folder(name) / "state" / FILE) as db:
-        rows = db.execute("SELECT epoch, round, call, event FROM charges ORDER BY seq").fetchall()
+        rows = db.execute("SELECT view, round, call, event FROM charges ORDER BY seq").fetchall()
     db.close()
-    return [(epoch, turn, call, json.loads(event)) for epoch, turn, call, event in rows]
+    return [(view, turn, call, json.loads(event)) for view, turn, call, event in rows]
 
 
 def _check_ledgers(crowd: Crowd, rounds: int) -> None:

@@ -12,7 +12,7 @@ LINE_SECONDS = 10.0
 SHOW_SECONDS = 0.2
 
 
-class View:
+class Display:
     """Round, peers, rate and time left; also the source of the health page."""
 
     def __init__(self, contract: Contract, name: str, endpoint: Any, log: Any, *, quiet: bool) -> None:
@@ -57,7 +57,7 @@ class View:
         for sentence in sentences:
             if sentence not in self._warned:
                 self._warned.add(sentence)
-                self._log.warning("warning", words=sentence)
+                self._log.warning("warning", message=sentence)
                 if not self._quiet:
                     print(f"{self.name}: warning: {sentence}", file=sys.stderr, flush=True)
 
@@ -84,8 +84,8 @@ class View:
     def line(self) -> str:
         """One sentence."""
         left = (self.total - self.done) / self.rate if self.rate else float("nan")
-        words = f"round {self.done} of {self.total}, {self.rate:.1f} rounds/s, {left:.0f} s left"
-        return words + (f", waiting for {', '.join(self.waiting_for)}" if self.waiting_for else "")
+        line = f"round {self.done} of {self.total}, {self.rate:.1f} rounds/s, {left:.0f} s left"
+        return line + (f", waiting for {', '.join(self.waiting_for)}" if self.waiting_for else "")
 
     def spent_share(self) -> float:
         """The share of the run's releases that was made."""
