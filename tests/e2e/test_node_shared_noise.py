@@ -15,6 +15,7 @@ import pytest
 
 from node_stage import Crowd, simulated, small_contract
 from tacenda.node.identity.contract import Contract
+from tacenda.node.identity.edge_keys import EdgeKeys
 from tacenda.node.state.database import FILE, NodeState
 from tacenda.node.state.mark import START, sealed
 
@@ -165,14 +166,19 @@ def _about(crowd: Crowd, name: str) -> dict[str, bytes]:
 
 
 def _edge_keys(crowd: Crowd, name: str) -> dict[str, bytes]:
-    return {key[5:]: value[64:96] for key, value in _about(crowd, name).items() if key.startswith("edge m")}
+    contract, state = crowd.stage.contract, NodeState(crowd.folder(name) / "state")
+    keys = EdgeKeys(contract, name, state)
+    try:
+        return {peer: keys.of(peer) for peer in contract.neighbours(name)}
+    finally:
+        state.close()
 
 
 def _booked(crowd: Crowd, name: str) -> list[Any]:
     with sqlite3.connect(crowd.folder(name) / "state" / FILE) as db:
         rows = db.execute("SELECT view, round, call, event FROM charges ORDER BY seq").fetchall()
     db.close()
-    return [(view, turn, call, json.loads(event)) for view, turn, call, event in rows]
+    return [(view, round, call, json.loads(event)) for view, round, call, event in rows]
 
 
 def _check_ledgers(crowd: Crowd, rounds: int) -> None:
