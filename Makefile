@@ -39,8 +39,9 @@ bench: $(VENV)/.with-dev  ## the table of ratios
 	$(BIN)/python -m benchmarks
 
 SECONDS_TO_FUZZ ?= 120
-fuzz: $(VENV)/.with-dev $(VENV)/.with-fuzz  ## hostile floats against every declared sensitivity (SECONDS_TO_FUZZ=120)
+fuzz: $(VENV)/.with-dev $(VENV)/.with-fuzz  ## hostile floats against every declared sensitivity, then hostile frames against a node (SECONDS_TO_FUZZ=120 each)
 	NUMBA_NUM_THREADS=1 $(BIN)/python tests/fuzz_sensitivity.py --seconds $(SECONDS_TO_FUZZ)
+	NUMBA_NUM_THREADS=1 $(BIN)/python tests/fuzz_wire.py --seconds $(SECONDS_TO_FUZZ)
 
 $(VENV)/bin/uv:
 	$(PYTHON) -m venv $(VENV)

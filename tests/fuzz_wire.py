@@ -1,4 +1,4 @@
-"""A coverage-guided fuzzer sends a node whatever a member may send.
+"""`make fuzz`: a coverage-guided fuzzer sends a node whatever a member may send.
 
     python tests/fuzz_wire.py [--seconds 60] [--corpus FOLDER]
 

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from node_stage import desk_of, signed_by, signed_contract, small_contract
+from node_stage import handshake_of, signed_by, signed_contract, small_contract
 from tacenda.node.identity.edge_keys import CALLER, LISTENER, EdgeKeys
-from tacenda.node.membership.agreement import Council
+from tacenda.node.membership.agreement import Agreement
 from tacenda.node.protocol import wire
 from tacenda.node.protocol.handshake import Refused
 from tacenda.node.protocol.signed_rows import MOST_CLAIMS, MOST_NEWS, digest, state_text
@@ -52,18 +52,18 @@ class Doors:
         self.contract, self.states = contract, {name: NodeState(folder / name) for name in ("m0", "m1")}
         own = wire.rows_frame(0, 1, 0, np.ones((1, DIM)))
         self.states["m1"].commit([], [((0, 1, 0), "m0", wire.encode(own))], None)
-        self.desks = {
-            name: desk_of(contract, self.people[name], state, birth=name, edges=EdgeKeys(contract, name, state))
+        self.handshakes = {
+            name: handshake_of(contract, self.people[name], state, state_id=name, edges=EdgeKeys(contract, name, state))
             for name, state in self.states.items()
         }
-        self.me, self.liar = self.desks["m1"], self.desks["m0"]
+        self.me, self.liar = self.handshakes["m1"], self.handshakes["m0"]
         self.box = Mailbox(contract.neighbours("m1"), DIM, float, contract.problem.radius)
         self.told: list[Any] = []
-        self.council = Council(
+        self.agreement = Agreement(
             make_plan(contract), "m1", self.states["m1"], self.told.append, _Quiet(), self.people["m1"].sign_text
         )
         limit = wire.frame_limit(DIM)
-        self.link = Link("m0", self.box, self.me.witness, limit, _Quiet(), self.council.hear, lambda epoch: [])
+        self.link = Link("m0", self.box, self.me.witness, limit, _Quiet(), self.agreement.hear, lambda view: [])
         self.liar.check_welcome(self.me.welcome(self.liar.hello("m1", NONCE), "m0"), "m1", NONCE)
         self.seeds = self._seeds(self.me.witness.signed(own))
 
@@ -75,7 +75,7 @@ class Doors:
         row = wire.rows_frame(0, 1, 0, np.full((1, DIM), 0.5))
         row = wire.replaced(row, signature=signed_by(self.people["m0"], self.contract, row))
         claim = wire.Claim("m0", 0, 1, 0, digest(row), str(row.signature))
-        vote = wire.Membership(1, ["m3"], {"m0": wire.Stand(1, self.people["m0"].sign_text(b"?"))})
+        vote = wire.Membership(1, ["m3"], {"m0": wire.SignedStop(1, self.people["m0"].sign_text(b"?"))})
         return [
             hello, wire.replaced(hello, shown=wire.Shown(mine, self.me._introduction("m0"))), welcome,
             wire.Refusal("state", wire.Shown(mine)), wire.Confirm(self.liar.edges.check("m1")), row,
@@ -129,7 +129,7 @@ class Doors:
             elif plain.get("t") in ("hello", "welcome"):
                 words = msgspec.convert(plain["me"], wire.Introduction)
                 text = state_text(self.contract.run_id(), "m0", "m1", words)
-                plain["me"] = [words.birth, words.epoch, words.half, self.people["m0"].sign_text(text)]
+                plain["me"] = [words.state_id, words.view, words.half, self.people["m0"].sign_text(text)]
         except (msgspec.ValidationError, KeyError, TypeError):
             return
 
@@ -179,7 +179,7 @@ class Doors:
         witness.caught.clear()
         witness.proofs.clear()
         self.told.clear()
-        self.council._heard.clear()
+        self.agreement._heard.clear()
 
     def close(self) -> None:
         for state in self.states.values():

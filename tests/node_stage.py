@@ -18,7 +18,7 @@ from tacenda.data.schema import Label, NumericColumn, Schema
 from tacenda.node.identity import certificates as identity
 from tacenda.node.identity import contract_files
 from tacenda.node.identity.contract import Contract
-from tacenda.node.protocol.handshake import Desk
+from tacenda.node.protocol.handshake import Handshake
 from tacenda.node.protocol.signed_rows import Witness
 from tacenda.node.rehearse import Stage, prepare
 from tacenda.node.state.database import NodeState
@@ -70,12 +70,12 @@ def signed_contract(contract: Contract, folder: Path) -> tuple[Contract, dict[st
     return Contract.build(plain), people
 
 
-def desk_of(contract: Contract, who: identity.Identity, state: NodeState, **values: Any) -> Desk:
-    """A member's desk on a state folder, as `run_node` sets it up."""
+def handshake_of(contract: Contract, who: identity.Identity, state: NodeState, **values: Any) -> Handshake:
+    """A member's handshake on a state folder, as `run_node` sets it up."""
     witness = Witness(contract, who.name, state, who.signer())
-    epoch, done = witness.done
-    values = {"epoch": epoch, "done": done, "started": witness.latest > (0, 0, 0), **values}
-    return Desk(contract, who, witness, **values)
+    view, done = witness.done
+    values = {"view": view, "done": done, "started": witness.latest > (0, 0, 0), **values}
+    return Handshake(contract, who, witness, **values)
 
 
 class Crowd:
@@ -157,7 +157,7 @@ class Crowd:
         for name in self.processes:
             self.kill(name)
 
-    def words(self, name: str) -> str:
+    def output(self, name: str) -> str:
         path = self.folder(name) / "output.txt"
         return path.read_text("utf-8", "replace")[-1500:] if path.exists() else ""
 
@@ -174,7 +174,7 @@ class Crowd:
         finally:
             self.stop()
         for name, code in codes.items():
-            assert code == 0, f"{name} ended with {code}: {self.words(name)}"
+            assert code == 0, f"{name} ended with {code}: {self.output(name)}"
         return self.models()
 
 
@@ -196,7 +196,7 @@ def live(options: dict[str, Any], output: str) -> None:
 
 
 def live_and_lie(options: dict[str, Any], output: str, lies: dict[str, list[str]], after: str) -> None:
-    """A member that keeps to the program until its log says `after`; then it signs, for one epoch, what `lies` has for each neighbour."""
+    """A member that keeps to the program until its log says `after`; then it signs, for one view, what `lies` has for each neighbour."""
     import threading
 
     from tacenda.node import run
@@ -213,11 +213,11 @@ def live_and_lie(options: dict[str, Any], output: str, lies: dict[str, list[str]
             log = Path(options["state"]) / "log.jsonl"
             while after not in log.read_text("utf-8"):
                 time.sleep(0.02)
-            me, contract = self.desk.identity, self.desk.contract
+            me, contract = self.handshake.identity, self.handshake.contract
             for peer, absent in lies.items():
-                vote = Vote(sorted(absent), self.desk.done + 1, "")
+                vote = Vote(sorted(absent), self.handshake.done + 1, "")
                 signature = me.sign_text(statement(contract.run_id(), 1, me.name, vote))
-                frame = wire.Membership(1, vote.absent, {me.name: wire.Stand(vote.round, signature)})
+                frame = wire.Membership(1, vote.absent, {me.name: wire.SignedStop(vote.round, signature)})
                 self._loop.call_soon_threadsafe(self.links[peer].tell, frame)
 
     run.Endpoint = Lying  # type: ignore[misc]
@@ -240,7 +240,7 @@ def live_with_false_rows(options: dict[str, Any], output: str, shifts: dict[str,
                 return raw
             rows = np.frombuffer(frame.data, "<f8").reshape(1, -1) + shifts[peer]
             other = wire.rows_frame(*key, rows)
-            return wire.encode(wire.replaced(other, signature=signed_by(self.desk.identity, self.desk.contract, other)))
+            return wire.encode(wire.replaced(other, signature=signed_by(self.handshake.identity, self.handshake.contract, other)))
 
     run.Endpoint = Lying  # type: ignore[misc]
     live(options, output)
@@ -251,17 +251,17 @@ def signed_by(who: identity.Identity, contract: Contract, frame: Any) -> str:
     from tacenda.node.protocol import wire
     from tacenda.node.protocol.signed_rows import digest, row_text
 
-    claim = wire.Claim(who.name, frame.epoch, frame.round, frame.call, digest(frame), "")
+    claim = wire.Claim(who.name, frame.view, frame.round, frame.call, digest(frame), "")
     return who.sign_text(row_text(contract.run_id(), claim))
 
 
-def introduction(crowd: Crowd, name: str, peer: str, birth: str = "", half: bytes = b"") -> Any:
+def introduction(crowd: Crowd, name: str, peer: str, state_id: str = "", half: bytes = b"") -> Any:
     """What a member signs about its state when it meets `peer`."""
     from tacenda.node.protocol import wire
     from tacenda.node.protocol.signed_rows import state_text
 
-    who, words = identity.Identity.read(crowd.folder(name) / "identity"), wire.Introduction(birth, 0, half, "")
-    return wire.replaced(words, signature=who.sign_text(state_text(crowd.stage.contract.run_id(), name, peer, words)))
+    who, mine = identity.Identity.read(crowd.folder(name) / "identity"), wire.Introduction(state_id, 0, half, "")
+    return wire.replaced(mine, signature=who.sign_text(state_text(crowd.stage.contract.run_id(), name, peer, mine)))
 
 
 def simulated(stage: Stage, rounds: int | None = None, seed: int = 0) -> np.ndarray:

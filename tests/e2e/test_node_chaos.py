@@ -87,7 +87,7 @@ def _until_first_round(crowd: Crowd) -> None:
     end = time.monotonic() + 60
     paths = [crowd.folder(name) / "state" / "log.jsonl" for name in crowd.names]
     while not all(path.exists() and "round one done" in path.read_text() for path in paths):
-        assert time.monotonic() < end, [crowd.words(name) for name in crowd.names]
+        assert time.monotonic() < end, [crowd.output(name) for name in crowd.names]
         time.sleep(0.01)
 
 
@@ -107,6 +107,6 @@ def _same_key(calm: Crowd, wild: Crowd, name: str, monkeypatch: pytest.MonkeyPat
 
 def _booked(crowd: Crowd, name: str) -> list[Any]:
     with sqlite3.connect(crowd.folder(name) / "state" / FILE) as db:
-        rows = db.execute("SELECT epoch, round, call, event FROM charges ORDER BY seq").fetchall()
+        rows = db.execute("SELECT view, round, call, event FROM charges ORDER BY seq").fetchall()
     db.close()
-    return [(epoch, turn, call, json.loads(event)) for epoch, turn, call, event in rows]
+    return [(view, turn, call, json.loads(event)) for view, turn, call, event in rows]

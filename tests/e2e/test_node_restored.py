@@ -40,8 +40,8 @@ def test_old_copies_and_lost_charges_are_refused_and_the_newest_state_goes_on(tm
 def _refused(crowd: Crowd, damage: Callable[[], None]) -> None:
     damage()
     crowd.start("m0")
-    assert crowd.wait(60, ["m0"]) == {"m0": 2}, crowd.words("m0")
-    last = crowd.words("m0").strip().splitlines()[-1]
+    assert crowd.wait(60, ["m0"]) == {"m0": 2}, crowd.output("m0")
+    last = crowd.output("m0").strip().splitlines()[-1]
     assert last.startswith("Error: StateError: The state") and "damaged or an old copy" in last
     assert last.endswith("put the newest state back, or leave the run.")
 
@@ -68,7 +68,7 @@ def _without_log(state: Path) -> None:
 def _stopped_after(crowd: Crowd, name: str, charges: int) -> None:
     end = time.monotonic() + 90
     while len(_charges(crowd.folder(name) / "state")) < charges:
-        assert time.monotonic() < end and crowd.processes[name].is_alive(), crowd.words(name)
+        assert time.monotonic() < end and crowd.processes[name].is_alive(), crowd.output(name)
         time.sleep(0.02)
     crowd.kill(name)
 

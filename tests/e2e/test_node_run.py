@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -47,6 +48,19 @@ def test_a_kill_changes_nothing_with_real_noise(tmp_path: Path) -> None:
         assert "exact discrete Gaussian" in result.privacy.noise
 
 
+def test_a_run_that_reaches_the_radius_says_so(tmp_path: Path) -> None:
+    """Messages are cut to the contract's radius; the log, the result and the manifest say it, once each."""
+    problem = {"n_features": 4, "classes": ["no", "yes"], "strength": 0.01}
+    crowd = Crowd(tmp_path, small_contract(3, rounds=4, problem={**problem, "radius": 1e-3}), seed=5)
+    crowd.start()
+    assert np.abs(crowd.finish()).max() > 1e-3  # the member's own model is not cut, only what it sends
+    for name, result in crowd.stage.results().items():
+        [sentence] = result.warnings
+        assert sentence.startswith("the run diverges: in round 1 this member's message reached the contract's problem.radius")
+        assert crowd.log(name).count("the run diverges") == 1
+        assert json.loads((crowd.folder(name) / "state" / "manifest.json").read_text())["warnings"] == [sentence]
+
+
 @pytest.mark.slow
 def test_a_renewed_certificate_goes_on_with_the_same_state(tmp_path: Path) -> None:
     """Stop in the middle; m1 gets a new key, certificate and address, all sign again, and the run ends as if nothing had been."""
@@ -64,7 +78,7 @@ def test_a_renewed_certificate_goes_on_with_the_same_state(tmp_path: Path) -> No
     for name in crowd.names:
         os.kill(crowd.processes[name].pid, signal.SIGTERM)
     assert set(crowd.wait(60).values()) == {2}
-    assert "asked to stop" in crowd.words("m1")
+    assert "asked to stop" in crowd.output("m1")
     home = crowd.folder("m1") / "identity"
     identity.sign(crowd.stage.folder / "authority", identity.request(home, "m1", new_key=True), home, 2)
     plain = crowd.stage.contract.to_plain()
@@ -82,5 +96,5 @@ def wait_for_log(crowd: Crowd, name: str, words: str) -> None:
     """Until a member's log says so."""
     path, end = crowd.folder(name) / "state" / "log.jsonl", time.monotonic() + 60
     while not (path.exists() and words in path.read_text()):
-        assert time.monotonic() < end, crowd.words(name)
+        assert time.monotonic() < end, crowd.output(name)
         time.sleep(0.01)

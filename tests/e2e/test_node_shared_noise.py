@@ -15,6 +15,7 @@ import pytest
 
 from node_stage import Crowd, simulated, small_contract
 from tacenda.node.identity.contract import Contract
+from tacenda.node.identity.edge_keys import EdgeKeys
 from tacenda.node.state.database import FILE, NodeState
 from tacenda.node.state.mark import START, sealed
 
@@ -118,8 +119,8 @@ def test_a_member_that_leaves_ends_its_edges_noise_and_may_return(tmp_path: Path
     for name, result in crowd.stage.results().items():
         assert result.privacy is not None
         assert result.privacy.epsilon <= 5.0 * (1 + 1e-6), name
-        epochs = {epoch for epoch, *_ in _booked(crowd, name)}
-        assert epochs >= ({0, 1} if name != "m4" else {0}), name
+        views = {view for view, *_ in _booked(crowd, name)}
+        assert views >= ({0, 1} if name != "m4" else {0}), name
     assert '"absent": "nobody"' in crowd.log("m0")
 
 
@@ -134,9 +135,9 @@ def test_a_lost_state_cannot_take_part_again(tmp_path: Path) -> None:
         _until(crowd, "m0", "membership changed")
         crowd.start("m3")
         codes = crowd.wait(200, ["m3"])
-        assert codes == {"m3": 2}, crowd.words("m3")
-        assert "StateError" in crowd.words("m3") and "lost" in crowd.words("m3")
-        assert set(crowd.wait(200, ["m0", "m1", "m2"]).values()) == {0}, crowd.words("m0")
+        assert codes == {"m3": 2}, crowd.output("m3")
+        assert "StateError" in crowd.output("m3") and "lost" in crowd.output("m3")
+        assert set(crowd.wait(200, ["m0", "m1", "m2"]).values()) == {0}, crowd.output("m0")
     finally:
         crowd.stop()
 
@@ -144,7 +145,7 @@ def test_a_lost_state_cannot_take_part_again(tmp_path: Path) -> None:
 def _until(crowd: Crowd, name: str, words: str, seconds: float = 90.0) -> None:
     path, end = crowd.folder(name) / "state" / "log.jsonl", time.monotonic() + seconds
     while not (path.exists() and words in path.read_text()):
-        assert time.monotonic() < end, f"{name} never said {words!r}: {crowd.words(name)}"
+        assert time.monotonic() < end, f"{name} never said {words!r}: {crowd.output(name)}"
         time.sleep(0.02)
 
 
@@ -165,14 +166,19 @@ def _about(crowd: Crowd, name: str) -> dict[str, bytes]:
 
 
 def _edge_keys(crowd: Crowd, name: str) -> dict[str, bytes]:
-    return {key[5:]: value[64:96] for key, value in _about(crowd, name).items() if key.startswith("edge m")}
+    contract, state = crowd.stage.contract, NodeState(crowd.folder(name) / "state")
+    keys = EdgeKeys(contract, name, state)
+    try:
+        return {peer: keys.of(peer) for peer in contract.neighbours(name)}
+    finally:
+        state.close()
 
 
 def _booked(crowd: Crowd, name: str) -> list[Any]:
     with sqlite3.connect(crowd.folder(name) / "state" / FILE) as db:
-        rows = db.execute("SELECT epoch, round, call, event FROM charges ORDER BY seq").fetchall()
+        rows = db.execute("SELECT view, round, call, event FROM charges ORDER BY seq").fetchall()
     db.close()
-    return [(epoch, turn, call, json.loads(event)) for epoch, turn, call, event in rows]
+    return [(view, round, call, json.loads(event)) for view, round, call, event in rows]
 
 
 def _check_ledgers(crowd: Crowd, rounds: int) -> None:

@@ -94,7 +94,7 @@ def _hello(crowd: Crowd, name: str = "m0", **changes: Any) -> bytes:
     me = introduction(crowd, name if name in crowd.names else "m0", "m2")
     fields: dict[str, Any] = {
         "protocol": PROTOCOL, "sender": name, "receiver": "m2", "contract": contract.hash(), "fields": contract.field_hashes(),
-        "done": 0, "epoch": 0, "started": False, "nonce": bytes(32), "latest": (0, 50, 0), "me": me,
+        "done": 0, "view": 0, "started": False, "nonce": bytes(32), "latest": (0, 50, 0), "me": me,
     }  # fmt: skip
     return wire.encode(wire.Hello(**{**fields, **changes}))
 
@@ -202,7 +202,7 @@ def test_a_member_that_lies_is_cut_off(crowd: Crowd, frames: list[tuple[int, int
     """m1's own certificate, and a program that lies: the stream ends, the reason is in the log, the node lives."""
     hello = _hello(crowd, "m1")
     who = identity.Identity.read(crowd.stage.folder / "m1" / "identity")
-    made = [wire.rows_frame(epoch, turn, call, np.full((1, 4), value)) for epoch, turn, call, value in frames]
+    made = [wire.rows_frame(view, turn, call, np.full((1, 4), value)) for view, turn, call, value in frames]
     rows = [wire.encode(wire.replaced(row, signature=signed_by(who, crowd.stage.contract, row))) for row in made]
     end = time.monotonic() + 20
     while words not in crowd.log("m2"):

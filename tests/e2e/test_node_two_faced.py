@@ -1,4 +1,4 @@
-"""A member that signs two different sets of absent members: the honest ones stop before any noise of the new epoch is drawn."""
+"""A member that signs two different sets of absent members: the honest ones stop before any noise of the new view is drawn."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ HONEST = ["m0", "m1", "m2", "m3"]
 
 def _rows(crowd: Crowd, name: str, table: str) -> list[int]:
     with sqlite3.connect(crowd.folder(name) / "state" / FILE) as db:
-        rows = db.execute(f"SELECT epoch FROM {table}").fetchall()
+        rows = db.execute(f"SELECT view FROM {table}").fetchall()
     db.close()
-    return [int(epoch) for (epoch,) in rows]
+    return [int(view) for (view,) in rows]
 
 
 @pytest.mark.parametrize("graph", ["complete", pytest.param("ring", marks=pytest.mark.slow)])
@@ -36,26 +36,26 @@ def test_the_honest_members_stop_and_name_the_liar(tmp_path: Path, graph: str) -
         crowd.start(*HONEST)
         crowd.start_liar("m4", {"m0": ["m2"], "m3": ["m1"]}, "round one done")
         codes = crowd.wait(150, HONEST)
-        assert set(codes.values()) == {2}, {name: crowd.words(name) for name in HONEST}
+        assert set(codes.values()) == {2}, {name: crowd.output(name) for name in HONEST}
         for name in HONEST:
             _check_stopped(crowd, name)
         # A restart does not forget: it refuses before it says or draws anything.
         before = _rows(crowd, "m0", "charges")
         crowd.start("m0")
         assert crowd.wait(60, ["m0"]) == {"m0": 2}
-        assert crowd.words("m0").count("m4 has signed two different decisions") == 2
+        assert crowd.output("m0").count("m4 has signed two different decisions") == 2
         assert _rows(crowd, "m0", "charges") == before
     finally:
         crowd.stop()
 
 
 def _check_stopped(crowd: Crowd, name: str) -> None:
-    assert "ConflictingVotes: m4 has signed two different decisions" in crowd.words(name)
+    assert "ConflictingVotes: m4 has signed two different decisions" in crowd.output(name)
     assert '"a member has signed two decisions"' in crowd.log(name)
     assert "membership changed" not in crowd.log(name)
     for table in ("charges", "outbox"):  # all that was drawn and sent is of the time when all five took part
         assert set(_rows(crowd, name, table)) == {0}, table
-    found = json.loads((crowd.folder(name) / "state" / "evidence-m4-epoch-1.json").read_text())
+    found = json.loads((crowd.folder(name) / "state" / "evidence-m4-view-1.json").read_text())
     key = Ed25519PublicKey.from_public_bytes(base64.b64decode(crowd.stage.contract.member("m4").signing_key))
     for signed in found["signed"]:
         key.verify(base64.b64decode(signed["signature"]), signed["text"].encode())

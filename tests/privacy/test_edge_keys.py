@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from node_stage import made_identity, small_contract
+from node_stage import handshake_of, made_identity, small_contract
 from tacenda.graph.coalition import edge_streams
 from tacenda.node.identity.contract import Contract
 from tacenda.node.identity.edge_keys import EdgeKeys
 from tacenda.node.protocol import wire
-from tacenda.node.protocol.handshake import Desk
 from tacenda.node.run_plan import topology_of
 from tacenda.node.state.database import NodeState
 from tacenda.privacy.noise.keyed import KeyedNoise
@@ -34,7 +33,7 @@ class Member:
     def _open(self) -> None:
         self.state = NodeState(self.folder)
         self.edges = EdgeKeys(self.contract, self.name, self.state)
-        self.desk = Desk(self.contract, self.identity, edges=self.edges)
+        self.handshake = handshake_of(self.contract, self.identity, self.state, edges=self.edges)
 
     def restart(self) -> None:
         self.state.close()
@@ -59,7 +58,8 @@ def federation(folder: Path, people: dict[str, Any], **changes: Any) -> dict[str
     terms = {"algorithm": {"name": "gossipgd", "correlation": 3.0}, "privacy": TERMS, **changes}
     plain = small_contract(3, **terms).to_plain()
     for member in plain["members"]:
-        member["fingerprint"] = people[member["name"]].fingerprint
+        mine = people[member["name"]]
+        member |= {"fingerprint": mine.fingerprint, "signing_key": mine.signing_key}
     contract = Contract.build(plain)
     return {name: Member(contract, name, folder / name, people[name]) for name in NAMES}
 
@@ -71,17 +71,17 @@ def sent(frame: wire.Frame) -> wire.Frame:
 def meet(caller: Member, listener: Member, until: int = 3) -> None:
     """The handshake over real frames, of which only the first `until` arrive."""
     nonce = random.randbytes(32)
-    hello = sent(caller.desk.hello(listener.name, nonce))
+    hello = sent(caller.handshake.hello(listener.name, nonce))
     if until < 1:
         return
-    welcome = sent(listener.desk.welcome(hello, caller.name))
+    welcome = sent(listener.handshake.welcome(hello, caller.name))
     if until < 2:
         return
-    caller.desk.check_welcome(welcome, listener.name, nonce)
-    words = caller.desk.confirmation(listener.name)
+    caller.handshake.check_welcome(welcome, listener.name, nonce)
+    words = caller.handshake.confirmation(listener.name)
     if until < 3 or words is None:
         return
-    listener.desk.confirmed(sent(words), caller.name)
+    listener.handshake.confirmed(sent(words), caller.name)
 
 
 def known(member: Member, peer: str) -> bytes | None:
@@ -148,19 +148,18 @@ def test_every_edge_and_every_run_has_its_own_key(tmp_path: Path, people: dict[s
 
 
 def test_the_same_halves_under_another_run_give_another_key(tmp_path: Path, people: dict[str, Any]) -> None:
-    """Both ends' private halves are copied into another run: what they agree on there is another secret."""
-    keys = []
-    here = federation(tmp_path / "one", people)
-    for member, peer in (("m0", "m1"), ("m1", "m0")):
-        here[member].desk.hello(peer, bytes(32))  # the half is made, and durable
+    """The caller's private half is copied into another run and meets the same answer: what comes out is another secret."""
+    here, keys = federation(tmp_path / "one", people), []
+    answer = here["m1"].handshake.welcome(sent(here["m0"].handshake.hello("m1", bytes(32))), "m0")
+    agreed = here["m1"].edges.of("m0")
     for member in here.values():
         member.state.close()
     for k, changes in enumerate(({}, {}, {"rounds": 6})):
         shutil.copytree(tmp_path / "one", tmp_path / f"copy{k}")
         members = federation(tmp_path / f"copy{k}", people, **changes)
-        meet(members["m0"], members["m1"])
+        members["m0"].edges.agree("m1", answer.half)
         keys.append(members["m0"].edges.of("m1"))
         for member in members.values():
             member.state.close()
-    assert keys[0] == keys[1]
-    assert keys[0] != keys[2]
+    assert keys[0] == keys[1] == agreed
+    assert keys[2] != agreed

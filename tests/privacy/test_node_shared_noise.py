@@ -22,7 +22,7 @@ from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
 from tacenda.node.identity.edge_keys import CALLER, CURVE, LISTENER, EdgeKeys, combine
 from tacenda.node.protocol import wire
-from tacenda.node.protocol.handshake import Desk, Refused
+from tacenda.node.protocol.handshake import Handshake, Refused
 from tacenda.node.protocol.signed_rows import Witness
 from tacenda.node.run_plan import enough_noise, make_plan, smaller_run, topology_of
 from tacenda.node.state.database import NodeState
@@ -41,10 +41,10 @@ def _contract(n: int = 3, graph: str = "ring", **changes: object) -> Contract:
 
 @dataclass
 class Member:
-    """One member with its state folder and desk."""
+    """One member with its state folder and handshake."""
 
     name: str
-    desk: Desk
+    handshake: Handshake
     edges: EdgeKeys
     state: NodeState
 
@@ -67,16 +67,16 @@ def _member(contract: Contract, name: str, folder: Path, identity: Identity) -> 
     state = NodeState(folder)
     edges = EdgeKeys(contract, name, state)
     witness = Witness(contract, name, state, identity.signer())
-    return Member(name, Desk(contract, identity, witness, edges=edges), edges, state)
+    return Member(name, Handshake(contract, identity, witness, edges=edges), edges, state)
 
 
 def _meet(caller: Member, listener: Member) -> None:
     """The whole handshake, over the real frames."""
-    hello = _sent(caller.desk.hello(listener.name, NONCE))
-    caller.desk.check_welcome(_sent(listener.desk.welcome(hello, caller.name)), listener.name, NONCE)
-    words = caller.desk.confirmation(listener.name)
+    hello = _sent(caller.handshake.hello(listener.name, NONCE))
+    caller.handshake.check_welcome(_sent(listener.handshake.welcome(hello, caller.name)), listener.name, NONCE)
+    words = caller.handshake.confirmation(listener.name)
     assert words is not None
-    listener.desk.confirmed(_sent(words), caller.name)
+    listener.handshake.confirmed(_sent(words), caller.name)
 
 
 def _sent(frame: wire.Frame) -> wire.Frame:
@@ -92,15 +92,15 @@ def test_both_ends_of_an_edge_get_one_key_and_no_other_edge_has_it(members: dict
     keys = [m0.edges.of("m1"), m0.edges.of("m2"), m1.edges.of("m2")]
     assert keys == [m1.edges.of("m0"), m2.edges.of("m0"), m2.edges.of("m1")]
     assert len(set(keys)) == 3
-    assert all(not m.edges.missing(m.desk.contract.neighbours(m.name)) for m in (m0, m1, m2))
+    assert all(not m.edges.missing(m.handshake.contract.neighbours(m.name)) for m in (m0, m1, m2))
 
 
 def test_a_reconnection_and_a_restart_keep_the_key(members: dict[str, Member]) -> None:
     m0, m1, _ = members.values()
     _meet(m0, m1)
     key = m0.edges.of("m1")
-    again = EdgeKeys(m0.desk.contract, "m0", m0.state)
-    m0.desk.edges = again
+    again = EdgeKeys(m0.handshake.contract, "m0", m0.state)
+    m0.handshake.edges = again
     _meet(m0, m1)
     assert again.of("m1") == key == m1.edges.of("m0")
     assert m0.state.get("edge half m1") is None  # the private half is gone once the key is there
@@ -108,11 +108,11 @@ def test_a_reconnection_and_a_restart_keep_the_key(members: dict[str, Member]) -
 
 def test_a_caller_that_dies_before_the_welcome_comes_back_to_the_same_key(members: dict[str, Member]) -> None:
     m0, m1, _ = members.values()
-    hello = _sent(m0.desk.hello("m1", NONCE))
-    m1.desk.welcome(hello, "m0")
+    hello = _sent(m0.handshake.hello("m1", NONCE))
+    m1.handshake.welcome(hello, "m0")
     key = m1.edges.of("m0")
     assert m1.edges.missing(["m0"]) == ["m0"]  # not confirmed: nothing is drawn from it yet
-    m0.desk.edges = m0.edges = EdgeKeys(m0.desk.contract, "m0", m0.state)
+    m0.handshake.edges = m0.edges = EdgeKeys(m0.handshake.contract, "m0", m0.state)
     _meet(m0, m1)
     assert m0.edges.of("m1") == key
     assert m1.edges.missing(["m0"]) == []
@@ -121,7 +121,7 @@ def test_a_caller_that_dies_before_the_welcome_comes_back_to_the_same_key(member
 def test_another_run_means_another_key(members: dict[str, Member]) -> None:
     """The same halves under another run id give another key."""
     m0, m1, _ = members.values()
-    plain = m1.desk.contract.to_plain() | {"rounds": 6}
+    plain = m1.handshake.contract.to_plain() | {"rounds": 6}
     other = EdgeKeys(Contract.build(plain), "m1", m1.state)
     other.agree("m0", m0.edges.half("m1"))
     m0.edges.agree("m1", other.half("m0"))
@@ -133,23 +133,23 @@ def test_another_run_means_another_key(members: dict[str, Member]) -> None:
 def test_a_half_that_was_changed_on_the_way_is_noticed(members: dict[str, Member]) -> None:
     """m2 in the middle puts its own half into the hello or the welcome: the signature covers both."""
     m0, m1, m2 = members.values()
-    hello, foreign = m0.desk.hello("m1", NONCE), m2.edges.half("m1")
+    hello, foreign = m0.handshake.hello("m1", NONCE), m2.edges.half("m1")
     with pytest.raises(wire.BadFrame, match="introduction that it has not signed"):
-        m1.desk.welcome(wire.replaced(hello, half=foreign), "m0")
+        m1.handshake.welcome(wire.replaced(hello, half=foreign), "m0")
     half_swapped = wire.replaced(hello, half=hello.half[:CURVE] + foreign[CURVE:])
     with pytest.raises(Refused, match="does not hold the key"):
-        m0.desk.check_welcome(m1.desk.welcome(half_swapped, "m0"), "m1", NONCE)
+        m0.handshake.check_welcome(m1.handshake.welcome(half_swapped, "m0"), "m1", NONCE)
     assert m0.edges.missing(["m1"]) == ["m1"]
 
 
 @pytest.mark.parametrize("field", ["half", "check"])
 def test_a_changed_welcome_is_refused(members: dict[str, Member], field: str) -> None:
     m0, m1, _ = members.values()
-    welcome = m1.desk.welcome(m0.desk.hello("m1", NONCE), "m0")
+    welcome = m1.handshake.welcome(m0.handshake.hello("m1", NONCE), "m0")
     values = {f: getattr(welcome, f) for f in welcome.__struct_fields__}
     forged = wire.Welcome(**values | {field: bytes(len(values[field]))})
     with pytest.raises(Refused, match="does not hold the key"):
-        m0.desk.check_welcome(forged, "m1", NONCE)
+        m0.handshake.check_welcome(forged, "m1", NONCE)
 
 
 @pytest.mark.parametrize(
@@ -167,32 +167,32 @@ def test_a_changed_welcome_is_refused(members: dict[str, Member], field: str) ->
 def test_weak_and_missing_halves_are_refused(members: dict[str, Member], curve: bytes | None, rest: bytes | None) -> None:
     """Also where the caller itself has signed them."""
     m0, m1, _ = members.values()
-    hello = m0.desk.hello("m1", NONCE)
+    hello = m0.handshake.hello("m1", NONCE)
     half = (hello.half[:CURVE] if curve is None else curve) + (hello.half[CURVE:] if rest is None else rest)
-    weak = wire.replaced(hello, half=half, me=m0.desk.witness.introduce("m1", "", 0, half[:CURVE]))
+    weak = wire.replaced(hello, half=half, me=m0.handshake.witness.introduce("m1", "", 0, half[:CURVE]))
     with pytest.raises(wire.BadFrame):
-        m1.desk.welcome(weak, "m0")
+        m1.handshake.welcome(weak, "m0")
 
 
 def test_a_wrong_confirmation_is_refused(members: dict[str, Member]) -> None:
     m0, m1, _ = members.values()
-    m1.desk.welcome(m0.desk.hello("m1", NONCE), "m0")
+    m1.handshake.welcome(m0.handshake.hello("m1", NONCE), "m0")
     for frame in (wire.Confirm(bytes(16)), wire.Progress(0)):
         with pytest.raises(wire.BadFrame, match="check value"):
-            m1.desk.confirmed(frame, "m0")
+            m1.handshake.confirmed(frame, "m0")
     assert m1.edges.missing(["m0"]) == ["m0"]
 
 
 def test_a_member_whose_state_was_lost_cannot_agree_on_a_new_key(members: dict[str, Member], tmp_path: Path) -> None:
     m0, m1, _ = members.values()
     _meet(m0, m1)
-    lost = _member(m0.desk.contract, "m0", tmp_path / "anew", m0.desk.identity)
+    lost = _member(m0.handshake.contract, "m0", tmp_path / "anew", m0.handshake.identity)
     with pytest.raises(Refused, match="state of m0 was lost"):
-        m1.desk.welcome(lost.desk.hello("m1", NONCE), "m0")
+        m1.handshake.welcome(lost.handshake.hello("m1", NONCE), "m0")
     lost.state.close()
-    lost = _member(m0.desk.contract, "m1", tmp_path / "anew2", m1.desk.identity)
+    lost = _member(m0.handshake.contract, "m1", tmp_path / "anew2", m1.handshake.identity)
     with pytest.raises(StateError, match="has itself signed another edge key"):
-        lost.desk.welcome(m0.desk.hello("m1", NONCE), "m0")
+        lost.handshake.welcome(m0.handshake.hello("m1", NONCE), "m0")
     lost.state.close()
 
 
@@ -218,18 +218,18 @@ def test_the_key_holds_as_long_as_either_exchange_does_and_is_bound_to_all_that_
 def test_the_lattice_secret_is_in_the_key_and_opens_at_both_ends(members: dict[str, Member]) -> None:
     """The key from the stored private halves, computed here; with another ML-KEM ciphertext it is another key."""
     m0, m1, _ = members.values()
-    hello = m0.desk.hello("m1", NONCE)
+    hello = m0.handshake.hello("m1", NONCE)
     raw = m0.state.get("edge half m1")
     assert raw is not None
     assert len(hello.half) == CALLER
-    welcome = m1.desk.welcome(hello, "m0")
+    welcome = m1.handshake.welcome(hello, "m0")
     assert len(welcome.half) == LISTENER
     curve = X25519PrivateKey.from_private_bytes(raw[:32]).exchange(X25519PublicKey.from_public_bytes(welcome.half[:32]))
     lattice = MLKEM768PrivateKey.from_seed_bytes(raw[32:])
     ends = [("m0", hello.half), ("m1", welcome.half)]
-    run = m0.desk.contract.run_id()
+    run = m0.handshake.contract.run_id()
     assert m1.edges.of("m0") == combine(curve, lattice.decapsulate(welcome.half[32:]), run, ends)
-    m0.desk.check_welcome(welcome, "m1", NONCE)
+    m0.handshake.check_welcome(welcome, "m1", NONCE)
     assert m0.edges.of("m1") == m1.edges.of("m0")
     assert combine(curve, lattice.decapsulate(bytes(1088)), run, ends) != m1.edges.of("m0")
     assert max(len(wire.encode(frame)) for frame in (hello, welcome)) < wire.OVERHEAD

@@ -20,6 +20,7 @@ from node_stage import small_contract
 from tacenda.errors import LeakError, PrivacyError, StateError
 from tacenda.node.member_records import problem_of
 from tacenda.node.peer import Peer
+from tacenda.node.protocol.signed_rows import Witness
 from tacenda.node.run_plan import facts_of, make_plan
 from tacenda.node.state.database import NodeState
 from tacenda.node.state.mark import Mark
@@ -46,7 +47,7 @@ Says = Callable[[tuple[int, int, int]], np.ndarray]
 
 
 class House:
-    """Member m0 with its state folder; `says` is what its neighbour m1 sends under (epoch, round, call)."""
+    """Member m0 with its state folder; `says` is what its neighbour m1 sends under (view, round, call)."""
 
     def __init__(self, folder: Path, algorithm: dict[str, Any], says: Says, rounds: int = 4, **changes: Any) -> None:
         self.plan = _plan(algorithm, rounds)
@@ -56,13 +57,13 @@ class House:
         self.state = NodeState(folder)
         key = self.state.bind(self.plan.contract.run_id(), "m0", "records")
         self.exchange = _Alone(self.plan.contract, self.state, says)
-        self.peer = Peer(self.plan, "m0", problem, key, self.state, self.exchange, np.float64)
+        self.peer = Peer(self.plan, "m0", problem, key, self.state, self.exchange)
         self.peer.restore()
 
     def go(self, rounds: int) -> dict[tuple[int, int], np.ndarray]:
         """Go on up to that round; every message that was sent, by (round, call)."""
         try:
-            while self.peer.turn < rounds:
+            while self.peer.round < rounds:
                 self.peer.advance()
         finally:
             self.state.close()
@@ -73,7 +74,10 @@ class _Alone(Exchange):
     """The transport of a real node up to the network: durable first, then a neighbour that needs no wire."""
 
     def __init__(self, contract: Any, state: NodeState, says: Says) -> None:
-        nobody = SimpleNamespace(post=lambda frames: None, links={}, desk=SimpleNamespace(epoch=0, done=0, started=False))
+        witness = Witness(contract, "m0", state, lambda text: "A" * 86 + "==")  # nobody here reads the signatures
+        handshake = SimpleNamespace(view=0, done=0, started=False, witness=witness)
+        mailbox = SimpleNamespace(frames=lambda key, peers: {})
+        nobody = SimpleNamespace(post=lambda frames: None, links={}, handshake=handshake, mailbox=mailbox)
         super().__init__(contract, state, nobody, lambda missing: None)  # type: ignore[arg-type]
         self._says = says
         self.sent: dict[tuple[int, int], np.ndarray] = {}
@@ -151,9 +155,10 @@ def test_a_redone_step_that_asks_something_else_is_refused_before_the_draw(
     House(tmp_path, algorithm, _honest).go(3)
     before = _charges(tmp_path)
     house = House(tmp_path, algorithm, _honest)
-    assert house.peer.turn == 2 and before[-1][0][1] == 3
-    moved = {f.name: getattr(house.peer.s, f.name) for f in dataclasses.fields(house.peer.s)}
-    house.peer.s = type(house.peer.s)(**{name: v if v is None else v + 1e-9 for name, v in moved.items()})
+    assert house.peer.round == 2 and before[-1][0][1] == 3
+    host = house.peer._host
+    moved = {f.name: getattr(host.state, f.name) for f in dataclasses.fields(host.state)}
+    host.state = type(host.state)(**{name: v if v is None else v + 1e-9 for name, v in moved.items()})
     drawn = _watched(monkeypatch)
     with pytest.raises(StateError, match="asks the records another question"):
         house.go(3)

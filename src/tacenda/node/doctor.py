@@ -74,8 +74,8 @@ def _versions() -> Iterator[Finding]:
             found.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             missing.append(name)
-    words = f"Python {platform.python_version()}, {', '.join(found)}"
-    yield Finding("versions", not missing, words, f"install {', '.join(missing)}: pip install 'tacenda[node]'")
+    summary = f"Python {platform.python_version()}, {', '.join(found)}"
+    yield Finding("versions", not missing, summary, f"install {', '.join(missing)}: pip install 'tacenda[node]'")
     year = time.gmtime().tm_year
     fix = "set the clock and turn on time synchronisation (timedatectl set-ntp true)"
     yield Finding("clock", 2025 <= year < 2100, time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()), fix)
@@ -118,9 +118,9 @@ def _ledger(path: Path) -> Finding:
 def _certificate(mine: Identity) -> Finding:
     days = mine.days_left()
     early = mine.certificate.not_valid_before_utc.timestamp() > time.time()
-    words = f"{mine.name}, {counted(round(days), 'day')} left" + (", NOT YET VALID (whose clock is wrong?)" if early else "")
+    summary = f"{mine.name}, {counted(round(days), 'day')} left" + (", NOT YET VALID (whose clock is wrong?)" if early else "")
     return Finding(
-        "certificate", days > SOON_DAYS and not early, words, "renew: tacenda certs request, have it signed, new card"
+        "certificate", days > SOON_DAYS and not early, summary, "renew: tacenda certs request, have it signed, new card"
     )
 
 
@@ -129,13 +129,13 @@ def _contract(path: Path, terms: Contract) -> Iterator[Finding]:
 
     try:
         plan = make_plan(terms)
-        words = f"{plan.algorithm.title}, {counted(terms.rounds, 'round')}, epsilon {terms.privacy.epsilon:g}, hash {terms.hash()[:16]}"
-        yield Finding("contract", True, words)
+        summary = f"{plan.algorithm.title}, {counted(terms.rounds, 'round')}, epsilon {terms.privacy.epsilon:g}, hash {terms.hash()[:16]}"
+        yield Finding("contract", True, summary)
     except TacendaError as wrong:
         yield Finding("contract", False, str(wrong), "agree on a corrected contract and sign it again")
     missing = contract_files.missing_signatures(path)
-    words = "by all" if not missing else f"not by {', '.join(missing)}"
-    yield Finding("signatures", not missing, words, "each of them runs: tacenda contract sign")
+    summary = "by all" if not missing else f"not by {', '.join(missing)}"
+    yield Finding("signatures", not missing, summary, "each of them runs: tacenda contract sign")
 
 
 def _schema(terms: Contract, path: Path) -> Finding:

@@ -12,13 +12,13 @@ from tacenda.errors import NetworkError
 class Monitor:
     """A small web server on 127.0.0.1; port 0 takes a free one."""
 
-    def __init__(self, port: int, view: Any) -> None:
+    def __init__(self, port: int, display: Any) -> None:
         from prometheus_client import CollectorRegistry
 
         self._registry = CollectorRegistry()
-        self._registry.register(_Numbers(view))
+        self._registry.register(_Numbers(display))
         try:
-            self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(view, self._registry))
+            self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(display, self._registry))
         except OSError as taken:
             raise NetworkError(
                 f"metrics_port {port} cannot be used ({taken.strerror}); choose another, or leave it out."
@@ -35,18 +35,18 @@ class Monitor:
 class _Numbers:
     """Collected when asked, so nothing is counted twice."""
 
-    def __init__(self, view: Any) -> None:
-        self._view = view
+    def __init__(self, display: Any) -> None:
+        self._display = display
 
     def collect(self) -> Any:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        view, endpoint = self._view, self._view.endpoint
-        yield GaugeMetricFamily("tacenda_round", "Rounds done", value=view.done)
-        yield GaugeMetricFamily("tacenda_rounds", "Rounds of the run", value=view.total)
-        yield GaugeMetricFamily("tacenda_budget_share", "Share of the run's releases made", value=view.spent_share())
-        yield CounterMetricFamily("tacenda_wait_seconds", "Seconds spent waiting for peers", value=view.wait_seconds)
-        yield CounterMetricFamily("tacenda_write_seconds", "Seconds spent on durable writes", value=view.write_seconds)
+        display, endpoint = self._display, self._display.endpoint
+        yield GaugeMetricFamily("tacenda_round", "Rounds done", value=display.done)
+        yield GaugeMetricFamily("tacenda_rounds", "Rounds of the run", value=display.total)
+        yield GaugeMetricFamily("tacenda_budget_share", "Share of the run's releases made", value=display.spent_share())
+        yield CounterMetricFamily("tacenda_wait_seconds", "Seconds spent waiting for peers", value=display.wait_seconds)
+        yield CounterMetricFamily("tacenda_write_seconds", "Seconds spent on durable writes", value=display.write_seconds)
         yield CounterMetricFamily("tacenda_refused", "Callers refused", value=endpoint.refused)
         connected = GaugeMetricFamily("tacenda_peer_connected", "Whether a peer is connected", labels=["peer"])
         strikes = CounterMetricFamily("tacenda_peer_strikes", "Times a peer was cut off", labels=["peer"])
@@ -57,7 +57,7 @@ class _Numbers:
         yield strikes
 
 
-def _handler(view: Any, registry: Any) -> type[BaseHTTPRequestHandler]:
+def _handler(display: Any, registry: Any) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             from prometheus_client import generate_latest
@@ -65,7 +65,7 @@ def _handler(view: Any, registry: Any) -> type[BaseHTTPRequestHandler]:
             if self.path == "/metrics":
                 self._answer(200, generate_latest(registry), "text/plain; version=0.0.4")
             elif self.path == "/healthz":
-                self._answer(200, view.line().encode(), "text/plain")
+                self._answer(200, display.line().encode(), "text/plain")
             else:
                 self._answer(404, b"only /healthz and /metrics are here", "text/plain")
 

@@ -29,10 +29,11 @@ from tacenda.runtime.result import RunResult
 
 Array = NDArray[Any]
 HERE = np.zeros(1, np.int64)  # the member's own store has one node
+REACHED_RADIUS = "reached radius"  # note: the first round in which a message had to be cut to the radius
 
 
 class Peer:
-    """`turn` rounds are done of `total`; the last `finish_mixing` of them only mix what was released."""
+    """`round` rounds are done of `total`; the last `finish_mixing` of them only mix what was released."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class Peer:
         self._edges = edges
         self._plan, self._name, self._problem, self._state, self._exchange = plan, name, problem, state, exchange
         self._me = plan.contract.position(name)
-        self.turn, self.total = 0, plan.contract.rounds + plan.contract.finish_mixing
+        self.round, self.total = 0, plan.contract.rounds + plan.contract.finish_mixing
         self._noise = self._source(key)
         at = np.array([self._me])
         mine = plan.calibration.reserved.rows(at)
@@ -57,6 +58,7 @@ class Peer:
         start = np.zeros((1, plan.facts.dim), plan.spec.row_type)
         self._host = Host(plan.spec, at, self._ask(mine), door, self.network, scale, start)
         self._mixed: Array | None = None
+        self._reached_radius: int | None = state.noted(REACHED_RADIUS)
 
     def _source(self, key: bytes) -> Any:
         contract = self._plan.contract
@@ -111,37 +113,50 @@ class Peer:
 
     def advance(self) -> None:
         """One round; it counts only as a whole."""
-        turn = self.turn + 1
-        if turn <= self._plan.contract.rounds:
-            self._host.step(turn)
+        round = self.round + 1
+        if round <= self._plan.contract.rounds:
+            self._host.step(round)
         else:
-            self._mixed = self.network.mix(self._output(), (turn, 0))
-        self.turn = turn
-        self._exchange.keep(self._exchange.epoch, turn, self.saved())
+            self._mixed = self.network.mix(self._output(), (round, 0))
+        self.round = round
+        self._exchange.keep(self._exchange.view, round, self.saved())
+        if self._reached_radius is None and self.network.reached_radius is not None:
+            self._reached_radius = self.network.reached_radius
+            self._state.note(REACHED_RADIUS, self._reached_radius)
 
-    def regroup(self, absent: frozenset[str], epoch: int, next_round: int) -> None:
+    def warnings(self) -> list[str]:
+        """What is wrong with the run so far, from released values only; also of rounds before a restart."""
+        if self._reached_radius is None:
+            return []
+        return [
+            f"the run diverges: in round {self._reached_radius} this member's message reached the contract's problem.radius of "
+            f"{self._plan.facts.constants.radius:g} and was cut to it. Do not use the model; agree on a contract with a "
+            "larger proximal weight or penalty, a smaller step, or a larger radius. A neighbour may also have pushed it."
+        ]
+
+    def regroup(self, absent: frozenset[str], view: int, next_round: int) -> None:
         """Go on with the remaining members from round `next_round`: duals at zero, w kept, and no less noise per release."""
         self._join(absent, restart=True)
-        self._noise.enter(epoch)
-        self.turn = min(next_round, self.total + 1) - 1
-        self.ledger.go_to(min(self.turn, self._plan.contract.rounds) + 1, 0)
+        self._noise.enter(view)
+        self.round = min(next_round, self.total + 1) - 1
+        self.ledger.go_to(min(self.round, self._plan.contract.rounds) + 1, 0)
         self._exchange.drop()
         if self._state.checkpoint() is None:
             self._count_all_as_spent()
-            self._state.note("began", epoch)
-        self._exchange.epoch, self._exchange.absent = epoch, absent
-        self._exchange.keep(epoch, self.turn, self.saved())
+            self._state.note("began", view)
+        self._exchange.view, self._exchange.absent = view, absent
+        self._exchange.keep(view, self.round, self.saved())
         self._exchange.flush()
 
     def _count_all_as_spent(self) -> None:
         """A member without a finished round either never took part or has lost its disk. Nobody can tell, so all is booked."""
         booked: dict[int, int] = {}
-        for (_, turn, _), _ in self._state.charges():
-            booked[turn] = booked.get(turn, 0) + 1
-        for turn in range(1, min(self.turn, self._plan.contract.rounds) + 1):
-            events = self.ledger.reserved_in(turn)
-            for k in range(booked.get(turn, 0), len(events)):
-                self._exchange.book(turn, -1 - k, events[k])
+        for (_, round, _), _ in self._state.charges():
+            booked[round] = booked.get(round, 0) + 1
+        for round in range(1, min(self.round, self._plan.contract.rounds) + 1):
+            events = self.ledger.reserved_in(round)
+            for k in range(booked.get(round, 0), len(events)):
+                self._exchange.book(round, -1 - k, events[k])
 
     def _output(self) -> Array:
         return self._host.output() if self._mixed is None else self._mixed
@@ -164,19 +179,19 @@ class Peer:
         found = self._state.checkpoint()
         if found is None:
             return
-        epoch, turn, data = found
+        view, round, data = found
         arrays = load(data)
         self._host.restore(arrays)
         self._mixed = arrays.get("mixed.models")
         solver = {k[7:]: v for k, v in arrays.items() if k.startswith("solver.")}
         if solver:
             self._problem.store.restore_solver_state(solver)
-        self.turn, self._exchange.epoch = turn, epoch
-        if epoch:
-            self._noise.enter(epoch)
+        self.round, self._exchange.view = round, view
+        if view:
+            self._noise.enter(view)
             self._exchange.absent = frozenset((self._state.noted("membership") or {}).get("absent", ()))
             self._join(self._exchange.absent, restart=False)
-        self.ledger.resume(self._state.charges(), epoch, min(turn, self._plan.contract.rounds))
+        self.ledger.resume(self._state.charges(), view, min(round, self._plan.contract.rounds))
 
     # ---- the end ---------------------------------------------------------------------------------------------------------
     def result(self, seconds: float) -> RunResult:
@@ -185,9 +200,9 @@ class Peer:
         models, last = self._output(), self._host.last()
         shape = (1, p.dim) if p.n_outputs == 1 else (1, p.n_outputs, p.n_features)
         traffic = self.network.traffic
-        history = History([{"round": self.turn, "seconds": seconds, "messages": traffic.messages, "bytes": traffic.bytes}])
+        history = History([{"round": self.round, "seconds": seconds, "messages": traffic.messages, "bytes": traffic.bytes}])
         return RunResult(
-            models.reshape(shape), last.reshape(shape), history, self.statement(), self._settings(), [], seconds,
+            models.reshape(shape), last.reshape(shape), history, self.statement(), self._settings(), self.warnings(), seconds,
             traffic.messages, traffic.bytes,
         )  # fmt: skip
 

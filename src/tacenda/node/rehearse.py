@@ -66,9 +66,9 @@ class Stage:
             for name, process in self.processes.items():
                 code = process.wait(max(0.1, end - time.monotonic()))
                 if code:
-                    raise NetworkError(f"{name} ended with code {code}: {self.words(name)}")
+                    raise NetworkError(f"{name} ended with code {code}: {self.output(name)}")
         except subprocess.TimeoutExpired:
-            raise NetworkError(f"The rehearsal did not end within {seconds:g} s: {self.words(name)}") from None
+            raise NetworkError(f"The rehearsal did not end within {seconds:g} s: {self.output(name)}") from None
         finally:
             self.stop()
 
@@ -78,7 +78,7 @@ class Stage:
                 process.kill()
                 process.wait()
 
-    def words(self, name: str) -> str:
+    def output(self, name: str) -> str:
         """The last lines that a member printed."""
         path = self.folder / name / "output.txt"
         return path.read_text("utf-8", "replace")[-800:].strip() if path.exists() else ""
@@ -89,7 +89,7 @@ class Stage:
         for name in self.contract.names:
             path = self.folder / name / "state" / "results" / f"{self.contract.algorithm.name}-{name}.safetensors"
             if not path.exists():
-                raise StateError(f"{name} has no result in {path.parent}: {self.words(name)}")
+                raise StateError(f"{name} has no result in {path.parent}: {self.output(name)}")
             found[name] = load(path)
         return found
 

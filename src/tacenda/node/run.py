@@ -20,15 +20,16 @@ from numpy.typing import NDArray
 
 from tacenda.errors import InputError, StateError, TacendaError
 from tacenda.node import logs
+from tacenda.node.display import Display
 from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
 from tacenda.node.identity.edge_keys import EdgeKeys
 from tacenda.node.member_records import read_records
-from tacenda.node.membership.agreement import Council, Frozen
+from tacenda.node.membership.agreement import Agreement, Frozen, Phase
 from tacenda.node.membership.votes import ConflictingVotes
 from tacenda.node.peer import Peer
-from tacenda.node.protocol.handshake import Desk
+from tacenda.node.protocol.handshake import Handshake
 from tacenda.node.protocol.signed_rows import Witness
 from tacenda.node.protocol.wire import Membership, Progress, frame_limit
 from tacenda.node.run_plan import RunPlan, make_plan
@@ -39,7 +40,6 @@ from tacenda.node.transport.endpoint import Endpoint
 from tacenda.node.transport.exchange import Exchange, MemberCaught, PeerAbsent
 from tacenda.node.transport.mailbox import Mailbox
 from tacenda.node.transport.tls_log import TlsLog
-from tacenda.node.view import View
 from tacenda.runtime.lasting_run import data_digest
 from tacenda.runtime.result import RunResult
 
@@ -122,21 +122,21 @@ def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, 
     key = state.bind(contract.run_id(), name, data_digest(problem))
     mailbox = Mailbox(contract.neighbours(name), plan.facts.dim, plan.spec.row_type, contract.problem.radius)
     witness = Witness(contract, name, state, identity.signer(), log)
-    desk = Desk(contract, identity, witness, birth=hashlib.sha256(b"birth" + key).hexdigest()[:16])
+    handshake = Handshake(contract, identity, witness, state_id=hashlib.sha256(b"state id" + key).hexdigest()[:16])
     # Seeded noise of a rehearsal needs no keys; everywhere else noise shared by neighbours is drawn from the keys of the edges.
     if plan.algorithm.shared_noise is not None and contract.rehearsal_seed is None:
-        desk.edges = EdgeKeys(contract, name, state)
+        handshake.edges = EdgeKeys(contract, name, state)
     limit = frame_limit(plan.facts.dim)
     bind = (options.bind or _any_interface(contract.member(name).address)) if contract.member(name).listens else None
-    endpoint = Endpoint(desk, mailbox, limit, log, bind=bind, addresses=options.addresses)
+    endpoint = Endpoint(handshake, mailbox, limit, log, bind=bind, addresses=options.addresses)
     stop = _Signals()
-    view = View(contract, name, endpoint, log, quiet=options.quiet)
-    look = _Look(contract, endpoint, stop, view)
-    exchange = Exchange(contract, state, endpoint, look)
-    council = look.council = Council(plan, name, state, endpoint.tell, log, identity.sign_text)
+    display = Display(contract, name, endpoint, log, quiet=options.quiet)
+    watchdog = _Watchdog(contract, endpoint, stop, display)
+    exchange = Exchange(contract, state, endpoint, watchdog)
+    agreement = watchdog.agreement = Agreement(plan, name, state, endpoint.tell, log, identity.sign_text)
     if contract.absence.policy == "continue":
-        council.check()
-        endpoint.on_membership, endpoint.greeting = _heard(council, mailbox), council.greeting
+        agreement.check()
+        endpoint.on_membership, endpoint.greeting = _heard(agreement, mailbox), agreement.greeting
     ledger, account = _account(options, contract, name, problem, log)
     listening = TlsLog(log) if options.watch_tls else nullcontext()
     with (
@@ -145,29 +145,29 @@ def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, 
         stop,
     ):
         state.keep_mark(spending.mark)
-        peer = Peer(plan, name, problem, key, state, exchange, desk.edges)
+        peer = Peer(plan, name, problem, key, state, exchange, handshake.edges)
         peer.restore()
-        desk.epoch, desk.done = witness.done
-        desk.started = witness.latest > (0, 0, 0)
-        mailbox.advance(exchange.epoch, peer.turn + 1)
-        witness.advance(exchange.epoch, peer.turn + 1)
-        monitor = _monitor(options, view)
+        handshake.view, handshake.done = witness.done
+        handshake.started = witness.latest > (0, 0, 0)
+        mailbox.advance(exchange.view, peer.round + 1)
+        witness.advance(exchange.view, peer.round + 1)
+        monitor = _monitor(options, display)
         try:
             endpoint.start()
             exchange.resend()
-            _rounds(peer, exchange, mailbox, council, view, look)
-            result = peer.result(view.seconds)
+            _rounds(peer, exchange, mailbox, agreement, display, watchdog)
+            result = peer.result(display.seconds)
             spending.settle(state.charges(), final=True)
             save_folder(options.state, result, contract, name, witness.caught)
             if not state.noted("all finished"):
-                state.note("all finished", _linger(endpoint, contract, stop, view, exchange.absent))
+                state.note("all finished", _linger(endpoint, contract, stop, display, exchange.absent))
             if witness.caught.keys() - exchange.absent:  # found while the last digests went round
                 save_folder(options.state, result, contract, name, witness.caught)
                 raise MemberCaught(list(witness.caught.values()))
             return result
         except BaseException as stopped:
             log.warning(
-                "stopped", reason=type(stopped).__name__, words=str(stopped) if isinstance(stopped, TacendaError) else ""
+                "stopped", reason=type(stopped).__name__, message=str(stopped) if isinstance(stopped, TacendaError) else ""
             )
             spending.settle(state.charges(), final=False)
             if isinstance(stopped, (ConflictingVotes, MemberCaught)):
@@ -175,7 +175,7 @@ def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, 
             raise
         finally:
             endpoint.stop()
-            view.close()
+            display.close()
             if monitor is not None:
                 monitor.close()
 
@@ -186,75 +186,76 @@ def _account(options: NodeOptions, contract: Contract, name: str, problem: Any, 
     needs_budget = not (options.no_budget or options.rehearsal)
     account, notes = claim(path, problem, options.dataset, contract.privacy, options.budget, needs_budget)
     for note in notes:
-        log.info("account", words=note)
+        log.info("account", message=note)
         if not options.quiet:
             print(note, file=sys.stderr, flush=True)
     return path, account
 
 
-def _rounds(peer: Peer, exchange: Exchange, mailbox: Mailbox, council: Council, view: View, look: _Look) -> None:
-    while peer.turn < peer.total:
-        mailbox.advance(exchange.epoch, peer.turn + 1)
-        look.witness.advance(exchange.epoch, peer.turn + 1)
+def _rounds(peer: Peer, exchange: Exchange, mailbox: Mailbox, agreement: Agreement, display: Display, watchdog: _Watchdog) -> None:
+    while peer.round < peer.total:
+        mailbox.advance(exchange.view, peer.round + 1)
+        watchdog.witness.advance(exchange.view, peer.round + 1)
         try:
             peer.meet()
             peer.advance()
         except Frozen:
-            _agree(peer, council, look)
+            _agree(peer, agreement, watchdog)
             continue
-        view.round(peer.turn, peer.total, exchange)
+        display.round(peer.round, peer.total, exchange)
+        display.warn(peer.warnings())
     exchange.flush()
-    view.finished()
+    display.finished()
 
 
-def _agree(peer: Peer, council: Council, look: _Look) -> None:
+def _agree(peer: Peer, agreement: Agreement, watchdog: _Watchdog) -> None:
     """Wait until all remaining members have stopped, then go on together; who stays silent for too long is left out too."""
-    council.freeze(peer.turn + 1)
+    agreement.freeze(peer.round + 1)
     begin = said = time.monotonic()
-    agenda = council.agenda
-    while (found := council.decided()) is None:
-        look.stop.check()
-        if council.agenda != agenda:  # the others have just heard of another set, too, and need their time
-            agenda, begin = council.agenda, time.monotonic()
-        look.view.waiting(sorted(council.silent()))
-        if time.monotonic() - said > look.limit / REMINDERS:
-            council.announce()
+    pending = agreement.pending
+    while (found := agreement.decided()) is None:
+        watchdog.stop.check()
+        if agreement.pending != pending:  # the others have just heard of another set, too, and need their time
+            pending, begin = agreement.pending, time.monotonic()
+        watchdog.display.waiting(sorted(agreement.silent()))
+        if time.monotonic() - said > watchdog.limit / REMINDERS:
+            agreement.announce()
             said = time.monotonic()
-        if time.monotonic() - begin > look.limit:
-            council.propose(council.without(council.silent()))
+        if time.monotonic() - begin > watchdog.limit:
+            agreement.propose(agreement.without(agreement.silent()))
         time.sleep(0.1)
-    epoch, absent, next_round = found
+    view, absent, next_round = found
     # First the checkpoint, then the note: after a crash in between the same decision is simply enacted again.
-    peer.regroup(absent, epoch, next_round)
-    council.enact(epoch, absent)
-    look.forget()
+    peer.regroup(absent, view, next_round)
+    agreement.enact(view, absent)
+    watchdog.forget()
 
 
-class _Look:
+class _Watchdog:
     """What a node looks at before it sends and while it waits: signals, agreements, and who has been away for too long."""
 
-    def __init__(self, contract: Contract, endpoint: Endpoint, stop: _Signals, view: View) -> None:
-        self._endpoint, self.stop, self.view = endpoint, stop, view
+    def __init__(self, contract: Contract, endpoint: Endpoint, stop: _Signals, display: Display) -> None:
+        self._endpoint, self.stop, self.display = endpoint, stop, display
         self.limit, self._goes_on = contract.absence.limit_seconds, contract.absence.policy == "continue"
         self._away: dict[str, float] = {}
         self._missing: dict[str, float] = {}
         self._said = 0.0
-        self.council: Council
-        self.witness = endpoint.desk.witness
+        self.agreement: Agreement
+        self.witness = endpoint.handshake.witness
 
     def __call__(self, missing: list[str]) -> None:
         self.stop.check()
         self._judge()
         if self._goes_on:
-            self.council.check()
-            since = self.council.enacted  # a sign of life after the decision, not just a stream that was left open
-            self.council.returned({k.peer for k in self._endpoint.links.values() if k.connected and k.seen > since})
-            if self.council.asked:
+            self.agreement.check()
+            since = self.agreement.enacted  # a sign of life after the decision, not just a stream that was left open
+            self.agreement.returned({k.peer for k in self._endpoint.links.values() if k.connected and k.seen > since})
+            if self.agreement.phase is not Phase.TAKING_PART:
                 raise Frozen("The members are about to agree on who takes part.")
         if not missing:
             self._missing.clear()
             return
-        self.view.waiting(missing)
+        self.display.waiting(missing)
         now = time.monotonic()
         self._missing = {peer: self._missing.get(peer, now) for peer in missing}
         for peer in missing:
@@ -264,11 +265,11 @@ class _Look:
                 self._away.setdefault(peer, now)
         if now - max(self._said, *self._missing.values()) > self.limit:
             self._said = now  # a sign of life for those who wait for this node while it waits for others
-            self._endpoint.tell(Progress(self._endpoint.desk.done, self._endpoint.desk.epoch))
+            self._endpoint.tell(Progress(self._endpoint.handshake.done, self._endpoint.handshake.view))
         absent = [p for p in missing if self._silent(p, now) or now - self._away.get(p, now) > self.limit]
         if absent and self._goes_on:
             self.forget()
-            self.council.propose(self.council.without(frozenset(absent)))
+            self.agreement.propose(self.agreement.without(frozenset(absent)))
             raise Frozen("A member stayed away.")
         if absent:
             raise PeerAbsent(absent, self.limit, [self._endpoint.links[peer].reason for peer in absent])
@@ -283,9 +284,9 @@ class _Look:
         caught = dict(self.witness.caught)
         if caught and not self._goes_on:
             raise MemberCaught(list(caught.values()))
-        news = frozenset(caught) - (self.council.absent if self._goes_on else frozenset())
-        if news and not self.council.asked:
-            self.council.propose(self.council.without(news))
+        news = frozenset(caught) - (self.agreement.absent if self._goes_on else frozenset())
+        if news and self.agreement.phase is Phase.TAKING_PART:
+            self.agreement.propose(self.agreement.without(news))
             raise Frozen("A member was caught.")
 
     def _silent(self, peer: str, now: float) -> bool:
@@ -294,29 +295,29 @@ class _Look:
         return now - max(since, seen) > SILENCE * self.limit or now - since > NO_ROWS * self.limit
 
 
-def _heard(council: Council, mailbox: Mailbox) -> Any:
+def _heard(agreement: Agreement, mailbox: Mailbox) -> Any:
     def hear(peer: str, frame: Membership) -> None:
-        council.hear(peer, frame)
+        agreement.hear(peer, frame)
         mailbox.wake()
 
     return hear
 
 
-def _linger(endpoint: Endpoint, contract: Contract, stop: _Signals, view: View, absent: frozenset[str]) -> bool:
+def _linger(endpoint: Endpoint, contract: Contract, stop: _Signals, display: Display, absent: frozenset[str]) -> bool:
     """A neighbour may still need the last message: stay until all have finished (then True), or as long as one may be away."""
     end, said = time.monotonic() + contract.absence.limit_seconds, False
-    witness, desk = endpoint.desk.witness, endpoint.desk
+    witness, handshake = endpoint.handshake.witness, endpoint.handshake
     links = [link for link in endpoint.links.values() if link.peer not in absent]
     while True:
         heard = witness.news()
         if heard or not said:  # the last digests go round while the members take leave of each other
-            endpoint.tell(Progress(desk.done, desk.epoch, True, heard))
+            endpoint.tell(Progress(handshake.done, handshake.view, True, heard))
             said = True
         if all(link.finished for link in links) or time.monotonic() >= end:
             break
         if stop.asked:
             return False
-        view.waiting([link.peer for link in links if not link.finished])
+        display.waiting([link.peer for link in links if not link.finished])
         time.sleep(0.02)
     return all(link.finished for link in links)
 
@@ -350,12 +351,12 @@ def _any_interface(address: str) -> str:
     return f"[::]:{address.rpartition(':')[2]}"
 
 
-def _monitor(options: NodeOptions, view: View) -> Any:
+def _monitor(options: NodeOptions, display: Display) -> Any:
     if options.metrics_port is None:
         return None
     from tacenda.node.health import Monitor
 
-    return Monitor(options.metrics_port, view)
+    return Monitor(options.metrics_port, display)
 
 
 def save_folder(folder: Path, result: RunResult, contract: Contract, name: str, caught: dict[str, str]) -> None:
@@ -372,7 +373,8 @@ def save_folder(folder: Path, result: RunResult, contract: Contract, name: str, 
     statement = None if result.privacy is None else result.privacy.to_plain()
     created = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     manifest = {
-        "format": "tacenda-run-1", "caught": caught, "created": created, "command": "node run", "versions": result.settings["versions"],
+        "format": "tacenda-run-1", "caught": caught, "warnings": result.warnings, "created": created, "command": "node run",
+        "versions": result.settings["versions"],
         "dataset": {"name": "this member's own records", "notes": ["nothing is shown of records that stay on site"]},
         "table": [{"run": label, "epsilon": None if statement is None else statement["epsilon"], "rounds": result.rounds}],
         "results": [{"label": label, "algorithm": contract.algorithm.name, "seed": None, "file": f"results/{label}.safetensors"}],

@@ -2,11 +2,11 @@
 
 A member that has stopped signs, with the Ed25519 key of the contract,
 
-    (run, member, epoch, sorted absent members, the round in which it stopped)
+    (run, member, view, sorted absent members, the round in which it stopped)
 
-and signs one such statement per epoch, ever: the vote is durable before it is sent, and after kill -9 the same one is sent again.
-Votes are passed on as they are. A decision needs the votes of all members whom it counts as present (`membership`).
-Two different votes of one member for one epoch prove a lie (or a state that was lost, restored from an old copy or runs twice): both are
+and signs one such statement per view, ever: the vote is durable before it is sent, and after kill -9 the same one is sent again.
+Votes are passed on as they are. A decision needs the votes of all members whom it counts as present (`agreement`).
+Two different votes of one member for one view prove a lie (or a state that was lost, restored from an old copy or runs twice): both are
 kept in the state, written to a file for the operator, shown to the neighbours, and this node stops.
 """
 
@@ -28,7 +28,7 @@ CONFLICT = "conflicting votes"
 
 
 class ConflictingVotes(PrivacyError):
-    """A member has signed two different decisions for one epoch."""
+    """A member has signed two different decisions for one view."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,14 @@ class Vote:
         return (self.absent, self.round) == (other.absent, other.round)
 
 
-def statement(run: str, epoch: int, name: str, vote: Vote) -> bytes:
+def statement(run: str, view: int, name: str, vote: Vote) -> bytes:
     """What member `name` signs; the first line keeps it apart from the other texts that this key signs."""
-    values = {"absent": vote.absent, "epoch": epoch, "member": name, "round": vote.round, "run": run}
+    values = {"absent": vote.absent, "view": view, "member": name, "round": vote.round, "run": run}
     return b"tacenda membership v1\n" + json.dumps(values, sort_keys=True, separators=(",", ":")).encode()
 
 
 class Votes:
-    """All votes that this member has cast or heard, one per epoch and member, kept in its state."""
+    """All votes that this member has cast or heard, one per view and member, kept in its state."""
 
     def __init__(self, contract: Contract, name: str, state: NodeState, sign: Callable[[bytes], str]) -> None:
         self._contract, self._me, self._state, self._sign = contract, name, state, sign
@@ -61,83 +61,83 @@ class Votes:
         self.conflict: ConflictingVotes | None = None
         noted = state.noted(CONFLICT)
         if noted is not None:
-            self._accuse(noted["epoch"], noted["member"], [Vote(**vote) for vote in noted["votes"]])
+            self._accuse(noted["view"], noted["member"], [Vote(**vote) for vote in noted["votes"]])
 
-    def cast(self, epoch: int, absent: frozenset[str], turn: int) -> None:
-        """Sign this member's vote; what it has signed for the epoch before stands."""
-        if self.find(epoch, self._me) is None:
-            vote = Vote(sorted(absent), turn, "")
-            self._keep(epoch, {self._me: replace(vote, signature=self._sign(self._text(epoch, self._me, vote)))})
+    def cast(self, view: int, absent: frozenset[str], round: int) -> None:
+        """Sign this member's vote; what it has signed for the view before stands."""
+        if self.find(view, self._me) is None:
+            vote = Vote(sorted(absent), round, "")
+            self._keep(view, {self._me: replace(vote, signature=self._sign(self._text(view, self._me, vote)))})
 
-    def take(self, epoch: int, absent: frozenset[str], votes: dict[str, wire.Stand]) -> bool:
+    def take(self, view: int, absent: frozenset[str], votes: dict[str, wire.SignedStop]) -> bool:
         """Keep what a neighbour passes on, all of it or nothing; whether some was new. BadFrame where a signature does not hold.
 
         This member's own vote may be among them, from a state that was lost: it is then its vote again, and no other is cast.
         """
         fresh: dict[str, Vote] = {}
         caught: tuple[str, list[Vote]] | None = None
-        for name, stand in votes.items():
-            vote, known = Vote(sorted(absent), stand.round, stand.signature), self.find(epoch, name)
+        for name, stop in votes.items():
+            vote, known = Vote(sorted(absent), stop.round, stop.signature), self.find(view, name)
             if known is not None and known.says(vote):
                 continue
-            if not self._holds(epoch, name, vote):
+            if not self._holds(view, name, vote):
                 raise wire.BadFrame(f"a vote with a signature that is not {name}'s.")
             if known is None:
                 fresh[name] = vote
             else:
                 caught = (name, [known, vote])
         if fresh:
-            self._keep(epoch, fresh)
+            self._keep(view, fresh)
         if caught is not None and self.conflict is None:
-            self._accuse(epoch, *caught)
+            self._accuse(view, *caught)
         return bool(fresh)
 
-    def of(self, epoch: int, absent: frozenset[str]) -> dict[str, wire.Stand]:
-        """The votes for exactly this set in this epoch, by member."""
-        found = {name: self.find(epoch, name) for name in self._contract.names}
+    def of(self, view: int, absent: frozenset[str]) -> dict[str, wire.SignedStop]:
+        """The votes for exactly this set in this view, by member."""
+        found = {name: self.find(view, name) for name in self._contract.names}
         wanted = sorted(absent)
         return {
-            name: wire.Stand(vote.round, vote.signature)
+            name: wire.SignedStop(vote.round, vote.signature)
             for name, vote in found.items()
             if vote is not None and vote.absent == wanted
         }
 
-    def find(self, epoch: int, name: str) -> Vote | None:
-        """The one vote of this member in this epoch, if it is known here."""
-        key = (epoch, name)
+    def find(self, view: int, name: str) -> Vote | None:
+        """The one vote of this member in this view, if it is known here."""
+        key = (view, name)
         if key not in self._known:
-            row = self._state.noted(f"vote {epoch} {name}")
+            row = self._state.noted(f"vote {view} {name}")
             vote = None if row is None else Vote(**row)
-            if vote is not None and not self._holds(epoch, name, vote):
+            if vote is not None and not self._holds(view, name, vote):
                 # The contract was signed anew with another key: the own statement stays the same, others are asked for again.
                 again = name == self._me
-                vote = replace(vote, signature=self._sign(self._text(epoch, name, vote))) if again else None
+                vote = replace(vote, signature=self._sign(self._text(view, name, vote))) if again else None
             self._known[key] = vote
         return self._known[key]
 
-    def _text(self, epoch: int, name: str, vote: Vote) -> bytes:
-        return statement(self._run, epoch, name, vote)
+    def _text(self, view: int, name: str, vote: Vote) -> bytes:
+        return statement(self._run, view, name, vote)
 
-    def _holds(self, epoch: int, name: str, vote: Vote) -> bool:
+    def _holds(self, view: int, name: str, vote: Vote) -> bool:
         key = self._contract.member(name).signing_key
-        return text_signed(key, self._text(epoch, name, vote), vote.signature)
+        return text_signed(key, self._text(view, name, vote), vote.signature)
 
-    def _keep(self, epoch: int, votes: dict[str, Vote]) -> None:
-        self._state.note_all({f"vote {epoch} {name}": asdict(vote) for name, vote in votes.items()})
-        self._known |= {(epoch, name): vote for name, vote in votes.items()}
+    def _keep(self, view: int, votes: dict[str, Vote]) -> None:
+        self._state.note_all({f"vote {view} {name}": asdict(vote) for name, vote in votes.items()})
+        self._known |= {(view, name): vote for name, vote in votes.items()}
 
     # ---- two votes of one member -----------------------------------------------------------------------------------------
-    def _accuse(self, epoch: int, name: str, votes: list[Vote]) -> None:
-        """From here on the node does not go on, also after a restart; the words, the proof and the file say why."""
-        path = self._state.folder / f"evidence-{name}-epoch-{epoch}.json"
-        self.conflict = ConflictingVotes(self._words(epoch, name, votes, path))
-        self.proof = [wire.Membership(epoch, v.absent, {name: wire.Stand(v.round, v.signature)}) for v in votes]
-        self._state.note(CONFLICT, {"epoch": epoch, "member": name, "votes": [asdict(vote) for vote in votes]})
-        signed = [{"text": self._text(epoch, name, v).decode(), "signature": v.signature} for v in votes]
+    def _accuse(self, view: int, name: str, votes: list[Vote]) -> None:
+        """From here on the node does not go on, also after a restart; the sentence, the proof and the file say why."""
+        path = self._state.folder / f"evidence-{name}-view-{view}.json"
+        self.conflict = ConflictingVotes(self._sentence(view, name, votes, path))
+        self.proof = [wire.Membership(view, v.absent, {name: wire.SignedStop(v.round, v.signature)}) for v in votes]
+        self._state.note(CONFLICT, {"view": view, "member": name, "votes": [asdict(vote) for vote in votes]})
+        signed = [{"text": self._text(view, name, v).decode(), "signature": v.signature} for v in votes]
         key = self._contract.member(name).signing_key
         write_evidence(path, {"what": str(self.conflict), "member": name, "signing_key": key, "signed": signed})
 
-    def _words(self, epoch: int, name: str, votes: list[Vote], path: Path) -> str:
+    def _sentence(self, view: int, name: str, votes: list[Vote], path: Path) -> str:
         first, second = (f"({', '.join(vote.absent) or 'nobody'} absent, stopped in round {vote.round})" for vote in votes)
         who = f"This member's own key ({name})" if name == self._me else name
         why = (
@@ -146,6 +146,6 @@ class Votes:
             else f"it lies, or its state was lost or copied. Show them to the others and go on without {name}, under a new contract"
         )
         return (
-            f"{who} has signed two different decisions about who takes part from epoch {epoch} on: {first} and {second}. The node stops, "
+            f"{who} has signed two different decisions about who takes part from view {view} on: {first} and {second}. The node stops, "
             f"so that it counts on no noise which others do not draw. Both signatures are in {path}: {why}."
         )

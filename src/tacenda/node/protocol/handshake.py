@@ -30,8 +30,8 @@ from tacenda.node.protocol.signed_rows import LOST, LOST_KEY, Witness, row_text,
 class Refused(NetworkError):
     """A peer, or this node, declined the conversation; `shown` is what the refused one has signed itself."""
 
-    def __init__(self, words: str, shown: wire.Shown | None = None) -> None:
-        super().__init__(words)
+    def __init__(self, reason: str, shown: wire.Shown | None = None) -> None:
+        super().__init__(reason)
         self.shown = shown or wire.Shown()
 
 
@@ -40,26 +40,26 @@ class ContractsDiffer(Refused):
 
 
 @dataclass
-class Desk:
+class Handshake:
     """What this node says of itself when it meets a peer, and how it judges what it hears.
 
-    lost: the epoch in which this node may send nothing, because an empty state takes the place of a lost one (-1: none).
+    lost: the view in which this node may send nothing, because an empty state takes the place of a lost one (-1: none).
     """
 
     contract: Contract
     identity: Identity
     witness: Witness
     done: int = 0
-    epoch: int = 0
+    view: int = 0
     started: bool = False
-    birth: str = ""
+    state_id: str = ""
     edges: EdgeKeys | None = None
     lost: int = -1
 
     def hello(self, peer: str, nonce: bytes) -> wire.Hello:
         half = b"" if self.edges is None else self.edges.half(peer)
         return wire.Hello(
-            PROTOCOL, self.identity.name, peer, self.contract.hash(), self.contract.field_hashes(), self.done, self.epoch,
+            PROTOCOL, self.identity.name, peer, self.contract.hash(), self.contract.field_hashes(), self.done, self.view,
             self.started, nonce, self.witness.latest, self._introduction(peer), self.witness.shown(peer), half,
         )  # fmt: skip
 
@@ -97,16 +97,16 @@ class Desk:
         _, pem = self.identity.tls_pem()
         proof = self.identity.prove(challenge)
         return wire.Welcome(
-            self.identity.name, self.done, self.epoch, self.started, pem, proof, self.witness.latest, self._introduction(caller),
+            self.identity.name, self.done, self.view, self.started, pem, proof, self.witness.latest, self._introduction(caller),
             self.witness.shown(caller), half, check,
         )  # fmt: skip
 
     def check_welcome(self, frame: wire.Frame, peer: str, nonce: bytes) -> wire.Welcome:
         """The listener's answer, if it is the pinned member and its state is the newest that is known."""
         if isinstance(frame, wire.Refusal):
-            self._judge_shown(frame.shown, peer, self.epoch)
-            words = f"{peer} refuses: {wire.plain_words(frame.reason)}"
-            raise ContractsDiffer(words) if frame.reason.startswith("contract") else Refused(words)
+            self._judge_shown(frame.shown, peer, self.view)
+            reason = f"{peer} refuses: {wire.printable(frame.reason)}"
+            raise ContractsDiffer(reason) if frame.reason.startswith("contract") else Refused(reason)
         if not isinstance(frame, wire.Welcome):
             raise wire.BadFrame("something else than a welcome at first.")
         try:
@@ -152,38 +152,38 @@ class Desk:
         if hello.contract == self.contract.hash():
             return
         fields = differing_fields(self.contract.field_hashes(), hello.fields)
-        shown = ", ".join(wire.plain_words(field, 80) for field in fields[:8]) + (", ..." if len(fields) > 8 else "")
+        shown = ", ".join(wire.printable(field, 80) for field in fields[:8]) + (", ..." if len(fields) > 8 else "")
         raise ContractsDiffer(f"contracts of {self.identity.name} and {caller} differ in: {shown}")
 
     def _introduction(self, peer: str) -> wire.Introduction:
-        return self.witness.introduce(peer, self.birth, self.epoch, b"" if self.edges is None else self.edges.mark(peer))
+        return self.witness.introduce(peer, self.state_id, self.view, b"" if self.edges is None else self.edges.mark(peer))
 
     def _judge(self, frame: wire.Hello | wire.Welcome, peer: str) -> None:
         """This node's own state by what the peer shows, then the peer's by what is kept here; what it says is then kept."""
         me, witness = self.identity.name, self.witness
         if frame.me.half != frame.half[:32] or not witness.introduced(peer, me, frame.me):
             raise wire.BadFrame("an introduction that it has not signed.")
-        self._judge_shown(frame.shown, peer, frame.epoch)
+        self._judge_shown(frame.shown, peer, frame.view)
         known, row, shown = witness.known_state(peer), witness.latest_of(peer), witness.shown(peer)
         if self.edges is not None and known is not None and known.half != frame.me.half:
             raise Refused(
                 f"state of {peer} was lost, and with it the noise shared with this node: {peer} cannot take part again", shown
             )
-        if known is not None and known.birth != frame.me.birth and frame.epoch == self.epoch:
+        if known is not None and known.state_id != frame.me.state_id and frame.view == self.view:
             raise Refused(
                 f"state of {peer} is not the one it took part with: it was lost, and going on would spend twice", shown
             )
-        empty = not frame.started and frame.epoch < self.epoch  # it may come back; all that it had reserved counts as spent
+        empty = not frame.started and frame.view < self.view  # it may come back; all that it had reserved counts as spent
         if row is not None and row.key > frame.latest and not empty:
             raise Refused(
                 f"state of {peer} is older than what it has signed, round {row.round}, call {row.call}: it was lost or is an old copy",
                 shown,
             )
-        if frame.epoch == self.epoch and frame.done > self.done + 1:
+        if frame.view == self.view and frame.done > self.done + 1:
             raise Refused(f"{peer} claims round {frame.done}, and shows no message of this node for it")
         witness.keep_state(peer, frame.me)
 
-    def _judge_shown(self, shown: wire.Shown, peer: str, epoch: int) -> None:
+    def _judge_shown(self, shown: wire.Shown, peer: str, view: int) -> None:
         """What the peer shows with this node's own signature. StateError, only here, if this state does not hold what was signed."""
         me, witness, run = self.identity.name, self.witness, self.contract.run_id()
         row, state = shown.row, shown.state
@@ -195,12 +195,12 @@ class Desk:
             raise witness.lose(
                 state.signature, state_text(run, me, peer, state), f"another edge key ({peer} shows it)", LOST_KEY
             )
-        other = state is not None and state.birth != self.birth and state.epoch >= witness.began
+        other = state is not None and state.state_id != self.state_id and state.view >= witness.began
         unknown = row is not None and not witness.remembers(row)
         if not other and not unknown:
             return
-        if epoch > self.epoch and not self.started:
-            self.lost = self.epoch  # the others have gone on; they take this member in again, and it sends nothing before that
+        if view > self.view and not self.started:
+            self.lost = self.view  # the others have gone on; they take this member in again, and it sends nothing before that
         elif unknown:
             assert row is not None
             what = f"round {row.round}, call {row.call} ({peer} shows it)"

@@ -2,8 +2,8 @@
 
 With the Ed25519 key of the contract a member signs
 
-    every row that leaves it:    (run, member, epoch, round, call, digest of the row), the same for all its neighbours
-    its state, to a neighbour:   (run, member, neighbour, epoch, name of the state folder, X25519 half of the edge's key)
+    every row that leaves it:    (run, member, view, round, call, digest of the row), the same for all its neighbours
+    its state, to a neighbour:   (run, member, neighbour, view, name of the state folder, X25519 half of the edge's key)
 
 Neighbours keep both, and show them at the next meeting. So nobody's word stops a node: only its own signature on a row, or on a state
 folder, that it does not remember, which proves that its state was lost, is an old copy or runs twice. And a member that tells two
@@ -51,17 +51,22 @@ def digest(frame: wire.Rows) -> bytes:
 def row_text(run: str, claim: wire.Claim) -> bytes:
     """What the sender of a row signs; the first line keeps it apart from the other texts that this key signs."""
     values = {
-        "call": claim.call, "digest": claim.digest.hex(), "epoch": claim.epoch, "member": claim.member, "round": claim.round,
+        "call": claim.call, "digest": claim.digest.hex(), "view": claim.view, "member": claim.member, "round": claim.round,
         "run": run,
     }  # fmt: skip
     return b"tacenda row v1\n" + _plain(values)
 
 
-def state_text(run: str, member: str, peer: str, words: wire.Introduction) -> bytes:
+def state_text(run: str, member: str, peer: str, introduction: wire.Introduction) -> bytes:
     """What `member` signs for `peer` about its state folder."""
     values = {
-        "birth": words.birth, "epoch": words.epoch, "half": words.half.hex(), "member": member, "peer": peer, "run": run,
-    }  # fmt: skip
+        "state_id": introduction.state_id,
+        "view": introduction.view,
+        "half": introduction.half.hex(),
+        "member": member,
+        "peer": peer,
+        "run": run,
+    }
     return b"tacenda state v1\n" + _plain(values)
 
 
@@ -92,13 +97,13 @@ class Witness:
         for member in contract.names:
             noted = state.noted(f"caught {member}")
             if noted is not None:
-                self.caught[member] = str(noted["words"])
+                self.caught[member] = str(noted["sentence"])
                 self.proofs.extend(wire.stored_proof(bytes.fromhex(text)) for text in noted["proofs"])
 
     # ---- rows ------------------------------------------------------------------------------------------------------------
     def signed(self, frame: wire.Rows) -> wire.Rows:
         """This member's row, ready to leave: with its signature, and with what was heard of others."""
-        claim = wire.Claim(self._me, frame.epoch, frame.round, frame.call, digest(frame), "")
+        claim = wire.Claim(self._me, frame.view, frame.round, frame.call, digest(frame), "")
         claim = wire.replaced(claim, signature=self._sign(row_text(self._run, claim)))
         with self._mutex:
             self._known[self._me][claim.key] = claim
@@ -142,12 +147,12 @@ class Witness:
                 self._convict(first, second)
             return True
 
-    def advance(self, epoch: int, turn: int) -> None:
+    def advance(self, view: int, round: int) -> None:
         """This member now works on a later round: what is too old to be compared is forgotten."""
         with self._mutex:
-            self._at = (epoch, turn)
+            self._at = (view, round)
             for member, claims in self._known.items():
-                self._known[member] = {k: c for k, c in claims.items() if k[0] >= epoch and k[1] >= turn - WINDOW}
+                self._known[member] = {k: c for k, c in claims.items() if k[0] >= view and k[1] >= round - WINDOW}
 
     def news(self) -> list[wire.Claim]:
         """What was heard since the last message, to be passed on."""
@@ -162,8 +167,8 @@ class Witness:
             return claims[-wire.MOST_HEARD :]
 
     def _near(self, claim: wire.Claim) -> bool:
-        epoch, turn = self._at
-        return claim.epoch in (epoch, epoch + 1) and (claim.epoch > epoch or abs(claim.round - turn) <= WINDOW)
+        view, round = self._at
+        return claim.view in (view, view + 1) and (claim.view > view or abs(claim.round - round) <= WINDOW)
 
     def _compare(self, claim: wire.Claim, *, verified: bool) -> None:
         known = self._known[claim.member].get(claim.key)
@@ -187,7 +192,7 @@ class Witness:
     def _claim(self, peer: str, frame: wire.Rows) -> wire.Claim | None:
         if frame.signature is None:
             return None
-        return wire.Claim(peer, frame.epoch, frame.round, frame.call, digest(frame), frame.signature)
+        return wire.Claim(peer, frame.view, frame.round, frame.call, digest(frame), frame.signature)
 
     def holds(self, claim: wire.Claim) -> bool:
         """Whether the member whom the claim names has signed it."""
@@ -195,15 +200,15 @@ class Witness:
         return text_signed(key, row_text(self._run, claim), claim.signature)
 
     # ---- states ----------------------------------------------------------------------------------------------------------
-    def introduce(self, peer: str, birth: str, epoch: int, half: bytes) -> wire.Introduction:
+    def introduce(self, peer: str, state_id: str, view: int, half: bytes) -> wire.Introduction:
         """This member's own, for `peer`."""
-        words = wire.Introduction(birth, epoch, half, "")
-        return wire.replaced(words, signature=self._sign(state_text(self._run, self._me, peer, words)))
+        introduction = wire.Introduction(state_id, view, half, "")
+        return wire.replaced(introduction, signature=self._sign(state_text(self._run, self._me, peer, introduction)))
 
-    def introduced(self, member: str, peer: str, words: wire.Introduction) -> bool:
-        """Whether `member` has signed these words for `peer`."""
+    def introduced(self, member: str, peer: str, introduction: wire.Introduction) -> bool:
+        """Whether `member` has signed this introduction for `peer`."""
         return text_signed(
-            self._contract.member(member).signing_key, state_text(self._run, member, peer, words), words.signature
+            self._contract.member(member).signing_key, state_text(self._run, member, peer, introduction), introduction.signature
         )
 
     def known_state(self, peer: str) -> wire.Introduction | None:
@@ -211,15 +216,16 @@ class Witness:
         noted = self._state.noted(f"introduced {peer}")
         return None if noted is None else wire.Introduction(noted[0], noted[1], bytes.fromhex(noted[2]), noted[3])
 
-    def keep_state(self, peer: str, words: wire.Introduction) -> None:
+    def keep_state(self, peer: str, introduction: wire.Introduction) -> None:
         """Durable at the first meeting, before any row is sent."""
         known = self.known_state(peer)
         if (
             known is None
-            or (known.birth, known.half) != (words.birth, words.half)
+            or (known.state_id, known.half) != (introduction.state_id, introduction.half)
             or not self.introduced(peer, self._me, known)
         ):
-            self._state.note(f"introduced {peer}", [words.birth, words.epoch, words.half.hex(), words.signature])
+            values = [introduction.state_id, introduction.view, introduction.half.hex(), introduction.signature]
+            self._state.note(f"introduced {peer}", values)
 
     def latest_of(self, peer: str) -> wire.Claim | None:
         """The latest row of a neighbour that was received here."""
@@ -227,8 +233,10 @@ class Witness:
 
     def shown(self, peer: str) -> wire.Shown:
         """What the neighbour itself has signed; after it was given another key in the contract the old signatures count for nothing."""
-        words = self.known_state(peer)
-        return wire.Shown(self.latest_of(peer), words if words is not None and self.introduced(peer, self._me, words) else None)
+        known = self.known_state(peer)
+        if known is not None and not self.introduced(peer, self._me, known):
+            known = None
+        return wire.Shown(self.latest_of(peer), known)
 
     def remembers(self, claim: wire.Claim) -> bool:
         """Whether a row with this member's own signature is in its state: before the checkpoint, or in the outbox with these bytes."""
@@ -238,18 +246,18 @@ class Witness:
 
     @property
     def began(self) -> int:
-        """The epoch in which this state folder took up a run that it had no history of."""
+        """The view in which this state folder took up a run that it had no history of."""
         return int(self._state.noted("began", 0))
 
     # ---- what is proved --------------------------------------------------------------------------------------------------
     def lose(self, signature: str, text: bytes, what: str, why: str) -> StateError:
         """This member's own signature on something that its state does not hold: it stops, and keeps what it was shown."""
         path = self._state.folder / f"evidence-{self._me}-own-state.json"
-        words = f"This member ({self._me}) has itself signed {what}, which its state does not hold: {why} The signature is in {path}."
+        sentence = f"This member ({self._me}) has itself signed {what}, which its state does not hold: {why} The signature is in {path}."
         signed = [{"text": text.decode(), "signature": signature}]
-        self._write(path, self._me, words, signed)
+        self._write(path, self._me, sentence, signed)
         with self._mutex:
-            self.lost = self.lost or StateError(words)
+            self.lost = self.lost or StateError(sentence)
         self.on_caught(self._me)
         return self.lost
 
@@ -258,36 +266,36 @@ class Witness:
         claim = self._claim(peer, frame)
         if claim is None or not self.holds(claim) or peer in self.caught:
             return
-        path = self._state.folder / f"evidence-{peer}-epoch-{frame.epoch}-round-{frame.round}.json"
-        words = f"{peer} has signed {why.rstrip('.')} in round {frame.round}; it is cut off. The signature is in {path}"
+        path = self._state.folder / f"evidence-{peer}-view-{frame.view}-round-{frame.round}.json"
+        sentence = f"{peer} has signed {why.rstrip('.')} in round {frame.round}; it is cut off. The signature is in {path}"
         signed = [{"text": row_text(self._run, claim).decode(), "signature": claim.signature}]
-        self._write(path, peer, words, signed, data=base64.b64encode(frame.data).decode())
-        self._note(peer, words)
+        self._write(path, peer, sentence, signed, data=base64.b64encode(frame.data).decode())
+        self._note(peer, sentence)
 
     def _convict(self, first: wire.Claim, second: wire.Claim) -> None:
         member = first.member
-        path = self._state.folder / f"evidence-{member}-epoch-{first.epoch}-round-{first.round}.json"
-        words = (
+        path = self._state.folder / f"evidence-{member}-view-{first.view}-round-{first.round}.json"
+        sentence = (
             f"{member} has signed two different messages for round {first.round}, call {first.call}: it lies, or its state was lost or "
             f"copied. It is cut off. Both signatures are in {path}"
         )
         signed = [{"text": row_text(self._run, c).decode(), "signature": c.signature} for c in (first, second)]
-        self._write(path, member, words, signed)
+        self._write(path, member, sentence, signed)
         self.proofs.append(wire.Proof(first, second))
-        self._note(member, words)
+        self._note(member, sentence)
 
-    def _note(self, member: str, words: str) -> None:
+    def _note(self, member: str, sentence: str) -> None:
         """From here on, also after a restart, this member has nothing more to do with the other."""
         mine = [wire.encode(proof).hex() for proof in self.proofs if proof.first.member == member]
-        self._state.note(f"caught {member}", {"words": words, "proofs": mine})
-        self.caught[member] = words
+        self._state.note(f"caught {member}", {"sentence": sentence, "proofs": mine})
+        self.caught[member] = sentence
         if self._log is not None:
-            self._log.warning("a member was caught", peer=member, words=words)
+            self._log.warning("a member was caught", peer=member, message=sentence)
         self.on_caught(member)
 
-    def _write(self, path: Path, member: str, words: str, signed: list[dict[str, str]], **more: str) -> None:
+    def _write(self, path: Path, member: str, sentence: str, signed: list[dict[str, str]], **more: str) -> None:
         key = self._contract.member(member).signing_key
-        write_evidence(path, {"what": words, "member": member, "signing_key": key, "signed": signed, **more})
+        write_evidence(path, {"what": sentence, "member": member, "signing_key": key, "signed": signed, **more})
 
 
 def write_evidence(path: Path, values: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
     Hello, Welcome   who I am, which contract, how far I am, and what the other has signed; Welcome proves the listener's certificate
     Confirm          the caller holds the same edge key (only where neighbours share noise)
     Refusal          why not, in words without any value, with what the refused one has signed itself
-    Rows             released rows, keyed by (epoch, round, call) and signed, with the signed digests that the sender has heard of
+    Rows             released rows, keyed by (view, round, call) and signed, with the signed digests that the sender has heard of
     Progress         how far I am: the receiver may forget messages up to that round
     Proof            two signatures of one member that no honest one gives
     Membership       who is absent, for an agreed change of the graph, with the members' signed votes
@@ -53,7 +53,7 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     """A member's signature on the digest of the one row that it sends to all its neighbours in a call (`claims.row_text`)."""
 
     member: Name
-    epoch: Count
+    view: Count
     round: Count
     call: Call
     digest: Digest
@@ -61,17 +61,17 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
     @property
     def key(self) -> tuple[int, int, int]:
-        return self.epoch, self.round, self.call
+        return self.view, self.round, self.call
 
 
 class Introduction(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A member's signature on the name of its state folder and its half of the edge's key (`claims.state_text`).
 
-    birth: a new folder after a loss has another one. half: the X25519 part, or empty.
+    state_id: a new folder after a loss has another one. half: the X25519 part, or empty.
     """
 
-    birth: Annotated[str, Meta(max_length=32)]
-    epoch: Count
+    state_id: Annotated[str, Meta(max_length=32)]
+    view: Count
     half: Annotated[bytes, Meta(max_length=32)]
     signature: Signature
 
@@ -90,7 +90,7 @@ class Hello(_Frame, frozen=True, tag="hello"):
     contract: Hex64
     fields: Annotated[dict[str, str], Meta(max_length=20_000)]
     done: Count
-    epoch: Count
+    view: Count
     started: bool
     nonce: Digest
     latest: tuple[Count, Count, Call]  # no row after this one has left the sender's state
@@ -102,7 +102,7 @@ class Hello(_Frame, frozen=True, tag="hello"):
 class Welcome(_Frame, frozen=True, tag="welcome"):
     sender: Name
     done: Count
-    epoch: Count
+    view: Count
     started: bool
     certificate: Annotated[bytes, Meta(max_length=16_384)]
     proof: Annotated[bytes, Meta(max_length=512)]
@@ -123,7 +123,7 @@ class Refusal(_Frame, frozen=True, tag="refusal"):
 
 
 class Rows(_Frame, frozen=True, tag="rows"):
-    epoch: Count
+    view: Count
     round: Count
     call: Call
     dtype: Annotated[str, Meta(pattern="^f[48]$")]
@@ -135,7 +135,7 @@ class Rows(_Frame, frozen=True, tag="rows"):
 
 class Progress(_Frame, frozen=True, tag="progress"):
     done: Count
-    epoch: Count = 0
+    view: Count = 0
     finished: bool = False
     heard: Annotated[list[Claim], Meta(max_length=MOST_HEARD)] = []
 
@@ -147,7 +147,7 @@ class Proof(_Frame, frozen=True, tag="proof"):
     second: Claim
 
 
-class Stand(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class SignedStop(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The round in which a member stopped, and its Ed25519 signature (base64) of the whole vote (`votes.statement`)."""
 
     round: Count
@@ -157,9 +157,9 @@ class Stand(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 class Membership(_Frame, frozen=True, tag="membership"):
     """The votes for one proposed set of absent members: at least the proposer's own."""
 
-    epoch: Count
+    view: Count
     absent: Annotated[list[Name], Meta(max_length=10_000)]
-    votes: Annotated[dict[Name, Stand], Meta(min_length=1, max_length=10_000)]
+    votes: Annotated[dict[Name, SignedStop], Meta(min_length=1, max_length=10_000)]
 
 
 class _AnyHello(msgspec.Struct, tag_field="t", tag="hello"):
@@ -213,16 +213,16 @@ def stored_proof(data: bytes) -> Proof:
     return frame
 
 
-def plain_words(words: str, most: int = 600) -> str:
+def printable(text: str, most: int = 600) -> str:
     """A peer's words, fit for a terminal: printable characters only, and not too many of them."""
-    shown = "".join(c if c.isprintable() else "?" for c in words[:most])
-    return shown + ("..." if len(words) > most else "")
+    shown = "".join(c if c.isprintable() else "?" for c in text[:most])
+    return shown + ("..." if len(text) > most else "")
 
 
-def rows_frame(epoch: int, turn: int, call: int, rows: Array) -> Rows:
+def rows_frame(view: int, round: int, call: int, rows: Array) -> Rows:
     """Released rows (b, d), ready to send."""
     name = {4: "f4", 8: "f8"}[rows.dtype.itemsize]
-    return Rows(epoch, turn, call, name, rows.shape, np.ascontiguousarray(rows, DTYPES[name]).tobytes())
+    return Rows(view, round, call, name, rows.shape, np.ascontiguousarray(rows, DTYPES[name]).tobytes())
 
 
 def rows_of(frame: Rows, dim: int, dtype: Any, radius: float) -> Array:

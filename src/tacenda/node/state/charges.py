@@ -30,37 +30,37 @@ class NodeLedger(Ledger):
         super().charge(turn, call, as_discrete(charge) if self._on_lattice else charge, asked)
         self._book(turn, call, self._places[place].event(0), asked)
 
-    def reserved_in(self, turn: int) -> list[Event]:
-        """What round `turn` was going to release; without a fixed number per round, everything counts in the first."""
+    def reserved_in(self, round: int) -> list[Event]:
+        """What round `round` was going to release; without a fixed number per round, everything counts in the first."""
         if not self._rounds_alike:
-            return [charge.event(0) for charge in self._places] if turn == 1 else []
-        return [charge.event(0) for charge in self._places[(turn - 1) * self._per_round : turn * self._per_round]]
+            return [charge.event(0) for charge in self._places] if round == 1 else []
+        return [charge.event(0) for charge in self._places[(round - 1) * self._per_round : round * self._per_round]]
 
-    def resume(self, booked: list[tuple[Key, dict[str, Any]]], epoch: int, turn: int) -> None:
-        """Stand behind round `turn` of a checkpoint, which implies all its releases: fewer than were planned are a loss.
+    def resume(self, booked: list[tuple[Key, dict[str, Any]]], view: int, round: int) -> None:
+        """Stand behind round `round` of a checkpoint, which implies all its releases: fewer than were planned are a loss.
 
-        In epoch 0 these are the rounds from 1 on. A later epoch begins in a round that the members agreed on, and skips others; there
+        In view 0 these are the rounds from 1 on. A later view begins in a round that the members agreed on, and skips others; there
         every round from the first booked one on must be whole.
         """
         rounds: dict[int, int] = {}
         for (e, t, _), event in booked:
-            if e == epoch and t <= turn:
+            if e == view and t <= round:
                 rounds[t] = rounds.get(t, 0) + 1
                 if self._rounds_alike and event not in [reserved.to_dict() for reserved in self.reserved_in(t)]:
                     raise StateError(f"Round {t} was booked as a release that the contract does not plan; the node does not go on.")
         made = sum(rounds.values())
         if self._rounds_alike:
-            first = 1 if epoch == 0 else min(rounds, default=turn + 1)
-            short = [t for t in range(first, turn + 1) if rounds.get(t, 0) < self._per_round]
+            first = 1 if view == 0 else min(rounds, default=round + 1)
+            short = [t for t in range(first, round + 1) if rounds.get(t, 0) < self._per_round]
             if short:
                 raise StateError(
-                    f"The checkpoint is of round {turn}, and of round {short[0]} only {rounds.get(short[0], 0)} of {self._per_round} "
+                    f"The checkpoint is of round {round}, and of round {short[0]} only {rounds.get(short[0], 0)} of {self._per_round} "
                     "charges are there: charges were lost. The node does not go on, and the whole run stays spent in the lasting ledger."
                 )
-        self.go_to(turn + 1, made if epoch == 0 else sum(1 for (e, t, _), _ in booked if (e, t) <= (epoch, turn)))
+        self.go_to(round + 1, made if view == 0 else sum(1 for (e, t, _), _ in booked if (e, t) <= (view, round)))
 
-    def go_to(self, turn: int, made: int) -> None:
-        """Stand before round `turn`; rounds that were skipped stay reserved and unspent."""
-        place = (turn - 1) * self._per_round if self._rounds_alike else made
+    def go_to(self, round: int, made: int) -> None:
+        """Stand before round `round`; rounds that were skipped stay reserved and unspent."""
+        place = (round - 1) * self._per_round if self._rounds_alike else made
         self._made = place
         self._ahead: Any = iter(self._places[place:])

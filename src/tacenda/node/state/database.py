@@ -2,7 +2,7 @@
 
 One transaction before every message: what it releases is booked, the message's bytes are stored, and the checkpoint that it
 builds on is there; only then is it sent. After a crash the node goes on from its checkpoint, computes the same message again (its noise
-is keyed) and sends the stored bytes. Charges are known by (epoch, round, call), so a redone step is booked once; beside each stands the
+is keyed) and sends the stored bytes. Charges are known by (view, round, call), so a redone step is booked once; beside each stands the
 digest of its question, so a redone step that asks anything else is refused before its noise is drawn.
 
 No charge is ever lost unseen. They are chained by hashes, and the chain's head (their number and the last seal) is kept twice: in this
@@ -29,26 +29,26 @@ FILE = "node.sqlite"
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS charges (
-    seq INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, round INTEGER NOT NULL, call INTEGER NOT NULL, event TEXT NOT NULL,
-    question BLOB NOT NULL, seal BLOB NOT NULL, UNIQUE (epoch, round, call));
+    seq INTEGER PRIMARY KEY, view INTEGER NOT NULL, round INTEGER NOT NULL, call INTEGER NOT NULL, event TEXT NOT NULL,
+    question BLOB NOT NULL, seal BLOB NOT NULL, UNIQUE (view, round, call));
 CREATE TABLE IF NOT EXISTS outbox (
-    epoch INTEGER NOT NULL, round INTEGER NOT NULL, call INTEGER NOT NULL, peer TEXT NOT NULL, frame BLOB NOT NULL,
-    PRIMARY KEY (epoch, round, call, peer)) WITHOUT ROWID;
+    view INTEGER NOT NULL, round INTEGER NOT NULL, call INTEGER NOT NULL, peer TEXT NOT NULL, frame BLOB NOT NULL,
+    PRIMARY KEY (view, round, call, peer)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS checkpoint (
-    one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER NOT NULL, round INTEGER NOT NULL, state BLOB NOT NULL, digest BLOB NOT NULL);
+    one INTEGER PRIMARY KEY CHECK (one = 1), view INTEGER NOT NULL, round INTEGER NOT NULL, state BLOB NOT NULL, digest BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS inbox (
-    epoch INTEGER NOT NULL, round INTEGER NOT NULL, call INTEGER NOT NULL, peer TEXT NOT NULL, frame BLOB NOT NULL,
-    PRIMARY KEY (epoch, round, call, peer)) WITHOUT ROWID;
+    view INTEGER NOT NULL, round INTEGER NOT NULL, call INTEGER NOT NULL, peer TEXT NOT NULL, frame BLOB NOT NULL,
+    PRIMARY KEY (view, round, call, peer)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 
 _FORGET_RECEIVED = """
-DELETE FROM inbox WHERE (epoch, round) <= (?, ?) AND (epoch, round, call) < (
-    SELECT epoch, round, call FROM inbox AS latest WHERE latest.peer = inbox.peer
-    ORDER BY epoch DESC, round DESC, call DESC LIMIT 1)
+DELETE FROM inbox WHERE (view, round) <= (?, ?) AND (view, round, call) < (
+    SELECT view, round, call FROM inbox AS latest WHERE latest.peer = inbox.peer
+    ORDER BY view DESC, round DESC, call DESC LIMIT 1)
 """
 
-Key = tuple[int, int, int]  # (epoch, round, call)
+Key = tuple[int, int, int]  # (view, round, call)
 Booking = tuple[Key, dict[str, Any], bytes]  # a release, its event and the digest of its question
 
 
@@ -164,7 +164,7 @@ class NodeState:
     ) -> dict[tuple[Key, str], bytes]:
         """Make all durable, or nothing. Returns the stored frames of these messages: the old bytes where they existed.
 
-        checkpoint: (epoch, round, state). forget: (epoch, round) up to which no peer needs the outbox any more. received: the
+        checkpoint: (view, round, state). forget: (view, round) up to which no peer needs the outbox any more. received: the
         neighbours' rows on which these messages or this checkpoint build; the latest of each neighbour is kept for good.
         """
         with self._mutex:
@@ -172,7 +172,7 @@ class NodeState:
             count, seal = self._head
             for key, event, question in charges:
                 text = json.dumps(event, sort_keys=True, separators=(",", ":"))
-                booked = self._db.execute("SELECT event FROM charges WHERE epoch=? AND round=? AND call=?", key).fetchone()
+                booked = self._db.execute("SELECT event FROM charges WHERE view=? AND round=? AND call=?", key).fetchone()
                 if booked is None:
                     count, seal = count + 1, _next_seal(seal, key, text, question)
                     steps.append(("INSERT INTO charges VALUES (?,?,?,?,?,?,?)", (count, *key, text, question, seal)))
@@ -185,7 +185,7 @@ class NodeState:
             stored = {}
             for key, peer, frame in messages:
                 old = self._db.execute(
-                    "SELECT frame FROM outbox WHERE epoch=? AND round=? AND call=? AND peer=?", (*key, peer)
+                    "SELECT frame FROM outbox WHERE view=? AND round=? AND call=? AND peer=?", (*key, peer)
                 ).fetchone()
                 if old is None:
                     steps.append(("INSERT INTO outbox VALUES (?,?,?,?,?)", (*key, peer, frame)))
@@ -204,7 +204,7 @@ class NodeState:
             if checkpoint is not None:
                 steps.append((_FORGET_RECEIVED, checkpoint[:2]))
             if forget is not None and steps:
-                steps.append(("DELETE FROM outbox WHERE epoch < ? OR (epoch = ? AND round <= ?)", (forget[0], *forget)))
+                steps.append(("DELETE FROM outbox WHERE view < ? OR (view = ? AND round <= ?)", (forget[0], *forget)))
             self._write_locked(steps)
             if head != self._head:
                 self._head = head
@@ -214,7 +214,7 @@ class NodeState:
 
     def check_question(self, key: Key, question: bytes) -> None:
         """Refuse a redone step that asks something else than what its place was charged for; called before noise is drawn."""
-        row = self._db.execute("SELECT question FROM charges WHERE epoch=? AND round=? AND call=?", key).fetchone()
+        row = self._db.execute("SELECT question FROM charges WHERE view=? AND round=? AND call=?", key).fetchone()
         if row is not None and bytes(row[0]) != question:
             raise StateError(
                 f"Round {key[1]}, done again after a stop, asks the records another question than the one it was charged for; nothing was "
@@ -222,8 +222,8 @@ class NodeState:
             )
 
     def checkpoint(self) -> tuple[int, int, bytes] | None:
-        """(epoch, round, state) of the last complete round that was made durable."""
-        row = self._db.execute("SELECT epoch, round, state, digest FROM checkpoint").fetchone()
+        """(view, round, state) of the last complete round that was made durable."""
+        row = self._db.execute("SELECT view, round, state, digest FROM checkpoint").fetchone()
         if row is None:
             return None
         if hashlib.sha256(row[2]).digest() != row[3]:
@@ -232,17 +232,17 @@ class NodeState:
 
     def unsent(self) -> list[tuple[Key, str, bytes]]:
         """The whole outbox, in order."""
-        rows = self._db.execute("SELECT epoch, round, call, peer, frame FROM outbox ORDER BY epoch, round, call").fetchall()
+        rows = self._db.execute("SELECT view, round, call, peer, frame FROM outbox ORDER BY view, round, call").fetchall()
         return [((e, r, c), peer, bytes(frame)) for e, r, c, peer, frame in rows]
 
     def received(self) -> list[tuple[Key, str, bytes]]:
         """The neighbours' rows since the checkpoint, and the latest one of each, in order."""
-        rows = self._db.execute("SELECT epoch, round, call, peer, frame FROM inbox ORDER BY epoch, round, call").fetchall()
+        rows = self._db.execute("SELECT view, round, call, peer, frame FROM inbox ORDER BY view, round, call").fetchall()
         return [((e, r, c), peer, bytes(frame)) for e, r, c, peer, frame in rows]
 
     def sent(self, key: Key) -> list[bytes]:
         """The stored frames under this key, as long as some peer may need them."""
-        rows = self._db.execute("SELECT frame FROM outbox WHERE epoch=? AND round=? AND call=?", key).fetchall()
+        rows = self._db.execute("SELECT frame FROM outbox WHERE view=? AND round=? AND call=?", key).fetchall()
         return [bytes(frame) for (frame,) in rows]
 
     def charges(self) -> list[tuple[Key, dict[str, Any]]]:
@@ -250,7 +250,7 @@ class NodeState:
         with self._mutex:
             if self._verified() != self._head:
                 raise self._lost("its charges were changed while the node ran")
-            rows = self._db.execute("SELECT epoch, round, call, event FROM charges ORDER BY seq").fetchall()
+            rows = self._db.execute("SELECT view, round, call, event FROM charges ORDER BY seq").fetchall()
         return [((e, r, c), json.loads(event)) for e, r, c, event in rows]
 
     def note(self, name: str, value: Any) -> None:
@@ -319,11 +319,11 @@ class NodeState:
     def _verified(self) -> Head:
         """Walk the chain of charges, and see that it ends at the head that was kept with them."""
         count, seal = START
-        for seq, epoch, turn, call, event, question, found in self._db.execute(
-            "SELECT seq, epoch, round, call, event, question, seal FROM charges ORDER BY seq"
+        for seq, view, round, call, event, question, found in self._db.execute(
+            "SELECT seq, view, round, call, event, question, seal FROM charges ORDER BY seq"
         ):
             count += 1
-            seal = _next_seal(seal, (epoch, turn, call), event, bytes(question))
+            seal = _next_seal(seal, (view, round, call), event, bytes(question))
             if seq != count or seal != found:
                 raise self._lost(f"its charges were changed or removed at row {count}")
         kept = self.get("head")
@@ -338,8 +338,8 @@ class NodeState:
 
     def _check_checkpoint(self) -> None:
         """The charges of a round go into one transaction with the round before it, so they are one round ahead at most."""
-        last = self._db.execute("SELECT epoch, round FROM charges WHERE call >= 0 ORDER BY epoch DESC, round DESC").fetchone()
-        saved = self._db.execute("SELECT epoch, round FROM checkpoint").fetchone() or (0, 0)
+        last = self._db.execute("SELECT view, round FROM charges WHERE call >= 0 ORDER BY view DESC, round DESC").fetchone()
+        saved = self._db.execute("SELECT view, round FROM checkpoint").fetchone() or (0, 0)
         if last is not None and tuple(last) > (saved[0], saved[1] + 1):
             raise self._lost(f"round {last[1]} is booked, and the checkpoint is of round {saved[1]}")
 

@@ -19,7 +19,7 @@ import grpc
 from tacenda.errors import NetworkError, StateError
 from tacenda.node.identity.certificates import AUTHORITY, CERTIFICATE
 from tacenda.node.protocol import wire
-from tacenda.node.protocol.handshake import Desk, Refused, plain_auth
+from tacenda.node.protocol.handshake import Handshake, Refused, plain_auth
 from tacenda.node.transport.link import Link
 from tacenda.node.transport.mailbox import Key, Mailbox
 
@@ -40,7 +40,7 @@ class Endpoint:
 
     def __init__(
         self,
-        desk: Desk,
+        handshake: Handshake,
         mailbox: Mailbox,
         frame_limit: int,
         log: Any,
@@ -48,22 +48,22 @@ class Endpoint:
         bind: str | None,
         addresses: dict[str, str] | None = None,
     ) -> None:
-        self.desk, self.mailbox, self.log = desk, mailbox, log
+        self.handshake, self.mailbox, self.log = handshake, mailbox, log
         self._limit, self._bind, self._addresses = frame_limit, bind, addresses or {}
         self._loop: asyncio.AbstractEventLoop
         self._thread = threading.Thread(target=self._run, name="tacenda-network", daemon=True)
         self._ready = threading.Event()
         self._failed: NetworkError | None = None
         self.on_membership: Callable[[str, wire.Membership], None] = lambda peer, frame: None
-        self.greeting: Callable[[int], list[wire.Membership]] = lambda epoch: []
-        me, contract = desk.identity.name, desk.contract
+        self.greeting: Callable[[int], list[wire.Membership]] = lambda view: []
+        me, contract = handshake.identity.name, handshake.contract
         self.links = {
             peer: Link(
-                peer, mailbox, desk.witness, frame_limit, log, lambda p, f: self.on_membership(p, f), lambda e: self.greeting(e)
+                peer, mailbox, handshake.witness, frame_limit, log, lambda p, f: self.on_membership(p, f), lambda e: self.greeting(e)
             )
             for peer in contract.neighbours(me)
         }  # fmt: skip
-        desk.witness.on_caught = self._caught
+        handshake.witness.on_caught = self._caught
         self._total = contract.rounds + contract.finish_mixing
         self.refused = 0
         self.port: int | None = None
@@ -95,7 +95,7 @@ class Endpoint:
 
     def _caught(self, member: str) -> None:
         """A signature has convicted a member, or this node's own state: the edge ends, and the neighbours are shown the proof."""
-        witness = self.desk.witness
+        witness = self.handshake.witness
         if witness.lost is not None:
             self.mailbox.alarm(witness.lost)
             return
@@ -144,7 +144,7 @@ class Endpoint:
             await asyncio.wait(left, timeout=2)
 
     def _calls(self, peer: str) -> bool:
-        contract, me = self.desk.contract, self.desk.identity.name
+        contract, me = self.handshake.contract, self.handshake.identity.name
         if not contract.member(peer).listens:
             return False
         return not contract.member(me).listens or contract.position(me) < contract.position(peer)
@@ -179,7 +179,7 @@ class Endpoint:
         return server
 
     def _server_credentials(self) -> Any:
-        folder = Path(self.desk.identity.folder)
+        folder = Path(self.handshake.identity.folder)
         stamp = {"at": 0.0}
 
         def fetch() -> Any:
@@ -187,39 +187,39 @@ class Endpoint:
             if found == stamp["at"]:
                 return None
             stamp["at"] = found
-            return grpc.ssl_server_certificate_configuration([self.desk.identity.tls_pem()], self._roots())
+            return grpc.ssl_server_certificate_configuration([self.handshake.identity.tls_pem()], self._roots())
 
         first = fetch()
         return grpc.dynamic_ssl_server_credentials(first, fetch, require_client_authentication=True)
 
     def _roots(self) -> bytes:
-        return "\n".join(self.desk.contract.authorities).encode()
+        return "\n".join(self.handshake.contract.authorities).encode()
 
     async def _answer(self, requests: Any, context: Any) -> None:
         """One incoming stream; a stranger learns nothing, a member learns why."""
         try:
-            caller = self.desk.caller(plain_auth(context))
+            caller = self.handshake.caller(plain_auth(context))
         except Exception as why:
             self.refused += 1
             self.log.warning("caller refused", peer=context.peer(), reason=_reason(why))
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "refused")
         link = self.links[caller]
-        if caller in self.desk.witness.caught:
-            await self._refuse(context, caller, Refused(self.desk.witness.caught[caller], self.desk.witness.shown(caller)))
+        if caller in self.handshake.witness.caught:
+            await self._refuse(context, caller, Refused(self.handshake.witness.caught[caller], self.handshake.witness.shown(caller)))
             return
         if link.banned:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "cut off")
         try:
             data = await link.knock(context.read, HELLO_SECONDS)
-            hello = self.desk.read(data, self._limit, caller)
-            welcome = self.desk.welcome(hello, caller)
+            hello = self.handshake.read(data, self._limit, caller)
+            welcome = self.handshake.welcome(hello, caller)
         except (Refused, wire.BadFrame, StateError, TypeError, TimeoutError) as why:
             await self._refuse(context, caller, why)
             return
         assert isinstance(hello, wire.Hello)
-        link.met(hello.epoch, hello.done, hello.done >= self._total)
+        link.met(hello.view, hello.done, hello.done >= self._total)
         await context.write(wire.encode(welcome))
-        if self.desk.edges is not None and not await self._confirmed(context, caller):
+        if self.handshake.edges is not None and not await self._confirmed(context, caller):
             return
         await link.converse(context.read, context.write)
 
@@ -229,7 +229,7 @@ class Endpoint:
             data = await self.links[caller].knock(context.read, HELLO_SECONDS)
             if not isinstance(data, bytes):
                 return False
-            self.desk.confirmed(wire.decode(data, self._limit), caller)
+            self.handshake.confirmed(wire.decode(data, self._limit), caller)
         except (wire.BadFrame, StateError, TimeoutError) as why:
             await self._refuse(context, caller, why)
             return False
@@ -265,16 +265,16 @@ class Endpoint:
                     self.log.warning("peer not reached", peer=link.peer, reason=link.reason)
                     told = link.reason
                 self._maybe_fatal(why)
-                if link.peer in self.desk.witness.caught:
+                if link.peer in self.handshake.witness.caught:
                     return
             failures = 0 if time.monotonic() - begin > 5 else failures + 1
-            longest = self.desk.contract.absence.limit_seconds / 8  # so that nobody counts as away for lack of a call
+            longest = self.handshake.contract.absence.limit_seconds / 8  # so that nobody counts as away for lack of a call
             await asyncio.sleep(min(longest, PAUSES[min(failures, len(PAUSES) - 1)]))
 
     async def _call(self, link: Link) -> None:
-        key, certificate = self.desk.identity.tls_pem()
+        key, certificate = self.handshake.identity.tls_pem()
         credentials = grpc.ssl_channel_credentials(self._roots(), key, certificate)
-        address = self._addresses.get(link.peer, self.desk.contract.member(link.peer).address)
+        address = self._addresses.get(link.peer, self.handshake.contract.member(link.peer).address)
         options = (
             ("grpc.ssl_target_name_override", link.peer),
             ("grpc.max_receive_message_length", self._limit),
@@ -284,15 +284,15 @@ class Endpoint:
         async with grpc.aio.secure_channel(address, credentials, options=options) as channel:
             call = channel.stream_stream(METHOD)()
             nonce = os.urandom(32)
-            await call.write(wire.encode(self.desk.hello(link.peer, nonce)))
+            await call.write(wire.encode(self.handshake.hello(link.peer, nonce)))
             answer = await asyncio.wait_for(call.read(), HELLO_SECONDS)
             if not isinstance(answer, bytes):
                 raise Refused(f"{link.peer} closed the stream ({await _status(call)})")
-            welcome = self.desk.check_welcome(wire.decode(answer, self._limit), link.peer, nonce)
-            link.met(welcome.epoch, welcome.done, welcome.done >= self._total)
-            words = self.desk.confirmation(link.peer)
-            if words is not None:
-                await call.write(wire.encode(words))
+            welcome = self.handshake.check_welcome(wire.decode(answer, self._limit), link.peer, nonce)
+            link.met(welcome.view, welcome.done, welcome.done >= self._total)
+            confirmation = self.handshake.confirmation(link.peer)
+            if confirmation is not None:
+                await call.write(wire.encode(confirmation))
                 self.mailbox.wake()
             await link.converse(call.read, call.write)
 
@@ -303,13 +303,13 @@ class Endpoint:
 
 
 async def _status(call: Any) -> str:
-    return wire.plain_words(await call.details() or (await call.code()).name)
+    return wire.printable(await call.details() or (await call.code()).name)
 
 
 def _reason(why: BaseException) -> str:
     if isinstance(why, grpc.aio.AioRpcError):
-        return _plainly(wire.plain_words(why.details() or why.code().name))
-    return wire.plain_words(str(why) or type(why).__name__)
+        return _plainly(wire.printable(why.details() or why.code().name))
+    return wire.printable(str(why) or type(why).__name__)
 
 
 def _plainly(details: str) -> str:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.errors import NetworkError
@@ -39,36 +38,35 @@ class PeerAbsent(NetworkError):
 class MemberCaught(NetworkError):
     """A member has signed what no honest one signs."""
 
-    def __init__(self, words: list[str]) -> None:
+    def __init__(self, sentences: list[str]) -> None:
         super().__init__(
-            f"{'; '.join(words)}. Everything is saved, and what was spent stays booked. The run does not go on with that member: show the "
-            "others the evidence, and go on without it under a new contract."
+            f"{'; '.join(sentences)}. Everything is saved, and what was spent stays booked. The run does not go on with "
+            "that member: show the others the evidence, and go on without it under a new contract."
         )
 
 
 class Exchange:
     """`Transport` of one member. Charges and the checkpoint wait here for the transaction of the next message."""
 
-    def __init__(self, contract: Contract, state: NodeState, endpoint: Endpoint, look: Callable[[list[str]], None]) -> None:
-        self._contract, self._state, self._endpoint, self._look = contract, state, endpoint, look
+    def __init__(self, contract: Contract, state: NodeState, endpoint: Endpoint, check: Callable[[list[str]], None]) -> None:
+        self._contract, self._state, self._endpoint, self._check = contract, state, endpoint, check
         self._names = contract.names
         self._charges: list[Booking] = []
         self._checkpoint: tuple[int, int, bytes] | None = None
         self._received: list[tuple[Key, str, bytes]] = []
-        self._witness = endpoint.desk.witness
-        self._radius = contract.problem.radius
-        self.epoch, self.absent = 0, frozenset[str]()
+        self._witness = endpoint.handshake.witness
+        self.view, self.absent = 0, frozenset[str]()
         self.waited = self.written = 0.0
 
-    def book(self, turn: int, call: int, event: Event, question: bytes = b"") -> None:
+    def book(self, round: int, call: int, event: Event, question: bytes = b"") -> None:
         """A release, to be made durable before anything that depends on it leaves; a redone one must ask the same question."""
-        key = (self.epoch, turn, call)
+        key = (self.view, round, call)
         self._state.check_question(key, question)
         self._charges.append((key, event.to_dict(), question))
 
-    def keep(self, epoch: int, turn: int, state: bytes) -> None:
+    def keep(self, view: int, round: int, state: bytes) -> None:
         """The state after a complete round, to be made durable with the next message."""
-        self._checkpoint = (epoch, turn, state)
+        self._checkpoint = (view, round, state)
 
     def flush(self) -> None:
         """Make durable what waits, without a message."""
@@ -79,8 +77,8 @@ class Exchange:
         self._charges = []
 
     def exchange(self, tag: Tag, outgoing: dict[int, Array]) -> dict[int, Array]:
-        self._look([])
-        key, peers = (self.epoch, *tag), [self._names[block] for block in outgoing]
+        self._check([])
+        key, peers = (self.view, *tag), [self._names[block] for block in outgoing]
         row = self._own_row(outgoing)
         frame = wire.rows_frame(*key, row)
         raw = wire.encode(frame)
@@ -103,15 +101,10 @@ class Exchange:
                 self._endpoint.mailbox.put(peer, wire.stored_rows(raw))
 
     def _own_row(self, outgoing: dict[int, Array]) -> Array:
-        """The one row that all neighbours get, if it is within what the contract allows."""
+        """The one row that all neighbours get; `Network` has cut it to the contract's radius."""
         rows = list(outgoing.values())
         if any(other.tobytes() != rows[0].tobytes() for other in rows[1:]):
             raise NetworkError("A member sends the same row to all its neighbours; this is a defect of the algorithm.")
-        if not float(np.abs(rows[0]).max()) <= self._radius:
-            raise NetworkError(
-                f"This member's own message is beyond the contract's problem.radius of {self._radius:g}: the run diverges. It was not "
-                "sent; agree on a contract with a larger proximal weight or penalty, a smaller step, or a larger radius."
-            )
         return rows[0]
 
     def meet(self, edges: EdgeKeys | None, peers: list[str]) -> None:
@@ -119,17 +112,17 @@ class Exchange:
 
         Nothing new leaves before: an old copy of a state is found by its neighbours, and each of them may be the only honest one.
         """
-        links, desk = self._endpoint.links, self._endpoint.desk
+        links, handshake = self._endpoint.links, self._endpoint.handshake
         while True:
             missing = [
                 peer for peer in peers if not links[peer].greeted or (edges is not None and peer in edges.missing([peer]))
             ]
-            if not missing and desk.lost != self.epoch:
+            if not missing and handshake.lost != self.view:
                 return
             missing = missing or peers
             # Nothing arrives under round 0; a new key, a notice or an alarm ends the wait.
             self._endpoint.mailbox.take((0, 0, 0), missing, MEETING)
-            self._look(missing)
+            self._check(missing)
 
     def wait(self, key: Key, peers: list[str]) -> dict[str, Array]:
         """The rows of all these peers; looks around while it waits."""
@@ -139,7 +132,7 @@ class Exchange:
             if not missing:
                 self.waited += time.monotonic() - begin
                 return found
-            self._look(missing)
+            self._check(missing)
 
     def _commit(self, messages: list[tuple[Key, str, bytes]]) -> None:
         begin = time.monotonic()
@@ -148,10 +141,10 @@ class Exchange:
         forget = min([done, *present])  # never what is not behind this node's own checkpoint, whatever the peers say
         self._state.commit(self._charges, messages, self._checkpoint, forget, self._received)
         if self._checkpoint is not None:
-            self._endpoint.desk.epoch, self._endpoint.desk.done = self._witness.done = self._checkpoint[:2]
+            self._endpoint.handshake.view, self._endpoint.handshake.done = self._witness.done = self._checkpoint[:2]
             self._witness.latest = max(self._witness.latest, (*self._witness.done, wire.MOST_CALLS))
         if messages:
-            self._endpoint.desk.started = True
+            self._endpoint.handshake.started = True
             self._witness.latest = max(self._witness.latest, messages[0][0])
         self._charges, self._checkpoint, self._received = [], None, []
         self.written += time.monotonic() - begin

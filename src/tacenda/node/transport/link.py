@@ -62,24 +62,24 @@ class Link:
         del self._extra[:-32]
         self._more.set()
 
-    def used(self, epoch: int, turn: int) -> None:
+    def used(self, view: int, round: int) -> None:
         """The peer has made this round durable: forget what was sent for it."""
-        if (epoch, turn) <= self.done:
+        if (view, round) <= self.done:
             return
-        self.done = (epoch, turn)
+        self.done = (view, round)
         keep = [(k, f) for k, f in self.frames if k[:2] > self.done]
         self._sent = max(0, self._sent - (len(self.frames) - len(keep)))
         self.frames = keep
 
-    def met(self, epoch: int, done: int, finished: bool) -> None:
+    def met(self, view: int, done: int, finished: bool) -> None:
         """What the peer said of itself at the handshake."""
         self.seen, self.finished, self.greeted = time.monotonic(), self.finished or finished, True
-        self.used(epoch, done)
+        self.used(view, done)
         self.tell(wire.Progress(0, heard=self.witness.recent()))
         for proof in self.witness.proofs:
             self.tell(proof)
-        for words in self.greeting(epoch):
-            self.tell(words)
+        for frame in self.greeting(view):
+            self.tell(frame)
 
     async def converse(self, read: Callable[[], Awaitable[Any]], write: Callable[[bytes], Awaitable[Any]]) -> None:
         """Send and receive until the stream ends, the peer misbehaves, or a newer connection takes over."""
@@ -143,12 +143,12 @@ class Link:
                 self.witness.beyond(self.peer, frame, str(unfit))
                 raise
             if fresh:
-                self.used(frame.epoch, frame.round - 1)
+                self.used(frame.view, frame.round - 1)
             return fresh
         if isinstance(frame, wire.Progress):
             fresh = frame.finished and not self.finished
             self.finished = self.finished or frame.finished
-            self.used(frame.epoch, frame.done)
+            self.used(frame.view, frame.done)
             self.witness.hear(self.peer, frame.heard)
             self.mailbox.wake()
             return fresh
@@ -167,9 +167,9 @@ class Link:
         self.reason = f"cut off: it sent {what}"
         self.log.warning("peer cut off", peer=self.peer, reason=what, strikes=self.strikes)
 
-    def end(self, words: str) -> None:
+    def end(self, reason: str) -> None:
         """Cut the peer off for good: what it has signed convicts it."""
-        self.strikes, self.banned_until, self.reason = MOST_STRIKES, float("inf"), words
+        self.strikes, self.banned_until, self.reason = MOST_STRIKES, float("inf"), reason
         if self._over is not None:
             self._over.set()
 

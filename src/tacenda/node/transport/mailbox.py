@@ -1,6 +1,6 @@
 """Messages that have arrived and wait to be used; the meeting place of the network thread and the algorithm's thread.
 
-A message is kept under (peer, epoch, round, call). What a well-behaved peer can send is narrow: it is at most one round ahead, because
+A message is kept under (peer, view, round, call). What a well-behaved peer can send is narrow: it is at most one round ahead, because
 it needs this node's message to go on. Everything else is counted as useless or, where it can only be a lie (two different messages
 under one key, a round too far ahead), cuts the peer off. So memory is bounded whatever a peer does.
 """
@@ -19,7 +19,7 @@ from tacenda.node.protocol.wire import BadFrame, Rows, rows_of
 
 Array = NDArray[Any]
 Key = tuple[int, int, int]
-MOST_EPOCHS = 100  # that a member may have missed while it was away
+MOST_VIEWS = 100  # that a member may have missed while it was away
 MOST_WAITING = 64  # messages of one peer: two rounds of any algorithm here are far fewer
 
 
@@ -37,18 +37,18 @@ class Mailbox:
         self._dim, self._dtype, self._radius = dim, dtype, radius
         self._shelves = {peer: _Shelf() for peer in peers}
         self._changed = threading.Condition()
-        self.epoch, self.round = 0, 1
+        self.view, self.round = 0, 1
         self._alarm: BaseException | None = None
         self._nudges = 0
 
     def put(self, peer: str, frame: Rows) -> bool:
         """Keep a message; False if it was of no use (old, or known already). BadFrame if it can only be a lie."""
-        key, digest = (frame.epoch, frame.round, frame.call), hashlib.sha256(frame.data).digest()
+        key, digest = (frame.view, frame.round, frame.call), hashlib.sha256(frame.data).digest()
         with self._changed:
-            if frame.epoch < self.epoch or (frame.epoch == self.epoch and frame.round < self.round):
+            if frame.view < self.view or (frame.view == self.view and frame.round < self.round):
                 return False
-            if frame.epoch > self.epoch + MOST_EPOCHS or (frame.epoch == self.epoch and frame.round > self.round + 1):
-                raise BadFrame(f"a message of epoch {frame.epoch}, round {frame.round}, which nobody can have reached.")
+            if frame.view > self.view + MOST_VIEWS or (frame.view == self.view and frame.round > self.round + 1):
+                raise BadFrame(f"a message of view {frame.view}, round {frame.round}, which nobody can have reached.")
             shelf = self._shelves[peer]
             known = shelf.digests.get(key)
             if known is not None:
@@ -63,12 +63,12 @@ class Mailbox:
             self._changed.notify_all()
             return True
 
-    def advance(self, epoch: int, turn: int) -> None:
+    def advance(self, view: int, round: int) -> None:
         """This node now works on a later round: what came before is forgotten."""
         with self._changed:
-            self.epoch, self.round = epoch, turn
+            self.view, self.round = view, round
             for shelf in self._shelves.values():
-                for key in [k for k in shelf.digests if k[:2] < (epoch, turn)]:
+                for key in [k for k in shelf.digests if k[:2] < (view, round)]:
                     del shelf.digests[key]
                     shelf.rows.pop(key, None)
                     shelf.frames.pop(key, None)

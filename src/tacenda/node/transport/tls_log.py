@@ -53,8 +53,8 @@ class TlsLog:
         if not found:
             return
         self.count += 1
-        words = found.group(1).decode("ascii", "replace")
-        reason = words.split("OPENSSL_internal:")[-1].split(":")[0][:100]
+        text = found.group(1).decode("ascii", "replace")
+        reason = text.split("OPENSSL_internal:")[-1].split(":")[0][:100]
         if time.monotonic() - self._told.get(reason, -1.0) >= 1.0 and len(self._told) < 200:
             self._told[reason] = time.monotonic()
             self._log.warning("stranger refused by TLS", reason=reason, so_far=self.count)

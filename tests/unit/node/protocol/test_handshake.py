@@ -10,11 +10,11 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from node_stage import desk_of, made_identity, small_contract
+from node_stage import handshake_of, made_identity, small_contract
 from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import PROTOCOL, Contract
 from tacenda.node.protocol import wire
-from tacenda.node.protocol.handshake import ContractsDiffer, Desk, Refused
+from tacenda.node.protocol.handshake import ContractsDiffer, Handshake, Refused
 from tacenda.node.state.database import NodeState
 from tacenda.node.transport.endpoint import _reason
 
@@ -22,9 +22,9 @@ NONCE = bytes(range(32))
 
 
 @pytest.fixture(scope="module")
-def desks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Desk]]:
+def handshakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Handshake]]:
     """Three members who hold the same contract."""
-    folder = tmp_path_factory.mktemp("desks")
+    folder = tmp_path_factory.mktemp("handshakes")
     plain = small_contract(3).to_plain()
     people: dict[str, Identity] = {}
     for member in plain["members"]:
@@ -32,33 +32,33 @@ def desks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Desk]]
         member |= {"fingerprint": mine.fingerprint, "signing_key": mine.signing_key}
     contract = Contract.build(plain)
     states = {name: NodeState(folder / f"{name}-state") for name in people}
-    yield {name: desk_of(contract, mine, states[name]) for name, mine in people.items()}
+    yield {name: handshake_of(contract, mine, states[name]) for name, mine in people.items()}
     for state in states.values():
         state.close()
 
 
-def _pem(desk: Desk) -> dict[str, list[bytes]]:
-    return {"x509_pem_cert": [desk.identity.certificate.public_bytes(serialization.Encoding.PEM)]}
+def _pem(handshake: Handshake) -> dict[str, list[bytes]]:
+    return {"x509_pem_cert": [handshake.identity.certificate.public_bytes(serialization.Encoding.PEM)]}
 
 
-def test_two_members_meet(desks: dict[str, Desk]) -> None:
-    a, b = desks["m0"], desks["m1"]
+def test_two_members_meet(handshakes: dict[str, Handshake]) -> None:
+    a, b = handshakes["m0"], handshakes["m1"]
     assert b.caller(_pem(a)) == "m0"
     welcome = b.welcome(a.hello("m1", NONCE), "m0")
     assert a.check_welcome(welcome, "m1", NONCE).sender == "m1"
 
 
-def test_a_caller_without_a_pinned_certificate(desks: dict[str, Desk], tmp_path: Path) -> None:
+def test_a_caller_without_a_pinned_certificate(handshakes: dict[str, Handshake], tmp_path: Path) -> None:
     with pytest.raises(Refused, match="no client certificate"):
-        desks["m1"].caller({})
+        handshakes["m1"].caller({})
     other = made_identity(tmp_path / "m0", "m0", tmp_path / "ca")
     with pytest.raises(Refused, match="not the one in the contract"):
-        desks["m1"].caller(_pem(replace(desks["m1"], identity=other)))
+        handshakes["m1"].caller(_pem(replace(handshakes["m1"], identity=other)))
 
 
-def test_a_proof_is_for_one_caller_one_nonce_and_one_key(desks: dict[str, Desk]) -> None:
+def test_a_proof_is_for_one_caller_one_nonce_and_one_key(handshakes: dict[str, Handshake]) -> None:
     """A member in the middle (m2) cannot hand m1's proof on to m0, nor use an old one, nor its own."""
-    a, b, middle = desks["m0"], desks["m1"], desks["m2"]
+    a, b, middle = handshakes["m0"], handshakes["m1"], handshakes["m2"]
     relayed = b.welcome(middle.hello("m1", NONCE), "m2")
     with pytest.raises(Refused, match="does not hold the key"):
         a.check_welcome(relayed, "m1", NONCE)
@@ -68,44 +68,44 @@ def test_a_proof_is_for_one_caller_one_nonce_and_one_key(desks: dict[str, Desk])
         a.check_welcome(middle.welcome(a.hello("m2", NONCE), "m0"), "m1", NONCE)
 
 
-def test_different_contracts_name_the_field(desks: dict[str, Desk]) -> None:
-    plain = desks["m0"].contract.to_plain()
+def test_different_contracts_name_the_field(handshakes: dict[str, Handshake]) -> None:
+    plain = handshakes["m0"].contract.to_plain()
     plain["privacy"]["epsilon"] = 50.0
-    other = replace(desks["m0"], contract=Contract.build(plain))
+    other = replace(handshakes["m0"], contract=Contract.build(plain))
     with pytest.raises(ContractsDiffer, match=r"differ in: privacy\.epsilon"):
-        desks["m1"].welcome(other.hello("m1", NONCE), "m0")
+        handshakes["m1"].welcome(other.hello("m1", NONCE), "m0")
     with pytest.raises(ContractsDiffer, match="m1 refuses"):
         other.check_welcome(wire.Refusal("contracts of m1 and m0 differ in: privacy.epsilon"), "m1", NONCE)
 
 
-def test_a_peers_words_are_fit_for_a_terminal(desks: dict[str, Desk]) -> None:
+def test_a_peers_words_are_fit_for_a_terminal(handshakes: dict[str, Handshake]) -> None:
     """Escape sequences and long texts, in a refusal, in a contract's field names and in the transport's own words."""
     evil = "state \x1b[2J\x07\u202e\r\nroot#" + "a" * 1900
     with pytest.raises(Refused, match="m1 refuses") as refused:
-        desks["m0"].check_welcome(wire.Refusal(evil), "m1", NONCE)
-    fields = {**desks["m0"].contract.field_hashes(), **{f"\x1b]0;{k}\x07" + "b" * 500: "0" * 16 for k in range(9)}}
-    hello = wire.replaced(desks["m0"].hello("m1", NONCE), contract="0" * 64, fields=fields)
+        handshakes["m0"].check_welcome(wire.Refusal(evil), "m1", NONCE)
+    fields = {**handshakes["m0"].contract.field_hashes(), **{f"\x1b]0;{k}\x07" + "b" * 500: "0" * 16 for k in range(9)}}
+    hello = wire.replaced(handshakes["m0"].hello("m1", NONCE), contract="0" * 64, fields=fields)
     with pytest.raises(ContractsDiffer) as differ:
-        desks["m1"].welcome(hello, "m0")
+        handshakes["m1"].welcome(hello, "m0")
     error = _reason(Refused(evil))
     for words in (str(refused.value), str(differ.value), error):
         assert words.isprintable()
         assert len(words) < 1000
 
 
-def test_a_hello_for_somebody_else(desks: dict[str, Desk]) -> None:
+def test_a_hello_for_somebody_else(handshakes: dict[str, Handshake]) -> None:
     with pytest.raises(Refused, match="somebody else"):
-        desks["m1"].welcome(desks["m0"].hello("m2", NONCE), "m0")
+        handshakes["m1"].welcome(handshakes["m0"].hello("m2", NONCE), "m0")
     with pytest.raises(Refused, match="somebody else"):
-        desks["m1"].welcome(desks["m2"].hello("m1", NONCE), "m0")
+        handshakes["m1"].welcome(handshakes["m2"].hello("m1", NONCE), "m0")
     with pytest.raises(wire.BadFrame, match="something else than a hello"):
-        desks["m1"].welcome(wire.Progress(1), "m0")
+        handshakes["m1"].welcome(wire.Progress(1), "m0")
 
 
 @pytest.mark.parametrize("spoken", [0, PROTOCOL - 1, PROTOCOL + 1])
-def test_another_version_is_refused_in_words(desks: dict[str, Desk], spoken: int) -> None:
+def test_another_version_is_refused_in_words(handshakes: dict[str, Handshake], spoken: int) -> None:
     """Also one whose hello has fields that this version does not know."""
-    a, b = desks["m0"], desks["m1"]
+    a, b = handshakes["m0"], handshakes["m1"]
     hello = msgspec.structs.replace(a.hello("m1", NONCE), protocol=spoken)
     strange = msgspec.msgpack.encode({**msgspec.msgpack.decode(wire.encode(hello)), "colour": "blue"})
     for data in (wire.encode(hello), strange):
@@ -114,7 +114,7 @@ def test_another_version_is_refused_in_words(desks: dict[str, Desk], spoken: int
     assert b.read(wire.encode(a.hello("m1", NONCE)), 1 << 16, "m0") == a.hello("m1", NONCE)
 
 
-def test_a_first_frame_that_is_no_hello_at_all(desks: dict[str, Desk]) -> None:
+def test_a_first_frame_that_is_no_hello_at_all(handshakes: dict[str, Handshake]) -> None:
     for data in (b"", b"\xff" * 40, wire.encode(wire.Progress(1))[:-1], b"\0" * 101):
         with pytest.raises(wire.BadFrame):
-            desks["m1"].read(data, 100, "m0")
+            handshakes["m1"].read(data, 100, "m0")

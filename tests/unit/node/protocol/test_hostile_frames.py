@@ -35,6 +35,6 @@ def test_any_frame_at_any_door(doors: Doors, data: bytes) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=3000))
 def test_words_are_printable_and_short(text: str) -> None:
-    words = wire.plain_words(text)
+    words = wire.printable(text)
     assert words.isprintable()
     assert len(words) <= 603

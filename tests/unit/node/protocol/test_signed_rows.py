@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from node_stage import desk_of, signed_contract, small_contract
+from node_stage import handshake_of, signed_contract, small_contract
 from tacenda.errors import StateError
 from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
 from tacenda.node.protocol import wire
-from tacenda.node.protocol.handshake import Desk, Refused
+from tacenda.node.protocol.handshake import Handshake, Refused
 from tacenda.node.protocol.signed_rows import MOST_CLAIMS, WINDOW, Witness, digest, row_text
 from tacenda.node.state.database import NodeState
 from tacenda.node.transport.endpoint import Endpoint
@@ -47,27 +47,27 @@ class Stage:
         self.contract, self.people = signed_contract(small_contract(3, rounds=50), folder / "keys")
         self._states: dict[str, NodeState] = {}
 
-    def desk(self, name: str, place: str = "", **values: Any) -> Desk:
+    def handshake(self, name: str, place: str = "", **values: Any) -> Handshake:
         """A (re)start of a member on its folder."""
         self.close(name)
         self._states[name] = NodeState(self.folder / (place or name))
-        return desk_of(self.contract, self.people[name], self._states[name], **{"birth": place or name, **values})
+        return handshake_of(self.contract, self.people[name], self._states[name], **{"state_id": place or name, **values})
 
-    def sends(self, name: str, turn: int, call: int = 0, value: float = 1.0, epoch: int = 0) -> wire.Rows:
+    def sends(self, name: str, turn: int, call: int = 0, value: float = 1.0, view: int = 0) -> wire.Rows:
         """The member makes a row durable, with the checkpoint of the round before, and signs it."""
-        frame = wire.rows_frame(epoch, turn, call, np.full((1, 4), value))
-        checkpoint = (epoch, turn - 1, b"state") if turn > 1 and call == 0 else None
-        self._states[name].commit([], [((epoch, turn, call), "all", wire.encode(frame))], checkpoint)
+        frame = wire.rows_frame(view, turn, call, np.full((1, 4), value))
+        checkpoint = (view, turn - 1, b"state") if turn > 1 and call == 0 else None
+        self._states[name].commit([], [((view, turn, call), "all", wire.encode(frame))], checkpoint)
         return self.signs(name, frame)
 
     def signs(self, name: str, frame: wire.Rows) -> wire.Rows:
-        claim = wire.Claim(name, frame.epoch, frame.round, frame.call, digest(frame), "")
+        claim = wire.Claim(name, frame.view, frame.round, frame.call, digest(frame), "")
         return wire.replaced(frame, signature=self.people[name].sign_text(row_text(self.contract.run_id(), claim)))
 
-    def claim(self, name: str, turn: int, call: int = 0, value: float = 1.0, epoch: int = 0) -> wire.Claim:
-        frame = self.signs(name, wire.rows_frame(epoch, turn, call, np.full((1, 4), value)))
+    def claim(self, name: str, turn: int, call: int = 0, value: float = 1.0, view: int = 0) -> wire.Claim:
+        frame = self.signs(name, wire.rows_frame(view, turn, call, np.full((1, 4), value)))
         assert frame.signature is not None
-        return wire.Claim(name, epoch, turn, call, digest(frame), frame.signature)
+        return wire.Claim(name, view, turn, call, digest(frame), frame.signature)
 
     def copy(self, name: str, place: str) -> None:
         """A copy of the folder, as a backup takes it while the node stands still."""
@@ -90,7 +90,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     made.close_all()
 
 
-def _meet(caller: Desk, listener: Desk) -> None:
+def _meet(caller: Handshake, listener: Handshake) -> None:
     me, peer = caller.identity.name, listener.identity.name
     caller.check_welcome(listener.welcome(caller.hello(peer, NONCE), me), peer, NONCE)
 
@@ -114,10 +114,10 @@ LIES: dict[str, Callable[[Stage, wire.Hello], wire.Hello]] = {
 @pytest.mark.parametrize("started", [False, True])
 def test_a_lie_ends_the_edge_and_never_the_node(stage: Stage, lie: str, started: bool) -> None:
     """m0 is a member, and lies in its hello and in its welcome: m1 refuses it, and knows itself to be whole."""
-    a, b = stage.desk("m0"), stage.desk("m1")
+    a, b = stage.handshake("m0"), stage.handshake("m1")
     if started:
         stage.sends("m1", 1)
-        b = stage.desk("m1")
+        b = stage.handshake("m1")
     false = LIES[lie](stage, a.hello("m1", NONCE))
     with pytest.raises((Refused, wire.BadFrame)):
         b.welcome(false, "m0")
@@ -130,11 +130,11 @@ def test_a_lie_ends_the_edge_and_never_the_node(stage: Stage, lie: str, started:
     with pytest.raises((Refused, wire.BadFrame)):
         b.check_welcome(wire.Refusal("state of m1 was lost", false.shown), "m0", NONCE)
     assert b.witness.lost is None
-    _meet(b, stage.desk("m2"))  # the others are none the worse
+    _meet(b, stage.handshake("m2"))  # the others are none the worse
 
 
 def test_words_alone_never_raise_a_state_error(stage: Stage) -> None:
-    b = stage.desk("m1")
+    b = stage.handshake("m1")
     for words in ("state of m1 was lost", "contract differs", "", "\0"):
         with pytest.raises(Refused):
             b.check_welcome(wire.Refusal(words), "m0", NONCE)
@@ -144,18 +144,18 @@ def test_words_alone_never_raise_a_state_error(stage: Stage) -> None:
 @pytest.mark.parametrize("place", [(2, 0), (2, 1), (3, 0)], ids=["next round", "next call", "two rounds"])
 def test_a_restored_copy_stops_at_the_first_honest_neighbour(stage: Stage, place: tuple[int, int]) -> None:
     """A copy of m1's folder, taken before it sent one more message, restored: compared to the very call, on both sides."""
-    stage.desk("m1")
-    b, a = stage.desk("m1"), stage.desk("m0")
+    stage.handshake("m1")
+    b, a = stage.handshake("m1"), stage.handshake("m0")
     _meet(a, b)
     a.witness.row("m1", stage.sends("m1", 1))
     if place != (2, 0):
         a.witness.row("m1", stage.sends("m1", 2))
     stage.copy("m1", "backup")
-    b = stage.desk("m1")
+    b = stage.handshake("m1")
     a.witness.row("m1", stage.sends("m1", *place))
     a.done = place[0] - 1
-    _meet(a, stage.desk("m1"))  # the newest state is welcome
-    old = stage.desk("m1", "backup", birth="m1")
+    _meet(a, stage.handshake("m1"))  # the newest state is welcome
+    old = stage.handshake("m1", "backup", state_id="m1")
     hello = old.hello("m0", NONCE)
     with pytest.raises(Refused, match=f"older than what it has signed, round {place[0]}, call {place[1]}") as refused:
         a.welcome(hello, "m1")
@@ -170,30 +170,30 @@ def test_a_restored_copy_stops_at_the_first_honest_neighbour(stage: Stage, place
 
 def test_what_is_durable_and_not_yet_sent_is_no_lag(stage: Stage) -> None:
     """A crash between the disk and the wire: the neighbour holds less than the state, which is as it should be."""
-    a, b = stage.desk("m0"), stage.desk("m1")
+    a, b = stage.handshake("m0"), stage.handshake("m1")
     _meet(a, b)
     a.witness.row("m1", stage.sends("m1", 1))
     stage.sends("m1", 2)
-    _meet(a, stage.desk("m1"))
-    _meet(stage.desk("m1"), a)
+    _meet(a, stage.handshake("m1"))
+    _meet(stage.handshake("m1"), a)
 
 
 def test_a_restart_of_the_neighbour_keeps_what_it_can_show(stage: Stage) -> None:
-    a, b = stage.desk("m0"), stage.desk("m1")
+    a, b = stage.handshake("m0"), stage.handshake("m1")
     _meet(a, b)
     frame = stage.sends("m1", 1)
     a.witness._state.commit([], [], (0, 1, b"mine"), None, [((0, 1, 0), "m1", wire.encode(frame))])
-    again = stage.desk("m0")
+    again = stage.handshake("m0")
     assert again.witness.shown("m1").row == stage.claim("m1", 1)
     with pytest.raises(StateError, match="has itself signed"):
-        stage.desk("m1", "empty", birth="m1").welcome(again.hello("m1", NONCE), "m0")
+        stage.handshake("m1", "empty", state_id="m1").welcome(again.hello("m1", NONCE), "m0")
 
 
 def test_a_state_made_anew_is_noticed_before_anything_is_sent(stage: Stage) -> None:
     """m1 has lost its folder: m0 knows the old one by its signed name and refuses, and m1 itself stops when shown it."""
-    a, b = stage.desk("m0"), stage.desk("m1")
+    a, b = stage.handshake("m0"), stage.handshake("m1")
     _meet(a, b)
-    new = stage.desk("m1", "anew")
+    new = stage.handshake("m1", "anew")
     with pytest.raises(Refused, match="going on would spend twice") as refused:
         a.welcome(new.hello("m0", NONCE), "m1")
     with pytest.raises(StateError, match="another state"):
@@ -201,26 +201,26 @@ def test_a_state_made_anew_is_noticed_before_anything_is_sent(stage: Stage) -> N
 
 
 def test_an_empty_state_may_come_back_to_a_later_epoch_and_is_silent_until_then(stage: Stage) -> None:
-    a, b = stage.desk("m0"), stage.desk("m1")
+    a, b = stage.handshake("m0"), stage.handshake("m1")
     _meet(a, b)
     a.witness.row("m1", stage.sends("m1", 1))
-    new = stage.desk("m1", "anew")
-    a.epoch = 1
+    new = stage.handshake("m1", "anew")
+    a.view = 1
     _meet(a, new)
-    assert new.lost == 0  # the epoch in which it sends nothing
+    assert new.lost == 0  # the view in which it sends nothing
     new.witness.hear("m0", [stage.claim("m1", 1)])
     assert new.witness.lost is None
-    # Once it has taken up the run in a later epoch, old signatures are no reason to stop.
+    # Once it has taken up the run in a later view, old signatures are no reason to stop.
     new.witness._state.note("began", 2)
     new.witness._state.commit([], [], (2, 7, b"state"))
-    back = stage.desk("m1", "anew")
-    a.epoch = 2
+    back = stage.handshake("m1", "anew")
+    a.view = 2
     assert back.witness.done == (2, 7)
     a.done = 7
     _meet(a, back)
     assert back.lost == -1
-    # A folder with a history is another matter, whatever the epoch.
-    old = stage.desk("m1", birth="m1")
+    # A folder with a history is another matter, whatever the view.
+    old = stage.handshake("m1", state_id="m1")
     a.witness.row("m1", stage.signs("m1", wire.rows_frame(0, 2, 0, np.zeros((1, 4)))))
     with pytest.raises(StateError, match="has itself signed"):
         old.welcome(a.hello("m1", NONCE), "m0")
@@ -229,18 +229,18 @@ def test_an_empty_state_may_come_back_to_a_later_epoch_and_is_silent_until_then(
 @pytest.mark.parametrize("again", ["same", "other"])
 def test_the_first_version_of_a_row_counts_also_after_a_crash(stage: Stage, again: str) -> None:
     """m2's row is used and a message that builds on it is durable; then kill -9, and m2 sends the row again, the same or another."""
-    desk = stage.desk("m1")
+    handshake = stage.handshake("m1")
     first = stage.signs("m2", wire.rows_frame(0, 1, 0, np.full((1, 4), 5.0)))
     mine = wire.encode(wire.rows_frame(0, 1, 1, np.full((1, 4), 2.5)))
-    desk.witness._state.commit([], [((0, 1, 1), "m2", mine)], None, None, [((0, 1, 0), "m2", wire.encode(first))])
-    desk = stage.desk("m1")
+    handshake.witness._state.commit([], [((0, 1, 1), "m2", mine)], None, None, [((0, 1, 0), "m2", wire.encode(first))])
+    handshake = stage.handshake("m1")
     box = Mailbox(["m0", "m2"], 4, float, 1e9)
-    endpoint = Endpoint(desk, box, wire.frame_limit(4), _Quiet(), bind=None)
-    exchange = Exchange(stage.contract, desk.witness._state, endpoint, lambda missing: None)
+    endpoint = Endpoint(handshake, box, wire.frame_limit(4), _Quiet(), bind=None)
+    exchange = Exchange(stage.contract, handshake.witness._state, endpoint, lambda missing: None)
     endpoint.start()
     try:
         exchange.resend()
-        link = Link("m2", box, desk.witness, wire.frame_limit(4), _Quiet(), lambda p, f: None, lambda e: [])
+        link = Link("m2", box, handshake.witness, wire.frame_limit(4), _Quiet(), lambda p, f: None, lambda e: [])
         value = 5.0 if again == "same" else -5.0
         second = stage.signs("m2", wire.rows_frame(0, 1, 0, np.full((1, 4), value)))
         if again == "same":
@@ -251,29 +251,29 @@ def test_the_first_version_of_a_row_counts_also_after_a_crash(stage: Stage, agai
         rows, missing = box.take((0, 1, 0), ["m2"], 0.0)
         assert not missing
         np.testing.assert_array_equal(rows["m2"], np.full((1, 4), 5.0))
-        assert bool(desk.witness.caught) == (again == "other")
+        assert bool(handshake.witness.caught) == (again == "other")
     finally:
         endpoint.stop()
 
 
 def test_only_what_is_behind_the_own_checkpoint_leaves_the_outbox(stage: Stage) -> None:
     """Peers that claim any progress cannot make this node forget what it has signed."""
-    desk = stage.desk("m1")
-    endpoint = Endpoint(desk, Mailbox(["m0", "m2"], 4, float, 1e9), wire.frame_limit(4), _Quiet(), bind=None)
-    exchange = Exchange(stage.contract, desk.witness._state, endpoint, lambda missing: None)
+    handshake = stage.handshake("m1")
+    endpoint = Endpoint(handshake, Mailbox(["m0", "m2"], 4, float, 1e9), wire.frame_limit(4), _Quiet(), bind=None)
+    exchange = Exchange(stage.contract, handshake.witness._state, endpoint, lambda missing: None)
     for link in endpoint.links.values():
         link.used(0, 2**40)
     exchange._commit([((0, 1, 0), "m0", wire.encode(wire.rows_frame(0, 1, 0, np.ones((1, 4)))))])
-    assert desk.witness.remembers(stage.claim("m1", 1))
+    assert handshake.witness.remembers(stage.claim("m1", 1))
     exchange.keep(0, 1, b"state")
     exchange._commit([((0, 2, 0), "m0", wire.encode(wire.rows_frame(0, 2, 0, np.ones((1, 4)))))])
-    assert stage.desk("m1").witness.remembers(stage.claim("m1", 2))
-    assert desk.witness.latest == (0, 2, 0)
+    assert stage.handshake("m1").witness.remembers(stage.claim("m1", 2))
+    assert handshake.witness.latest == (0, 2, 0)
 
 
 # ---- two faces ---------------------------------------------------------------------------------------------------------------
 def _check_evidence(stage: Stage, folder: Path, name: str, count: int) -> None:
-    (path,) = folder.glob(f"evidence-{name}-epoch-*.json")
+    (path,) = folder.glob(f"evidence-{name}-view-*.json")
     found = json.loads(path.read_text())
     key = Ed25519PublicKey.from_public_bytes(base64.b64decode(stage.contract.member(name).signing_key))
     for signed in found["signed"]:
@@ -282,19 +282,19 @@ def _check_evidence(stage: Stage, folder: Path, name: str, count: int) -> None:
 
 
 def test_two_rows_for_one_call_convict_directly_by_hearsay_and_by_proof(stage: Stage) -> None:
-    w = stage.desk("m0").witness
+    w = stage.handshake("m0").witness
     w.row("m2", stage.signs("m2", wire.rows_frame(0, 1, 0, np.full((1, 4), 5.0))))
     w.row("m2", stage.signs("m2", wire.rows_frame(0, 1, 0, np.full((1, 4), 5.0))))  # sent again: the same
     with pytest.raises(wire.BadFrame, match="two different messages for round 1"):
         w.row("m2", stage.signs("m2", wire.rows_frame(0, 1, 0, np.full((1, 4), -5.0))))
     _check_evidence(stage, stage.folder / "m0", "m2", 2)
-    heard = stage.desk("m1").witness
+    heard = stage.handshake("m1").witness
     heard.row("m2", stage.signs("m2", wire.rows_frame(0, 1, 0, np.full((1, 4), 5.0))))
     heard.hear("m0", [stage.claim("m0", 1), stage.claim("m2", 1, value=-5.0)])
     assert list(heard.caught) == ["m2"]
     _check_evidence(stage, stage.folder / "m1", "m2", 2)
-    assert list(stage.desk("m1").witness.caught) == ["m2"]  # also after a restart
-    assert stage.desk("m1").witness.proofs == heard.proofs
+    assert list(stage.handshake("m1").witness.caught) == ["m2"]  # also after a restart
+    assert stage.handshake("m1").witness.proofs == heard.proofs
     # Who holds neither row believes the proof, and only a proof.
     third = Witness(stage.contract, "m0", NodeState(stage.folder / "third"), stage.people["m0"].signer())
     for false in (
@@ -312,12 +312,12 @@ def test_two_rows_for_one_call_convict_directly_by_hearsay_and_by_proof(stage: S
 
 
 def test_nobody_can_be_framed(stage: Stage) -> None:
-    w = stage.desk("m0").witness
+    w = stage.handshake("m0").witness
     w.row("m2", stage.signs("m2", wire.rows_frame(0, 1, 0, np.ones((1, 4)))))
     for false in (
         wire.replaced(stage.claim("m1", 1, value=9.0), member="m2"),
         wire.replaced(stage.claim("m2", 2, value=9.0), round=1),
-        wire.replaced(stage.claim("m2", 1, value=9.0), epoch=1),
+        wire.replaced(stage.claim("m2", 1, value=9.0), view=1),
     ):
         with pytest.raises(wire.BadFrame, match="not m2's"):
             w.hear("m1", [false])
@@ -330,23 +330,23 @@ def test_nobody_can_be_framed(stage: Stage) -> None:
 
 
 def test_an_echo_of_the_own_key_stops_a_state_that_runs_twice(stage: Stage) -> None:
-    stage.desk("m1")
+    stage.handshake("m1")
     stage.sends("m1", 1)
-    w = stage.desk("m1").witness
+    w = stage.handshake("m1").witness
     w.signed(wire.rows_frame(0, 1, 0, np.ones((1, 4))))
     w.hear("m0", [stage.claim("m1", 1)])
     assert w.lost is None
     w.hear("m0", [stage.claim("m1", 1, value=2.0)])
     assert isinstance(w.lost, StateError)
-    stage.desk("m1", "first")
+    stage.handshake("m1", "first")
     stage.sends("m1", 1)
-    ahead = stage.desk("m1", "first").witness
+    ahead = stage.handshake("m1", "first").witness
     ahead.hear("m0", [stage.claim("m1", 3)])
     assert "round 3" in str(ahead.lost)
 
 
 def test_rows_beyond_the_radius_are_evidence(stage: Stage) -> None:
-    w = stage.desk("m0").witness
+    w = stage.handshake("m0").witness
     frame = stage.signs("m2", wire.rows_frame(0, 1, 0, np.full((1, 4), 1e300)))
     with pytest.raises(wire.UnfitRows, match="radius") as unfit:
         wire.rows_of(frame, 4, float, stage.contract.problem.radius)
@@ -359,8 +359,8 @@ def test_rows_beyond_the_radius_are_evidence(stage: Stage) -> None:
 
 def test_what_is_kept_is_bounded(stage: Stage) -> None:
     """A member signs as much as it likes: only near rounds are kept, and not more than so many; old ones are forgotten."""
-    w = stage.desk("m0").witness
-    w.hear("m1", [stage.claim("m2", 2 + WINDOW), stage.claim("m2", 1, epoch=2), stage.claim("m2", 1 + WINDOW)])
+    w = stage.handshake("m0").witness
+    w.hear("m1", [stage.claim("m2", 2 + WINDOW), stage.claim("m2", 1, view=2), stage.claim("m2", 1 + WINDOW)])
     assert [claim.round for claim in w.recent()] == [1 + WINDOW]
     w.hear("m1", [stage.claim("m2", 1, call=k) for k in range(MOST_CLAIMS + 10)])
     assert len(w._known["m2"]) == MOST_CLAIMS

@@ -13,8 +13,8 @@ from tacenda.node.transport.mailbox import MOST_WAITING, Mailbox
 ROWS = np.array([[1.0, -2.0, 3.5]])
 
 
-def rows(turn: int = 1, call: int = 0, epoch: int = 0, values: np.ndarray = ROWS) -> wire.Rows:
-    return wire.rows_frame(epoch, turn, call, values)
+def rows(turn: int = 1, call: int = 0, view: int = 0, values: np.ndarray = ROWS) -> wire.Rows:
+    return wire.rows_frame(view, turn, call, values)
 
 
 def test_rows_survive_the_wire_bit_for_bit() -> None:
@@ -92,7 +92,7 @@ def test_lies_are_noticed() -> None:
     with pytest.raises(wire.BadFrame, match="nobody can have reached"):
         box.put("a", rows(3, 0))
     with pytest.raises(wire.BadFrame, match="nobody can have reached"):
-        box.put("a", rows(1, 0, epoch=101))
+        box.put("a", rows(1, 0, view=101))
     for call in range(1, MOST_WAITING):
         box.put("a", rows(2, call))
     with pytest.raises(wire.BadFrame, match="more messages"):

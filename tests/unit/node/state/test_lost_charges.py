@@ -62,7 +62,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The home after 0, 1, ... ROUNDS rounds; PER_ROUND * k charges were sent after k of them."""
     folder = tmp_path_factory.mktemp("homes")
     state = _opened(folder / "live")
-    state.note("birth b", "abc")
+    state.note("state_id b", "abc")
     found = [_copied(folder / "live", folder / "0")]
     for turn in range(1, ROUNDS + 1):
         _round(state, turn)
@@ -140,7 +140,7 @@ def test_every_single_row_and_column_counts(homes: list[Path], tmp_path: Path) -
     changes += [
         f"UPDATE charges SET {column} = {value} WHERE seq = 3"
         for column, value in (
-            ("epoch", 1), ("round", 9), ("call", 9), ("event", "replace(event, '2.0', '9.0')"), ("question", "x'00'"), ("seal", "x'00'"),
+            ("view", 1), ("round", 9), ("call", 9), ("event", "replace(event, '2.0', '9.0')"), ("question", "x'00'"), ("seal", "x'00'"),
             ("seq", 99),
         )
     ]  # fmt: skip
@@ -299,7 +299,7 @@ def test_a_lost_run_stays_spent_in_full(tmp_path: Path) -> None:
 def test_a_state_of_another_version_is_named(tmp_path: Path) -> None:
     db = sqlite3.connect(tmp_path / FILE)
     db.execute("CREATE TABLE about (name TEXT PRIMARY KEY, value BLOB NOT NULL)")
-    db.execute("CREATE TABLE charges (seq INTEGER PRIMARY KEY, epoch INTEGER, round INTEGER, call INTEGER, event TEXT, seal BLOB)")
+    db.execute("CREATE TABLE charges (seq INTEGER PRIMARY KEY, view INTEGER, round INTEGER, call INTEGER, event TEXT, seal BLOB)")
     db.execute("INSERT INTO about VALUES ('format', ?)", (b"tacenda-node-1",))
     db.commit()
     db.close()

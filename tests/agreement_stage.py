@@ -1,4 +1,4 @@
-"""The councils of five members in one process, with all their keys in the test's hands."""
+"""The agreements of five members in one process, with all their keys in the test's hands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from node_stage import signed_contract, small_contract
 from tacenda.node.identity.certificates import Identity
-from tacenda.node.membership.agreement import Council
+from tacenda.node.membership.agreement import Agreement
 from tacenda.node.membership.votes import Vote, statement
 from tacenda.node.protocol import wire
 from tacenda.node.run_plan import RunPlan, make_plan
@@ -28,19 +28,19 @@ class Five:
         self.plan: RunPlan = make_plan(signed)
         self._states: list[NodeState] = []
 
-    def council(self, name: str, folder: Path, post: list[Any]) -> Council:
+    def agreement(self, name: str, folder: Path, post: list[Any]) -> Agreement:
         state = NodeState(folder / name)
         self._states.append(state)
-        return Council(self.plan, name, state, lambda frame: post.append((name, frame)), _Quiet(), self.people[name].sign_text)
+        return Agreement(self.plan, name, state, lambda frame: post.append((name, frame)), _Quiet(), self.people[name].sign_text)
 
-    def frame(self, epoch: int, absent: list[str], rounds: dict[str, int]) -> wire.Membership:
+    def frame(self, view: int, absent: list[str], rounds: dict[str, int]) -> wire.Membership:
         """Votes as these members would sign them."""
-        votes = {name: self.stand(self.people[name], epoch, absent, turn) for name, turn in rounds.items()}
-        return wire.Membership(epoch, absent, votes)
+        votes = {name: self.signed_stop(self.people[name], view, absent, round) for name, round in rounds.items()}
+        return wire.Membership(view, absent, votes)
 
-    def stand(self, who: Identity, epoch: int, absent: list[str], turn: int, name: str = "") -> wire.Stand:
-        text = statement(self.plan.contract.run_id(), epoch, name or who.name, Vote(sorted(absent), turn, ""))
-        return wire.Stand(turn, who.sign_text(text))
+    def signed_stop(self, who: Identity, view: int, absent: list[str], round: int, name: str = "") -> wire.SignedStop:
+        text = statement(self.plan.contract.run_id(), view, name or who.name, Vote(sorted(absent), round, ""))
+        return wire.SignedStop(round, who.sign_text(text))
 
     def close(self) -> None:
         """End all nodes of a test, as a kill would: what is not durable is gone."""

@@ -12,7 +12,7 @@ LINE_SECONDS = 10.0
 SHOW_SECONDS = 0.2
 
 
-class View:
+class Display:
     """Round, peers, rate and time left; also the source of the health page."""
 
     def __init__(self, contract: Contract, name: str, endpoint: Any, log: Any, *, quiet: bool) -> None:
@@ -21,6 +21,7 @@ class View:
         self.done, self.total = 0, contract.rounds + contract.finish_mixing
         self._first: tuple[int, float] | None = None
         self.waiting_for: list[str] = []
+        self._warned: set[str] = set()
         self.write_seconds = self.wait_seconds = 0.0
         self._live: Any = None
         if not quiet and sys.stderr.isatty():
@@ -51,6 +52,15 @@ class View:
         self.wait_seconds, self.write_seconds = exchange.waited, exchange.written
         self._show()
 
+    def warn(self, sentences: list[str]) -> None:
+        """Tell the operator what is wrong with the run; each sentence once."""
+        for sentence in sentences:
+            if sentence not in self._warned:
+                self._warned.add(sentence)
+                self._log.warning("warning", message=sentence)
+                if not self._quiet:
+                    print(f"{self.name}: warning: {sentence}", file=sys.stderr, flush=True)
+
     def finished(self) -> None:
         """The last round is complete and durable."""
         self._log.info("all rounds done", round=self.done, at=time.time(), waited=self.wait_seconds, writing=self.write_seconds)
@@ -74,8 +84,8 @@ class View:
     def line(self) -> str:
         """One sentence."""
         left = (self.total - self.done) / self.rate if self.rate else float("nan")
-        words = f"round {self.done} of {self.total}, {self.rate:.1f} rounds/s, {left:.0f} s left"
-        return words + (f", waiting for {', '.join(self.waiting_for)}" if self.waiting_for else "")
+        line = f"round {self.done} of {self.total}, {self.rate:.1f} rounds/s, {left:.0f} s left"
+        return line + (f", waiting for {', '.join(self.waiting_for)}" if self.waiting_for else "")
 
     def spent_share(self) -> float:
         """The share of the run's releases that was made."""
