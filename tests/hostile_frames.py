@@ -17,7 +17,7 @@ from tacenda.node.identity.edge_keys import CALLER, LISTENER, EdgeKeys
 from tacenda.node.membership.agreement import Agreement
 from tacenda.node.protocol import wire
 from tacenda.node.protocol.handshake import Refused
-from tacenda.node.protocol.signed_rows import MOST_CLAIMS, MOST_NEWS, digest, state_text
+from tacenda.node.protocol.signed_rows import MOST_CALLS_KEPT, MOST_CLAIMS, MOST_NEWS, WINDOW, digest, state_text
 from tacenda.node.run_plan import make_plan
 from tacenda.node.state.database import NodeState
 from tacenda.node.transport.link import Link
@@ -171,7 +171,8 @@ class Doors:
         witness = self.me.witness
         assert witness.lost is None, witness.lost
         assert not set(witness.caught) - {"m0"}, witness.caught
-        assert all(len(claims) <= MOST_CLAIMS for claims in witness._known.values())
+        most = MOST_CLAIMS + (2 * WINDOW + 1) * MOST_CALLS_KEPT
+        assert all(len(claims) <= most for claims in witness._known.values())
         assert len(witness._news) <= MOST_NEWS + 1
         assert len(self.link._extra) <= 32
         assert all(len(shelf.rows) <= MOST_WAITING for shelf in self.box._shelves.values())

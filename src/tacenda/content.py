@@ -4,7 +4,9 @@ Two runs that share a seed share their noise, so they count as one only if nothi
 every array, and what the code does. A function or class is taken by its code objects (comments and layout do not count),
 its defaults, what it closes over, and the globals that it names, which may be functions again. Code that was installed
 (this package, the standard library, site-packages) is not walked through: it is taken by name, version and the text of its
-file. What has no content that can be read (a lock, an open file, a generator) is refused, never guessed.
+file. Where a function was written counts, not what it calls itself (`functools.wraps` gives it another's name and module); a
+method of an installed class that was replaced by one of yours is walked through too. What has no content that can be read (a lock,
+an open file, a generator) is refused, never guessed.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ import dis
 import enum
 import functools
 import hashlib
+import importlib
+import importlib.util
 import platform
 import sys
 import sysconfig
@@ -128,6 +132,8 @@ class _Walk:
         if isinstance(value, np.ma.MaskedArray):
             self._many("masked", (np.ma.getmaskarray(value), value.filled(0)))
             return
+        if type(value) not in (np.ndarray, value.dtype.type):  # np.matrix multiplies otherwise
+            self.feed(type(value))
         self._mark("array", f"{value.dtype.str} {value.dtype.descr} {value.shape}".encode())
         if value.dtype.hasobject:
             self._many("objects", value.reshape(-1).tolist())
@@ -152,17 +158,36 @@ class _Walk:
 
     def _function(self, value: types.FunctionType) -> None:
         self._mark("function", value.__qualname__.encode())
-        if _is_installed(value.__module__):
-            self._mark("installed", _origin(value.__module__).encode())
+        cells = value.__closure__ or ()
+        home = value.__globals__.get("__name__")
+        if _is_installed(home):
+            self._mark("installed", _origin(str(home)).encode())
+            self._many("closure", (_content(cell) for cell in cells))  # what a decorator of a library was given
             return
         self._code(value.__code__)
         self.feed(value.__defaults__)
         self.feed(value.__kwdefaults__)
-        cells = value.__closure__ or ()
         self._many("closure", (_content(cell) for cell in cells))
         named = {name: value.__globals__[name] for name in _names(value.__code__) if name in value.__globals__}
         self._dict(named)
+        used = _all_names(value.__code__)
+        for module in [*(m for m in named.values() if isinstance(m, types.ModuleType)), *_imported(value)]:
+            self._used_of(module, used, set())
         self._dict({k: v for k, v in vars(value).items() if not k.startswith("__")})
+
+    def _used_of(self, module: types.ModuleType, names: list[str], passed: set[str]) -> None:
+        """What a function reaches through a module that is not installed: its file may since have been edited, and its values set."""
+        if _is_installed(module.__name__) or module.__name__ in passed:
+            return
+        passed.add(module.__name__)
+        self._module(module)
+        for name in names:
+            if name in vars(module) and not name.startswith("__"):
+                self._mark("of module", name.encode())
+                found = vars(module)[name]
+                self.feed(found)
+                if isinstance(found, types.ModuleType):
+                    self._used_of(found, names, passed)
 
     def _builtin(self, value: Any) -> None:
         self._mark("builtin", value.__qualname__.encode())
@@ -186,8 +211,13 @@ class _Walk:
 
     def _class(self, value: type) -> None:
         self._mark("class", f"{value.__module__}.{value.__qualname__}".encode())
-        if _is_installed(value.__module__):
+        if _is_installed(value.__module__) and _is_found(value):
             self._mark("installed", _origin(value.__module__).encode())
+            for base in value.__mro__:
+                for name, method in sorted(vars(base).items()):
+                    if _is_foreign(method):
+                        self._mark("replaced", f"{base.__qualname__}.{name}".encode())
+                        self.feed(method)
             return
         self._many("bases", value.__mro__[1:])
         fields = vars(value)
@@ -202,8 +232,9 @@ class _Walk:
     def _object(self, value: Any) -> None:
         """Anything else: its class, and what a pickle would hold; a wrapper of a Python function by the function."""
         inner = getattr(value, "py_func", None) or getattr(value, "__wrapped__", None)
-        if isinstance(inner, types.FunctionType):
-            self._many("wrapper", (type(value), inner))
+        if isinstance(inner, types.FunctionType) and _is_installed(type(value).__module__):
+            options = getattr(value, "targetoptions", None)  # of a compiled function: fastmath gives other bits
+            self._many("wrapper", (type(value), inner, options if isinstance(options, dict) else None))
             return
         try:
             parts = value.__reduce_ex__(4)
@@ -270,6 +301,53 @@ def _names(code: types.CodeType) -> list[str]:
     return own + [name for one in code.co_consts if isinstance(one, types.CodeType) for name in _names(one)]
 
 
+def _all_names(code: types.CodeType) -> list[str]:
+    """Every name of a global or an attribute in a function, and in those written inside it."""
+    inner = [name for one in code.co_consts if isinstance(one, types.CodeType) for name in _all_names(one)]
+    return sorted({*code.co_names, *inner})
+
+
+def _imported(function: types.FunctionType) -> list[types.ModuleType]:
+    """The modules that a function imports when it is called, as far as they are no installed ones."""
+    place, found = str(function.__globals__.get("__package__") or ""), []
+    for name in _import_names(function.__code__, place):
+        if not _is_installed(name):
+            try:
+                found.append(importlib.import_module(name))
+            except ImportError:
+                continue  # nor can the function import it
+    return found
+
+
+def _import_names(code: types.CodeType, package: str) -> list[str]:
+    """The full names behind the import statements inside a function."""
+    found, level = [], 0
+    for one in dis.get_instructions(code):
+        if one.opname == "IMPORT_NAME":
+            dots = "." * level
+            found.append(importlib.util.resolve_name(dots + str(one.argval), package) if dots and package else str(one.argval))
+        elif one.opname == "LOAD_CONST" and type(one.argval) is int:
+            level = one.argval
+    return found + [name for c in code.co_consts if isinstance(c, types.CodeType) for name in _import_names(c, package)]
+
+
+def _is_found(kind: type) -> bool:
+    """Whether a class lies where it says; one that was put together in a session may bear the name of whatever made it."""
+    found: Any = sys.modules.get(kind.__module__)
+    for step in kind.__qualname__.split("."):
+        found = getattr(found, step, None)
+    return found is kind
+
+
+def _is_foreign(method: Any) -> bool:
+    """Whether a method of an installed class was written elsewhere: somebody has replaced it."""
+    if isinstance(method, property):
+        return any(_is_foreign(part) for part in (method.fget, method.fset, method.fdel))
+    method = getattr(method, "__func__", getattr(method, "func", method))
+    home = method.__globals__.get("__name__") if isinstance(method, types.FunctionType) else None
+    return home is not None and not _is_installed(home)
+
+
 def _is_written(method: Any) -> bool:
     code = getattr(getattr(method, "__wrapped__", method), "__code__", None)
     return method is None or (code is not None and code.co_filename == "<string>")
@@ -281,15 +359,15 @@ def _is_installed(module: str | None) -> bool:
     top = (module or "").partition(".")[0]
     if top == "__main__":  # a notebook's cells, though its launcher may lie in site-packages
         return False
-    if top == "tacenda" or top in sys.stdlib_module_names:
-        return True
     file = _file(module)
+    if top == "tacenda" or (top in sys.stdlib_module_names and file is None):
+        return True
     return file is not None and any(file.is_relative_to(place) for place in _places())
 
 
 @functools.cache
 def _places() -> tuple[Path, ...]:
-    return tuple(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
+    return tuple(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib", "stdlib", "platstdlib"))
 
 
 def _file(module: str | None) -> Path | None:
@@ -300,7 +378,7 @@ def _file(module: str | None) -> Path | None:
 def _origin(module: str) -> str:
     """A module's name, the version of what it belongs to, and the digest of its file where it has one outside this package."""
     top = module.partition(".")[0]
-    if top == "tacenda" or top in sys.stdlib_module_names:
+    if top == "tacenda" or (top in sys.stdlib_module_names and _is_installed(module)):
         return module  # `program` speaks for both
     version, file = getattr(sys.modules.get(top), "__version__", ""), _file(module)
     text = file.read_bytes() if file is not None and file.is_file() else b""

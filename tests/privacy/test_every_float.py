@@ -12,7 +12,7 @@ from scipy import sparse
 
 import tacenda as tc
 from hostile import HOSTILE, LOSSES, MOST, QUESTIONS, case_of, excess
-from tacenda.errors import InputError
+from tacenda.errors import InputError, UnsupportedError
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.bounded import open_values
 from tacenda.problem.facts import Facts
@@ -173,3 +173,14 @@ def test_points_are_cut_to_the_declared_radius(radius: float, dtype: Any) -> Non
     anchors = np.clip(np.nan_to_num(1.4 * w.astype(float) / 1.7, posinf=np.inf, neginf=-np.inf), -radius, radius)
     again = open_values(queries.argmin(np.zeros((4, 3)), q, anchors * 1.7 / 1.4))
     assert np.allclose(found, again, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("rows", [1e-6, 1.0])
+def test_an_argmin_of_a_loss_with_kinks_is_refused_near_and_far_whatever_the_records(rows: float) -> None:
+    """Far away it once stopped, or did not, by the records."""
+    problem = tc.Problem([(np.full((3, 2), rows / 2), np.array([0, 1, 1]))], loss="hinge", strength=1.0, classes=(0, 1))
+    facts = Facts(np.array([3.0]), 2, problem.constants, "replace-one", 1e-5)
+    queries = Queries(problem.store, np.array([3]), np.zeros(1, np.int64), facts, SimulatedNoise(1))
+    for size in (0.0, 1e9):
+        with pytest.raises(UnsupportedError, match="smooth"):
+            queries.argmin(np.zeros((1, 2)), np.ones((1, 1)), np.full((1, 2), size))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import importlib
 import os
 import subprocess
 import sys
 import textwrap
 import threading
+import types
 from pathlib import Path
 from typing import Any
 
@@ -230,3 +233,91 @@ def test_an_algorithms_class_counts_and_not_only_its_fields() -> None:
     Edited.__qualname__ = Mine.__qualname__
     assert dataclasses.asdict(Mine()) == dataclasses.asdict(Edited())
     assert len({content_hash(a) for a in (tc.algorithms.CDPADMM(), Mine(), Edited())}) == 3
+
+
+WRAPPED = """
+import functools
+from tacenda.algorithms.gossip import GossipGD
+class Mine(GossipGD):
+    @functools.wraps(GossipGD.step)
+    def step(self, s, node):
+        return {value}
+"""
+
+
+def _mine(value: int) -> Any:
+    space: dict[str, Any] = {"__name__": "a_plugin"}
+    exec(WRAPPED.format(value=value), space)
+    return space["Mine"]
+
+
+def test_a_function_is_known_by_where_it_was_written_and_not_by_what_it_calls_itself() -> None:
+    assert _mine(1).step.__module__ == "tacenda.algorithms.gossip"
+    assert content_hash(_mine(1)) == content_hash(_mine(1)) != content_hash(_mine(2))
+
+
+@pytest.mark.parametrize("make", ["new_class", "make_dataclass"])
+def test_a_class_that_was_put_together_is_none_of_its_makers(make: str) -> None:
+    def made(value: int) -> Any:
+        def step(self: Any) -> int:
+            return value
+
+        if make == "new_class":
+            return types.new_class("Mine", (tc.algorithms.GossipGD,), {}, lambda space: space.update(step=step))
+        return dataclasses.make_dataclass("Mine", [], namespace={"step": step})
+
+    assert content_hash(made(1)) == content_hash(made(1)) != content_hash(made(2))
+
+
+def test_a_replaced_method_of_an_installed_class_is_seen(monkeypatch: Any) -> None:
+    before = content_hash(tc.algorithms.GossipGD())
+    monkeypatch.setattr(tc.algorithms.GossipGD, "step", lambda self, s, node: s)
+    assert content_hash(tc.algorithms.GossipGD()) != before
+
+
+class _Times:
+    """A callable that looks like the function inside it."""
+
+    def __init__(self, inner: Any, factor: float) -> None:
+        functools.update_wrapper(self, inner)
+        self.factor = factor
+
+
+def test_a_wrapper_is_known_by_its_own_state_and_its_options() -> None:
+    import numba
+
+    def inner(t: float) -> float:
+        return t * t + 1.0
+
+    assert content_hash(_Times(inner, 1.0)) != content_hash(_Times(inner, 2.0))
+    assert content_hash(numba.njit(inner)) != content_hash(numba.njit(fastmath=True)(inner))
+    assert content_hash(np.eye(2)) != content_hash(np.eye(2).view(np.recarray))
+
+
+@pytest.mark.parametrize(
+    "reach",
+    [
+        "import helpers_a\ndef f(t):\n    return helpers_a.inner.g(t)",
+        "def f(t):\n    import helpers_a\n    return helpers_a.g(t)",
+    ],
+)
+def test_what_is_reached_through_a_module_counts(reach: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    names = ("helpers_a", "helpers_b")
+
+    def found(value: int) -> str:
+        (tmp_path / "helpers_a.py").write_text("import helpers_b as inner\nfrom helpers_b import g\n", "utf-8")
+        (tmp_path / "helpers_b.py").write_text(f"def g(t):\n    return {value} * t\n", "utf-8")
+        importlib.invalidate_caches()
+        for name in names:
+            sys.modules.pop(name, None)
+        space: dict[str, Any] = {"__name__": "a_plugin"}
+        exec(reach, space)
+        return content_hash(space["f"])
+
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    try:
+        assert found(1) == found(1) != found(2)
+    finally:
+        for name in names:
+            sys.modules.pop(name, None)

@@ -32,7 +32,7 @@ from tacenda.node.peer import Peer
 from tacenda.node.protocol.handshake import Handshake
 from tacenda.node.protocol.signed_rows import Witness
 from tacenda.node.protocol.wire import Membership, Progress, frame_limit
-from tacenda.node.run_plan import RunPlan, make_plan
+from tacenda.node.run_plan import RunPlan, make_plan, row_calls
 from tacenda.node.state.accounts import claim, ledger_path
 from tacenda.node.state.database import NodeState
 from tacenda.node.state.spending import Spending
@@ -121,7 +121,7 @@ def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, 
     contract, name = plan.contract, identity.name
     key = state.bind(contract.run_id(), name, data_digest(problem))
     mailbox = Mailbox(contract.neighbours(name), plan.facts.dim, plan.spec.row_type, contract.problem.radius)
-    witness = Witness(contract, name, state, identity.signer(), log)
+    witness = Witness(contract, name, state, identity.signer(), log, row_calls(plan.spec))
     handshake = Handshake(contract, identity, witness, state_id=hashlib.sha256(b"state id" + key).hexdigest()[:16])
     # Seeded noise of a rehearsal needs no keys; everywhere else noise shared by neighbours is drawn from the keys of the edges.
     if plan.algorithm.shared_noise is not None and contract.rehearsal_seed is None:

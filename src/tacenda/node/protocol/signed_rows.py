@@ -29,7 +29,8 @@ from tacenda.node.protocol import wire
 from tacenda.node.state.database import Key, NodeState
 
 WINDOW = 8  # rounds before and after the present one in which signed digests are compared
-MOST_CLAIMS = 1024  # signed digests of one member that are kept at a time
+MOST_CLAIMS = 1024  # signed digests of one member that are kept of a later view
+MOST_CALLS_KEPT = 64  # of one round, where nobody says which calls the algorithm has
 MOST_NEWS = 4096  # and that wait to be passed on
 
 LOST = (
@@ -73,8 +74,21 @@ def state_text(run: str, member: str, peer: str, introduction: wire.Introduction
 class Witness:
     """What this member has signed and what it holds of others' signatures. Used by the network's and the algorithm's thread."""
 
-    def __init__(self, contract: Contract, name: str, state: NodeState, sign: Callable[[bytes], str], log: Any = None) -> None:
+    def __init__(
+        self,
+        contract: Contract,
+        name: str,
+        state: NodeState,
+        sign: Callable[[bytes], str],
+        log: Any = None,
+        calls: frozenset[int] = frozenset(range(MOST_CALLS_KEPT)),
+    ) -> None:
+        """calls: those of a round in which the algorithm sends rows (`run_plan.row_calls`).
+
+        Only their digests are kept: a member that signs many others cannot fill the memory in which its lies would show.
+        """
         self._contract, self._me, self._state, self._sign, self._log = contract, name, state, sign, log
+        self._calls, self._total = calls, contract.rounds + contract.finish_mixing
         self._run = contract.run_id()
         self._mutex = threading.RLock()
         self._known: dict[str, dict[Key, wire.Claim]] = {member: {} for member in contract.names}
@@ -152,7 +166,7 @@ class Witness:
         with self._mutex:
             self._at = (view, round)
             for member, claims in self._known.items():
-                self._known[member] = {k: c for k, c in claims.items() if k[0] >= view and k[1] >= round - WINDOW}
+                self._known[member] = {k: c for k, c in claims.items() if self._near(c)}
 
     def news(self) -> list[wire.Claim]:
         """What was heard since the last message, to be passed on."""
@@ -182,8 +196,15 @@ class Witness:
             self.lose(claim.signature, row_text(self._run, claim), f"round {claim.round}, call {claim.call}", LOST)
         elif known is not None and claim.member not in self.caught:
             self._convict(known, claim)
-        elif known is None and len(self._known[claim.member]) < MOST_CLAIMS:
+        elif known is None and self._has_room(claim):
             self._keep(claim)
+
+    def _has_room(self, claim: wire.Claim) -> bool:
+        """For every row that an honest member may send in this view, whatever else it has signed."""
+        if not self._near(claim) or claim.call not in self._calls or not 1 <= claim.round <= self._total:
+            return False
+        later = sum(1 for key in self._known[claim.member] if key[0] > self._at[0])
+        return claim.view == self._at[0] or later < MOST_CLAIMS
 
     def _keep(self, claim: wire.Claim) -> None:
         self._known[claim.member][claim.key] = claim

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacenda._types import Floats
+from tacenda.problem.solver.local import check_supported
 from tacenda.problem.solver.pooled import Pooled
 from tacenda.problem.solver.reference import newton
 
@@ -36,6 +37,7 @@ def can_solve(store: Store, convexity: Any) -> bool:
 
 def argmin(store: Store, nodes: Any, anchors: Any, convexity: Any, tolerance: float) -> Floats:
     """u (b, d) for each row, to gradient norm <= tolerance; never raises for what the records or the anchors hold."""
+    check_supported(store)
     out = np.empty((len(nodes), store.dim))
     with np.errstate(all="ignore"):
         for k, node in enumerate(nodes):

@@ -14,17 +14,21 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from node_stage import handshake_of, signed_contract, small_contract
+from tacenda.algorithms.registry import from_plain, private_names
 from tacenda.errors import StateError
 from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
 from tacenda.node.protocol import wire
 from tacenda.node.protocol.handshake import Handshake, Refused
-from tacenda.node.protocol.signed_rows import MOST_CLAIMS, WINDOW, Witness, digest, row_text
+from tacenda.node.protocol.signed_rows import MOST_CALLS_KEPT, MOST_CLAIMS, WINDOW, Witness, digest, row_text
+from tacenda.node.run_plan import make_plan, row_calls
 from tacenda.node.state.database import NodeState
 from tacenda.node.transport.endpoint import Endpoint
 from tacenda.node.transport.exchange import Exchange
 from tacenda.node.transport.link import Link
 from tacenda.node.transport.mailbox import Mailbox
+from tacenda.runtime.budget import Notebook, blank_host
+from tacenda.runtime.network import Network
 
 NONCE = bytes(32)
 OTHER = "A" * 86 + "=="
@@ -200,7 +204,7 @@ def test_a_state_made_anew_is_noticed_before_anything_is_sent(stage: Stage) -> N
         new.check_welcome(wire.Refusal("no", refused.value.shown), "m0", NONCE)
 
 
-def test_an_empty_state_may_come_back_to_a_later_epoch_and_is_silent_until_then(stage: Stage) -> None:
+def test_an_empty_state_may_come_back_to_a_later_view_and_is_silent_until_then(stage: Stage) -> None:
     a, b = stage.handshake("m0"), stage.handshake("m1")
     _meet(a, b)
     a.witness.row("m1", stage.sends("m1", 1))
@@ -357,16 +361,64 @@ def test_rows_beyond_the_radius_are_evidence(stage: Stage) -> None:
     assert list(w.caught) == ["m2"]
 
 
+def test_a_flood_of_own_signatures_hides_no_lie(stage: Stage) -> None:
+    """A liar signs many messages that no algorithm sends; then it tells two neighbours two things."""
+    calls = row_calls(make_plan(stage.contract).spec)
+    flood = [stage.claim("m2", 1 + WINDOW, call=1000 + k) for k in range(MOST_CLAIMS + 1)]
+    told = {}
+    for name, value in (("m0", 5.0), ("m1", -5.0)):
+        state = NodeState(stage.folder / f"flooded {name}")
+        told[name] = Witness(stage.contract, name, state, stage.people[name].signer(), None, calls)
+        told[name].hear("m2", flood)
+        told[name].row("m2", stage.signs("m2", wire.rows_frame(0, 1, 0, np.full((1, 4), value))))
+    told["m0"].hear("m1", told["m1"].recent())
+    told["m1"].hear("m0", told["m0"].news())
+    assert [list(w.caught) for w in told.values()] == [["m2"], ["m2"]]
+    for w in told.values():
+        w._state.close()
+
+
+@pytest.mark.parametrize("name", private_names())
+def test_the_calls_in_which_rows_are_sent_are_known_before(name: str) -> None:
+    """Of a whole run: the same calls as a simulation makes."""
+    sent: set[int] = set()
+
+    class Watched(Network):
+        def _sendable(self, shared: Any, tag: Any) -> Any:
+            sent.add(tag[1])
+            return super()._sendable(shared, tag)
+
+    coalition = 1 if from_plain({"name": name}).shared_noise is not None else None
+    terms = {"epsilon": 5.0, "delta": 1e-5, "floating_point_noise": True} | (
+        {} if coalition is None else {"coalition": coalition}
+    )
+    contract = small_contract(3, rounds=5, algorithm={"name": name}, privacy=terms)
+    plan = make_plan(contract)
+    network = Watched(plan.topology, [np.arange(3)], 0, None, plan.spec.row_type)
+    host = blank_host(
+        plan.spec, np.arange(3), Notebook(plan.facts.dim, plan.spec.weights, plan.spec.row_type), neighbours=network
+    )
+    for turn in range(1, 6):
+        host.step(turn)
+    assert row_calls(plan.spec) == sent | {0}
+
+
 def test_what_is_kept_is_bounded(stage: Stage) -> None:
     """A member signs as much as it likes: only near rounds are kept, and not more than so many; old ones are forgotten."""
     w = stage.handshake("m0").witness
     w.hear("m1", [stage.claim("m2", 2 + WINDOW), stage.claim("m2", 1, view=2), stage.claim("m2", 1 + WINDOW)])
     assert [claim.round for claim in w.recent()] == [1 + WINDOW]
-    w.hear("m1", [stage.claim("m2", 1, call=k) for k in range(MOST_CLAIMS + 10)])
-    assert len(w._known["m2"]) == MOST_CLAIMS
+    w.hear("m1", [stage.claim("m2", 1, call=k) for k in range(MOST_CALLS_KEPT + 10)])
+    w.hear("m1", [stage.claim("m2", 0), stage.claim("m2", 51)])  # no rounds of this contract
+    assert len(w._known["m2"]) == 1 + MOST_CALLS_KEPT
+    w.hear("m1", [stage.claim("m2", 1 + k % 50, call=k // 50, view=1) for k in range(MOST_CLAIMS + 10)])
+    assert len(w._known["m2"]) == 1 + MOST_CALLS_KEPT + MOST_CLAIMS
     assert len(w.news()) == wire.MOST_HEARD
     w.advance(0, 2 + WINDOW)
-    assert len(w._known["m2"]) == 1
+    assert len(w._known["m2"]) == 1 + MOST_CLAIMS
+    w.advance(1, 2)
+    assert {key[0] for key in w._known["m2"]} == {1}
+    assert max(key[1] for key in w._known["m2"]) == 2 + WINDOW
     largest = wire.Claim("m" * 63, 2**40, 2**40, 10**5, bytes(32), OTHER)
     full = wire.Rows(0, 1, 0, "f8", (1, 4), bytes(32), OTHER, [largest] * wire.MOST_HEARD)
     assert len(wire.encode(full)) < wire.frame_limit(4)
