@@ -68,7 +68,8 @@ class Constants:
         multiclass = which.kind == "multiclass"
         if multiclass and classes < 2:
             raise InputError(
-                f"{prefix}classes must be declared for the loss {which.name!r}, at least two of them, not {classes}; "
+                f"{prefix}classes must be declared for the loss {which.name!r}, at least two of them "
+                f"(n_outputs where they are only counted), not {classes}; "
                 "list the labels from public knowledge, or use a loss for two classes."
             )
         return cls(
