@@ -36,10 +36,10 @@ from tacenda.audit.one_run_bound import (
     largest,
 )
 from tacenda.audit.one_run_tap import Adversary, Coins, Recorder, plant
-from tacenda.audit.result import write_json
 from tacenda.audit.shared_noise import Attacks, SharedScores
 from tacenda.audit.worlds import copies_of
 from tacenda.errors import InputError, UnsupportedError
+from tacenda.formats.files import write_json
 from tacenda.privacy.accounting.judge import Curve, judge
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.door import Door

@@ -17,9 +17,9 @@ from tacenda.config.sections import RunConfig
 from tacenda.errors import StateError
 from tacenda.graph.topology import Topology
 from tacenda.problem.facts import Facts
-from tacenda.runs.folder import RunFolder
 from tacenda.runs.table import evaluate
 from tacenda.runtime.result import RunResult, load
+from tacenda.runtime.run_folder import RunFolder
 from tacenda.runtime.simulate import simulate
 
 PARALLEL_WORK = 4e10  # multiplications in all runs below which starting further processes costs more than it saves

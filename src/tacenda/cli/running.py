@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tacenda.cli.play import Played
     from tacenda.config.records import PrivateRun
     from tacenda.config.sections import RunConfig
-    from tacenda.runs.folder import RunFolder
+    from tacenda.runtime.run_folder import RunFolder
 
 REPORTED = ("tacenda", "numpy", "scipy", "numba", "networkx", "scikit-learn", "dp-accounting")
 
@@ -26,8 +26,8 @@ def run(config: RunConfig, command: str, *, resume: bool, report: bool, as_json:
     from tacenda.cli import play
     from tacenda.config.choice import resolved
     from tacenda.config.records import private_run
-    from tacenda.config.toml_text import dumps
-    from tacenda.runs.folder import RunFolder
+    from tacenda.formats.text import toml
+    from tacenda.runtime.run_folder import RunFolder
 
     if resume and config.run.folder is None:
         raise InputError("--resume needs --folder with the run folder to go on with.")
@@ -38,7 +38,7 @@ def run(config: RunConfig, command: str, *, resume: bool, report: bool, as_json:
     path = _path(config, command, chosen)
     config = config.model_copy(update={"run": config.run.model_copy(update={"folder": str(path)})})
     _check_first(config, private, chosen)
-    folder = RunFolder.create(path, dumps(config.to_plain()), resume=resume)
+    folder = RunFolder.create(path, toml(config.to_plain()), resume=resume)
     if private.schema is not None:
         private.schema.write(folder.schema_path)
     fresh = not resume
@@ -71,7 +71,7 @@ def _with_whole_paths(config: RunConfig) -> RunConfig:
 
 
 def _path(config: RunConfig, command: str, chosen: list[Any]) -> Path:
-    from tacenda.runs.folder import default_path
+    from tacenda.runtime.run_folder import default_path
 
     if config.run.folder is not None:
         return Path(config.run.folder)
@@ -234,12 +234,12 @@ def look_ahead(config: RunConfig, *, print_config: bool, as_json: bool) -> None:
     """--print-config and --dry-run: from public facts only."""
     from tacenda.config.choice import resolved
     from tacenda.config.cost import cost, public_run
-    from tacenda.config.toml_text import dumps
+    from tacenda.formats.text import toml
 
     public = public_run(config)
     if print_config:
         full = resolved(config, public.choices)
-        show.as_json(full.to_plain()) if as_json else print(dumps(full.to_plain()), end="")
+        show.as_json(full.to_plain()) if as_json else print(toml(full.to_plain()), end="")
         return
     costs = [cost(public, choice) for choice in public.choices]
     if as_json:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tacenda.errors import StateError
+from tacenda.formats.files import write_text
 from tacenda.report import curves, network, numbers, tables, wording
 from tacenda.report.charts import Chart, Table
 from tacenda.report.folder import Folder, read
@@ -42,11 +42,7 @@ def build(run_folder: str | Path, out: str | Path | None = None) -> Path:
     target = folder.path / "report.html" if out is None else Path(out)
     if target.is_dir():
         raise StateError(f"out must be a file, but {target} is a folder; give a name such as {target / 'report.html'}.")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.part")
-    part.write_text(page, encoding="utf-8")
-    os.replace(part, target)
-    return target
+    return write_text(target, page)
 
 
 def plotly_js() -> str:
