@@ -14,6 +14,8 @@ _WHERE = {
     "Problem": "tacenda.problem.problem",
     "Privacy": "tacenda.privacy.settings",
     "simulate": "tacenda.runtime.simulate",
+    "compare": "tacenda.runs.application",
+    "fit": "tacenda.runs.application",
     "load": "tacenda.runtime.result",
     "RunResult": "tacenda.runtime.result",
     "plan": "tacenda.plan",
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from tacenda.privacy.settings import Privacy
     from tacenda.problem import losses, regularisers
     from tacenda.problem.problem import Problem
+    from tacenda.runs.application import compare, fit
     from tacenda.runtime.result import RunResult, load
     from tacenda.runtime.simulate import simulate
 

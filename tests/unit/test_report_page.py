@@ -15,10 +15,10 @@ import pytest
 
 from report_folders import A, make_folder
 from tacenda.errors import InputError, StateError
-from tacenda.report import build, curves, figures, model_card, network, tables, wording
+from tacenda.report import build, curves, figures, model_card, network_drawing, tables, wording
 from tacenda.report.charts import over_seeds, thin
-from tacenda.report.folder import read
 from tacenda.report.html_page import plotly_js, script_json
+from tacenda.report.reading import read
 
 PRIVATE = {"IPADMM": (A.IPADMM(penalty=0.1, proximal=0.5, inner_steps=1), 1.0)}
 
@@ -180,7 +180,7 @@ def test_manifest_measures_count_where_no_course_was_recorded(tmp_path: Path) ->
 
 def test_network_numbers(folder: Path) -> None:
     found = read(folder)
-    net = network.network(found)
+    net = network_drawing.network(found)
     result = found.lead.runs[0].result
     assert net.positions is not None
     assert net.positions.shape == (6, 2)
@@ -188,16 +188,16 @@ def test_network_numbers(folder: Path) -> None:
     assert net.degrees.tolist() == [2] * 6
     accuracy = np.mean([run.entry["node_accuracy"] for run in found.lead.runs], axis=0)
     assert net.shade == pytest.approx(accuracy)
-    assert len(network.node_table(net).rows) == 6
-    assert network.layout(6, net.edges, "x").tolist() == network.layout(6, net.edges, "x").tolist()
+    assert len(network_drawing.node_table(net).rows) == 6
+    assert network_drawing.layout(6, net.edges, "x").tolist() == network_drawing.layout(6, net.edges, "x").tolist()
 
 
 def test_large_network_is_listed_not_drawn(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.setattr(network, "MOST_DRAWN", 5)
-    monkeypatch.setattr(network, "MOST_LISTED", 4)
-    net = network.network(read(folder))
+    monkeypatch.setattr(network_drawing, "MOST_DRAWN", 5)
+    monkeypatch.setattr(network_drawing, "MOST_LISTED", 4)
+    net = network_drawing.network(read(folder))
     assert net.positions is None
-    table = network.node_table(net)
+    table = network_drawing.node_table(net)
     assert "the 4 of 6 with the fewest records" in table.caption
     assert sorted(net.sizes)[:4] == [row[1] for row in table.sort]
     assert "too large to draw" in Page(build(folder, folder / "large.html").read_text("utf-8")).text
@@ -205,7 +205,7 @@ def test_large_network_is_listed_not_drawn(monkeypatch: pytest.MonkeyPatch, fold
 
 def test_slow_accountants_judge_the_worst_node_only(tmp_path: Path) -> None:
     found = read(make_folder(tmp_path / "pure", {"PVP": (A.PVP(), 3.0)}, seeds=(0,), rounds=3))
-    caption = network.node_table(network.network(found)).caption
+    caption = network_drawing.node_table(network_drawing.network(found)).caption
     assert caption == "Nodes of PVP; none has more than ε = 3"
 
 

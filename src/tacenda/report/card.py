@@ -31,7 +31,7 @@ def card(
     classes: Sequence[Any] | None,
     conditions: Sequence[str] = (),
 ) -> str:
-    """A card from a run's settings; shape: of all nodes' weights. conditions: the maker's own, where it knows better than the usual ones."""
+    """A card from a run's settings; shape: of all nodes' weights; conditions: the maker's own, instead of the usual."""
     training = f"## Learnt by\n\n{_training(settings)}"
     parts = [f"# Model card: {title}", _privacy(privacy, conditions), _model(settings["problem"], shape, classes), training]
     versions = ", ".join(f"{k} {v}" for k, v in settings.get("versions", {}).items())

@@ -11,9 +11,10 @@ import numpy as np
 
 from tacenda.errors import StateError
 from tacenda.formats.files import write_text
-from tacenda.report import curves, network, numbers, tables, wording
+from tacenda.report import curves, network_drawing, numbers, tables, wording
 from tacenda.report.charts import Chart, Table
-from tacenda.report.folder import Folder, read
+from tacenda.report.reading import Folder, of_result, read
+from tacenda.runtime.result import RunResult
 from tacenda.words import noun
 
 
@@ -31,13 +32,13 @@ class Panel:
     tall: bool = False
 
 
-def build(run_folder: str | Path, out: str | Path | None = None) -> Path:
-    """Write the report of `run_folder` to `out` (run_folder/report.html) and return its path.
+def build(run: str | Path | RunResult, out: str | Path | None = None) -> Path:
+    """Write the report of a run folder, or of one result, to `out` (report.html, in the folder) and return its path.
 
     Only the run folder is read: manifest, results, ledger, configuration. The file is written whole or not at all.
     """
     library = plotly_js()
-    folder = read(run_folder)
+    folder = of_result(run) if isinstance(run, RunResult) else read(run)
     page = render(folder, library)
     target = folder.path / "report.html" if out is None else Path(out)
     if target.is_dir():
@@ -84,7 +85,7 @@ def _moment(text: str) -> str:
 
 def content(folder: Folder) -> dict[str, Any]:
     """Everything the template shows."""
-    net = network.network(folder)
+    net = network_drawing.network(folder)
     weakest = folder.weakest
     account = None if weakest is None else weakest.account
     facts, notes = tables.dataset(folder)
@@ -108,7 +109,7 @@ def content(folder: Folder) -> dict[str, Any]:
         "privacy": _panels([c for c in (curves.privacy_curve(folder),) if c is not None]),
         "spending": _panels(curves.spending(folder)),
         "utility": _panels(curves.utility(folder)),
-        "nodes": network.node_table(net),
+        "nodes": network_drawing.node_table(net),
         "shared": tables.shared_settings(folder),
         "differing": tables.differing_settings(folder),
         "problem": tables.problem(folder),
@@ -157,7 +158,7 @@ def _panels(charts: list[Chart]) -> list[Panel]:
     return [Panel(c.key, c.title, c.tab or c.title, c.words, c.note, chart_figure(c), c.table()) for c in charts]
 
 
-def _network_panel(net: network.Network) -> list[Panel]:
+def _network_panel(net: network_drawing.Network) -> list[Panel]:
     """Empty where the network is too large to draw."""
     from tacenda.report.plotly_figures import network_figure
 

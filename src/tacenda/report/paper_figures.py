@@ -11,9 +11,9 @@ import numpy as np
 from tacenda import checks
 from tacenda.errors import InputError
 from tacenda.formats.files import replacing
-from tacenda.report import curves, network
+from tacenda.report import curves, network_drawing
 from tacenda.report.charts import Chart, Series, dash_of, visible
-from tacenda.report.folder import Folder, read
+from tacenda.report.reading import Folder, read
 
 FORMATS = ("svg", "pdf", "png", "eps")
 # Okabe and Ito's colours in an order whose neighbours differ most, then darker ones: safe for colour-blind readers.
@@ -61,7 +61,7 @@ def _all(folder: Folder, new: Any) -> list[tuple[str, Any]]:
     charts = [*curves.learning(folder), *curves.agreement(folder), *curves.spending(folder), *curves.utility(folder)]
     curve = curves.privacy_curve(folder)
     drawn = [(c.key, _chart(c, new)) for c in ([curve] if curve is not None else []) + charts]
-    net = network.network(folder)
+    net = network_drawing.network(folder)
     return drawn if net.positions is None else [("network", _network(net, new)), *drawn]
 
 
@@ -105,7 +105,7 @@ def _draw(axes: Any, series: Series, shown: Any) -> None:
             axes.fill_between(series.x, shown(series.low), series.high, color=colour, alpha=0.16, linewidth=0)
 
 
-def _network(net: network.Network, new: Any) -> Any:
+def _network(net: network_drawing.Network, new: Any) -> Any:
     from matplotlib.collections import LineCollection
 
     assert net.positions is not None

@@ -12,7 +12,7 @@ import numpy as np
 
 from tacenda.report import numbers
 from tacenda.report.charts import Chart, Series, dash_of, visible
-from tacenda.report.network import Network
+from tacenda.report.network_drawing import Network
 from tacenda.words import noun
 
 DASHES = ("solid", "dash", "dot", "dashdot")

@@ -68,6 +68,12 @@ class RunResult:
         tensors = {"models": np.ascontiguousarray(self.models), "last": np.ascontiguousarray(self.last)}
         return write_bytes(path, save(tensors, metadata={"tacenda": json.dumps(about)}))
 
+    def report(self, path: str | Path = "report.html") -> Path:
+        """Write the HTML report of this run to `path` (extra `report`)."""
+        from tacenda.report import build
+
+        return build(self, path)
+
 
 def load(path: str | Path) -> RunResult:
     """Read what `RunResult.save` wrote."""

@@ -1,4 +1,4 @@
-"""Reading a run folder: the manifest, every result, grouped by label over the seeds."""
+"""What a report is made of: the manifest and every result of a run folder, grouped by label over the seeds."""
 
 from __future__ import annotations
 
@@ -79,6 +79,7 @@ class Folder:
     manifest: dict[str, Any]
     groups: list[Group]
     config: str
+    title: str = ""
 
     @cached_property
     def runs(self) -> list[Run]:
@@ -86,7 +87,7 @@ class Folder:
 
     @property
     def name(self) -> str:
-        return self.path.resolve().name
+        return self.title or self.path.resolve().name
 
     @cached_property
     def metrics(self) -> list[str]:
@@ -134,6 +135,13 @@ def read(run_folder: str | Path) -> Folder:
     groups = [_group(label, [run for run in runs if run.label == label], ledger, known) for label in labels]
     config = home.config_path.read_text("utf-8") if home.config_path.is_file() else ""
     return Folder(home.path, manifest, groups, config)
+
+
+def of_result(result: RunResult) -> Folder:
+    """One result that lies in no folder, as the report sees a folder with this run alone."""
+    name = str(result.settings["algorithm"]["name"])
+    run = Run(name, name, None, result, {})
+    return Folder(Path(), {}, [_group(name, [run], {}, {})], "", name)
 
 
 def _run(entry: dict[str, Any], result: RunResult) -> Run:
