@@ -22,6 +22,8 @@ _WHERE = {
     "RunResult": "tacenda.runtime.result",
     "audit": "tacenda.auditing.attack",
     "audit_one_run": "tacenda.auditing.one_run",
+    "compare": "tacenda.runs.application",
+    "fit": "tacenda.runs.application",
     "load": "tacenda.runtime.result",
     "plan": "tacenda.planning.planner",
     "records_needed": "tacenda.planning.needed",
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from tacenda.privacy.settings import Privacy
     from tacenda.problem import losses, regularisers
     from tacenda.problem.problem import Problem
+    from tacenda.runs.application import compare, fit
     from tacenda.runtime.result import RunResult, load
     from tacenda.runtime.simulate import simulate
 

@@ -36,10 +36,10 @@ from tacenda.auditing.one_run_bound import (
     largest,
 )
 from tacenda.auditing.one_run_tap import Coins, Eavesdropper, Recorder, plant
-from tacenda.auditing.result import write_json
 from tacenda.auditing.shared_noise import Attacks, SharedScores
 from tacenda.auditing.worlds import copies_of
 from tacenda.errors import InputError, UnsupportedError
+from tacenda.formats.files import write_json
 from tacenda.privacy.accounting.judge import Curve, judge
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.door import Door

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from numpy.typing import NDArray
 
 from tacenda.auditing.bounds import Bound, GaussianFit
 from tacenda.auditing.shared_noise import UNLIKELY
+from tacenda.formats.files import write_json
 from tacenda.words import counted
 
 Array = NDArray[Any]
@@ -133,16 +132,6 @@ class AuditResult:
     def save(self, path: str | Path) -> Path:
         """Write `to_plain` as JSON."""
         return write_json(path, self.to_plain())
-
-
-def write_json(path: str | Path, plain: dict[str, Any]) -> Path:
-    """Plain values as a JSON file, whole or not at all."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(target.name + ".part")
-    part.write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
-    os.replace(part, target)
-    return target
 
 
 def _number(value: Any) -> Any:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from tacenda import checks
 from tacenda.auditing.portion import run_portion, trials_at_once
 from tacenda.auditing.worlds import Script
 from tacenda.errors import StateError
+from tacenda.formats.files import replacing
 from tacenda.runtime.interrupt import BetweenRounds
 from tacenda.runtime.progress import Progress
 
@@ -113,8 +113,5 @@ def _begin(file: Path | None, resume: bool, script: Script, trials: int) -> Arra
 
 
 def _write(file: Path, script: Script, scores: Array) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_name(file.name + ".part")
-    with part.open("wb") as out:
+    with replacing(file) as part, part.open("wb") as out:
         np.savez(out, identity=np.array(f"{FORMAT} {_identity(script)}"), scores=scores)
-    os.replace(part, file)

@@ -138,7 +138,7 @@ def _scene(
     from tacenda.errors import InputError
 
     if data is not None:
-        from tacenda.config.records import private_run
+        from tacenda.config.private_run import private_run
 
         if records is not None or dim is not None:
             raise InputError(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tacenda.errors import InputError
+from tacenda.formats.files import replacing
 
 PICTURES = (".svg", ".png", ".pdf")
 
@@ -19,11 +20,9 @@ def draw(statements: dict[str, Any], path: Path) -> Path:
     kind = path.suffix.lower()
     if kind not in (*PICTURES, ".html"):
         raise InputError(f"--plot must end in {', '.join(PICTURES)} or .html, not {path.name!r}.")
-    path.parent.mkdir(parents=True, exist_ok=True)
     curves = {label: _points(statement) for label, statement in statements.items()}
-    beside = path.with_name(f".{path.stem}.part{kind}")
-    (_page if kind == ".html" else _picture)(curves, beside)
-    beside.replace(path)
+    with replacing(path) as part:
+        (_page if kind == ".html" else _picture)(curves, part)
     return path
 
 

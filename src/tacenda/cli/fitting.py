@@ -11,8 +11,6 @@ from tacenda.cli import flags
 if TYPE_CHECKING:
     from tacenda.config.sections import RunConfig
 
-DEFAULT_COMPARISON = "auto,ipadmm,cdpadmm,dpdda"
-
 
 def fit(
     config: flags.Config = None,
@@ -106,22 +104,11 @@ def compare(
         _sections(encoding, intercept, test_fraction, nodes, graph, loss, strength, clip_norm, epsilon, delta, adjacency,
                   mode, no_privacy, rounds, seed, finish_mixing, folder, jobs, coalition),
     )  # fmt: skip
-    found = compared(found, algorithms)
+    from tacenda.runs.application import compared
+
+    names = None if algorithms is None else [name.strip() for name in algorithms.split(",") if name.strip()]
+    found = compared(found, names)
     _go(found, "compare", dry_run, print_config, resume, report, as_json, quiet)
-
-
-def compared(config: RunConfig, algorithms: str | None) -> RunConfig:
-    """The configuration with the algorithms to compare: as named, as in the file, or the usual four."""
-    from tacenda.config.sections import ComparedSection
-
-    if algorithms is None and config.compare:
-        return config
-    names = [name.strip() for name in (algorithms or DEFAULT_COMPARISON).split(",") if name.strip()]
-    own = config.algorithm
-    sections = [
-        ComparedSection(name=name, **(own.hyperparameters if name == own.name and name != "auto" else {})) for name in names
-    ]
-    return config.model_copy(update={"compare": sections})
 
 
 def _sections(

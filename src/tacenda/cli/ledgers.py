@@ -169,7 +169,7 @@ def export(
 
     Example: tacenda ledger export hospital.ledger --out ledger.jsonl
     """
-    from tacenda.runs.files import write_text
+    from tacenda.formats.files import write_text
 
     with _store(ledger) as store:
         text = "".join(f"{line}\n" for line in store.export())

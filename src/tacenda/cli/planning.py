@@ -101,7 +101,7 @@ def _sample(
     public: str | None, schema: Path | None, features: int | None, config: Path | None, settings: Any
 ) -> Dataset | None:
     """The public sample, read as `tacenda fit` reads its records; of a file the configuration's own schema is the default."""
-    from tacenda.config import records
+    from tacenda.config.private_run import load as load_records
     from tacenda.errors import InputError
 
     if public is None:
@@ -122,7 +122,7 @@ def _sample(
         sections={"data": {"features": features}},
         settings=settings,
     )
-    return records.load(found.data)[0]
+    return load_records(found.data)[0]
 
 
 def _needed(chosen: Plan, excess: float | None, accuracy: float | None, trials: int, sample: Any) -> Needed | None:

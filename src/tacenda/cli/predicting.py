@@ -29,8 +29,8 @@ def predict(
     from tacenda.data.encoding import encode_features
     from tacenda.data.schema import Schema
     from tacenda.errors import InputError
-    from tacenda.runs.files import write_text
-    from tacenda.runs.folder import RunFolder
+    from tacenda.formats.files import write_text
+    from tacenda.runtime.run_folder import RunFolder
 
     home = RunFolder.open(folder)
     if not home.schema_path.is_file():

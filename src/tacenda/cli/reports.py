@@ -22,7 +22,7 @@ def report(
 
     Example: tacenda report runs/demo --figures figures/
     """
-    from tacenda.runs.folder import RunFolder
+    from tacenda.runtime.run_folder import RunFolder
 
     RunFolder.open(folder).manifest()
     try:

@@ -30,7 +30,7 @@ def draft(
     """
     from tacenda.data.draft import draft_schema
     from tacenda.errors import InputError
-    from tacenda.runs.files import write_text
+    from tacenda.formats.files import write_text
 
     if out is not None and out.exists():
         raise InputError(f"{out} exists, and may hold confirmed values; remove it, or choose another --out.")

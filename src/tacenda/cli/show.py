@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -39,9 +38,9 @@ def _rich(header: Sequence[str], rows: Cells, title: str | None, right: Sequence
 
 def as_json(values: Any) -> None:
     """One JSON document on standard output."""
-    from tacenda.runs.files import strict
+    from tacenda.formats.text import readable_json
 
-    print(json.dumps(strict(values), indent=2, ensure_ascii=False))
+    print(readable_json(values))
 
 
 def note(text: str) -> None:

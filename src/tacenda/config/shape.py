@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from tacenda import checks
 from tacenda.config.sections import DataSection, NetworkSection, RunConfig
 from tacenda.errors import InputError
+
+if TYPE_CHECKING:
+    from tacenda.data.schema import Schema
 
 DEFAULT_NODES = 20
 
@@ -86,13 +89,19 @@ def _named(data: DataSection) -> tuple[int, int, int, float | None]:
     return int(given.get("rows") or records), features + extra, classes, 1.0
 
 
-def _of_file(config: RunConfig) -> Shape:
+def schema_of_file(data: DataSection) -> Schema:
+    """The public schema of a file, with an intercept where the schema or the configuration asks for one."""
     from tacenda.data.schema import Schema
 
-    data = config.data
-    assert data.file is not None and data.table_schema is not None
+    assert data.table_schema is not None
     schema = Schema.read(data.table_schema)
-    schema = schema.model_copy(update={"intercept": schema.intercept or data.intercept})
+    return schema.model_copy(update={"intercept": schema.intercept or data.intercept})
+
+
+def _of_file(config: RunConfig) -> Shape:
+    data = config.data
+    assert data.file is not None
+    schema = schema_of_file(data)
     notes = []
     if schema.missing == "drop":
         notes.append("records with missing values are dropped, so the run may see fewer records than were counted here")

@@ -7,7 +7,6 @@ therefore marks such values `confirmed = false` until somebody who knows the fie
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import tomllib
 from pathlib import Path
@@ -16,6 +15,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from tacenda.errors import InputError, PrivacyError
+from tacenda.formats.files import write_text
+from tacenda.formats.text import canonical_json
 
 DEFAULT_MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 
@@ -191,7 +192,7 @@ class Schema(_Part):
 
     def write(self, path: str | Path) -> None:
         """`to_toml` into a file."""
-        Path(path).write_text(self.to_toml(), "utf-8")
+        write_text(path, self.to_toml())
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -229,7 +230,7 @@ class Schema(_Part):
             del part["confirmed"]
             if part.get("scale_to") in (None, "unit"):
                 part.pop("scale_to", None)
-        return hashlib.sha256(json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        return hashlib.sha256(canonical_json(fields).encode()).hexdigest()
 
 
 def _ordered(name: str, low: float, high: float) -> None:

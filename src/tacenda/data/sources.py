@@ -16,6 +16,7 @@ import zipfile
 from pathlib import Path
 
 from tacenda.errors import InputError, StateError
+from tacenda.formats.files import write_bytes
 
 # SHA-256 of the unzipped contents.
 SUMS = {
@@ -70,11 +71,7 @@ def adult_files() -> tuple[bytes, bytes]:
 
 def store(name: str, content: bytes) -> Path:
     """Write a file of the cache whole or not at all."""
-    folder = cache_dir()
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as stream:
-        stream.write(content)
-    return Path(stream.name).replace(folder / name)
+    return write_bytes(cache_dir() / name, content)
 
 
 def where_to_put(*names: str) -> str:

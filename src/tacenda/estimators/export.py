@@ -16,18 +16,18 @@ from typing import Any
 import numpy as np
 
 from tacenda.errors import StateError
-from tacenda.privacy.statement import UNIT, Statement
-from tacenda.words import counted
+from tacenda.formats.files import write_bytes, write_json, write_text
+from tacenda.privacy.statement import Statement
+from tacenda.report.card import card
 
 FORMAT = "tacenda-model-1"
 
 
 def export(estimator: Any, path: str | Path) -> Path:
     """Write the three files into the folder `path`, made if missing."""
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     folder = Path(path)
-    folder.mkdir(parents=True, exist_ok=True)
     about = facts(estimator)
     arrays = {
         "coef": estimator.coef_,
@@ -35,10 +35,18 @@ def export(estimator: Any, path: str | Path) -> Path:
         "node_coef": estimator.node_coef_,
         "node_intercept": estimator.node_intercept_,
     }
-    save_file({k: np.ascontiguousarray(v, dtype=float) for k, v in arrays.items()}, str(folder / "model.safetensors"))
-    (folder / "model.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-    (folder / "MODEL_CARD.md").write_text(model_card(about), encoding="utf-8")
+    tensors = {k: np.ascontiguousarray(v, dtype=float) for k, v in arrays.items()}
+    write_bytes(folder / "model.safetensors", save(tensors))
+    write_json(folder / "model.json", about)
+    write_text(folder / "MODEL_CARD.md", _card(estimator, about))
     return folder
+
+
+def _card(estimator: Any, about: dict[str, Any]) -> str:
+    problem = {**about["problem"], "n_features": about["n_features"]}
+    settings = {**about["settings"], "problem": problem, "graph": about["graph"]}
+    shape = estimator.node_coef_.shape
+    return card(about["kind"], settings, estimator.privacy_, shape, about["classes"], about["conditions"])
 
 
 def facts(estimator: Any) -> dict[str, Any]:
@@ -62,32 +70,6 @@ def facts(estimator: Any) -> dict[str, Any]:
         "problem": {k: v for k, v in settings["problem"].items() if k != "classes"},
         "graph": {k: settings["graph"][k] for k in ("name", "n")},
     }
-
-
-def model_card(about: dict[str, Any]) -> str:
-    """The card in Markdown, from the facts alone."""
-    p, s, q = about["privacy"], about["settings"], about["problem"]
-    epsilon = p["epsilon"] if isinstance(p["epsilon"], str) else f"{p['epsilon']:.6g}"
-    labels = "" if about["classes"] is None else f"- Classes: {', '.join(map(str, about['classes']))}\n"
-    regulariser = f"{q['regulariser']} of strength {q['strength']:g}"
-    conditions = "\n".join(f"- {sentence}" for sentence in about["conditions"])
-    return (
-        f"# {about['kind']}\n\n"
-        f"A linear model ({q['loss']} loss, {regulariser}) of {counted(about['n_features'], 'feature')}, learnt by "
-        f"{counted(about['graph']['n'], 'data holder')} over the network `{about['graph']['name']}` without a server.\n\n"
-        "## Privacy\n\n"
-        "| | |\n| --- | --- |\n"
-        f"| epsilon | {epsilon} |\n| delta | {p['delta']:g} |\n| relation | {p['adjacency']} |\n| unit | {p['unit']} |\n"
-        f"| accountant | {p['accountant']} |\n| mode | {p['mode']} |\n| noise | {p['noise']} |\n\n"
-        f"Whoever sees every message and this model learns about {p['unit']} at most what (epsilon, delta) allows.\n\n"
-        f"### Conditions\n\n{conditions}\n\n"
-        "## How it was made\n\n"
-        f"- Algorithm: {s['algorithm']['name']}, {counted(s['rounds'], 'round')}, {counted(s['finish_mixing'], 'closing mixing')}, "
-        f"output {s['output']}\n"
-        f"- Records per node: {min(q['sizes'])} to {max(q['sizes'])}; rows of norm at most {q['data_norm']:g}\n"
-        f"{labels}"
-        f"- Made with tacenda {s['versions']['tacenda']}\n"
-    )
 
 
 def load_model(path: str | Path) -> Any:
@@ -166,4 +148,4 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-__all__ = ["FORMAT", "UNIT", "export", "facts", "load_model", "model_card"]
+__all__ = ["FORMAT", "export", "facts", "load_model"]

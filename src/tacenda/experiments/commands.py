@@ -91,6 +91,7 @@ def report(
     """All stored results as one self-contained HTML file. Example: tacenda experiment report --full --run --jobs 2"""
     from tacenda.experiments import page, player, summary
     from tacenda.experiments.registry import EXPERIMENTS
+    from tacenda.formats.files import write_text
 
     size = _size(quick, reduced, full, None)
     if missing:
@@ -98,7 +99,7 @@ def report(
             player.play(experiment, size, out, jobs=player.cores(jobs))
     print(page.build(out, size, to))
     if markdown is not None:
-        markdown.write_text(summary.as_markdown(out, size), encoding="utf-8")
+        write_text(markdown, summary.as_markdown(out, size))
         print(markdown)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -16,6 +15,7 @@ from tacenda.experiments.judging import count, first_sentence
 from tacenda.experiments.papers import OURS, PAPERS
 from tacenda.experiments.registry import EXPERIMENTS
 from tacenda.experiments.spec import PUBLISHED, SOUND, Experiment, Finding, Size
+from tacenda.formats.files import write_text
 from tacenda.report.charts import Chart, Column, TextTable
 
 
@@ -60,11 +60,7 @@ def build(out: Path, size: Size, target: Path | None = None) -> Path:
         pages=_asset("tacenda.experiments", "pages.js"),
     )
     path = out / size.name / "report.html" if target is None else target
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
-    return path
+    return write_text(path, text)
 
 
 def _content(found: Sequence[Experiment], out: Path, size: Size) -> dict[str, Any]:

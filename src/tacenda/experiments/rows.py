@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tacenda.formats.files import replacing
 
 Row = dict[str, Any]
 FIRST = (
@@ -89,13 +90,10 @@ def write(path: Path, rows: Iterable[Row]) -> None:
     kept = list(rows)
     present = {k for r in kept for k in r}
     columns = [*(k for k in FIRST if k in present), *sorted(present - set(FIRST))]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with part.open("w", newline="", encoding="utf-8") as file:
+    with replacing(path) as part, part.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, columns, restval="")
         writer.writeheader()
         writer.writerows({k: "" if v is None else v for k, v in r.items()} for r in kept)
-    os.replace(part, path)
 
 
 def read(path: Path) -> Rows:

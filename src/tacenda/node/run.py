@@ -361,26 +361,24 @@ def _monitor(options: NodeOptions, display: Display) -> Any:
 
 def save_folder(folder: Path, result: RunResult, contract: Contract, name: str, caught: dict[str, str]) -> None:
     """The run folder that reports read, inside the state folder: what this member may know and show, and who was caught lying."""
-    import datetime as dt
-    import json
-
+    from tacenda.formats.files import write_text
+    from tacenda.formats.text import toml
     from tacenda.runtime.result import load
+    from tacenda.runtime.run_folder import RunFolder
 
-    label = f"{contract.algorithm.name}-{name}"
-    target = result.save(folder / "results" / f"{label}.safetensors")
+    home, run = RunFolder(folder), f"{contract.algorithm.name}-{name}"
+    target = home.save(run, result)
     if load(target).models.shape != result.models.shape:
         raise StateError(f"The result {target} was not written whole; free disk space and start the node again.")
-    statement = None if result.privacy is None else result.privacy.to_plain()
-    created = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    write_text(home.config_path, toml(contract.to_plain()))
+    epsilon = None if result.privacy is None else result.privacy.to_plain()["epsilon"]
     manifest = {
-        "format": "tacenda-run-1", "caught": caught, "warnings": result.warnings, "created": created, "command": "node run",
+        "caught": caught,
+        "warnings": result.warnings,
+        "command": "node run",
         "versions": result.settings["versions"],
         "dataset": {"name": "this member's own records", "notes": ["nothing is shown of records that stay on site"]},
-        "table": [{"run": label, "epsilon": None if statement is None else statement["epsilon"], "rounds": result.rounds}],
-        "results": [{"label": label, "algorithm": contract.algorithm.name, "seed": None, "file": f"results/{label}.safetensors"}],
-    }  # fmt: skip
-    (folder / "manifest.json").write_text(json.dumps(manifest, indent=1), "utf-8")
-    (folder / "ledger.json").write_text(json.dumps({label: statement}, indent=1), "utf-8")
-    (folder / "config.toml").write_text(contract_files.to_toml(contract.to_plain()), "utf-8")
-    rows = [json.dumps({"run": label, **row}) for row in result.history.rows]
-    (folder / "metrics.jsonl").write_text("\n".join(rows) + "\n", "utf-8")
+        "table": [{"run": run, "epsilon": epsilon, "rounds": result.rounds}],
+        "results": [{"label": run, "algorithm": contract.algorithm.name, "seed": None, "file": f"results/{run}.safetensors"}],
+    }
+    home.finish({run: result}, manifest)

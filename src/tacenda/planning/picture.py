@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from tacenda.errors import InputError
+from tacenda.formats.files import replacing
 from tacenda.planning.outcome import Plan
 from tacenda.planning.what_if import Change
 
@@ -21,10 +22,8 @@ def draw(plan: Plan, changes: list[Change], path: str | Path) -> Path:
     kind = target.suffix.lower()
     if kind not in (*PICTURES, ".html"):
         raise InputError(f"plot must end in {', '.join(PICTURES)} or .html, not {target.name!r}.")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    beside = target.with_name(f".{target.stem}.part{kind}")
-    (_page if kind == ".html" else _picture)(plan, changes, beside)
-    beside.replace(target)
+    with replacing(target) as part:
+        (_page if kind == ".html" else _picture)(plan, changes, part)
     return target
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from tacenda.privacy.statement import UNIT
+from tacenda.privacy.statement import UNIT, Statement
 from tacenda.report import numbers
 from tacenda.report.account import Account
 from tacenda.report.wording import ACCOUNTANTS, RELATIONS, meaning
@@ -17,20 +19,34 @@ from tacenda.words import counted
 def model_card(result: RunResult) -> str:
     """The card of one result. It holds no measure of the records, so it may go wherever the model goes."""
     s = result.settings
-    p, g = s["problem"], s["graph"]
-    title = f"# Model card: {s['algorithm']['name']}, {p['loss']}"
-    parts = [title, _privacy(result), _model(result), f"## Learnt by\n\n{_training(result)}"]
-    parts.append(
-        f"## Network\n\n{counted(g['n'], 'node')}, {counted(len(g['edges']), 'edge')} ({g.get('name') or 'given graph'}); no server."
-    )
-    versions = ", ".join(f"{k} {v}" for k, v in s.get("versions", {}).items())
-    return "\n\n".join([*parts, f"Versions: {versions}."]) + "\n"
+    title = f"{s['algorithm']['name']}, {s['problem']['loss']}"
+    return card(title, s, result.privacy, result.models.shape, s["problem"].get("classes"))
 
 
-def _privacy(result: RunResult) -> str:
-    if result.privacy is None:
+def card(
+    title: str,
+    settings: dict[str, Any],
+    privacy: Statement | None,
+    shape: Sequence[int],
+    classes: Sequence[Any] | None,
+    conditions: Sequence[str] = (),
+) -> str:
+    """A card from a run's settings; shape: of all nodes' weights; conditions: the maker's own, instead of the usual."""
+    training = f"## Learnt by\n\n{_training(settings)}"
+    parts = [f"# Model card: {title}", _privacy(privacy, conditions), _model(settings["problem"], shape, classes), training]
+    versions = ", ".join(f"{k} {v}" for k, v in settings.get("versions", {}).items())
+    return "\n\n".join([*parts, _network(settings["graph"]), f"Versions: {versions}."]) + "\n"
+
+
+def _network(graph: dict[str, Any]) -> str:
+    edges = f", {counted(len(graph['edges']), 'edge')}" if "edges" in graph else ""
+    return f"## Network\n\n{counted(graph['n'], 'node')}{edges} ({graph.get('name') or 'given graph'}); no server."
+
+
+def _privacy(statement: Statement | None, conditions: Sequence[str]) -> str:
+    if statement is None:
         return "## Privacy\n\n**None.** No noise was added; the model and the messages may show what the records hold."
-    account = Account.of(result.privacy, {})
+    account = Account.of(statement, {})
     s = account.statement
     rows = [
         ("epsilon", numbers.epsilon(account.epsilon)),
@@ -47,38 +63,39 @@ def _privacy(result: RunResult) -> str:
     if s.claimed is not None:
         rows.insert(2, ("claimed in print", f"epsilon {numbers.epsilon(s.claimed[0])} at delta {numbers.short(s.claimed[1])}"))
     table = "\n".join(f"| {name} | {value} |" for name, value in rows)
-    return f"## Privacy\n\n| | |\n| --- | --- |\n{table}\n\n{meaning(account)}\n\n{_conditions(account)}"
+    return f"## Privacy\n\n| | |\n| --- | --- |\n{table}\n\n{meaning(account)}\n\n{_conditions(account, conditions)}"
 
 
-def _conditions(account: Account) -> str:
-    lines = [
-        *account.curve.conditions,
-        "the adversary may see every message of every node in every round",
-        "bounds, levels and labels were public or declared so",
-        "hyperparameters were not chosen by looking at these records",
-    ]
+def _conditions(account: Account, stated: Sequence[str]) -> str:
+    lines = [*account.curve.conditions, "the adversary may see every message of every node in every round"]
     for size, epsilon in account.groups((2,)):
         if math.isfinite(epsilon):
             lines.append(f"somebody with {size} records on one node has epsilon {numbers.epsilon(epsilon)} instead")
+    return "Conditions:\n\n" + "\n".join(f"- {line}" for line in [*lines, *(stated or _usual(account))])
+
+
+def _usual(account: Account) -> list[str]:
+    lines = [
+        "bounds, levels and labels were public or declared so",
+        "hyperparameters were not chosen by looking at these records",
+    ]
     if "simulation" in account.statement.noise:
         lines.append("the noise came from a seed: this model is a simulation's, not to be released as private")
-    return "Conditions:\n\n" + "\n".join(f"- {line}" for line in lines)
+    return lines
 
 
-def _model(result: RunResult) -> str:
-    p = result.settings["problem"]
-    shape = " x ".join(str(k) for k in result.models.shape[1:])
-    classes = f", classes {', '.join(p['classes'])}" if p.get("classes") else ""
+def _model(p: dict[str, Any], shape: Sequence[int], classes: Sequence[Any] | None) -> str:
+    weights = " x ".join(str(k) for k in shape[1:])
+    named = f", classes {', '.join(map(str, classes))}" if classes else ""
     return (
-        f"## Model\n\nLinear, {shape} weights for {counted(p['n_features'], 'feature')}{classes}; "
-        f"one model per node ({len(result.models)}) and their average.\n"
+        f"## Model\n\nLinear, {weights} weights for {counted(p['n_features'], 'feature')}{named}; "
+        f"one model per node ({shape[0]}) and their average.\n"
         f"Loss {p['loss']}, regulariser {p['regulariser']} of strength {numbers.setting(p['strength'])}; "
         f"rows of norm at most {numbers.setting(p['data_norm'])}."
     )
 
 
-def _training(result: RunResult) -> str:
-    s = result.settings
+def _training(s: dict[str, Any]) -> str:
     chosen = ", ".join(f"{k} {numbers.setting(v)}" for k, v in s["algorithm"].items() if k != "name")
     sizes = np.asarray(s["problem"]["sizes"])
     return (

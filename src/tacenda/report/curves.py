@@ -6,7 +6,7 @@ import numpy as np
 
 from tacenda.report import numbers
 from tacenda.report.charts import Chart, Series, over_seeds
-from tacenda.report.folder import Folder, Group
+from tacenda.report.reading import Folder, Group
 
 # metric: (title, axis, what a reader wants of it, logarithmic)
 METRICS: dict[str, tuple[str, str, str, bool]] = {

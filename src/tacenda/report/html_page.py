@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from tacenda.errors import StateError
+from tacenda.formats.files import write_text
 from tacenda.report import curves, network_drawing, numbers, tables, wording
 from tacenda.report.charts import Chart, TextTable
-from tacenda.report.folder import Folder, read
+from tacenda.report.reading import Folder, of_result, read
+from tacenda.runtime.result import RunResult
 from tacenda.words import noun
 
 
@@ -31,22 +32,18 @@ class Panel:
     tall: bool = False
 
 
-def build(run_folder: str | Path, out: str | Path | None = None) -> Path:
-    """Write the report of `run_folder` to `out` (run_folder/report.html) and return its path.
+def build(run: str | Path | RunResult, out: str | Path | None = None) -> Path:
+    """Write the report of a run folder, or of one result, to `out` (report.html, in the folder) and return its path.
 
     Only the run folder is read: manifest, results, ledger, configuration. The file is written whole or not at all.
     """
     library = plotly_js()
-    folder = read(run_folder)
+    folder = of_result(run) if isinstance(run, RunResult) else read(run)
     page = render(folder, library)
     target = folder.path / "report.html" if out is None else Path(out)
     if target.is_dir():
         raise StateError(f"out must be a file, but {target} is a folder; give a name such as {target / 'report.html'}.")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.part")
-    part.write_text(page, encoding="utf-8")
-    os.replace(part, target)
-    return target
+    return write_text(target, page)
 
 
 def plotly_js() -> str:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tacenda.report import numbers
 from tacenda.report.charts import Column, TextTable
-from tacenda.report.folder import Folder, Group
+from tacenda.report.reading import Folder, Group
 from tacenda.words import counted, noun
 
 Array = NDArray[Any]

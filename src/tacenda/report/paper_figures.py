@@ -10,9 +10,10 @@ import numpy as np
 
 from tacenda import checks
 from tacenda.errors import InputError
+from tacenda.formats.files import replacing
 from tacenda.report import curves, network_drawing
 from tacenda.report.charts import Chart, Series, dash_of, visible
-from tacenda.report.folder import Folder, read
+from tacenda.report.reading import Folder, read
 
 FORMATS = ("svg", "pdf", "png", "eps")
 # Okabe and Ito's colours in an order whose neighbours differ most, then darker ones: safe for colour-blind readers.
@@ -45,13 +46,13 @@ def figures(run_folder: str | Path, out_dir: str | Path, formats: Sequence[str] 
     except ImportError:
         raise ImportError("Figures for papers need matplotlib: pip install 'tacenda[plots]'.") from None
     target = Path(out_dir)
-    target.mkdir(parents=True, exist_ok=True)
     written = []
     with mpl.rc_context(STYLE):
         for key, figure in _all(folder, Figure):
             for suffix in wanted:
                 path = target / f"{key}.{suffix}"
-                figure.savefig(path, bbox_inches="tight", metadata=_undated(suffix))
+                with replacing(path) as part:
+                    figure.savefig(part, bbox_inches="tight", metadata=_undated(suffix))
                 written.append(path)
     return written
 

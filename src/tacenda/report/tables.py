@@ -11,7 +11,7 @@ import numpy as np
 from tacenda.report import numbers
 from tacenda.report.charts import Column, TextTable
 from tacenda.report.curves import about, is_share
-from tacenda.report.folder import Folder, Group
+from tacenda.report.reading import Folder, Group
 from tacenda.words import counted
 
 SHOWN = ("test_accuracy", "accuracy", "worst_accuracy", "objective", "suboptimality", "test_loss", "loss", "consensus")

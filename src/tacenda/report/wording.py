@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tacenda.report import numbers
 from tacenda.report.account import GRID, Account, together
-from tacenda.report.folder import Folder, Group
+from tacenda.report.reading import Folder, Group
 
 ACCOUNTANTS = {
     "gaussian-exact": "exact formula for Gaussian noise",

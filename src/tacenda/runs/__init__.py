@@ -1,1 +1,1 @@
-"""Run folders: where a run's configuration, models, metrics, ledger and report lie together, and how they are made."""
+"""The application: from a configuration to finished models in a run folder, as `tacenda.fit` and `tacenda.compare`."""

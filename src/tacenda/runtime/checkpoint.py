@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import numpy as np
 
 from tacenda._types import Array
 from tacenda.errors import InputError, StateError
+from tacenda.formats.files import write_bytes
 from tacenda.privacy.accounting.events import KINDS
 from tacenda.privacy.secrets.ledger import Charge, Charges
 
@@ -45,22 +45,13 @@ def prepare(path: str | Path, resume: bool) -> Path:
 
 
 def write(path: Path, saved: Saved) -> None:
-    """Write beside the old file, flush to the disk, then take its place in one step.
-
-    For its owner's eyes only: it holds the seed, and whoever knows that can take the noise off.
-    """
+    """For its owner's eyes only: it holds the seed, and whoever knows that can take the noise off."""
     from safetensors.numpy import save
 
     about = json.dumps({"format": FORMAT, **saved.about})
     arrays = {k: np.ascontiguousarray(v) for k, v in saved.arrays.items()}
     data = save(arrays, metadata={"tacenda": about, "digest": _digest(about, arrays)})
-    beside = path.with_name(path.name + ".part")
-    beside.unlink(missing_ok=True)
-    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
+    write_bytes(path, data, private=True)
 
 
 def seed_of(path: Path) -> int | None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from tacenda._types import Array
 from tacenda.errors import StateError
+from tacenda.formats.files import write_bytes
 from tacenda.privacy.statement import Statement
 from tacenda.runtime.history import History
 from tacenda.words import counted
@@ -51,10 +52,8 @@ class RunResult:
 
     def save(self, path: str | Path) -> Path:
         """Write everything to one file (safetensors with JSON in its header); no pickle."""
-        from safetensors.numpy import save_file
+        from safetensors.numpy import save
 
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
         about = {
             "format": FORMAT,
             "settings": self.settings,
@@ -66,8 +65,13 @@ class RunResult:
             "bytes": self.bytes,
         }
         tensors = {"models": np.ascontiguousarray(self.models), "last": np.ascontiguousarray(self.last)}
-        save_file(tensors, str(target), metadata={"tacenda": json.dumps(about)})
-        return target
+        return write_bytes(path, save(tensors, metadata={"tacenda": json.dumps(about)}))
+
+    def report(self, path: str | Path = "report.html") -> Path:
+        """Write the HTML report of this run to `path` (extra `report`)."""
+        from tacenda.report import build
+
+        return build(self, path)
 
 
 def load(path: str | Path) -> RunResult:

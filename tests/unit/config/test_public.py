@@ -10,7 +10,7 @@ from tacenda.config import read
 from tacenda.config.choice import resolved
 from tacenda.config.cost import cost, public_run
 from tacenda.config.objects import graph_of, regular_degree
-from tacenda.config.records import private_run
+from tacenda.config.private_run import private_run
 from tacenda.config.sections import RunConfig
 from tacenda.config.shape import public_shape
 from tacenda.errors import InputError

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacenda.config import read
-from tacenda.config.toml_text import dumps
 from tacenda.errors import InputError
+from tacenda.formats.text import toml
 
 plain = st.recursive(
     st.one_of(st.booleans(), st.integers(-(2**60), 2**60), st.floats(allow_nan=False), st.text(max_size=8)),
@@ -21,7 +21,7 @@ plain = st.recursive(
 
 @given(st.dictionaries(st.text(min_size=1, max_size=6), st.dictionaries(st.text(max_size=6), plain, min_size=1), max_size=3))
 def test_text_reads_back_as_the_same_values(values: dict) -> None:
-    assert tomllib.loads(dumps(values)) == values
+    assert tomllib.loads(toml(values)) == values
 
 
 def test_a_full_configuration_survives_the_round_trip() -> None:
@@ -35,7 +35,7 @@ def test_a_full_configuration_survives_the_round_trip() -> None:
             "run": {"seeds": [1, 2], "metrics": ["objective"]},
         }
     )
-    assert read.build(tomllib.loads(dumps(config.to_plain()))) == config
+    assert read.build(tomllib.loads(toml(config.to_plain()))) == config
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import support
 import tacenda as tc
 from tacenda.config import read
 from tacenda.config.cost import public_run
-from tacenda.config.records import private_run
+from tacenda.config.private_run import private_run
 from tacenda.data import partition
 from tacenda.errors import DeclarationWarning, InputError
 

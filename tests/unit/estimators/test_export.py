@@ -34,7 +34,7 @@ def test_files_hold_the_model_and_its_promise(tmp_path: Path) -> None:
     about = json.loads((folder / "model.json").read_text())
     assert about["privacy"]["epsilon"] == pytest.approx(1.5, abs=1e-6)
     card = (folder / "MODEL_CARD.md").read_text()
-    for said in ("| epsilon | 1.5 |", "| delta | 1e-05 |", "replace-one", "one record of one node", "accountant", "Conditions"):
+    for said in ("| epsilon | 1.5 |", "| delta | 10⁻⁵ |", "replace-one", "one record of one node", "accountant", "Conditions"):
         assert said in card
     for sentence in model.conditions_:
         assert sentence in card

@@ -28,6 +28,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tacenda.errors import InputError, StateError
+from tacenda.formats.files import write_bytes
 
 TLS_KEY, SIGNING_KEY, REQUEST, CERTIFICATE, AUTHORITY = "tls.key", "signing.key", "request.csr", "node.crt", "authority.crt"
 AUTHORITY_KEY, AUTHORITY_OWN = "authority.key", "authority-own.crt"
@@ -72,7 +73,7 @@ def request(folder: str | Path, name: str, *, new_key: bool = False) -> Path:
         .sign(key, hashes.SHA256())
     )
     target = place / REQUEST
-    _replace(target, csr.public_bytes(serialization.Encoding.PEM))
+    write_bytes(target, csr.public_bytes(serialization.Encoding.PEM))
     return target
 
 
@@ -90,7 +91,7 @@ def make_authority(folder: str | Path, name: str, days: int = 3650) -> Path:
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_usage(sign_certificates=True), critical=True)
     builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    _replace(place / AUTHORITY_OWN, builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    write_bytes(place / AUTHORITY_OWN, builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
     return place / AUTHORITY_OWN
 
 
@@ -113,8 +114,8 @@ def sign(authority: str | Path, csr_path: str | Path, out: str | Path, days: int
     certificate = builder.sign(key, hashes.SHA256())
     target = Path(out)
     target.mkdir(parents=True, exist_ok=True)
-    _replace(target / CERTIFICATE, certificate.public_bytes(serialization.Encoding.PEM))
-    _replace(target / AUTHORITY, issuer.public_bytes(serialization.Encoding.PEM))
+    write_bytes(target / CERTIFICATE, certificate.public_bytes(serialization.Encoding.PEM))
+    write_bytes(target / AUTHORITY, issuer.public_bytes(serialization.Encoding.PEM))
     return certificate
 
 
@@ -265,12 +266,6 @@ def _write_key(path: Path, key: ec.EllipticCurvePrivateKey | ed25519.Ed25519Priv
     # Created unreadable for others from the first byte: a later chmod would leave a gap.
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(data)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    beside = path.with_name(path.name + ".part")
-    beside.write_bytes(data)
-    os.replace(beside, path)
 
 
 def _guarded(path: Path) -> bytes:

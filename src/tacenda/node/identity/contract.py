@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from tacenda.errors import InputError
+from tacenda.formats.text import canonical_json
 from tacenda.node.identity.certificates import check_name
 from tacenda.problem.constants import RADIUS
 
@@ -172,7 +172,7 @@ class Contract(_Part):
 
     def canonical(self) -> bytes:
         """The text that is hashed and signed: JSON with sorted keys and no spaces."""
-        return _canonical(self.to_plain())
+        return canonical_json(self.to_plain()).encode()
 
     def hash(self) -> str:
         """SHA-256 over every field."""
@@ -183,11 +183,12 @@ class Contract(_Part):
         values = self.to_plain()
         values.pop("authorities")
         values["members"] = [{k: v for k, v in m.items() if k not in IDENTITY_FIELDS} for m in values["members"]]
-        return hashlib.sha256(_canonical(values)).hexdigest()
+        return hashlib.sha256(canonical_json(values).encode()).hexdigest()
 
     def field_hashes(self) -> dict[str, str]:
         """A short hash of every field by its path, so that two nodes can name the field in which they differ."""
-        return {path: hashlib.sha256(_canonical(value)).hexdigest()[:16] for path, value in _leaves(self.to_plain(), "")}
+        leaves = _leaves(self.to_plain(), "")
+        return {path: hashlib.sha256(canonical_json(value).encode()).hexdigest()[:16] for path, value in leaves}
 
 
 def differing_fields(mine: dict[str, str], theirs: dict[str, str]) -> list[str]:
@@ -203,6 +204,3 @@ def _leaves(value: Any, path: str) -> list[tuple[str, Any]]:
         return [leaf for key, v in named for leaf in _leaves(v, f"{path}.{key}")]
     return [(path, value)]
 
-
-def _canonical(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()

@@ -6,13 +6,13 @@ signature files are lines that may simply be put together.
 
 from __future__ import annotations
 
-import json
-import os
 import tomllib
 from pathlib import Path
 from typing import Any
 
 from tacenda.errors import InputError, PrivacyError
+from tacenda.formats.files import write_text
+from tacenda.formats.text import toml
 from tacenda.node.identity.certificates import Identity, text_signed
 from tacenda.node.identity.contract import Contract
 
@@ -30,18 +30,7 @@ def read(path: str | Path) -> Contract:
 
 def write(contract: Contract, path: str | Path) -> Path:
     """The contract as TOML; reading it back gives the same hash."""
-    target = Path(path)
-    beside = target.with_name(target.name + ".part")
-    beside.write_text(to_toml(contract.to_plain()), "utf-8")
-    os.replace(beside, target)
-    return target
-
-
-def to_toml(values: dict[str, Any]) -> str:
-    """Plain values first, then tables, then lists of tables."""
-    lines: list[str] = []
-    _table(values, "", lines)
-    return "\n".join(lines).lstrip("\n") + "\n"
+    return write_text(path, toml(contract.to_plain()))
 
 
 def signatures_path(contract: str | Path) -> Path:
@@ -61,7 +50,7 @@ def sign(path: str | Path, identity: Identity) -> Path:
             )
     others = [line for line in _lines(path) if not line.startswith(f"{member.name} ")]
     target = signatures_path(path)
-    target.write_text("\n".join([*others, f"{member.name} {identity.sign_text(_signed_text(contract))}"]) + "\n", "ascii")
+    write_text(target, "\n".join([*others, f"{member.name} {identity.sign_text(_signed_text(contract))}"]) + "\n")
     return target
 
 
@@ -92,9 +81,7 @@ def write_card(identity: Identity, address: str, size: int, path: str | Path, *,
         "name": identity.name, "size": size, "address": address, "fingerprint": identity.fingerprint,
         "signing_key": identity.signing_key, "listens": listens, "authority": identity.authority_pem,
     }  # fmt: skip
-    target = Path(path)
-    target.write_text(to_toml(card), "utf-8")
-    return target
+    return write_text(path, toml(card))
 
 
 def draft(
@@ -145,29 +132,3 @@ def _lines(path: str | Path) -> list[str]:
         return [line.strip() for line in side.read_text("ascii").splitlines() if line.strip()]
     except UnicodeDecodeError:
         raise InputError(f"{side} must hold lines 'name signature'; ask the members for their lines again.") from None
-
-
-def _table(values: dict[str, Any], prefix: str, lines: list[str]) -> None:
-    plain = {k: v for k, v in values.items() if not _is_table(v)}
-    lines.extend(f"{key} = {_value(value)}" for key, value in plain.items())
-    for key, value in values.items():
-        if not _is_table(value):
-            continue
-        name = f"{prefix}{key}"
-        for part in value if isinstance(value, list) else [value]:
-            lines.extend(["", f"[[{name}]]" if isinstance(value, list) else f"[{name}]"])
-            _table(part, f"{name}.", lines)
-
-
-def _is_table(value: Any) -> bool:
-    return isinstance(value, dict) or (isinstance(value, list) and bool(value) and isinstance(value[0], dict))
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, list):
-        return "[" + ", ".join(_value(item) for item in value) + "]"
-    if isinstance(value, str) and "\n" in value and '"' not in value and "\\" not in value:
-        return f'"""\n{value}"""'
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return json.dumps(value)

@@ -12,16 +12,16 @@ kept in the state, written to a file for the operator, shown to the neighbours, 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from tacenda.errors import PrivacyError
+from tacenda.formats.files import write_json
+from tacenda.formats.text import canonical_json
 from tacenda.node.identity.certificates import text_signed
 from tacenda.node.identity.contract import Contract
 from tacenda.node.protocol import wire
-from tacenda.node.protocol.signed_rows import write_evidence
 from tacenda.node.state.database import NodeState
 
 CONFLICT = "conflicting votes"
@@ -47,7 +47,7 @@ class Vote:
 def statement(run: str, view: int, name: str, vote: Vote) -> bytes:
     """What member `name` signs; the first line keeps it apart from the other texts that this key signs."""
     values = {"absent": vote.absent, "view": view, "member": name, "round": vote.round, "run": run}
-    return b"tacenda membership v1\n" + json.dumps(values, sort_keys=True, separators=(",", ":")).encode()
+    return b"tacenda membership v1\n" + canonical_json(values).encode()
 
 
 class Votes:
@@ -135,7 +135,7 @@ class Votes:
         self._state.note(CONFLICT, {"view": view, "member": name, "votes": [asdict(vote) for vote in votes]})
         signed = [{"text": self._text(view, name, v).decode(), "signature": v.signature} for v in votes]
         key = self._contract.member(name).signing_key
-        write_evidence(path, {"what": str(self.conflict), "member": name, "signing_key": key, "signed": signed})
+        write_json(path, {"what": str(self.conflict), "member": name, "signing_key": key, "signed": signed})
 
     def _sentence(self, view: int, name: str, votes: list[Vote], path: Path) -> str:
         first, second = (f"({', '.join(vote.absent) or 'nobody'} absent, stopped in round {vote.round})" for vote in votes)

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
-import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tacenda.errors import StateError
+from tacenda.formats.files import write_json
+from tacenda.formats.text import canonical_json
 from tacenda.node.identity.certificates import text_signed
 from tacenda.node.identity.contract import Contract
 from tacenda.node.protocol import wire
@@ -55,7 +55,7 @@ def row_text(run: str, claim: wire.Claim) -> bytes:
         "call": claim.call, "digest": claim.digest.hex(), "view": claim.view, "member": claim.member, "round": claim.round,
         "run": run,
     }  # fmt: skip
-    return b"tacenda row v1\n" + _plain(values)
+    return b"tacenda row v1\n" + canonical_json(values).encode()
 
 
 def state_text(run: str, member: str, peer: str, introduction: wire.Introduction) -> bytes:
@@ -68,7 +68,7 @@ def state_text(run: str, member: str, peer: str, introduction: wire.Introduction
         "peer": peer,
         "run": run,
     }
-    return b"tacenda state v1\n" + _plain(values)
+    return b"tacenda state v1\n" + canonical_json(values).encode()
 
 
 class Witness:
@@ -316,18 +316,5 @@ class Witness:
 
     def _write(self, path: Path, member: str, sentence: str, signed: list[dict[str, str]], **more: str) -> None:
         key = self._contract.member(member).signing_key
-        write_evidence(path, {"what": sentence, "member": member, "signing_key": key, "signed": signed, **more})
+        write_json(path, {"what": sentence, "member": member, "signing_key": key, "signed": signed, **more})
 
-
-def write_evidence(path: Path, values: dict[str, Any]) -> None:
-    """Whole or not at all."""
-    beside = path.with_name(path.name + ".part")
-    with open(beside, "w", encoding="utf-8") as file:
-        json.dump(values, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
-
-
-def _plain(values: dict[str, Any]) -> bytes:
-    return json.dumps(values, sort_keys=True, separators=(",", ":")).encode()

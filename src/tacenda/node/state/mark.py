@@ -16,6 +16,7 @@ import os
 from pathlib import Path
 
 from tacenda.errors import StateError
+from tacenda.formats.files import write_bytes
 
 Head = tuple[int, bytes]  # (number of charges, seal of the last one)
 START: Head = (0, bytes(32))
@@ -57,18 +58,7 @@ class Mark:
         record = sealed(head, self._key)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            beside = self.path.with_name(self.path.name + ".part")
-            beside.unlink(missing_ok=True)
-            with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(2 * record.ljust(_SLOT, b"\0"))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, self.path)
-            folder = os.open(self.path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            write_bytes(self.path, 2 * record.ljust(_SLOT, b"\0"), private=True)
         except OSError as failed:
             raise self._unwritten(failed) from None
         self.open()

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from tacenda.formats.text import canonical_json
 from tacenda.words import counted
 
 FIELDS = ("seq", "time", "kind", "dataset", "run", "key", "event", "body")
@@ -44,12 +45,8 @@ def genesis(salt: bytes) -> str:
 
 def seal(previous: str, row: dict[str, Any]) -> str:
     """SHA-256 over the previous seal and the row's fields, written as JSON in one fixed way."""
-    text = canonical([row[name] for name in FIELDS])
+    text = canonical_json([row[name] for name in FIELDS])
     return hashlib.sha256(bytes.fromhex(previous) + text.encode()).hexdigest()
-
-
-def canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def verify_chain(

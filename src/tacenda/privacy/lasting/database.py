@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from tacenda.errors import StateError
-from tacenda.privacy.lasting.chain import FIELDS, canonical, genesis, seal
+from tacenda.formats.text import canonical_json
+from tacenda.privacy.lasting.chain import FIELDS, genesis, seal
 from tacenda.privacy.lasting.files import close_to_others, make_private
 
 VERSION, OLDER = "2", ("1",)  # of the file; older ones are read and brought up to date
@@ -82,7 +83,7 @@ class LedgerFile:
         """Add a sealed row and move the head; only inside `writing`."""
         last, previous = self.head()
         moment = datetime.now(UTC).isoformat(timespec="milliseconds")
-        values = (last + 1, moment, kind, dataset, run, key, event, canonical(body))
+        values = (last + 1, moment, kind, dataset, run, key, event, canonical_json(body))
         hashed = seal(previous, dict(zip(FIELDS, values, strict=True)))
         self.execute("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *values, previous, hashed)
         self.execute("INSERT OR REPLACE INTO head VALUES (1, ?, ?)", last + 1, hashed)

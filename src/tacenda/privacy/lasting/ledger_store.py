@@ -20,11 +20,12 @@ from typing import Any, Self
 
 from tacenda.checks import one_of, positive
 from tacenda.errors import BudgetError, InputError, PrivacyError, StateError
+from tacenda.formats.text import canonical_json
 from tacenda.privacy import adjacency as relations
 from tacenda.privacy.accounting.events import CorrelatedGaussian, Event, Events, event_from_dict, merged
 from tacenda.privacy.accounting.judge import Curve, judge
 from tacenda.privacy.lasting.accounts import Account, account_of, join, joined, relations_of, sketch_fault
-from tacenda.privacy.lasting.chain import Verification, canonical, genesis, verify_chain
+from tacenda.privacy.lasting.chain import Verification, genesis, verify_chain
 from tacenda.privacy.lasting.database import LedgerFile
 from tacenda.privacy.lasting.files import Chunk, check_place, fingerprint
 from tacenda.privacy.lasting.fingerprints import marks_of
@@ -192,7 +193,7 @@ class LedgerStore:
                 raise StateError(f"run {run_id!r} was closed and can release nothing more; open a new run.")
             self._check_uncovered(run_id, run["dataset"], [event for _, event in fresh])
             for key, event in fresh:
-                self._file.append("charge", run["dataset"], run_id, key, event=canonical(event.to_dict()))
+                self._file.append("charge", run["dataset"], run_id, key, event=canonical_json(event.to_dict()))
             for event, count in _counted(event for _, event in fresh):
                 self._tally(run_id, event, charged=count)
             return len(fresh)
@@ -242,7 +243,7 @@ class LedgerStore:
     def export(self) -> Iterator[str]:
         """All rows as JSON lines, to be kept elsewhere; `store_chain.verify_lines` checks them."""
         with self._file.reading():
-            lines = [canonical(row) for row in self._file.rows()]
+            lines = [canonical_json(row) for row in self._file.rows()]
         return iter(lines)
 
     def close(self) -> None:
@@ -288,7 +289,7 @@ class LedgerStore:
         self._file.execute(
             "INSERT INTO tally VALUES (?, ?, ?, ?) ON CONFLICT (run, event) DO UPDATE SET "
             "reserved = reserved + excluded.reserved, charged = charged + excluded.charged",
-            run_id, canonical(event.to_dict()), reserved, charged,
+            run_id, canonical_json(event.to_dict()), reserved, charged,
         )  # fmt: skip
 
     def _outstanding(self, run_id: str) -> list[tuple[Event, int]]:
@@ -350,7 +351,7 @@ class LedgerStore:
 
 def _key(index: Index) -> str:
     parts = index if isinstance(index, str | int) else list(index)
-    return canonical(parts)
+    return canonical_json(parts)
 
 
 def _events(rows: Iterable[tuple[str, int]]) -> list[tuple[Event, int]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tacenda.privacy.lasting.chain import canonical
+from tacenda.formats.text import canonical_json
 from tacenda.privacy.lasting.database import LedgerFile, body_of
 
 
@@ -45,7 +45,7 @@ def replayed(rows: Iterable[dict[str, Any]]) -> Tables:
             tables.runs[run] = (dataset, relation, 0)
         elif row["kind"] == "reserve":
             for event, count in body_of(row):
-                tables.add(run, canonical(event), count, 0)
+                tables.add(run, canonical_json(event), count, 0)
         elif row["kind"] == "charge":
             tables.add(run, row["event"], 0, 1)
     return tables

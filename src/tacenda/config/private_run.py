@@ -11,7 +11,7 @@ import numpy as np
 
 from tacenda.config.objects import data_norm_of, graph_of, loss_of, radius_of, regulariser_of
 from tacenda.config.sections import DataSection, NetworkSection, RunConfig
-from tacenda.config.shape import node_count, partition_of, promise_notes, split_positions
+from tacenda.config.shape import node_count, partition_of, promise_notes, schema_of_file, split_positions
 from tacenda.data.dataset import Dataset
 from tacenda.data.schema import Schema
 from tacenda.errors import InputError
@@ -62,8 +62,7 @@ def load(data: DataSection) -> tuple[Dataset, Schema | None]:
     if data.file is not None and data.table_schema is not None:
         from tacenda.data.encoding import encode
 
-        schema = Schema.read(data.table_schema)
-        schema = schema.model_copy(update={"intercept": schema.intercept or data.intercept})
+        schema = schema_of_file(data)
         _advise(schema)
         return encode(schema, data.file, sparse=data.sparse, dtype=np.dtype(data.dtype)), schema
     if data.name is None:

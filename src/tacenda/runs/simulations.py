@@ -1,24 +1,25 @@
-"""Play the runs of a folder, one (algorithm, seed) each: resumable one by one, and side by side in processes."""
+"""The simulations of a run folder, one (algorithm, seed) each: resumable one by one, and side by side in processes."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from tacenda.config import read
-from tacenda.config.choice import Choice, choices
+from tacenda.config.choice import Choice
+from tacenda.config.choice import choices as choices_of
 from tacenda.config.objects import privacy_of
-from tacenda.config.records import PrivateRun, private_run
+from tacenda.config.private_run import PrivateRun, private_run
 from tacenda.config.sections import RunConfig
 from tacenda.errors import StateError
 from tacenda.graph.topology import Topology
 from tacenda.problem.facts import Facts
-from tacenda.runs.folder import RunFolder
 from tacenda.runs.table import evaluate
 from tacenda.runtime.result import RunResult, load
+from tacenda.runtime.run_folder import RunFolder
 from tacenda.runtime.simulate import simulate
 
 PARALLEL_WORK = 4e10  # multiplications in all runs below which starting further processes costs more than it saves
@@ -26,7 +27,7 @@ HISTORY_ROWS = 50
 
 
 @dataclass(frozen=True, eq=False)
-class Played:
+class Simulated:
     """One finished run: its name in files, its result, and how good its models are."""
 
     run: str
@@ -36,51 +37,46 @@ class Played:
     measured: dict[str, Any]
 
 
-def prepared(config: RunConfig, private: PrivateRun) -> list[Choice]:
+def chosen(config: RunConfig, private: PrivateRun) -> list[Choice]:
     """The run's algorithms, chosen from the public facts of the problem itself."""
     facts = Facts.of(private.problem, config.privacy.adjacency, config.run.solver_tolerance)
-    return choices(config, facts, Topology.of(private.graph), privacy_of(config.privacy))
+    return choices_of(config, facts, Topology.of(private.graph), privacy_of(config.privacy))
 
 
-def play(
-    config: RunConfig, private: PrivateRun, folder: RunFolder, *, progress: bool, done: Callable[[Played], None] | None = None
-) -> list[Played]:
+def simulate_all(
+    config: RunConfig, private: PrivateRun, folder: RunFolder, *, progress: str | bool
+) -> list[Simulated]:
     """All runs of the configuration, in order; those whose results already lie in the folder are not repeated."""
-    chosen = prepared(config, private)
-    tasks = [(k, seed) for k in range(len(chosen)) for seed in config.run.seeds]
-    jobs = _jobs(config, private, chosen, len(tasks))
-    played = []
-    for one in _in_order(config, private, chosen, folder, tasks, jobs, progress):
-        played.append(one)
-        if done is not None:
-            done(one)
-    return played
+    choices = chosen(config, private)
+    tasks = [(k, seed) for k in range(len(choices)) for seed in config.run.seeds]
+    jobs = _jobs(config, private, choices, len(tasks))
+    return list(_in_order(config, private, choices, folder, tasks, jobs, progress))
 
 
 def _in_order(
     config: RunConfig,
     private: PrivateRun,
-    chosen: list[Choice],
+    choices: list[Choice],
     folder: RunFolder,
     tasks: list[tuple[int, int]],
     jobs: int,
-    progress: bool,
-) -> Iterator[Played]:
+    progress: str | bool,
+) -> Iterator[Simulated]:
     if jobs == 1:
         for k, seed in tasks:
-            yield _play_one(config, private, chosen[k], seed, folder, progress)
+            yield _finished(config, private, choices[k], seed, folder, progress)
         return
     from joblib import Parallel, delayed
 
     plain = config.to_plain()
     threads = max(1, (os.cpu_count() or 1) // jobs)
-    work = (delayed(_play_elsewhere)(plain, str(folder.path), k, seed, threads) for k, seed in tasks)
+    work = (delayed(_simulate_elsewhere)(plain, str(folder.path), k, seed, threads) for k, seed in tasks)
     for (k, seed), measured in zip(tasks, Parallel(n_jobs=jobs, return_as="generator")(work), strict=True):
-        run = f"{chosen[k].label}-{seed}"
-        yield Played(run, chosen[k].label, seed, load(folder.result_path(run)), measured)
+        run = f"{choices[k].label}-{seed}"
+        yield Simulated(run, choices[k].label, seed, load(folder.result_path(run)), measured)
 
 
-def _play_elsewhere(plain: dict[str, Any], path: str, k: int, seed: int, threads: int) -> dict[str, Any]:
+def _simulate_elsewhere(plain: dict[str, Any], path: str, k: int, seed: int, threads: int) -> dict[str, Any]:
     """In a worker process: the result goes to the folder, only its measures come back."""
     import json
 
@@ -88,19 +84,19 @@ def _play_elsewhere(plain: dict[str, Any], path: str, k: int, seed: int, threads
 
     numba.set_num_threads(min(threads, numba.get_num_threads()))
     config, private = _loaded(json.dumps(plain))
-    return _play_one(config, private, prepared(config, private)[k], seed, RunFolder(path), False).measured
+    return _finished(config, private, chosen(config, private)[k], seed, RunFolder(path), False).measured
 
 
 @lru_cache(maxsize=1)
 def _loaded(text: str) -> tuple[RunConfig, PrivateRun]:
-    """A worker reads the records once, however many runs it plays."""
+    """A worker reads the records once, however many runs it makes."""
     import json
 
     config = read.build(json.loads(text))
     return config, private_run(config)
 
 
-def _play_one(config: RunConfig, private: PrivateRun, choice: Choice, seed: int, folder: RunFolder, progress: bool) -> Played:
+def _finished(config: RunConfig, private: PrivateRun, choice: Choice, seed: int, folder: RunFolder, progress: str | bool) -> Simulated:
     run = f"{choice.label}-{seed}"
     finished = folder.result_path(run)
     result = load(finished) if finished.is_file() else _simulate(config, private, choice, seed, folder, progress)
@@ -109,11 +105,11 @@ def _play_one(config: RunConfig, private: PrivateRun, choice: Choice, seed: int,
     if not finished.is_file():
         folder.save(run, result)
     measured = evaluate(private.problem, private.test, result.models, config.privacy.adjacency)
-    return Played(run, choice.label, seed, result, measured)
+    return Simulated(run, choice.label, seed, result, measured)
 
 
 def _simulate(
-    config: RunConfig, private: PrivateRun, choice: Choice, seed: int, folder: RunFolder, progress: bool
+    config: RunConfig, private: PrivateRun, choice: Choice, seed: int, folder: RunFolder, progress: str | bool
 ) -> RunResult:
     settings = config.run
     every = max(1, -(-choice.rounds // HISTORY_ROWS)) if settings.record_every == "auto" else settings.record_every
@@ -144,10 +140,10 @@ def metrics_of(config: RunConfig, private: PrivateRun) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _jobs(config: RunConfig, private: PrivateRun, chosen: list[Choice], tasks: int) -> int:
+def _jobs(config: RunConfig, private: PrivateRun, choices: list[Choice], tasks: int) -> int:
     """How many processes: as asked, or all cores where the work is worth it."""
     if config.run.jobs != "auto":
         return max(1, min(config.run.jobs, tasks))
     cells = float(private.problem.sizes.sum()) * private.problem.dim
-    steps = sum(c.rounds * c.algorithm.steps_per_round for c in chosen) * len(config.run.seeds)
+    steps = sum(c.rounds * c.algorithm.steps_per_round for c in choices) * len(config.run.seeds)
     return min(os.cpu_count() or 1, tasks) if cells * steps > PARALLEL_WORK else 1

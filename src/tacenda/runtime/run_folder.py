@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from tacenda.errors import InputError, StateError
-from tacenda.runs import files
+from tacenda.formats.files import write_json, write_text
+from tacenda.formats.text import json_lines
 from tacenda.runtime.result import RunResult, load
 
 FORMAT = "tacenda-run-1"
@@ -45,7 +46,7 @@ class RunFolder:
             folder._check_same(config)
         elif used:
             raise StateError(f"{folder.path} holds no config.toml, so it is not a run folder that could be resumed.")
-        files.write_text(folder.config_path, config)
+        write_text(folder.config_path, config)
         return folder
 
     @classmethod
@@ -97,6 +98,10 @@ class RunFolder:
         return self.path / "manifest.json"
 
     @property
+    def ledger_path(self) -> Path:
+        return self.path / "ledger.json"
+
+    @property
     def schema_path(self) -> Path:
         return self.path / "schema.toml"
 
@@ -112,38 +117,51 @@ class RunFolder:
 
     def manifest(self) -> dict[str, Any]:
         """The manifest, checked for its format."""
-        try:
-            values = json.loads(self.manifest_path.read_text("utf-8"))
-        except (OSError, ValueError) as wrong:
-            raise StateError(f"{self.manifest_path} cannot be read: {wrong}.") from None
-        if not isinstance(values, dict) or values.get("format") != FORMAT:
-            raise StateError(f"{self.manifest_path} is not of the format {FORMAT!r}; it was written by another program.")
+        values = _json(self.manifest_path)
+        if values.get("format") != FORMAT:
+            raise StateError(f"{self.manifest_path} has format {values.get('format')!r}, but this program reads {FORMAT!r}.")
         return values
 
-    def results(self) -> dict[str, RunResult]:
-        """{run: result} of every run in the manifest."""
-        return {f"{r['label']}-{r['seed']}": load(self.path / r["file"]) for r in self.manifest()["results"]}
+    def ledger(self) -> dict[str, Any]:
+        """{run: what it guarantees}; empty where there is no such file."""
+        return _json(self.ledger_path) if self.ledger_path.is_file() else {}
+
+    def result(self, entry: dict[str, Any]) -> RunResult:
+        """The result that an entry of the manifest names; it may only lie in this folder."""
+        file = str(entry.get("file", f"results/{entry.get('label')}-{entry.get('seed')}.safetensors"))
+        for candidate in (self.path / file, self.path / "results" / file):
+            if not candidate.resolve().is_relative_to(self.path.resolve()):
+                raise StateError(f"{self.manifest_path} points outside its folder ({file!r}); that is refused.")
+            if candidate.is_file():
+                return load(candidate)
+        return load(self.path / file)
 
     def save(self, run: str, result: RunResult) -> Path:
-        """Write one result whole, then drop its checkpoint: the run is done."""
-        target = self.result_path(run)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        beside = target.with_name(f".{target.name}.part")
-        result.save(beside)
-        beside.replace(target)
+        """Write one result, then drop its checkpoint: the run is done."""
+        target = result.save(self.result_path(run))
         self.checkpoint_path(run).unlink(missing_ok=True)
         return target
 
     def finish(self, results: dict[str, RunResult], manifest: dict[str, Any]) -> None:
         """Metrics, ledger and, last of all, the manifest, whose presence says that the run is complete."""
         rows = [{"run": run, **row} for run, result in results.items() for row in result.history.rows]
-        files.write_text(self.path / "metrics.jsonl", files.json_lines(rows))
+        write_text(self.path / "metrics.jsonl", json_lines(rows))
         spent = {run: r.privacy.to_plain() for run, r in results.items() if r.privacy is not None}
-        files.write_json(self.path / "ledger.json", spent)
-        files.write_json(self.manifest_path, {"format": FORMAT, "created": _now(), **manifest})
+        write_json(self.ledger_path, spent)
+        write_json(self.manifest_path, {"format": FORMAT, "created": _now(), **manifest})
         checkpoints = self.path / "checkpoints"
         if checkpoints.is_dir() and not any(checkpoints.iterdir()):
             checkpoints.rmdir()
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text("utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as damaged:
+        raise StateError(f"{path} is not readable JSON: {damaged}.") from None
+    if not isinstance(values, dict):
+        raise StateError(f"{path} must hold a JSON object, not a {type(values).__name__}.")
+    return values
 
 
 def default_path(name: str) -> Path:

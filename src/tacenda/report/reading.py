@@ -1,4 +1,4 @@
-"""Reading a run folder: the manifest, every result, grouped by label over the seeds."""
+"""What a report is made of: the manifest and every result of a run folder, grouped by label over the seeds."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from tacenda.errors import StateError
 from tacenda.privacy.statement import Statement
 from tacenda.report.account import Account
-from tacenda.runtime.result import RunResult, load
+from tacenda.runtime.result import RunResult
+from tacenda.runtime.run_folder import RunFolder
 
 Array = NDArray[Any]
-FORMAT = "tacenda-run-1"
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +79,7 @@ class Folder:
     manifest: dict[str, Any]
     groups: list[Group]
     config: str
+    title: str = ""
 
     @cached_property
     def runs(self) -> list[Run]:
@@ -86,7 +87,7 @@ class Folder:
 
     @property
     def name(self) -> str:
-        return self.path.resolve().name
+        return self.title or self.path.resolve().name
 
     @cached_property
     def metrics(self) -> list[str]:
@@ -124,57 +125,32 @@ class Folder:
 
 def read(run_folder: str | Path) -> Folder:
     """The folder's content, or a StateError that says what is missing."""
-    path = Path(run_folder)
-    manifest = _manifest(path)
-    ledger = _json(path / "ledger.json") if (path / "ledger.json").is_file() else {}
-    runs = [_run(path, entry) for entry in manifest.get("results", [])]
+    home = RunFolder.open(run_folder)
+    manifest, ledger = home.manifest(), home.ledger()
+    runs = [_run(entry, home.result(entry)) for entry in manifest.get("results", [])]
     if not runs:
-        raise StateError(f"The run folder {path} lists no results, so there is nothing to report; run it to the end first.")
+        raise StateError(f"The run folder {home.path} lists no results, so there is nothing to report; run it to the end first.")
     labels = list(dict.fromkeys(run.label for run in runs))
     known: dict[str, Account] = {}
     groups = [_group(label, [run for run in runs if run.label == label], ledger, known) for label in labels]
-    config = path / "config.toml"
-    return Folder(path, manifest, groups, config.read_text("utf-8") if config.is_file() else "")
+    config = home.config_path.read_text("utf-8") if home.config_path.is_file() else ""
+    return Folder(home.path, manifest, groups, config)
 
 
-def _manifest(path: Path) -> dict[str, Any]:
-    if not (path / "manifest.json").is_file():
-        raise StateError(f"{path} is not a run folder: it has no manifest.json; give the folder that a run has written.")
-    manifest = _json(path / "manifest.json")
-    if manifest.get("format") != FORMAT:
-        raise StateError(f"{path}/manifest.json has format {manifest.get('format')!r}, but this program reads {FORMAT!r}.")
-    return manifest
+def of_result(result: RunResult) -> Folder:
+    """One result that lies in no folder, as the report sees a folder with this run alone."""
+    name = str(result.settings["algorithm"]["name"])
+    run = Run(name, name, None, result, {})
+    return Folder(Path(), {}, [_group(name, [run], {}, {})], "", name)
 
 
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text("utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as damaged:
-        raise StateError(f"{path} is not readable JSON: {damaged}.") from None
-    if not isinstance(values, dict):
-        raise StateError(f"{path} must hold a JSON object, not a {type(values).__name__}.")
-    return values
-
-
-def _run(path: Path, entry: dict[str, Any]) -> Run:
+def _run(entry: dict[str, Any], result: RunResult) -> Run:
     label, seed = str(entry.get("label", entry.get("algorithm", "run"))), entry.get("seed")
-    file = entry.get("file", f"results/{label}-{seed}.safetensors")
-    result = load(_inside(path, str(file)))
     return Run(label, str(entry.get("algorithm", result.settings["algorithm"]["name"])), seed, result, entry)
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(value))
-
-
-def _inside(path: Path, file: str) -> Path:
-    """The result's path; a manifest may only point into its own folder."""
-    for candidate in (path / file, path / "results" / file):
-        if not candidate.resolve().is_relative_to(path.resolve()):
-            raise StateError(f"{path}/manifest.json points outside its folder ({file!r}); that is refused.")
-        if candidate.is_file():
-            return candidate
-    return path / file
 
 
 def _group(label: str, runs: list[Run], ledger: dict[str, Any], known: dict[str, Account]) -> Group:

@@ -1,0 +1,56 @@
+"""Values as text: JSON and TOML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def canonical_json(value: Any) -> str:
+    """The one form that is hashed and signed: sorted keys, no spaces, ASCII, finite numbers only."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def readable_json(values: Any) -> str:
+    """Indented JSON; a number that is not finite is written as a word, which strict readers accept."""
+    return json.dumps(strict(values), indent=2, ensure_ascii=False)
+
+
+def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
+    """One JSON object per line."""
+    return "".join(json.dumps(strict(row), ensure_ascii=False) + "\n" for row in rows)
+
+
+def strict(value: Any) -> Any:
+    """The same values for strict JSON: NumPy numbers as Python's, infinities and NaN as words."""
+    if isinstance(value, Mapping):
+        return {str(k): strict(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [strict(v) for v in value]
+    if hasattr(value, "tolist"):
+        return strict(value.tolist())
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return str(value)
+    return value
+
+
+def toml(values: Mapping[str, Any]) -> str:
+    """Values as TOML; what is None or an empty table is left out."""
+    import tomllib
+
+    import tomli_w
+
+    kept = _without_nothing(values)
+    text = tomli_w.dumps(kept, multiline_strings=True)
+    # Text over several lines reads better, but loses the difference between line ends: then it is escaped.
+    return text if tomllib.loads(text) == kept else tomli_w.dumps(kept)
+
+
+def _without_nothing(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        inner = {k: _without_nothing(v) for k, v in value.items()}
+        return {k: v for k, v in inner.items() if v is not None and v != {}}
+    if isinstance(value, (list, tuple)):
+        return [_without_nothing(v) for v in value]
+    return value

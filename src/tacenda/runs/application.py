@@ -1,0 +1,233 @@
+"""`fit` and `compare`: from a configuration to a run folder with models, table, metrics and ledger."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tacenda.config import read
+from tacenda.config.choice import Choice, resolved
+from tacenda.config.objects import privacy_of
+from tacenda.config.private_run import PrivateRun, private_run
+from tacenda.config.sections import ComparedSection, RunConfig
+from tacenda.errors import InputError
+from tacenda.formats.text import toml
+from tacenda.graph.topology import Topology
+from tacenda.problem.facts import Facts
+from tacenda.runs import simulations, table
+from tacenda.runs.simulations import Simulated
+from tacenda.runtime.metrics import check_metrics
+from tacenda.runtime.result import RunResult
+from tacenda.runtime.run_folder import RunFolder, default_path
+from tacenda.runtime.spec import check_privacy
+
+COMPARED = ("auto", "ipadmm", "cdpadmm", "dpdda")
+REPORTED = ("tacenda", "numpy", "scipy", "numba", "networkx", "scikit-learn", "dp-accounting")
+
+Source = str | Path | Mapping[str, Any] | RunConfig
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A finished run folder.
+
+    results: {run: RunResult}, a run named as label-seed, in the order of the table. table: the rows that are shown first, with the
+    noise-free ceiling and the floor. config: the resolved configuration. dataset: public facts of the data.
+    notes: what a reader of the table must know.
+    """
+
+    folder: RunFolder
+    results: dict[str, RunResult]
+    table: list[dict[str, Any]]
+    config: RunConfig
+    dataset: dict[str, Any]
+    graph: str
+    notes: tuple[str, ...]
+
+    @property
+    def path(self) -> Path:
+        """Where the run folder lies."""
+        return self.folder.path
+
+    @property
+    def result(self) -> RunResult:
+        """The first run's result: the only one of a fit with one seed."""
+        return next(iter(self.results.values()))
+
+    def report(self, path: str | Path | None = None) -> Path:
+        """Write the HTML report to `path`, or to report.html in the folder (extra `report`)."""
+        from tacenda.report import build
+
+        return build(self.path, path)
+
+    def __repr__(self) -> str:
+        return f"Fitted({str(self.path)!r}, {', '.join(self.results)})"
+
+
+def fit(config: Source, *, resume: bool = False, progress: str | bool = "auto") -> Fitted:
+    """Learn one private model over a network, and keep it in a run folder: what `tacenda fit` does.
+
+    config: a TOML file, a run folder, a dict of the same sections, or a `RunConfig`; its [[compare]] is for `compare`.
+    The run is written to run.folder, or to runs/<name>-<time>. resume: go on with the interrupted run that lies there.
+
+        fitted = tc.fit({"data": {"name": "breast_cancer"}, "network": {"nodes": 5}, "privacy": {"epsilon": 8.0}})
+        fitted.result.model, fitted.table, fitted.report()
+    """
+    return run(_read(config).model_copy(update={"compare": []}), "fit", resume=resume, progress=progress)
+
+
+def compare(
+    config: Source, algorithms: Sequence[str] | None = None, *, resume: bool = False, progress: str | bool = "auto"
+) -> Fitted:
+    """Several algorithms at the same true (epsilon, delta), over all seeds: what `tacenda compare` does.
+
+    algorithms: their names; by default the configuration's [[compare]], or auto, ipadmm, cdpadmm and dpdda. Otherwise as `fit`.
+    """
+    return run(compared(_read(config), algorithms), "compare", resume=resume, progress=progress)
+
+
+def compared(config: RunConfig, algorithms: Sequence[str] | None) -> RunConfig:
+    """The configuration with the algorithms to compare: as named, as in the file, or the usual four."""
+    if algorithms is None and config.compare:
+        return config
+    own = config.algorithm
+    sections = [
+        ComparedSection(name=name, **(own.hyperparameters if name == own.name and name != "auto" else {}))
+        for name in algorithms or COMPARED
+    ]
+    return config.model_copy(update={"compare": sections})
+
+
+def run(config: RunConfig, command: str, *, resume: bool, progress: str | bool) -> Fitted:
+    """Simulate everything that the configuration asks for, and write the folder."""
+    if resume and config.run.folder is None:
+        raise InputError("--resume needs --folder with the run folder to go on with.")
+    config = _with_whole_paths(config)
+    private = private_run(config)
+    chosen = simulations.chosen(config, private)
+    config = resolved(config, chosen)
+    path = _path(config, command, chosen)
+    config = config.model_copy(update={"run": config.run.model_copy(update={"folder": str(path)})})
+    _check_first(config, private, chosen)
+    folder = RunFolder.create(path, toml(config.to_plain()), resume=resume)
+    if private.schema is not None:
+        private.schema.write(folder.schema_path)
+    try:
+        done = simulations.simulate_all(config, private, folder, progress=progress)
+    except KeyboardInterrupt as stop:
+        again = f"tacenda {'fit' if command == 'fit' else 'compare'} --resume --folder {folder.path}"
+        kept = "a checkpoint is kept" if folder.has_progress() else "no round was finished yet"
+        raise KeyboardInterrupt(f"{str(stop) or 'interrupted'}; {kept}. Go on with: {again}") from None
+    except Exception:
+        if not resume:
+            folder.discard_if_empty()
+        raise
+    rows = _rows(private, done, config.privacy.adjacency)
+    dataset = _about(private, config)
+    manifest = {"command": f"tacenda {command}", "versions": versions(), "dataset": dataset, "table": rows}
+    results = {one.run: one.result for one in done}
+    folder.finish(results, {**manifest, "results": [_entry(folder, one) for one in done]})
+    notes = (table.NOTE, *_small_nodes(private, config.privacy.adjacency), *private.dataset.notes)
+    return Fitted(folder, results, rows, config, dataset, str(private.graph.graph.get("name", "graph")), notes)
+
+
+def _read(config: Source) -> RunConfig:
+    if isinstance(config, RunConfig):
+        return config
+    if isinstance(config, Mapping):
+        return read.build(config)
+    return read.build(read.read_file(config), str(config))
+
+
+def _with_whole_paths(config: RunConfig) -> RunConfig:
+    """Files by their whole paths, so that the folder's own configuration can be resumed from anywhere."""
+    data, ledger = config.data, config.run.ledger
+    found = {k: str(Path(v).resolve()) for k in ("file", "table_schema") if (v := getattr(data, k)) is not None}
+    whole = None if ledger is None else str(Path(ledger).resolve())
+    run = config.run.model_copy(update={"ledger": whole})
+    return config.model_copy(update={"data": data.model_copy(update=found), "run": run})
+
+
+def _path(config: RunConfig, command: str, chosen: list[Choice]) -> Path:
+    if config.run.folder is not None:
+        return Path(config.run.folder)
+    return default_path(f"{command}-{chosen[0].label}" if len(chosen) == 1 else command)
+
+
+def _check_first(config: RunConfig, private: PrivateRun, chosen: list[Choice]) -> None:
+    """Refuse what cannot work for every algorithm before the first one runs and anything is written."""
+    facts = Facts.of(private.problem, config.privacy.adjacency, config.run.solver_tolerance)
+    topology = Topology.of(private.graph)
+    for choice in chosen:
+        budget = check_privacy(privacy_of(config.privacy), choice.algorithm)
+        choice.algorithm.check(facts, topology, choice.rounds, budget is not None)
+    check_metrics(simulations.metrics_of(config, private), private.problem, None, private.test)
+
+
+def _rows(private: PrivateRun, done: list[Simulated], adjacency: str) -> list[dict[str, Any]]:
+    rows = [table.ceiling(private.problem, private.test, adjacency)]
+    for label in dict.fromkeys(one.label for one in done):
+        mine = [one for one in done if one.label == label]
+        rows.append(table.row(label, [one.result for one in mine], [one.measured for one in mine]))
+    return [*rows, table.floor(private.problem, private.test, adjacency)]
+
+
+def _entry(folder: RunFolder, one: Simulated) -> dict[str, Any]:
+    """What the manifest says of one run."""
+    return {
+        "label": one.label,
+        "algorithm": one.result.settings["algorithm"]["name"],
+        "seed": one.seed,
+        "file": folder.result_path(one.run).relative_to(folder.path).as_posix(),
+        **one.measured,
+    }
+
+
+def _about(private: PrivateRun, config: RunConfig) -> dict[str, Any]:
+    """Public facts of the data, and what was read off it."""
+    data, problem = private.dataset, private.problem
+    counted = config.privacy.adjacency == "replace-one"  # under add-remove how many records there are is private
+    labels = None if problem.node_labels is None else [str(label) for label in problem.node_labels]
+    return {
+        "name": data.name,
+        "source": config.data.name or Path(str(config.data.file)).name,
+        "records": data.n_records if counted else None,
+        "test_records": 0 if data.test is None else len(data.test[1]),
+        "features": data.n_features,
+        "feature_names": list(data.feature_names) if data.n_features <= 1000 else None,
+        "classes": None if data.classes is None else list(data.classes),
+        "norm": data.norm,
+        "nodes": problem.n_nodes,
+        "node_labels": labels,
+        "schema_hash": data.schema_hash,
+        "notes": list(data.notes),
+    }
+
+
+def _small_nodes(private: PrivateRun, adjacency: str) -> list[str]:
+    """Each node averages its own records, so a node with few of them needs noise that drowns the others'."""
+    if adjacency != "replace-one" or private.problem.public_sizes is not None:
+        return []
+    sizes = sorted(int(size) for size in private.problem.sizes)
+    least, middle = sizes[0], sizes[len(sizes) // 2]
+    if least * 10 >= middle:
+        return []
+    return [
+        f"the smallest node holds {least} of {sum(sizes)} records, where the median node holds {middle}: every node counts "
+        "alike, so its noise weighs on the model of all; joining small nodes to others helps"
+    ]
+
+
+def versions() -> dict[str, str]:
+    """What computed the result."""
+    found = {"python": platform.python_version(), "platform": platform.platform(terse=True)}
+    for name in REPORTED:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "unknown"
+    return found
