@@ -31,7 +31,9 @@ def test_fit_gives_results_a_table_and_a_folder(tmp_path: Path) -> None:
     fitted = tc.fit(config(tmp_path / "a", seeds=[0, 1]), progress=False)
     assert list(fitted.results) == ["dpdda-0", "dpdda-1"]
     assert fitted.path == tmp_path / "a"
-    assert fitted.result.privacy is not None and fitted.result.privacy.epsilon == pytest.approx(5.0, rel=1e-6)
+    assert fitted.result.privacy is not None and fitted.result.privacy.epsilon == pytest.approx(
+        5.0, rel=1e-6
+    )
     assert [row["label"] for row in fitted.table][1] == "dpdda"
     manifest = json.loads((fitted.path / "manifest.json").read_text())
     assert manifest["command"] == "tacenda fit"

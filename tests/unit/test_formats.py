@@ -29,7 +29,9 @@ def small_disk() -> Iterator[int]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_full_disk_leaves_the_old_file_nothing_beside_it_and_names_it(tmp_path: Path, small_disk: int) -> None:
+def test_a_full_disk_leaves_the_old_file_nothing_beside_it_and_names_it(
+    tmp_path: Path, small_disk: int
+) -> None:
     target = write_text(tmp_path / "model.bin", "old")
     with pytest.raises(OSError) as failed:
         write_bytes(target, bytes(2 * small_disk))
@@ -90,9 +92,13 @@ def test_json_is_strict_and_canonical_json_has_one_form(tmp_path: Path) -> None:
     assert json_lines([{"a": 1}, {"a": float("nan")}]) == '{"a": 1}\n{"a": "nan"}\n'
 
 
-@pytest.mark.parametrize("text", ["-----BEGIN-----\nMII\n-----END-----\n", "a\r\nb", '"""\n\\', "\x7f\x00", ""])
+@pytest.mark.parametrize(
+    "text", ["-----BEGIN-----\nMII\n-----END-----\n", "a\r\nb", '"""\n\\', "\x7f\x00", ""]
+)
 def test_toml_keeps_every_text(text: str) -> None:
-    assert tomllib.loads(toml({"text": text, "nothing": None, "empty": {}, "of": [{"t": text}]})) == {
+    assert tomllib.loads(
+        toml({"text": text, "nothing": None, "empty": {}, "of": [{"t": text}]})
+    ) == {
         "text": text,
         "of": [{"t": text}],
     }

@@ -14,114 +14,97 @@ if TYPE_CHECKING:
     from tacenda.config.cost import Cost
     from tacenda.config.sections import RunConfig
 
-Inner = Annotated[int | None, typer.Option(help="Inner steps of a round (ipadmm): the same as --hyper inner_steps=...")]
-Records = Annotated[int | None, typer.Option(help="Records on each node (452 unless the file says otherwise).")]
-Features = Annotated[int | None, typer.Option(help="Features (104 unless the file says otherwise).")]
+Inner = Annotated[
+    int | None,
+    typer.Option(help="Inner steps of a round (ipadmm): the same as --hyper inner_steps=..."),
+]
+Records = Annotated[
+    int | None, typer.Option(help="Records on each node (452 unless the file says otherwise).")
+]
+Features = Annotated[
+    int | None, typer.Option(help="Features (104 unless the file says otherwise).")
+]
 Classes = Annotated[int | None, typer.Option(help="Classes of the label; 0 for a regression.")]
-PublicSize = Annotated[float | None, typer.Option(help="The declared size of a node, under add-remove.")]
-Plot = Annotated[Path | None, typer.Option(help="Draw the privacy curve and the trade-off: a .svg, .png, .pdf or .html file.")]
+PublicSize = Annotated[
+    float | None, typer.Option(help="The declared size of a node, under add-remove.")
+]
+Plot = Annotated[
+    Path | None,
+    typer.Option(
+        help="Draw the privacy curve and the trade-off: a .svg, .png, .pdf or .html file."
+    ),
+]
 
+NoiseMultiplier = Annotated[
+    float | None,
+    typer.Option("--noise-multiplier", "-z", help="noise_std / sensitivity of a Gaussian release."),
+]
+RoundEpsilon = Annotated[
+    float | None, typer.Option(help="Pure epsilon of each round (dvp, pvp, madmm, radmm).")
+]
+
+METHOD = {"config": flags.Config, **flags.METHOD, "inner": Inner, "rounds": flags.Rounds}
+RELATION = {"delta": flags.Delta, "adjacency": flags.Adjacency, "coalition": flags.Coalition}
+SHAPE = {
+    **flags.NETWORK,
+    "records": Records,
+    "features": Features,
+    "classes": Classes,
+    "public_size": PublicSize,
+    **flags.PROBLEM,
+    "settings": flags.Settings,
+}
+SHOWN = {"plot": Plot, "as_json": flags.Json}
 ASSUMED = {"nodes": 10, "records": 452, "features": 104}
 
 
-def account(
-    config: flags.Config = None,
-    algorithm: flags.Name = None,
-    hyper: flags.Hyper = None,
-    inner: Inner = None,
-    rounds: flags.Rounds = None,
-    noise_multiplier: Annotated[
-        float | None, typer.Option("--noise-multiplier", "-z", help="noise_std / sensitivity of a Gaussian release.")
-    ] = None,
-    round_epsilon: Annotated[float | None, typer.Option(help="Pure epsilon of each round (dvp, pvp, madmm, radmm).")] = None,
-    delta: flags.Delta = None,
-    adjacency: flags.Adjacency = None,
-    coalition: flags.Coalition = None,
-    nodes: flags.Nodes = None,
-    graph: flags.Graph = None,
-    records: Records = None,
-    features: Features = None,
-    classes: Classes = None,
-    public_size: PublicSize = None,
-    loss: flags.Loss = None,
-    strength: flags.Strength = None,
-    clip_norm: flags.ClipNorm = None,
-    settings: flags.Settings = None,
-    plot: Plot = None,
-    as_json: flags.Json = False,
-) -> None:
+@flags.takes(
+    {
+        **METHOD,
+        "noise_multiplier": NoiseMultiplier,
+        "round_epsilon": RoundEpsilon,
+        **RELATION,
+        **SHAPE,
+        **SHOWN,
+    }
+)
+def account(given: flags.Given) -> None:
     """From the noise of a run to what it guarantees. No data is read.
 
     Example: tacenda account --algorithm ipadmm --rounds 100 --inner 10 --noise-multiplier 118 --delta 1e-5
     """
     from tacenda.errors import InputError
 
-    facts = _facts(nodes, graph, records, features, classes, public_size, loss, strength, clip_norm, delta, adjacency, rounds)
-    facts["privacy"].update(noise_multiplier=noise_multiplier, round_epsilon=round_epsilon, coalition=coalition)
-    found = _config(config, algorithm, hyper, inner, settings, facts)
-    if found.privacy.noise_multiplier is None and found.privacy.round_epsilon is None and config is None:
+    found = config_of(given)
+    if (
+        found.privacy.noise_multiplier is None
+        and found.privacy.round_epsilon is None
+        and given["config"] is None
+    ):
         raise InputError(
             "account needs the noise: --noise-multiplier for Gaussian releases or --round-epsilon for pure rounds; "
             "`tacenda calibrate` goes from an epsilon to the noise."
         )
-    _answer(found, plot, as_json)
+    _answer(found, given["plot"], given["as_json"])
 
 
-def calibrate(
-    config: flags.Config = None,
-    algorithm: flags.Name = None,
-    hyper: flags.Hyper = None,
-    inner: Inner = None,
-    rounds: flags.Rounds = None,
-    epsilon: flags.Epsilon = None,
-    delta: flags.Delta = None,
-    adjacency: flags.Adjacency = None,
-    coalition: flags.Coalition = None,
-    mode: flags.Mode = None,
-    nodes: flags.Nodes = None,
-    graph: flags.Graph = None,
-    records: Records = None,
-    features: Features = None,
-    classes: Classes = None,
-    public_size: PublicSize = None,
-    loss: flags.Loss = None,
-    strength: flags.Strength = None,
-    clip_norm: flags.ClipNorm = None,
-    settings: flags.Settings = None,
-    plot: Plot = None,
-    as_json: flags.Json = False,
-) -> None:
+@flags.takes({**METHOD, "epsilon": flags.Epsilon, **RELATION, "mode": flags.Mode, **SHAPE, **SHOWN})
+def calibrate(given: flags.Given) -> None:
     """From (epsilon, delta) for the whole run to the noise of every release. No data is read.
 
     Example: tacenda calibrate --algorithm cdpadmm --epsilon 1 --delta 1e-5 --rounds 200
     """
-    facts = _facts(nodes, graph, records, features, classes, public_size, loss, strength, clip_norm, delta, adjacency, rounds)
-    facts["privacy"].update(epsilon=epsilon, mode=mode, coalition=coalition)
-    _answer(_config(config, algorithm, hyper, inner, settings, facts), plot, as_json)
+    _answer(config_of(given), given["plot"], given["as_json"])
 
 
-def _facts(
-    nodes: Any, graph: Any, records: Any, features: Any, classes: Any, public_size: Any, loss: Any, strength: Any,
-    clip_norm: Any, delta: Any, adjacency: Any, rounds: Any,
-) -> dict[str, dict[str, Any]]:  # fmt: skip
-    """The flags under the names of the configuration's keys."""
-    return {
-        "data": {"per_node": records, "features": features, "classes": classes},
-        "network": {"nodes": nodes, "graph": graph},
-        "problem": {"loss": loss, "strength": strength, "clip_norm": clip_norm, "public_size": public_size},
-        "privacy": {"delta": delta, "adjacency": adjacency},
-        "run": {"rounds": rounds},
-    }
-
-
-def _config(
-    file: Path | None, algorithm: str | None, hyper: Any, inner: int | None, settings: Any, sections: dict[str, Any]
-) -> RunConfig:
+def config_of(given: flags.Given) -> RunConfig:
     """The configuration; without a file, a bare shape stands for the data."""
-    data = sections["data"]
-    per_node = data.pop("per_node")
+    sections = flags.sections(given)
+    file, algorithm, per_node, inner = (
+        given[name] for name in ("config", "algorithm", "records", "inner")
+    )
     if file is None:
-        network = sections["network"]
+        network, data = sections["network"], sections["data"]
         if algorithm is not None and algorithm.lower().replace("-", "") == "dpadmm":
             network["graph"] = network["graph"] or "star"
         n = _node_count(network)
@@ -130,9 +113,14 @@ def _config(
     elif per_node is not None:
         from tacenda.errors import InputError
 
-        raise InputError("--records belongs to an account without a file; the file's own data says how many there are.")
-    given = [*(hyper or []), *([] if inner is None else [f"inner_steps={inner}"])]
-    found = flags.assemble(file, sections=sections, hyper=given, settings=settings, algorithm=algorithm)
+        raise InputError(
+            "--records belongs to an account without a file; the file's own data says how many there are."
+        )
+    hyper = [*(given["hyper"] or []), *([] if inner is None else [f"inner_steps={inner}"])]
+    settings = given["settings"]
+    found = flags.assemble(
+        file, sections=sections, hyper=hyper, settings=settings, algorithm=algorithm
+    )
     return found.model_copy(update={"compare": []}) if algorithm is not None else found
 
 
@@ -156,10 +144,14 @@ def _answer(config: RunConfig, plot: Path | None, as_json: bool) -> None:
         draw({c.choice.label: c.statement for c in costs if c.statement is not None}, plot)
     sizes = public.shape.sizes
     assumed: dict[str, Any] = {
-        "nodes": public.topology.n, "graph": public.topology.name, "records_per_node": [int(sizes.min()), int(sizes.max())],
-        "features": public.shape.features, "loss": public.facts.constants.loss.name,
-        "regulariser": public.facts.constants.regulariser.name, "strength": public.facts.constants.strength,
-    }  # fmt: skip
+        "nodes": public.topology.n,
+        "graph": public.topology.name,
+        "records_per_node": [int(sizes.min()), int(sizes.max())],
+        "features": public.shape.features,
+        "loss": public.facts.constants.loss.name,
+        "regulariser": public.facts.constants.regulariser.name,
+        "strength": public.facts.constants.strength,
+    }
     if as_json:
         drawn = None if plot is None else str(plot)
         show.as_json({"facts": assumed, "runs": [c.to_plain() for c in costs], "plot": drawn})
@@ -167,7 +159,9 @@ def _answer(config: RunConfig, plot: Path | None, as_json: bool) -> None:
     for c in costs:
         _print(c)
     nodes = f"{counted(assumed['nodes'], 'node')} ({assumed['graph']}) of {sizes.min()} to {counted(sizes.max(), 'record')}"
-    print(f"Public facts used: {nodes}, {counted(assumed['features'], 'feature')}, {assumed['loss']} loss. No data was read.")
+    print(
+        f"Public facts used: {nodes}, {counted(assumed['features'], 'feature')}, {assumed['loss']} loss. No data was read."
+    )
     if plot is not None:
         print(f"The curve is drawn in {plot}.")
 
@@ -182,7 +176,9 @@ def _print(c: Cost) -> None:
     s, curve = c.statement, c.statement.curve()
     print(f"  epsilon    {s.epsilon:.6g} at delta {s.delta:g}, {s.adjacency}, by {s.accountant}")
     if s.claimed is not None:
-        print(f"  claimed    {s.claimed[0]:.6g} at delta {s.claimed[1]:g} as published. {s.why or ''}")
+        print(
+            f"  claimed    {s.claimed[0]:.6g} at delta {s.claimed[1]:g} as published. {s.why or ''}"
+        )
     if curve.coalition is not None:
         print(f"  only if    {'; '.join(curve.conditions[1:])}")
     if curve.mu is not None:

@@ -32,9 +32,12 @@ def _points(statement: Any) -> dict[str, Any]:
     epsilons = np.array([curve.epsilon(float(d)) for d in deltas])
     rates = np.linspace(0.0, 1.0, 201)
     return {
-        "deltas": deltas, "epsilons": epsilons, "rates": rates, "missed": curve.tradeoff(rates),
+        "deltas": deltas,
+        "epsilons": epsilons,
+        "rates": rates,
+        "missed": curve.tradeoff(rates),
         "point": (statement.delta, statement.epsilon),
-    }  # fmt: skip
+    }
 
 
 def _picture(curves: dict[str, dict[str, Any]], path: Path) -> None:
@@ -42,7 +45,9 @@ def _picture(curves: dict[str, dict[str, Any]], path: Path) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise ImportError("--plot needs matplotlib for this format: pip install 'tacenda[plots]', or use .html.") from None
+        raise ImportError(
+            "--plot needs matplotlib for this format: pip install 'tacenda[plots]', or use .html."
+        ) from None
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
@@ -52,7 +57,11 @@ def _picture(curves: dict[str, dict[str, Any]], path: Path) -> None:
         right.plot(c["rates"], c["missed"], color=line.get_color(), label=label)
     right.plot([0, 1], [1, 0], "--", color="0.6", linewidth=1, label="perfect privacy")
     left.set(xlabel="delta", ylabel="epsilon", title="Privacy curve")
-    right.set(xlabel="false positive rate", ylabel="least false negative rate", title="Trade-off of any attack")
+    right.set(
+        xlabel="false positive rate",
+        ylabel="least false negative rate",
+        title="Trade-off of any attack",
+    )
     for axes in (left, right):
         axes.grid(alpha=0.25)
         axes.legend(frameon=False)
@@ -64,14 +73,26 @@ def _page(curves: dict[str, dict[str, Any]], path: Path) -> None:
         from plotly.graph_objects import Figure, Scatter
         from plotly.subplots import make_subplots
     except ImportError:
-        raise ImportError("--plot needs plotly for .html: pip install 'tacenda[report]', or use .svg or .png.") from None
-    figure: Figure = make_subplots(rows=1, cols=2, subplot_titles=("Privacy curve", "Trade-off of any attack"))
+        raise ImportError(
+            "--plot needs plotly for .html: pip install 'tacenda[report]', or use .svg or .png."
+        ) from None
+    figure: Figure = make_subplots(
+        rows=1, cols=2, subplot_titles=("Privacy curve", "Trade-off of any attack")
+    )
     for label, c in curves.items():
-        figure.add_trace(Scatter(x=c["deltas"], y=c["epsilons"], name=f"{label}: epsilon(delta)"), row=1, col=1)
+        figure.add_trace(
+            Scatter(x=c["deltas"], y=c["epsilons"], name=f"{label}: epsilon(delta)"), row=1, col=1
+        )
         at, value = c["point"]
-        figure.add_trace(Scatter(x=[at], y=[value], mode="markers", name=f"{label}: this run"), row=1, col=1)
-        figure.add_trace(Scatter(x=c["rates"], y=c["missed"], name=f"{label}: trade-off"), row=1, col=2)
-    figure.add_trace(Scatter(x=[0, 1], y=[1, 0], name="perfect privacy", line={"dash": "dash"}), row=1, col=2)
+        figure.add_trace(
+            Scatter(x=[at], y=[value], mode="markers", name=f"{label}: this run"), row=1, col=1
+        )
+        figure.add_trace(
+            Scatter(x=c["rates"], y=c["missed"], name=f"{label}: trade-off"), row=1, col=2
+        )
+    figure.add_trace(
+        Scatter(x=[0, 1], y=[1, 0], name="perfect privacy", line={"dash": "dash"}), row=1, col=2
+    )
     figure.update_xaxes(title_text="delta", type="log", row=1, col=1)
     figure.update_yaxes(title_text="epsilon", row=1, col=1)
     figure.update_xaxes(title_text="false positive rate", row=1, col=2)

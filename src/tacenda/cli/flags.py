@@ -1,7 +1,13 @@
-"""Options that several commands share, and how they become overrides of a configuration file."""
+"""Options that several commands share, and how they become overrides of a configuration file.
+
+The configuration's own models are not imported here, because `--help` must be quick; a test
+compares KEYS with them.
+"""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,46 +16,211 @@ import typer
 if TYPE_CHECKING:
     from tacenda.config.sections import RunConfig
 
-Config = Annotated[Path | None, typer.Argument(help="A TOML file that describes the run (see examples/); flags override it.")]
+Config = Annotated[
+    Path | None,
+    typer.Argument(help="A TOML file that describes the run (see examples/); flags override it."),
+]
 Data = Annotated[
-    str | None, typer.Option(help="A named data set (`tacenda datasets`), or a CSV or Parquet file with --schema.")
+    str | None,
+    typer.Option(
+        help="A named data set (`tacenda datasets`), or a CSV or Parquet file with --schema."
+    ),
 ]
-SchemaFile = Annotated[Path | None, typer.Option("--schema", help="The TOML schema of the file: its public bounds and levels.")]
-Encoding = Annotated[str | None, typer.Option(help="adult only: 'public' (declared schema) or 'papers' (104 features).")]
+SchemaFile = Annotated[
+    Path | None,
+    typer.Option("--schema", help="The TOML schema of the file: its public bounds and levels."),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(help="adult only: 'public' (declared schema) or 'papers' (104 features)."),
+]
 Intercept = Annotated[
-    bool | None, typer.Option("--intercept/--no-intercept", help="Add a constant feature, inside the norm bound.")
+    bool | None,
+    typer.Option(
+        "--intercept/--no-intercept", help="Add a constant feature, inside the norm bound."
+    ),
 ]
-TestFraction = Annotated[float | None, typer.Option(help="Share of the records set aside for testing.")]
-Name = Annotated[str | None, typer.Option("--algorithm", "-a", "-A", help="Its name (`tacenda algorithms`), or 'auto'.")]
-Hyper = Annotated[list[str] | None, typer.Option("--hyper", "-H", help="A hyperparameter, as penalty=0.5; may be repeated.")]
+TestFraction = Annotated[
+    float | None, typer.Option(help="Share of the records set aside for testing.")
+]
+Name = Annotated[
+    str | None,
+    typer.Option("--algorithm", "-a", "-A", help="Its name (`tacenda algorithms`), or 'auto'."),
+]
+Hyper = Annotated[
+    list[str] | None,
+    typer.Option("--hyper", "-H", help="A hyperparameter, as penalty=0.5; may be repeated."),
+]
 Settings = Annotated[
-    list[str] | None, typer.Option("--set", help="Any key of the configuration, as run.rounds=50; may be repeated.")
+    list[str] | None,
+    typer.Option("--set", help="Any key of the configuration, as run.rounds=50; may be repeated."),
 ]
 Nodes = Annotated[int | None, typer.Option(help="How many nodes hold the data.")]
-Graph = Annotated[str | None, typer.Option(help="Its kind, or kind with numbers: 'ring', 'random-regular:100,6,seed=3'.")]
+Graph = Annotated[
+    str | None,
+    typer.Option(help="Its kind, or kind with numbers: 'ring', 'random-regular:100,6,seed=3'."),
+]
 Loss = Annotated[str | None, typer.Option(help="The loss; 'auto' follows the label's kind.")]
 Strength = Annotated[float | None, typer.Option(help="Weight r of the regulariser.")]
 ClipNorm = Annotated[float | None, typer.Option(help="Clip each record's gradient to this norm.")]
-Epsilon = Annotated[float | None, typer.Option("--epsilon", "-e", help="Budget of the whole run, for one record.")]
+Epsilon = Annotated[
+    float | None, typer.Option("--epsilon", "-e", help="Budget of the whole run, for one record.")
+]
 Delta = Annotated[float | None, typer.Option("--delta", "-d", help="Chance that the bound fails.")]
 Adjacency = Annotated[str | None, typer.Option(help="'replace-one' or 'add-remove'.")]
 Coalition = Annotated[
     str | None,
-    typer.Option(help="How many members may pool what they know, where neighbours share noise; 'all': no such trust."),
+    typer.Option(
+        help="How many members may pool what they know, where neighbours share noise; 'all': no such trust."
+    ),
 ]
-Mode = Annotated[str | None, typer.Option(help="'sound', or 'as-published' to reproduce a paper's own noise.")]
+Mode = Annotated[
+    str | None, typer.Option(help="'sound', or 'as-published' to reproduce a paper's own noise.")
+]
 NoPrivacy = Annotated[bool, typer.Option("--no-privacy", help="Run without noise.")]
 Rounds = Annotated[int | None, typer.Option("--rounds", "-T", help="Rounds of communication.")]
-Seeds = Annotated[list[int] | None, typer.Option("--seed", help="Seed of the noise; repeat it for several runs.")]
-FinishMixing = Annotated[int | None, typer.Option(help="Closing rounds that only mix what was released; free of privacy.")]
-Folder = Annotated[Path | None, typer.Option("--folder", "-o", help="Where the run is written; by default runs/<name>-<time>.")]
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Runs side by side in so many processes.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what the run would cost, from public facts only.")]
-PrintConfig = Annotated[bool, typer.Option("--print-config", help="Print the resolved configuration and stop.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with the interrupted run in --folder.")]
+Seeds = Annotated[
+    list[int] | None, typer.Option("--seed", help="Seed of the noise; repeat it for several runs.")
+]
+FinishMixing = Annotated[
+    int | None,
+    typer.Option(help="Closing rounds that only mix what was released; free of privacy."),
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option("--folder", "-o", help="Where the run is written; by default runs/<name>-<time>."),
+]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", "-j", help="Runs side by side in so many processes.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show what the run would cost, from public facts only.")
+]
+PrintConfig = Annotated[
+    bool, typer.Option("--print-config", help="Print the resolved configuration and stop.")
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with the interrupted run in --folder.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output (errors too).")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
-Report = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the run folder.")]
+Report = Annotated[
+    bool, typer.Option("--report/--no-report", help="Write report.html into the run folder.")
+]
+
+
+# Parameter of a command -> the key of the configuration that it sets.
+KEYS = {
+    "encoding": "data.encoding",
+    "intercept": "data.intercept",
+    "test_fraction": "data.test_fraction",
+    "features": "data.features",
+    "classes": "data.classes",
+    "nodes": "network.nodes",
+    "graph": "network.graph",
+    "loss": "problem.loss",
+    "strength": "problem.strength",
+    "clip_norm": "problem.clip_norm",
+    "public_size": "problem.public_size",
+    "epsilon": "privacy.epsilon",
+    "delta": "privacy.delta",
+    "adjacency": "privacy.adjacency",
+    "mode": "privacy.mode",
+    "coalition": "privacy.coalition",
+    "noise_multiplier": "privacy.noise_multiplier",
+    "round_epsilon": "privacy.round_epsilon",
+    "no_privacy": "privacy.private",
+    "rounds": "run.rounds",
+    "seed": "run.seeds",
+    "finish_mixing": "run.finish_mixing",
+    "folder": "run.folder",
+    "jobs": "run.jobs",
+}
+
+Given = dict[str, Any]
+Options = dict[str, Any]  # parameter -> its type with typer's option
+
+DATA: Options = {
+    "data": Data,
+    "schema": SchemaFile,
+    "encoding": Encoding,
+    "intercept": Intercept,
+    "test_fraction": TestFraction,
+}
+METHOD: Options = {"algorithm": Name, "hyper": Hyper}
+NETWORK: Options = {"nodes": Nodes, "graph": Graph}
+PROBLEM: Options = {"loss": Loss, "strength": Strength, "clip_norm": ClipNorm}
+PRIVACY: Options = {
+    "epsilon": Epsilon,
+    "delta": Delta,
+    "adjacency": Adjacency,
+    "mode": Mode,
+    "coalition": Coalition,
+    "no_privacy": NoPrivacy,
+}
+RUN: Options = {
+    "rounds": Rounds,
+    "seed": Seeds,
+    "finish_mixing": FinishMixing,
+    "settings": Settings,
+    "folder": Folder,
+    "jobs": Jobs,
+    "dry_run": DryRun,
+    "print_config": PrintConfig,
+    "resume": Resume,
+    "report": Report,
+    "as_json": Json,
+    "quiet": Quiet,
+}
+
+
+def takes(
+    options: Options, **defaults: Any
+) -> Callable[[Callable[[Given], None]], Callable[..., None]]:
+    """Give a command of one argument {parameter: value} these options, in this order.
+
+    What is not given is None, or False for a switch, unless `defaults` says otherwise.
+    """
+
+    def with_options(command: Callable[[Given], None]) -> Callable[..., None]:
+        def called(**given: Any) -> None:
+            command(given)
+
+        parameters = [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
+            )
+            for name, kind in options.items()
+            for default in [defaults.get(name, False if kind.__origin__ is bool else None)]
+        ]
+        called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        called.__annotations__ = dict(options)
+        called.__name__, called.__doc__, called.__module__ = (
+            command.__name__,
+            command.__doc__,
+            command.__module__,
+        )
+        return called
+
+    return with_options
+
+
+def sections(given: Given) -> dict[str, dict[str, Any]]:
+    """{section: {key: value}} of the parameters in KEYS; None leaves the file's value."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, value in given.items():
+        if name in KEYS:
+            section, key = KEYS[name].split(".")
+            found.setdefault(section, {})[key] = _meant(name, value)
+    return found
+
+
+def _meant(name: str, value: Any) -> Any:
+    if name == "no_privacy":
+        return False if value else None
+    if name == "seed":
+        return value or None
+    return str(value) if isinstance(value, Path) else value
 
 
 def assemble(
@@ -68,7 +239,10 @@ def assemble(
     values: dict[str, Any] = read.read_file(file) if file is not None else {}
     values = _with_data(values, data, schema)
     if algorithm is not None and values.get("algorithm", {}).get("name") != algorithm:
-        values = {**values, "algorithm": {"name": algorithm}}  # the old one's hyperparameters do not fit a new name
+        values = {
+            **values,
+            "algorithm": {"name": algorithm},
+        }  # the old one's hyperparameters do not fit a new name
     values = read.merged(values, sections or {})
     values = read.merged(values, read.assignments(hyper or [], "algorithm"))
     values = read.merged(values, read.assignments(settings or []))
@@ -79,8 +253,14 @@ def _with_data(values: dict[str, Any], data: str | None, schema: Path | None) ->
     from tacenda.config import read
 
     if data is None:
-        return read.merged(values, {"data": {"schema": str(schema)}}) if schema is not None else values
-    kept = {k: v for k, v in values.get("data", {}).items() if k not in ("name", "file", "schema", "options")}
+        return (
+            read.merged(values, {"data": {"schema": str(schema)}}) if schema is not None else values
+        )
+    kept = {
+        k: v
+        for k, v in values.get("data", {}).items()
+        if k not in ("name", "file", "schema", "options")
+    }
     if is_file(data):
         kept["file"] = data
         if schema is not None:

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from tacenda.data.dataset import Dataset
     from tacenda.planning import Change, Needed, Plan, Prediction
 
-Trials = Annotated[int, typer.Option(help="Runs on generated data behind the prediction; 0 for the formula alone (quick).")]
+Trials = Annotated[
+    int,
+    typer.Option(
+        help="Runs on generated data behind the prediction; 0 for the formula alone (quick)."
+    ),
+]
 Public = Annotated[
     str | None,
     typer.Option(
@@ -22,110 +27,125 @@ Public = Annotated[
         "CSV, Parquet or LIBSVM file with --schema. They get no protection, and nothing is charged for them.",
     ),
 ]
-TargetExcess = Annotated[float | None, typer.Option(help="How many records does this excess risk need?")]
-TargetAccuracy = Annotated[float | None, typer.Option(help="How many records does this accuracy need? (With generated data.)")]
+TargetExcess = Annotated[
+    float | None, typer.Option(help="How many records does this excess risk need?")
+]
+TargetAccuracy = Annotated[
+    float | None,
+    typer.Option(help="How many records does this accuracy need? (With generated data.)"),
+]
 Plot = Annotated[
-    Path | None, typer.Option(help="Draw what the changes buy and the privacy curve: a .svg, .png, .pdf or .html file.")
+    Path | None,
+    typer.Option(
+        help="Draw what the changes buy and the privacy curve: a .svg, .png, .pdf or .html file."
+    ),
 ]
 
 TRUST_SHOWN = 150  # members up to which every coalition of two is tried within a second
 
 
-def plan(
-    config: flags.Config = None,
-    epsilon: flags.Epsilon = None,
-    delta: flags.Delta = None,
-    adjacency: flags.Adjacency = None,
-    coalition: flags.Coalition = None,
-    rounds: flags.Rounds = None,
-    nodes: flags.Nodes = None,
-    graph: flags.Graph = None,
-    records: accounting.Records = None,
-    features: accounting.Features = None,
-    classes: accounting.Classes = None,
-    public_size: accounting.PublicSize = None,
-    loss: flags.Loss = None,
-    strength: flags.Strength = None,
-    clip_norm: flags.ClipNorm = None,
-    settings: flags.Settings = None,
-    trials: Trials = 3,
-    public: Public = None,
-    schema: flags.SchemaFile = None,
-    target_excess: TargetExcess = None,
-    target_accuracy: TargetAccuracy = None,
-    plot: Plot = None,
-    as_json: flags.Json = False,
-) -> None:
+@flags.takes(
+    {
+        "config": flags.Config,
+        "epsilon": flags.Epsilon,
+        **accounting.RELATION,
+        "rounds": flags.Rounds,
+        **accounting.SHAPE,
+        "trials": Trials,
+        "public": Public,
+        "schema": flags.SchemaFile,
+        "target_excess": TargetExcess,
+        "target_accuracy": TargetAccuracy,
+        "plot": Plot,
+        "as_json": flags.Json,
+    },
+    trials=3,
+)
+def plan(given: flags.Given) -> None:
     """What a budget buys, before any data is touched: algorithm, rounds, step and closing mixings, with the reasons.
 
     Example: tacenda plan --nodes 100 --records 452 --features 104 --epsilon 1
     """
-    facts = accounting._facts(
-        nodes, graph, records, features, classes, public_size, loss, strength, clip_norm, delta, adjacency, rounds
-    )
-    facts["privacy"].update(epsilon=epsilon, coalition=coalition)
-    known = _sample(public, schema, features, config, settings)
-    if known is not None and config is None:  # the sample is of the same kind, so it tells the width
-        facts["data"]["features"] = features or known.n_features
-        facts["data"]["classes"] = (0 if known.classes is None else len(known.classes)) if classes is None else classes
+    trials, plot = given["trials"], given["plot"]
+    known = _sample(given)
+    if (
+        known is not None and given["config"] is None
+    ):  # the sample is of the same kind, so it tells the width
+        given = {**given, "features": given["features"] or known.n_features}
+        if given["classes"] is None:
+            given["classes"] = 0 if known.classes is None else len(known.classes)
     sample = None if known is None else (known.X, known.y)
-    chosen = _planned(config, settings, facts)
+    chosen = _planned(given)
     if sample is not None and trials:
         chosen = chosen.tuned(sample)
     changes = chosen.what_if()
     prediction = chosen.predict(sample, trials) if trials else None
-    needed = _needed(chosen, target_excess, target_accuracy, trials, sample)
+    needed = _needed(chosen, given["target_excess"], given["target_accuracy"], trials, sample)
     if plot is not None:
         from tacenda.planning.picture import draw
 
         draw(chosen, changes, plot)
-    if as_json:
+    if given["as_json"]:
         show.as_json(_plain(chosen, changes, prediction, needed, plot))
     else:
         _print(chosen, changes, prediction, needed, plot)
 
 
-def _planned(config: Path | None, settings: Any, facts: dict[str, dict[str, Any]]) -> Plan:
+def _planned(given: flags.Given) -> Plan:
     from tacenda.config.choice import pooled
     from tacenda.config.cost import public_run
     from tacenda.planning import plan_facts
 
-    found = accounting._config(config, "auto", None, None, settings, facts)
+    found = accounting.config_of({**given, "algorithm": "auto", "hyper": None, "inner": None})
     run = public_run(found)
     wanted = None if found.run.rounds == "auto" else found.run.rounds
     members = pooled(found.privacy.coalition)
-    return plan_facts(run.facts, run.topology, found.privacy.epsilon, found.privacy.delta, coalition=members, rounds=wanted)
+    return plan_facts(
+        run.facts,
+        run.topology,
+        found.privacy.epsilon,
+        found.privacy.delta,
+        coalition=members,
+        rounds=wanted,
+    )
 
 
-def _sample(
-    public: str | None, schema: Path | None, features: int | None, config: Path | None, settings: Any
-) -> Dataset | None:
+def _sample(given: flags.Given) -> Dataset | None:
     """The public sample, read as `tacenda fit` reads its records; of a file the configuration's own schema is the default."""
     from tacenda.config.private_run import load as load_records
     from tacenda.errors import InputError
 
+    public, schema, config, settings = (
+        given[name] for name in ("public", "schema", "config", "settings")
+    )
     if public is None:
         if schema is not None:
-            raise InputError("--schema describes the file of --public; name it, or leave --schema out.")
+            raise InputError(
+                "--schema describes the file of --public; name it, or leave --schema out."
+            )
         return None
     if not flags.is_file(public):
         if schema is not None:
-            raise InputError(f"--schema belongs to a file, and --public {public} is a named data set; leave one of them out.")
+            raise InputError(
+                f"--schema belongs to a file, and --public {public} is a named data set; leave one of them out."
+            )
         from tacenda.data import load
 
         return load(public)
-    given = schema or flags.assemble(config, settings=settings).data.table_schema
+    described = schema or flags.assemble(config, settings=settings).data.table_schema
     found = flags.assemble(
         config,
         data=public,
-        schema=None if given is None else Path(given),
-        sections={"data": {"features": features}},
+        schema=None if described is None else Path(described),
+        sections={"data": {"features": given["features"]}},
         settings=settings,
     )
     return load_records(found.data)[0]
 
 
-def _needed(chosen: Plan, excess: float | None, accuracy: float | None, trials: int, sample: Any) -> Needed | None:
+def _needed(
+    chosen: Plan, excess: float | None, accuracy: float | None, trials: int, sample: Any
+) -> Needed | None:
     from tacenda.errors import InputError
 
     if excess is None and accuracy is None:
@@ -133,12 +153,20 @@ def _needed(chosen: Plan, excess: float | None, accuracy: float | None, trials: 
     from tacenda.planning.needed import records_for
 
     if not isinstance(chosen.epsilon, float):
-        raise InputError("--target-excess and --target-accuracy take one epsilon for all members, not one per node.")
-    return records_for(chosen, target_excess=excess, target_accuracy=accuracy, trials=min(trials, 2), public=sample)
+        raise InputError(
+            "--target-excess and --target-accuracy take one epsilon for all members, not one per node."
+        )
+    return records_for(
+        chosen, target_excess=excess, target_accuracy=accuracy, trials=min(trials, 2), public=sample
+    )
 
 
 def _plain(
-    chosen: Plan, changes: list[Change], prediction: Prediction | None, needed: Needed | None, plot: Path | None
+    chosen: Plan,
+    changes: list[Change],
+    prediction: Prediction | None,
+    needed: Needed | None,
+    plot: Path | None,
 ) -> dict[str, Any]:
     from tacenda.planning.what_if import advice
 
@@ -147,14 +175,20 @@ def _plain(
         "prediction": None if prediction is None else prediction.to_plain(),
         "what_if": [c.to_plain() for c in changes],
         "advice": advice(changes),
-        "adversaries": [a.to_plain() for a in chosen.adversaries()] if chosen.facts.n <= TRUST_SHOWN else None,
+        "adversaries": [a.to_plain() for a in chosen.adversaries()]
+        if chosen.facts.n <= TRUST_SHOWN
+        else None,
         "needed": None if needed is None else needed.to_plain(),
         "plot": None if plot is None else str(plot),
     }
 
 
 def _print(
-    chosen: Plan, changes: list[Change], prediction: Prediction | None, needed: Needed | None, plot: Path | None
+    chosen: Plan,
+    changes: list[Change],
+    prediction: Prediction | None,
+    needed: Needed | None,
+    plot: Path | None,
 ) -> None:
     from tacenda.planning.what_if import advice
 
@@ -163,7 +197,14 @@ def _print(
         print(prediction.explain())
     print()
     rows = [
-        [c.name, f"{c.excess_risk:.3g}", f"{c.factor:.2f}", c.plan.algorithm.name, str(c.plan.rounds), show.size(c.plan.bytes)]
+        [
+            c.name,
+            f"{c.excess_risk:.3g}",
+            f"{c.factor:.2f}",
+            c.plan.algorithm.name,
+            str(c.plan.rounds),
+            show.size(c.plan.bytes),
+        ]
         for c in changes
     ]
     header = ["what if", "excess risk (formula)", "times", "algorithm", "rounds", "sent"]
@@ -179,7 +220,12 @@ def _print(
 
 def _print_trust(chosen: Plan) -> None:
     rows = [
-        [a.who, ("" if a.exact else "at most ") + f"{a.mu:.3g}", f"{a.epsilon:.3g}", "yes" if a.promised else "no"]
+        [
+            a.who,
+            ("" if a.exact else "at most ") + f"{a.mu:.3g}",
+            f"{a.epsilon:.3g}",
+            "yes" if a.promised else "no",
+        ]
         for a in chosen.adversaries()
     ]
     print()

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from tacenda.runs.application import Fitted
 
 
-def run(config: RunConfig, command: str, *, resume: bool, report: bool, as_json: bool, quiet: bool) -> None:
+def run(
+    config: RunConfig, command: str, *, resume: bool, report: bool, as_json: bool, quiet: bool
+) -> None:
     """Carry out the run, write its report, print the table."""
     from tacenda.runs import application
 
@@ -31,7 +33,9 @@ def _report(fitted: Fitted) -> Path | None:
     try:
         return fitted.report()
     except ImportError as missing:
-        show.note(f"note: no report was written, because a package is missing ({missing}): pip install 'tacenda[report]'.")
+        show.note(
+            f"note: no report was written, because a package is missing ({missing}): pip install 'tacenda[report]'."
+        )
         return None
 
 
@@ -50,11 +54,15 @@ def _print(fitted: Fitted, written: Path | None) -> None:
     public = data["records"] is not None
     records = counted(data["records"], "record") if public else "records, their number private,"
     nodes = f"{counted(data['nodes'], 'node')}, {fitted.graph}"
-    show.results(rows, f"{data['name']}: {records} x {counted(data['features'], 'feature')}, {nodes}")
+    show.results(
+        rows, f"{data['name']}: {records} x {counted(data['features'], 'feature')}, {nodes}"
+    )
     print()
     for row in rows:
         if row.get("claimed"):
-            print(f"{row['label']} as published claims epsilon {row['claimed'][0]:g}: {row.get('why') or 'see the docs'}")
+            print(
+                f"{row['label']} as published claims epsilon {row['claimed'][0]:g}: {row.get('why') or 'see the docs'}"
+            )
     for row in rows:
         if row.get("coalition") is not None:
             print(f"Note: {row['label']} promises this only if {'; '.join(row['conditions'][1:])}.")
@@ -84,18 +92,30 @@ def look_ahead(config: RunConfig, *, print_config: bool, as_json: bool) -> None:
     costs = [cost(public, choice) for choice in public.choices]
     if as_json:
         sizes = _public_sizes(public)
-        show.as_json({
-            "dry_run": True, "nodes": public.topology.n, "graph": public.topology.name, "records": int(sizes.sum()),
-            "sizes": [int(sizes.min()), int(sizes.max())], "dim": public.facts.dim, "runs": [c.to_plain() for c in costs],
-            "seeds": config.run.seeds, "notes": list(public.shape.notes),
-        })  # fmt: skip
+        show.as_json(
+            {
+                "dry_run": True,
+                "nodes": public.topology.n,
+                "graph": public.topology.name,
+                "records": int(sizes.sum()),
+                "sizes": [int(sizes.min()), int(sizes.max())],
+                "dim": public.facts.dim,
+                "runs": [c.to_plain() for c in costs],
+                "seeds": config.run.seeds,
+                "notes": list(public.shape.notes),
+            }
+        )
         return
     _print_costs(public, costs)
 
 
 def _public_sizes(public: Any) -> Any:
     """How many records each node has, or is declared to have where the number is private."""
-    return public.shape.sizes if public.facts.adjacency == "replace-one" else public.facts.sizes.astype(int)
+    return (
+        public.shape.sizes
+        if public.facts.adjacency == "replace-one"
+        else public.facts.sizes.astype(int)
+    )
 
 
 def _print_costs(public: Any, costs: list[Any]) -> None:
@@ -106,14 +126,27 @@ def _print_costs(public: Any, costs: list[Any]) -> None:
         f"({sizes.min()} to {sizes.max()} each), "
         f"{public.topology.name}, model of length {public.facts.dim}"
     )
-    header = ["algorithm", "rounds", "releases", "noise of a release", "(epsilon, delta, relation)", "messages", "sent"]
+    header = [
+        "algorithm",
+        "rounds",
+        "releases",
+        "noise of a release",
+        "(epsilon, delta, relation)",
+        "messages",
+        "sent",
+    ]
     rows = [
         [
-            c.choice.label, str(c.choice.rounds), "-" if c.statement is None else str(len(c.statement.charges)),
-            noise_words(c.statement), _promise(c.statement), str(c.messages), show.size(c.bytes),
+            c.choice.label,
+            str(c.choice.rounds),
+            "-" if c.statement is None else str(len(c.statement.charges)),
+            noise_words(c.statement),
+            _promise(c.statement),
+            str(c.messages),
+            show.size(c.bytes),
         ]
         for c in costs
-    ]  # fmt: skip
+    ]
     show.table(header, rows, title=title, right=(1, 2, 5, 6))
     for c in costs:
         for reason in c.choice.reasons:
@@ -126,8 +159,19 @@ def _print_costs(public: Any, costs: list[Any]) -> None:
 def _promise(statement: Any) -> str:
     if statement is None:
         return "none"
-    values = {"epsilon": statement.epsilon, "delta": statement.delta, "adjacency": statement.adjacency}
-    return show.promise({"algorithm": "", "claimed": statement.claimed, "coalition": statement.curve().coalition, **values})
+    values = {
+        "epsilon": statement.epsilon,
+        "delta": statement.delta,
+        "adjacency": statement.adjacency,
+    }
+    return show.promise(
+        {
+            "algorithm": "",
+            "claimed": statement.claimed,
+            "coalition": statement.curve().coalition,
+            **values,
+        }
+    )
 
 
 def noise_words(statement: Any) -> str:

@@ -9,7 +9,9 @@ from typing import Any
 Cells = Sequence[Sequence[str]]
 
 
-def table(header: Sequence[str], rows: Cells, *, title: str | None = None, right: Sequence[int] = ()) -> None:
+def table(
+    header: Sequence[str], rows: Cells, *, title: str | None = None, right: Sequence[int] = ()
+) -> None:
     """Print a table; columns whose positions are in `right` are aligned to the right."""
     if sys.stdout.isatty():
         _rich(header, rows, title, right)
@@ -18,7 +20,10 @@ def table(header: Sequence[str], rows: Cells, *, title: str | None = None, right
         print(title)
     widths = [max(len(str(r[k])) for r in (header, *rows)) for k in range(len(header))]
     for line in (header, ["-" * w for w in widths], *rows):
-        cells = [c.rjust(w) if k in right else c.ljust(w) for k, (c, w) in enumerate(zip(line, widths, strict=True))]
+        cells = [
+            c.rjust(w) if k in right else c.ljust(w)
+            for k, (c, w) in enumerate(zip(line, widths, strict=True))
+        ]
         print("  ".join(cells).rstrip())
 
 
@@ -84,14 +89,27 @@ def results(rows: Sequence[dict[str, Any]], title: str) -> None:
     tested = any("test_accuracy" in row for row in rows)
     regression = not any("accuracy" in row and row["accuracy"] is not None for row in rows)
     score = "loss" if regression else ("test_accuracy" if tested else "accuracy")
-    header = ["algorithm", score.replace("_", " "), "objective", "(epsilon, delta, relation)", "rounds", "sent", "seconds"]
+    header = [
+        "algorithm",
+        score.replace("_", " "),
+        "objective",
+        "(epsilon, delta, relation)",
+        "rounds",
+        "sent",
+        "seconds",
+    ]
     cells = [
         [
-            row["label"], with_range(row, score), with_range(row, "objective"), promise(row),
-            str(row.get("rounds", "-")), size(row.get("bytes")), number(row.get("seconds"), 2),
+            row["label"],
+            with_range(row, score),
+            with_range(row, "objective"),
+            promise(row),
+            str(row.get("rounds", "-")),
+            size(row.get("bytes")),
+            number(row.get("seconds"), 2),
         ]
         for row in rows
-    ]  # fmt: skip
+    ]
     table(header, cells, title=title, right=(4, 5, 6))
 
 

@@ -13,13 +13,19 @@ UNCONFIRMED = "# read off the data: to be confirmed as public, then set to true"
 
 
 def to_toml(schema: Schema) -> str:
-    """Top-level fields, then [label], then one [[columns]] table each, so that each line is one thing to confirm."""
+    """Top-level fields, then [label], then one [[columns]] table each: one thing to a line."""
     fields = schema.model_dump(mode="json", exclude_none=True)
     columns, label = fields.pop("columns"), fields.pop("label")
-    parts = [toml(fields), "[label]\n" + _declared(label), *("[[columns]]\n" + _declared(column) for column in columns)]
+    parts = [
+        toml(fields),
+        "[label]\n" + _declared(label),
+        *("[[columns]]\n" + _declared(column) for column in columns),
+    ]
     return "\n".join(parts)
 
 
 def _declared(values: dict[str, Any]) -> str:
     confirmed = values.pop("confirmed")
-    return toml(values) + ("confirmed = true\n" if confirmed else f"confirmed = false  {UNCONFIRMED}\n")
+    return toml(values) + (
+        "confirmed = true\n" if confirmed else f"confirmed = false  {UNCONFIRMED}\n"
+    )

@@ -46,7 +46,9 @@ def _card(estimator: Any, about: dict[str, Any]) -> str:
     problem = {**about["problem"], "n_features": about["n_features"]}
     settings = {**about["settings"], "problem": problem, "graph": about["graph"]}
     shape = estimator.node_coef_.shape
-    return card(about["kind"], settings, estimator.privacy_, shape, about["classes"], about["conditions"])
+    return card(
+        about["kind"], settings, estimator.privacy_, shape, about["classes"], about["conditions"]
+    )
 
 
 def facts(estimator: Any) -> dict[str, Any]:
@@ -66,7 +68,9 @@ def facts(estimator: Any) -> dict[str, Any]:
         "privacy": estimator.privacy_.to_plain(),
         "conditions": list(estimator.conditions_),
         # A seed lets anybody who holds it subtract the noise, so it never leaves.
-        "settings": {k: settings[k] for k in ("algorithm", "rounds", "output", "finish_mixing", "versions")},
+        "settings": {
+            k: settings[k] for k in ("algorithm", "rounds", "output", "finish_mixing", "versions")
+        },
         "problem": {k: v for k, v in settings["problem"].items() if k != "classes"},
         "graph": {k: settings["graph"][k] for k in ("name", "n")},
     }
@@ -88,7 +92,9 @@ def load_model(path: str | Path) -> Any:
     except (SafetensorError, json.JSONDecodeError, UnicodeDecodeError) as damaged:
         raise StateError(f"The exported model at {folder} is damaged: {damaged}.") from None
     if about.get("format") != FORMAT:
-        raise StateError(f"{folder} is not an exported model (format {about.get('format')!r}, not {FORMAT!r}).")
+        raise StateError(
+            f"{folder} is not an exported model (format {about.get('format')!r}, not {FORMAT!r})."
+        )
     return _restored(about, arrays)
 
 
@@ -98,24 +104,38 @@ def _restored(about: dict[str, Any], arrays: dict[str, Any]) -> Any:
     kinds = {
         kind.__name__: kind
         for kind in (
-            classifiers.PrivateLogisticRegression, classifiers.PrivateLinearSVC, regressors.PrivateRidge,
-            regressors.PrivateLasso, regressors.PrivateElasticNet, regressors.PrivateHuberRegressor,
+            classifiers.PrivateLogisticRegression,
+            classifiers.PrivateLinearSVC,
+            regressors.PrivateRidge,
+            regressors.PrivateLasso,
+            regressors.PrivateElasticNet,
+            regressors.PrivateHuberRegressor,
         )
-    }  # fmt: skip
+    }
     if about["kind"] not in kinds:
-        raise StateError(f"An exported model of kind {about['kind']!r} is unknown; known are {', '.join(kinds)}.")
+        raise StateError(
+            f"An exported model of kind {about['kind']!r} is unknown; known are {', '.join(kinds)}."
+        )
     model: Any = kinds[about["kind"]](**about["parameters"])
     model.node_coef_, model.node_intercept_ = arrays["node_coef"], arrays["node_intercept"]
     model.coef_ = arrays["coef"]
-    model.intercept_ = arrays["intercept"] if about["classes"] is not None else float(arrays["intercept"][0])
+    model.intercept_ = (
+        arrays["intercept"] if about["classes"] is not None else float(arrays["intercept"][0])
+    )
     if about["classes"] is not None:
-        model.classes_ = np.array(about["classes"], dtype=None if about["class_type"] == "|O" else about["class_type"])
+        model.classes_ = np.array(
+            about["classes"], dtype=None if about["class_type"] == "|O" else about["class_type"]
+        )
     if about["feature_names"] is not None:
         model.feature_names_in_ = np.array(about["feature_names"], dtype=object)
     model.n_features_in_, model.node_labels_ = about["n_features"], tuple(about["node_labels"])
     model.privacy_, model.conditions_ = Statement.from_plain(about["privacy"]), about["conditions"]
     model.n_iter_ = about["settings"]["rounds"]
-    model.result_settings_ = {**about["settings"], "problem": about["problem"], "graph": about["graph"]}
+    model.result_settings_ = {
+        **about["settings"],
+        "problem": about["problem"],
+        "graph": about["graph"],
+    }
     return model
 
 
@@ -140,7 +160,9 @@ def _plain_parameters(estimator: Any) -> dict[str, Any]:
     for name in ("bounds", "target_bounds"):
         if values.get(name) is not None:
             given = values[name]
-            kept[name] = given if isinstance(given, str) else [np.asarray(b, float).tolist() for b in given]
+            kept[name] = (
+                given if isinstance(given, str) else [np.asarray(b, float).tolist() for b in given]
+            )
     return kept
 
 

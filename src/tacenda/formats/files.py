@@ -14,10 +14,11 @@ from tacenda.formats.text import readable_json
 
 @contextmanager
 def replacing(path: str | Path, *, private: bool = False) -> Iterator[Path]:
-    """An empty file beside `path` to write to; then it is flushed to the disk and takes the place of `path` in one step.
+    """An empty file beside `path` to write to; then it takes the place of `path` in one step.
 
-    After an error nothing is left of it, and an OSError names `path`. private: only its owner may read it, from its
-    first byte on. A pipe or a device (/dev/stdout) cannot be replaced, and is written to.
+    Before, it is flushed to the disk. After an error nothing is left of it, and an OSError names
+    `path`. private: only its owner may read it, from its first byte on. A pipe or a device
+    (/dev/stdout) cannot be replaced, and is written to.
     """
     target = Path(path)
     if target.exists() and not target.is_file():

@@ -8,12 +8,12 @@ from typing import Any
 
 
 def canonical_json(value: Any) -> str:
-    """The one form that is hashed and signed: sorted keys, no spaces, ASCII, finite numbers only."""
+    """The one form that is hashed and signed: keys sorted, no spaces, ASCII, finite numbers."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def readable_json(values: Any) -> str:
-    """Indented JSON; a number that is not finite is written as a word, which strict readers accept."""
+    """Indented JSON; a number that is not finite is a word, which strict readers accept."""
     return json.dumps(strict(values), indent=2, ensure_ascii=False)
 
 
@@ -43,7 +43,7 @@ def toml(values: Mapping[str, Any]) -> str:
 
     kept = _without_nothing(values)
     text = tomli_w.dumps(kept, multiline_strings=True)
-    # Text over several lines reads better, but loses the difference between line ends: then it is escaped.
+    # Text over several lines reads better, but may lose its kind of line ends: then it is escaped.
     return text if tomllib.loads(text) == kept else tomli_w.dumps(kept)
 
 

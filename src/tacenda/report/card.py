@@ -31,9 +31,17 @@ def card(
     classes: Sequence[Any] | None,
     conditions: Sequence[str] = (),
 ) -> str:
-    """A card from a run's settings; shape: of all nodes' weights; conditions: the maker's own, instead of the usual."""
+    """A card from a run's settings.
+
+    shape: of all nodes' weights. conditions: the maker's own, instead of the usual ones.
+    """
     training = f"## Learnt by\n\n{_training(settings)}"
-    parts = [f"# Model card: {title}", _privacy(privacy, conditions), _model(settings["problem"], shape, classes), training]
+    parts = [
+        f"# Model card: {title}",
+        _privacy(privacy, conditions),
+        _model(settings["problem"], shape, classes),
+        training,
+    ]
     versions = ", ".join(f"{k} {v}" for k, v in settings.get("versions", {}).items())
     return "\n\n".join([*parts, _network(settings["graph"]), f"Versions: {versions}."]) + "\n"
 
@@ -61,17 +69,30 @@ def _privacy(statement: Statement | None, conditions: Sequence[str]) -> str:
         ("noise", s.noise),
     ]
     if s.claimed is not None:
-        rows.insert(2, ("claimed in print", f"epsilon {numbers.epsilon(s.claimed[0])} at delta {numbers.short(s.claimed[1])}"))
+        rows.insert(
+            2,
+            (
+                "claimed in print",
+                f"epsilon {numbers.epsilon(s.claimed[0])} at delta {numbers.short(s.claimed[1])}",
+            ),
+        )
     table = "\n".join(f"| {name} | {value} |" for name, value in rows)
     return f"## Privacy\n\n| | |\n| --- | --- |\n{table}\n\n{meaning(account)}\n\n{_conditions(account, conditions)}"
 
 
 def _conditions(account: Account, stated: Sequence[str]) -> str:
-    lines = [*account.curve.conditions, "the adversary may see every message of every node in every round"]
+    lines = [
+        *account.curve.conditions,
+        "the adversary may see every message of every node in every round",
+    ]
     for size, epsilon in account.groups((2,)):
         if math.isfinite(epsilon):
-            lines.append(f"somebody with {size} records on one node has epsilon {numbers.epsilon(epsilon)} instead")
-    return "Conditions:\n\n" + "\n".join(f"- {line}" for line in [*lines, *(stated or _usual(account))])
+            lines.append(
+                f"somebody with {size} records on one node has epsilon {numbers.epsilon(epsilon)} instead"
+            )
+    return "Conditions:\n\n" + "\n".join(
+        f"- {line}" for line in [*lines, *(stated or _usual(account))]
+    )
 
 
 def _usual(account: Account) -> list[str]:
@@ -80,7 +101,9 @@ def _usual(account: Account) -> list[str]:
         "hyperparameters were not chosen by looking at these records",
     ]
     if "simulation" in account.statement.noise:
-        lines.append("the noise came from a seed: this model is a simulation's, not to be released as private")
+        lines.append(
+            "the noise came from a seed: this model is a simulation's, not to be released as private"
+        )
     return lines
 
 
@@ -96,7 +119,9 @@ def _model(p: dict[str, Any], shape: Sequence[int], classes: Sequence[Any] | Non
 
 
 def _training(s: dict[str, Any]) -> str:
-    chosen = ", ".join(f"{k} {numbers.setting(v)}" for k, v in s["algorithm"].items() if k != "name")
+    chosen = ", ".join(
+        f"{k} {numbers.setting(v)}" for k, v in s["algorithm"].items() if k != "name"
+    )
     sizes = np.asarray(s["problem"]["sizes"])
     return (
         f"{s['algorithm']['name']} ({chosen}), {counted(s['rounds'], 'round')}, output {s.get('output')}, "

@@ -57,17 +57,23 @@ class Group:
     def metrics(self) -> list[str]:
         """The names of what was measured, in the order of the history."""
         names = [c for run in self.runs for row in run.result.history.rows[:1] for c in row]
-        return [c for c in dict.fromkeys(names) if c not in ("round", "seconds", "messages", "bytes")]
+        return [
+            c for c in dict.fromkeys(names) if c not in ("round", "seconds", "messages", "bytes")
+        ]
 
     @property
     def measures(self) -> list[str]:
         """The names of all that is known of the final models: from the history, or from the manifest."""
-        stated = [c for run in self.runs for c, v in run.entry.items() if c != "seed" and _is_number(v)]
+        stated = [
+            c for run in self.runs for c, v in run.entry.items() if c != "seed" and _is_number(v)
+        ]
         return list(dict.fromkeys([*self.metrics, *stated]))
 
     def final(self, metric: str) -> Array:
         """The final value of a metric, one per seed that has it: the manifest's, else the last one of the history."""
-        found = [{**(run.result.history.rows or [{}])[-1], **run.entry}.get(metric) for run in self.runs]
+        found = [
+            {**(run.result.history.rows or [{}])[-1], **run.entry}.get(metric) for run in self.runs
+        ]
         return np.array([value for value in found if _is_number(value)], float)
 
 
@@ -103,7 +109,9 @@ class Folder:
         runs = {name.lower() for group in self.groups for name in (group.label, group.algorithm)}
         found = []
         for row in self.manifest.get("table") or []:
-            name = str(row.get("label") or row.get("algorithm") or "") if isinstance(row, dict) else ""
+            name = (
+                str(row.get("label") or row.get("algorithm") or "") if isinstance(row, dict) else ""
+            )
             if name and name.lower() not in runs and not _is_number(row.get("epsilon")):
                 found.append((name, {k: float(v) for k, v in row.items() if _is_number(v)}))
         return found
@@ -115,7 +123,11 @@ class Folder:
     @cached_property
     def weakest(self) -> Group | None:
         """The private group with the largest epsilon, to three digits; None where nobody is private."""
-        return max(self.private, key=lambda g: float(f"{g.account.epsilon:.3g}") if g.account else 0.0, default=None)
+        return max(
+            self.private,
+            key=lambda g: float(f"{g.account.epsilon:.3g}") if g.account else 0.0,
+            default=None,
+        )
 
     @property
     def lead(self) -> Group:
@@ -129,10 +141,15 @@ def read(run_folder: str | Path) -> Folder:
     manifest, ledger = home.manifest(), home.ledger()
     runs = [_run(entry, home.result(entry)) for entry in manifest.get("results", [])]
     if not runs:
-        raise StateError(f"The run folder {home.path} lists no results, so there is nothing to report; run it to the end first.")
+        raise StateError(
+            f"The run folder {home.path} lists no results, so there is nothing to report; run it to the end first."
+        )
     labels = list(dict.fromkeys(run.label for run in runs))
     known: dict[str, Account] = {}
-    groups = [_group(label, [run for run in runs if run.label == label], ledger, known) for label in labels]
+    groups = [
+        _group(label, [run for run in runs if run.label == label], ledger, known)
+        for label in labels
+    ]
     config = home.config_path.read_text("utf-8") if home.config_path.is_file() else ""
     return Folder(home.path, manifest, groups, config)
 
@@ -146,11 +163,19 @@ def of_result(result: RunResult) -> Folder:
 
 def _run(entry: dict[str, Any], result: RunResult) -> Run:
     label, seed = str(entry.get("label", entry.get("algorithm", "run"))), entry.get("seed")
-    return Run(label, str(entry.get("algorithm", result.settings["algorithm"]["name"])), seed, result, entry)
+    return Run(
+        label,
+        str(entry.get("algorithm", result.settings["algorithm"]["name"])),
+        seed,
+        result,
+        entry,
+    )
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(value))
+    return (
+        isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(value))
+    )
 
 
 def _group(label: str, runs: list[Run], ledger: dict[str, Any], known: dict[str, Account]) -> Group:
@@ -166,6 +191,16 @@ def _group(label: str, runs: list[Run], ledger: dict[str, Any], known: dict[str,
 
 
 def _same_ledger(statement: Statement) -> str:
-    charges = [[c.kind.kind, n, {k: v.tolist() for k, v in c.parameters.items()}] for c, n in statement.charges]
-    facts = [statement.delta, statement.adjacency, statement.mode, statement.noise, statement.claimed, statement.target]
+    charges = [
+        [c.kind.kind, n, {k: v.tolist() for k, v in c.parameters.items()}]
+        for c, n in statement.charges
+    ]
+    facts = [
+        statement.delta,
+        statement.adjacency,
+        statement.mode,
+        statement.noise,
+        statement.claimed,
+        statement.target,
+    ]
     return json.dumps([facts, charges], default=str)

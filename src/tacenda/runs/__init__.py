@@ -1,1 +1,1 @@
-"""The application: from a configuration to finished models in a run folder, as `tacenda.fit` and `tacenda.compare`."""
+"""The application: from a configuration to a finished run folder (`tc.fit`, `tc.compare`)."""

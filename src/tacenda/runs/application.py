@@ -1,4 +1,4 @@
-"""`fit` and `compare`: from a configuration to a run folder with models, table, metrics and ledger."""
+"""`fit` and `compare`: from a configuration to a run folder with models, metrics and ledger."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ Source = str | Path | Mapping[str, Any] | RunConfig
 class Fitted:
     """A finished run folder.
 
-    results: {run: RunResult}, a run named as label-seed, in the order of the table. table: the rows that are shown first, with the
-    noise-free ceiling and the floor. config: the resolved configuration. dataset: public facts of the data.
-    notes: what a reader of the table must know.
+    results: {run: RunResult}, a run named as label-seed, in the order of the table. table: the rows
+    that are shown first, with the noise-free ceiling and the floor. config: the resolved one.
+    dataset: public facts of the data. notes: what a reader of the table must know.
     """
 
     folder: RunFolder
@@ -71,32 +71,42 @@ class Fitted:
 def fit(config: Source, *, resume: bool = False, progress: str | bool = "auto") -> Fitted:
     """Learn one private model over a network, and keep it in a run folder: what `tacenda fit` does.
 
-    config: a TOML file, a run folder, a dict of the same sections, or a `RunConfig`; its [[compare]] is for `compare`.
-    The run is written to run.folder, or to runs/<name>-<time>. resume: go on with the interrupted run that lies there.
+    config: a TOML file, a run folder, a dict of the same sections, or a `RunConfig`; its [[compare]]
+    is for `compare`. The run is written to run.folder, or to runs/<name>-<time>. resume: go on with
+    the interrupted run that lies there.
 
-        fitted = tc.fit({"data": {"name": "breast_cancer"}, "network": {"nodes": 5}, "privacy": {"epsilon": 8.0}})
+        fitted = tc.fit({"data": {"name": "breast_cancer"}, "privacy": {"epsilon": 8.0}})
         fitted.result.model, fitted.table, fitted.report()
     """
-    return run(_read(config).model_copy(update={"compare": []}), "fit", resume=resume, progress=progress)
+    return run(
+        _read(config).model_copy(update={"compare": []}), "fit", resume=resume, progress=progress
+    )
 
 
 def compare(
-    config: Source, algorithms: Sequence[str] | None = None, *, resume: bool = False, progress: str | bool = "auto"
+    config: Source,
+    algorithms: Sequence[str] | None = None,
+    *,
+    resume: bool = False,
+    progress: str | bool = "auto",
 ) -> Fitted:
-    """Several algorithms at the same true (epsilon, delta), over all seeds: what `tacenda compare` does.
+    """Several algorithms at the same true (epsilon, delta), over all seeds, as `tacenda compare`.
 
-    algorithms: their names; by default the configuration's [[compare]], or auto, ipadmm, cdpadmm and dpdda. Otherwise as `fit`.
+    algorithms: their names; by default the configuration's [[compare]], or auto, ipadmm, cdpadmm and
+    dpdda. All else as in `fit`.
     """
     return run(compared(_read(config), algorithms), "compare", resume=resume, progress=progress)
 
 
 def compared(config: RunConfig, algorithms: Sequence[str] | None) -> RunConfig:
-    """The configuration with the algorithms to compare: as named, as in the file, or the usual four."""
+    """The configuration with the algorithms to compare: as named, as in it, or the usual four."""
     if algorithms is None and config.compare:
         return config
     own = config.algorithm
     sections = [
-        ComparedSection(name=name, **(own.hyperparameters if name == own.name and name != "auto" else {}))
+        ComparedSection(
+            name=name, **(own.hyperparameters if name == own.name and name != "auto" else {})
+        )
         for name in algorithms or COMPARED
     ]
     return config.model_copy(update={"compare": sections})
@@ -119,20 +129,31 @@ def run(config: RunConfig, command: str, *, resume: bool, progress: str | bool) 
     try:
         done = simulations.simulate_all(config, private, folder, progress=progress)
     except KeyboardInterrupt as stop:
-        again = f"tacenda {'fit' if command == 'fit' else 'compare'} --resume --folder {folder.path}"
+        again = (
+            f"tacenda {'fit' if command == 'fit' else 'compare'} --resume --folder {folder.path}"
+        )
         kept = "a checkpoint is kept" if folder.has_progress() else "no round was finished yet"
-        raise KeyboardInterrupt(f"{str(stop) or 'interrupted'}; {kept}. Go on with: {again}") from None
+        raise KeyboardInterrupt(
+            f"{str(stop) or 'interrupted'}; {kept}. Go on with: {again}"
+        ) from None
     except Exception:
         if not resume:
             folder.discard_if_empty()
         raise
     rows = _rows(private, done, config.privacy.adjacency)
     dataset = _about(private, config)
-    manifest = {"command": f"tacenda {command}", "versions": versions(), "dataset": dataset, "table": rows}
+    manifest = {
+        "command": f"tacenda {command}",
+        "versions": versions(),
+        "dataset": dataset,
+        "table": rows,
+    }
     results = {one.run: one.result for one in done}
     folder.finish(results, {**manifest, "results": [_entry(folder, one) for one in done]})
     notes = (table.NOTE, *_small_nodes(private, config.privacy.adjacency), *private.dataset.notes)
-    return Fitted(folder, results, rows, config, dataset, str(private.graph.graph.get("name", "graph")), notes)
+    return Fitted(
+        folder, results, rows, config, dataset, str(private.graph.graph.get("name", "graph")), notes
+    )
 
 
 def _read(config: Source) -> RunConfig:
@@ -144,9 +165,13 @@ def _read(config: Source) -> RunConfig:
 
 
 def _with_whole_paths(config: RunConfig) -> RunConfig:
-    """Files by their whole paths, so that the folder's own configuration can be resumed from anywhere."""
+    """Files by their whole paths, so that the folder's configuration resumes from anywhere."""
     data, ledger = config.data, config.run.ledger
-    found = {k: str(Path(v).resolve()) for k in ("file", "table_schema") if (v := getattr(data, k)) is not None}
+    found = {
+        k: str(Path(v).resolve())
+        for k in ("file", "table_schema")
+        if (v := getattr(data, k)) is not None
+    }
     whole = None if ledger is None else str(Path(ledger).resolve())
     run = config.run.model_copy(update={"ledger": whole})
     return config.model_copy(update={"data": data.model_copy(update=found), "run": run})
@@ -159,7 +184,7 @@ def _path(config: RunConfig, command: str, chosen: list[Choice]) -> Path:
 
 
 def _check_first(config: RunConfig, private: PrivateRun, chosen: list[Choice]) -> None:
-    """Refuse what cannot work for every algorithm before the first one runs and anything is written."""
+    """Refuse what cannot work for any algorithm before the first one runs or writes."""
     facts = Facts.of(private.problem, config.privacy.adjacency, config.run.solver_tolerance)
     topology = Topology.of(private.graph)
     for choice in chosen:
@@ -190,7 +215,9 @@ def _entry(folder: RunFolder, one: Simulated) -> dict[str, Any]:
 def _about(private: PrivateRun, config: RunConfig) -> dict[str, Any]:
     """Public facts of the data, and what was read off it."""
     data, problem = private.dataset, private.problem
-    counted = config.privacy.adjacency == "replace-one"  # under add-remove how many records there are is private
+    counted = (
+        config.privacy.adjacency == "replace-one"
+    )  # under add-remove how many records there are is private
     labels = None if problem.node_labels is None else [str(label) for label in problem.node_labels]
     return {
         "name": data.name,
@@ -209,7 +236,7 @@ def _about(private: PrivateRun, config: RunConfig) -> dict[str, Any]:
 
 
 def _small_nodes(private: PrivateRun, adjacency: str) -> list[str]:
-    """Each node averages its own records, so a node with few of them needs noise that drowns the others'."""
+    """A node averages its own records: one with few of them needs noise that drowns the others'."""
     if adjacency != "replace-one" or private.problem.public_sizes is not None:
         return []
     sizes = sorted(int(size) for size in private.problem.sizes)
@@ -217,8 +244,8 @@ def _small_nodes(private: PrivateRun, adjacency: str) -> list[str]:
     if least * 10 >= middle:
         return []
     return [
-        f"the smallest node holds {least} of {sum(sizes)} records, where the median node holds {middle}: every node counts "
-        "alike, so its noise weighs on the model of all; joining small nodes to others helps"
+        f"the smallest node holds {least} of {sum(sizes)} records, where the median node holds "
+        f"{middle}: every node counts alike, so its noise weighs on the model of all; joining small nodes to others helps"
     ]
 
 

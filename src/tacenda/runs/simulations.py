@@ -70,13 +70,19 @@ def _in_order(
 
     plain = config.to_plain()
     threads = max(1, (os.cpu_count() or 1) // jobs)
-    work = (delayed(_simulate_elsewhere)(plain, str(folder.path), k, seed, threads) for k, seed in tasks)
-    for (k, seed), measured in zip(tasks, Parallel(n_jobs=jobs, return_as="generator")(work), strict=True):
+    work = (
+        delayed(_simulate_elsewhere)(plain, str(folder.path), k, seed, threads) for k, seed in tasks
+    )
+    for (k, seed), measured in zip(
+        tasks, Parallel(n_jobs=jobs, return_as="generator")(work), strict=True
+    ):
         run = f"{choices[k].label}-{seed}"
         yield Simulated(run, choices[k].label, seed, load(folder.result_path(run)), measured)
 
 
-def _simulate_elsewhere(plain: dict[str, Any], path: str, k: int, seed: int, threads: int) -> dict[str, Any]:
+def _simulate_elsewhere(
+    plain: dict[str, Any], path: str, k: int, seed: int, threads: int
+) -> dict[str, Any]:
     """In a worker process: the result goes to the folder, only its measures come back."""
     import json
 
@@ -84,7 +90,9 @@ def _simulate_elsewhere(plain: dict[str, Any], path: str, k: int, seed: int, thr
 
     numba.set_num_threads(min(threads, numba.get_num_threads()))
     config, private = _loaded(json.dumps(plain))
-    return _finished(config, private, chosen(config, private)[k], seed, RunFolder(path), False).measured
+    return _finished(
+        config, private, chosen(config, private)[k], seed, RunFolder(path), False
+    ).measured
 
 
 @lru_cache(maxsize=1)
@@ -96,12 +104,25 @@ def _loaded(text: str) -> tuple[RunConfig, PrivateRun]:
     return config, private_run(config)
 
 
-def _finished(config: RunConfig, private: PrivateRun, choice: Choice, seed: int, folder: RunFolder, progress: str | bool) -> Simulated:
+def _finished(
+    config: RunConfig,
+    private: PrivateRun,
+    choice: Choice,
+    seed: int,
+    folder: RunFolder,
+    progress: str | bool,
+) -> Simulated:
     run = f"{choice.label}-{seed}"
     finished = folder.result_path(run)
-    result = load(finished) if finished.is_file() else _simulate(config, private, choice, seed, folder, progress)
+    result = (
+        load(finished)
+        if finished.is_file()
+        else _simulate(config, private, choice, seed, folder, progress)
+    )
     if result.models.size != private.problem.n_nodes * private.problem.dim:
-        raise StateError(f"{finished} holds models of another shape; remove it, and --resume makes it again.")
+        raise StateError(
+            f"{finished} holds models of another shape; remove it, and --resume makes it again."
+        )
     if not finished.is_file():
         folder.save(run, result)
     measured = evaluate(private.problem, private.test, result.models, config.privacy.adjacency)
@@ -109,19 +130,45 @@ def _finished(config: RunConfig, private: PrivateRun, choice: Choice, seed: int,
 
 
 def _simulate(
-    config: RunConfig, private: PrivateRun, choice: Choice, seed: int, folder: RunFolder, progress: str | bool
+    config: RunConfig,
+    private: PrivateRun,
+    choice: Choice,
+    seed: int,
+    folder: RunFolder,
+    progress: str | bool,
 ) -> RunResult:
     settings = config.run
-    every = max(1, -(-choice.rounds // HISTORY_ROWS)) if settings.record_every == "auto" else settings.record_every
-    checkpoint = None if _keeps_a_secret(config, choice) else folder.checkpoint_path(f"{choice.label}-{seed}")
+    every = (
+        max(1, -(-choice.rounds // HISTORY_ROWS))
+        if settings.record_every == "auto"
+        else settings.record_every
+    )
+    checkpoint = (
+        None
+        if _keeps_a_secret(config, choice)
+        else folder.checkpoint_path(f"{choice.label}-{seed}")
+    )
     return simulate(
-        private.problem, private.graph, choice.algorithm, choice.rounds, privacy_of(config.privacy),
+        private.problem,
+        private.graph,
+        choice.algorithm,
+        choice.rounds,
+        privacy_of(config.privacy),
         None if settings.fresh_noise else seed,
-        output=choice.output, finish_mixing=choice.finish_mixing, blocks=settings.blocks, record_every=every,
-        metrics=metrics_of(config, private), test=private.test, progress=progress, checkpoint=checkpoint, resume=True,
-        mixing=settings.mixing, solver_tolerance=settings.solver_tolerance, ledger=settings.ledger,
+        output=choice.output,
+        finish_mixing=choice.finish_mixing,
+        blocks=settings.blocks,
+        record_every=every,
+        metrics=metrics_of(config, private),
+        test=private.test,
+        progress=progress,
+        checkpoint=checkpoint,
+        resume=True,
+        mixing=settings.mixing,
+        solver_tolerance=settings.solver_tolerance,
+        ledger=settings.ledger,
         dataset=settings.ledger_dataset,
-    )  # fmt: skip
+    )
 
 
 def _keeps_a_secret(config: RunConfig, choice: Choice) -> bool:

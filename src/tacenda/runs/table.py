@@ -15,7 +15,9 @@ CEILING, FLOOR = "noise-free optimum (ceiling)", "majority class (floor)"
 NOTE = "accuracy and objective are diagnostics of a simulation: they read the private records without noise"
 
 
-def evaluate(problem: Any, test: tuple[Any, Any] | None, models: Array, adjacency: str) -> dict[str, Any]:
+def evaluate(
+    problem: Any, test: tuple[Any, Any] | None, models: Array, adjacency: str
+) -> dict[str, Any]:
     """How good the average model is, and each node's own: {accuracy, objective, loss, ..., node_accuracy}; see `as_shown`."""
     rows = np.asarray(models, float).reshape(-1, problem.dim)
     average = rows.mean(axis=0)
@@ -34,13 +36,19 @@ def evaluate(problem: Any, test: tuple[Any, Any] | None, models: Array, adjacenc
         scores, labels = problem.predict_scores(test[0], average), encode_like(problem, test[1])
         found["test_loss"] = float(np.mean(problem.loss.value(scores, labels)))
         if problem.loss.kind != "regression":
-            found["test_accuracy"] = float(np.mean(problem.store.right(scores.reshape(len(labels), -1), labels)))
+            found["test_accuracy"] = float(
+                np.mean(problem.store.right(scores.reshape(len(labels), -1), labels))
+            )
     return as_shown(found, adjacency)
 
 
 def ceiling(problem: Any, test: tuple[Any, Any] | None, adjacency: str) -> dict[str, Any]:
     """The centralised optimum without privacy: nothing that learns this model can do better on the objective."""
-    return {"label": CEILING, "algorithm": None, **evaluate(problem, test, problem.solve(1e-6), adjacency)}
+    return {
+        "label": CEILING,
+        "algorithm": None,
+        **evaluate(problem, test, problem.solve(1e-6), adjacency),
+    }
 
 
 def floor(problem: Any, test: tuple[Any, Any] | None, adjacency: str) -> dict[str, Any]:
@@ -53,20 +61,39 @@ def floor(problem: Any, test: tuple[Any, Any] | None, adjacency: str) -> dict[st
         row["objective"] = float(problem.objective(np.zeros(problem.dim)))
     if problem.loss.kind == "regression":
         return as_shown(
-            {**row, "label": "model of zeros (floor)", "loss": float(problem.loss_of(np.zeros(problem.dim)))}, adjacency
+            {
+                **row,
+                "label": "model of zeros (floor)",
+                "loss": float(problem.loss_of(np.zeros(problem.dim))),
+            },
+            adjacency,
         )
     values, counts = np.unique(problem.store.labels, return_counts=True)
     row["accuracy"] = float(counts.max() / counts.sum())
     if test is not None:
-        row["test_accuracy"] = float(np.mean(encode_like(problem, test[1]) == values[np.argmax(counts)]))
+        row["test_accuracy"] = float(
+            np.mean(encode_like(problem, test[1]) == values[np.argmax(counts)])
+        )
     return as_shown(row, adjacency)
 
 
 def row(label: str, results: list[RunResult], measured: list[dict[str, Any]]) -> dict[str, Any]:
     """One algorithm over its seeds: means, and [least, largest] of each measure beside them."""
     first = results[0]
-    found: dict[str, Any] = {"label": label, "algorithm": first.settings["algorithm"]["name"], "seeds": len(results)}
-    for key in ("accuracy", "objective", "loss", "worst_accuracy", "worst_objective", "test_accuracy", "test_loss"):
+    found: dict[str, Any] = {
+        "label": label,
+        "algorithm": first.settings["algorithm"]["name"],
+        "seeds": len(results),
+    }
+    for key in (
+        "accuracy",
+        "objective",
+        "loss",
+        "worst_accuracy",
+        "worst_objective",
+        "test_accuracy",
+        "test_loss",
+    ):
         values = [m[key] for m in measured if m.get(key) is not None]
         if values:
             found[key] = float(np.mean(values))
@@ -75,13 +102,23 @@ def row(label: str, results: list[RunResult], measured: list[dict[str, Any]]) ->
     if statements:
         worst = max(statements, key=lambda s: s.epsilon)
         found.update(
-            epsilon=worst.epsilon, delta=worst.delta, adjacency=worst.adjacency, mode=worst.mode,
-            accountant=worst.accountant, claimed=worst.claimed, why=worst.why,
-            coalition=worst.curve().coalition, conditions=list(worst.curve().conditions),
-        )  # fmt: skip
+            epsilon=worst.epsilon,
+            delta=worst.delta,
+            adjacency=worst.adjacency,
+            mode=worst.mode,
+            accountant=worst.accountant,
+            claimed=worst.claimed,
+            why=worst.why,
+            coalition=worst.curve().coalition,
+            conditions=list(worst.curve().conditions),
+        )
         found = as_shown(found, worst.adjacency)
     else:
         found.update(epsilon=None, delta=None, adjacency=None)
     found.update(rounds=first.rounds, finish_mixing=first.settings["finish_mixing"])
-    found.update(bytes=first.bytes, messages=first.messages, seconds=float(np.mean([r.seconds for r in results])))
+    found.update(
+        bytes=first.bytes,
+        messages=first.messages,
+        seconds=float(np.mean([r.seconds for r in results])),
+    )
     return found

@@ -36,7 +36,9 @@ class RunFolder:
         """A new folder with its configuration; an old one only with `resume`, and only for the same configuration."""
         folder = cls(path)
         if folder.path.exists() and not folder.path.is_dir():
-            raise InputError(f"the run folder {folder.path} is a file; choose another place with --folder.")
+            raise InputError(
+                f"the run folder {folder.path} is a file; choose another place with --folder."
+            )
         used = folder.path.is_dir() and any(folder.path.iterdir())
         if used and not resume:
             raise InputError(
@@ -45,7 +47,9 @@ class RunFolder:
         if used and folder.config_path.is_file():
             folder._check_same(config)
         elif used:
-            raise StateError(f"{folder.path} holds no config.toml, so it is not a run folder that could be resumed.")
+            raise StateError(
+                f"{folder.path} holds no config.toml, so it is not a run folder that could be resumed."
+            )
         write_text(folder.config_path, config)
         return folder
 
@@ -54,15 +58,23 @@ class RunFolder:
         """A folder that holds a finished run."""
         folder = cls(path)
         if not folder.path.is_dir():
-            raise InputError(f"there is no run folder at {str(path)!r}; `tacenda fit` and `tacenda compare` write one.")
+            raise InputError(
+                f"there is no run folder at {str(path)!r}; `tacenda fit` and `tacenda compare` write one."
+            )
         if not folder.manifest_path.is_file():
-            hint = "it is unfinished: go on with --resume" if folder.config_path.is_file() else "it is not a run folder"
+            hint = (
+                "it is unfinished: go on with --resume"
+                if folder.config_path.is_file()
+                else "it is not a run folder"
+            )
             raise StateError(f"{folder.path} has no manifest.json; {hint}.")
         return folder
 
     def has_progress(self) -> bool:
         """Whether a finished result or a checkpoint lies here."""
-        return any(self.path.glob("results/*.safetensors")) or any(self.path.glob("checkpoints/*.ckpt"))
+        return any(self.path.glob("results/*.safetensors")) or any(
+            self.path.glob("checkpoints/*.ckpt")
+        )
 
     def discard_if_empty(self) -> None:
         """Take back a folder in which no run was finished or checkpointed: a refused run leaves nothing behind."""
@@ -81,7 +93,11 @@ class RunFolder:
         for section in sorted({*before, *now}):
             old, new = before.get(section, {}), now.get(section, {})
             if old != new:
-                keys = [k for k in {**old, **new} if old.get(k) != new.get(k)] if isinstance(old, dict) else []
+                keys = (
+                    [k for k in {**old, **new} if old.get(k) != new.get(k)]
+                    if isinstance(old, dict)
+                    else []
+                )
                 if section == "run" and set(keys) <= {"folder", "jobs"}:
                     continue
                 place = f"{section}.{keys[0]}" if keys else section
@@ -119,7 +135,9 @@ class RunFolder:
         """The manifest, checked for its format."""
         values = _json(self.manifest_path)
         if values.get("format") != FORMAT:
-            raise StateError(f"{self.manifest_path} has format {values.get('format')!r}, but this program reads {FORMAT!r}.")
+            raise StateError(
+                f"{self.manifest_path} has format {values.get('format')!r}, but this program reads {FORMAT!r}."
+            )
         return values
 
     def ledger(self) -> dict[str, Any]:
@@ -128,10 +146,14 @@ class RunFolder:
 
     def result(self, entry: dict[str, Any]) -> RunResult:
         """The result that an entry of the manifest names; it may only lie in this folder."""
-        file = str(entry.get("file", f"results/{entry.get('label')}-{entry.get('seed')}.safetensors"))
+        file = str(
+            entry.get("file", f"results/{entry.get('label')}-{entry.get('seed')}.safetensors")
+        )
         for candidate in (self.path / file, self.path / "results" / file):
             if not candidate.resolve().is_relative_to(self.path.resolve()):
-                raise StateError(f"{self.manifest_path} points outside its folder ({file!r}); that is refused.")
+                raise StateError(
+                    f"{self.manifest_path} points outside its folder ({file!r}); that is refused."
+                )
             if candidate.is_file():
                 return load(candidate)
         return load(self.path / file)
@@ -144,7 +166,9 @@ class RunFolder:
 
     def finish(self, results: dict[str, RunResult], manifest: dict[str, Any]) -> None:
         """Metrics, ledger and, last of all, the manifest, whose presence says that the run is complete."""
-        rows = [{"run": run, **row} for run, result in results.items() for row in result.history.rows]
+        rows = [
+            {"run": run, **row} for run, result in results.items() for row in result.history.rows
+        ]
         write_text(self.path / "metrics.jsonl", json_lines(rows))
         spent = {run: r.privacy.to_plain() for run, r in results.items() if r.privacy is not None}
         write_json(self.ledger_path, spent)
