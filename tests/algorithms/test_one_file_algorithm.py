@@ -90,7 +90,7 @@ def test_a_member_with_other_code_refuses_to_start(installed: Path, tmp_path: Pa
         assert crowd.wait(60, ["m0"]) == {"m0": 2}
     finally:
         crowd.stop()
-    assert "'dgd' has other code here" in crowd.words("m0")
+    assert "'dgd' has other code here" in crowd.output("m0")
 
 
 def test_a_contract_must_say_which_code_is_meant(installed: Path) -> None:

@@ -93,7 +93,7 @@ def test_reports_of_a_run_folder_and_of_one_result(tmp_path: Path) -> None:
 
 def test_the_guides_snippet_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("plotly")
-    guide = (Path(__file__).parents[2] / "docs" / "cli.md").read_text("utf-8")
+    guide = (Path(__file__).parents[3] / "docs" / "cli.md").read_text("utf-8")
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     for snippet in re.findall(r"```python\n(.*?)```", guide, re.DOTALL):
