@@ -18,7 +18,7 @@ import pytest
 import tacenda as tc
 from privacy_checks import mu_of
 from reference_curves import sampled_delta
-from support import shards
+from support import make_block, problem, shards
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.statement import Statement
 
@@ -180,3 +180,13 @@ def test_samples_at_nodes_of_many_sizes_keep_every_nodes_promise() -> None:
     assert np.all(true[[2, 3]] > 0.995 * delta)  # the largest rate of each group
     assert np.all(true > 0.5 * delta)  # rates within a tenth share the noise of the largest
     np.testing.assert_allclose([said.curve(i).delta(epsilon) for i in range(4)], true, rtol=2e-4)
+
+
+def test_a_charge_cannot_be_changed_once_it_is_priced() -> None:
+    """The door books one Charge object for many equal releases: writing to it would change what was booked before."""
+    block, _, ledger = make_block(problem(3), scale=2.0)
+    block.release(block.gradient(np.zeros((3, 4))))
+    charge, _ = next(iter(ledger.charges))
+    for values in charge.parameters.values():
+        with pytest.raises(ValueError, match="read-only"):
+            values[0] = 1e9
