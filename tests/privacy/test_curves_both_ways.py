@@ -189,3 +189,10 @@ def test_how_a_leverage_was_found_is_told() -> None:
             coalition.leverage(topology, 1.0, wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="correlation"):
         coalition.leverage(topology, -1.0, 1)
+
+
+def test_a_group_has_no_delta_where_one_record_has_none() -> None:
+    """Ten pure rounds of 0.1 give away at most 1, so three records at most 3: beyond that nothing is left to chance."""
+    group = GroupProfile(PureProfile(0.1, 10), 3)
+    assert group.delta(3.3) == 0.0
+    assert group.delta(1.0) > 0.0

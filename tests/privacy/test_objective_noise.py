@@ -37,3 +37,15 @@ def test_the_minimiser_is_that_of_the_whole_objective(noisy: bool) -> None:
         if noisy:
             left = left + noise[i] + extra[i] * w[i]
         np.testing.assert_allclose(left, 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("quadratic", [0.05, 3.0])
+def test_up_to_the_answers_radius_a_last_place_is_an_eighth_of_the_tolerance(quadratic: float) -> None:
+    """Half a last place of each of d coordinates, seen by the gradient through kappa and through the scores (curvature 1/4)."""
+    data = tc.Problem(shards(SIZES, 4), strength=R, classes=("no", "yes"))
+    facts = Facts.of(data, tolerance=1e-9)
+    reach = facts.answer_radius(np.full((3, 1), quadratic))
+    kappa = R + 2 * quadratic
+    seen = (kappa + 0.25 * np.sqrt(4)) * np.sqrt(4) * reach * 2.0**-53
+    assert np.all(reach < data.radius)
+    np.testing.assert_allclose(seen, 1e-9 / 8, rtol=1e-12)
