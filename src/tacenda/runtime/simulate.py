@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings as python_warnings
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ def simulate(
     lowest = float(problem.objective(optimum)) if optimum is not None and "suboptimality" in names else None
     file = None if checkpoint is None else checkpoints.prepare(checkpoint, resume)
     if file is not None and file.exists():
-        run.restore(checkpoints.read(file, run.identity()))
+        run.restore(checkpoints.read(file, run.identity))
 
     def measured(models: Array) -> dict[str, Any]:
         return measure(names, Snapshot(problem, spec.topology, models, optimum, test, lowest), spec.facts.adjacency)
@@ -148,7 +149,7 @@ class _Simulation:
         self.charged, found = ledger is not None, spec.calibration
         if ledger is not None:
             reserved, name = None if found is None else found.reserved, spec.algorithm.name
-            self.lasting = LastingRun(ledger, dataset, problem, name, self.identity(), reserved, spec.facts.adjacency)
+            self.lasting = LastingRun(ledger, dataset, problem, name, self.identity, reserved, spec.facts.adjacency)
         if self.lasting is not None and found is not None:
             self.noise = self.noise.named(self.lasting.run)  # runs add up in a ledger only if they share no noise
         witness = None if self.lasting is None or found is None else self.lasting.charge
@@ -199,6 +200,7 @@ class _Simulation:
             "versions": {"tacenda": tacenda.__version__, "numpy": np.__version__},
         }
 
+    @cached_property
     def identity(self) -> dict[str, Any]:
         """By its content, all that the releases depend on: what must be equal for a checkpoint, or a charge, to belong to this run."""
         p = self.problem
@@ -216,7 +218,7 @@ class _Simulation:
         """Everything needed to go on from the last complete round."""
         arrays = self.hosts.save()
         rows = checkpoints.plain_charges(self.hosts.charges(), arrays, "charge")
-        about = {"identity": self.identity(), "round": self.done, "charges": rows, "history": self.history.rows, **self.cost()}
+        about = {"identity": self.identity, "round": self.done, "charges": rows, "history": self.history.rows, **self.cost()}
         return checkpoints.Saved(arrays, about)
 
     def restore(self, saved: checkpoints.Saved) -> None:
