@@ -85,7 +85,8 @@ async def _conversation(crowd: Crowd, folder: Path, frames: list[bytes], roots: 
             while isinstance(answer := await call.read(), bytes):
                 answers.append(wire.decode(answer, 10**6))
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
-            return answers, str(error)
+            # a stream that ends while it is written to fails with INTERNAL: the server's own word is the call's status
+            return answers, f"{await call.code()} {await call.details()} {error}"
         return answers, str(await call.code())
 
 

@@ -284,7 +284,10 @@ class Endpoint:
         async with grpc.aio.secure_channel(address, credentials, options=options) as channel:
             call = channel.stream_stream(METHOD)()
             nonce = os.urandom(32)
-            await call.write(wire.encode(self.handshake.hello(link.peer, nonce)))
+            try:
+                await call.write(wire.encode(self.handshake.hello(link.peer, nonce)))
+            except grpc.aio.AioRpcError as why:  # ended while it was written to: the peer's word is the call's status
+                raise Refused(_plainly(await _status(call))) from why
             answer = await asyncio.wait_for(call.read(), HELLO_SECONDS)
             if not isinstance(answer, bytes):
                 raise Refused(f"{link.peer} closed the stream ({await _status(call)})")
