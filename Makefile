@@ -28,6 +28,7 @@ mutants: $(VENV)/.with-mutants  ## change the code in small ways and see whether
 
 lint: $(VENV)/.with-dev  ## ruff
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 
 types: $(VENV)/.with-dev  ## mypy
 	$(BIN)/mypy

@@ -8,15 +8,24 @@ from benchmarks.cases import CASES
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Ratios of speed and size; nothing passes or fails.")
-    parser.add_argument("cases", nargs="*", choices=[*CASES, []], help="which of a to e (default: all)")
-    parser.add_argument("--turns", type=int, default=8, help="turns of each rival; the best counts (default 8)")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Ratios of speed and size; nothing passes or fails.",
+    )
+    parser.add_argument(
+        "cases", nargs="*", choices=[*CASES, []], help="which of a to e (default: all)"
+    )
+    parser.add_argument(
+        "--turns", type=int, default=8, help="turns of each rival; the best counts (default 8)"
+    )
     chosen = parser.parse_args()
     print(f"{'':66} {'ratio':>7} {'cpu':>7}  {'target':8} behind it")
     for name in chosen.cases or CASES:
         for row in CASES[name](chosen.turns):
             cpu = "" if row.cpu is None else f"{row.cpu:.2f}"
-            print(f"{row.what:66} {row.ratio:7.2f} {cpu:>7}  {row.target:8} {row.detail}", flush=True)
+            print(
+                f"{row.what:66} {row.ratio:7.2f} {cpu:>7}  {row.target:8} {row.detail}", flush=True
+            )
 
 
 if __name__ == "__main__":

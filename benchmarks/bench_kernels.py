@@ -1,6 +1,7 @@
 """Ratios of the compiled kernels against plain NumPy and SciPy: python benchmarks/bench_kernels.py
 
-Prints a table; nothing passes or fails on time. Each figure is the best of many runs, since other work on the machine only ever adds.
+Prints a table; nothing passes or fails on time. Each figure is the best of many runs, since other
+work on the machine only ever adds.
 """
 
 from __future__ import annotations
@@ -34,7 +35,11 @@ def dense_problem(nodes: int, records: int, dtype: type = np.float64) -> Problem
     x = (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(dtype)
     y = np.where(x @ rng.normal(size=FEATURES) + 0.1 * rng.normal(size=len(x)) > 0, 1, -1)
     return Problem(
-        [(x[i * records : (i + 1) * records], y[i * records : (i + 1) * records]) for i in range(nodes)], strength=1e-3
+        [
+            (x[i * records : (i + 1) * records], y[i * records : (i + 1) * records])
+            for i in range(nodes)
+        ],
+        strength=1e-3,
     )
 
 
@@ -53,7 +58,8 @@ def one_hot_problems() -> tuple[Problem, Problem]:
 
 def numpy_gradient(problem: Problem, w: np.ndarray) -> Callable[[], np.ndarray]:
     n = problem.n_nodes
-    x, y = problem.store.rows.reshape(n, -1, FEATURES), problem.store.labels.reshape(n, -1).astype(problem.dtype)
+    x = problem.store.rows.reshape(n, -1, FEATURES)
+    y = problem.store.labels.reshape(n, -1).astype(problem.dtype)
 
     def run() -> np.ndarray:
         s = np.matmul(x, w[:, :, None])[:, :, 0]
@@ -80,7 +86,9 @@ def bench_scale() -> None:
         problem = dense_problem(nodes, 45)
         w = np.zeros((nodes, FEATURES))
         everyone = np.arange(nodes)
-        per_node[nodes] = best(lambda p=problem, w=w, e=everyone: p.store.gradient(e, w), 15) / nodes
+        per_node[nodes] = (
+            best(lambda p=problem, w=w, e=everyone: p.store.gradient(e, w), 15) / nodes
+        )
     row("gradient per node, 10,000 nodes x 45, 100 nodes x 45", per_node[10_000], per_node[100])
 
 
@@ -92,7 +100,9 @@ def bench_sparse() -> None:
     print(f"{'   bytes one-hot CSR, dense':58s} {sparse.store.nbytes / dense.store.nbytes:10.2f}")
 
 
-def admm_sweeps(problem: Problem, solve: Callable[..., np.ndarray], sweeps: int, penalty: float = 0.5) -> list[float]:
+def admm_sweeps(
+    problem: Problem, solve: Callable[..., np.ndarray], sweeps: int, penalty: float = 0.5
+) -> list[float]:
     """Milliseconds of each exact ADMM sweep on a ring, from a cold start."""
     w = dual = np.zeros((problem.n_nodes, problem.dim))
     times = []
@@ -107,7 +117,8 @@ def admm_sweeps(problem: Problem, solve: Callable[..., np.ndarray], sweeps: int,
 
 def bench_argmin(tolerance: float = 1e-8) -> None:
     problem = dense_problem(NODES, RECORDS)
-    x, y = problem.store.rows.reshape(NODES, RECORDS, FEATURES), problem.store.labels.reshape(NODES, RECORDS)
+    x = problem.store.rows.reshape(NODES, RECORDS, FEATURES)
+    y = problem.store.labels.reshape(NODES, RECORDS)
     quadratic = np.empty((NODES, 1))
 
     def ours(linear: np.ndarray, q: float, centre: np.ndarray, start: np.ndarray) -> np.ndarray:
@@ -120,8 +131,12 @@ def bench_argmin(tolerance: float = 1e-8) -> None:
 
             def cost(v: np.ndarray, i: int = i) -> tuple[float, np.ndarray]:
                 z, away = y[i] * (x[i] @ v), v - centre[i]
-                value = np.logaddexp(0, -z).mean() + 0.5e-3 * v @ v + linear[i] @ v + q * away @ away
-                return value, x[i].T @ (-y[i] / (1 + np.exp(z))) / RECORDS + 1e-3 * v + linear[i] + 2 * q * away
+                value = (
+                    np.logaddexp(0, -z).mean() + 0.5e-3 * v @ v + linear[i] @ v + q * away @ away
+                )
+                return value, x[i].T @ (-y[i] / (1 + np.exp(z))) / RECORDS + 1e-3 * v + linear[
+                    i
+                ] + 2 * q * away
 
             options = {"gtol": tolerance / FEATURES**0.5, "ftol": 0.0, "maxiter": 500}
             result[i] = minimize(cost, start[i], jac=True, method="L-BFGS-B", options=options).x

@@ -1,8 +1,9 @@
-"""`python benchmarks/bench_node.py`: real processes over mutual TLS against the simulator, and where the time of a round goes.
+"""`python benchmarks/bench_node.py`: real processes over mutual TLS against the simulator, and
+where the time of a round goes.
 
-Eight members on a ring, 104 features, 100 rounds, durable writes on. Printed: seconds of all rounds, of the simulator with the same
-settings, of the disk's flushes alone, of a bare stream without a node behind it, and the shares of writing and waiting in a
-member's round.
+Eight members on a ring, 104 features, 100 rounds, durable writes on. Printed: seconds of all
+rounds, of the simulator with the same settings, of the disk's flushes alone, of a bare stream
+without a node behind it, and the shares of writing and waiting in a member's round.
 """
 
 from __future__ import annotations
@@ -36,11 +37,18 @@ def main() -> None:
         home = Path(folder)
         stage = rehearse(_contract(home), home / "schema.toml", home / "stage")
         node, ours = stage.seconds_of_rounds(), _shares(stage)
-        print(f"{MEMBERS} processes, {ROUNDS} rounds, durable writes: {node:.2f} s ({1000 * node / ROUNDS:.1f} ms a round)")
-        print(f"of it, a member writes {np.mean(ours['writing']):.2f} s and waits {np.mean(ours['waited']):.2f} s")
+        print(
+            f"{MEMBERS} processes, {ROUNDS} rounds, durable writes: "
+            f"{node:.2f} s ({1000 * node / ROUNDS:.1f} ms a round)"
+        )
+        print(
+            f"of it, a member writes {np.mean(ours['writing']):.2f} s and waits "
+            f"{np.mean(ours['waited']):.2f} s"
+        )
         print(f"one member's flushes alone, on a quiet disk: {_flushes(home):.2f} s")
         print(
-            f"the network's floor, messages of that size to and fro on one bare stream over mutual TLS: {_bare_stream():.2f} s"
+            "the network's floor, messages of that size to and fro on one bare stream over mutual "
+            f"TLS: {_bare_stream():.2f} s"
         )
         print(f"the simulator, all members in one process: {_simulated(stage):.3f} s")
 
@@ -62,11 +70,17 @@ def _contract(home: Path) -> Contract:
     ]
     return Contract.build(
         {
-            "title": "benchmark", "rounds": ROUNDS, "schema_hash": schema.hash(), "members": members, "algorithm": ALGORITHM,
-            "edges": contract_files.named_edges("ring", names), "authorities": ["-----BEGIN CERTIFICATE-----"],
-            "problem": {"n_features": FEATURES, "classes": ["no", "yes"]}, "privacy": {"epsilon": 1.0, "delta": 1e-5},
+            "title": "benchmark",
+            "rounds": ROUNDS,
+            "schema_hash": schema.hash(),
+            "members": members,
+            "algorithm": ALGORITHM,
+            "edges": contract_files.named_edges("ring", names),
+            "authorities": ["-----BEGIN CERTIFICATE-----"],
+            "problem": {"n_features": FEATURES, "classes": ["no", "yes"]},
+            "privacy": {"epsilon": 1.0, "delta": 1e-5},
         }
-    )  # fmt: skip
+    )
 
 
 def _shares(stage: Stage) -> dict[str, list[float]]:
@@ -93,7 +107,8 @@ def _flushes(home: Path) -> float:
 
 
 def _bare_stream() -> float:
-    """Seconds for one message per round each way, as gRPC alone moves them: no queue, no checks, no disk."""
+    """Seconds for one message per round each way, as gRPC alone moves them: no queue, no checks, no
+    disk."""
     import asyncio
 
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
@@ -102,7 +117,9 @@ def _bare_stream() -> float:
 
     authority = trustme.CA()
     pair = authority.issue_cert("localhost")
-    key, chain, root = pair.private_key_pem.bytes(), pair.cert_chain_pems[0].bytes(), authority.cert_pem.bytes()
+    key = pair.private_key_pem.bytes()
+    chain = pair.cert_chain_pems[0].bytes()
+    root = authority.cert_pem.bytes()
 
     async def echo(requests: Any, context: Any) -> Any:
         async for message in requests:
@@ -112,9 +129,13 @@ def _bare_stream() -> float:
         server = grpc.aio.server()
         handlers = {"Echo": grpc.stream_stream_rpc_method_handler(echo)}
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("bare", handlers),))
-        port = server.add_secure_port("localhost:0", grpc.ssl_server_credentials([(key, chain)], root, True))
+        port = server.add_secure_port(
+            "localhost:0", grpc.ssl_server_credentials([(key, chain)], root, True)
+        )
         await server.start()
-        async with grpc.aio.secure_channel(f"localhost:{port}", grpc.ssl_channel_credentials(root, key, chain)) as channel:
+        async with grpc.aio.secure_channel(
+            f"localhost:{port}", grpc.ssl_channel_credentials(root, key, chain)
+        ) as channel:
             stream = channel.stream_stream("/bare/Echo")()
             message = bytes(8 * FEATURES)
             await stream.write(message)
@@ -133,12 +154,22 @@ def _bare_stream() -> float:
 def _simulated(stage: Stage) -> float:
     contract = stage.contract
     sets = [encode(Schema.read(stage.schema), stage.data[name]) for name in contract.names]
-    problem = tc.Problem([(s.X, s.y) for s in sets], classes=(0, 1), strength=contract.problem.strength)
+    problem = tc.Problem(
+        [(s.X, s.y) for s in sets], classes=(0, 1), strength=contract.problem.strength
+    )
     graph, algorithm = topology_of(contract), from_plain(contract.algorithm.model_dump())
     best = float("inf")
     for _ in range(3):
         begin = time.perf_counter()
-        tc.simulate(problem, graph, algorithm, ROUNDS, tc.Privacy(epsilon=1.0, delta=1e-5), seed=0, record_every=0)
+        tc.simulate(
+            problem,
+            graph,
+            algorithm,
+            ROUNDS,
+            tc.Privacy(epsilon=1.0, delta=1e-5),
+            seed=0,
+            record_every=0,
+        )
         best = min(best, time.perf_counter() - begin)
     return best
 

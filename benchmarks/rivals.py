@@ -26,8 +26,11 @@ def gradient_loop(x: Any, y: Any, rounds: int, r: float) -> Any:
     return w
 
 
-def admm_by_lbfgs(x: Any, y: Any, topology: Any, rounds: int, r: float, eta: float, tolerance: float) -> Any:
-    """Exact decentralised ADMM whose local problems are solved one by one by L-BFGS, warm from the round before."""
+def admm_by_lbfgs(
+    x: Any, y: Any, topology: Any, rounds: int, r: float, eta: float, tolerance: float
+) -> Any:
+    """Exact decentralised ADMM whose local problems are solved one by one by L-BFGS, warm from the
+    round before."""
     n, m, p = x.shape
     adjacency, degree = topology.adjacency(), topology.degrees[:, None].astype(float)
     w, dual = np.zeros((n, p)), np.zeros((n, p))
@@ -38,7 +41,9 @@ def admm_by_lbfgs(x: Any, y: Any, topology: Any, rounds: int, r: float, eta: flo
         for i in range(n):
             q = eta * degree[i, 0]
 
-            def objective(v: Any, i: int = i, q: float = q, c: Any = centre[i], lam: Any = dual[i]) -> tuple[float, Any]:
+            def objective(
+                v: Any, i: int = i, q: float = q, c: Any = centre[i], lam: Any = dual[i]
+            ) -> tuple[float, Any]:
                 s = y[i] * (x[i] @ v)
                 gap = v - c
                 value = np.logaddexp(0, -s).mean() + r / 2 * v @ v + 2 * lam @ v + q * gap @ gap

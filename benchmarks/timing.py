@@ -1,6 +1,8 @@
-"""Interleaved timing: rivals take turns, and the best turn of each counts, since other work on the machine only ever adds.
+"""Interleaved timing: rivals take turns, and the best turn of each counts, since other work on the
+machine only ever adds.
 
-Two clocks: seconds on the wall, which tell the truth on an idle machine, and seconds of processor, which still do on a busy one.
+Two clocks: seconds on the wall, which tell the truth on an idle machine, and seconds of processor,
+which still do on a busy one.
 """
 
 from __future__ import annotations

@@ -23,7 +23,9 @@ class Five:
     """A ring m0..m4 whose keys are all in the test's hands: it can speak for everybody."""
 
     def __init__(self, folder: Path) -> None:
-        contract = small_contract(5, rounds=50, absence={"policy": "continue", "limit_seconds": 1.0})
+        contract = small_contract(
+            5, rounds=50, absence={"policy": "continue", "limit_seconds": 1.0}
+        )
         signed, self.people = signed_contract(contract, folder / "keys")
         self.plan: RunPlan = make_plan(signed)
         self._states: list[NodeState] = []
@@ -31,15 +33,29 @@ class Five:
     def agreement(self, name: str, folder: Path, post: list[Any]) -> Agreement:
         state = NodeState(folder / name)
         self._states.append(state)
-        return Agreement(self.plan, name, state, lambda frame: post.append((name, frame)), _Quiet(), self.people[name].sign_text)
+        return Agreement(
+            self.plan,
+            name,
+            state,
+            lambda frame: post.append((name, frame)),
+            _Quiet(),
+            self.people[name].sign_text,
+        )
 
     def frame(self, view: int, absent: list[str], rounds: dict[str, int]) -> wire.Membership:
         """Votes as these members would sign them."""
-        votes = {name: self.signed_stop(self.people[name], view, absent, round) for name, round in rounds.items()}
+        votes = {
+            name: self.signed_stop(self.people[name], view, absent, round)
+            for name, round in rounds.items()
+        }
         return wire.Membership(view, absent, votes)
 
-    def signed_stop(self, who: Identity, view: int, absent: list[str], round: int, name: str = "") -> wire.SignedStop:
-        text = statement(self.plan.contract.run_id(), view, name or who.name, Vote(sorted(absent), round, ""))
+    def signed_stop(
+        self, who: Identity, view: int, absent: list[str], round: int, name: str = ""
+    ) -> wire.SignedStop:
+        text = statement(
+            self.plan.contract.run_id(), view, name or who.name, Vote(sorted(absent), round, "")
+        )
         return wire.SignedStop(round, who.sign_text(text))
 
     def close(self) -> None:

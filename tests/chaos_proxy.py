@@ -1,4 +1,5 @@
-"""A TCP proxy between two members that breaks things on purpose: resets, pauses, changed, doubled and swapped bytes."""
+"""A TCP proxy between two members that breaks things on purpose: resets, pauses, changed, doubled
+and swapped bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ import time
 
 
 class ChaosProxy:
-    """Listens on a free local port and passes bytes to `target`; `fault` names what happens to the next bytes."""
+    """Listens on a free local port and passes bytes to `target`; `fault` names what happens to the
+    next bytes."""
 
     def __init__(self, target: str, seed: int) -> None:
         host, _, port = target.rpartition(":")
@@ -51,7 +53,9 @@ class ChaosProxy:
             for a, b in (pair, pair[::-1]):
                 threading.Thread(target=self._pump, args=(a, b, pair), daemon=True).start()
 
-    def _pump(self, source: socket.socket, sink: socket.socket, pair: tuple[socket.socket, socket.socket]) -> None:
+    def _pump(
+        self, source: socket.socket, sink: socket.socket, pair: tuple[socket.socket, socket.socket]
+    ) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 sink.sendall(self._broken(data))

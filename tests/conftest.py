@@ -7,8 +7,16 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("house", deadline=None, derandomize=True, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("thorough", parent=settings.get_profile("house"), derandomize=False, max_examples=400)
+settings.register_profile(
+    "house",
+    deadline=None,
+    derandomize=True,
+    max_examples=25,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "thorough", parent=settings.get_profile("house"), derandomize=False, max_examples=400
+)
 settings.load_profile(os.environ.get("TACENDA_HYPOTHESIS", "house"))
 
 

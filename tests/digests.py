@@ -1,11 +1,14 @@
-"""Digests of what the program computes, to the last bit: run before and after a change that should change nothing.
+"""Digests of what the program computes, to the last bit: run before and after a change that should
+change nothing.
 
     python tests/digests.py record before.json        on the old state of the repository
-    python tests/digests.py compare before.json       on the new one; names every difference, exit 1 if there is any
+    python tests/digests.py compare before.json       on the new one; names every difference, exit 1
+    if there is any
 
-Every algorithm with and without privacy, on three graphs, on one and three blocks, dense, sparse and float32, several classes and
-regression; statements with all their charges; estimators; calibrated noise; models of real peers with seeded noise. The bits belong to
-one machine and one set of libraries, so the file is not kept in the repository.
+Every algorithm with and without privacy, on three graphs, on one and three blocks, dense, sparse
+and float32, several classes and regression; statements with all their charges; estimators;
+calibrated noise; models of real peers with seeded noise. The bits belong to one machine and one set
+of libraries, so the file is not kept in the repository.
 """
 
 from __future__ import annotations
@@ -31,7 +34,11 @@ from tacenda.algorithms import registry
 
 A = tc.algorithms
 N = 6
-GRAPHS = {"ring": tc.graph.ring(N), "star": tc.graph.star(N), "regular": tc.graph.random_regular(N, 3, seed=2)}
+GRAPHS = {
+    "ring": tc.graph.ring(N),
+    "star": tc.graph.star(N),
+    "regular": tc.graph.random_regular(N, 3, seed=2),
+}
 MORE = {
     "gossipgd, independent": A.GossipGD(step_size=1.0, noise="independent"),
     "dpdda, correlated": A.DPDDA(offset=0.0, noise="correlated"),
@@ -48,7 +55,9 @@ def digest(*parts: Any) -> str:
     found = hashlib.sha256()
     for part in parts:
         if isinstance(part, np.ndarray):
-            found.update(f"{part.shape} {part.dtype}".encode() + np.ascontiguousarray(part).tobytes())
+            found.update(
+                f"{part.shape} {part.dtype}".encode() + np.ascontiguousarray(part).tobytes()
+            )
         else:
             found.update(json.dumps(part, sort_keys=True, default=str).encode())
     return found.hexdigest()[:20]
@@ -61,7 +70,12 @@ def problems() -> dict[str, Any]:
         "dense": tc.Problem(double, strength=0.1, classes=named),
         "float32": tc.Problem(single, strength=0.1, classes=named),
         "sparse": tc.Problem([(csr_array(x), y) for x, y in double], strength=0.1, classes=named),
-        "classes": tc.Problem(shards(uneven(N), 3, task="classes"), loss="multinomial", strength=0.1, classes=(0, 1, 2)),
+        "classes": tc.Problem(
+            shards(uneven(N), 3, task="classes"),
+            loss="multinomial",
+            strength=0.1,
+            classes=(0, 1, 2),
+        ),
         "huber": tc.Problem(shards(uneven(N), 3, task="regression"), loss="huber", strength=0.1),
     }
 
@@ -95,14 +109,42 @@ def simulations() -> Iterator[tuple[str, str]]:
                 for private in (False, True) if type(algorithm).private else (False,):
                     for blocks in (1, 3) if kind in ("dense", "float32") else (1,):
                         chosen = budget(algorithm) if private else None
-                        label = f"run | {name} | {kind} | {graph} | {'private' if private else 'plain'} | {blocks}"
-                        yield label, run_digest(problem, GRAPHS[graph], algorithm, 5, chosen, 11, blocks=blocks, finish_mixing=2)
-    for name, published in (("ipadmm", 1.0), ("dvp", 1.0), ("pvp", 1.0), ("radmm", 1.0), ("cdpadmm", 1.0), ("dpdda", 1.0)):
+                        label = (
+                            f"run | {name} | {kind} | {graph} | "
+                            f"{'private' if private else 'plain'} | {blocks}"
+                        )
+                        yield (
+                            label,
+                            run_digest(
+                                problem,
+                                GRAPHS[graph],
+                                algorithm,
+                                5,
+                                chosen,
+                                11,
+                                blocks=blocks,
+                                finish_mixing=2,
+                            ),
+                        )
+    for name, published in (
+        ("ipadmm", 1.0),
+        ("dvp", 1.0),
+        ("pvp", 1.0),
+        ("radmm", 1.0),
+        ("cdpadmm", 1.0),
+        ("dpdda", 1.0),
+    ):
         chosen = tc.Privacy(published, mode="as-published")
-        yield f"as published | {name}", run_digest(data["dense"], GRAPHS["ring"], TUNED[name], 5, chosen, 11)
+        yield (
+            f"as published | {name}",
+            run_digest(data["dense"], GRAPHS["ring"], TUNED[name], 5, chosen, 11),
+        )
     worst = tc.Privacy(2.0, node_noise="worst", spread=(1.0, 2.0, 3.0, 4.0, 5.0))
     for name in ("ipadmm", "dpdda", "dvp"):
-        yield f"worst, spread | {name}", run_digest(data["dense"], GRAPHS["ring"], TUNED[name], 5, worst, 11)
+        yield (
+            f"worst, spread | {name}",
+            run_digest(data["dense"], GRAPHS["ring"], TUNED[name], 5, worst, 11),
+        )
 
 
 def calibrations() -> Iterator[tuple[str, str]]:
@@ -117,12 +159,24 @@ def calibrations() -> Iterator[tuple[str, str]]:
         for graph in ("star", "regular"):
             for epsilon in (0.5, 2.0):
                 try:
-                    spec = RunSpec(algorithm, Topology.of(GRAPHS[graph]), Facts.of(problem), 7, tc.Privacy(epsilon, 1e-6))
+                    spec = RunSpec(
+                        algorithm,
+                        Topology.of(GRAPHS[graph]),
+                        Facts.of(problem),
+                        7,
+                        tc.Privacy(epsilon, 1e-6),
+                    )
                     found = spec.checked().calibration
                 except tc.errors.TacendaError as refused:
-                    yield f"noise | {name} | {graph} | {epsilon}", f"refused: {type(refused).__name__}"
+                    yield (
+                        f"noise | {name} | {graph} | {epsilon}",
+                        f"refused: {type(refused).__name__}",
+                    )
                     continue
-                charges = [(c.kind.kind, n, {k: v.tolist() for k, v in c.parameters.items()}) for c, n in found.reserved]
+                charges = [
+                    (c.kind.kind, n, {k: v.tolist() for k, v in c.parameters.items()})
+                    for c, n in found.reserved
+                ]
                 yield f"noise | {name} | {graph} | {epsilon}", digest(found.plan.scale, charges)
 
 
@@ -139,7 +193,10 @@ def estimators() -> Iterator[tuple[str, str]]:
     }
     for name, (kind, y, more) in cases.items():
         model = kind(epsilon=2.0, n_nodes=6, rounds=10, random_state=0, **more).fit(made.X, y)
-        yield f"estimator | {name}", digest(np.asarray(model.coef_), np.asarray(model.intercept_), promise(model.privacy_))
+        yield (
+            f"estimator | {name}",
+            digest(np.asarray(model.coef_), np.asarray(model.intercept_), promise(model.privacy_)),
+        )
 
 
 def peers() -> Iterator[tuple[str, str]]:
@@ -152,13 +209,20 @@ def peers() -> Iterator[tuple[str, str]]:
     }.items():
         privacy = {"epsilon": 5.0, "delta": 1e-5, "coalition": 1, "floating_point_noise": True}
         with tempfile.TemporaryDirectory() as folder:
-            crowd = Crowd(Path(folder), small_contract(3, algorithm=algorithm, privacy=privacy), seed=5)
+            crowd = Crowd(
+                Path(folder), small_contract(3, algorithm=algorithm, privacy=privacy), seed=5
+            )
             crowd.start()
             crowd.wait()
             for member in crowd.names:
                 files = sorted(crowd.folder(member).rglob("*.safetensors"))
                 found = load(files[-1]) if files else None
-                yield f"peer | {name} | {member}", "none" if found is None else digest(found.models, found.privacy.to_plain()["charges"])
+                yield (
+                    f"peer | {name} | {member}",
+                    "none"
+                    if found is None
+                    else digest(found.models, found.privacy.to_plain()["charges"]),
+                )
 
 
 def everything(with_peers: bool) -> dict[str, str]:
@@ -173,7 +237,9 @@ def everything(with_peers: bool) -> dict[str, str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=("record", "compare"))
     parser.add_argument("file", type=Path)
     parser.add_argument("--no-peers", action="store_true", help="leave out the real processes")
@@ -184,7 +250,9 @@ def main() -> int:
         print(f"{len(found)} digests in {chosen.file}")
         return 0
     before = json.loads(chosen.file.read_text())
-    different = [label for label in sorted({*before, *found}) if before.get(label) != found.get(label)]
+    different = [
+        label for label in sorted({*before, *found}) if before.get(label) != found.get(label)
+    ]
     for label in different:
         print(f"{label}: {before.get(label)} -> {found.get(label)}")
     print(f"{len(different)} of {len(found)} differ")

@@ -1,14 +1,16 @@
-"""`make fuzz`: a coverage-guided fuzzer looks for floats that move an answer beyond its declared sensitivity.
+"""`make fuzz`: a coverage-guided fuzzer looks for floats that move an answer beyond its declared
+sensitivity.
 
     python tests/fuzz_sensitivity.py [--seconds 60] [--corpus FOLDER]
 
-Every input is a case of `tests/hostile.py`: a loss, a layout, a kind of question, hostile points, rows and labels of two
-neighbouring data sets. It ends with the number of inputs and the largest ratio of moved to declared that was seen; a ratio
-above 1 stops it, and the input is kept in a file.
+Every input is a case of `tests/hostile.py`: a loss, a layout, a kind of question, hostile points,
+rows and labels of two neighbouring data sets. It ends with the number of inputs and the largest
+ratio of moved to declared that was seen; a ratio above 1 stops it, and the input is kept in a file.
 
-The kernels are compiled and cannot be instrumented. What guides the fuzzer is the Python around them (checks of data,
-queries, the solver around an anchor) and a ladder: a rung of the ratio that was not reached before counts as new ground.
-Without atheris (it has no wheel for every Python) the same cases are drawn at random, and the first line says so.
+The kernels are compiled and cannot be instrumented. What guides the fuzzer is the Python around
+them (checks of data, queries, the solver around an anchor) and a ladder: a rung of the ratio that
+was not reached before counts as new ground. Without atheris (it has no wheel for every Python) the
+same cases are drawn at random, and the first line says so.
 """
 
 from __future__ import annotations
@@ -27,12 +29,21 @@ except ImportError:
     atheris = None
 
 GUIDES = [
-    "hostile", "tacenda.problem.queries", "tacenda.problem.facts", "tacenda.problem.validate.rows", "tacenda.problem.validate.labels",
-    "tacenda.problem.solver.local", "tacenda.problem.solver.around", "tacenda.problem.solver.reference", "tacenda.problem.radius",
+    "hostile",
+    "tacenda.problem.queries",
+    "tacenda.problem.facts",
+    "tacenda.problem.validate.rows",
+    "tacenda.problem.validate.labels",
+    "tacenda.problem.solver.local",
+    "tacenda.problem.solver.around",
+    "tacenda.problem.solver.reference",
+    "tacenda.problem.radius",
     "tacenda.node.lattice",
-]  # fmt: skip
+]
 LONGEST = 600
-seen: Any = SimpleNamespace(inputs=0, refused=0, largest=Counter(), began=time.monotonic(), seconds=60)
+seen: Any = SimpleNamespace(
+    inputs=0, refused=0, largest=Counter(), began=time.monotonic(), seconds=60
+)
 
 
 def climb(ratio: float) -> int:
@@ -61,11 +72,16 @@ def one_input(data: bytes) -> None:
     seen.largest[case.question] = max(seen.largest[case.question], ratio)
     if ratio > 1.0:
         summary()
-        raise AssertionError(f"one record moved the answer {ratio} times as far as declared: {case}")
+        raise AssertionError(
+            f"one record moved the answer {ratio} times as far as declared: {case}"
+        )
 
 
 def summary() -> None:
-    tried = f"{seen.inputs} inputs in {time.monotonic() - seen.began:.0f} s, {seen.refused} refused as data"
+    tried = (
+        f"{seen.inputs} inputs in {time.monotonic() - seen.began:.0f} s, "
+        f"{seen.refused} refused as data"
+    )
     worst = ", ".join(f"{name} {ratio:.6f}" for name, ratio in sorted(seen.largest.items()))
     print(f"{tried}; largest moved/declared: {worst}", flush=True)
 
@@ -77,7 +93,10 @@ def main() -> None:
     chosen = parser.parse_args()
     seen.seconds = chosen.seconds
     if atheris is None:
-        print("atheris is not installed (pip install 'tacenda[fuzz]'): cases are drawn at random.", flush=True)
+        print(
+            "atheris is not installed (pip install 'tacenda[fuzz]'): cases are drawn at random.",
+            flush=True,
+        )
         while True:
             one_input(os.urandom(LONGEST))
     with atheris.instrument_imports(include=GUIDES):
@@ -85,7 +104,13 @@ def main() -> None:
         import tacenda.node.lattice
         import tacenda.problem.solver.around  # noqa: F401
     atheris.instrument_func(climb)
-    flags = [f"-max_len={LONGEST}", "-len_control=0", "-timeout=600", "-report_slow_units=600", "-verbosity=0"]
+    flags = [
+        f"-max_len={LONGEST}",
+        "-len_control=0",
+        "-timeout=600",
+        "-report_slow_units=600",
+        "-verbosity=0",
+    ]
     atheris.Setup([sys.argv[0], *flags, *([chosen.corpus] if chosen.corpus else [])], one_input)
     atheris.Fuzz()
 

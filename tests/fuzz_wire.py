@@ -2,9 +2,10 @@
 
     python tests/fuzz_wire.py [--seconds 60] [--corpus FOLDER]
 
-Every input is a frame of `tests/hostile_frames.py`, changed in its fields or bytes, at each door: hello, welcome, confirmation, a
-running stream. It ends with the number of inputs and how many passed a door; anything but an answer, BadFrame or Refused stops it, and
-the input is kept in a file. Without atheris the same inputs are drawn at random, and the first line says so.
+Every input is a frame of `tests/hostile_frames.py`, changed in its fields or bytes, at each door:
+hello, welcome, confirmation, a running stream. It ends with the number of inputs and how many
+passed a door; anything but an answer, BadFrame or Refused stops it, and the input is kept in a
+file. Without atheris the same inputs are drawn at random, and the first line says so.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ seen: Any = SimpleNamespace(inputs=0, passed=0, began=0.0, seconds=60, doors=Non
 
 def one_input(data: bytes) -> None:
     if time.monotonic() - seen.began > seen.seconds:
-        print(f"{seen.inputs} inputs in {seen.seconds} s, {seen.passed} passed a door, none did harm", flush=True)
+        print(
+            f"{seen.inputs} inputs in {seen.seconds} s, {seen.passed} passed a door, none did harm",
+            flush=True,
+        )
         os._exit(0)  # the fuzzer would leave without a word
     seen.inputs += 1
     seen.passed += bool(seen.doors.feed(data))
@@ -64,7 +68,11 @@ def main() -> None:
             rng = random.Random(0)
             while True:
                 one_input(rng.randbytes(rng.randrange(2, LONGEST)))
-        arguments = [sys.argv[0], f"-max_len={LONGEST}", *([chosen.corpus] if chosen.corpus else [])]
+        arguments = [
+            sys.argv[0],
+            f"-max_len={LONGEST}",
+            *([chosen.corpus] if chosen.corpus else []),
+        ]
         atheris.Setup(arguments, one_input)
         atheris.Fuzz()
 

@@ -1,6 +1,8 @@
-"""Hostile floats: from bytes to a query of two neighbouring data sets, and how far its answer moved against what was declared.
+"""Hostile floats: from bytes to a query of two neighbouring data sets, and how far its answer moved
+against what was declared.
 
-Hypothesis and the fuzzer share this: both make bytes, `case_of` makes a case of any bytes at all, and `excess` judges it.
+Hypothesis and the fuzzer share this: both make bytes, `case_of` makes a case of any bytes at all,
+and `excess` judges it.
 """
 
 from __future__ import annotations
@@ -21,10 +23,47 @@ from tacenda.problem.queries import NEAR, Queries
 
 NAN, INF, MOST, LEAST = float("nan"), float("inf"), 1.7976931348623157e308, 5e-324
 HOSTILE = (
-    NAN, INF, -INF, MOST, -MOST, 1.79e308, -1.79e308, 1e300, -1e300, 1e200, 1.3e154, 1e154, -1e154, 1e39, 3.4e38, -3.4e38, 1e17,
-    1e17 + 16, 1e9, -1e9, 1e9 + 0.5, 1e4, -1e4, 45.0, 1.0, -1.0, 0.5, 0.1, -0.3, 1e-8, 1e-38, 1e-45, 1e-154, -1e-160, 2.3e-308,
-    1e-310, LEAST, -LEAST, 0.0, -0.0,
-)  # fmt: skip
+    NAN,
+    INF,
+    -INF,
+    MOST,
+    -MOST,
+    1.79e308,
+    -1.79e308,
+    1e300,
+    -1e300,
+    1e200,
+    1.3e154,
+    1e154,
+    -1e154,
+    1e39,
+    3.4e38,
+    -3.4e38,
+    1e17,
+    1e17 + 16,
+    1e9,
+    -1e9,
+    1e9 + 0.5,
+    1e4,
+    -1e4,
+    45.0,
+    1.0,
+    -1.0,
+    0.5,
+    0.1,
+    -0.3,
+    1e-8,
+    1e-38,
+    1e-45,
+    1e-154,
+    -1e-160,
+    2.3e-308,
+    1e-310,
+    LEAST,
+    -LEAST,
+    0.0,
+    -0.0,
+)
 LOSSES: tuple[tuple[Any, dict[str, Any]], ...] = (
     ("logistic", {}),
     ("multinomial", {}),
@@ -96,42 +135,76 @@ def case_of(data: bytes) -> Case:
     question, dtype = read.choose(QUESTIONS), read.choose((np.float64, np.float64, np.float32))
     if question == "argmin" and ("clip_norm" in settings or not tc.losses.by_name(loss).smooth):
         question = "gradient"
-    csr, relation, cut = read.choose((False, True)), read.choose(("replace-one", "add-remove")), read.choose((False, True))
+    csr = read.choose((False, True))
+    relation = read.choose(("replace-one", "add-remove"))
+    cut = read.choose((False, True))
     quadratic, strength = read.choose((0.5, 20.0, 1e-3, 300.0)), read.choose((0.1, 0.0, 1e-9, 5.0))
     m, p = 2 + read.choose(range(5)), 1 + read.choose(range(4))
     outputs = 3 if kind == "multiclass" else 1
     w, linear = read.numbers(1, p * outputs), read.numbers(1, p * outputs)
     rows, labels = _records(read, m + 1, p, kind, dtype)
     classes = {"binary": (-1, 1), "multiclass": (0, 1, 2), "regression": None}[kind]
-    return Case(loss, settings, question, dtype, csr, relation, cut, rows[:m], labels[:m], (rows[m:], labels[m:]), w, linear,
-                quadratic, strength, classes)  # fmt: skip
+    return Case(
+        loss,
+        settings,
+        question,
+        dtype,
+        csr,
+        relation,
+        cut,
+        rows[:m],
+        labels[:m],
+        (rows[m:], labels[m:]),
+        w,
+        linear,
+        quadratic,
+        strength,
+        classes,
+    )
 
 
 def _records(read: Bytes, count: int, p: int, kind: str, dtype: Any) -> tuple[Any, Any]:
-    """What a Problem accepts (it refuses NaN and infinity): rows of any finite size, which it scales down, and any labels."""
+    """What a Problem accepts (it refuses NaN and infinity): rows of any finite size, which it
+    scales down, and any labels."""
     most = 1e150 if dtype == np.float64 else 1e25
     rows = np.clip(np.nan_to_num(read.numbers(count, p)), -most, most).astype(dtype)
     if kind == "regression":
         return rows, np.nan_to_num(read.numbers(count))
-    return rows, np.array([read.choose((-1, 1) if kind == "binary" else (0, 1, 2)) for _ in range(count)])
+    return rows, np.array(
+        [read.choose((-1, 1) if kind == "binary" else (0, 1, 2)) for _ in range(count)]
+    )
 
 
 def problems(case: Case) -> tuple[Any, Any]:
     """The data set, and its neighbour."""
-    replaced = (np.vstack([case.x[:-1], case.other[0]]), np.concatenate([case.y[:-1], case.other[1]]))
-    pair = (case.x, case.y), replaced if case.relation == "replace-one" else (case.x[:-1], case.y[:-1])
+    replaced = (
+        np.vstack([case.x[:-1], case.other[0]]),
+        np.concatenate([case.y[:-1], case.other[1]]),
+    )
+    pair = (
+        (case.x, case.y),
+        replaced if case.relation == "replace-one" else (case.x[:-1], case.y[:-1]),
+    )
     with mock.patch("tacenda.problem.store._TASK_ELEMENTS", 2 if case.cut else 1 << 17):
         return tuple(_problem(case, *part) for part in pair)  # type: ignore[return-value]
 
 
 def _problem(case: Case, x: Any, y: Any) -> Any:
     table = sparse.csr_matrix(x) if case.csr else x
-    return tc.Problem([(table, y)], loss=case.loss, strength=case.strength, on_large_rows="scale", classes=case.classes,
-                      public_sizes=float(len(case.x)), **case.settings)  # fmt: skip
+    return tc.Problem(
+        [(table, y)],
+        loss=case.loss,
+        strength=case.strength,
+        on_large_rows="scale",
+        classes=case.classes,
+        public_sizes=float(len(case.x)),
+        **case.settings,
+    )
 
 
 def answer(case: Case, data: Any) -> tuple[Any, Any, float]:
-    """(secret part in long double or whole numbers, public part, declared sensitivity of the secret part)."""
+    """(secret part in long double or whole numbers, public part, declared sensitivity of the secret
+    part)."""
     facts, one = Facts.of(data, case.relation), np.array([0])
     queries = Queries(data.store, data.sizes, one, facts, SimulatedNoise(3))
     w, clip = case.w.astype(case.dtype), facts.constants.clip_norm
@@ -140,7 +213,11 @@ def answer(case: Case, data: Any) -> tuple[Any, Any, float]:
         return data.store.gradient(one, w, clip, False), None, bound
     if case.question == "kernel batch":
         drawn = SimulatedNoise(3).poisson_records(one, 1, 0, data.sizes, np.array([0.7]))
-        return data.store.batch_gradient(one, w, *drawn, np.array([batch]), clip, False), None, facts.gradient_sensitivity(2)[0]
+        return (
+            data.store.batch_gradient(one, w, *drawn, np.array([batch]), clip, False),
+            None,
+            facts.gradient_sensitivity(2)[0],
+        )
     if "lattice" in case.question:
         found = lattice(queries, data, w) if case.question == "lattice" else None
         if found is None:
@@ -157,20 +234,29 @@ def answer(case: Case, data: Any) -> tuple[Any, Any, float]:
 def lattice(queries: Queries, data: Any, w: Any) -> Any:
     from tacenda.node.lattice import LatticeQueries
 
-    own = LatticeQueries(data.store, data.sizes, np.array([0]), queries.facts, SimulatedNoise(3), GRID)
+    own = LatticeQueries(
+        data.store, data.sizes, np.array([0]), queries.facts, SimulatedNoise(3), GRID
+    )
     return own.gradient(w, 1, 0, None, False, True)
 
 
 def excess(case: Case) -> float:
-    """How far one record moved the answer, over what was declared (with floating point's stated slack, none on the lattice).
+    """How far one record moved the answer, over what was declared (with floating point's stated
+    slack, none on the lattice).
 
-    Also checks what must not depend on the records: the declared sensitivity and the public part of the answer.
+    Also checks what must not depend on the records: the declared sensitivity and the public part of
+    the answer.
     """
     first, second = problems(case)
-    with mock.patch("tacenda.problem.store.is_small", return_value=not case.cut), np.errstate(all="ignore"):
+    with (
+        mock.patch("tacenda.problem.store.is_small", return_value=not case.cut),
+        np.errstate(all="ignore"),
+    ):
         (a, shift, bound), (b, other_shift, other_bound) = answer(case, first), answer(case, second)
     assert bound == other_bound and np.isfinite(bound)
-    assert (shift is None) == (other_shift is None) and (shift is None or np.array_equal(shift, other_shift, equal_nan=True))
+    assert (shift is None) == (other_shift is None) and (
+        shift is None or np.array_equal(shift, other_shift, equal_nan=True)
+    )
     assert np.isfinite(a).all() and np.isfinite(b).all()
     if a.dtype.kind == "i":
         square = sum((int(u) - int(v)) ** 2 for u, v in zip(a[0], b[0], strict=True))
@@ -180,9 +266,14 @@ def excess(case: Case) -> float:
 
 
 def slack(case: Case, facts: Facts) -> float:
-    """What rounding may add (docs/decisions/0011): a few units in the last place of the sums of m records, and of r R'(w)."""
+    """What rounding may add (docs/decisions/0011): a few units in the last place of the sums of m
+    records, and of r R'(w)."""
     if case.question == "argmin":
         return 0.0  # the tolerance is charged, and rounding is inside it
     k, unit = facts.constants, 2.0**-53 if case.dtype == np.float64 else 2.0**-24
-    near = k.strength * NEAR[np.dtype(case.dtype)] * np.sqrt(facts.dim) if case.question in ("gradient", "batch") else 0.0
+    near = (
+        k.strength * NEAR[np.dtype(case.dtype)] * np.sqrt(facts.dim)
+        if case.question in ("gradient", "batch")
+        else 0.0
+    )
     return float(unit * (4 * (len(case.x) + 8) * k.gradient_bound * k.loss_scale + 2 * near))

@@ -1,7 +1,9 @@
-"""One member that may send any bytes, and the doors of its neighbour behind which they end: hello, welcome, a running stream.
+"""One member that may send any bytes, and the doors of its neighbour behind which they end: hello,
+welcome, a running stream.
 
-Inputs are bytes. They choose a frame of a real conversation, change its fields (signed anew with the liar's own key, so that the lie goes
-deep) or its bytes, and put it through a door. Whatever comes out is an answer, `BadFrame` or `Refused`; memory stays bounded.
+Inputs are bytes. They choose a frame of a real conversation, change its fields (signed anew with
+the liar's own key, so that the lie goes deep) or its bytes, and put it through a door. Whatever
+comes out is an answer, `BadFrame` or `Refused`; memory stays bounded.
 """
 
 from __future__ import annotations
@@ -17,7 +19,14 @@ from tacenda.node.identity.edge_keys import CALLER, LISTENER, EdgeKeys
 from tacenda.node.membership.agreement import Agreement
 from tacenda.node.protocol import wire
 from tacenda.node.protocol.handshake import Refused
-from tacenda.node.protocol.signed_rows import MOST_CALLS_KEPT, MOST_CLAIMS, MOST_NEWS, WINDOW, digest, state_text
+from tacenda.node.protocol.signed_rows import (
+    MOST_CALLS_KEPT,
+    MOST_CLAIMS,
+    MOST_NEWS,
+    WINDOW,
+    digest,
+    state_text,
+)
 from tacenda.node.run_plan import make_plan
 from tacenda.node.state.database import NodeState
 from tacenda.node.transport.link import Link
@@ -26,7 +35,19 @@ from tacenda.node.transport.mailbox import MOST_WAITING, Mailbox
 DIM = 4
 NONCE = bytes(32)
 NUMBERS = (0, 1, 2, 3, 7, 2**31, 2**40, 2**40 + 1, 2**63, -1)
-FLOATS = (0.0, -0.0, 1.0, 5e-324, 1e9, 1.0000001e9, 1e300, 1.79e308, float("inf"), float("-inf"), float("nan"))
+FLOATS = (
+    0.0,
+    -0.0,
+    1.0,
+    5e-324,
+    1e9,
+    1.0000001e9,
+    1e300,
+    1.79e308,
+    float("inf"),
+    float("-inf"),
+    float("nan"),
+)
 TEXTS = ("", "m0", "m1", "m2", "m9", "\x1b[2J", "x" * 64, "\0")
 
 
@@ -38,32 +59,50 @@ class _Quiet:
 
 
 class Doors:
-    """m1, with a history of one round, and m0's key in the hands of the fuzzer. Edges share noise, members may be left out."""
+    """m1, with a history of one round, and m0's key in the hands of the fuzzer. Edges share noise,
+    members may be left out."""
 
     def __init__(self, folder: Path) -> None:
         terms = {"epsilon": 5.0, "delta": 1e-5, "floating_point_noise": True, "coalition": 1}
         contract, self.people = signed_contract(
             small_contract(
-                4, rounds=50, algorithm={"name": "gossipgd", "correlation": 3.0}, privacy=terms,
+                4,
+                rounds=50,
+                algorithm={"name": "gossipgd", "correlation": 3.0},
+                privacy=terms,
                 absence={"policy": "continue", "limit_seconds": 1.0},
             ),
             folder / "keys",
-        )  # fmt: skip
-        self.contract, self.states = contract, {name: NodeState(folder / name) for name in ("m0", "m1")}
+        )
+        self.contract = contract
+        self.states = {name: NodeState(folder / name) for name in ("m0", "m1")}
         own = wire.rows_frame(0, 1, 0, np.ones((1, DIM)))
         self.states["m1"].commit([], [((0, 1, 0), "m0", wire.encode(own))], None)
         self.handshakes = {
-            name: handshake_of(contract, self.people[name], state, state_id=name, edges=EdgeKeys(contract, name, state))
+            name: handshake_of(
+                contract,
+                self.people[name],
+                state,
+                state_id=name,
+                edges=EdgeKeys(contract, name, state),
+            )
             for name, state in self.states.items()
         }
         self.me, self.liar = self.handshakes["m1"], self.handshakes["m0"]
         self.box = Mailbox(contract.neighbours("m1"), DIM, float, contract.problem.radius)
         self.told: list[Any] = []
         self.agreement = Agreement(
-            make_plan(contract), "m1", self.states["m1"], self.told.append, _Quiet(), self.people["m1"].sign_text
+            make_plan(contract),
+            "m1",
+            self.states["m1"],
+            self.told.append,
+            _Quiet(),
+            self.people["m1"].sign_text,
         )
         limit = wire.frame_limit(DIM)
-        self.link = Link("m0", self.box, self.me.witness, limit, _Quiet(), self.agreement.hear, lambda view: [])
+        self.link = Link(
+            "m0", self.box, self.me.witness, limit, _Quiet(), self.agreement.hear, lambda view: []
+        )
         self.liar.check_welcome(self.me.welcome(self.liar.hello("m1", NONCE), "m0"), "m1", NONCE)
         self.seeds = self._seeds(self.me.witness.signed(own))
 
@@ -75,13 +114,21 @@ class Doors:
         row = wire.rows_frame(0, 1, 0, np.full((1, DIM), 0.5))
         row = wire.replaced(row, signature=signed_by(self.people["m0"], self.contract, row))
         claim = wire.Claim("m0", 0, 1, 0, digest(row), str(row.signature))
-        vote = wire.Membership(1, ["m3"], {"m0": wire.SignedStop(1, self.people["m0"].sign_text(b"?"))})
+        vote = wire.Membership(
+            1, ["m3"], {"m0": wire.SignedStop(1, self.people["m0"].sign_text(b"?"))}
+        )
         return [
-            hello, wire.replaced(hello, shown=wire.Shown(mine, self.me._introduction("m0"))), welcome,
-            wire.Refusal("state", wire.Shown(mine)), wire.Confirm(self.liar.edges.check("m1")), row,
+            hello,
+            wire.replaced(hello, shown=wire.Shown(mine, self.me._introduction("m0"))),
+            welcome,
+            wire.Refusal("state", wire.Shown(mine)),
+            wire.Confirm(self.liar.edges.check("m1")),
+            row,
             wire.replaced(row, heard=[claim, mine]),
-            wire.Progress(3, 0, True, [claim]), wire.Proof(claim, mine), vote,
-        ]  # fmt: skip
+            wire.Progress(3, 0, True, [claim]),
+            wire.Proof(claim, mine),
+            vote,
+        ]
 
     def frame_of(self, data: bytes) -> bytes:
         """The bytes that the liar sends: a changed frame, or the input itself."""
@@ -90,7 +137,9 @@ class Doors:
         plain = msgspec.msgpack.decode(wire.encode(self.seeds[data[1] % len(self.seeds)]))
         for at in range(2, len(data) - 2, 3):
             names = sorted(plain)
-            plain[names[data[at] % len(names)]] = self._value(plain[names[data[at] % len(names)]], data[at + 1], data[at + 2])
+            plain[names[data[at] % len(names)]] = self._value(
+                plain[names[data[at] % len(names)]], data[at + 1], data[at + 2]
+            )
         if data[0] % 4 != 1:
             self._sign(plain)
         try:
@@ -103,7 +152,10 @@ class Doors:
 
     def _value(self, old: Any, kind: int, which: int) -> Any:
         if isinstance(old, list) and old and kind % 3:
-            return [self._value(value, kind // 3, which) if k == which % len(old) else value for k, value in enumerate(old)]
+            return [
+                self._value(value, kind // 3, which) if k == which % len(old) else value
+                for k, value in enumerate(old)
+            ]
         if isinstance(old, bytes) and len(old) == 8 * DIM and kind % 2:
             return np.full(DIM, FLOATS[which % len(FLOATS)]).tobytes()
         if isinstance(old, bytes) and old and kind % 3:
@@ -129,12 +181,18 @@ class Doors:
             elif plain.get("t") in ("hello", "welcome"):
                 words = msgspec.convert(plain["me"], wire.Introduction)
                 text = state_text(self.contract.run_id(), "m0", "m1", words)
-                plain["me"] = [words.state_id, words.view, words.half, self.people["m0"].sign_text(text)]
+                plain["me"] = [
+                    words.state_id,
+                    words.view,
+                    words.half,
+                    self.people["m0"].sign_text(text),
+                ]
         except (msgspec.ValidationError, KeyError, TypeError):
             return
 
     def feed(self, data: bytes) -> int:
-        """All doors; how many let the frame pass. Anything but an answer, BadFrame or Refused gets out of here."""
+        """All doors; how many let the frame pass. Anything but an answer, BadFrame or Refused gets
+        out of here."""
         raw, passed = self.frame_of(data), 0
         for door in (self._hello, self._welcome, self._confirm, self._stream, self._half):
             try:
@@ -150,8 +208,12 @@ class Doors:
 
     def _welcome(self, raw: bytes) -> None:
         frame = wire.decode(raw, self.link.frame_limit)
-        if isinstance(frame, wire.Welcome):  # with a good proof of its key: the rest of the frame is the question
-            challenge = self.me._challenge(NONCE, "m1", "m0", self.me.edges.half("m0"), frame.half, frame.check)  # type: ignore[union-attr]
+        if isinstance(
+            frame, wire.Welcome
+        ):  # with a good proof of its key: the rest of the frame is the question
+            challenge = self.me._challenge(
+                NONCE, "m1", "m0", self.me.edges.half("m0"), frame.half, frame.check
+            )  # type: ignore[union-attr]
             frame = wire.replaced(frame, proof=self.people["m0"].prove(challenge))
         self.me.check_welcome(frame, "m0", NONCE)
 

@@ -1,4 +1,5 @@
-"""A small federation for tests: a schema, a contract, and members as real processes that start quickly (a fork server)."""
+"""A small federation for tests: a schema, a contract, and members as real processes that start
+quickly (a fork server)."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ from tacenda.node.rehearse import Stage, prepare
 from tacenda.node.state.database import NodeState
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")  # many members share this machine's few cores
-os.environ.setdefault("GRPC_VERBOSITY", "INFO")  # the members' processes listen to gRPC's words about TLS
+os.environ.setdefault(
+    "GRPC_VERBOSITY", "INFO"
+)  # the members' processes listen to gRPC's words about TLS
 _context = mp.get_context("forkserver")
 _context.set_forkserver_preload(["tacenda.node.run", "node_stage"])
 
@@ -38,39 +41,59 @@ def _key(k: int) -> str:
     return base64.b64encode(k.to_bytes(32, "big")).decode()
 
 
-def small_contract(n: int = 3, rounds: int = 5, features: int = 4, graph: str = "ring", **changes: Any) -> Contract:
+def small_contract(
+    n: int = 3, rounds: int = 5, features: int = 4, graph: str = "ring", **changes: Any
+) -> Contract:
     names = [f"m{k}" for k in range(n)]
     members = [
-        {"name": name, "size": 60 + 10 * k, "address": "localhost:1", "fingerprint": f"{k:064x}", "signing_key": _key(k)}
+        {
+            "name": name,
+            "size": 60 + 10 * k,
+            "address": "localhost:1",
+            "fingerprint": f"{k:064x}",
+            "signing_key": _key(k),
+        }
         for k, name in enumerate(names)
     ]
     values: dict[str, Any] = {
-        "title": "test", "rounds": rounds, "schema_hash": small_schema(features).hash(), "members": members,
-        "edges": contract_files.named_edges(graph, names), "authorities": ["-----BEGIN CERTIFICATE-----"],
+        "title": "test",
+        "rounds": rounds,
+        "schema_hash": small_schema(features).hash(),
+        "members": members,
+        "edges": contract_files.named_edges(graph, names),
+        "authorities": ["-----BEGIN CERTIFICATE-----"],
         "problem": {"n_features": features, "classes": ["no", "yes"], "strength": 0.01},
-        "algorithm": {"name": "ipadmm", "penalty": 0.1, "inner_steps": 2}, "privacy": {"epsilon": 5.0, "delta": 1e-5},
-    }  # fmt: skip
+        "algorithm": {"name": "ipadmm", "penalty": 0.1, "inner_steps": 2},
+        "privacy": {"epsilon": 5.0, "delta": 1e-5},
+    }
     return Contract.build({**values, **changes})
 
 
 def made_identity(folder: Path, name: str, authority: Path, days: int = 2) -> identity.Identity:
-    """Keys and a certificate of one member, signed by the authority in `authority` (made if missing)."""
+    """Keys and a certificate of one member, signed by the authority in `authority` (made if
+    missing)."""
     if not (authority / identity.AUTHORITY_KEY).exists():
         identity.make_authority(authority, "ca")
     identity.sign(authority, identity.init(folder, name), folder, days)
     return identity.Identity.read(folder)
 
 
-def signed_contract(contract: Contract, folder: Path) -> tuple[Contract, dict[str, identity.Identity]]:
+def signed_contract(
+    contract: Contract, folder: Path
+) -> tuple[Contract, dict[str, identity.Identity]]:
     """The contract with real keys, and the identity of every member."""
     plain, people = contract.to_plain(), {}
     for member in plain["members"]:
-        mine = people[member["name"]] = made_identity(folder / member["name"], member["name"], folder / "ca")
+        mine = people[member["name"]] = made_identity(
+            folder / member["name"], member["name"], folder / "ca"
+        )
         member |= {"fingerprint": mine.fingerprint, "signing_key": mine.signing_key}
     return Contract.build(plain), people
 
 
-def handshake_of(contract: Contract, who: identity.Identity, state: NodeState, **values: Any) -> Handshake:
+def handshake_of(
+    contract: Contract, who: identity.Identity, state: NodeState, **values: Any
+) -> Handshake:
     """A member's handshake on a state folder, as `run_node` sets it up."""
     witness = Witness(contract, who.name, state, who.signer())
     view, done = witness.done
@@ -79,7 +102,8 @@ def handshake_of(contract: Contract, who: identity.Identity, state: NodeState, *
 
 
 class Crowd:
-    """The members of a staged contract as processes, which may be killed, frozen and started again."""
+    """The members of a staged contract as processes, which may be killed, frozen and started
+    again."""
 
     def __init__(
         self,
@@ -105,19 +129,28 @@ class Crowd:
 
     def start(self, *names: str) -> None:
         for name in names or self.names:
-            process = _context.Process(target=live, args=(self._options(name), str(self.folder(name) / "output.txt")))
+            process = _context.Process(
+                target=live, args=(self._options(name), str(self.folder(name) / "output.txt"))
+            )
             process.start()
             self.processes[name] = process
 
     def start_liar(self, name: str, lies: dict[str, list[str]], after: str) -> None:
-        """Start a member that tells each neighbour another thing about who is absent (`live_and_lie`)."""
+        """Start a member that tells each neighbour another thing about who is absent
+        (`live_and_lie`)."""
         arguments = (self._options(name), str(self.folder(name) / "output.txt"), lies, after)
         self.processes[name] = _context.Process(target=live_and_lie, args=arguments)
         self.processes[name].start()
 
     def start_false(self, name: str, shifts: dict[str, float], first_round: int = 2) -> None:
-        """Start a member that adds a number to the rows for each neighbour, and signs what it sends (`live_with_false_rows`)."""
-        arguments = (self._options(name), str(self.folder(name) / "output.txt"), shifts, first_round)
+        """Start a member that adds a number to the rows for each neighbour, and signs what it sends
+        (`live_with_false_rows`)."""
+        arguments = (
+            self._options(name),
+            str(self.folder(name) / "output.txt"),
+            shifts,
+            first_round,
+        )
         self.processes[name] = _context.Process(target=live_with_false_rows, args=arguments)
         self.processes[name].start()
 
@@ -127,11 +160,19 @@ class Crowd:
     def _options(self, name: str) -> dict[str, Any]:
         home = self.folder(name)
         return {
-            "contract": self.stage.contract_path, "schema": self.stage.schema, "data": self.stage.data[name],
-            "identity": home / "identity", "state": home / "state", "bind": self.stage.contract.member(name).address,
-            "rehearsal": True, "quiet": True, "watch_tls": True, "addresses": self.addresses.get(name), "metrics_port": self.metrics,
+            "contract": self.stage.contract_path,
+            "schema": self.stage.schema,
+            "data": self.stage.data[name],
+            "identity": home / "identity",
+            "state": home / "state",
+            "bind": self.stage.contract.member(name).address,
+            "rehearsal": True,
+            "quiet": True,
+            "watch_tls": True,
+            "addresses": self.addresses.get(name),
+            "metrics_port": self.metrics,
             "ledger": None if self.ledgers is None else self.ledgers / name / "ledger.sqlite",
-        }  # fmt: skip
+        }
 
     def kill(self, name: str) -> None:
         process = self.processes[name]
@@ -195,8 +236,11 @@ def live(options: dict[str, Any], output: str) -> None:
             sys.exit(1)
 
 
-def live_and_lie(options: dict[str, Any], output: str, lies: dict[str, list[str]], after: str) -> None:
-    """A member that keeps to the program until its log says `after`; then it signs, for one view, what `lies` has for each neighbour."""
+def live_and_lie(
+    options: dict[str, Any], output: str, lies: dict[str, list[str]], after: str
+) -> None:
+    """A member that keeps to the program until its log says `after`; then it signs, for one view,
+    what `lies` has for each neighbour."""
     import threading
 
     from tacenda.node import run
@@ -217,15 +261,20 @@ def live_and_lie(options: dict[str, Any], output: str, lies: dict[str, list[str]
             for peer, absent in lies.items():
                 vote = Vote(sorted(absent), self.handshake.done + 1, "")
                 signature = me.sign_text(statement(contract.run_id(), 1, me.name, vote))
-                frame = wire.Membership(1, vote.absent, {me.name: wire.SignedStop(vote.round, signature)})
+                frame = wire.Membership(
+                    1, vote.absent, {me.name: wire.SignedStop(vote.round, signature)}
+                )
                 self._loop.call_soon_threadsafe(self.links[peer].tell, frame)
 
     run.Endpoint = Lying  # type: ignore[misc]
     live(options, output)
 
 
-def live_with_false_rows(options: dict[str, Any], output: str, shifts: dict[str, float], first_round: int) -> None:
-    """A member with a program of its own: from a round on, its rows for some neighbours are other rows, well signed."""
+def live_with_false_rows(
+    options: dict[str, Any], output: str, shifts: dict[str, float], first_round: int
+) -> None:
+    """A member with a program of its own: from a round on, its rows for some neighbours are other
+    rows, well signed."""
     from tacenda.node import run
     from tacenda.node.protocol import wire
     from tacenda.node.transport import endpoint
@@ -240,7 +289,12 @@ def live_with_false_rows(options: dict[str, Any], output: str, shifts: dict[str,
                 return raw
             rows = np.frombuffer(frame.data, "<f8").reshape(1, -1) + shifts[peer]
             other = wire.rows_frame(*key, rows)
-            return wire.encode(wire.replaced(other, signature=signed_by(self.handshake.identity, self.handshake.contract, other)))
+            return wire.encode(
+                wire.replaced(
+                    other,
+                    signature=signed_by(self.handshake.identity, self.handshake.contract, other),
+                )
+            )
 
     run.Endpoint = Lying  # type: ignore[misc]
     live(options, output)
@@ -260,8 +314,11 @@ def introduction(crowd: Crowd, name: str, peer: str, state_id: str = "", half: b
     from tacenda.node.protocol import wire
     from tacenda.node.protocol.signed_rows import state_text
 
-    who, mine = identity.Identity.read(crowd.folder(name) / "identity"), wire.Introduction(state_id, 0, half, "")
-    return wire.replaced(mine, signature=who.sign_text(state_text(crowd.stage.contract.run_id(), name, peer, mine)))
+    who = identity.Identity.read(crowd.folder(name) / "identity")
+    mine = wire.Introduction(state_id, 0, half, "")
+    return wire.replaced(
+        mine, signature=who.sign_text(state_text(crowd.stage.contract.run_id(), name, peer, mine))
+    )
 
 
 def simulated(stage: Stage, rounds: int | None = None, seed: int = 0) -> np.ndarray:
@@ -275,13 +332,29 @@ def simulated(stage: Stage, rounds: int | None = None, seed: int = 0) -> np.ndar
     sets = [encode(Schema.read(stage.schema), stage.data[name]) for name in c.names]
     p = c.problem
     problem = tc.Problem(
-        [(s.X, s.y) for s in sets], loss=p.loss, regulariser=p.regulariser, strength=p.strength, loss_scale=p.loss_scale,
-        data_norm=p.data_norm, clip_norm=p.clip_norm, classes=range(len(p.classes or ())),
+        [(s.X, s.y) for s in sets],
+        loss=p.loss,
+        regulariser=p.regulariser,
+        strength=p.strength,
+        loss_scale=p.loss_scale,
+        data_norm=p.data_norm,
+        clip_norm=p.clip_norm,
+        classes=range(len(p.classes or ())),
         public_sizes=[float(m.size) for m in c.members],
-    )  # fmt: skip
-    privacy = tc.Privacy(epsilon=c.privacy.epsilon, delta=c.privacy.delta, adjacency=c.privacy.adjacency)
+    )
+    privacy = tc.Privacy(
+        epsilon=c.privacy.epsilon, delta=c.privacy.delta, adjacency=c.privacy.adjacency
+    )
     result = tc.simulate(
-        problem, topology_of(c), from_plain(c.algorithm.model_dump()), rounds or c.rounds, privacy, seed=seed, record_every=0,
-        finish_mixing=c.finish_mixing, output=c.output, mixing=c.mixing,
-    )  # fmt: skip
+        problem,
+        topology_of(c),
+        from_plain(c.algorithm.model_dump()),
+        rounds or c.rounds,
+        privacy,
+        seed=seed,
+        record_every=0,
+        finish_mixing=c.finish_mixing,
+        output=c.output,
+        mixing=c.mixing,
+    )
     return np.asarray(result.models.reshape(len(c.members), -1))

@@ -1,6 +1,8 @@
-"""Checks of a run's privacy from the outside: what was drawn against formulas worked out here, by hand.
+"""Checks of a run's privacy from the outside: what was drawn against formulas worked out here, by
+hand.
 
-`test_mutations` runs each of them on the real code, where it must pass, and on code with a planted bug, where it must not.
+`test_mutations` runs each of them on the real code, where it must pass, and on code with a planted
+bug, where it must not.
 """
 
 from __future__ import annotations
@@ -32,14 +34,20 @@ def data(p: int = DIM, **settings: Any) -> Any:
 
 def mu_of(epsilon: float, delta: float = DELTA) -> float:
     """The mu whose Gaussian curve passes through (epsilon, delta)."""
+
     def gap(mu: float) -> float:
-        return stats.norm.cdf(-epsilon / mu + mu / 2) - np.exp(epsilon) * stats.norm.cdf(-epsilon / mu - mu / 2) - delta
+        return (
+            stats.norm.cdf(-epsilon / mu + mu / 2)
+            - np.exp(epsilon) * stats.norm.cdf(-epsilon / mu - mu / 2)
+            - delta
+        )
 
     return float(optimize.brentq(gap, 1e-3, 50))
 
 
 class Watch:
-    """Keeps the noise of every release of the runs inside the `with`: (round, rows (n, d)), and of every argmin."""
+    """Keeps the noise of every release of the runs inside the `with`: (round, rows (n, d)), and of
+    every argmin."""
 
     def __init__(self) -> None:
         self.noise: list[tuple[int, Any]] = []
@@ -98,8 +106,14 @@ def shaped_run() -> tuple[Watch, Any]:
     """Four rounds of CDP-ADMM, another budget at each node."""
     with Watch() as watch:
         result = tc.simulate(
-            data(), RING, A.CDPADMM(penalty=0.1, proximal=0.5, variance_decay=0.5), 4, tc.Privacy(list(EPSILONS), DELTA), 3, record_every=0
-        )  # fmt: skip
+            data(),
+            RING,
+            A.CDPADMM(penalty=0.1, proximal=0.5, variance_decay=0.5),
+            4,
+            tc.Privacy(list(EPSILONS), DELTA),
+            3,
+            record_every=0,
+        )
     return watch, result
 
 
@@ -107,8 +121,14 @@ def spread_run() -> tuple[Watch, Any]:
     """Three rounds of two steps of IPADMM, the budget spread as 1 : 2 : 6."""
     with Watch() as watch:
         result = tc.simulate(
-            data(), RING, A.IPADMM(penalty=0.1, proximal=0.5, inner_steps=2), 3, tc.Privacy(2.0, DELTA, spread=[1, 2, 6]), 3, record_every=0
-        )  # fmt: skip
+            data(),
+            RING,
+            A.IPADMM(penalty=0.1, proximal=0.5, inner_steps=2),
+            3,
+            tc.Privacy(2.0, DELTA, spread=[1, 2, 6]),
+            3,
+            record_every=0,
+        )
     return watch, result
 
 
@@ -128,21 +148,38 @@ def noise_is_enough_with_shares() -> None:
     watch, _ = spread_run()
     losses = (SENSITIVITY / stds(watch)) ** 2
     assert np.allclose(np.sqrt(losses.sum(axis=0)), mu_of(2.0), rtol=CLOSE)
-    assert np.allclose(losses / losses.sum(axis=0), np.repeat([1, 2, 6], 2)[:, None] / 18, rtol=3 * CLOSE)
+    assert np.allclose(
+        losses / losses.sum(axis=0), np.repeat([1, 2, 6], 2)[:, None] / 18, rtol=3 * CLOSE
+    )
 
 
 def add_remove_noise_is_enough() -> None:
     with Watch() as watch:
         budget = tc.Privacy(1.0, DELTA, adjacency="add-remove")
-        tc.simulate(data(public_sizes=SIZES), RING, A.DDPADMM(penalty=0.1, proximal=0.5), 2, budget, 3, record_every=0)
+        tc.simulate(
+            data(public_sizes=SIZES),
+            RING,
+            A.DDPADMM(penalty=0.1, proximal=0.5),
+            2,
+            budget,
+            3,
+            record_every=0,
+        )
     mu = np.sqrt(((SENSITIVITY / 2 / stds(watch)) ** 2).sum(axis=0))
     assert np.allclose(mu, mu_of(1.0), rtol=CLOSE)
 
 
 def ledger_tells_the_noise() -> None:
-    """Each node's ledger holds one event per release, with the z that was measured; the epsilon is the target's."""
+    """Each node's ledger holds one event per release, with the z that was measured; the epsilon is
+    the target's."""
     for watch, result in (shaped_run(), spread_run()):
-        booked = np.array([c.parameters["noise_multiplier"] for c, count in result.privacy.charges for _ in range(count)])
+        booked = np.array(
+            [
+                c.parameters["noise_multiplier"]
+                for c, count in result.privacy.charges
+                for _ in range(count)
+            ]
+        )
         assert booked.shape == (len(watch.noise), 4)
         assert np.allclose(booked, stds(watch) / SENSITIVITY, rtol=CLOSE)
         assert np.allclose(result.privacy.node_epsilons, result.privacy.target, rtol=1e-6)
@@ -175,9 +212,20 @@ def receivers_agree() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(InProcess, "exchange", spy)
-        tc.simulate(data(5), RING, A.DDPADMM(), 2, tc.Privacy.from_noise(noise_multiplier=1.0), 0, blocks=4, record_every=0)
+        tc.simulate(
+            data(5),
+            RING,
+            A.DDPADMM(),
+            2,
+            tc.Privacy.from_noise(noise_multiplier=1.0),
+            0,
+            blocks=4,
+            record_every=0,
+        )
     assert len(sent) == 8
-    assert all(np.array_equal(a, b) for rows in sent.values() for a, b in zip(rows, rows[1:], strict=False))
+    assert all(
+        np.array_equal(a, b) for rows in sent.values() for a, b in zip(rows, rows[1:], strict=False)
+    )
 
 
 def charged_before_drawn() -> None:
@@ -190,7 +238,11 @@ def charged_before_drawn() -> None:
         draws: list[int] = []
         for name in ("add_gaussian", "l2_laplace"):
             honest = getattr(source, name)
-            setattr(source, name, lambda *a, f=honest, d=draws, b=ledger: (d.append(len(b.charges)), f(*a))[1])  # type: ignore[misc]
+            setattr(
+                source,
+                name,
+                lambda *a, f=honest, d=draws, b=ledger: (d.append(len(b.charges)), f(*a))[1],
+            )  # type: ignore[misc]
         w = np.zeros((4, 4))
         for k in range(1, 4):
             if noise == "objective":
@@ -203,7 +255,8 @@ def charged_before_drawn() -> None:
 
 
 def samples_are_poisson() -> None:
-    """Over 600 rounds: each record enters at its node's rate, and the sample's size varies as a binomial does."""
+    """Over 600 rounds: each record enters at its node's rate, and the sample's size varies as a
+    binomial does."""
     from tacenda.privacy.noise.sources import SimulatedNoise
 
     rounds, batch = 600, 3
@@ -241,11 +294,21 @@ def clipping_bounds_the_gradient() -> None:
 
 
 def objective_noise_is_as_worked_out() -> None:
-    """A round of pure 0.5: rate (0.495 - ln(1 + c1/(m kappa)))/(2/m) inside, gap noise of rate 0.005 kappa/(2 tol) outside."""
+    """A round of pure 0.5: rate (0.495 - ln(1 + c1/(m kappa)))/(2/m) inside, gap noise of rate
+    0.005 kappa/(2 tol) outside."""
     rounds, p = 40, 5
     with Watch() as watch:
         budget = tc.Privacy.from_noise(round_epsilon=0.5)
-        result = tc.simulate(data(p), RING, A.DVP(penalty=1.0), rounds, budget, 0, record_every=0, solver_tolerance=1e-6)
+        result = tc.simulate(
+            data(p),
+            RING,
+            A.DVP(penalty=1.0),
+            rounds,
+            budget,
+            0,
+            record_every=0,
+            solver_tolerance=1e-6,
+        )
     kappa = KAPPA_REG + 2 * 1.0 * DEGREE
     inside = (0.495 - np.log1p(0.25 / (SIZES * kappa))) / (2 / SIZES)
     outside = 0.005 * kappa / 2e-6
@@ -261,7 +324,15 @@ def primal_noise_is_as_worked_out() -> None:
     """PVP, a round of 0.5: the norm of the noise is Gamma(d) over 0.5 kappa/(2/m + 2 tol)."""
     p = 5
     with Watch() as watch:
-        tc.simulate(data(p), RING, A.PVP(penalty=1.0), 60, tc.Privacy.from_noise(round_epsilon=0.5), 0, record_every=0)
+        tc.simulate(
+            data(p),
+            RING,
+            A.PVP(penalty=1.0),
+            60,
+            tc.Privacy.from_noise(round_epsilon=0.5),
+            0,
+            record_every=0,
+        )
     kappa = KAPPA_REG + 2 * 1.0 * DEGREE
     rate = 0.5 * kappa / (2 / SIZES + 2e-8)
     norms = np.array([np.linalg.norm(rows, axis=1) for _, rows in watch.noise]) * rate
@@ -286,7 +357,13 @@ def samples_do_not_mix() -> None:
 def arithmetic_keeps_bounds() -> None:
     """Shifted, scaled and added secrets declare what neighbouring values can do."""
     one, other = np.array([[1.0, 0.0]]), np.array([[0.0, 0.0]])
-    for build in (lambda b: b * 3.0, lambda b: b / -0.25, lambda b: b + b, lambda b: b - b * 2.0, lambda b: np.array([[4.0]]) * b):
+    for build in (
+        lambda b: b * 3.0,
+        lambda b: b / -0.25,
+        lambda b: b + b,
+        lambda b: b - b * 2.0,
+        lambda b: np.array([[4.0]]) * b,
+    ):
         a, b = (build(seal(v, np.array([1.0]))) for v in (one, other))
         moved = np.linalg.norm(open_values(a) - open_values(b))
         assert moved <= a.sensitivity[0] * (1 + 1e-12)
@@ -304,7 +381,14 @@ def resumed_ledger_is_whole(folder: Any) -> None:
             raise Stop
         return False
 
-    args = (data(4), RING, A.IPADMM(inner_steps=2), 5, tc.Privacy.from_noise(noise_multiplier=2.0), 0)
+    args = (
+        data(4),
+        RING,
+        A.IPADMM(inner_steps=2),
+        5,
+        tc.Privacy.from_noise(noise_multiplier=2.0),
+        0,
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tacenda.runtime.loop.SAVE_SECONDS", -1.0)
         with pytest.raises(Stop):

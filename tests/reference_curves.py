@@ -9,18 +9,22 @@ from scipy import optimize
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """The best Renyi order for rho-zCDP, by a fine search of the textbook's bound: a rho + ln(1 - 1/a) - ln(a delta)/(a - 1)."""
+    """The best Renyi order for rho-zCDP, by a fine search of the textbook's bound: a rho + ln(1 -
+    1/a) - ln(a delta)/(a - 1)."""
 
     def bound(log_excess: float) -> float:
         a = 1 + math.exp(log_excess)
         return a * rho + math.log1p(-1 / a) - math.log(a * delta) / (a - 1)
 
     best = min(np.linspace(-8, 12, 4001), key=bound)
-    return float(optimize.minimize_scalar(bound, bounds=(best - 0.01, best + 0.01), method="bounded").fun)
+    return float(
+        optimize.minimize_scalar(bound, bounds=(best - 0.01, best + 0.01), method="bounded").fun
+    )
 
 
 def lattice_delta(std: float, shift: int, rounds: int, epsilon: float) -> float:
-    """delta(epsilon) of `rounds` discrete Gaussians on the whole numbers, one of them shifted: the sum itself, for 1 or 2 rounds."""
+    """delta(epsilon) of `rounds` discrete Gaussians on the whole numbers, one of them shifted: the
+    sum itself, for 1 or 2 rounds."""
     x = np.arange(-int(14 * std) - shift, int(14 * std) + shift + 1)
     p, r = np.exp(-(x**2) / (2 * std**2)), np.exp(-((x - shift) ** 2) / (2 * std**2))
     p, r = p / p.sum(), r / np.exp(-(x**2) / (2 * std**2)).sum()
@@ -30,7 +34,8 @@ def lattice_delta(std: float, shift: int, rounds: int, epsilon: float) -> float:
 
 
 def sampled_delta(std: float, moved: float, rate: float, epsilon: float) -> float:
-    """delta(epsilon) of one Poisson-sampled release under replace-one: the record pulls by moved/2 to either side, if drawn."""
+    """delta(epsilon) of one Poisson-sampled release under replace-one: the record pulls by moved/2
+    to either side, if drawn."""
     x = np.linspace(-40 * std, 40 * std, 400_001)
 
     def n(mean: float) -> np.ndarray:

@@ -20,10 +20,18 @@ CHOICES: dict[str, tuple[Any, float | None]] = {
 
 
 def make_folder(
-    path: Path, choices: dict[str, tuple[Any, float | None]] | None = None, *, seeds: tuple[int, ...] = (0, 1), n: int = 6,
-    rounds: int = 6, table: list[dict[str, Any]] | None = None, dataset: dict[str, Any] | None = None, **settings: Any,
-) -> Path:  # fmt: skip
-    """A complete run folder; settings go to `simulate`, except graph and privacy (a dict for tc.Privacy)."""
+    path: Path,
+    choices: dict[str, tuple[Any, float | None]] | None = None,
+    *,
+    seeds: tuple[int, ...] = (0, 1),
+    n: int = 6,
+    rounds: int = 6,
+    table: list[dict[str, Any]] | None = None,
+    dataset: dict[str, Any] | None = None,
+    **settings: Any,
+) -> Path:
+    """A complete run folder; settings go to `simulate`, except graph and privacy (a dict for
+    tc.Privacy)."""
     chosen = CHOICES if choices is None else choices
     problem, privacy = small_problem(n), settings.pop("privacy", {})
     graph = settings.pop("graph", None) or tc.graph.ring(n)
@@ -34,20 +42,46 @@ def make_folder(
         for seed in seeds:
             budget = None if epsilon is None else tc.Privacy(epsilon=epsilon, **privacy)
             result = tc.simulate(
-                problem, graph, algorithm, rounds=rounds, privacy=budget, seed=seed, metrics=metrics, progress=False, **settings
+                problem,
+                graph,
+                algorithm,
+                rounds=rounds,
+                privacy=budget,
+                seed=seed,
+                metrics=metrics,
+                progress=False,
+                **settings,
             )
             file, rows = f"results/{len(entries)}.safetensors", result.models.reshape(n, -1)
             result.save(path / file)
             each = [float(a) for a in problem.accuracy(rows)]
-            entries.append({"label": label, "algorithm": algorithm.name, "seed": seed, "file": file, "node_accuracy": each})
+            entries.append(
+                {
+                    "label": label,
+                    "algorithm": algorithm.name,
+                    "seed": seed,
+                    "file": file,
+                    "node_accuracy": each,
+                }
+            )
             if result.privacy is not None:
                 ledger[f"{label}-{seed}"] = result.privacy.to_plain()
             lines += [{"run": f"{label}-{seed}", **row} for row in result.history.rows]
     manifest = {
-        "format": "tacenda-run-1", "created": "2026-01-02T03:04:05Z", "command": "tacenda compare", "versions": {"python": "3.11"},
-        "dataset": dataset or {"name": "generated", "records": int(np.sum(problem.sizes)), "notes": ["made up for a test"]},
-        "table": table or [{"label": "noise-free optimum (ceiling)", "accuracy": 0.9, "objective": 0.25}], "results": entries,
-    }  # fmt: skip
+        "format": "tacenda-run-1",
+        "created": "2026-01-02T03:04:05Z",
+        "command": "tacenda compare",
+        "versions": {"python": "3.11"},
+        "dataset": dataset
+        or {
+            "name": "generated",
+            "records": int(np.sum(problem.sizes)),
+            "notes": ["made up for a test"],
+        },
+        "table": table
+        or [{"label": "noise-free optimum (ceiling)", "accuracy": 0.9, "objective": 0.25}],
+        "results": entries,
+    }
     (path / "manifest.json").write_text(json.dumps(manifest), "utf-8")
     (path / "ledger.json").write_text(json.dumps(ledger), "utf-8")
     (path / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n", "utf-8")

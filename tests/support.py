@@ -24,9 +24,16 @@ A = tc.algorithms
 
 
 def shards(
-    sizes: list[int], p: int = 4, seed: int = 0, *, task: str = "binary", noise: float = 0.3, dtype: Any = float
+    sizes: list[int],
+    p: int = 4,
+    seed: int = 0,
+    *,
+    task: str = "binary",
+    noise: float = 0.3,
+    dtype: Any = float,
 ) -> list[tuple[Any, Any]]:
-    """Random records in the unit ball with a linear truth behind their labels; `task` binary, classes or regression."""
+    """Random records in the unit ball with a linear truth behind their labels; `task` binary,
+    classes or regression."""
     rng = np.random.default_rng(seed)
     truth = rng.normal(size=(3, p))
     found = []
@@ -79,8 +86,11 @@ PURE = ("madmm", "dvp", "pvp", "radmm")
 
 
 def privacy_for(name: str, level: float = 1.0) -> Any:
-    """A budget by its noise, so that no test waits for a calibration: z = 1/level, or `level` a round."""
-    if name == "gossipgd":  # noise shared by neighbours has no multiplier of one node; its calibration is quick
+    """A budget by its noise, so that no test waits for a calibration: z = 1/level, or `level` a
+    round."""
+    if (
+        name == "gossipgd"
+    ):  # noise shared by neighbours has no multiplier of one node; its calibration is quick
         return tc.Privacy(epsilon=level)
     if name in GAUSSIAN:
         return tc.Privacy.from_noise(noise_multiplier=1.0 / level)
@@ -93,12 +103,22 @@ def graph_for(name: str, n: int = 6) -> Any:
 
 
 def make_block(
-    data: Any, *, scale: float | None = None, rounds: int = 50, seed: int = 0, adjacency: str = "replace-one",
-    reserved: Any = None, source: Any = None, ledger: Any = None,
-) -> tuple[Block, Door, Ledger]:  # fmt: skip
-    """A block of all nodes of a problem on a ring, with its door and ledger; scale=None is a run without noise."""
+    data: Any,
+    *,
+    scale: float | None = None,
+    rounds: int = 50,
+    seed: int = 0,
+    adjacency: str = "replace-one",
+    reserved: Any = None,
+    source: Any = None,
+    ledger: Any = None,
+) -> tuple[Block, Door, Ledger]:
+    """A block of all nodes of a problem on a ring, with its door and ledger; scale=None is a run
+    without noise."""
     n = data.n_nodes
-    topology = tc.graph.Topology.of(tc.graph.ring(n) if n > 2 else tc.graph.path(n) if n > 1 else tc.graph.complete(1))
+    topology = tc.graph.Topology.of(
+        tc.graph.ring(n) if n > 2 else tc.graph.path(n) if n > 1 else tc.graph.complete(1)
+    )
     nodes = np.arange(n)
     source = SimulatedNoise(seed) if source is None else source
     spec = RunSpec(A.GossipGD(), topology, Facts.of(data, adjacency), rounds, row_type=data.dtype)
@@ -118,6 +138,8 @@ def same_statement(a: Any, b: Any) -> bool:
         return a is b
     left, right = list(a.charges), list(b.charges)
     return len(left) == len(right) and all(
-        ca.kind is cb.kind and na == nb and all(np.array_equal(v, cb.parameters[k]) for k, v in ca.parameters.items())
+        ca.kind is cb.kind
+        and na == nb
+        and all(np.array_equal(v, cb.parameters[k]) for k, v in ca.parameters.items())
         for (ca, na), (cb, nb) in zip(left, right, strict=True)
     )

@@ -1,4 +1,5 @@
-"""Differentially private, fully decentralised convex learning: one model, many data holders, no server.
+"""Differentially private, fully decentralised convex learning: one model, many data holders, no
+server.
 
 Names are loaded when first used, so that `import tacenda` is quick.
 """

@@ -16,14 +16,24 @@ def positive(name: str, value: Any, *, zero: bool = False, infinite: bool = Fals
     if isinstance(value, bool) or not _is_real(value):
         raise InputError(f"{name} must be {rule}, not {value!r} of type {type(value).__name__}.")
     number = float(value)
-    if math.isnan(number) or (math.isinf(number) and not infinite) or number < 0 or (number == 0 and not zero):
+    if (
+        math.isnan(number)
+        or (math.isinf(number) and not infinite)
+        or number < 0
+        or (number == 0 and not zero)
+    ):
         raise InputError(f"{name} must be {rule}, not {value!r}.")
     return number
 
 
 def whole(name: str, value: Any, *, least: int = 0) -> int:
     """`value` as an int, if it is a whole number of at least `least`."""
-    if isinstance(value, bool) or not _is_real(value) or not math.isfinite(value) or float(value) != math.floor(float(value)):
+    if (
+        isinstance(value, bool)
+        or not _is_real(value)
+        or not math.isfinite(value)
+        or float(value) != math.floor(float(value))
+    ):
         raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}.")
     if value < least:
         raise InputError(f"{name} must be at least {least}, not {value!r}.")
@@ -31,7 +41,8 @@ def whole(name: str, value: Any, *, least: int = 0) -> int:
 
 
 def between(name: str, value: Any, low: float, high: float, *, open_ends: bool = True) -> float:
-    """`value` as a float strictly inside (low, high), or inside [low, high] where `open_ends` is False."""
+    """`value` as a float strictly inside (low, high), or inside [low, high] where `open_ends` is
+    False."""
     inside = _is_real(value) and (low < value < high if open_ends else low <= value <= high)
     if isinstance(value, bool) or not inside:
         kind = "strictly between" if open_ends else "between"
@@ -50,4 +61,8 @@ def one_of(name: str, value: Any, known: Iterable[str]) -> str:
 
 
 def _is_real(value: Any) -> bool:
-    return hasattr(value, "__float__") and not isinstance(value, str) and getattr(value, "ndim", 0) == 0
+    return (
+        hasattr(value, "__float__")
+        and not isinstance(value, str)
+        and getattr(value, "ndim", 0) == 0
+    )

@@ -1,12 +1,14 @@
-"""What a value is, by its whole content: one digest for settings, arrays and code, the same in every process.
+"""What a value is, by its whole content: one digest for settings, arrays and code, the same in
+every process.
 
-Two runs that share a seed share their noise, so they count as one only if nothing differs between them: every number of
-every array, and what the code does. A function or class is taken by its code objects (comments and layout do not count),
-its defaults, what it closes over, and the globals that it names, which may be functions again. Code that was installed
-(this package, the standard library, site-packages) is not walked through: it is taken by name, version and the text of its
-file. Where a function was written counts, not what it calls itself (`functools.wraps` gives it another's name and module); a
-method of an installed class that was replaced by one of yours is walked through too. What has no content that can be read (a lock,
-an open file, a generator) is refused, never guessed.
+Two runs that share a seed share their noise, so they count as one only if nothing differs between
+them: every number of every array, and what the code does. A function or class is taken by its code
+objects (comments and layout do not count), its defaults, what it closes over, and the globals that
+it names, which may be functions again. Code that was installed (this package, the standard library,
+site-packages) is not walked through: it is taken by name, version and the text of its file. Where a
+function was written counts, not what it calls itself (`functools.wraps` gives it another's name and
+module); a method of an installed class that was replaced by one of yours is walked through too.
+What has no content that can be read (a lock, an open file, a generator) is refused, never guessed.
 """
 
 from __future__ import annotations
@@ -32,26 +34,71 @@ from tacenda.errors import InputError
 
 _HERE = Path(__file__).parent
 _LIBRARIES = ("numpy", "scipy", "numba")
-# Attributes of a class that say nothing about what it does, and methods that `dataclass` writes from the fields.
-_BLANK = frozenset({
-    "__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__",
-    "__firstlineno__", "__static_attributes__", "__dataclass_fields__", "__dataclass_params__", "__match_args__", "__parameters__",
-    "__abstractmethods__", "__orig_bases__", "__protocol_attrs__", "__non_callable_proto_members__", "_abc_impl", "_is_protocol",
-    "_is_runtime_protocol",
-})  # fmt: skip
-_WRITTEN = frozenset({
-    "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__", "__replace__", "__lt__", "__le__", "__gt__", "__ge__",
-})  # fmt: skip
+# Attributes of a class that say nothing about what it does, and methods that `dataclass` writes
+# from the fields.
+_BLANK = frozenset(
+    {
+        "__dict__",
+        "__weakref__",
+        "__doc__",
+        "__module__",
+        "__annotations__",
+        "__annotate__",
+        "__annotate_func__",
+        "__annotations_cache__",
+        "__firstlineno__",
+        "__static_attributes__",
+        "__dataclass_fields__",
+        "__dataclass_params__",
+        "__match_args__",
+        "__parameters__",
+        "__abstractmethods__",
+        "__orig_bases__",
+        "__protocol_attrs__",
+        "__non_callable_proto_members__",
+        "_abc_impl",
+        "_is_protocol",
+        "_is_runtime_protocol",
+    }
+)
+_WRITTEN = frozenset(
+    {
+        "__repr__",
+        "__eq__",
+        "__hash__",
+        "__setattr__",
+        "__delattr__",
+        "__replace__",
+        "__lt__",
+        "__le__",
+        "__gt__",
+        "__ge__",
+    }
+)
 _CODE = (
-    "co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount", "co_posonlyargcount", "co_kwonlyargcount",
-    "co_flags", "co_exceptiontable",
-)  # fmt: skip
+    "co_code",
+    "co_names",
+    "co_varnames",
+    "co_freevars",
+    "co_cellvars",
+    "co_argcount",
+    "co_posonlyargcount",
+    "co_kwonlyargcount",
+    "co_flags",
+    "co_exceptiontable",
+)
 _GLOBAL_READS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
-_SLOT = (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType)
+_SLOT = (
+    types.MemberDescriptorType,
+    types.GetSetDescriptorType,
+    types.WrapperDescriptorType,
+    types.MethodDescriptorType,
+)
 
 
 def content_hash(value: Any, name: str = "value") -> str:
-    """64 hex digits: equal for equal contents, also in another process; `name` is what an error calls the value."""
+    """64 hex digits: equal for equal contents, also in another process; `name` is what an error
+    calls the value."""
     walk = _Walk(name)
     walk.feed(value)
     return walk.digest()
@@ -59,10 +106,11 @@ def content_hash(value: Any, name: str = "value") -> str:
 
 @functools.cache
 def program() -> str:
-    """A digest of this package's own files and of what computes with it: another program may answer with other bits.
+    """A digest of this package's own files and of what computes with it: another program may answer
+    with other bits.
 
-    The files rather than the version alone: a copy under development changes without a new version, and a question that
-    changed by one bit under the same noise gives that bit away.
+    The files rather than the version alone: a copy under development changes without a new version,
+    and a question that changed by one bit under the same noise gives that bit away.
     """
     found = hashlib.sha256()
     for file in sorted(_HERE.rglob("*.py")):
@@ -70,7 +118,9 @@ def program() -> str:
         found.update(f"{file.relative_to(_HERE).as_posix()} {len(text)} ".encode() + text)
     for library in _LIBRARIES:
         found.update(f"{library} {metadata.version(library)} ".encode())
-    found.update(f"{platform.python_implementation()} {platform.python_version()} {platform.machine()}".encode())
+    found.update(
+        f"{platform.python_implementation()} {platform.python_version()} {platform.machine()}".encode()
+    )
     return found.hexdigest()
 
 
@@ -162,21 +212,31 @@ class _Walk:
         home = value.__globals__.get("__name__")
         if _is_installed(home):
             self._mark("installed", _origin(str(home)).encode())
-            self._many("closure", (_content(cell) for cell in cells))  # what a decorator of a library was given
+            self._many(
+                "closure", (_content(cell) for cell in cells)
+            )  # what a decorator of a library was given
             return
         self._code(value.__code__)
         self.feed(value.__defaults__)
         self.feed(value.__kwdefaults__)
         self._many("closure", (_content(cell) for cell in cells))
-        named = {name: value.__globals__[name] for name in _names(value.__code__) if name in value.__globals__}
+        named = {
+            name: value.__globals__[name]
+            for name in _names(value.__code__)
+            if name in value.__globals__
+        }
         self._dict(named)
         used = _all_names(value.__code__)
-        for module in [*(m for m in named.values() if isinstance(m, types.ModuleType)), *_imported(value)]:
+        for module in [
+            *(m for m in named.values() if isinstance(m, types.ModuleType)),
+            *_imported(value),
+        ]:
             self._used_of(module, used, set())
         self._dict({k: v for k, v in vars(value).items() if not k.startswith("__")})
 
     def _used_of(self, module: types.ModuleType, names: list[str], passed: set[str]) -> None:
-        """What a function reaches through a module that is not installed: its file may since have been edited, and its values set."""
+        """What a function reaches through a module that is not installed: its file may since have
+        been edited, and its values set."""
         if _is_installed(module.__name__) or module.__name__ in passed:
             return
         passed.add(module.__name__)
@@ -192,7 +252,9 @@ class _Walk:
     def _builtin(self, value: Any) -> None:
         self._mark("builtin", value.__qualname__.encode())
         owner = value.__self__
-        self._mark("of", _origin(value.__module__ or "").encode()) if owner is None else self.feed(owner)
+        self._mark("of", _origin(value.__module__ or "").encode()) if owner is None else self.feed(
+            owner
+        )
 
     def _method(self, value: types.MethodType) -> None:
         self._many("method", (value.__func__, value.__self__))
@@ -224,17 +286,26 @@ class _Walk:
         for name in sorted(fields):
             if name in _BLANK or (name in _WRITTEN and _is_written(fields[name])):
                 continue
-            if name == "__init__" and "__dataclass_params__" in fields and fields["__dataclass_params__"].init:
+            if (
+                name == "__init__"
+                and "__dataclass_params__" in fields
+                and fields["__dataclass_params__"].init
+            ):
                 continue
             self._mark("attribute", name.encode())
             self.feed(fields[name])
 
     def _object(self, value: Any) -> None:
-        """Anything else: its class, and what a pickle would hold; a wrapper of a Python function by the function."""
+        """Anything else: its class, and what a pickle would hold; a wrapper of a Python function by
+        the function."""
         inner = getattr(value, "py_func", None) or getattr(value, "__wrapped__", None)
         if isinstance(inner, types.FunctionType) and _is_installed(type(value).__module__):
-            options = getattr(value, "targetoptions", None)  # of a compiled function: fastmath gives other bits
-            self._many("wrapper", (type(value), inner, options if isinstance(options, dict) else None))
+            options = getattr(
+                value, "targetoptions", None
+            )  # of a compiled function: fastmath gives other bits
+            self._many(
+                "wrapper", (type(value), inner, options if isinstance(options, dict) else None)
+            )
             return
         try:
             parts = value.__reduce_ex__(4)
@@ -242,7 +313,10 @@ class _Walk:
             raise self._refusal(value) from None
         self.feed(type(value))
         if isinstance(parts, str):
-            self._mark("global", f"{parts} {_origin(getattr(value, '__module__', None) or type(value).__module__)}".encode())
+            self._mark(
+                "global",
+                f"{parts} {_origin(getattr(value, '__module__', None) or type(value).__module__)}".encode(),
+            )
             return
         make, arguments, state, items, pairs = (*parts, None, None, None)[:5]
         self._many("made", (make, arguments, state, None if items is None else list(items)))
@@ -250,8 +324,10 @@ class _Walk:
 
     def _refusal(self, value: Any) -> InputError:
         return InputError(
-            f"{self._name} cannot be identified: it holds a {type(value).__module__}.{type(value).__qualname__}, whose content "
-            "cannot be read. Two runs count as one only if everything in them is known to be the same: use numbers, arrays, "
+            f"{self._name} cannot be identified: it holds a "
+            f"{type(value).__module__}.{type(value).__qualname__}, whose content "
+            "cannot be read. Two runs count as one only if everything in them is known to be the "
+            "same: use numbers, arrays, "
             "dataclasses and functions there, or run without ledger and checkpoint."
         )
 
@@ -296,19 +372,28 @@ def _content(cell: Any) -> Any:
 
 
 def _names(code: types.CodeType) -> list[str]:
-    """Every global that a function may read, also in functions written inside it; attributes of the same name are none."""
+    """Every global that a function may read, also in functions written inside it; attributes of the
+    same name are none."""
     own = [str(one.argval) for one in dis.get_instructions(code) if one.opname in _GLOBAL_READS]
-    return own + [name for one in code.co_consts if isinstance(one, types.CodeType) for name in _names(one)]
+    return own + [
+        name for one in code.co_consts if isinstance(one, types.CodeType) for name in _names(one)
+    ]
 
 
 def _all_names(code: types.CodeType) -> list[str]:
     """Every name of a global or an attribute in a function, and in those written inside it."""
-    inner = [name for one in code.co_consts if isinstance(one, types.CodeType) for name in _all_names(one)]
+    inner = [
+        name
+        for one in code.co_consts
+        if isinstance(one, types.CodeType)
+        for name in _all_names(one)
+    ]
     return sorted({*code.co_names, *inner})
 
 
 def _imported(function: types.FunctionType) -> list[types.ModuleType]:
-    """The modules that a function imports when it is called, as far as they are no installed ones."""
+    """The modules that a function imports when it is called, as far as they are no installed
+    ones."""
     place, found = str(function.__globals__.get("__package__") or ""), []
     for name in _import_names(function.__code__, place):
         if not _is_installed(name):
@@ -325,14 +410,24 @@ def _import_names(code: types.CodeType, package: str) -> list[str]:
     for one in dis.get_instructions(code):
         if one.opname == "IMPORT_NAME":
             dots = "." * level
-            found.append(importlib.util.resolve_name(dots + str(one.argval), package) if dots and package else str(one.argval))
+            found.append(
+                importlib.util.resolve_name(dots + str(one.argval), package)
+                if dots and package
+                else str(one.argval)
+            )
         elif one.opname == "LOAD_CONST" and type(one.argval) is int:
             level = one.argval
-    return found + [name for c in code.co_consts if isinstance(c, types.CodeType) for name in _import_names(c, package)]
+    return found + [
+        name
+        for c in code.co_consts
+        if isinstance(c, types.CodeType)
+        for name in _import_names(c, package)
+    ]
 
 
 def _is_found(kind: type) -> bool:
-    """Whether a class lies where it says; one that was put together in a session may bear the name of whatever made it."""
+    """Whether a class lies where it says; one that was put together in a session may bear the name
+    of whatever made it."""
     found: Any = sys.modules.get(kind.__module__)
     for step in kind.__qualname__.split("."):
         found = getattr(found, step, None)
@@ -355,7 +450,8 @@ def _is_written(method: Any) -> bool:
 
 @functools.cache
 def _is_installed(module: str | None) -> bool:
-    """Whether code of this module changes with an installation only, and not between two cells of a notebook."""
+    """Whether code of this module changes with an installation only, and not between two cells of a
+    notebook."""
     top = (module or "").partition(".")[0]
     if top == "__main__":  # a notebook's cells, though its launcher may lie in site-packages
         return False
@@ -367,7 +463,10 @@ def _is_installed(module: str | None) -> bool:
 
 @functools.cache
 def _places() -> tuple[Path, ...]:
-    return tuple(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib", "stdlib", "platstdlib"))
+    return tuple(
+        Path(sysconfig.get_path(name)).resolve()
+        for name in ("purelib", "platlib", "stdlib", "platstdlib")
+    )
 
 
 def _file(module: str | None) -> Path | None:
@@ -376,7 +475,8 @@ def _file(module: str | None) -> Path | None:
 
 
 def _origin(module: str) -> str:
-    """A module's name, the version of what it belongs to, and the digest of its file where it has one outside this package."""
+    """A module's name, the version of what it belongs to, and the digest of its file where it has
+    one outside this package."""
     top = module.partition(".")[0]
     if top == "tacenda" or (top in sys.stdlib_module_names and _is_installed(module)):
         return module  # `program` speaks for both

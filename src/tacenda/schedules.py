@@ -1,6 +1,7 @@
 """Named schedules: a hyperparameter that changes with the round, and that a file can hold.
 
-A schedule is called with the round t = 1, 2, ... and answers a number above 0. A plain number is the constant schedule.
+A schedule is called with the round t = 1, 2, ... and answers a number above 0. A plain number is
+the constant schedule.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ class Power:
 
 @dataclass(frozen=True)
 class SquareRoot:
-    """offset + sqrt(slope * t) : the proximal weight gamma(t) = 20 + sqrt(mu t) of LiuEtAl22's experiments."""
+    """offset + sqrt(slope * t) : the proximal weight gamma(t) = 20 + sqrt(mu t) of LiuEtAl22's
+    experiments."""
 
     name: ClassVar[str] = "square-root"
     offset: float
@@ -110,7 +112,9 @@ def listed(values: Sequence[float]) -> Listed:
     return Listed(tuple(values))
 
 
-KINDS: dict[str, type] = {kind.name: kind for kind in (Constant, Geometric, Power, SquareRoot, Listed)}
+KINDS: dict[str, type] = {
+    kind.name: kind for kind in (Constant, Geometric, Power, SquareRoot, Listed)
+}
 
 
 def at(value: float | Schedule, t: int) -> float:
@@ -124,7 +128,8 @@ def check(name: str, value: Any, *, zero: bool = False) -> None:
         return
     if callable(value):
         raise InputError(
-            f"{name} must be a number or a named schedule (tacenda.schedules), not {value!r}: a file cannot hold it."
+            f"{name} must be a number or a named schedule (tacenda.schedules), not {value!r}: "
+            "a file cannot hold it."
         )
     checks.positive(name, value, zero=zero)
 
@@ -142,9 +147,13 @@ def from_plain(value: Any) -> Any:
     """The inverse of `to_plain`."""
     if isinstance(value, dict) and "schedule" in value:
         kind = KINDS[checks.one_of("schedule", value["schedule"], KINDS)]
-        fields = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items() if k != "schedule"}
+        fields = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in value.items() if k != "schedule"
+        }
         try:
             return kind(**fields)
         except TypeError as wrong:
-            raise InputError(f"schedule {value['schedule']!r} does not take these fields: {wrong}.") from None
+            raise InputError(
+                f"schedule {value['schedule']!r} does not take these fields: {wrong}."
+            ) from None
     return value

@@ -9,15 +9,17 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def is_small(elements: int) -> bool:
-    """Whether one thread does so much work best; such a loop may as well be compiled without threads at all."""
+    """Whether one thread does so much work best; such a loop may as well be compiled without
+    threads at all."""
     return elements < PARALLEL_ELEMENTS
 
 
 class kernel_threads:
-    """`with kernel_threads(elements):` runs one compiled loop over about so many numbers, on one thread if they are few.
+    """`with kernel_threads(elements):` runs one compiled loop over about so many numbers, on one
+    thread if they are few.
 
-    One loop at a time: some of numba's thread pools cannot be entered by two threads at once. The number of threads
-    never changes a result, since each row (or task) is computed by one thread.
+    One loop at a time: some of numba's thread pools cannot be entered by two threads at once. The
+    number of threads never changes a result, since each row (or task) is computed by one thread.
     """
 
     __slots__ = ("_before", "_few")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 
 def noun(number: float, one: str, many: str | None = None) -> str:
-    """The noun that goes with a number which is written by itself: noun(1, "node") is "node", noun(2, "node") is "nodes"."""
+    """The noun that goes with a number which is written by itself: noun(1, "node") is "node",
+    noun(2, "node") is "nodes"."""
     return one if number == 1 else many or one + "s"
 
 
@@ -14,9 +15,14 @@ def counted(number: int, one: str, many: str | None = None) -> str:
 
 
 def against(coalition: int | None) -> str:
-    """Whom a promise holds against: where neighbours share noise, so many curious members who pool what they know."""
+    """Whom a promise holds against: where neighbours share noise, so many curious members who pool
+    what they know."""
     if coalition is None:
         return "everybody else together"
     if coalition == 0:
         return "an eavesdropper only"
-    return "any single curious member" if coalition == 1 else f"any {coalition} curious members together"
+    return (
+        "any single curious member"
+        if coalition == 1
+        else f"any {coalition} curious members together"
+    )

@@ -1,4 +1,5 @@
-"""Without noise every algorithm reaches the centralised optimum, whatever the graph, with nodes of different sizes."""
+"""Without noise every algorithm reaches the centralised optimum, whatever the graph, with nodes of
+different sizes."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ EXACT = [name for name in ALGORITHMS if name not in ("dda", "dpdda", "gossipgd")
 
 def run(data: Any, graph: Any, algorithm: Any, rounds: int, **more: Any) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a sufficient condition: bipartite graphs never meet it
+        warnings.simplefilter(
+            "ignore", ConvergenceWarning
+        )  # a sufficient condition: bipartite graphs never meet it
         return tc.simulate(data, graph, algorithm, rounds, output="last", record_every=0, **more)
 
 
@@ -42,13 +45,18 @@ def sklearn_optimum(data: Any, parts: list[Any]) -> Any:
     x, y = np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts])
     weights = np.repeat([data.loss_scale / len(y) for _, y in parts], [len(y) for _, y in parts])
     inverse = 1 / (len(parts) * data.strength)
-    model = LogisticRegression(C=inverse, fit_intercept=False, tol=1e-12, max_iter=10_000, solver="newton-cholesky")
+    model = LogisticRegression(
+        C=inverse, fit_intercept=False, tol=1e-12, max_iter=10_000, solver="newton-cholesky"
+    )
     model.fit(x, y, sample_weight=weights)
     return model.coef_[0]
 
 
 def test_the_reference_is_scikit_learns(data: Any) -> None:
-    assert np.abs(data.solve() - sklearn_optimum(data, shards(uneven(7, seed=2), 4, seed=2))).max() < 1e-8
+    assert (
+        np.abs(data.solve() - sklearn_optimum(data, shards(uneven(7, seed=2), 4, seed=2))).max()
+        < 1e-8
+    )
 
 
 def test_every_algorithm_of_the_registry_is_tuned_here() -> None:
@@ -75,7 +83,9 @@ def test_the_star_method_on_more_stars(n: int) -> None:
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_dual_averaging_with_linear_weights_falls_like_one_over_t(data: Any, graph: str) -> None:
     best, network = data.solve(), GRAPHS[graph]()
-    errors = [np.abs(run(data, network, A.DPDDA(offset=0.0), t).models - best).max() for t in (400, 2400)]
+    errors = [
+        np.abs(run(data, network, A.DPDDA(offset=0.0), t).models - best).max() for t in (400, 2400)
+    ]
     assert errors[1] < 3e-3
     assert errors[1] < errors[0] / 4  # 6 if exactly 1/t
 
@@ -91,11 +101,16 @@ def test_plain_dual_averaging_falls_like_the_root_of_t(data: Any, graph: str) ->
 
 
 def test_gossip_descent(data: Any) -> None:
-    """Exact where one mixing is the average; elsewhere a constant step keeps a bias, and a falling one does not."""
+    """Exact where one mixing is the average; elsewhere a constant step keeps a bias, and a falling
+    one does not."""
     best = data.solve()
-    assert np.abs(run(data, tc.graph.complete(7), TUNED["gossipgd"], 400).models - best).max() < 1e-8
+    assert (
+        np.abs(run(data, tc.graph.complete(7), TUNED["gossipgd"], 400).models - best).max() < 1e-8
+    )
     falling = A.GossipGD(step_size=tc.schedules.power(2.0, -0.5))
-    errors = [np.abs(run(data, tc.graph.ring(7), falling, t).models - best).max() for t in (100, 2500)]
+    errors = [
+        np.abs(run(data, tc.graph.ring(7), falling, t).models - best).max() for t in (100, 2500)
+    ]
     assert errors[1] < min(5e-2, errors[0] / 2.5)  # 5 if exactly the root
 
 
@@ -132,13 +147,20 @@ def test_lasso_against_scikit_learn(algorithm: Any, graph: str) -> None:
     assert 0 < np.count_nonzero(best) < 6  # the case is worth testing: some coefficients are zero
     result = run(data, GRAPHS[graph](), algorithm, 1500)
     assert np.abs(result.models - best).max() < 1e-8
-    if algorithm.name != "ipadmm":  # a mean of inner iterates may keep a last bit; the prox itself gives true zeros
+    if (
+        algorithm.name != "ipadmm"
+    ):  # a mean of inner iterates may keep a last bit; the prox itself gives true zeros
         assert np.array_equal(result.models == 0, np.broadcast_to(best == 0, result.models.shape))
 
 
 @pytest.mark.parametrize("name", ["admm", "pvp", "ipadmm", "radmm"])
 def test_three_classes_and_growing_penalties(name: str) -> None:
-    data = tc.Problem(shards(uneven(5, seed=1), 3, seed=1, task="classes"), loss="multinomial", strength=0.2, classes=(0, 1, 2))
+    data = tc.Problem(
+        shards(uneven(5, seed=1), 3, seed=1, task="classes"),
+        loss="multinomial",
+        strength=0.2,
+        classes=(0, 1, 2),
+    )
     result = run(data, tc.graph.complete(5), TUNED[name], 700, solver_tolerance=1e-11)
     assert result.models.shape == (5, 3, 3)
     assert np.abs(result.models.reshape(5, -1) - data.solve()).max() < 1e-8
@@ -154,7 +176,14 @@ def test_m_admm_and_recycled_admm_with_a_growing_penalty(data: Any) -> None:
 
 def test_a_start_elsewhere_ends_at_the_same_place(data: Any) -> None:
     for name in ("admm", "radmm", "ipadmm"):
-        result = run(data, tc.graph.ring(7), TUNED[name], 700, init=np.array([1.0, -2.0, 0.5, 3.0]), solver_tolerance=1e-11)
+        result = run(
+            data,
+            tc.graph.ring(7),
+            TUNED[name],
+            700,
+            init=np.array([1.0, -2.0, 0.5, 3.0]),
+            solver_tolerance=1e-11,
+        )
         assert np.abs(result.models - data.solve()).max() < 1e-8
 
 
@@ -162,7 +191,8 @@ def test_closing_mixing_rounds_bring_the_nodes_together(data: Any) -> None:
     """They cost no privacy, and a doubly stochastic matrix keeps the average."""
     private = tc.Privacy.from_noise(noise_multiplier=5.0)
     plain, mixed = (
-        run(data, tc.graph.ring(7), TUNED["ipadmm"], 20, privacy=private, seed=1, finish_mixing=k) for k in (0, 200)
+        run(data, tc.graph.ring(7), TUNED["ipadmm"], 20, privacy=private, seed=1, finish_mixing=k)
+        for k in (0, 200)
     )
     assert np.abs(mixed.models - plain.model).max() < 1e-9
     assert np.ptp(plain.models, axis=0).max() > 1e-3

@@ -1,4 +1,5 @@
-"""Every method runs privately on float32 records, keeps to its reservation, and ends where the float64 run ends."""
+"""Every method runs privately on float32 records, keeps to its reservation, and ends where the
+float64 run ends."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ CHOSEN = {
 
 
 def test_no_private_method_is_forgotten() -> None:
-    assert set(registry.private_names()) == {type(algorithm).__name__ for algorithm in CHOSEN.values()}
+    assert set(registry.private_names()) == {
+        type(algorithm).__name__ for algorithm in CHOSEN.values()
+    }
 
 
 @pytest.mark.filterwarnings("ignore::tacenda.runtime.simulate.ConvergenceWarning")
@@ -30,8 +33,12 @@ def test_private_runs_on_float32_records(name: str) -> None:
     graph = tc.graph.star(6) if name == "dpadmm" else tc.graph.random_regular(6, 3, seed=1)
     models = []
     for dtype in (np.float32, np.float64):
-        problem = tc.Problem(tc.data.partition.even(made.X.astype(dtype), made.y, 6), classes=(0, 1), strength=1e-3)
-        result = tc.simulate(problem, graph, CHOSEN[name], 5, tc.Privacy(1.0, 1e-5), seed=0, progress=False)
+        problem = tc.Problem(
+            tc.data.partition.even(made.X.astype(dtype), made.y, 6), classes=(0, 1), strength=1e-3
+        )
+        result = tc.simulate(
+            problem, graph, CHOSEN[name], 5, tc.Privacy(1.0, 1e-5), seed=0, progress=False
+        )
         assert result.privacy is not None and 0.999 < result.privacy.epsilon <= 1.0
         models.append(result.models)
     np.testing.assert_allclose(models[0], models[1], rtol=1e-3, atol=1e-4)

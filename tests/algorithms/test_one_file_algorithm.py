@@ -1,4 +1,5 @@
-"""An algorithm is one file: that of docs/adding-an-algorithm.md runs by name everywhere, with nothing else touched."""
+"""An algorithm is one file: that of docs/adding-an-algorithm.md runs by name everywhere, with
+nothing else touched."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def own_table(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The page's class as an installed package, here and in every process that is started from here."""
+    """The page's class as an installed package, here and in every process that is started from
+    here."""
     block = re.search(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.S | re.M)
     assert block is not None
     text, found, _ = block[1].partition("\ndata = ")
@@ -44,7 +46,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = tmp_path / "site"
     (home / "dgd-1.0.dist-info").mkdir(parents=True)
     (home / "dgd.py").write_text(text, "utf-8")
-    (home / "dgd-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: dgd\nVersion: 1.0\n", "utf-8")
+    (home / "dgd-1.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: dgd\nVersion: 1.0\n", "utf-8"
+    )
     (home / "dgd-1.0.dist-info" / "entry_points.txt").write_text(ENTRY, "utf-8")
     monkeypatch.syspath_prepend(str(home))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(home), os.environ.get("PYTHONPATH", "")]))
@@ -62,7 +66,19 @@ def tacenda(*words: str | Path, code: int = 0) -> str:
 def test_it_is_known_on_the_command_line_and_in_files(installed: Path, tmp_path: Path) -> None:
     assert "dgd" in [row["name"] for row in json.loads(tacenda("algorithms", "--json"))]
     assert "Decentralised gradient descent" in tacenda("algorithms", "dgd")
-    assert "consistent" in tacenda("audit", "dgd", "--epsilon", "1", "--rounds", "2", "--trials", "200", "--seed", "0", "--quiet")
+    assert "consistent" in tacenda(
+        "audit",
+        "dgd",
+        "--epsilon",
+        "1",
+        "--rounds",
+        "2",
+        "--trials",
+        "200",
+        "--seed",
+        "0",
+        "--quiet",
+    )
     file = tmp_path / "run.toml"
     file.write_text(
         '[data]\nname = "classification"\n[network]\nnodes = 4\n[algorithm]\nname = "dgd"\nstep_size = 0.3\n'
@@ -82,9 +98,16 @@ def test_real_peers_run_it_as_the_simulation_does(installed: Path, tmp_path: Pat
 
 
 def test_a_member_with_other_code_refuses_to_start(installed: Path, tmp_path: Path) -> None:
-    crowd = Crowd(tmp_path / "crowd", small_contract(3, rounds=4, algorithm=registry.with_code({"name": "dgd"})), seed=5)
+    crowd = Crowd(
+        tmp_path / "crowd",
+        small_contract(3, rounds=4, algorithm=registry.with_code({"name": "dgd"})),
+        seed=5,
+    )
     file = installed / "dgd.py"
-    file.write_text(file.read_text("utf-8").replace("self.step_size * noisy", "2 * self.step_size * noisy"), "utf-8")
+    file.write_text(
+        file.read_text("utf-8").replace("self.step_size * noisy", "2 * self.step_size * noisy"),
+        "utf-8",
+    )
     crowd.start("m0")
     try:
         assert crowd.wait(60, ["m0"]) == {"m0": 2}
@@ -94,22 +117,33 @@ def test_a_member_with_other_code_refuses_to_start(installed: Path, tmp_path: Pa
 
 
 def test_a_contract_must_say_which_code_is_meant(installed: Path) -> None:
-    with pytest.raises(PrivacyError, match="contract field algorithm.code: dgd is a plugin") as refused:
+    with pytest.raises(
+        PrivacyError, match="contract field algorithm.code: dgd is a plugin"
+    ) as refused:
         make_plan(small_contract(algorithm={"name": "dgd"}))
     terms = registry.with_code({"name": "dgd"})
     assert terms["code"] in str(refused.value)
     plan = make_plan(small_contract(algorithm=terms))
-    assert plan.algorithm.name == "dgd" and plan.on_lattice  # nothing but full gradients: noise on whole numbers
-    assert small_contract(algorithm=terms).run_id() != small_contract(algorithm={"name": "dgd"}).run_id()
+    assert (
+        plan.algorithm.name == "dgd" and plan.on_lattice
+    )  # nothing but full gradients: noise on whole numbers
+    assert (
+        small_contract(algorithm=terms).run_id()
+        != small_contract(algorithm={"name": "dgd"}).run_id()
+    )
     assert registry.with_code({"name": "ipadmm"}) == {"name": "ipadmm"}
 
 
-def test_every_source_file_of_a_package_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_source_file_of_a_package_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = tmp_path / "two_files"
     home.mkdir()
     (home / "__init__.py").write_text("from two_files.method import Method\n", "utf-8")
     (home / "helper.py").write_text("FACTOR = 1\n", "utf-8")
-    (home / "method.py").write_text("from tacenda.algorithms import ADMM\nclass Method(ADMM): name = 'two'\n", "utf-8")
+    (home / "method.py").write_text(
+        "from tacenda.algorithms import ADMM\nclass Method(ADMM): name = 'two'\n", "utf-8"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     from two_files import Method  # type: ignore[import-not-found]
 
@@ -138,10 +172,16 @@ def _named(word: Any, fields: dict[str, Any] | None = None) -> type[Algorithm]:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: _named("ipadmm"), "'ipadmm' is the name of tacenda.algorithms.linearised.IPADMM already"),
+        (
+            lambda: _named("ipadmm"),
+            "'ipadmm' is the name of tacenda.algorithms.linearised.IPADMM already",
+        ),
         (lambda: _named("Two words"), "must be a word of lower-case letters"),
         (lambda: _named("made", {"code": 1.0}), "'code' cannot be a hyperparameter"),
-        (lambda: type("Bare", (tc.algorithms.IPADMM,), {"name": "bare"}), "decorated with @dataclass"),
+        (
+            lambda: type("Bare", (tc.algorithms.IPADMM,), {"name": "bare"}),
+            "decorated with @dataclass",
+        ),
         (lambda: "ipadmm", "takes a class derived from Algorithm"),
     ],
 )
@@ -150,9 +190,14 @@ def test_what_cannot_be_registered(make: Any, words: str) -> None:
         tc.algorithms.register(make())
 
 
-def test_an_entry_point_that_does_not_load_or_has_another_name(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_point_that_does_not_load_or_has_another_name(
+    installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     points = installed / "dgd-1.0.dist-info" / "entry_points.txt"
-    for text, words in (("other = dgd:DGD", "has the name 'dgd'"), ("other = dgd:Nothing", "cannot be loaded")):
+    for text, words in (
+        ("other = dgd:DGD", "has the name 'dgd'"),
+        ("other = dgd:Nothing", "cannot be loaded"),
+    ):
         points.write_text(f"[tacenda.algorithms]\n{text}\n", "utf-8")
         with pytest.raises(InputError, match=words):
             tc.algorithms.by_name("other")

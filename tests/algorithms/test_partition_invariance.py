@@ -1,4 +1,5 @@
-"""States and ledgers do not depend on which block hosts which node: the first contract of the runtime."""
+"""States and ledgers do not depend on which block hosts which node: the first contract of the
+runtime."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def run(*args: Any, **more: Any) -> Any:
 
 
 def assert_same(a: Any, b: Any) -> None:
-    """Equal to the last bit, which is more than the 1e-12 that is promised; same ledger, same traffic."""
+    """Equal to the last bit, which is more than the 1e-12 that is promised; same ledger, same
+    traffic."""
     assert np.array_equal(a.models, b.models)
     assert np.array_equal(a.last, b.last)
     assert same_statement(a.privacy, b.privacy)
@@ -66,7 +68,9 @@ NAMES = [name for name in TUNED if name != "dpadmm"]  # any graph; the star has 
 @settings(max_examples=40)
 def test_any_placement_gives_the_same_run(case: Any, seed: int, name: str, private: bool) -> None:
     n, graph, parts = case
-    data = tc.Problem(shards(uneven(n, seed % 1000), 3, seed % 1000), strength=0.1, classes=("no", "yes"))
+    data = tc.Problem(
+        shards(uneven(n, seed % 1000), 3, seed % 1000), strength=0.1, classes=("no", "yes")
+    )
     chosen = privacy_for(name) if private else None
     one, many = (run(data, graph, TUNED[name], 4, chosen, seed, blocks=b) for b in (1, parts))
     assert_same(one, many)
@@ -77,7 +81,10 @@ def test_any_placement_gives_the_same_run(case: Any, seed: int, name: str, priva
 def test_every_algorithm_on_blocks(name: str, private: bool) -> None:
     data, graph = problem(6), graph_for(name)
     chosen = privacy_for(name) if private else None
-    runs = [run(data, graph, TUNED[name], 5, chosen, 11, blocks=b) for b in (1, 3, 6, [[5, 0, 2], [1], [4, 3]])]
+    runs = [
+        run(data, graph, TUNED[name], 5, chosen, 11, blocks=b)
+        for b in (1, 3, 6, [[5, 0, 2], [1], [4, 3]])
+    ]
     for other in runs[1:]:
         assert_same(runs[0], other)
 
@@ -95,16 +102,28 @@ def test_every_algorithm_on_blocks(name: str, private: bool) -> None:
 )
 def test_samples_and_schedules_on_blocks(algorithm: Any) -> None:
     data, chosen = problem(6), tc.Privacy.from_noise(noise_multiplier=2.0)
-    a, b = (run(data, tc.graph.ring(6), algorithm, 5, chosen, 7, blocks=k) for k in (1, [[0, 3], [1, 5], [2, 4]]))
+    a, b = (
+        run(data, tc.graph.ring(6), algorithm, 5, chosen, 7, blocks=k)
+        for k in (1, [[0, 3], [1, 5], [2, 4]])
+    )
     assert_same(a, b)
 
 
-@pytest.mark.parametrize("settings_", [{"noise": "gaussian"}, {"closing_dvp": True}, {"centre": "hidden"}], ids=str)
+@pytest.mark.parametrize(
+    "settings_", [{"noise": "gaussian"}, {"closing_dvp": True}, {"centre": "hidden"}], ids=str
+)
 def test_primal_perturbation_forms_on_blocks(settings_: dict[str, Any]) -> None:
     gaussian = settings_.get("noise") == "gaussian"
-    chosen = tc.Privacy.from_noise(noise_multiplier=2.0) if gaussian else tc.Privacy.from_noise(round_epsilon=1.0)
+    chosen = (
+        tc.Privacy.from_noise(noise_multiplier=2.0)
+        if gaussian
+        else tc.Privacy.from_noise(round_epsilon=1.0)
+    )
     data, algorithm = problem(6), A.PVP(penalty=0.2, **settings_)
-    a, b = (run(data, tc.graph.ring(6), algorithm, 5, chosen, 7, blocks=k) for k in (1, [[0, 3], [1, 5], [2, 4]]))
+    a, b = (
+        run(data, tc.graph.ring(6), algorithm, 5, chosen, 7, blocks=k)
+        for k in (1, [[0, 3], [1, 5], [2, 4]])
+    )
     assert_same(a, b)
 
 
@@ -113,29 +132,50 @@ def test_float32_sparse_and_three_classes_on_blocks() -> None:
 
     parts = shards(uneven(6), 5, dtype=np.float32)
     sparse = [(csr_array(x), y) for x, y in parts]
-    classes = tc.Problem(shards(uneven(6), 3, task="classes"), loss="multinomial", strength=0.1, classes=(0, 1, 2))
+    classes = tc.Problem(
+        shards(uneven(6), 3, task="classes"), loss="multinomial", strength=0.1, classes=(0, 1, 2)
+    )
     named = ("no", "yes")
     for data in (tc.Problem(parts, classes=named), tc.Problem(sparse, classes=named), classes):
-        runs = [run(data, tc.graph.ring(6), TUNED["ipadmm"], 5, privacy_for("ipadmm"), 3, blocks=b) for b in (1, 4)]
+        runs = [
+            run(data, tc.graph.ring(6), TUNED["ipadmm"], 5, privacy_for("ipadmm"), 3, blocks=b)
+            for b in (1, 4)
+        ]
         assert_same(*runs)
         assert runs[0].models.dtype == data.dtype
 
 
 def test_calibrated_budgets_per_node_are_the_same_on_blocks() -> None:
     data, budget = problem(6), tc.Privacy(epsilon=[0.5, 1, 2, 3, 4, 5], delta=1e-5)
-    a, b = (run(data, tc.graph.ring(6), TUNED["cdpadmm"], 6, budget, 2, blocks=k) for k in (1, [[4, 1], [0, 2, 3, 5]]))
+    a, b = (
+        run(data, tc.graph.ring(6), TUNED["cdpadmm"], 6, budget, 2, blocks=k)
+        for k in (1, [[4, 1], [0, 2, 3, 5]])
+    )
     assert_same(a, b)
     assert np.allclose(a.privacy.node_epsilons, budget.epsilon, rtol=1e-6)
 
 
 def test_relabelled_nodes_keep_their_places() -> None:
-    """Labels are names: shards by name on a graph with those names give the run of the plain graph."""
+    """Labels are names: shards by name on a graph with those names give the run of the plain
+    graph."""
     parts, names = shards(uneven(5), 3), ["oslo", "rome", "bern", "kyiv", "bonn"]
     named = nx.relabel_nodes(tc.graph.ring(5), dict(enumerate(names)))
     labels = ("no", "yes")
-    a = run(tc.Problem(parts, classes=labels), tc.graph.ring(5), TUNED["ipadmm"], 5, privacy_for("ipadmm"), 3)
+    a = run(
+        tc.Problem(parts, classes=labels),
+        tc.graph.ring(5),
+        TUNED["ipadmm"],
+        5,
+        privacy_for("ipadmm"),
+        3,
+    )
     b = run(
-        tc.Problem(dict(zip(names, parts, strict=True)), classes=labels), named, TUNED["ipadmm"], 5, privacy_for("ipadmm"), 3
+        tc.Problem(dict(zip(names, parts, strict=True)), classes=labels),
+        named,
+        TUNED["ipadmm"],
+        5,
+        privacy_for("ipadmm"),
+        3,
     )
     assert_same(a, b)
 
@@ -143,6 +183,7 @@ def test_relabelled_nodes_keep_their_places() -> None:
 def test_closing_mixing_on_blocks() -> None:
     data = problem(6)
     a, b = (
-        run(data, tc.graph.ring(6), TUNED["dda"], 5, None, 3, blocks=k, finish_mixing=7) for k in (1, [[0, 2, 4], [1, 3, 5]])
+        run(data, tc.graph.ring(6), TUNED["dda"], 5, None, 3, blocks=k, finish_mixing=7)
+        for k in (1, [[0, 2, 4], [1, 3, 5]])
     )
     assert_same(a, b)

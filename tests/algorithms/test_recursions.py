@@ -1,4 +1,5 @@
-"""A few rounds without noise against the recursions of the docstrings, written out here node by node."""
+"""A few rounds without noise against the recursions of the docstrings, written out here node by
+node."""
 
 from __future__ import annotations
 
@@ -44,7 +45,12 @@ def argmin(i: int, slope: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     w = np.zeros(3)
     for _ in range(60):  # Newton by finite differences of the gradient: small and strongly convex
         g = loss_gradient(i, w) + R * w + slope(w)
-        h = np.array([(loss_gradient(i, w + 1e-6 * e) - loss_gradient(i, w - 1e-6 * e)) / 2e-6 for e in np.eye(3)])
+        h = np.array(
+            [
+                (loss_gradient(i, w + 1e-6 * e) - loss_gradient(i, w - 1e-6 * e)) / 2e-6
+                for e in np.eye(3)
+            ]
+        )
         h += R * np.eye(3) + np.array([(slope(w + e) - slope(w)) for e in np.eye(3)])
         w = w - np.linalg.solve(h, g)
     return w
@@ -56,30 +62,39 @@ def admm(eta: Callable[[int], float], theta: Callable[[int], float], rounds: int
         new = np.empty_like(w)
         for i in range(5):
             centres, own, weight = [(w[i] + w[j]) / 2 for j in NEAR[i]], dual[i], eta(t)
-            new[i] = argmin(i, lambda v, c=centres, d=own, e=weight: 2 * d + 2 * e * sum(v - one for one in c))
+            new[i] = argmin(
+                i, lambda v, c=centres, d=own, e=weight: 2 * d + 2 * e * sum(v - one for one in c)
+            )
         w = new
         dual = dual + theta(t) / 2 * np.array([sum(w[i] - w[j] for j in NEAR[i]) for i in range(5)])
     return w
 
 
 def test_admm() -> None:
-    np.testing.assert_allclose(last(A.ADMM(penalty=0.4), 4), admm(lambda t: 0.4, lambda t: 0.4, 4), atol=1e-8)
+    np.testing.assert_allclose(
+        last(A.ADMM(penalty=0.4), 4), admm(lambda t: 0.4, lambda t: 0.4, 4), atol=1e-8
+    )
 
 
 @pytest.mark.parametrize("theta", [None, 0.15])
 def test_admm_with_a_growing_penalty_and_its_own_dual_step(theta: float | None) -> None:
     grows = tc.schedules.power(0.3, 0.5)
     found = last(A.MADMM(penalty=grows, dual_step=theta), 4)
-    np.testing.assert_allclose(found, admm(lambda t: 0.3 * t**0.5, lambda t: theta or 0.3, 4), atol=1e-8)
+    np.testing.assert_allclose(
+        found, admm(lambda t: 0.3 * t**0.5, lambda t: theta or 0.3, 4), atol=1e-8
+    )
 
 
-def linearised(rho: float, eta: float, steps: int, rounds: int, by_prox: bool, radius: float) -> tuple[np.ndarray, np.ndarray]:
+def linearised(
+    rho: float, eta: float, steps: int, rounds: int, by_prox: bool, radius: float
+) -> tuple[np.ndarray, np.ndarray]:
     """(the last shared means, their average over the rounds)."""
     w, shared, dual, kept = np.zeros((5, 3)), np.zeros((5, 3)), np.zeros((5, 3)), []
     for _ in range(rounds):
         new, mean = w.copy(), np.zeros((5, 3))
         for i in range(5):
-            pull, weight = 2 * dual[i] + rho * sum(shared[j] + shared[i] for j in NEAR[i]), 2 * rho * DEG[i] + eta
+            pull = 2 * dual[i] + rho * sum(shared[j] + shared[i] for j in NEAR[i])
+            weight = 2 * rho * DEG[i] + eta
             for _ in range(steps):
                 g = loss_gradient(i, new[i]) + (0 if by_prox else R * new[i])
                 new[i] = (eta * new[i] - g + pull) / weight
@@ -88,17 +103,23 @@ def linearised(rho: float, eta: float, steps: int, rounds: int, by_prox: bool, r
                 new[i] *= min(1.0, radius / max(float(np.linalg.norm(new[i])), 1e-300))
                 mean[i] += new[i] / steps
         w, shared = new, mean
-        dual = dual - rho / 2 * np.array([sum(shared[i] - shared[j] for j in NEAR[i]) for i in range(5)])
+        dual = dual - rho / 2 * np.array(
+            [sum(shared[i] - shared[j] for j in NEAR[i]) for i in range(5)]
+        )
         kept.append(shared)
     return shared, np.mean(kept, axis=0)
 
 
-@pytest.mark.parametrize(("step", "radius"), [("subgradient", None), ("prox", None), ("subgradient", 0.15)])
+@pytest.mark.parametrize(
+    ("step", "radius"), [("subgradient", None), ("prox", None), ("subgradient", 0.15)]
+)
 def test_linearised_admm(step: str, radius: float | None) -> None:
     common: Any = {"penalty": 0.2, "proximal": 0.7, "regulariser_step": step, "radius": radius}
     many, average = linearised(0.2, 0.7, 3, 4, step == "prox", radius or np.inf)
     np.testing.assert_allclose(last(A.IPADMM(inner_steps=3, **common), 4), many, atol=1e-10)
-    np.testing.assert_allclose(last(A.IPADMM(inner_steps=3, **common), 4, output="average"), average, atol=1e-10)
+    np.testing.assert_allclose(
+        last(A.IPADMM(inner_steps=3, **common), 4, output="average"), average, atol=1e-10
+    )
     one, _ = linearised(0.2, 0.7, 1, 4, step == "prox", radius or np.inf)
     for algorithm in (A.CDPADMM(**common), A.DDPADMM(**common)):
         np.testing.assert_allclose(last(algorithm, 4), one, atol=1e-10)
@@ -116,7 +137,8 @@ def mixing() -> np.ndarray:
 
 @pytest.mark.parametrize("tail", [0.4, 1.0])
 def test_gossip_descent(tail: float) -> None:
-    """prox of step r/2 |w|^2 is division by 1 + step r; the output is the average of the last share of the rounds."""
+    """prox of step r/2 |w|^2 is division by 1 + step r; the output is the average of the last share
+    of the rounds."""
     rounds, w, kept = 5, np.zeros((5, 3)), []
     for t in range(1, rounds + 1):
         eta = 0.8 / t**0.5
@@ -149,5 +171,10 @@ def test_this_files_argmin_is_one() -> None:
         x, y = PARTS[1][0], np.where(PARTS[1][1] == "yes", 1.0, -1.0)
         return float(C * np.mean(np.log1p(np.exp(-y * (x @ w)))) + R / 2 * w @ w + w.sum())
 
-    found = minimize(objective, np.zeros(3), method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-14, "maxiter": 4000}).x
+    found = minimize(
+        objective,
+        np.zeros(3),
+        method="Nelder-Mead",
+        options={"xatol": 1e-9, "fatol": 1e-14, "maxiter": 4000},
+    ).x
     np.testing.assert_allclose(argmin(1, lambda v: np.ones(3)), found, atol=1e-6)

@@ -48,11 +48,15 @@ def people(rows: int = 60) -> list[str]:
     lines = ["age,colour,ill,site"]
     for k in range(rows):
         age = (37 * k) % 100
-        lines.append(f"{age},{'red' if k % 2 else 'green'},{'yes' if age > 50 else 'no'},{'ABC'[k % 3]}")
+        lines.append(
+            f"{age},{'red' if k % 2 else 'green'},{'yes' if age > 50 else 'no'},{'ABC'[k % 3]}"
+        )
     return lines
 
 
-def write_people(folder: Path, lines: list[str] | None = None, schema: str = SCHEMA) -> tuple[Path, Path]:
+def write_people(
+    folder: Path, lines: list[str] | None = None, schema: str = SCHEMA
+) -> tuple[Path, Path]:
     """(CSV, schema) in the folder."""
     table, description = folder / "people.csv", folder / "people.toml"
     table.write_text("\n".join(people() if lines is None else lines) + "\n", "utf-8")

@@ -1,4 +1,5 @@
-"""`account`, `calibrate`, `plan` and `audit` from the shell, against the specification's golden figures."""
+"""`account`, `calibrate`, `plan` and `audit` from the shell, against the specification's golden
+figures."""
 
 from __future__ import annotations
 
@@ -10,14 +11,26 @@ import pytest
 
 
 def test_account_of_the_specifications_own_example(tools: Any) -> None:
-    found = tools.answer("account", "--algorithm", "ipadmm", "--rounds", 100, "--inner", 10, "--noise-multiplier", 117.97)
+    found = tools.answer(
+        "account",
+        "--algorithm",
+        "ipadmm",
+        "--rounds",
+        100,
+        "--inner",
+        10,
+        "--noise-multiplier",
+        117.97,
+    )
     privacy = found["runs"][0]["privacy"]
     assert privacy["n_releases"] == 1000 and privacy["accountant"] == "gaussian-exact"
     assert privacy["mu"] == pytest.approx(0.26805, abs=2e-5)
     assert privacy["epsilon"] == pytest.approx(1.0, abs=1e-3)
 
 
-@pytest.mark.parametrize(("rounds", "alpha", "epsilon"), [(25, 0.1, 1.875), (50, 0.05, 1.318), (100, 0.05, 1.968)])
+@pytest.mark.parametrize(
+    ("rounds", "alpha", "epsilon"), [(25, 0.1, 1.875), (50, 0.05, 1.318), (100, 0.05, 1.968)]
+)
 def test_account_of_pure_rounds(tools: Any, rounds: int, alpha: float, epsilon: float) -> None:
     found = tools.answer("account", "-a", "radmm", "--rounds", rounds, "--round-epsilon", alpha)
     assert found["runs"][0]["privacy"]["epsilon"] == pytest.approx(epsilon, abs=6e-4)
@@ -25,29 +38,53 @@ def test_account_of_pure_rounds(tools: Any, rounds: int, alpha: float, epsilon: 
 
 @pytest.mark.parametrize(("steps", "z"), [(10, 11.80), (100, 37.31), (1000, 117.97)])
 def test_calibrate_gaussian_noise(tools: Any, steps: int, z: float) -> None:
-    found = tools.answer("calibrate", "-a", "ipadmm", "--hyper", "inner_steps=1", "--rounds", steps, "-e", 1, "-d", 1e-5)
-    assert found["runs"][0]["privacy"]["releases"][0]["noise_multiplier"] == pytest.approx(z, abs=6e-3)
+    found = tools.answer(
+        "calibrate",
+        "-a",
+        "ipadmm",
+        "--hyper",
+        "inner_steps=1",
+        "--rounds",
+        steps,
+        "-e",
+        1,
+        "-d",
+        1e-5,
+    )
+    assert found["runs"][0]["privacy"]["releases"][0]["noise_multiplier"] == pytest.approx(
+        z, abs=6e-3
+    )
 
 
 def test_calibrate_shrinking_variance_and_back(tools: Any) -> None:
-    found = tools.answer("calibrate", "--algorithm", "cdpadmm", "--epsilon", 1, "--delta", 1e-5, "--rounds", 200)
+    found = tools.answer(
+        "calibrate", "--algorithm", "cdpadmm", "--epsilon", 1, "--delta", 1e-5, "--rounds", 200
+    )
     releases = found["runs"][0]["privacy"]["releases"]
-    assert sum(r["count"] / r["noise_multiplier"] ** 2 for r in releases) == pytest.approx(0.26805**2, rel=1e-4)
-    assert releases[1]["noise_multiplier"] / releases[0]["noise_multiplier"] == pytest.approx(0.98**0.5)
+    assert sum(r["count"] / r["noise_multiplier"] ** 2 for r in releases) == pytest.approx(
+        0.26805**2, rel=1e-4
+    )
+    assert releases[1]["noise_multiplier"] / releases[0]["noise_multiplier"] == pytest.approx(
+        0.98**0.5
+    )
     first = releases[0]["noise_multiplier"]
     back = tools.answer("account", "-a", "cdpadmm", "--rounds", 200, "--noise-multiplier", first)
     assert back["runs"][0]["privacy"]["epsilon"] == pytest.approx(1.0, rel=1e-6)
 
 
 def test_as_published_shows_the_claim_beside_the_truth(tools: Any) -> None:
-    result = tools.tacenda("calibrate", "-a", "ipadmm", "-T", 100, "-e", 1, "--mode", "as-published")
+    result = tools.tacenda(
+        "calibrate", "-a", "ipadmm", "-T", 100, "-e", 1, "--mode", "as-published"
+    )
     assert "epsilon    0.750977 " in result.output and "claimed    1 " in result.output
 
 
 @pytest.mark.parametrize("ending", ["svg", "png", "html"])
 def test_the_curve_is_drawn(tools: Any, tmp_path: Path, ending: str) -> None:
     target = tmp_path / f"curve.{ending}"
-    result = tools.tacenda("account", "-a", "dpdda", "-T", 20, "--noise-multiplier", 5, "--plot", target)
+    result = tools.tacenda(
+        "account", "-a", "dpdda", "-T", 20, "--noise-multiplier", 5, "--plot", target
+    )
     assert result.exit_code == 0, result.output
     start = target.read_bytes()[:200]
     assert {"svg": b"<?xml", "png": b"\x89PNG", "html": b"<html"}[ending] in start
@@ -89,7 +126,9 @@ def test_the_plan_explains_itself(tools: Any) -> None:
 
 
 def test_the_audit_breaks_what_is_broken_and_says_so_by_its_exit_code(tools: Any) -> None:
-    broken = tools.tacenda("audit", "dvp", "--mode", "as-published", "-e", 1, "-d", 0, "-T", 1, "--trials", 2000, "-q")
+    broken = tools.tacenda(
+        "audit", "dvp", "--mode", "as-published", "-e", 1, "-d", 0, "-T", 1, "--trials", 2000, "-q"
+    )
     assert broken.exit_code == 3 and "broken" in broken.output
     sound = tools.tacenda("audit", "dvp", "-e", 1, "-d", 0, "-T", 1, "--trials", 2000, "-q")
     assert sound.exit_code == 0 and "consistent" in sound.output
@@ -120,17 +159,35 @@ def test_one_run_attack_from_the_shell_is_the_one_of_python(tools: Any, tmp_path
     assert found == {**json.loads(kept.read_text()), "claimed": found["claimed"]}
     data = tc.data.load("breast_cancer")
     problem = tc.Problem(tc.data.partition.even(data.X, data.y, 5, seed=0), classes=(0, 1))
-    same = audit_one_run(problem, tc.graph.ring(5), "cdpadmm", privacy=tc.Privacy(8.0), rounds=10, seed=3, progress=False)
-    assert (found["coins"], found["guesses"], found["right"]) == (same.coins, same.guesses, same.right) and found["right"] > 10
+    same = audit_one_run(
+        problem,
+        tc.graph.ring(5),
+        "cdpadmm",
+        privacy=tc.Privacy(8.0),
+        rounds=10,
+        seed=3,
+        progress=False,
+    )
+    assert (found["coins"], found["guesses"], found["right"]) == (
+        same.coins,
+        same.guesses,
+        same.right,
+    ) and found["right"] > 10
     assert found["lower_bound"] == same.lower_bound > 0
 
 
-def test_one_run_attack_on_the_stage_finds_too_little_noise(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_run_attack_on_the_stage_finds_too_little_noise(
+    tools: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from tacenda.privacy.noise.sources import SimulatedNoise
 
     sound = tools.tacenda("audit", "dpdda", "--one-run", "-e", 1, "--seed", 1, "-q")
     assert sound.exit_code == 0 and "consistent" in sound.output and "1000 canaries" in sound.output
     real = SimulatedNoise.add_gaussian
-    monkeypatch.setattr(SimulatedNoise, "add_gaussian", lambda s, n, t, c, parts, std: real(s, n, t, c, parts, std / 8))
+    monkeypatch.setattr(
+        SimulatedNoise,
+        "add_gaussian",
+        lambda s, n, t, c, parts, std: real(s, n, t, c, parts, std / 8),
+    )
     broken = tools.tacenda("audit", "dpdda", "--one-run", "-e", 1, "--seed", 1, "-q")
     assert broken.exit_code == 3 and "broken" in broken.output

@@ -1,4 +1,5 @@
-"""The command line as such: quick help that teaches, exit codes, errors as one sentence or as JSON."""
+"""The command line as such: quick help that teaches, exit codes, errors as one sentence or as
+JSON."""
 
 from __future__ import annotations
 
@@ -13,15 +14,37 @@ from typing import Any
 import pytest
 
 COMMANDS = [
-    ["demo"], ["fit"], ["compare"], ["predict"], ["report"], ["algorithms"], ["datasets"], ["account"], ["calibrate"],
-    ["plan"], ["audit"], ["schema", "draft"], ["schema", "check"], ["schema", "show"], ["ledger", "show"],
-    ["ledger", "verify"], ["ledger", "budget"], ["ledger", "export"],
-]  # fmt: skip
+    ["demo"],
+    ["fit"],
+    ["compare"],
+    ["predict"],
+    ["report"],
+    ["algorithms"],
+    ["datasets"],
+    ["account"],
+    ["calibrate"],
+    ["plan"],
+    ["audit"],
+    ["schema", "draft"],
+    ["schema", "check"],
+    ["schema", "show"],
+    ["ledger", "show"],
+    ["ledger", "verify"],
+    ["ledger", "budget"],
+    ["ledger", "export"],
+]
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from tacenda.cli import main; main()", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=120, check=False)
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=120,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -39,10 +62,18 @@ def test_no_line_of_a_list_of_commands_is_cut_off(group: str, width: int) -> Non
 
     from tacenda.cli.app import app
 
-    shown = CliRunner().invoke(app, [*group.split(), "--help"], terminal_width=width, env={"COLUMNS": str(width)}).output
+    shown = (
+        CliRunner()
+        .invoke(app, [*group.split(), "--help"], terminal_width=width, env={"COLUMNS": str(width)})
+        .output
+    )
     listed = shown.partition("Commands:")[2].split("\n\n")[0].strip("\n").splitlines()
-    assert len(listed) >= 2 and all(len(line) <= width and "..." not in line and line.endswith(".") for line in listed), shown
-    assert all(line[2] != " " for line in listed), f"a summary goes over more than one line:\n{shown}"
+    assert len(listed) >= 2 and all(
+        len(line) <= width and "..." not in line and line.endswith(".") for line in listed
+    ), shown
+    assert all(line[2] != " " for line in listed), (
+        f"a summary goes over more than one line:\n{shown}"
+    )
 
 
 def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
@@ -53,10 +84,24 @@ def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
         seconds.append(time.perf_counter() - begin)
         if seconds[-1] < 0.5:
             break
-    # Another process may hold the machine for a while, so the quickest of a few counts, and the imports are looked at too.
+    # Another process may hold the machine for a while, so the quickest of a few counts, and the
+    # imports are looked at too.
     code = "import sys; from tacenda.cli.app import app; print([m for m in %r if m in sys.modules])"
-    heavy = ["numba", "scipy", "sklearn", "networkx", "dp_accounting", "numpy", "pydantic", "plotly", "grpc", "matplotlib"]
-    found = subprocess.run([sys.executable, "-c", code % heavy], capture_output=True, text=True, check=True)
+    heavy = [
+        "numba",
+        "scipy",
+        "sklearn",
+        "networkx",
+        "dp_accounting",
+        "numpy",
+        "pydantic",
+        "plotly",
+        "grpc",
+        "matplotlib",
+    ]
+    found = subprocess.run(
+        [sys.executable, "-c", code % heavy], capture_output=True, text=True, check=True
+    )
     assert found.stdout.strip() == "[]"
     assert min(seconds) < 2.0
 
@@ -64,7 +109,11 @@ def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
 def test_exit_codes_and_sentences(tools: Any, tmp_path: Path) -> None:
     unknown = run("fit", "--data", "adlt", "--nodes", "3")
     assert unknown.returncode == 2
-    assert "Did you mean 'adult'" in unknown.stderr and unknown.stderr.count("\n") == 1 and "Traceback" not in unknown.stderr
+    assert (
+        "Did you mean 'adult'" in unknown.stderr
+        and unknown.stderr.count("\n") == 1
+        and "Traceback" not in unknown.stderr
+    )
     assert tools.tacenda("fit", "--no-such-flag").exit_code == 2
     assert tools.tacenda("report", tmp_path).exit_code == 4
     debug = tools.tacenda("fit", "--data", "adlt", "--debug")
@@ -83,10 +132,18 @@ def test_codes_of_all_kinds_of_errors() -> None:
     from tacenda.cli.exits import code_of, sentence_of
 
     expected = {
-        errors.InputError("x"): 2, errors.UnsupportedError("x"): 2, errors.PrivacyError("x"): 3, errors.BudgetError("x"): 3,
-        errors.LeakError("x"): 3, errors.StateError("x"): 4, errors.NetworkError("x"): 5, KeyboardInterrupt(): 130,
-        ZeroDivisionError("x"): 1, ImportError("pip install 'tacenda[report]'"): 2, FileNotFoundError(2, "No such file", "f"): 2,
-    }  # fmt: skip
+        errors.InputError("x"): 2,
+        errors.UnsupportedError("x"): 2,
+        errors.PrivacyError("x"): 3,
+        errors.BudgetError("x"): 3,
+        errors.LeakError("x"): 3,
+        errors.StateError("x"): 4,
+        errors.NetworkError("x"): 5,
+        KeyboardInterrupt(): 130,
+        ZeroDivisionError("x"): 1,
+        ImportError("pip install 'tacenda[report]'"): 2,
+        FileNotFoundError(2, "No such file", "f"): 2,
+    }
     assert [code_of(error) for error in expected] == list(expected.values())
     assert "--debug" in sentence_of(ZeroDivisionError("x"))
     assert sentence_of(FileNotFoundError(2, "No such file", "f")) == "f: No such file."

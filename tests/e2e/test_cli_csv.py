@@ -1,4 +1,5 @@
-"""A user's own file through `tacenda fit --data my.csv --schema s.toml`: every flaw gets a helpful sentence or a right result."""
+"""A user's own file through `tacenda fit --data my.csv --schema s.toml`: every flaw gets a helpful
+sentence or a right result."""
 
 from __future__ import annotations
 
@@ -11,9 +12,25 @@ import pytest
 
 def fit(tools: Any, folder: Path, table: Path, schema: Path, *more: str) -> Any:
     return tools.tacenda(
-        "fit", "--data", table, "--schema", schema, "-a", "dpdda", "-T", "3", "--epsilon", "5", "--graph", "complete", "-q",
-        "--no-report", "-o", folder / "run", *more,
-    )  # fmt: skip
+        "fit",
+        "--data",
+        table,
+        "--schema",
+        schema,
+        "-a",
+        "dpdda",
+        "-T",
+        "3",
+        "--epsilon",
+        "5",
+        "--graph",
+        "complete",
+        "-q",
+        "--no-report",
+        "-o",
+        folder / "run",
+        *more,
+    )
 
 
 def sentence(tools: Any, folder: Path, table: Path, schema: Path, *more: str) -> str:
@@ -43,7 +60,9 @@ def test_unknown_levels(tools: Any, tmp_path: Path) -> None:
     table, schema = tools.write_people(tmp_path, lines)
     text = sentence(tools, tmp_path, table, schema)
     assert "colour" in text and "61" in text and "violet" not in text  # no cell may reach a log
-    wider = tools.SCHEMA.replace('levels = ["red", "green"]', 'levels = ["red", "green"]\nunknown = "column"')
+    wider = tools.SCHEMA.replace(
+        'levels = ["red", "green"]', 'levels = ["red", "green"]\nunknown = "column"'
+    )
     table, schema = tools.write_people(tmp_path, lines, wider)
     assert fit(tools, tmp_path, table, schema).exit_code == 0
 
@@ -58,14 +77,20 @@ def test_missing_values_are_dropped_or_refused_as_declared(tools: Any, tmp_path:
     lines = [*tools.people(), ",red,yes,A"]
     table, schema = tools.write_people(tmp_path, lines)
     result = fit(tools, tmp_path, table, schema)
-    assert result.exit_code == 0 and "60 records" in result.output and "were dropped" in result.output
+    assert (
+        result.exit_code == 0 and "60 records" in result.output and "were dropped" in result.output
+    )
     strict = tools.SCHEMA.replace('name = "people"', 'name = "people"\nmissing = "error"')
     table, schema = tools.write_people(tmp_path, lines, strict)
-    text = tools.tacenda("fit", "--data", table, "--schema", schema, "-o", tmp_path / "other").stderr
+    text = tools.tacenda(
+        "fit", "--data", table, "--schema", schema, "-o", tmp_path / "other"
+    ).stderr
     assert "61" in text and "missing" in text
 
 
-def test_one_class_only_is_learnt_because_the_classes_are_declared(tools: Any, tmp_path: Path) -> None:
+def test_one_class_only_is_learnt_because_the_classes_are_declared(
+    tools: Any, tmp_path: Path
+) -> None:
     lines = [line.replace(",yes,", ",no,") for line in tools.people()]
     table, schema = tools.write_people(tmp_path, lines)
     assert fit(tools, tmp_path, table, schema).exit_code == 0
@@ -86,19 +111,49 @@ def test_a_small_node_among_large_ones_is_pointed_out(tools: Any, tmp_path: Path
     assert "smallest node holds 1 of 61 records" in fit(tools, tmp_path, table, schema).output
 
 
-def test_a_drafted_regression_learns_and_predicts_in_the_labels_own_unit(tools: Any, tmp_path: Path) -> None:
+def test_a_drafted_regression_learns_and_predicts_in_the_labels_own_unit(
+    tools: Any, tmp_path: Path
+) -> None:
     table, schema, folder = tmp_path / "pay.csv", tmp_path / "pay.toml", tmp_path / "run"
     rows = [(k % 41, 20_000 + 800 * (k % 41)) for k in range(2000)]
     table.write_text("years,pay\n" + "".join(f"{years},{pay}\n" for years, pay in rows))
     assert tools.tacenda("schema", "draft", table, "--label", "pay", "-o", schema).exit_code == 0
-    learnt = tools.tacenda("fit", "--data", table, "--schema", schema, "--nodes", "4", "-e", "4", "-q", "--no-report", "-o", folder)
+    learnt = tools.tacenda(
+        "fit",
+        "--data",
+        table,
+        "--schema",
+        schema,
+        "--nodes",
+        "4",
+        "-e",
+        "4",
+        "-q",
+        "--no-report",
+        "-o",
+        folder,
+    )
     assert learnt.exit_code == 0, learnt.output
-    found = json.loads(tools.tacenda("predict", folder, "--data", table, "--json").stdout)["predictions"]["prediction"]
+    found = json.loads(tools.tacenda("predict", folder, "--data", table, "--json").stdout)[
+        "predictions"
+    ]["prediction"]
     errors = [abs(guess - pay) for guess, (_, pay) in zip(found, rows, strict=True)]
     assert sum(errors) / len(errors) < 4000  # always guessing the middle errs by 8200 on average
     plain = schema.read_text().replace('scale_to = "symmetric"\n', "", 1)
     schema.write_text(plain)
-    noted = tools.tacenda("fit", "--data", table, "--schema", schema, "--nodes", "4", "-q", "--no-report", "-o", tmp_path / "b")
+    noted = tools.tacenda(
+        "fit",
+        "--data",
+        table,
+        "--schema",
+        schema,
+        "--nodes",
+        "4",
+        "-q",
+        "--no-report",
+        "-o",
+        tmp_path / "b",
+    )
     assert noted.exit_code == 0 and "scale_to = 'symmetric'" in noted.stderr
 
 
@@ -115,7 +170,11 @@ def test_other_encodings_empty_and_absent_files(tools: Any, tmp_path: Path) -> N
 
 
 def test_ragged_lines_text_for_numbers_and_unknown_classes(tools: Any, tmp_path: Path) -> None:
-    for line, word in (("1,red", "62"), ("old,red,no,A", "numeric"), ("1,red,perhaps,A", "declared classes")):
+    for line, word in (
+        ("1,red", "62"),
+        ("old,red,no,A", "numeric"),
+        ("1,red,perhaps,A", "declared classes"),
+    ):
         table, schema = tools.write_people(tmp_path, [*tools.people(), line])
         assert word in sentence(tools, tmp_path, table, schema)
 
@@ -131,9 +190,13 @@ def test_a_file_needs_a_schema_and_a_schema_a_file(tools: Any, tmp_path: Path) -
 def test_a_drafted_schema_warns_until_it_is_confirmed(tools: Any, tmp_path: Path) -> None:
     table, _ = tools.write_people(tmp_path)
     draft = tmp_path / "draft.toml"
-    made = tools.tacenda("schema", "draft", table, "--label", "ill", "--node", "site", "--out", draft)
+    made = tools.tacenda(
+        "schema", "draft", table, "--label", "ill", "--node", "site", "--out", draft
+    )
     assert made.exit_code == 0 and "confirmed" in made.stderr
-    assert tools.tacenda("schema", "draft", table, "--out", draft).exit_code == 2  # never over confirmed values
+    assert (
+        tools.tacenda("schema", "draft", table, "--out", draft).exit_code == 2
+    )  # never over confirmed values
     result = fit(tools, tmp_path, table, draft)
     assert result.exit_code == 0 and "note: schema" in result.stderr and "public" in result.stderr
     assert tools.tacenda("schema", "check", draft, "--strict").exit_code == 3
@@ -144,10 +207,23 @@ def test_a_drafted_schema_warns_until_it_is_confirmed(tools: Any, tmp_path: Path
     assert "label" in tools.tacenda("schema", "show", draft).output
 
 
-def test_dry_runs_count_records_and_holders_without_reading_cells(tools: Any, tmp_path: Path) -> None:
+def test_dry_runs_count_records_and_holders_without_reading_cells(
+    tools: Any, tmp_path: Path
+) -> None:
     table, schema = tools.write_people(tmp_path, [*tools.people(), "not a number,violet,perhaps,A"])
     found = tools.answer(
-        "fit", "--data", table, "--schema", schema, "-a", "dpdda", "-T", "3", "--graph", "complete", "--dry-run"
+        "fit",
+        "--data",
+        table,
+        "--schema",
+        schema,
+        "-a",
+        "dpdda",
+        "-T",
+        "3",
+        "--graph",
+        "complete",
+        "--dry-run",
     )
     assert (found["records"], found["nodes"], found["dim"]) == (61, 3, 3)
 
@@ -156,4 +232,6 @@ def test_dry_runs_count_records_and_holders_without_reading_cells(tools: Any, tm
 def test_records_set_aside_for_testing(tools: Any, tmp_path: Path, fraction: float) -> None:
     table, schema = tools.write_people(tmp_path)
     result = fit(tools, tmp_path, table, schema, "--test-fraction", str(fraction))
-    assert result.exit_code == 0 and "test accuracy" in result.output and "45 records" in result.output
+    assert (
+        result.exit_code == 0 and "test accuracy" in result.output and "45 records" in result.output
+    )

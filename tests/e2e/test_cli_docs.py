@@ -1,4 +1,5 @@
-"""Every command in docs/cli.md and every file in examples/ works as printed; the demo too, on a small stand-in."""
+"""Every command in docs/cli.md and every file in examples/ works as printed; the demo too, on a
+small stand-in."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ def commands() -> list[str]:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_every_command_of_the_guide(tools: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_of_the_guide(
+    tools: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     table, schema = tools.write_people(tmp_path)
     schema.unlink()
@@ -30,7 +33,9 @@ def test_every_command_of_the_guide(tools: Any, tmp_path: Path, monkeypatch: pyt
     for line in commands():
         result = tools.tacenda(*shlex.split(line)[1:])
         assert result.exit_code == 0, f"{line}\n{result.output}"
-        if "schema draft" in line:  # the guide asks the reader to confirm here, and predictions allow no gaps
+        if (
+            "schema draft" in line
+        ):  # the guide asks the reader to confirm here, and predictions allow no gaps
             schema.write_text(schema.read_text().replace(CONFIRM, "confirmed = true"))
     assert (tmp_path / "predictions.csv").is_file() and (tmp_path / "curve.svg").is_file()
     assert table.is_file()
@@ -44,7 +49,9 @@ def test_examples_are_good_configurations(tools: Any, name: str) -> None:
         assert run["privacy"]["epsilon"] <= (2.0 if name == "compare" else 1.0) * (1 + 1e-9)
 
 
-def test_the_example_for_an_own_file_finds_its_files(tools: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_for_an_own_file_finds_its_files(
+    tools: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tools.write_people(tmp_path)
     example = tmp_path / "own-file.toml"
     example.write_text((ROOT / "examples" / "own-file.toml").read_text("utf-8"))
@@ -53,7 +60,9 @@ def test_the_example_for_an_own_file_finds_its_files(tools: Any, tmp_path: Path,
     assert (found["records"], found["nodes"]) == (48, 3)
 
 
-def test_the_demo_says_when_a_stand_in_was_used(tools: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_demo_says_when_a_stand_in_was_used(
+    tools: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from tacenda.cli import demo
     from tacenda.data import sources
 

@@ -17,17 +17,35 @@ import pytest
 
 import tacenda
 
-SMALL = ["--data", "classification", "--set", "data.options={n = 200, features = 5}", "--nodes", "4", "--epsilon", "5"]
+SMALL = [
+    "--data",
+    "classification",
+    "--set",
+    "data.options={n = 200, features = 5}",
+    "--nodes",
+    "4",
+    "--epsilon",
+    "5",
+]
 
 
 def test_a_run_folder_holds_everything(tools: Any, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     result = tools.tacenda("fit", *SMALL, "-a", "dpdda", "-T", 20, "-o", folder, "-q")
     assert result.exit_code == 0, result.output
-    for word in ("noise-free optimum", "majority class", "dpdda", "(5, 1e-05, replace-one)", str(folder)):
+    for word in (
+        "noise-free optimum",
+        "majority class",
+        "dpdda",
+        "(5, 1e-05, replace-one)",
+        str(folder),
+    ):
         assert word in result.output
     manifest = json.loads((folder / "manifest.json").read_text())
-    assert manifest["format"] == "tacenda-run-1" and manifest["versions"]["tacenda"] == tacenda.__version__
+    assert (
+        manifest["format"] == "tacenda-run-1"
+        and manifest["versions"]["tacenda"] == tacenda.__version__
+    )
     assert [row["algorithm"] for row in manifest["table"]] == [None, "dpdda", None]
     entry = manifest["results"][0]
     loaded = tacenda.load(folder / entry["file"])
@@ -35,7 +53,9 @@ def test_a_run_folder_holds_everything(tools: Any, tmp_path: Path) -> None:
     config = tomllib.loads((folder / "config.toml").read_text())
     assert config["algorithm"]["name"] == "dpdda" and config["algorithm"]["offset"] == 20.0
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    assert rows[-1]["run"] == "dpdda-0" and [r["round"] for r in rows] == [r["round"] for r in loaded.history.rows]
+    assert rows[-1]["run"] == "dpdda-0" and [r["round"] for r in rows] == [
+        r["round"] for r in loaded.history.rows
+    ]
     ledger = json.loads((folder / "ledger.json").read_text())["dpdda-0"]
     assert ledger["epsilon"] == pytest.approx(5.0, rel=1e-6) and len(ledger["charges"]) >= 1
     assert (folder / "report.html").stat().st_size > 1000
@@ -43,7 +63,9 @@ def test_a_run_folder_holds_everything(tools: Any, tmp_path: Path) -> None:
 
 
 def test_the_table_is_what_the_models_give(tools: Any, tmp_path: Path) -> None:
-    found = tools.answer("fit", *SMALL, "-a", "dpdda", "-T", 10, "-o", tmp_path / "run", "--no-report", "-q")
+    found = tools.answer(
+        "fit", *SMALL, "-a", "dpdda", "-T", 10, "-o", tmp_path / "run", "--no-report", "-q"
+    )
     ceiling, row, floor = found["table"]
     data = tacenda.data.load("classification", n=200, features=5)
     shards = tacenda.data.partition.even(data.X, data.y, 4, seed=0)
@@ -64,8 +86,14 @@ def test_the_file_the_flags_and_the_printed_configuration_agree(tools: Any, tmp_
     file.write_text(printed.stdout)
     again = tools.tacenda("fit", file, "--print-config")
     assert again.exit_code == 0 and again.stdout == printed.stdout
-    changed = tomllib.loads(tools.tacenda("fit", file, "-T", "7", "--epsilon", "2", "--print-config").stdout)
-    assert (changed["run"]["rounds"], changed["privacy"]["epsilon"], changed["algorithm"]["penalty"]) == (7, 2.0, 0.2)
+    changed = tomllib.loads(
+        tools.tacenda("fit", file, "-T", "7", "--epsilon", "2", "--print-config").stdout
+    )
+    assert (
+        changed["run"]["rounds"],
+        changed["privacy"]["epsilon"],
+        changed["algorithm"]["penalty"],
+    ) == (7, 2.0, 0.2)
     other = tomllib.loads(tools.tacenda("fit", file, "-a", "dpdda", "--print-config").stdout)
     assert "penalty" not in other["algorithm"]
 
@@ -77,7 +105,20 @@ def test_a_dry_run_writes_nothing(tools: Any, tmp_path: Path) -> None:
     assert "Nothing was run" in tools.tacenda("compare", *SMALL, "--dry-run").output
 
 
-COMPARE = ["compare", *SMALL, "-A", "dpdda,cdpadmm", "-T", "8", "--seed", "0", "--seed", "1", "-q", "--no-report"]
+COMPARE = [
+    "compare",
+    *SMALL,
+    "-A",
+    "dpdda,cdpadmm",
+    "-T",
+    "8",
+    "--seed",
+    "0",
+    "--seed",
+    "1",
+    "-q",
+    "--no-report",
+]
 
 
 def test_a_comparison_gives_mean_and_range_at_one_promise(tools: Any, tmp_path: Path) -> None:
@@ -98,7 +139,9 @@ def test_runs_side_by_side_give_the_same_models(tools: Any, tmp_path: Path) -> N
         assert np.array_equal(tacenda.load(one).models, tacenda.load(two).models)
 
 
-def test_used_folders_are_not_overwritten_and_finished_ones_resume_for_nothing(tools: Any, tmp_path: Path) -> None:
+def test_used_folders_are_not_overwritten_and_finished_ones_resume_for_nothing(
+    tools: Any, tmp_path: Path
+) -> None:
     folder = tmp_path / "run"
     arguments = ["fit", *SMALL, "-a", "dpdda", "-T", "5", "-o", folder, "-q", "--no-report"]
     assert tools.tacenda(*arguments).exit_code == 0
@@ -111,17 +154,35 @@ def test_used_folders_are_not_overwritten_and_finished_ones_resume_for_nothing(t
     assert other.exit_code == 4 and "run.rounds" in other.stderr
 
 
-def test_interrupted_runs_keep_a_checkpoint_and_go_on_to_the_same_bits(tools: Any, tmp_path: Path) -> None:
+def test_interrupted_runs_keep_a_checkpoint_and_go_on_to_the_same_bits(
+    tools: Any, tmp_path: Path
+) -> None:
     folder, whole = tmp_path / "cut", tmp_path / "whole"
-    arguments = ["fit", *SMALL, "-a", "dpdda", "-T", "600", "-q", "--no-report", "--set", "run.record_every=0"]
+    arguments = [
+        "fit",
+        *SMALL,
+        "-a",
+        "dpdda",
+        "-T",
+        "600",
+        "-q",
+        "--no-report",
+        "--set",
+        "run.record_every=0",
+    ]
     # With a checkpoint after every round the first one tells that the rounds have begun.
-    # A shell that starts the tests in its background leaves Ctrl-C ignored, which children inherit: it is switched on again.
+    # A shell that starts the tests in its background leaves Ctrl-C ignored, which children inherit:
+    # it is switched on again.
     code = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        "import tacenda.runtime.loop as s; s.SAVE_SECONDS = 0.0; from tacenda.cli import main; main()"
+        "import tacenda.runtime.loop as s; s.SAVE_SECONDS = 0.0; from tacenda.cli import main; "
+        "main()"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments, "-o", str(folder)], stderr=subprocess.PIPE, text=True, env=os.environ
+        [sys.executable, "-c", code, *arguments, "-o", str(folder)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ,
     )
     deadline = time.monotonic() + 90
     while not (folder / "checkpoints" / "dpdda-0.ckpt").exists() and time.monotonic() < deadline:
@@ -135,22 +196,32 @@ def test_interrupted_runs_keep_a_checkpoint_and_go_on_to_the_same_bits(tools: An
     assert tools.tacenda(*arguments, "-o", whole).exit_code == 0
     one, two = (tacenda.load(f / "results" / "dpdda-0.safetensors") for f in (folder, whole))
     assert np.array_equal(one.models, two.models)
-    assert one.privacy is not None and two.privacy is not None and one.privacy.epsilon == two.privacy.epsilon
+    assert (
+        one.privacy is not None
+        and two.privacy is not None
+        and one.privacy.epsilon == two.privacy.epsilon
+    )
 
 
 def test_refused_runs_leave_nothing_behind(tools: Any, tmp_path: Path) -> None:
     ledger, folder = tmp_path / "l.ledger", tmp_path / "run"
-    assert tools.tacenda("ledger", "budget", ledger, "--dataset", "d", "--epsilon", 4).exit_code == 0
+    assert (
+        tools.tacenda("ledger", "budget", ledger, "--dataset", "d", "--epsilon", 4).exit_code == 0
+    )
     arguments = ["--set", f"run.ledger='{ledger}'", "--set", "run.ledger_dataset=d"]
     refused = tools.tacenda("fit", *SMALL, "-a", "dpdda", "-T", "3", "-o", folder, *arguments)
     assert refused.exit_code == 3 and "budget" in refused.stderr and not folder.exists()
-    allowed = tools.tacenda("fit", *SMALL, "-e", "3", "-a", "dpdda", "-T", "3", "-o", folder, "--no-report", *arguments)
+    allowed = tools.tacenda(
+        "fit", *SMALL, "-e", "3", "-a", "dpdda", "-T", "3", "-o", folder, "--no-report", *arguments
+    )
     assert allowed.exit_code == 0, allowed.output
     shown = tools.answer("ledger", "show", ledger)["datasets"][0]
     assert shown["epsilon"] == pytest.approx(3.0, rel=1e-6) and shown["budget"]["epsilon"] == 4
     assert tools.answer("ledger", "verify", ledger)["ok"]
     lines = tools.tacenda("ledger", "export", ledger).stdout.splitlines()
-    assert len(lines) == tools.answer("ledger", "verify", ledger)["rows"] and all(json.loads(line) for line in lines)
+    assert len(lines) == tools.answer("ledger", "verify", ledger)["rows"] and all(
+        json.loads(line) for line in lines
+    )
     assert tools.tacenda("ledger", "show", tmp_path / "absent").exit_code == 2
 
 
@@ -158,9 +229,13 @@ def test_tampering_with_a_ledger_is_named(tools: Any, tmp_path: Path) -> None:
     import sqlite3
 
     ledger = tmp_path / "l.ledger"
-    assert tools.tacenda("ledger", "budget", ledger, "--dataset", "d", "--epsilon", 4).exit_code == 0
+    assert (
+        tools.tacenda("ledger", "budget", ledger, "--dataset", "d", "--epsilon", 4).exit_code == 0
+    )
     with sqlite3.connect(ledger) as database:
-        for (trigger,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        for (trigger,) in database.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall():
             database.execute(f"DROP TRIGGER {trigger}")
         database.execute("UPDATE rows SET body = replace(body, '4.0', '9.0')")
     database.close()
@@ -173,9 +248,26 @@ def test_predictions_of_new_records(tools: Any, tmp_path: Path, loss: str) -> No
     table, schema = tools.write_people(tmp_path, tools.people(300))
     folder = tmp_path / "run"
     fitted = tools.tacenda(
-        "fit", "--data", table, "--schema", schema, "--intercept", "--no-privacy", "--loss", loss, "-a", "admm", "-T", 60,
-        "--graph", "complete", "-o", folder, "-q", "--no-report",
-    )  # fmt: skip
+        "fit",
+        "--data",
+        table,
+        "--schema",
+        schema,
+        "--intercept",
+        "--no-privacy",
+        "--loss",
+        loss,
+        "-a",
+        "admm",
+        "-T",
+        60,
+        "--graph",
+        "complete",
+        "-o",
+        folder,
+        "-q",
+        "--no-report",
+    )
     assert fitted.exit_code == 0, fitted.output
     new = tmp_path / "new.csv"
     new.write_text("age,colour\n95,red\n3,green\n")

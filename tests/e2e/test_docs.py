@@ -1,4 +1,5 @@
-"""Every Python snippet and every `$` command in the README and the docs runs as written, in a fresh folder."""
+"""Every Python snippet and every `$` command in the README and the docs runs as written, in a fresh
+folder."""
 
 from __future__ import annotations
 
@@ -33,7 +34,13 @@ def commands(text: str) -> list[str]:
 def shell(line: str) -> None:
     words = shlex.split(line, comments=True)
     assert words[0] == "tacenda", f"only tacenda commands are expected in a console block: {line}"
-    done = subprocess.run([sys.executable, "-m", "tacenda", *words[1:]], capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "tacenda", *words[1:]],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
     said = re.search(r"# exit (\d+)", line)
     assert done.returncode == int(said[1] if said else 0), f"{line}\n{done.stdout}\n{done.stderr}"
 
@@ -51,20 +58,34 @@ def test_page_runs_as_written(page: str, tmp_path: Path, monkeypatch: pytest.Mon
                 shell(line)
             continue
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what a user would see as a warning does not stop a snippet
+            warnings.simplefilter(
+                "ignore"
+            )  # what a user would see as a warning does not stop a snippet
             exec(compile(text, page, "exec", dont_inherit=True), names)
 
 
 def test_links_between_pages_lead_somewhere() -> None:
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+    for page in [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *sorted((ROOT / "docs").rglob("*.md")),
+    ]:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             if "://" not in target:
-                assert (page.parent / target).exists(), f"{os.path.relpath(page, ROOT)} links to {target}, which is not there"
+                assert (page.parent / target).exists(), (
+                    f"{os.path.relpath(page, ROOT)} links to {target}, which is not there"
+                )
 
 
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
 def test_files_named_on_a_page_are_there(page: str) -> None:
-    named = re.findall(r"`(?:src/tacenda/)?([\w/]+/[\w]+\.py)`", (ROOT / page).read_text(encoding="utf-8"))
+    named = re.findall(
+        r"`(?:src/tacenda/)?([\w/]+/[\w]+\.py)`", (ROOT / page).read_text(encoding="utf-8")
+    )
     assert named
-    missing = [path for path in named if not any((ROOT / base / path).is_file() for base in ("src/tacenda", "tests", ""))]
+    missing = [
+        path
+        for path in named
+        if not any((ROOT / base / path).is_file() for base in ("src/tacenda", "tests", ""))
+    ]
     assert not missing, f"{page} names {missing}, which are not there"

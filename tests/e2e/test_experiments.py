@@ -33,15 +33,29 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_list_shows_every_row_of_the_specification() -> None:
     named = {row["name"] for row in json.loads(invoke("list", "--json"))}
     assert named == {
-        "ipadmm-tradeoff", "ipadmm-inner", "ipadmm-compare", "recycled-convergence", "recycled-private", "recycled-penalty",
-        "dda-convergence", "dda-tradeoff", "perturbation-convergence", "perturbation-tradeoff", "cdp-lasso", "equal-privacy",
+        "ipadmm-tradeoff",
+        "ipadmm-inner",
+        "ipadmm-compare",
+        "recycled-convergence",
+        "recycled-private",
+        "recycled-penalty",
+        "dda-convergence",
+        "dda-tradeoff",
+        "perturbation-convergence",
+        "perturbation-tradeoff",
+        "cdp-lasso",
+        "equal-privacy",
         "many-members",
-    }  # fmt: skip
+    }
 
 
 def test_run_tells_the_verdict_and_repeats_nothing(out: Path) -> None:
     before = {c.name: c.stat().st_mtime_ns for c in (out / "cells").iterdir()}
-    told = json.loads(invoke("run", "recycled-convergence", "--quick", "--seeds", "1", "--out", str(out), "--json"))
+    told = json.loads(
+        invoke(
+            "run", "recycled-convergence", "--quick", "--seeds", "1", "--out", str(out), "--json"
+        )
+    )
     assert told[0]["verdict"].startswith("No noise is involved")
     assert all(f["holds"] for f in told[0]["findings"])
     assert before and {c.name: c.stat().st_mtime_ns for c in (out / "cells").iterdir()} == before
@@ -60,11 +74,22 @@ def test_a_lost_cell_is_made_again_with_the_same_numbers(out: Path) -> None:
 
 def test_one_run_under_two_names_is_made_once(tmp_path: Path) -> None:
     cell = Cell(
-        "a", NO_PRIVACY, {"name": "classification", "n": 60, "features": 2, "seed": 1}, 3, "ring:3", {"name": "admm"}, 2, 0
+        "a",
+        NO_PRIVACY,
+        {"name": "classification", "n": 60, "features": 2, "seed": 1},
+        3,
+        "ring:3",
+        {"name": "admm"},
+        2,
+        0,
     )
     twice = replace(
         by_name("cdp-lasso"),
-        cells=lambda size: [cell, replace(cell, method="b", labels={"epsilon": 1.0}), replace(cell, seed=1)],
+        cells=lambda size: [
+            cell,
+            replace(cell, method="b", labels={"epsilon": 1.0}),
+            replace(cell, seed=1),
+        ],
     )
     rows = player.play(twice, Size(), tmp_path, jobs=2, show=False)
     assert len(list((tmp_path / "cells").iterdir())) == 2
@@ -84,7 +109,9 @@ def test_the_truth_stands_beside_the_claim(out: Path) -> None:
     one = rows.where(mode=PUBLISHED, epsilon=1.0).rows[0]
     assert one["claimed_epsilon"] == 1.0
     assert one["true_epsilon"] == pytest.approx(0.751, abs=5e-4)
-    assert all(r["true_epsilon"] == pytest.approx(r["epsilon"], rel=1e-6) for r in rows.where(mode=SOUND))
+    assert all(
+        r["true_epsilon"] == pytest.approx(r["epsilon"], rel=1e-6) for r in rows.where(mode=SOUND)
+    )
 
 
 def test_shared_noise_beats_independent_noise_on_many_members(out: Path) -> None:
@@ -93,30 +120,46 @@ def test_shared_noise_beats_independent_noise_on_many_members(out: Path) -> None
     assert all(f.holds for f in found), [f.sentence for f in found]
 
 
-def test_report_is_one_file_that_needs_nothing_else(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_is_one_file_that_needs_nothing_else(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from tacenda.experiments import page
     from tacenda.experiments.headline import Headline
 
     row = Headline("LiuEtAl22", "a setting", 1.0, 0.01, 1806.4, "replace-one", "unsound")
-    monkeypatch.setattr(page, "headlines", lambda: [row])  # the real table takes a minute and has its own test
+    monkeypatch.setattr(
+        page, "headlines", lambda: [row]
+    )  # the real table takes a minute and has its own test
     target, summary = tmp_path / "page.html", tmp_path / "results.md"
     invoke("report", "--quick", "--out", str(out), "--to", str(target), "--markdown", str(summary))
     text = target.read_text("utf-8")
     assert 'src="http' not in text
     assert '<link rel="stylesheet' not in text
-    for word in ("recycled-convergence", "many-members", "Which method to use when", "Verdict", "1806"):
+    for word in (
+        "recycled-convergence",
+        "many-members",
+        "Which method to use when",
+        "Verdict",
+        "1806",
+    ):
         assert word in text
-    assert text.count('<section class="page"') == 5  # overview, HuangGong20, ZhangEtAl18, our own, which method
+    assert (
+        text.count('<section class="page"') == 5
+    )  # overview, HuangGong20, ZhangEtAl18, our own, which method
     assert "| ipadmm-tradeoff | HuangGong20 Fig. 1 |" in summary.read_text("utf-8")
     assert "## ipadmm-tradeoff (HuangGong20 Fig. 1)" in summary.read_text("utf-8")
     assert "Not run at this size: ipadmm-inner" in summary.read_text("utf-8")
 
 
-def test_report_makes_the_runs_that_are_missing(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_makes_the_runs_that_are_missing(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from tacenda.experiments import page, registry
 
     monkeypatch.setattr(page, "headlines", list)
-    monkeypatch.setattr(registry, "EXPERIMENTS", {"recycled-convergence": by_name("recycled-convergence")})
+    monkeypatch.setattr(
+        registry, "EXPERIMENTS", {"recycled-convergence": by_name("recycled-convergence")}
+    )
     target = tmp_path / "page.html"
     invoke("report", "--quick", "--run", "--out", str(tmp_path / "fresh"), "--to", str(target))
     assert "recycled-convergence" in target.read_text("utf-8")
@@ -132,7 +175,9 @@ def test_report_without_results_says_what_to_do(tmp_path: Path) -> None:
 def test_unknown_names_and_two_sizes_are_refused(tmp_path: Path) -> None:
     near = CliRunner().invoke(app, ["experiment", "run", "cdp-laso", "--out", str(tmp_path)])
     assert near.exit_code == 2 and "'cdp-lasso'" in near.stderr
-    both = CliRunner().invoke(app, ["experiment", "run", "cdp-lasso", "--quick", "--full", "--out", str(tmp_path)])
+    both = CliRunner().invoke(
+        app, ["experiment", "run", "cdp-lasso", "--quick", "--full", "--out", str(tmp_path)]
+    )
     assert both.exit_code == 2 and "one of --quick" in both.stderr
     none = CliRunner().invoke(app, ["experiment", "run", "--out", str(tmp_path)])
     assert none.exit_code == 2 and "--all" in none.stderr

@@ -1,4 +1,5 @@
-"""A member that stays away: stop with everything saved, or go on without it, and with it again when it returns."""
+"""A member that stays away: stop with everything saved, or go on without it, and with it again when
+it returns."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ import pytest
 from node_stage import Crowd, small_contract
 
 ALGORITHM = {"name": "ipadmm", "penalty": 0.1, "inner_steps": 1}
-# Seconds. A thousand rounds are many so that no run ends before its member is back, and take five minutes where ten other
-# programs want the same two cores.
+# Seconds. A thousand rounds are many so that no run ends before its member is back, and take five
+# minutes where ten other programs want the same two cores.
 PATIENCE = 900
 
 
@@ -29,7 +30,9 @@ def _until(crowd: Crowd, name: str, words: str, seconds: float = 90.0) -> None:
 
 @pytest.mark.slow
 def test_stop_saves_everything_and_goes_on_when_the_peer_is_back(tmp_path: Path) -> None:
-    contract = small_contract(3, rounds=120, algorithm=ALGORITHM, absence={"policy": "stop", "limit_seconds": 2.0})
+    contract = small_contract(
+        3, rounds=120, algorithm=ALGORITHM, absence={"policy": "stop", "limit_seconds": 2.0}
+    )
     crowd = Crowd(tmp_path, contract, seed=2)
     from node_stage import simulated
 
@@ -42,18 +45,28 @@ def test_stop_saves_everything_and_goes_on_when_the_peer_is_back(tmp_path: Path)
         assert "m2 stayed away for more than 2 s" in crowd.output("m0") + crowd.output("m1")
         assert "Everything is saved" in crowd.output("m0")
         crowd.start()
-        np.testing.assert_allclose(crowd.finish(), simulated(crowd.stage, seed=2), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(
+            crowd.finish(), simulated(crowd.stage, seed=2), rtol=0, atol=1e-12
+        )
     finally:
         crowd.stop()
 
 
 @pytest.mark.parametrize(
-    "name", ["ipadmm", pytest.param("cdpadmm", marks=pytest.mark.slow), pytest.param("dpdda", marks=pytest.mark.slow)]
+    "name",
+    [
+        "ipadmm",
+        pytest.param("cdpadmm", marks=pytest.mark.slow),
+        pytest.param("dpdda", marks=pytest.mark.slow),
+    ],
 )
 def test_the_rest_goes_on_and_the_lost_member_rejoins(tmp_path: Path, name: str) -> None:
-    """Ring of four: m3 is killed, the path of three goes on; m3 comes back and all four finish. Nobody spends more than agreed."""
+    """Ring of four: m3 is killed, the path of three goes on; m3 comes back and all four finish.
+    Nobody spends more than agreed."""
     algorithm = ALGORITHM if name == "ipadmm" else {"name": name}
-    contract = small_contract(4, rounds=1000, algorithm=algorithm, absence={"policy": "continue", "limit_seconds": 4.0})
+    contract = small_contract(
+        4, rounds=1000, algorithm=algorithm, absence={"policy": "continue", "limit_seconds": 4.0}
+    )
     crowd = Crowd(tmp_path, contract)
     try:
         crowd.start()
@@ -77,8 +90,11 @@ def test_the_rest_goes_on_and_the_lost_member_rejoins(tmp_path: Path, name: str)
 
 @pytest.mark.slow
 def test_a_member_that_hangs_is_left_out_and_taken_in_again(tmp_path: Path) -> None:
-    """m3's process is stopped for a while: its connections stay open, but it says nothing. The others go on; then it is back."""
-    contract = small_contract(4, rounds=1500, algorithm=ALGORITHM, absence={"policy": "continue", "limit_seconds": 1.5})
+    """m3's process is stopped for a while: its connections stay open, but it says nothing. The
+    others go on; then it is back."""
+    contract = small_contract(
+        4, rounds=1500, algorithm=ALGORITHM, absence={"policy": "continue", "limit_seconds": 1.5}
+    )
     crowd = Crowd(tmp_path, contract)
     try:
         crowd.start()
@@ -101,11 +117,15 @@ def test_a_member_that_hangs_is_left_out_and_taken_in_again(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_a_lost_disk_rejoins_with_everything_counted_as_spent(tmp_path: Path) -> None:
-    """m3 comes back with an empty state folder: it goes on in the peers' round, and all earlier rounds count as released.
+    """m3 comes back with an empty state folder: it goes on in the peers' round, and all earlier
+    rounds count as released.
 
-    The limit is long enough for a busy machine: a member that is left out once more releases nothing meanwhile, and counts less.
+    The limit is long enough for a busy machine: a member that is left out once more releases
+    nothing meanwhile, and counts less.
     """
-    contract = small_contract(4, rounds=1000, algorithm=ALGORITHM, absence={"policy": "continue", "limit_seconds": 6.0})
+    contract = small_contract(
+        4, rounds=1000, algorithm=ALGORITHM, absence={"policy": "continue", "limit_seconds": 6.0}
+    )
     crowd = Crowd(tmp_path, contract)
     try:
         crowd.start()
@@ -113,7 +133,11 @@ def test_a_lost_disk_rejoins_with_everything_counted_as_spent(tmp_path: Path) ->
         time.sleep(0.5)
         crowd.kill("m3")
         shutil.rmtree(crowd.folder("m3") / "state")
-        for other in ("m0", "m1", "m2"):  # one who has not gone on yet would refuse an empty state of the present view
+        for other in (
+            "m0",
+            "m1",
+            "m2",
+        ):  # one who has not gone on yet would refuse an empty state of the present view
             _until(crowd, other, "membership changed")
         crowd.start("m3")
         crowd.finish(PATIENCE)
@@ -127,8 +151,11 @@ def test_a_lost_disk_rejoins_with_everything_counted_as_spent(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_kills_in_the_middle_of_an_agreement_change_no_vote(tmp_path: Path) -> None:
-    """m4 goes, and while the others agree each of them is killed -9 and started again: nobody signs twice, and all end well."""
-    contract = small_contract(5, rounds=1500, algorithm=ALGORITHM, absence={"policy": "continue", "limit_seconds": 3.0})
+    """m4 goes, and while the others agree each of them is killed -9 and started again: nobody signs
+    twice, and all end well."""
+    contract = small_contract(
+        5, rounds=1500, algorithm=ALGORITHM, absence={"policy": "continue", "limit_seconds": 3.0}
+    )
     crowd = Crowd(tmp_path, contract)
     rest = ["m0", "m1", "m2", "m3"]
     try:
@@ -152,7 +179,9 @@ def test_kills_in_the_middle_of_an_agreement_change_no_vote(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_two_of_four_do_not_go_on(tmp_path: Path) -> None:
-    contract = small_contract(4, rounds=400, algorithm=ALGORITHM, absence={"policy": "continue", "limit_seconds": 2.0})
+    contract = small_contract(
+        4, rounds=400, algorithm=ALGORITHM, absence={"policy": "continue", "limit_seconds": 2.0}
+    )
     crowd = Crowd(tmp_path, contract)
     try:
         crowd.start()

@@ -1,4 +1,5 @@
-"""On a node what the records lose adds up over contracts: one ledger for each member and machine, and a budget that is asked for."""
+"""On a node what the records lose adds up over contracts: one ledger for each member and machine,
+and a budget that is asked for."""
 
 from __future__ import annotations
 
@@ -55,8 +56,11 @@ def spent(ledger: Path) -> float:
         return store.spent(name).curve_with_reserved.epsilon(1e-5)
 
 
-def test_a_second_run_on_the_same_records_adds_up_and_is_refused_over_budget(first: Deployed, tmp_path: Path) -> None:
-    """Found by attack: each state folder had a ledger of its own, and a second run was accepted in silence."""
+def test_a_second_run_on_the_same_records_adds_up_and_is_refused_over_budget(
+    first: Deployed, tmp_path: Path
+) -> None:
+    """Found by attack: each state folder had a ledger of its own, and a second run was accepted in
+    silence."""
     second = deployed(tmp_path, first.ledgers, "autumn")
     for name in second.names:
         assert second.stage.data[name].read_text() == first.stage.data[name].read_text()
@@ -71,7 +75,9 @@ def test_another_budget_than_the_ledgers_is_refused(first: Deployed, tmp_path: P
         deployed(tmp_path, first.ledgers, "autumn", budget=60.0).here("m0")
 
 
-def test_without_a_budget_the_node_says_what_was_spent_and_asks(first: Deployed, tmp_path: Path) -> None:
+def test_without_a_budget_the_node_says_what_was_spent_and_asks(
+    first: Deployed, tmp_path: Path
+) -> None:
     fresh = deployed(tmp_path, tmp_path / "ledgers", "autumn")
     with pytest.raises(PrivacyError) as asked:
         fresh.here("m0")
@@ -82,10 +88,17 @@ def test_without_a_budget_the_node_says_what_was_spent_and_asks(first: Deployed,
         assert not store.runs()
 
 
-def test_records_written_in_another_way_are_pointed_to_the_accounts_there_are(first: Deployed, tmp_path: Path) -> None:
+def test_records_written_in_another_way_are_pointed_to_the_accounts_there_are(
+    first: Deployed, tmp_path: Path
+) -> None:
     other = deployed(tmp_path, first.ledgers, "autumn")
     text = other.stage.data["m0"].read_text().splitlines()
-    changed = [",".join(f"{float(c) * 0.5:.6f}" if re.fullmatch(r"[\d.e+-]+", c) else c for c in row.split(",")) for row in text[1:]]
+    changed = [
+        ",".join(
+            f"{float(c) * 0.5:.6f}" if re.fullmatch(r"[\d.e+-]+", c) else c for c in row.split(",")
+        )
+        for row in text[1:]
+    ]
     other.stage.data["m0"].write_text("\n".join([text[0], *changed]) + "\n")
     with pytest.raises(PrivacyError, match="the records of 'records-.*--dataset"):
         other.here("m0")
@@ -99,7 +112,9 @@ def test_the_default_ledger_is_the_members_own_and_outside_every_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
-    one, other = (ledger_path(None, "m0", tmp_path / state, rehearsal=False) for state in ("one", "other"))
+    one, other = (
+        ledger_path(None, "m0", tmp_path / state, rehearsal=False) for state in ("one", "other")
+    )
     assert one == other == default_ledger("m0") != default_ledger("m1")
     assert one.parent.is_dir() and tmp_path / "one" not in one.parents
     own = ledger_path(None, "m0", tmp_path / "one", rehearsal=True)
@@ -116,9 +131,21 @@ def test_the_command_asks_too(first: Deployed, tmp_path: Path) -> None:
     crowd = deployed(tmp_path, tmp_path / "ledgers", "autumn")
     home = crowd.folder("m1")
     arguments = [
-        "node", "run", "--contract", crowd.stage.contract_path, "--schema", crowd.stage.schema, "--data", crowd.stage.data["m1"],
-        "--identity", home / "identity", "--state", home / "state", "--ledger", tmp_path / "ledgers" / "m1.sqlite",
-    ]  # fmt: skip
+        "node",
+        "run",
+        "--contract",
+        crowd.stage.contract_path,
+        "--schema",
+        crowd.stage.schema,
+        "--data",
+        crowd.stage.data["m1"],
+        "--identity",
+        home / "identity",
+        "--state",
+        home / "state",
+        "--ledger",
+        tmp_path / "ledgers" / "m1.sqlite",
+    ]
     refused = CliRunner().invoke(app, [*map(str, arguments), "--quiet"])
     assert refused.exit_code == 3 and "--no-budget" in refused.stderr
     refused = CliRunner().invoke(app, [*map(str, arguments), "--budget", "2", "--dataset", "mine"])

@@ -1,4 +1,5 @@
-"""Eight real processes on a ring train on Adult under mutual TLS: as the simulator with test noise, and privately as well."""
+"""Eight real processes on a ring train on Adult under mutual TLS: as the simulator with test noise,
+and privately as well."""
 
 from __future__ import annotations
 
@@ -44,27 +45,41 @@ def _crowd(folder: Path, adult: tuple[Path, dict[str, Path], list[int]], seed: i
 
     schema = Schema.read(adult[0])
     plain = small_contract(MEMBERS, rounds=ROUNDS, schema_hash=schema.hash()).to_plain()
-    plain["problem"] = {"n_features": len(schema.feature_names), "classes": list(schema.label.classes or ()), "strength": 1e-4}
+    plain["problem"] = {
+        "n_features": len(schema.feature_names),
+        "classes": list(schema.label.classes or ()),
+        "strength": 1e-4,
+    }
     plain["algorithm"] = {"name": "ipadmm", "penalty": 0.02, "proximal": 0.5, "inner_steps": 1}
     plain["privacy"] = {"epsilon": 1.0, "delta": 1e-5}
     for member, size in zip(plain["members"], adult[2], strict=True):
         member["size"] = size
     crowd = Crowd.__new__(Crowd)
-    crowd.stage = prepare(Contract.build(plain), adult[0], folder / "stage", data=adult[1], seed=seed)
-    crowd.processes, crowd.addresses, crowd.names, crowd.metrics = {}, {}, crowd.stage.contract.names, None
+    crowd.stage = prepare(
+        Contract.build(plain), adult[0], folder / "stage", data=adult[1], seed=seed
+    )
+    crowd.processes = {}
+    crowd.addresses = {}
+    crowd.names = crowd.stage.contract.names
+    crowd.metrics = None
     return crowd
 
 
 @pytest.mark.slow
-def test_adult_equals_the_simulation(tmp_path: Path, adult: tuple[Path, dict[str, Path], list[int]]) -> None:
+def test_adult_equals_the_simulation(
+    tmp_path: Path, adult: tuple[Path, dict[str, Path], list[int]]
+) -> None:
     crowd = _crowd(tmp_path, adult, seed=1)
     crowd.start()
-    np.testing.assert_allclose(crowd.finish(300), simulated(crowd.stage, seed=1), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        crowd.finish(300), simulated(crowd.stage, seed=1), rtol=0, atol=1e-12
+    )
 
 
 @pytest.mark.slow
 def test_adult_privately(tmp_path: Path, adult: tuple[Path, dict[str, Path], list[int]]) -> None:
-    """Real noise: within two points of the simulator's accuracy, and 100 rounds within 10 s with durable writes."""
+    """Real noise: within two points of the simulator's accuracy, and 100 rounds within 10 s with
+    durable writes."""
     from tacenda.data.encoding import encode
     from tacenda.data.schema import Schema
 
@@ -79,7 +94,10 @@ def test_adult_privately(tmp_path: Path, adult: tuple[Path, dict[str, Path], lis
 
     mine, theirs = accuracy(models), accuracy(simulated(crowd.stage, seed=1))
     seconds = crowd.stage.seconds_of_rounds()
-    print(f"accuracy {mine:.4f} by processes, {theirs:.4f} simulated; {seconds:.2f} s for {ROUNDS} rounds")
+    print(
+        f"accuracy {mine:.4f} by processes, {theirs:.4f} simulated; "
+        f"{seconds:.2f} s for {ROUNDS} rounds"
+    )
     assert abs(mine - theirs) < 0.02
     assert seconds < 10
     for result in crowd.stage.results().values():

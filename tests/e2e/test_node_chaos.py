@@ -1,4 +1,5 @@
-"""Chaos: kills, freezes, resets, delays, changed, doubled and swapped bytes; the run ends in the same bits, and spends the same."""
+"""Chaos: kills, freezes, resets, delays, changed, doubled and swapped bytes; the run ends in the
+same bits, and spends the same."""
 
 from __future__ import annotations
 
@@ -27,12 +28,16 @@ def test_twenty_faults_change_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.slow
-def test_three_hundred_faults_change_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_three_hundred_faults_change_no_bit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _chaos(tmp_path, monkeypatch, faults=300, rounds=4000)
 
 
 def _chaos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, faults: int, rounds: int) -> None:
-    contract = small_contract(3, rounds=rounds, algorithm={"name": "ipadmm", "penalty": 0.1, "inner_steps": 1})
+    contract = small_contract(
+        3, rounds=rounds, algorithm={"name": "ipadmm", "penalty": 0.1, "inner_steps": 1}
+    )
     calm = Crowd(tmp_path / "calm", contract)
     calm.start()
     expected = calm.finish(300)
@@ -61,7 +66,9 @@ def _between(crowd: Crowd) -> dict[tuple[str, str], ChaosProxy]:
     proxies = {}
     for a, b in crowd.stage.contract.edges:
         caller, listener = sorted((a, b), key=crowd.stage.contract.position)
-        proxy = proxies[caller, listener] = ChaosProxy(crowd.stage.contract.member(listener).address, len(proxies))
+        proxy = proxies[caller, listener] = ChaosProxy(
+            crowd.stage.contract.member(listener).address, len(proxies)
+        )
         crowd.addresses.setdefault(caller, {})[listener] = proxy.address
     return proxies
 
@@ -92,7 +99,8 @@ def _until_first_round(crowd: Crowd) -> None:
 
 
 def _same_key(calm: Crowd, wild: Crowd, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Begin a state with the noise key of another one: only so can two runs with real noise be compared bit by bit."""
+    """Begin a state with the noise key of another one: only so can two runs with real noise be
+    compared bit by bit."""
     with sqlite3.connect(calm.folder(name) / "state" / FILE) as db:
         key = bytes(db.execute("SELECT value FROM about WHERE name='key'").fetchone()[0])
     db.close()

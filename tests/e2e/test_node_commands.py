@@ -1,4 +1,5 @@
-"""The commands as a person types them: doctor's findings, the ledger's refusal, changed data, and the run folder."""
+"""The commands as a person types them: doctor's findings, the ledger's refusal, changed data, and
+the run folder."""
 
 from __future__ import annotations
 
@@ -27,10 +28,16 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Crowd:
 def _options(crowd: Crowd, name: str = "m0", **changes: object) -> NodeOptions:
     home = crowd.folder(name)
     values = {
-        "contract": crowd.stage.contract_path, "schema": crowd.stage.schema, "data": crowd.stage.data[name],
-        "identity": home / "identity", "state": home / "state", "quiet": True, "bind": "127.0.0.1:0",
-        "ledger": home / "state" / "ledger.sqlite", "no_budget": True,
-    }  # fmt: skip
+        "contract": crowd.stage.contract_path,
+        "schema": crowd.stage.schema,
+        "data": crowd.stage.data[name],
+        "identity": home / "identity",
+        "state": home / "state",
+        "quiet": True,
+        "bind": "127.0.0.1:0",
+        "ledger": home / "state" / "ledger.sqlite",
+        "no_budget": True,
+    }
     return NodeOptions(**{**values, **changes})  # type: ignore[arg-type]
 
 
@@ -52,7 +59,9 @@ def test_a_report_is_made_from_the_state_folder(finished: Crowd, tmp_path: Path)
     from tacenda.cli.app import app
 
     page = tmp_path / "report.html"
-    made = CliRunner().invoke(app, ["report", str(finished.folder("m1") / "state"), "--out", str(page)])
+    made = CliRunner().invoke(
+        app, ["report", str(finished.folder("m1") / "state"), "--out", str(page)]
+    )
     assert made.exit_code == 0, made.output
     text = page.read_text("utf-8")
     assert "m1" in text
@@ -123,9 +132,23 @@ def test_a_rehearsal_contract_is_refused_for_a_real_run(tmp_path: Path) -> None:
 def test_doctor_names_what_is_wrong(finished: Crowd, tmp_path: Path) -> None:
     home = finished.folder("m0")
     findings = {
-        f.name: f for f in examine(finished.stage.contract_path, home / "identity", finished.stage.schema, home / "state")
+        f.name: f
+        for f in examine(
+            finished.stage.contract_path, home / "identity", finished.stage.schema, home / "state"
+        )
     }
-    for name in ("versions", "clock", "space", "disk", "ledger", "contract", "signatures", "schema", "member", "port"):
+    for name in (
+        "versions",
+        "clock",
+        "space",
+        "disk",
+        "ledger",
+        "contract",
+        "signatures",
+        "schema",
+        "member",
+        "port",
+    ):
         assert findings[name].ok, findings[name]
     assert not findings["certificate"].ok  # rehearsal certificates live for two days
     assert not findings["peer"].ok
@@ -147,7 +170,11 @@ def test_the_commands_speak_plainly(finished: Crowd, tmp_path: Path) -> None:
     assert "signed    by all" in checked.output
     plain = finished.stage.contract.to_plain()
     plain["rounds"] = 9
-    other = contract_files.write(type(finished.stage.contract).build(plain), tmp_path / "other.toml")
-    differ = runner.invoke(contract_app, ["check", "-c", str(finished.stage.contract_path), "--other", str(other)])
+    other = contract_files.write(
+        type(finished.stage.contract).build(plain), tmp_path / "other.toml"
+    )
+    differ = runner.invoke(
+        contract_app, ["check", "-c", str(finished.stage.contract_path), "--other", str(other)]
+    )
     assert differ.exit_code == 1
     assert "rounds" in differ.output

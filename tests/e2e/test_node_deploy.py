@@ -1,4 +1,5 @@
-"""The files for systemd, Docker, compose and Helm call the node with options that it has, and keep their promises."""
+"""The files for systemd, Docker, compose and Helm call the node with options that it has, and keep
+their promises."""
 
 from __future__ import annotations
 
@@ -13,7 +14,12 @@ from typer.main import get_command
 from tacenda.node.commands import node_app
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-FILES = ("tacenda-node.service", "Dockerfile", "compose/compose.yaml", "helm/tacenda-node/templates/statefulset.yaml")
+FILES = (
+    "tacenda-node.service",
+    "Dockerfile",
+    "compose/compose.yaml",
+    "helm/tacenda-node/templates/statefulset.yaml",
+)
 
 
 def _options() -> set[str]:
@@ -32,7 +38,8 @@ def test_every_option_exists(name: str) -> None:
 
 
 def test_compose_mounts_what_the_image_reads() -> None:
-    image, compose = (DEPLOY / "Dockerfile").read_text("utf-8"), (DEPLOY / "compose" / "compose.yaml").read_text("utf-8")
+    image = (DEPLOY / "Dockerfile").read_text("utf-8")
+    compose = (DEPLOY / "compose" / "compose.yaml").read_text("utf-8")
     for place in ("/etc/tacenda", "/identity", "/state", "/ledger"):
         assert place in image
         assert compose.count(f":{place}") == 3
@@ -49,7 +56,8 @@ DEPLOYED = {
 
 @pytest.mark.parametrize("kind", DEPLOYED)
 def test_every_deployment_has_a_ledger_that_outlives_the_state_and_a_budget(kind: str) -> None:
-    """Found by attack: none of them passed either, so that every run had its own ledger and no limit."""
+    """Found by attack: none of them passed either, so that every run had its own ledger and no
+    limit."""
     text = "\n".join((DEPLOY / name).read_text("utf-8") for name in DEPLOYED[kind])
     ledger = re.search(r'--ledger[" ,=]+([/\w.-]+)', text)
     state = re.search(r'--state[" ,=]+([/\w.-]+)', text)
@@ -62,7 +70,13 @@ def test_every_deployment_has_a_ledger_that_outlives_the_state_and_a_budget(kind
 
 def test_nothing_runs_as_root_or_writes_outside_its_state() -> None:
     unit = (DEPLOY / "tacenda-node.service").read_text("utf-8")
-    for line in ("User=tacenda", "ProtectSystem=strict", "NoNewPrivileges=yes", "StateDirectory=tacenda", "UMask=0077"):
+    for line in (
+        "User=tacenda",
+        "ProtectSystem=strict",
+        "NoNewPrivileges=yes",
+        "StateDirectory=tacenda",
+        "UMask=0077",
+    ):
         assert line in unit.splitlines()
     chart = (DEPLOY / "helm" / "tacenda-node" / "templates" / "statefulset.yaml").read_text("utf-8")
     assert "runAsNonRoot: true" in chart
@@ -70,7 +84,9 @@ def test_nothing_runs_as_root_or_writes_outside_its_state() -> None:
     assert "replicas: 1" in chart
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not on this machine")
+@pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not on this machine"
+)
 def test_systemd_understands_the_unit() -> None:
     found = subprocess.run(
         ["systemd-analyze", "verify", str(DEPLOY / "tacenda-node.service")],
@@ -80,6 +96,8 @@ def test_systemd_understands_the_unit() -> None:
         check=False,
     )
     complaints = [
-        line for line in found.stderr.splitlines() if "tacenda-node.service" in line and "is not executable" not in line
+        line
+        for line in found.stderr.splitlines()
+        if "tacenda-node.service" in line and "is not executable" not in line
     ]
     assert complaints == []

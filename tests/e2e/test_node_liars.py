@@ -1,4 +1,5 @@
-"""Members that lie in what they sign, and states that are old copies, between real processes: the liar is named, the others live."""
+"""Members that lie in what they sign, and states that are old copies, between real processes: the
+liar is named, the others live."""
 
 from __future__ import annotations
 
@@ -36,15 +37,20 @@ def _rows(folder: Path, table: str) -> int:
 def _check_evidence(crowd: Crowd, at: str, liar: str, texts: int) -> None:
     path = next((crowd.folder(at) / "state").glob(f"evidence-{liar}-view-*.json"))
     found = json.loads(path.read_text())
-    key = Ed25519PublicKey.from_public_bytes(base64.b64decode(crowd.stage.contract.member(liar).signing_key))
+    key = Ed25519PublicKey.from_public_bytes(
+        base64.b64decode(crowd.stage.contract.member(liar).signing_key)
+    )
     for signed in found["signed"]:
         key.verify(base64.b64decode(signed["signature"]), signed["text"].encode())
     assert len({signed["text"] for signed in found["signed"]}) == texts
 
 
 def test_a_restored_copy_of_a_state_sends_nothing(tmp_path: Path) -> None:
-    """m1's folder is copied while it stands still; it takes part for a while; the copy is put back. The copy may be one message old."""
-    crowd = Crowd(tmp_path, small_contract(3, rounds=4000, absence={"policy": "stop", "limit_seconds": 60.0}))
+    """m1's folder is copied while it stands still; it takes part for a while; the copy is put back.
+    The copy may be one message old."""
+    crowd = Crowd(
+        tmp_path, small_contract(3, rounds=4000, absence={"policy": "stop", "limit_seconds": 60.0})
+    )
     state = crowd.folder("m1") / "state"
     try:
         crowd.start()
@@ -53,7 +59,8 @@ def test_a_restored_copy_of_a_state_sends_nothing(tmp_path: Path) -> None:
         shutil.copytree(state, tmp_path / "backup")
         crowd.start("m1")
         end, copied = time.monotonic() + 120, _rows(tmp_path / "backup", "charges")
-        # Four rounds of two releases: the neighbours, who answered three of them, hold rows that the copy does not know.
+        # Four rounds of two releases: the neighbours, who answered three of them, hold rows that
+        # the copy does not know.
         while _rows(state, "charges") < copied + 8:
             assert time.monotonic() < end, crowd.output("m1")
             time.sleep(0.02)
@@ -73,8 +80,11 @@ def test_a_restored_copy_of_a_state_sends_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("graph", ["ring", pytest.param("complete", marks=pytest.mark.slow)])
-def test_a_member_that_tells_its_neighbours_different_things_is_named_by_all(tmp_path: Path, graph: str) -> None:
-    """m4 sends m0 its rows plus 5 and m3 its rows minus 5; on the ring m0 and m3 are three steps apart."""
+def test_a_member_that_tells_its_neighbours_different_things_is_named_by_all(
+    tmp_path: Path, graph: str
+) -> None:
+    """m4 sends m0 its rows plus 5 and m3 its rows minus 5; on the ring m0 and m3 are three steps
+    apart."""
     crowd = Crowd(tmp_path, small_contract(5, rounds=400, graph=graph, algorithm=GOSSIP))
     honest = ["m0", "m1", "m2", "m3"]
     try:
@@ -83,7 +93,9 @@ def test_a_member_that_tells_its_neighbours_different_things_is_named_by_all(tmp
         codes = crowd.wait(120, honest)
         for name in honest:
             assert codes[name] == 2, crowd.output(name)
-            assert "MemberCaught: m4 has signed two different messages for round" in crowd.output(name)
+            assert "MemberCaught: m4 has signed two different messages for round" in crowd.output(
+                name
+            )
             _check_evidence(crowd, name, "m4", 2)
             assert _rows(crowd.folder(name) / "state", "charges") < 300  # long before the end
         crowd.start("m0")  # a restart does not forget
@@ -112,7 +124,11 @@ def test_rows_beyond_the_radius_end_the_run_by_name(tmp_path: Path, value: float
 @pytest.mark.slow
 def test_the_others_go_on_without_the_liar_where_the_contract_says_so(tmp_path: Path) -> None:
     contract = small_contract(
-        5, rounds=300, graph="complete", algorithm=GOSSIP, absence={"policy": "continue", "limit_seconds": 10.0}
+        5,
+        rounds=300,
+        graph="complete",
+        algorithm=GOSSIP,
+        absence={"policy": "continue", "limit_seconds": 10.0},
     )
     crowd = Crowd(tmp_path, contract)
     honest = ["m0", "m1", "m2", "m3"]

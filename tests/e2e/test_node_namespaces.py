@@ -1,4 +1,5 @@
-"""A rehearsal in which every member has a network of its own: the same result, over a network with a delay."""
+"""A rehearsal in which every member has a network of its own: the same result, over a network with
+a delay."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ from tacenda.node.rehearse import rehearse, summary
 def test_members_in_namespaces_equal_the_simulation(tmp_path: Path) -> None:
     small_schema().write(tmp_path / "schema.toml")
     contract = small_contract(3, rounds=10)
-    stage = rehearse(contract, tmp_path / "schema.toml", tmp_path / "stage", seed=4, namespaces=True)
+    stage = rehearse(
+        contract, tmp_path / "schema.toml", tmp_path / "stage", seed=4, namespaces=True
+    )
     models = np.vstack([r.models for r in stage.results().values()])
     np.testing.assert_allclose(models, simulated(stage, seed=4), rtol=0, atol=1e-12)
     assert stage.contract.member("m0").address.startswith("10.77.")

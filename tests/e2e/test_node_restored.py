@@ -1,4 +1,5 @@
-"""Real processes whose state is put back from an old copy, or loses charges: refused before anything is sent, and spent in full."""
+"""Real processes whose state is put back from an old copy, or loses charges: refused before
+anything is sent, and spent in full."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from tacenda.node.state.database import FILE
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 
 
-def test_old_copies_and_lost_charges_are_refused_and_the_newest_state_goes_on(tmp_path: Path) -> None:
+def test_old_copies_and_lost_charges_are_refused_and_the_newest_state_goes_on(
+    tmp_path: Path,
+) -> None:
     crowd = Crowd(tmp_path, small_contract(3, 120), ledgers=tmp_path / "ledgers")
     state, copies = crowd.folder("m0") / "state", tmp_path / "copies"
     try:
@@ -25,10 +28,16 @@ def test_old_copies_and_lost_charges_are_refused_and_the_newest_state_goes_on(tm
         crowd.start("m0")
         _stopped_after(crowd, "m0", 60)
         shutil.copytree(state, copies / "newest")
-        for damage in (lambda: _put_back(copies / "old", state), lambda: _emptied(state), lambda: _without_log(state)):
+        for damage in (
+            lambda: _put_back(copies / "old", state),
+            lambda: _emptied(state),
+            lambda: _without_log(state),
+        ):
             _refused(crowd, damage)
             _put_back(copies / "newest", state)
-        assert _spent(crowd) == pytest.approx(5.0, rel=1e-4)  # the whole reservation, while nobody knows
+        assert _spent(crowd) == pytest.approx(
+            5.0, rel=1e-4
+        )  # the whole reservation, while nobody knows
         crowd.start("m0")
         crowd.finish(240)
     finally:

@@ -1,4 +1,5 @@
-"""Real processes over real TLS: the same model as the simulator, and what happens when things go wrong."""
+"""Real processes over real TLS: the same model as the simulator, and what happens when things go
+wrong."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ def test_three_processes_equal_the_simulation(tmp_path: Path) -> None:
     np.testing.assert_allclose(crowd.finish(), simulated(crowd.stage, seed=5), rtol=0, atol=1e-12)
     for name, result in crowd.stage.results().items():
         neighbours = len(crowd.stage.contract.neighbours(name))
-        assert result.messages == (6 + 2) * neighbours  # one a round and neighbour, closing rounds too
+        assert (
+            result.messages == (6 + 2) * neighbours
+        )  # one a round and neighbour, closing rounds too
 
 
 @pytest.mark.slow
@@ -26,7 +29,10 @@ def test_three_processes_equal_the_simulation(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["ddpadmm", "cdpadmm", "dpdda", "dvp", "pvp", "radmm", "madmm"])
 def test_every_private_algorithm_equals_the_simulation(tmp_path: Path, name: str) -> None:
     contract = small_contract(
-        5, rounds=5, algorithm={"name": name}, privacy={"epsilon": 5.0, "delta": 1e-5, "floating_point_noise": True}
+        5,
+        rounds=5,
+        algorithm={"name": name},
+        privacy={"epsilon": 5.0, "delta": 1e-5, "floating_point_noise": True},
     )
     crowd = Crowd(tmp_path, contract, seed=3)
     crowd.start()
@@ -34,7 +40,8 @@ def test_every_private_algorithm_equals_the_simulation(tmp_path: Path, name: str
 
 
 def test_a_kill_changes_nothing_with_real_noise(tmp_path: Path) -> None:
-    """Kill -9 in the middle; the node resumes, sends the same bytes, charges nothing twice, and the run ends as promised."""
+    """Kill -9 in the middle; the node resumes, sends the same bytes, charges nothing twice, and the
+    run ends as promised."""
     crowd = Crowd(tmp_path, small_contract(3, rounds=400))
     crowd.start()
     wait_for_log(crowd, "m1", "round one done")
@@ -49,21 +56,32 @@ def test_a_kill_changes_nothing_with_real_noise(tmp_path: Path) -> None:
 
 
 def test_a_run_that_reaches_the_radius_says_so(tmp_path: Path) -> None:
-    """Messages are cut to the contract's radius; the log, the result and the manifest say it, once each."""
+    """Messages are cut to the contract's radius; the log, the result and the manifest say it, once
+    each."""
     problem = {"n_features": 4, "classes": ["no", "yes"], "strength": 0.01}
-    crowd = Crowd(tmp_path, small_contract(3, rounds=4, problem={**problem, "radius": 1e-3}), seed=5)
+    crowd = Crowd(
+        tmp_path, small_contract(3, rounds=4, problem={**problem, "radius": 1e-3}), seed=5
+    )
     crowd.start()
-    assert np.abs(crowd.finish()).max() > 1e-3  # the member's own model is not cut, only what it sends
+    assert (
+        np.abs(crowd.finish()).max() > 1e-3
+    )  # the member's own model is not cut, only what it sends
     for name, result in crowd.stage.results().items():
         [sentence] = result.warnings
-        assert sentence.startswith("the run diverges: in round 1 this member's message reached the contract's problem.radius")
+        assert sentence.startswith(
+            "the run diverges: in round 1 this member's message reached the contract's "
+            "problem.radius"
+        )
         assert crowd.log(name).count("the run diverges") == 1
-        assert json.loads((crowd.folder(name) / "state" / "manifest.json").read_text())["warnings"] == [sentence]
+        assert json.loads((crowd.folder(name) / "state" / "manifest.json").read_text())[
+            "warnings"
+        ] == [sentence]
 
 
 @pytest.mark.slow
 def test_a_renewed_certificate_goes_on_with_the_same_state(tmp_path: Path) -> None:
-    """Stop in the middle; m1 gets a new key, certificate and address, all sign again, and the run ends as if nothing had been."""
+    """Stop in the middle; m1 gets a new key, certificate and address, all sign again, and the run
+    ends as if nothing had been."""
     import os
     import signal
 
@@ -80,14 +98,21 @@ def test_a_renewed_certificate_goes_on_with_the_same_state(tmp_path: Path) -> No
     assert set(crowd.wait(60).values()) == {2}
     assert "asked to stop" in crowd.output("m1")
     home = crowd.folder("m1") / "identity"
-    identity.sign(crowd.stage.folder / "authority", identity.request(home, "m1", new_key=True), home, 2)
+    identity.sign(
+        crowd.stage.folder / "authority", identity.request(home, "m1", new_key=True), home, 2
+    )
     plain = crowd.stage.contract.to_plain()
     address = f"127.0.0.1:{free_ports(1)[0]}"
-    plain["members"][1] |= {"fingerprint": identity.Identity.read(home).fingerprint, "address": address}
+    plain["members"][1] |= {
+        "fingerprint": identity.Identity.read(home).fingerprint,
+        "address": address,
+    }
     crowd.stage.contract = Contract.build(plain)
     contract_files.write(crowd.stage.contract, crowd.stage.contract_path)
     for name in crowd.names:
-        contract_files.sign(crowd.stage.contract_path, identity.Identity.read(crowd.folder(name) / "identity"))
+        contract_files.sign(
+            crowd.stage.contract_path, identity.Identity.read(crowd.folder(name) / "identity")
+        )
     crowd.start()
     np.testing.assert_allclose(crowd.finish(), simulated(crowd.stage, seed=9), rtol=0, atol=1e-12)
 

@@ -1,4 +1,5 @@
-"""Real processes whose noise cancels between neighbours: the simulator's model, the same bits after kills, members that leave."""
+"""Real processes whose noise cancels between neighbours: the simulator's model, the same bits after
+kills, members that leave."""
 
 from __future__ import annotations
 
@@ -34,11 +35,15 @@ def test_four_processes_equal_the_simulation(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("algorithm", [GOSSIP, {"name": "dpdda", "noise": "correlated", "correlation": 4.0}])
+@pytest.mark.parametrize(
+    "algorithm", [GOSSIP, {"name": "dpdda", "noise": "correlated", "correlation": 4.0}]
+)
 def test_eight_processes_equal_the_simulation(tmp_path: Path, algorithm: dict[str, Any]) -> None:
     crowd = Crowd(tmp_path, _contract(8, 40, algorithm, finish_mixing=3), seed=6)
     crowd.start()
-    np.testing.assert_allclose(crowd.finish(240), simulated(crowd.stage, seed=6), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        crowd.finish(240), simulated(crowd.stage, seed=6), rtol=0, atol=1e-12
+    )
 
 
 def test_a_kill_changes_no_bit(tmp_path: Path) -> None:
@@ -51,7 +56,8 @@ def test_kills_at_random_change_no_bit_of_eight_peers(tmp_path: Path) -> None:
 
 
 def _kills(tmp_path: Path, members: int, rounds: int, kills: int) -> None:
-    """Two runs with the same keys (noise keys and edge keys), one of them with kill -9 at random moments."""
+    """Two runs with the same keys (noise keys and edge keys), one of them with kill -9 at random
+    moments."""
     contract = _contract(members, rounds)
     calm, wild = Crowd(tmp_path / "calm", contract), Crowd(tmp_path / "wild", contract)
     calm.start()
@@ -96,13 +102,19 @@ def test_kills_while_keys_are_agreed_leave_both_ends_with_one_key(tmp_path: Path
     keys = {name: _edge_keys(crowd, name) for name in crowd.names}
     for a, b in crowd.stage.contract.edges:
         assert keys[a][b] == keys[b][a]
-    assert len({key for mine in keys.values() for key in mine.values()}) == len(crowd.stage.contract.edges)
+    assert len({key for mine in keys.values() for key in mine.values()}) == len(
+        crowd.stage.contract.edges
+    )
 
 
 @pytest.mark.slow
 def test_a_member_that_leaves_ends_its_edges_noise_and_may_return(tmp_path: Path) -> None:
-    """Complete graph of five: m4 is killed, four go on with more noise; m4 comes back. Nobody spends more than agreed."""
-    crowd = Crowd(tmp_path, _contract(5, 1500, graph="complete", absence={"policy": "continue", "limit_seconds": 2.0}))
+    """Complete graph of five: m4 is killed, four go on with more noise; m4 comes back. Nobody
+    spends more than agreed."""
+    crowd = Crowd(
+        tmp_path,
+        _contract(5, 1500, graph="complete", absence={"policy": "continue", "limit_seconds": 2.0}),
+    )
     try:
         crowd.start()
         _until(crowd, "m4", "round one done")
@@ -126,7 +138,10 @@ def test_a_member_that_leaves_ends_its_edges_noise_and_may_return(tmp_path: Path
 
 @pytest.mark.slow
 def test_a_lost_state_cannot_take_part_again(tmp_path: Path) -> None:
-    crowd = Crowd(tmp_path, _contract(4, 3000, graph="complete", absence={"policy": "continue", "limit_seconds": 2.0}))
+    crowd = Crowd(
+        tmp_path,
+        _contract(4, 3000, graph="complete", absence={"policy": "continue", "limit_seconds": 2.0}),
+    )
     try:
         crowd.start()
         _until(crowd, "m3", "round one done")
@@ -150,11 +165,17 @@ def _until(crowd: Crowd, name: str, words: str, seconds: float = 90.0) -> None:
 
 
 def _same_keys(calm: Crowd, wild: Crowd, name: str) -> None:
-    """Begin a state with all keys of another one: only so can two runs with real noise be compared bit by bit."""
+    """Begin a state with all keys of another one: only so can two runs with real noise be compared
+    bit by bit."""
     rows = _about(calm, name)
-    assert sum(key.startswith("edge m") for key in rows) == len(calm.stage.contract.neighbours(name))
+    assert sum(key.startswith("edge m") for key in rows) == len(
+        calm.stage.contract.neighbours(name)
+    )
     fresh = NodeState(wild.folder(name) / "state")
-    fresh.put({k: v for k, v in rows.items() if k not in ("head", "marked")} | {"head": sealed(START, rows["key"])})
+    fresh.put(
+        {k: v for k, v in rows.items() if k not in ("head", "marked")}
+        | {"head": sealed(START, rows["key"])}
+    )
     fresh.close()
 
 
@@ -182,7 +203,8 @@ def _booked(crowd: Crowd, name: str) -> list[Any]:
 
 
 def _check_ledgers(crowd: Crowd, rounds: int) -> None:
-    """Every member booked each round once, as noise shared against one curious member, and the worst one spent it all."""
+    """Every member booked each round once, as noise shared against one curious member, and the
+    worst one spent it all."""
     spent = []
     for name, result in crowd.stage.results().items():
         assert result.privacy is not None

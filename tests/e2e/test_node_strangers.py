@@ -1,4 +1,5 @@
-"""Strangers at the port: no certificate, a wrong, expired or self-made one, plaintext, fuzz, floods. None gets in, none does harm."""
+"""Strangers at the port: no certificate, a wrong, expired or self-made one, plaintext, fuzz,
+floods. None gets in, none does harm."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ PROTOCOL_START = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 @pytest.fixture(scope="module")
 def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crowd]:
     """m0, m1 and m2, of whom only m2 runs: it waits for the others, and strangers knock."""
-    made = Crowd(tmp_path_factory.mktemp("strangers"), small_contract(3, rounds=3), metrics=free_ports(1)[0])
+    made = Crowd(
+        tmp_path_factory.mktemp("strangers"), small_contract(3, rounds=3), metrics=free_ports(1)[0]
+    )
     made.start("m2")
     host, port = _address(made)
     end = time.monotonic() + 60
@@ -63,19 +66,28 @@ def _memory(crowd: Crowd) -> int:
     return int(text.split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _talk(crowd: Crowd, folder: Path, frames: list[bytes], roots: str | None = None, linger: float = 5.0) -> Any:
+def _talk(
+    crowd: Crowd, folder: Path, frames: list[bytes], roots: str | None = None, linger: float = 5.0
+) -> Any:
     """Open a stream with the certificate in `folder` and send frames: the answers, or the error."""
     return asyncio.run(_conversation(crowd, folder, frames, roots, linger))
 
 
 def _channel(crowd: Crowd, folder: Path, roots: str | None = None) -> Any:
-    key, certificate = (folder / identity.TLS_KEY).read_bytes(), (folder / identity.CERTIFICATE).read_bytes()
-    credentials = grpc.ssl_channel_credentials((roots or crowd.stage.contract.authorities[0]).encode(), key, certificate)
+    key = (folder / identity.TLS_KEY).read_bytes()
+    certificate = (folder / identity.CERTIFICATE).read_bytes()
+    credentials = grpc.ssl_channel_credentials(
+        (roots or crowd.stage.contract.authorities[0]).encode(), key, certificate
+    )
     options = (("grpc.ssl_target_name_override", "m2"), ("grpc.use_local_subchannel_pool", 1))
-    return grpc.aio.secure_channel(crowd.stage.contract.member("m2").address, credentials, options=options)
+    return grpc.aio.secure_channel(
+        crowd.stage.contract.member("m2").address, credentials, options=options
+    )
 
 
-async def _conversation(crowd: Crowd, folder: Path, frames: list[bytes], roots: str | None, linger: float) -> Any:
+async def _conversation(
+    crowd: Crowd, folder: Path, frames: list[bytes], roots: str | None, linger: float
+) -> Any:
     async with _channel(crowd, folder, roots) as channel:
         call = channel.stream_stream(METHOD)(timeout=linger)
         answers = []
@@ -85,7 +97,8 @@ async def _conversation(crowd: Crowd, folder: Path, frames: list[bytes], roots: 
             while isinstance(answer := await call.read(), bytes):
                 answers.append(wire.decode(answer, 10**6))
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
-            # a stream that ends while it is written to fails with INTERNAL: the server's own word is the call's status
+            # a stream that ends while it is written to fails with INTERNAL: the server's own word
+            # is the call's status
             return answers, f"{await call.code()} {await call.details()} {error}"
         return answers, str(await call.code())
 
@@ -94,9 +107,18 @@ def _hello(crowd: Crowd, name: str = "m0", **changes: Any) -> bytes:
     contract = crowd.stage.contract
     me = introduction(crowd, name if name in crowd.names else "m0", "m2")
     fields: dict[str, Any] = {
-        "protocol": PROTOCOL, "sender": name, "receiver": "m2", "contract": contract.hash(), "fields": contract.field_hashes(),
-        "done": 0, "view": 0, "started": False, "nonce": bytes(32), "latest": (0, 50, 0), "me": me,
-    }  # fmt: skip
+        "protocol": PROTOCOL,
+        "sender": name,
+        "receiver": "m2",
+        "contract": contract.hash(),
+        "fields": contract.field_hashes(),
+        "done": 0,
+        "view": 0,
+        "started": False,
+        "nonce": bytes(32),
+        "latest": (0, 50, 0),
+        "me": me,
+    }
     return wire.encode(wire.Hello(**{**fields, **changes}))
 
 
@@ -156,17 +178,27 @@ def test_an_expired_certificate_is_refused(crowd: Crowd, tmp_path: Path) -> None
     authority = crowd.stage.folder / "authority"
     request = identity.init(tmp_path / "m0", "m0")
     certificate = identity.sign(authority, request, tmp_path / "m0", 1)
-    key = serialization.load_pem_private_key((authority / identity.AUTHORITY_KEY).read_bytes(), None)
+    key = serialization.load_pem_private_key(
+        (authority / identity.AUTHORITY_KEY).read_bytes(), None
+    )
     from cryptography import x509
 
-    builder = x509.CertificateBuilder().subject_name(certificate.subject).issuer_name(certificate.issuer)
-    builder = builder.public_key(certificate.public_key()).serial_number(x509.random_serial_number())
+    builder = (
+        x509.CertificateBuilder().subject_name(certificate.subject).issuer_name(certificate.issuer)
+    )
+    builder = builder.public_key(certificate.public_key()).serial_number(
+        x509.random_serial_number()
+    )
     now = dt.datetime.now(dt.UTC)
-    builder = builder.not_valid_before(now - dt.timedelta(days=3)).not_valid_after(now - dt.timedelta(days=1))
+    builder = builder.not_valid_before(now - dt.timedelta(days=3)).not_valid_after(
+        now - dt.timedelta(days=1)
+    )
     for extension in certificate.extensions:
         builder = builder.add_extension(extension.value, extension.critical)
     old = builder.sign(key, hashes.SHA256())  # type: ignore[arg-type]
-    (tmp_path / "m0" / identity.CERTIFICATE).write_bytes(old.public_bytes(serialization.Encoding.PEM))
+    (tmp_path / "m0" / identity.CERTIFICATE).write_bytes(
+        old.public_bytes(serialization.Encoding.PEM)
+    )
     answers, error = _talk(crowd, tmp_path / "m0", [_hello(crowd)])
     assert not answers
     assert "UNAVAILABLE" in error
@@ -183,7 +215,8 @@ def test_the_right_authority_but_not_a_member(crowd: Crowd, tmp_path: Path) -> N
 
 
 def test_a_second_certificate_for_a_members_name(crowd: Crowd, tmp_path: Path) -> None:
-    """Signed by the right authority for the right name, but not the certificate that the contract pins."""
+    """Signed by the right authority for the right name, but not the certificate that the contract
+    pins."""
     made_identity(tmp_path / "m0", "m0", crowd.stage.folder / "authority")
     answers, error = _talk(crowd, tmp_path / "m0", [_hello(crowd)])
     assert not answers
@@ -199,12 +232,21 @@ def test_a_second_certificate_for_a_members_name(crowd: Crowd, tmp_path: Path) -
     ],
     ids=["flood", "ahead"],
 )
-def test_a_member_that_lies_is_cut_off(crowd: Crowd, frames: list[tuple[int, int, int, float]], words: str) -> None:
-    """m1's own certificate, and a program that lies: the stream ends, the reason is in the log, the node lives."""
+def test_a_member_that_lies_is_cut_off(
+    crowd: Crowd, frames: list[tuple[int, int, int, float]], words: str
+) -> None:
+    """m1's own certificate, and a program that lies: the stream ends, the reason is in the log, the
+    node lives."""
     hello = _hello(crowd, "m1")
     who = identity.Identity.read(crowd.stage.folder / "m1" / "identity")
-    made = [wire.rows_frame(view, turn, call, np.full((1, 4), value)) for view, turn, call, value in frames]
-    rows = [wire.encode(wire.replaced(row, signature=signed_by(who, crowd.stage.contract, row))) for row in made]
+    made = [
+        wire.rows_frame(view, turn, call, np.full((1, 4), value))
+        for view, turn, call, value in frames
+    ]
+    rows = [
+        wire.encode(wire.replaced(row, signature=signed_by(who, crowd.stage.contract, row)))
+        for row in made
+    ]
     end = time.monotonic() + 20
     while words not in crowd.log("m2"):
         _talk(crowd, crowd.stage.folder / "m1" / "identity", [hello, *rows], linger=3.0)
@@ -214,13 +256,16 @@ def test_a_member_that_lies_is_cut_off(crowd: Crowd, frames: list[tuple[int, int
 
 
 def test_silent_streams_of_one_member_keep_nobody_out(crowd: Crowd) -> None:
-    """m0 opens 40 streams over ten connections and says nothing; m1 is welcome all the same, and nobody is blamed for it."""
+    """m0 opens 40 streams over ten connections and says nothing; m1 is welcome all the same, and
+    nobody is blamed for it."""
 
     async def go() -> Any:
         channels = [_channel(crowd, crowd.stage.folder / "m0" / "identity") for _ in range(10)]
         calls = [channel.stream_stream(METHOD)() for channel in channels for _ in range(4)]
         begin = time.monotonic()
-        while crowd.log("m2")[mark:].count("no hello in time") < len(calls) - 8:  # a newer stream ends the member's oldest
+        while (
+            crowd.log("m2")[mark:].count("no hello in time") < len(calls) - 8
+        ):  # a newer stream ends the member's oldest
             assert time.monotonic() < begin + 8, crowd.log("m2")[mark:]
             await asyncio.sleep(0.1)
         for _ in range(20):  # it may still be cut off for what it did in another test
@@ -237,12 +282,15 @@ def test_silent_streams_of_one_member_keep_nobody_out(crowd: Crowd) -> None:
     answers, error = asyncio.run(go())
     assert answers, error
     assert isinstance(answers[0], wire.Welcome)
-    assert not [line for line in crowd.log("m2")[mark:].splitlines() if '"m1"' in line and "refused" in line]
+    assert not [
+        line for line in crowd.log("m2")[mark:].splitlines() if '"m1"' in line and "refused" in line
+    ]
     assert _alive(crowd)
 
 
 def test_idle_connections_are_bounded_in_number_and_memory(crowd: Crowd) -> None:
-    """900 connections that never speak: not all are taken, what is taken costs little, and a member is let in afterwards."""
+    """900 connections that never speak: not all are taken, what is taken costs little, and a member
+    is let in afterwards."""
     before, files = _memory(crowd), Path(f"/proc/{crowd.processes['m2'].pid}/fd")
     with contextlib.ExitStack() as stack:
         for _ in range(900):
@@ -251,7 +299,9 @@ def test_idle_connections_are_bounded_in_number_and_memory(crowd: Crowd) -> None
         assert len(list(files.iterdir())) < MOST_CONNECTIONS + 100
         assert _memory(crowd) - before < 60 * 2**20
     end = time.monotonic() + 30
-    while not _talk(crowd, crowd.stage.folder / "m1" / "identity", [_hello(crowd, "m1")], linger=1.0)[0]:
+    while not _talk(
+        crowd, crowd.stage.folder / "m1" / "identity", [_hello(crowd, "m1")], linger=1.0
+    )[0]:
         assert time.monotonic() < end
         time.sleep(0.3)
     assert _alive(crowd)
@@ -272,14 +322,23 @@ FALSE_SIGNATURE = "A" * 86 + "=="
     ("lie", "words"),
     [
         ({"done": 5}, "shows no message of this node"),
-        ({"shown": wire.Shown(wire.Claim("m2", 0, 9, 0, bytes(32), FALSE_SIGNATURE))}, "a message as this node's which"),
-        ({"shown": wire.Shown(None, wire.Introduction("another", 0, b"", FALSE_SIGNATURE))}, "a state as this node's which"),
+        (
+            {"shown": wire.Shown(wire.Claim("m2", 0, 9, 0, bytes(32), FALSE_SIGNATURE))},
+            "a message as this node's which",
+        ),
+        (
+            {"shown": wire.Shown(None, wire.Introduction("another", 0, b"", FALSE_SIGNATURE))},
+            "a state as this node's which",
+        ),
         ({"half": b"1" * 32}, "an introduction that it has not signed"),
     ],
     ids=["far ahead", "a row", "a state", "a half"],
 )
-def test_one_false_hello_does_not_stop_a_node(crowd: Crowd, lie: dict[str, Any], words: str) -> None:
-    """m0's own certificate, and a claim that m2's state was lost: the claim ends the stream, names m0, and m2 goes on."""
+def test_one_false_hello_does_not_stop_a_node(
+    crowd: Crowd, lie: dict[str, Any], words: str
+) -> None:
+    """m0's own certificate, and a claim that m2's state was lost: the claim ends the stream, names
+    m0, and m2 goes on."""
     mark, end = len(crowd.log("m2")), time.monotonic() + 40
     while words not in crowd.log("m2")[mark:]:  # m0 is cut off for a while after each lie
         _talk(crowd, crowd.stage.folder / "m0" / "identity", [_hello(crowd, **lie)], linger=1.0)
@@ -301,7 +360,8 @@ def test_fuzz_against_the_port_at_length(tmp_path: Path) -> None:
 
 
 def _fuzz(tmp_path: Path, count: int) -> None:
-    """Raw bytes, broken TLS, and broken frames from inside a member's stream; memory stays bounded and the node lives."""
+    """Raw bytes, broken TLS, and broken frames from inside a member's stream; memory stays bounded
+    and the node lives."""
     crowd = Crowd(tmp_path, small_contract(3, rounds=3))
     crowd.start("m2")
     try:
@@ -311,13 +371,16 @@ def _fuzz(tmp_path: Path, count: int) -> None:
             with socket.socket() as raw:
                 raw.settimeout(2)
                 raw.connect(_address(crowd))
-                start = (b"", PROTOCOL_START, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")[k % 3]
+                start = (b"", PROTOCOL_START, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")[
+                    k % 3
+                ]
                 with contextlib.suppress(OSError):
                     raw.sendall(start + rng.randbytes(rng.randrange(1, 400)))
         home = crowd.stage.folder / "m0" / "identity"
         _fuzz_inside(crowd, home, 3 if count == FUZZ else 5, rng)
         assert _alive(crowd)
-        # gRPC's allocator keeps what a burst of handshakes took: 117 MiB after 40,000 of them, and no more after that.
+        # gRPC's allocator keeps what a burst of handshakes took: 117 MiB after 40,000 of them, and
+        # no more after that.
         assert _memory(crowd) - before < 200 * 2**20
         crowd.start("m0", "m1")
         crowd.finish(90)
@@ -326,7 +389,8 @@ def _fuzz(tmp_path: Path, count: int) -> None:
 
 
 def _fuzz_inside(crowd: Crowd, home: Path, count: int, rng: random.Random) -> None:
-    """A member whose program went mad: each stream is cut off at its first bad frame, and the ban grows."""
+    """A member whose program went mad: each stream is cut off at its first bad frame, and the ban
+    grows."""
     hello, rows = _hello(crowd), wire.encode(wire.Rows(0, 1, 0, "f8", (1, 4), bytes(32)))
     for kind in range(count):
         bad = bytearray(hello if kind < 2 else rows)

@@ -25,7 +25,13 @@ def test_the_tutorial_runs_as_written(tmp_path: Path) -> None:
     path = os.pathsep.join([str(here), os.environ["PATH"]])
     env = {**os.environ, "PATH": path, "NUMBA_NUM_THREADS": "1"}
     done = subprocess.run(
-        ["bash", "-c", _script()], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=400, check=False
+        ["bash", "-c", _script()],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     for clinic in ("north", "east", "south"):

@@ -1,4 +1,5 @@
-"""A member that signs two different sets of absent members: the honest ones stop before any noise of the new view is drawn."""
+"""A member that signs two different sets of absent members: the honest ones stop before any noise
+of the new view is drawn."""
 
 from __future__ import annotations
 
@@ -27,9 +28,15 @@ def _rows(crowd: Crowd, name: str, table: str) -> list[int]:
 
 @pytest.mark.parametrize("graph", ["complete", pytest.param("ring", marks=pytest.mark.slow)])
 def test_the_honest_members_stop_and_name_the_liar(tmp_path: Path, graph: str) -> None:
-    """m4 tells m0 that m2 is absent, and m3 that m1 is; both are there. Shared noise, five members."""
+    """m4 tells m0 that m2 is absent, and m3 that m1 is; both are there. Shared noise, five
+    members."""
     contract = small_contract(
-        5, rounds=2000, graph=graph, algorithm=GOSSIP, privacy=TERMS, absence={"policy": "continue", "limit_seconds": 20.0}
+        5,
+        rounds=2000,
+        graph=graph,
+        algorithm=GOSSIP,
+        privacy=TERMS,
+        absence={"policy": "continue", "limit_seconds": 20.0},
     )
     crowd = Crowd(tmp_path, contract)
     try:
@@ -53,10 +60,15 @@ def _check_stopped(crowd: Crowd, name: str) -> None:
     assert "ConflictingVotes: m4 has signed two different decisions" in crowd.output(name)
     assert '"a member has signed two decisions"' in crowd.log(name)
     assert "membership changed" not in crowd.log(name)
-    for table in ("charges", "outbox"):  # all that was drawn and sent is of the time when all five took part
+    for table in (
+        "charges",
+        "outbox",
+    ):  # all that was drawn and sent is of the time when all five took part
         assert set(_rows(crowd, name, table)) == {0}, table
     found = json.loads((crowd.folder(name) / "state" / "evidence-m4-view-1.json").read_text())
-    key = Ed25519PublicKey.from_public_bytes(base64.b64decode(crowd.stage.contract.member("m4").signing_key))
+    key = Ed25519PublicKey.from_public_bytes(
+        base64.b64decode(crowd.stage.contract.member("m4").signing_key)
+    )
     for signed in found["signed"]:
         key.verify(base64.b64decode(signed["signature"]), signed["text"].encode())
     sets = [json.loads(signed["text"].partition("\n")[2])["absent"] for signed in found["signed"]]

@@ -1,4 +1,5 @@
-"""The report in a real browser: nothing asked of the network, nothing on the console, keys, colours, paper."""
+"""The report in a real browser: nothing asked of the network, nothing on the console, keys,
+colours, paper."""
 
 from __future__ import annotations
 
@@ -14,12 +15,24 @@ from report_folders import make_folder
 from tacenda.report import build
 
 FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra `test`)")
-CHROMIUM = next((p for p in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if p), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (Debian: apt-get install chromium)")
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is not installed (extra `test`)"
+)
+CHROMIUM = next(
+    (p for p in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if p), None
+)
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium on this machine (Debian: apt-get install chromium)"
+)
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +66,12 @@ class Visit:
         return str(self.page.eval_on_selector(selector, f"e => getComputedStyle(e).{name}"))
 
     def close(self) -> None:
-        """Nothing was complained about and nothing was asked of the network, from the first test to the last."""
+        """Nothing was complained about and nothing was asked of the network, from the first test to
+        the last."""
         assert self.complaints == []
-        assert [url for url in self.requests if not url.startswith(("file:", "data:", "blob:"))] == []
+        assert [
+            url for url in self.requests if not url.startswith(("file:", "data:", "blob:"))
+        ] == []
         self.context.close()
 
 
@@ -80,7 +96,10 @@ def test_drawings_and_no_complaints(desk: Visit) -> None:
 
 def test_dark_by_system_and_by_button(desk: Visit) -> None:
     legend = desk.page.locator("#figure-course-objective .legendtext").first
-    light, ink = desk.style("body", "backgroundColor"), desk.style("#figure-course-objective .legendtext", "fill")
+    light, ink = (
+        desk.style("body", "backgroundColor"),
+        desk.style("#figure-course-objective .legendtext", "fill"),
+    )
     desk.page.emulate_media(color_scheme="dark")
     playwright.expect(legend).not_to_have_css("fill", ink)
     assert desk.style("body", "backgroundColor") != light
@@ -134,7 +153,9 @@ def test_narrow_screen_does_not_scroll_sideways(browser: Any, report: Path) -> N
     visit = Visit(browser, report, viewport={"width": 360, "height": 740})
     page = visit.page
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    wide = page.evaluate("[...document.querySelectorAll('.plot')].filter(e => e.clientWidth > 360).length")
+    wide = page.evaluate(
+        "[...document.querySelectorAll('.plot')].filter(e => e.clientWidth > 360).length"
+    )
     assert wide == 0
     visit.close()
 
@@ -142,7 +163,9 @@ def test_narrow_screen_does_not_scroll_sideways(browser: Any, report: Path) -> N
 def test_paper(desk: Visit, tmp_path: Path) -> None:
     page = desk.page
     page.emulate_media(color_scheme="dark", media="print")
-    page.locator("#pane-course-accuracy .main-svg").first.wait_for()  # paper has no tabs: all drawings are printed
+    page.locator(
+        "#pane-course-accuracy .main-svg"
+    ).first.wait_for()  # paper has no tabs: all drawings are printed
     assert page.is_hidden("header.top")
     assert desk.style("body", "backgroundColor") == "rgb(255, 255, 255)"
     page.emulate_media(color_scheme="light", media="screen")
@@ -157,7 +180,9 @@ def test_names_of_things_for_a_screen_reader(desk: Visit) -> None:
     assert page.get_by_role("navigation", name="Sections").count() == 1
     assert page.get_by_role("heading", level=1).inner_text() == "browsed"
     assert page.get_by_role("img", name="Line chart of objective").count() == 1
-    assert page.get_by_role("tab", selected=True).count() == page.get_by_role("tablist").count() >= 2
+    assert (
+        page.get_by_role("tab", selected=True).count() == page.get_by_role("tablist").count() >= 2
+    )
     assert page.get_by_role("button", name="Use dark colours").count() == 1
 
 
@@ -170,16 +195,29 @@ def test_contrast_of_text(desk: Visit) -> None:
         '--good-soft', '--none', '--none-soft', '--paper', '--sheet'];
       return Object.fromEntries(names.map((n) => [n, rgb(n)]));
     }"""
-    pairs = [("--ink", "--paper"), ("--quiet", "--paper"), ("--quiet", "--sheet"), ("--accent", "--paper"), ("--caution", "--caution-soft"),
-             ("--bad", "--bad-soft"), ("--good", "--good-soft"), ("--none", "--none-soft")]  # fmt: skip
+    pairs = [
+        ("--ink", "--paper"),
+        ("--quiet", "--paper"),
+        ("--quiet", "--sheet"),
+        ("--accent", "--paper"),
+        ("--caution", "--caution-soft"),
+        ("--bad", "--bad-soft"),
+        ("--good", "--good-soft"),
+        ("--none", "--none-soft"),
+    ]
     for scheme in ("dark", "light"):
         desk.page.emulate_media(color_scheme=scheme)
         colours = desk.page.evaluate(script)
         for front, back in pairs:
-            high, low = sorted((_luminance(colours[front]), _luminance(colours[back])), reverse=True)
+            high, low = sorted(
+                (_luminance(colours[front]), _luminance(colours[back])), reverse=True
+            )
             assert (high + 0.05) / (low + 0.05) >= 4.5, (scheme, front, back)
 
 
 def _luminance(rgb: list[float]) -> float:
-    linear = [v / 255 / 12.92 if v <= 0.04045 * 255 else ((v / 255 + 0.055) / 1.055) ** 2.4 for v in rgb[:3]]
+    linear = [
+        v / 255 / 12.92 if v <= 0.04045 * 255 else ((v / 255 + 0.055) / 1.055) ** 2.4
+        for v in rgb[:3]
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -186,13 +186,23 @@ def test_refused(secret: Bounded, how: str) -> None:
 
 
 def test_the_common_ones_say_what_to_do(secret: Bounded) -> None:
-    for attempt in (np.asarray, float, len, copy.copy, pickle.dumps, lambda b: b[0], lambda b: b == 1):
+    for attempt in (
+        np.asarray,
+        float,
+        len,
+        copy.copy,
+        pickle.dumps,
+        lambda b: b[0],
+        lambda b: b == 1,
+    ):
         with pytest.raises(LeakError, match=r"release it through the door"):
             attempt(secret)
 
 
 def test_text_shows_no_value(secret: Bounded) -> None:
-    shown = "".join([repr(secret), str(secret), f"{secret}", f"{secret:10.3f}", f"{secret!r}", repr([secret])])
+    shown = "".join(
+        [repr(secret), str(secret), f"{secret}", f"{secret:10.3f}", f"{secret!r}", repr([secret])]
+    )
     shown += "".join(str(x) for x in (secret.shape, secret.sensitivity, secret.sample))
     for value in SECRET.ravel():
         assert f"{abs(value):.3f}"[:5] not in shown
@@ -215,7 +225,11 @@ def test_no_slot_or_attribute_holds_the_values(secret: Bounded) -> None:
 def test_an_object_array_holds_the_wrapper_only(secret: Bounded) -> None:
     box = np.empty(1, object)
     box[0] = secret
-    for attempt in (lambda: box.astype(float), lambda: pickle.dumps(box), lambda: box.copy().astype(str).astype(float)):
+    for attempt in (
+        lambda: box.astype(float),
+        lambda: pickle.dumps(box),
+        lambda: box.copy().astype(str).astype(float),
+    ):
         with pytest.raises((LeakError, TypeError, ValueError)):
             attempt()
     doubled = box * 2.0
@@ -247,7 +261,10 @@ def test_a_sample_cannot_be_edited() -> None:
 def test_two_samples_are_never_mixed() -> None:
     values, sens = SECRET.copy(), np.ones(2)
     rate = np.array([0.5, 0.5])
-    full, first, second = (seal(values, sens, s) for s in (ALL_RECORDS, Sample("poisson", rate), Sample("poisson", rate)))
+    full, first, second = (
+        seal(values, sens, s)
+        for s in (ALL_RECORDS, Sample("poisson", rate), Sample("poisson", rate))
+    )
     for a, b in ((full, first), (first, second), (second, full)):
         with pytest.raises(LeakError, match="different samples"):
             a + b
@@ -282,14 +299,18 @@ def test_what_is_allowed_keeps_its_sensitivity(secret: Bounded) -> None:
     assert np.array_equal((secret / column).sensitivity, [1 / 3, 4])
     assert np.array_equal((SECRET - secret).sensitivity, [1, 2])
     assert np.array_equal((secret + secret).sensitivity, [2, 4])
-    assert np.array_equal((secret - secret).sensitivity, [2, 4])  # not zero: the rule is by bounds, and errs to safety
+    assert np.array_equal(
+        (secret - secret).sensitivity, [2, 4]
+    )  # not zero: the rule is by bounds, and errs to safety
     assert np.array_equal((secret * np.float32(2) + SECRET).sensitivity, [2, 4])
 
 
 def test_arithmetic_is_right_behind_the_wrapper(secret: Bounded) -> None:
     column, shift = np.array([[3.0], [-0.5]]), np.arange(6.0).reshape(2, 3)
     value = (shift - secret * column) / 2.0 + secret - shift * 0.25
-    assert np.allclose(module.open_values(value), (shift - SECRET * column) / 2 + SECRET - shift * 0.25, atol=1e-15)
+    assert np.allclose(
+        module.open_values(value), (shift - SECRET * column) / 2 + SECRET - shift * 0.25, atol=1e-15
+    )
 
 
 def test_the_vault_is_emptied_with_its_owner(secret: Bounded) -> None:

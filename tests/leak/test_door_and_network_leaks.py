@@ -1,4 +1,5 @@
-"""No value gets past the door unpaid, past the network unreleased, or out of a query at a hidden point."""
+"""No value gets past the door unpaid, past the network unreleased, or out of a query at a hidden
+point."""
 
 from __future__ import annotations
 
@@ -15,12 +16,25 @@ from tacenda.errors import InputError, LeakError, NetworkError, PrivacyError, St
 from tacenda.privacy.noise.sources import SimulatedNoise
 
 SOURCE = Path(tc.__file__).parent
-PUBLIC = {"Bounded", "Sample", "ALL_RECORDS", "fixed", "fixed_sensitivity", "bound_of", "question_of"}  # none of them holds values
+PUBLIC = {
+    "Bounded",
+    "Sample",
+    "ALL_RECORDS",
+    "fixed",
+    "fixed_sensitivity",
+    "bound_of",
+    "question_of",
+}  # none of them holds values
 MAY_OPEN = {
     "privacy/secrets/door.py": {"open_values", "open_parts"},  # the way out
-    "problem/queries.py": {"open_values", "seal"},  # the way in, and arguments that are secret themselves
+    "problem/queries.py": {
+        "open_values",
+        "seal",
+    },  # the way in, and arguments that are secret themselves
     "node/lattice.py": {"seal"},  # the same queries on a node's integer lattice
-    "auditing/wiretap.py": {"open_values"},  # the adversary, who compares what is secret with what was released
+    "auditing/wiretap.py": {
+        "open_values"
+    },  # the adversary, who compares what is secret with what was released
 }
 
 
@@ -34,7 +48,13 @@ Q = np.ones((4, 1))
 
 
 def test_release_takes_bounded_values_only(block: Any) -> None:
-    for value in (W, [[0.0] * 4] * 4, 1.0, None, np.matrix(np.zeros((4, 4))) if False else np.float64(3)):
+    for value in (
+        W,
+        [[0.0] * 4] * 4,
+        1.0,
+        None,
+        np.matrix(np.zeros((4, 4))) if False else np.float64(3),
+    ):
         with pytest.raises(LeakError, match="takes a Bounded"):
             block.release(value)
 
@@ -50,7 +70,16 @@ def test_the_network_sends_released_arrays_only(block: Any, send: str) -> None:
     hidden = block.gradient(W)
     box = np.empty((4, 4), object)
     box[:] = 0.0
-    for value in (hidden, hidden * 2.0 + W, box, W.astype(np.float32), W.astype(int), W.tolist(), W.view(np.recarray), None):
+    for value in (
+        hidden,
+        hidden * 2.0 + W,
+        box,
+        W.astype(np.float32),
+        W.astype(int),
+        W.tolist(),
+        W.view(np.recarray),
+        None,
+    ):
         with pytest.raises(LeakError, match="release it first"):
             getattr(block, send)(value)
 
@@ -60,9 +89,17 @@ def test_the_network_refuses_wrong_shapes_and_sends_no_infinite_values(block: An
         with pytest.raises(NetworkError, match="one row per node"):
             block.neighbour_sum(value)
     network = block._neighbours
-    for bad, sent in ((np.nan, 0.0), (np.inf, 1e9), (-np.inf, -1e9), (-1.79e308, -1e9), (1e9 + 1, 1e9)):
+    for bad, sent in (
+        (np.nan, 0.0),
+        (np.inf, 1e9),
+        (-np.inf, -1e9),
+        (-1.79e308, -1e9),
+        (1e9 + 1, 1e9),
+    ):
         network.reached_radius = None
-        assert np.array_equal(block.neighbour_sum(np.full((4, 4), bad)), np.full((4, 4), 2 * sent))  # a ring: two neighbours
+        assert np.array_equal(
+            block.neighbour_sum(np.full((4, 4), bad)), np.full((4, 4), 2 * sent)
+        )  # a ring: two neighbours
         assert network.reached_radius == 1
     network.reached_radius = None
     block.mix(np.full((4, 4), 1e9))
@@ -122,7 +159,8 @@ def test_unknown_noise_is_refused(block: Any) -> None:
 
 
 def test_a_scaled_down_value_gets_scaled_down_noise_and_the_same_charge() -> None:
-    """Shrinking a secret before the door buys nothing: its noise shrinks with it, and the charge stays."""
+    """Shrinking a secret before the door buys nothing: its noise shrinks with it, and the charge
+    stays."""
     charges = []
     for factor in (1.0, 1e-6):
         block, _, ledger = make_block(problem(4), scale=1.0)
@@ -140,16 +178,23 @@ def test_a_value_times_zero_is_not_released_for_free(block: Any) -> None:
 def test_a_state_with_an_unreleased_value_is_not_written(tmp_path: Path) -> None:
     algorithm, budget = tc.algorithms.PVP(centre="hidden"), tc.Privacy.from_noise(round_epsilon=1.0)
     with pytest.raises(StateError, match="unreleased"):
-        tc.simulate(problem(4), tc.graph.ring(4), algorithm, 3, budget, 0, checkpoint=tmp_path / "run.ckpt")
+        tc.simulate(
+            problem(4), tc.graph.ring(4), algorithm, 3, budget, 0, checkpoint=tmp_path / "run.ckpt"
+        )
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_callback_sees_released_arrays() -> None:
     seen: list[Any] = []
     tc.simulate(
-        problem(4), tc.graph.ring(4), tc.algorithms.PVP(centre="hidden"), 2, tc.Privacy.from_noise(round_epsilon=1.0), 0,
+        problem(4),
+        tc.graph.ring(4),
+        tc.algorithms.PVP(centre="hidden"),
+        2,
+        tc.Privacy.from_noise(round_epsilon=1.0),
+        0,
         callback=lambda t, models: seen.append(models),
-    )  # fmt: skip
+    )
     assert all(type(models) is np.ndarray for models in seen)
 
 
@@ -168,16 +213,30 @@ def opened_in(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module == "tacenda.privacy":
             names |= {"the whole module" for alias in node.names if alias.name == "bounded"}
         elif isinstance(node, ast.Import):
-            names |= {"the whole module" for alias in node.names if alias.name.startswith("tacenda.privacy.secrets.bounded")}
-        elif isinstance(node, ast.Attribute) and node.attr in {"open_values", "open_parts", "_vault"}:
+            names |= {
+                "the whole module"
+                for alias in node.names
+                if alias.name.startswith("tacenda.privacy.secrets.bounded")
+            }
+        elif isinstance(node, ast.Attribute) and node.attr in {
+            "open_values",
+            "open_parts",
+            "_vault",
+        }:
             names.add(node.attr)
     return names - PUBLIC
 
 
 def test_only_the_door_and_the_queries_open_secrets() -> None:
     found = {path.relative_to(SOURCE).as_posix(): opened_in(path) for path in SOURCE.rglob("*.py")}
-    assert {where: names - MAY_OPEN.get(where, set()) for where, names in found.items() if names - MAY_OPEN.get(where, set())} == {}
-    assert found["privacy/secrets/door.py"] == MAY_OPEN["privacy/secrets/door.py"]  # the check itself can see
+    assert {
+        where: names - MAY_OPEN.get(where, set())
+        for where, names in found.items()
+        if names - MAY_OPEN.get(where, set())
+    } == {}
+    assert (
+        found["privacy/secrets/door.py"] == MAY_OPEN["privacy/secrets/door.py"]
+    )  # the check itself can see
 
 
 def test_algorithms_import_neither_runtime_nor_randomness_nor_records() -> None:
@@ -187,7 +246,9 @@ def test_algorithms_import_neither_runtime_nor_randomness_nor_records() -> None:
         modules += [a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names]
         forbidden = ("runtime", "random", "store", "privacy.noise", "privacy.lasting")
         assert not [m for m in modules if any(word in m for word in forbidden)], path.name
-        assert "random" not in {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}, path.name
+        assert "random" not in {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}, (
+            path.name
+        )
 
 
 def test_numpy_random_is_used_only_where_draws_belong() -> None:
@@ -201,7 +262,8 @@ def test_numpy_random_is_used_only_where_draws_belong() -> None:
 
 @pytest.mark.parametrize("name", [name for name in TUNED if name != "admm"])
 def test_no_algorithm_releases_without_a_charge(name: str) -> None:
-    """Between the records and the wire stands the door: as many draws as charges, for every algorithm."""
+    """Between the records and the wire stands the door: as many draws as charges, for every
+    algorithm."""
     from support import graph_for, privacy_for
 
     draws: list[str] = []
@@ -217,7 +279,9 @@ def test_no_algorithm_releases_without_a_charge(name: str) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tacenda.runtime.simulate.SimulatedNoise", Counting)
-        patch.setattr("tacenda.privacy.secrets.mechanisms.GAP_SHARE", 0.0)  # one draw per charge, also inside the objective
+        patch.setattr(
+            "tacenda.privacy.secrets.mechanisms.GAP_SHARE", 0.0
+        )  # one draw per charge, also inside the objective
         with pytest.warns() if name == "radmm" else pytest.MonkeyPatch.context():
             result = tc.simulate(problem(6), graph_for(name), TUNED[name], 4, privacy_for(name), 0)
     assert len(draws) == len(result.privacy.charges) > 0

@@ -15,7 +15,8 @@ def _table(root: Path) -> dict[str, Any]:
 
 
 def covered_files(root: Path) -> list[str]:
-    """Paths from the root, sorted; files without a statement to mutate (an __init__ of imports) left out."""
+    """Paths from the root, sorted; files without a statement to mutate (an __init__ of imports)
+    left out."""
     found = {p for pattern in _table(root)["covered"] for p in root.glob(pattern)}
     return sorted(str(p.relative_to(root)) for p in found if p.name != "__init__.py")
 
@@ -25,7 +26,9 @@ def listed_tests(root: Path, path: str) -> list[str]:
     table = _table(root)
     named = table["tests"].get(path.removeprefix("src/tacenda/"))
     if named is None:
-        raise SystemExit(f"{path} is mutated but has no tests in tests/mutation/cover.toml; name them there.")
+        raise SystemExit(
+            f"{path} is mutated but has no tests in tests/mutation/cover.toml; name them there."
+        )
     listed = [test for name in named for test in table["groups"].get(name, [name])]
     return list(dict.fromkeys(f"tests/{test}" for test in listed))
 
@@ -48,11 +51,17 @@ def compiled(root: Path, path: str) -> bool:
 
 @lru_cache(maxsize=64)
 def stale_names(root: Path, path: str) -> frozenset[str]:
-    """Names of the files whose compiled code may contain that of `path`: all that import it, directly or not."""
-    files = {str(p.relative_to(root / "src").with_suffix("")): p for p in (root / "src" / "tacenda").rglob("*.py")}
+    """Names of the files whose compiled code may contain that of `path`: all that import it,
+    directly or not."""
+    files = {
+        str(p.relative_to(root / "src").with_suffix("")): p
+        for p in (root / "src" / "tacenda").rglob("*.py")
+    }
     reached = {str(Path(path).relative_to("src").with_suffix(""))}
     while True:
-        more = {name for name, file in files.items() if name not in reached and _imports(file) & reached}
+        more = {
+            name for name, file in files.items() if name not in reached and _imports(file) & reached
+        }
         if not more:
             return frozenset(name.split("/")[-1] for name in reached)
         reached |= more

@@ -1,11 +1,14 @@
-"""Mutants of one source file: single small changes, each known by its content and not by its line number.
+"""Mutants of one source file: single small changes, each known by its content and not by its line
+number.
 
-The operators are mutmut's, less those whose mutants nearly always crash at once and so say little (an argument or a variable
-that becomes None, another case of a string), plus a few that imitate faults of this project's kind: another row, the other
-reduction, two arguments swapped, a check or a call that is gone, a condition turned round.
+The operators are mutmut's, less those whose mutants nearly always crash at once and so say little
+(an argument or a variable that becomes None, another case of a string), plus a few that imitate
+faults of this project's kind: another row, the other reduction, two arguments swapped, a check or a
+call that is gone, a condition turned round.
 
-Not mutated, because no test should look there: annotations, decorators, imports, docstrings, sentences, the words of an
-error, asserts (they narrow types), what only a type checker reads (protocols, aliases).
+Not mutated, because no test should look there: annotations, decorators, imports, docstrings,
+sentences, the words of an error, asserts (they narrow types), what only a type checker reads
+(protocols, aliases).
 """
 
 from __future__ import annotations
@@ -22,15 +25,38 @@ from mutmut.mutation import mutators
 
 DROPPED = {"operator_assignment", "operator_dict_arguments"}
 TWINS = {
-    "max": "min", "min": "max", "argmax": "argmin", "argmin": "argmax", "maximum": "minimum", "minimum": "maximum",
-    "ceil": "floor", "floor": "ceil", "any": "all", "all": "any", "cumsum": "cumprod", "sin": "cos", "cos": "sin",
-}  # fmt: skip
-SYMMETRIC = {"max", "min", "maximum", "minimum", "array_equal", "compare_digest", "allclose", "gcd", "isinstance", "one_of"}
+    "max": "min",
+    "min": "max",
+    "argmax": "argmin",
+    "argmin": "argmax",
+    "maximum": "minimum",
+    "minimum": "maximum",
+    "ceil": "floor",
+    "floor": "ceil",
+    "any": "all",
+    "all": "any",
+    "cumsum": "cumprod",
+    "sin": "cos",
+    "cos": "sin",
+}
+SYMMETRIC = {
+    "max",
+    "min",
+    "maximum",
+    "minimum",
+    "array_equal",
+    "compare_digest",
+    "allclose",
+    "gcd",
+    "isinstance",
+    "one_of",
+}
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one file: text[start:end] becomes `new`. before, after: the changed lines; nth: among those alike."""
+    """One change of one file: text[start:end] becomes `new`. before, after: the changed lines; nth:
+    among those alike."""
 
     path: str
     function: str
@@ -53,9 +79,12 @@ class Mutant:
 
 
 def mutants_of(path: str, text: str) -> list[Mutant]:
-    """All mutants of a file, in order; those that do not compile, or that read like the original, are left out."""
+    """All mutants of a file, in order; those that do not compile, or that read like the original,
+    are left out."""
     wrapper = metadata.MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True)
-    finder = _Finder(wrapper.resolve(metadata.WhitespaceInclusivePositionProvider), wrapper.module, text)
+    finder = _Finder(
+        wrapper.resolve(metadata.WhitespaceInclusivePositionProvider), wrapper.module, text
+    )
     wrapper.module.visit(finder)
     found: list[Mutant] = []
     seen: dict[tuple[str, str, str], int] = {}
@@ -116,45 +145,71 @@ class _Finder(cst.CSTVisitor):
             self._path.pop()
 
     def _never(self, node: cst.CSTNode) -> bool:
-        if isinstance(node, (cst.Annotation, cst.Decorator, cst.Import, cst.ImportFrom, cst.Assert)):
+        if isinstance(
+            node, (cst.Annotation, cst.Decorator, cst.Import, cst.ImportFrom, cst.Assert)
+        ):
             return True
         if isinstance(node, cst.FunctionDef) and _is_declaration(node):
             return True
-        if isinstance(node, cst.Expr) and isinstance(node.value, (cst.SimpleString, cst.ConcatenatedString, cst.Ellipsis)):
+        if isinstance(node, cst.Expr) and isinstance(
+            node.value, (cst.SimpleString, cst.ConcatenatedString, cst.Ellipsis)
+        ):
             return True
         if isinstance(node, cst.Assign) and self._path == ["module"]:
-            return isinstance(node.value, (cst.Subscript, cst.BinaryOperation)) and _is_type(node.value)
-        return isinstance(node, cst.If) and isinstance(node.test, cst.Name) and node.test.value == "TYPE_CHECKING"
+            return isinstance(node.value, (cst.Subscript, cst.BinaryOperation)) and _is_type(
+                node.value
+            )
+        return (
+            isinstance(node, cst.If)
+            and isinstance(node.test, cst.Name)
+            and node.test.value == "TYPE_CHECKING"
+        )
 
     def _note(self, operator: str, node: cst.CSTNode, changed: cst.CSTNode) -> None:
         span = self._spans[node]
         start = self._starts[span.start.line - 1] + span.start.column
         end = self._starts[span.end.line - 1] + span.end.column
         old, new = self._module.code_for_node(node), self._module.code_for_node(changed)
-        if old.split() == self._text[start:end].split():  # a node over several lines is written with another indentation
+        if (
+            old.split() == self._text[start:end].split()
+        ):  # a node over several lines is written with another indentation
             self.found.append((".".join(self._path[1:]) or "module", operator, start, end, new))
 
 
 def _is_declaration(node: cst.FunctionDef) -> bool:
-    """Whether a function has no body but `...` or a docstring: a protocol's method, whose defaults nobody uses."""
+    """Whether a function has no body but `...` or a docstring: a protocol's method, whose defaults
+    nobody uses."""
     lines = node.body.body
     if isinstance(node.body, cst.SimpleStatementSuite):
         parts = list(lines)
     else:
-        parts = [part for line in lines if isinstance(line, cst.SimpleStatementLine) for part in line.body]
+        parts = [
+            part
+            for line in lines
+            if isinstance(line, cst.SimpleStatementLine)
+            for part in line.body
+        ]
         if len(parts) != len(lines):
             return False
-    return all(isinstance(part, cst.Expr) and isinstance(part.value, (cst.Ellipsis, cst.SimpleString)) for part in parts)
+    return all(
+        isinstance(part, cst.Expr) and isinstance(part.value, (cst.Ellipsis, cst.SimpleString))
+        for part in parts
+    )
 
 
 def _is_type(node: cst.BaseExpression) -> bool:
     """Whether a module's `Name = ...` is an alias of a type: made of names, subscripts and |."""
     if isinstance(node, cst.BinaryOperation):
         return isinstance(node.operator, cst.BitOr)
-    return isinstance(node, cst.Subscript) and isinstance(node.value, cst.Name) and node.value.value[:1].isupper()
+    return (
+        isinstance(node, cst.Subscript)
+        and isinstance(node.value, cst.Name)
+        and node.value.value[:1].isupper()
+    )
 
 
-# ---- operators -------------------------------------------------------------------------------------------------------------
+# ---- operators
+# ------------------------------------------------------------
 
 
 def _operators(node: cst.CSTNode) -> Iterator[tuple[str, Callable[[Any], Iterable[cst.CSTNode]]]]:
@@ -176,7 +231,9 @@ def _removed_argument(node: cst.Call) -> Iterator[cst.CSTNode]:
     if len(node.args) > 1:
         for i in range(len(node.args)):
             left = [*node.args[:i], *node.args[i + 1 :]]
-            yield node.with_changes(args=[*left[:-1], left[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)])
+            yield node.with_changes(
+                args=[*left[:-1], left[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)]
+            )
 
 
 _CUT: dict[str, Any] = {"operator_string": _first_string, "operator_arg_removal": _removed_argument}
@@ -192,16 +249,33 @@ def _row_zero(node: cst.Subscript) -> Iterator[cst.CSTNode]:
     if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
         return
     if isinstance(node.slice[0].slice.value, cst.Name):
-        yield node.with_changes(slice=[node.slice[0].with_changes(slice=cst.Index(cst.Integer("0")))])
+        yield node.with_changes(
+            slice=[node.slice[0].with_changes(slice=cst.Index(cst.Integer("0")))]
+        )
 
 
 def _swapped_arguments(node: cst.Call) -> Iterator[cst.CSTNode]:
-    name = node.func.attr.value if isinstance(node.func, cst.Attribute) else getattr(node.func, "value", "")
+    name = (
+        node.func.attr.value
+        if isinstance(node.func, cst.Attribute)
+        else getattr(node.func, "value", "")
+    )
     if name in SYMMETRIC:
         return
     for i, (a, b) in enumerate(zip(node.args, node.args[1:], strict=False)):
-        if a.keyword is None and b.keyword is None and not a.star and not b.star and not a.value.deep_equals(b.value):
-            swapped = [*node.args[:i], a.with_changes(value=b.value), b.with_changes(value=a.value), *node.args[i + 2 :]]
+        if (
+            a.keyword is None
+            and b.keyword is None
+            and not a.star
+            and not b.star
+            and not a.value.deep_equals(b.value)
+        ):
+            swapped = [
+                *node.args[:i],
+                a.with_changes(value=b.value),
+                b.with_changes(value=a.value),
+                *node.args[i + 2 :],
+            ]
             yield node.with_changes(args=swapped)
 
 
@@ -215,7 +289,9 @@ def _no_refusal(node: cst.Raise) -> Iterator[cst.CSTNode]:
 
 
 def _turned(test: cst.BaseExpression) -> cst.CSTNode:
-    return cst.UnaryOperation(cst.Not(), test.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()]))
+    return cst.UnaryOperation(
+        cst.Not(), test.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    )
 
 
 OWN: list[tuple[type, Callable[[Any], Iterable[cst.CSTNode]]]] = [

@@ -1,14 +1,17 @@
 """`make mutants`: change the code in small ways, one at a time, and see whether the tests notice.
 
-    python tests/mutation/run.py                      every mutant; stop with Ctrl-C, start again to go on
-    python tests/mutation/run.py --sample 300 --seed 1   a random sample, with a confidence interval of the score
-    python tests/mutation/run.py --only ledger,graph  files whose path holds one of these
-    python tests/mutation/run.py --again              only what survived before, by all tests that cover its file
+    python tests/mutation/run.py                      every mutant; stop with Ctrl-C, start again to
+    go on
+    python tests/mutation/run.py --sample 300 --seed 1   a random sample, with a confidence interval
+    of the score python tests/mutation/run.py --only ledger,graph  files whose path holds one of
+    these
+    python tests/mutation/run.py --again              only what survived before, by all tests that
+    cover its file
     python tests/mutation/run.py --report             what is known so far, without running anything
 
-Outcomes are kept in .mutants/results.jsonl. A mutant is tried anew when its file has changed, or the test that noticed it; a
-survivor when any test has that covers its file. `cover.toml` says which tests cover which file, `survivors.toml` which
-survivors were looked at and why they change nothing.
+Outcomes are kept in .mutants/results.jsonl. A mutant is tried anew when its file has changed, or
+the test that noticed it; a survivor when any test has that covers its file. `cover.toml` says which
+tests cover which file, `survivors.toml` which survivors were looked at and why they change nothing.
 """
 
 from __future__ import annotations
@@ -55,7 +58,8 @@ class Results:
 
 
 def all_mutants(only: str) -> list[Mutant]:
-    """The mutants of all covered files; they are kept by the file's content, since finding them takes a while."""
+    """The mutants of all covered files; they are kept by the file's content, since finding them
+    takes a while."""
     cache = STORE / "found"
     cache.mkdir(parents=True, exist_ok=True)
     way = hashlib.sha256((HERE / "mutate.py").read_bytes()).hexdigest()
@@ -75,21 +79,30 @@ def all_mutants(only: str) -> list[Mutant]:
 
 
 def drawn(mutants: list[Mutant], sample: int | None, seed: int) -> list[Mutant]:
-    """In an order that the seed and each mutant's content decide: a larger sample holds the smaller one, edits move little.
+    """In an order that the seed and each mutant's content decide: a larger sample holds the smaller
+    one, edits move little.
 
-    Of files with compiled kernels, whose mutants take minutes, a tenth of the sample, on top and counted apart.
+    Of files with compiled kernels, whose mutants take minutes, a tenth of the sample, on top and
+    counted apart.
     """
     order = sorted(mutants, key=lambda m: hashlib.sha256(f"{seed} {m.name}".encode()).digest())
-    plain, kernels = ([m for m in order if compiled(ROOT, m.path) is wanted] for wanted in (False, True))
+    plain, kernels = (
+        [m for m in order if compiled(ROOT, m.path) is wanted] for wanted in (False, True)
+    )
     return plain[:sample] + kernels[: None if sample is None else -(-sample // 10)]
 
 
 def stamp(path: str, killer: str = "") -> str:
-    """Of what an outcome rests on: the file and the test that noticed, or, for a survivor, all tests that did not."""
+    """Of what an outcome rests on: the file and the test that noticed, or, for a survivor, all
+    tests that did not."""
     shared = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "tests").glob("*.py"))
     by = killer.partition("::")[0]
-    tests = ([by] if (ROOT / by).is_file() else []) if killer else [*listed_tests(ROOT, path), *shared]
-    return hashlib.sha256(b"\0".join((ROOT / p).read_bytes() for p in [path, *tests])).hexdigest()[:16]
+    tests = (
+        ([by] if (ROOT / by).is_file() else []) if killer else [*listed_tests(ROOT, path), *shared]
+    )
+    return hashlib.sha256(b"\0".join((ROOT / p).read_bytes() for p in [path, *tests])).hexdigest()[
+        :16
+    ]
 
 
 class Session:
@@ -101,16 +114,21 @@ class Session:
         times = STORE / "times.json"
         self._times_file = times
         self.times: dict[str, Any] = json.loads(times.read_text()) if times.exists() else {}
-        self.kills: Counter[str] = Counter(row["by"] for row in results.known.values() if row["outcome"] == "killed")
+        self.kills: Counter[str] = Counter(
+            row["by"] for row in results.known.values() if row["outcome"] == "killed"
+        )
         self.stamps: dict[tuple[str, str], str] = {}
 
     def baseline(self, paths: list[str]) -> None:
-        """Every test file once on the unchanged code: it must pass, and its time is the measure of a time limit."""
+        """Every test file once on the unchanged code: it must pass, and its time is the measure of
+        a time limit."""
         needed = {path for path in paths if compiled(ROOT, path)}
         waiting = []
         for test in sorted({test for path in paths for test in listed_tests(ROOT, path)}):
             users = [path for path in paths if test in listed_tests(ROOT, path)]
-            keys = [hashlib.sha256((ROOT / path).read_bytes()).hexdigest() for path in (test, *users)]
+            keys = [
+                hashlib.sha256((ROOT / path).read_bytes()).hexdigest() for path in (test, *users)
+            ]
             if not set(keys) <= set(self.times.get(test, {"keys": []})["keys"]):
                 waiting.append((test, keys))
         print(f"{len(waiting)} test files to run on the unchanged code", flush=True)
@@ -131,13 +149,25 @@ class Session:
             for place in busy:
                 place.stop()
         if needed:
-            print(f"{len(needed)} files hold compiled code; their mutants compile anew and take longer", flush=True)
+            print(
+                f"{len(needed)} files hold compiled code; "
+                "their mutants compile anew and take longer",
+                flush=True,
+            )
 
     def _measured(self, test: str, keys: list[str], outcome: Outcome, place: Place) -> None:
         if outcome.kind != "passed":
-            raise SystemExit(f"{test} does not pass on the unchanged code ({outcome.by}); mend it first.\n{place.log[-3000:]}")
+            raise SystemExit(
+                f"{test} does not pass on the unchanged code ({outcome.by}); "
+                f"mend it first.\n{place.log[-3000:]}"
+            )
         print(f"  {test} {outcome.seconds:.0f}s", flush=True)
-        self.times[test] = {"keys": keys, "seconds": outcome.seconds, "tests": outcome.times, "calls": outcome.calls}
+        self.times[test] = {
+            "keys": keys,
+            "seconds": outcome.seconds,
+            "tests": outcome.times,
+            "calls": outcome.calls,
+        }
         self._times_file.write_text(json.dumps(self.times))
 
     def run(self, mutants: list[Mutant]) -> None:
@@ -159,8 +189,15 @@ class Session:
                         done += 1
                         count[self._book(mutant, outcome)] += 1
                         left = (time.monotonic() - began) / done * (total - done)
-                        words = f"killed {count['killed']}, survived {count['survived']}, {left / 60:.0f} min left"
-                        print(f"[{done}/{total}] {words} | {_words(mutant, self.results.known[mutant.name])}", flush=True)
+                        words = (
+                            f"killed {count['killed']}, survived {count['survived']}, "
+                            f"{left / 60:.0f} min left"
+                        )
+                        print(
+                            f"[{done}/{total}] {words} | "
+                            f"{_words(mutant, self.results.known[mutant.name])}",
+                            flush=True,
+                        )
         finally:
             for place in busy:
                 place.stop()
@@ -171,18 +208,34 @@ class Session:
         stale = stale_names(ROOT, mutant.path) if compiled(ROOT, mutant.path) else None
         if stale is not None:
             limit += 300
-        times = {name: seconds for test in tests for name, seconds in self.times[test]["tests"].items()}
-        scores = {name: (self.kills[name] + 0.2) / (seconds + 0.05) for name, seconds in times.items()}
-        text = mutant.apply((place.folder / mutant.path).read_text(encoding="utf-8"))  # as it was when this run began
+        times = {
+            name: seconds for test in tests for name, seconds in self.times[test]["tests"].items()
+        }
+        scores = {
+            name: (self.kills[name] + 0.2) / (seconds + 0.05) for name, seconds in times.items()
+        }
+        text = mutant.apply(
+            (place.folder / mutant.path).read_text(encoding="utf-8")
+        )  # as it was when this run began
         only = None if self.thorough else self._callers(mutant, tests)
         if only is not None:
-            tests = [test for test in tests if any(name in only for name in self.times[test]["tests"])]
-        place.start(tests, limit, scores, path=mutant.path, text=text, stale=stale, only=only, times=times)
+            tests = [
+                test for test in tests if any(name in only for name in self.times[test]["tests"])
+            ]
+        place.start(
+            tests, limit, scores, path=mutant.path, text=text, stale=stale, only=only, times=times
+        )
 
     def _callers(self, mutant: Mutant, tests: list[str]) -> frozenset[str] | None:
-        """The tests that call the mutated function; None, for all, where that is not seen (a module's lines, a subprocess)."""
+        """The tests that call the mutated function; None, for all, where that is not seen (a
+        module's lines, a subprocess)."""
         here = f"{mutant.path}:{mutant.function}"
-        found = frozenset(name for test in tests for name, calls in self.times[test]["calls"].items() if here in calls)
+        found = frozenset(
+            name
+            for test in tests
+            for name, calls in self.times[test]["calls"].items()
+            if here in calls
+        )
         return found or None
 
     def _book(self, mutant: Mutant, outcome: Outcome) -> str:
@@ -191,8 +244,14 @@ class Session:
         if verdict == "killed":
             self.kills[by] += 1
         row = {k: v for k, v in vars(mutant).items() if k not in ("start", "end", "new")}
-        found = {"outcome": verdict, "by": by if verdict == "killed" else "", "seconds": round(outcome.seconds, 2)}
-        self.results.add({"name": mutant.name, **row, **found, "stamp": self._stamp(mutant.path, found["by"])})
+        found = {
+            "outcome": verdict,
+            "by": by if verdict == "killed" else "",
+            "seconds": round(outcome.seconds, 2),
+        }
+        self.results.add(
+            {"name": mutant.name, **row, **found, "stamp": self._stamp(mutant.path, found["by"])}
+        )
         return verdict
 
     def _stamp(self, path: str, killer: str) -> str:
@@ -201,7 +260,8 @@ class Session:
         return self.stamps[path, killer]
 
     def todo(self, mutants: list[Mutant], again: bool) -> list[Mutant]:
-        """Those without a valid outcome; with `again`, those that were not killed, whatever changed since."""
+        """Those without a valid outcome; with `again`, those that were not killed, whatever changed
+        since."""
 
         def open_still(mutant: Mutant) -> bool:
             row = self.results.known.get(mutant.name)
@@ -218,12 +278,20 @@ class Session:
 
 def _words(mutant: Mutant, row: dict[str, Any]) -> str:
     short = mutant.path.removeprefix("src/tacenda/")
-    end = f"by {row['by'].split('/')[-1]}" if row["outcome"] == "killed" else f"\n    - {mutant.before}\n    + {mutant.after}"
-    return f"{short} {mutant.function} {mutant.operator} {row['outcome']} {row['seconds']:.0f}s {end}"
+    end = (
+        f"by {row['by'].split('/')[-1]}"
+        if row["outcome"] == "killed"
+        else f"\n    - {mutant.before}\n    + {mutant.after}"
+    )
+    return (
+        f"{short} {mutant.function} {mutant.operator} {row['outcome']} {row['seconds']:.0f}s {end}"
+    )
 
 
 def judgments() -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = tomllib.loads((HERE / "survivors.toml").read_text()).get("survivor", [])
+    rows: list[dict[str, Any]] = tomllib.loads((HERE / "survivors.toml").read_text()).get(
+        "survivor", []
+    )
     return rows
 
 
@@ -232,7 +300,11 @@ def judged(mutant: Mutant) -> dict[str, Any] | None:
     module = mutant.path.removeprefix("src/tacenda/")
     for row in judgments():
         same = (row["module"], row["before"], row["after"]) == (module, mutant.before, mutant.after)
-        if same and row.get("function", mutant.function) == mutant.function and row.get("nth", mutant.nth) == mutant.nth:
+        if (
+            same
+            and row.get("function", mutant.function) == mutant.function
+            and row.get("nth", mutant.nth) == mutant.nth
+        ):
             return row
     return None
 
@@ -256,16 +328,28 @@ def report(mutants: list[Mutant], results: Results, whole: int) -> int:
         killed = sum(row["outcome"] == "killed" for _, row in rows)
         equivalent = sum(row["outcome"] == "survived" and judged(m) is not None for m, row in rows)
         if rows:
-            print(f"{words}: {killed} killed, {equivalent} judged equivalent, {len(rows) - killed - equivalent} survived")
-        for name, n in (("of all", len(rows)), ("of those not judged equivalent", len(rows) - equivalent)):
+            print(
+                f"{words}: {killed} killed, {equivalent} judged equivalent, "
+                f"{len(rows) - killed - equivalent} survived"
+            )
+        for name, n in (
+            ("of all", len(rows)),
+            ("of those not judged equivalent", len(rows) - equivalent),
+        ):
             if n:
                 low, high = interval(killed, n)
-                print(f"  score {100 * killed / n:.1f} % {name}, 95 % interval {100 * low:.1f} to {100 * high:.1f} %")
+                print(
+                    f"  score {100 * killed / n:.1f} % {name}, "
+                    f"95 % interval {100 * low:.1f} to {100 * high:.1f} %"
+                )
     by_file: dict[str, Counter[str]] = {}
     for mutant, row in tried:
         by_file.setdefault(mutant.path, Counter())[row["outcome"]] += 1
     for path, count in sorted(by_file.items()):
-        print(f"  {path.removeprefix('src/tacenda/'):32} {count['killed']:4} of {sum(count.values()):4} killed")
+        print(
+            f"  {path.removeprefix('src/tacenda/'):32} {count['killed']:4} of "
+            f"{sum(count.values()):4} killed"
+        )
     for mutant in unread:
         print(f"\nsurvived: {mutant.path} {mutant.function} ({mutant.operator}, {mutant.nth})")
         print(f"  - {mutant.before}\n  + {mutant.after}")
@@ -273,7 +357,8 @@ def report(mutants: list[Mutant], results: Results, whole: int) -> int:
 
 
 def _alone() -> None:
-    """One run at a time, since two would change each other's files; a request to stop is heard in the background too."""
+    """One run at a time, since two would change each other's files; a request to stop is heard in
+    the background too."""
     import fcntl
     import signal
 
@@ -281,19 +366,32 @@ def _alone() -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        raise SystemExit(f"another run works in {STORE}; wait for it, or stop it with Ctrl-C.") from None
+        raise SystemExit(
+            f"another run works in {STORE}; wait for it, or stop it with Ctrl-C."
+        ) from None
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
 
 
 def main() -> int:
-    parse = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parse = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parse.add_argument("--sample", type=int, help="how many mutants; all if left out")
     parse.add_argument("--seed", type=int, default=1)
-    parse.add_argument("--only", default="", help="parts of the files' paths, with commas between them")
+    parse.add_argument(
+        "--only", default="", help="parts of the files' paths, with commas between them"
+    )
     parse.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parse.add_argument("--slack", type=float, default=6.0, help="a mutant's time limit, in times of its tests' usual time")
-    parse.add_argument("--compiled", choices=("too", "only", "not"), default="too", help="files with numba kernels")
+    parse.add_argument(
+        "--slack",
+        type=float,
+        default=6.0,
+        help="a mutant's time limit, in times of its tests' usual time",
+    )
+    parse.add_argument(
+        "--compiled", choices=("too", "only", "not"), default="too", help="files with numba kernels"
+    )
     parse.add_argument("--again", action="store_true")
     parse.add_argument("--report", action="store_true")
     given = parse.parse_args()
@@ -306,7 +404,11 @@ def main() -> int:
         warm_up()
         session = Session(given.jobs, results, given.slack, given.again)
         todo = session.todo(chosen, given.again)
-        print(f"{len(mutants)} mutants, {len(chosen)} chosen, {len(todo)} to try with {given.jobs} at a time", flush=True)
+        print(
+            f"{len(mutants)} mutants, {len(chosen)} chosen, "
+            f"{len(todo)} to try with {given.jobs} at a time",
+            flush=True,
+        )
         try:
             session.baseline(sorted({m.path for m in todo}))
             session.run(todo)

@@ -20,7 +20,9 @@ def test_every_mutated_file_has_tests_that_exist() -> None:
         listed = listed_tests(ROOT, path)
         assert listed, path
         for test in listed:
-            assert (ROOT / test).is_file(), f"{path}: {test} of tests/mutation/cover.toml does not exist"
+            assert (ROOT / test).is_file(), (
+                f"{path}: {test} of tests/mutation/cover.toml does not exist"
+            )
 
 
 def test_no_entry_speaks_of_a_file_that_is_gone() -> None:
@@ -40,7 +42,8 @@ def test_every_judgment_of_a_survivor_says_why() -> None:
 
 
 def test_compiled_code_that_holds_a_kernel_is_compiled_anew() -> None:
-    """Kernels of one file are built into those of others, whose cached form must not outlive a mutant."""
+    """Kernels of one file are built into those of others, whose cached form must not outlive a
+    mutant."""
     stale = stale_names(ROOT, "src/tacenda/problem/kernels/rows.py")
     assert {"rows", "gradient", "hessian", "store"} <= stale
     assert "events" not in stale
@@ -68,7 +71,10 @@ def test_a_mutant_is_one_change_known_by_its_content() -> None:
     assert ("if losses[row] > limit:", "if not (losses[row] > limit):") in changes
     assert ('raise ValueError(f"too much: {max(losses)}")', "pass") in changes
     assert ('note("a sentence is for people")', "pass") in changes
-    assert not any("Not this" in before or "XX" in after or "min(losses)}" in after for before, after in changes)
+    assert not any(
+        "Not this" in before or "XX" in after or "min(losses)}" in after
+        for before, after in changes
+    )
     moved = mutants_of("toy.py", "import math\n\n" + TOY)
     assert {m.name for m in moved} == {m.name for m in found}
     assert len({m.name for m in found}) == len(found)

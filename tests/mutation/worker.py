@@ -1,7 +1,8 @@
 """One mutant, one forked process: the tests that cover its file, until the first failure.
 
-The parent has loaded numpy, scipy, numba, pytest and the like, and nothing of tacenda; so a fork costs milliseconds, and what
-it imports of tacenda is the mutant. Each place works in its own copy of the repository, so that subprocesses meet it too.
+The parent has loaded numpy, scipy, numba, pytest and the like, and nothing of tacenda; so a fork
+costs milliseconds, and what it imports of tacenda is the mutant. Each place works in its own copy
+of the repository, so that subprocesses meet it too.
 """
 
 from __future__ import annotations
@@ -21,13 +22,39 @@ from pathlib import Path
 from typing import Any
 
 COPIED = ("src", "tests")
-LINKED = ("docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "examples", "benchmarks", "deploy", "Makefile")
+LINKED = (
+    "docs",
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "examples",
+    "benchmarks",
+    "deploy",
+    "Makefile",
+)
 WARM = (
-    "numpy", "scipy.special", "scipy.optimize", "scipy.stats", "scipy.sparse.linalg", "scipy.sparse.csgraph", "numba",
-    "networkx", "dp_accounting.pld", "dp_accounting.rdp", "pydantic", "msgspec", "safetensors.numpy", "cryptography.x509",
-    "cryptography.hazmat.primitives.asymmetric.ed25519", "sklearn.base", "sklearn.linear_model", "hypothesis.extra.numpy",
-    "mpmath", "jinja2", "pytest",
-)  # fmt: skip
+    "numpy",
+    "scipy.special",
+    "scipy.optimize",
+    "scipy.stats",
+    "scipy.sparse.linalg",
+    "scipy.sparse.csgraph",
+    "numba",
+    "networkx",
+    "dp_accounting.pld",
+    "dp_accounting.rdp",
+    "pydantic",
+    "msgspec",
+    "safetensors.numpy",
+    "cryptography.x509",
+    "cryptography.hazmat.primitives.asymmetric.ed25519",
+    "sklearn.base",
+    "sklearn.linear_model",
+    "hypothesis.extra.numpy",
+    "mpmath",
+    "jinja2",
+    "pytest",
+)
 
 
 def warm_up() -> None:
@@ -35,15 +62,19 @@ def warm_up() -> None:
     import importlib
 
     for name in WARM:
-        with contextlib.suppress(ImportError):  # an extra that is not installed is not used by the tests either
+        with contextlib.suppress(
+            ImportError
+        ):  # an extra that is not installed is not used by the tests either
             importlib.import_module(name)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one run of tests: passed, failed, crash or timeout; by: the test that failed first.
+    """What became of one run of tests: passed, failed, crash or timeout; by: the test that failed
+    first.
 
-    times: of each test; calls: the functions of the source that each test called, as "path:qualified name".
+    times: of each test; calls: the functions of the source that each test called, as
+    "path:qualified name".
     """
 
     kind: str
@@ -75,13 +106,22 @@ class Place:
         self._fresh: Path | None = None
 
     def start(
-        self, tests: list[str], limit: float, scores: dict[str, float], *, path: str = "", text: str = "", stale: Any = None,
-        only: frozenset[str] | None = None, times: dict[str, float] | None = None,
-    ) -> None:  # fmt: skip
-        """Fork the tests. path, text: the mutated file; stale: file names whose compiled code may hold the mutated file's.
+        self,
+        tests: list[str],
+        limit: float,
+        scores: dict[str, float],
+        *,
+        path: str = "",
+        text: str = "",
+        stale: Any = None,
+        only: frozenset[str] | None = None,
+        times: dict[str, float] | None = None,
+    ) -> None:
+        """Fork the tests. path, text: the mutated file; stale: file names whose compiled code may
+        hold the mutated file's.
 
-        only: the tests to run, by their ids; times: how long each usually takes, to end one that hangs. Without a mutated
-        file the calls of each test are noted.
+        only: the tests to run, by their ids; times: how long each usually takes, to end one that
+        hangs. Without a mutated file the calls of each test are noted.
         """
         cache = self.numba
         if path:
@@ -102,7 +142,9 @@ class Place:
         self.pid = os.fork()
         if self.pid == 0:
             listener = _Listener(scores, only, None if path else self.folder / "src", times)
-            listener.patience += 300.0 if stale is not None else 0.0  # kernels are compiled inside the tests
+            listener.patience += (
+                300.0 if stale is not None else 0.0
+            )  # kernels are compiled inside the tests
             _play(self.folder, tests, cache, self._report, self._log, listener)
 
     def poll(self) -> Outcome | None:
@@ -119,7 +161,13 @@ class Place:
         if not self._report.exists():
             return Outcome("timeout" if code == 1 else "crash", "", seconds, {}, {})
         seen = json.loads(self._report.read_text())
-        return Outcome({0: "passed", 1: "failed"}.get(code, "crash"), seen["by"], seconds, seen["times"], seen["calls"])
+        return Outcome(
+            {0: "passed", 1: "failed"}.get(code, "crash"),
+            seen["by"],
+            seconds,
+            seen["times"],
+            seen["calls"],
+        )
 
     def stop(self) -> None:
         """End the tests and all that they started."""
@@ -150,24 +198,38 @@ class Place:
 
 
 def _mirror(source: Path, copy: Path) -> None:
-    """Make `copy` hold the same files; those that are equal keep their place, and with it their compiled code."""
-    wanted = {p.relative_to(source) for p in source.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
+    """Make `copy` hold the same files; those that are equal keep their place, and with it their
+    compiled code."""
+    wanted = {
+        p.relative_to(source)
+        for p in source.rglob("*")
+        if p.is_file() and "__pycache__" not in p.parts
+    }
     if copy.exists():
         for old in [p for p in copy.rglob("*") if p.is_file() and "__pycache__" not in p.parts]:
             if old.relative_to(copy) not in wanted:
                 old.unlink()
     for name in wanted:
         new, old = source / name, copy / name
-        if not old.exists() or old.stat().st_mtime != new.stat().st_mtime or old.read_bytes() != new.read_bytes():
+        if (
+            not old.exists()
+            or old.stat().st_mtime != new.stat().st_mtime
+            or old.read_bytes() != new.read_bytes()
+        ):
             old.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(new, old)
 
 
 class _Listener:
-    """A pytest plugin: the chosen tests, likely killers first; which one failed; which functions below `source` each calls."""
+    """A pytest plugin: the chosen tests, likely killers first; which one failed; which functions
+    below `source` each calls."""
 
     def __init__(
-        self, scores: dict[str, float], only: frozenset[str] | None, source: Path | None, usual: dict[str, float] | None
+        self,
+        scores: dict[str, float],
+        only: frozenset[str] | None,
+        source: Path | None,
+        usual: dict[str, float] | None,
     ) -> None:
         self.scores, self.only, self.source, self.usual = scores, only, source, usual
         self.by, self.times, self.calls = "", {}, {}
@@ -185,8 +247,12 @@ class _Listener:
             self.by = report.nodeid
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        if self.usual is not None:  # an endless loop, also in compiled code: the process ends with 1 and leaves no report
-            faulthandler.dump_traceback_later(self.patience + 10 * self.usual.get(nodeid, 0.0), exit=True)
+        if (
+            self.usual is not None
+        ):  # an endless loop, also in compiled code: the process ends with 1 and leaves no report
+            faulthandler.dump_traceback_later(
+                self.patience + 10 * self.usual.get(nodeid, 0.0), exit=True
+            )
         if self.source is not None:
             self._seen: set[tuple[str, str]] = set()
             sys.settrace(self._trace)
@@ -205,13 +271,18 @@ class _Listener:
         path = self._paths.get(code.co_filename, "")
         if path == "":
             inside = code.co_filename.startswith(str(self.source))
-            path = self._paths[code.co_filename] = f"src{code.co_filename.removeprefix(str(self.source))}" if inside else None
+            path = self._paths[code.co_filename] = (
+                f"src{code.co_filename.removeprefix(str(self.source))}" if inside else None
+            )
         if path:
             self._seen.add((path, code.co_qualname.replace(".<locals>", "")))
 
 
-def _play(folder: Path, tests: list[str], cache: Path, report: Path, log: Path, listener: _Listener) -> None:
-    """In the child: run the tests and leave with pytest's code. On the unchanged code bytecode may be written for later."""
+def _play(
+    folder: Path, tests: list[str], cache: Path, report: Path, log: Path, listener: _Listener
+) -> None:
+    """In the child: run the tests and leave with pytest's code. On the unchanged code bytecode may
+    be written for later."""
     keep = listener.source is not None
     code = 3
     try:
@@ -229,9 +300,19 @@ def _play(folder: Path, tests: list[str], cache: Path, report: Path, log: Path, 
         import pytest
 
         numba.config.CACHE_DIR = str(cache)
-        quiet = ("-x", "-q", "--no-header", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+        quiet = (
+            "-x",
+            "-q",
+            "--no-header",
+            "-p",
+            "no:cacheprovider",
+            "-W",
+            "ignore::pytest.PytestAssertRewriteWarning",
+        )
         code = int(pytest.main([*quiet, *tests], plugins=[listener]))
-        report.write_text(json.dumps({"by": listener.by, "times": listener.times, "calls": listener.calls}))
+        report.write_text(
+            json.dumps({"by": listener.by, "times": listener.times, "calls": listener.calls})
+        )
     except BaseException:  # the parent's stack lies below: nothing may go on from here
         traceback.print_exc()
     finally:

@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 import tacenda as tc
-from tacenda.experiments import concentrated, equal_privacy, ipadmm, judging, perturbation, tables, tuning
+from tacenda.experiments import (
+    concentrated,
+    equal_privacy,
+    ipadmm,
+    judging,
+    perturbation,
+    tables,
+    tuning,
+)
 from tacenda.experiments import rows as tidy
 from tacenda.experiments.cells import LOCAL_LOSS, carry_out
 from tacenda.experiments.half_steps import RecycledHalfSteps
@@ -39,11 +47,15 @@ def test_full_sizes_are_the_papers() -> None:
     assert max(c.seed for c in EXPERIMENTS["ipadmm-compare"].cells(Size("full"))) == 9
     large = EXPERIMENTS["dda-convergence"].cells(Size("full"))[0]
     assert large.data["rows"] - large.data["held_out"] == 400_000 and large.rounds == 60_000
-    assert {c.algorithm["inner_steps"] for c in EXPERIMENTS["ipadmm-inner"].cells(Size("full"))} >= {1, 10, 25}
+    assert {
+        c.algorithm["inner_steps"] for c in EXPERIMENTS["ipadmm-inner"].cells(Size("full"))
+    } >= {1, 10, 25}
 
 
 def test_a_changed_setting_changes_the_key() -> None:
-    cell = Cell("a", SOUND, GENERATED, 4, "ring:4", {"name": "dpdda"}, 3, 0, privacy={"epsilon": 1.0})
+    cell = Cell(
+        "a", SOUND, GENERATED, 4, "ring:4", {"name": "dpdda"}, 3, 0, privacy={"epsilon": 1.0}
+    )
     assert cell.key() == replace(cell).key()
     others = [
         replace(cell, rounds=4),
@@ -57,7 +69,17 @@ def test_a_changed_setting_changes_the_key() -> None:
 
 
 def test_half_steps_are_recycled_admm() -> None:
-    cell = Cell("half", NO_PRIVACY, GENERATED, 4, "complete:4", {"name": "radmm-half-steps"}, 8, 0, problem={"strength": 0.01})
+    cell = Cell(
+        "half",
+        NO_PRIVACY,
+        GENERATED,
+        4,
+        "complete:4",
+        {"name": "radmm-half-steps"},
+        8,
+        0,
+        problem={"strength": 0.01},
+    )
     whole = replace(cell, algorithm={"name": "radmm"}, rounds=4)
     a, b = carry_out(cell), carry_out(whole)
     assert a[-1]["value"] == pytest.approx(b[-1]["value"], rel=1e-9)
@@ -65,7 +87,15 @@ def test_half_steps_are_recycled_admm() -> None:
 
 def test_local_loss_leaves_out_the_scale() -> None:
     cell = Cell(
-        "admm", NO_PRIVACY, GENERATED, 4, "ring:4", {"name": "admm"}, 2, 0, problem={"strength": 0.0, "loss_scale": 7.0}
+        "admm",
+        NO_PRIVACY,
+        GENERATED,
+        4,
+        "ring:4",
+        {"name": "admm"},
+        2,
+        0,
+        problem={"strength": 0.0, "loss_scale": 7.0},
     )
     row = carry_out(replace(cell, metrics=(LOCAL_LOSS, "local_objective")))
     assert row[0]["value"] == pytest.approx(row[1]["value"] / 7.0)
@@ -88,7 +118,14 @@ def test_test_accuracy_is_that_of_the_average_model() -> None:
     found = carry_out(cell)
     made = tc.data.load("classification", n=240, features=4, seed=1)
     problem = tc.Problem(tc.data.partition.even(made.X[:180], made.y[:180], 3), classes=(0, 1))
-    result = tc.simulate(problem, tc.graph.ring(3), tc.algorithms.GossipGD(noise="independent"), 5, seed=0, finish_mixing=2)
+    result = tc.simulate(
+        problem,
+        tc.graph.ring(3),
+        tc.algorithms.GossipGD(noise="independent"),
+        5,
+        seed=0,
+        finish_mixing=2,
+    )
     by_hand = np.mean((made.X[180:] @ result.model >= 0) == (made.y[180:] == 1))
     assert found[-1]["value"] == pytest.approx(by_hand)
 
@@ -96,29 +133,57 @@ def test_test_accuracy_is_that_of_the_average_model() -> None:
 def test_a_difference_within_two_standard_errors_is_said_to_be_so() -> None:
     def rows(method: str, *values: float) -> list[tidy.Row]:
         return [
-            {"mode": SOUND, "method": method, "metric": "m", "seed": k, "round": 1, "value": v} for k, v in enumerate(values)
+            {"mode": SOUND, "method": method, "metric": "m", "seed": k, "round": 1, "value": v}
+            for k, v in enumerate(values)
         ]
 
     near = Rows([*rows("a", 1.0, 3.0), *rows("b", 2.0, 3.0)])  # errors 1 and 0.5, apart by 0.5
     far = Rows([*rows("a", 1.0, 1.2), *rows("b", 2.0, 2.2)])  # errors 0.1 each, apart by 1
-    assert near.error(method="a") == pytest.approx(1.0) and near.error(method="b") == pytest.approx(0.5)
+    assert near.error(method="a") == pytest.approx(1.0) and near.error(method="b") == pytest.approx(
+        0.5
+    )
     for judge in (
         lambda r: judging.below(r, SOUND, "a", "b", "a is less"),
         lambda r: judging.ranked(r, SOUND, "a", "a is least"),
     ):
-        assert judge(near).holds and not judge(near).sure and "within two standard errors" in judge(near).sentence
+        assert (
+            judge(near).holds
+            and not judge(near).sure
+            and "within two standard errors" in judge(near).sentence
+        )
         assert judge(far).holds and judge(far).sure and "1.1 ± 0.1" in judge(far).detail
 
 
 def test_tables_hold_means_and_errors_of_the_last_round() -> None:
     rows = Rows(
-        {"mode": SOUND, "method": name, "metric": "m", "seed": seed, "round": t, "epsilon": eps, "value": value * t,
-         "claimed_epsilon": None, "true_epsilon": eps}
-        for name, eps, seed, value in (("a", 1.0, 0, 1.0), ("a", 1.0, 1, 3.0), ("a", 2.0, 0, 5.0), ("b", 1.0, 0, 7.0))
+        {
+            "mode": SOUND,
+            "method": name,
+            "metric": "m",
+            "seed": seed,
+            "round": t,
+            "epsilon": eps,
+            "value": value * t,
+            "claimed_epsilon": None,
+            "true_epsilon": eps,
+        }
+        for name, eps, seed, value in (
+            ("a", 1.0, 0, 1.0),
+            ("a", 1.0, 1, 3.0),
+            ("a", 2.0, 0, 5.0),
+            ("b", 1.0, 0, 7.0),
+        )
         for t in (1, 2)
-    )  # fmt: skip
+    )
     whole = tables.means(rows)
-    assert [c.title for c in whole.columns] == ["mode", "method", "epsilon", "m", "claimed epsilon", "true epsilon"]
+    assert [c.title for c in whole.columns] == [
+        "mode",
+        "method",
+        "epsilon",
+        "m",
+        "claimed epsilon",
+        "true epsilon",
+    ]
     assert whole.rows[0] == [SOUND, "a", "1.0", "4 ± 2", "", "1"]
     crossed = tables.pivot(rows, "A caption", lambda r: r["method"], "epsilon", "method")
     assert crossed.rows == [["a", "4 ± 2", "10"], ["b", "14", ""]]
@@ -128,7 +193,11 @@ def test_tables_hold_means_and_errors_of_the_last_round() -> None:
 def test_passing_needs_a_stretch_behind_and_an_end_ahead() -> None:
     def rows(*concentrated: float) -> Rows:
         curves = {"CDP-ADMM": concentrated, "DDP-ADMM": (3.0, 2.0, 1.0)}
-        return Rows({"method": m, "round": 2 * t, "value": v} for m, c in curves.items() for t, v in enumerate(c, 1))
+        return Rows(
+            {"method": m, "round": 2 * t, "value": v}
+            for m, c in curves.items()
+            for t, v in enumerate(c, 1)
+        )
 
     passed = concentrated._passes(rows(3.0, 2.5, 0.5), SOUND, "phi")
     assert passed.holds and "between rounds 4 and 4" in passed.detail
@@ -137,24 +206,41 @@ def test_passing_needs_a_stretch_behind_and_an_end_ahead() -> None:
 
 
 def test_winners_are_told_apart_from_ties_and_the_ranking_weighs_panels_alike() -> None:
-    about = {"mode": SOUND, "dataset": "adult", "epsilon": 1.0, "metric": "test_accuracy", "round": 1}
+    about = {
+        "mode": SOUND,
+        "dataset": "adult",
+        "epsilon": 1.0,
+        "metric": "test_accuracy",
+        "round": 1,
+    }
     found = {
-        ("ring:20", "a"): (0.8, 0.82), ("ring:20", "b"): (0.7, 0.72),  # a by ten standard errors
-        ("complete:20", "a"): (0.5, 0.7), ("complete:20", "b"): (0.62, 0.64),  # b, within one
-    }  # fmt: skip
+        ("ring:20", "a"): (0.8, 0.82),
+        ("ring:20", "b"): (0.7, 0.72),  # a by ten standard errors
+        ("complete:20", "a"): (0.5, 0.7),
+        ("complete:20", "b"): (0.62, 0.64),  # b, within one
+    }
     rows = Rows(
         {**about, "nodes": 20, "graph": g, "method": m, "seed": k, "value": v}
         for (g, m), values in found.items()
         for k, v in enumerate(values)
     )
-    assert equal_privacy._winners(rows, ()) == "a in 1 (1 clearly), b in 1 (0 clearly) of 2 settings"
+    assert (
+        equal_privacy._winners(rows, ()) == "a in 1 (1 clearly), b in 1 (0 clearly) of 2 settings"
+    )
     # a: 0.81 and 0.60, b: 0.71 and 0.63; the error is that of two panels, half their distance
     assert equal_privacy.overall(rows).rows == [["a", "0.705 ± 0.1"], ["b", "0.67 ± 0.04"]]
 
 
 def test_excess_with_violation_is_21_by_hand() -> None:
     found = {"objective": 0.5, "suboptimality": 0.1, "local_objective": 0.45, "infeasibility": 30.0}
-    about = {"mode": PUBLISHED, "method": "IPADMM", "seed": 0, "epsilon": 1.0, "nodes": 3, "round": 7}
+    about = {
+        "mode": PUBLISHED,
+        "method": "IPADMM",
+        "seed": 0,
+        "epsilon": 1.0,
+        "nodes": 3,
+        "round": 7,
+    }
     rows = Rows({**about, "metric": m, "value": v} for m, v in found.items())
     # least 0.4; 0.45 - 0.4 + 0.01/3 * (both directions of every edge: 60)
     assert ipadmm.excess_with_violation(rows).values() == pytest.approx([0.05 + 0.2])
@@ -180,7 +266,15 @@ def test_rows_survive_the_file(tmp_path: Path) -> None:
 
 def _rows(method: str, values: list[float], x: str = "epsilon") -> list[tidy.Row]:
     return [
-        {"mode": SOUND, "method": method, "metric": "m", "seed": 0, "round": 1, x: k + 1, "value": v}
+        {
+            "mode": SOUND,
+            "method": method,
+            "metric": "m",
+            "seed": 0,
+            "round": 1,
+            x: k + 1,
+            "value": v,
+        }
         for k, v in enumerate(values)
     ]
 
@@ -200,15 +294,30 @@ def test_ranked_and_below_compare_means_and_never_pass_on_missing_rows() -> None
 
 
 def test_last_keeps_the_newest_round_of_each_run() -> None:
-    rows = [{"method": "a", "seed": s, "round": t, "metric": "m", "value": 10.0 * s + t} for s in (0, 1) for t in (1, 2, 3)]
+    rows = [
+        {"method": "a", "seed": s, "round": t, "metric": "m", "value": 10.0 * s + t}
+        for s in (0, 1)
+        for t in (1, 2, 3)
+    ]
     assert sorted(Rows(rows).last().values()) == [3.0, 13.0]
 
 
 def test_the_optimal_level_is_found_from_the_rows_of_the_figure() -> None:
     def row(method: str, mode: str, level: float, value: float) -> tidy.Row:
-        return {"mode": mode, "method": method, "metric": "loss", "seed": 0, "round": 9, "level": level, "value": value}
+        return {
+            "mode": mode,
+            "method": method,
+            "metric": "loss",
+            "seed": 0,
+            "round": 9,
+            "level": level,
+            "value": value,
+        }
 
-    rows = [row("DVP", PUBLISHED, a, 0.2 * math.exp(-25 * a) + 0.35) for a in (0.02, 0.05, 0.1, 0.3, 1.0)]
+    rows = [
+        row("DVP", PUBLISHED, a, 0.2 * math.exp(-25 * a) + 0.35)
+        for a in (0.02, 0.05, 0.1, 0.3, 1.0)
+    ]
     rows.append(row("DVP, no noise", NO_PRIVACY, 0.0, 0.34))
     fit, best = perturbation.optimum(Rows(rows), "DVP")
     assert (fit.c4, fit.c5, fit.c6) == pytest.approx((0.2, 25.0, 0.35), rel=1e-4)
@@ -227,7 +336,15 @@ def test_every_method_has_the_same_number_of_trials() -> None:
 
 
 def test_tuning_sees_the_shape_only_and_takes_the_best_trial() -> None:
-    known = {"nodes": 3, "records": 60, "features": 4, "graph": "ring:3", "problem": {"strength": 1e-3}}
+    known = {
+        "nodes": 3,
+        "records": 60,
+        "features": 4,
+        "graph": "ring:3",
+        "problem": {"strength": 1e-3},
+    }
     weak = tuning.best("GossipGD, independent", privacy={"epsilon": 0.05, "delta": 1e-5}, **known)
-    strong = tuning.best("GossipGD, independent", privacy={"epsilon": 1000.0, "delta": 1e-5}, **known)
+    strong = tuning.best(
+        "GossipGD, independent", privacy={"epsilon": 1000.0, "delta": 1e-5}, **known
+    )
     assert weak["algorithm"]["step_size"] < strong["algorithm"]["step_size"]

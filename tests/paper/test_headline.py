@@ -22,7 +22,9 @@ def test_concentrated_totals() -> None:
 def test_one_round_of_dvp_is_doubled_and_a_hundred_compose() -> None:
     found = headline._dual()
     assert found.claimed == pytest.approx(0.3)
-    assert 10 < found.true < 60  # at most 100 rounds of 2 alpha = 0.6, less than their sum by optimal composition
+    assert (
+        10 < found.true < 60
+    )  # at most 100 rounds of 2 alpha = 0.6, less than their sum by optimal composition
 
 
 def test_recycled_admm_is_sound_and_loose() -> None:
@@ -40,6 +42,12 @@ def test_dual_averaging_claims_one_and_has_hundreds() -> None:
 @pytest.mark.slow
 def test_the_table_has_a_row_for_every_paper() -> None:
     rows = headline.headlines()
-    assert {h.paper for h in rows} == {"HuangGong20", "ZhangEtAl18", "LiuEtAl22", "ZhangZhu16", "GauthierEtAl20"}
+    assert {h.paper for h in rows} == {
+        "HuangGong20",
+        "ZhangEtAl18",
+        "LiuEtAl22",
+        "ZhangZhu16",
+        "GauthierEtAl20",
+    }
     text = headline.as_markdown(rows)
     assert text.count("\n") == len(rows) + 2

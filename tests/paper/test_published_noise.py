@@ -1,4 +1,5 @@
-"""In mode "as-published" every algorithm gets its own paper's noise, or is refused; none gets another paper's."""
+"""In mode "as-published" every algorithm gets its own paper's noise, or is refused; none gets
+another paper's."""
 
 from __future__ import annotations
 
@@ -18,18 +19,28 @@ from tacenda.privacy.settings import Privacy
 A = tc.algorithms
 ROUNDS, EPSILON, DELTA = 5, 2.0, 1e-5
 LOG = math.log(1 / DELTA)
-# What each paper prints, computed here by hand: the claim (epsilon, delta) for the whole run or, in ZhangZhu16, for a round.
+# What each paper prints, computed here by hand: the claim (epsilon, delta) for the whole run or, in
+# ZhangZhu16, for a round.
 CLAIMS = {
-    "ipadmm": (EPSILON, DELTA), "dpdda": (EPSILON, DELTA), "radmm": (EPSILON, 0.0), "madmm": (EPSILON, 0.0), "dvp": (EPSILON, 0.0),
-    "pvp": (EPSILON, 0.0), "cdpadmm": (EPSILON, DELTA), "ddpadmm": (EPSILON, DELTA), "dpadmm": (EPSILON, DELTA),
-}  # fmt: skip
+    "ipadmm": (EPSILON, DELTA),
+    "dpdda": (EPSILON, DELTA),
+    "radmm": (EPSILON, 0.0),
+    "madmm": (EPSILON, 0.0),
+    "dvp": (EPSILON, 0.0),
+    "pvp": (EPSILON, 0.0),
+    "cdpadmm": (EPSILON, DELTA),
+    "ddpadmm": (EPSILON, DELTA),
+    "dpadmm": (EPSILON, DELTA),
+}
 
 
 def planned(algorithm: Any, name: str) -> Any:
     """What a run states: its claim and every release."""
     problem, graph = support.problem(4), support.graph_for(name, 4)
     privacy = Privacy(EPSILON, DELTA, mode="as-published")
-    return tc.simulate(problem, graph, algorithm, ROUNDS, privacy, seed=0, record_every=0).privacy, problem
+    return tc.simulate(
+        problem, graph, algorithm, ROUNDS, privacy, seed=0, record_every=0
+    ).privacy, problem
 
 
 @pytest.mark.filterwarnings("ignore::tacenda.runtime.simulate.ConvergenceWarning")
@@ -71,11 +82,20 @@ class Plugin(A.CDPADMM):
     title: ClassVar[str] = "Their method"
 
 
-@pytest.mark.parametrize("algorithm", [A.GossipGD(noise="independent"), A.GossipGD(), Plugin(), A.DDA()])
+@pytest.mark.parametrize(
+    "algorithm", [A.GossipGD(noise="independent"), A.GossipGD(), Plugin(), A.DDA()]
+)
 def test_what_no_paper_prints_is_refused_by_a_run_too(algorithm: Any) -> None:
     """Found by attack: whatever had no formula of its own was given GauthierEtAl20's."""
     with pytest.raises(UnsupportedError) as refused:
-        tc.simulate(support.problem(4), tc.graph.ring(4), algorithm, 2, Privacy(1.0, mode="as-published"), seed=0)
+        tc.simulate(
+            support.problem(4),
+            tc.graph.ring(4),
+            algorithm,
+            2,
+            Privacy(1.0, mode="as-published"),
+            seed=0,
+        )
     assert algorithm.title in str(refused.value) and "mode='sound'" in str(refused.value)
 
 
@@ -91,12 +111,16 @@ def test_what_is_derived_inherits_neither_print_nor_verdict_but_may_have_its_own
 
 
 def test_noise_shared_by_neighbours_is_printed_nowhere() -> None:
-    with pytest.raises(UnsupportedError, match=r"prints noise shared by neighbours .* noise='independent'"):
+    with pytest.raises(
+        UnsupportedError, match=r"prints noise shared by neighbours .* noise='independent'"
+    ):
         tc.algorithms.DPDDA(noise="correlated").published_form()
     with pytest.raises(UnsupportedError, match="or one of MADMM, DVP, PVP"):
         tc.algorithms.GossipGD().published_form()
 
 
 def test_a_plugin_is_not_refused_when_sound() -> None:
-    result = tc.simulate(support.problem(4), tc.graph.ring(4), Plugin(), 2, Privacy(1.0), seed=0, record_every=0)
+    result = tc.simulate(
+        support.problem(4), tc.graph.ring(4), Plugin(), 2, Privacy(1.0), seed=0, record_every=0
+    )
     assert result.privacy is not None and np.isfinite(result.privacy.epsilon)

@@ -10,7 +10,11 @@ from tacenda import theory
 from tacenda.algorithms import recycled_condition
 from tacenda.graph.topology import Topology
 
-GRAPHS = [nx.lollipop_graph(4, 2), nx.Graph([(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 2)]), nx.complete_graph(5)]
+GRAPHS = [
+    nx.lollipop_graph(4, 2),
+    nx.Graph([(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 2)]),
+    nx.complete_graph(5),
+]
 
 
 def least(matrix: np.ndarray) -> float:
@@ -30,15 +34,21 @@ def margins(graph: nx.Graph, eta: float, gamma: float, smoothness: float) -> tup
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
-@pytest.mark.parametrize(("eta", "gamma", "smoothness"), [(1.0, 0.5, 0.25), (0.3, 4.0, 0.6), (2.0, 30.0, 1.7)])
-def test_the_margins_are_those_of_the_print(graph: nx.Graph, eta: float, gamma: float, smoothness: float) -> None:
+@pytest.mark.parametrize(
+    ("eta", "gamma", "smoothness"), [(1.0, 0.5, 0.25), (0.3, 4.0, 0.6), (2.0, 30.0, 1.7)]
+)
+def test_the_margins_are_those_of_the_print(
+    graph: nx.Graph, eta: float, gamma: float, smoothness: float
+) -> None:
     found = recycled_condition._margins(eta, gamma, smoothness, Topology.of(graph))
     assert found == pytest.approx(margins(graph, eta, gamma, smoothness), rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize(("eta", "smoothness"), [(1.0, 0.25), (0.2, 0.7)])
-def test_the_smallest_gamma_is_where_a_margin_turns(graph: nx.Graph, eta: float, smoothness: float) -> None:
+def test_the_smallest_gamma_is_where_a_margin_turns(
+    graph: nx.Graph, eta: float, smoothness: float
+) -> None:
     gamma = recycled_condition.smallest_recycle_proximal(eta, smoothness, Topology.of(graph))
     assert min(margins(graph, eta, gamma * 1.0002, smoothness)) >= -1e-9
     assert min(margins(graph, eta, gamma * 0.999, smoothness)) < 0

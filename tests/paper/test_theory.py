@@ -14,10 +14,19 @@ from tacenda.schedules import SquareRoot
 
 def test_theorem_7_of_000_by_hand() -> None:
     # n = 2, t = 4, l = 9, D = 3, c1 = c2 = 1, d = 4, m = 10, z = 5, rho = 0.5, deg = 1, beta = 2:
-    # sqrt(2) 3 / 6 * sqrt(1/4 + 4 (2*5/10)^2) + (0.5*9 + 4/0.5)/4 = 0.7071067812 * sqrt(4.25) + 3.125, twice.
+    # sqrt(2) 3 / 6 * sqrt(1/4 + 4 (2*5/10)^2) + (0.5*9 + 4/0.5)/4 = 0.7071067812 * sqrt(4.25) +
+    # 3.125, twice.
     by_hand = 2 * (0.7071067811865476 * 2.0615528128088303 + 3.125)
     found = theory.ipadmm_bound(
-        4, 9, dim=4, sizes=[10, 10], degrees=1, penalty=0.5, noise_multiplier=5.0, diameter=3.0, dual_bound=2.0
+        4,
+        9,
+        dim=4,
+        sizes=[10, 10],
+        degrees=1,
+        penalty=0.5,
+        noise_multiplier=5.0,
+        diameter=3.0,
+        dual_bound=2.0,
     )
     assert found == pytest.approx(by_hand, rel=1e-12)
 
@@ -31,26 +40,39 @@ def test_the_limit_of_theorem_7_is_what_many_rounds_leave() -> None:
     known = {"dim": 104, "sizes": np.full(100, 452.0), "diameter": 20.0}
     t = 10**9
     z = theory.published_multiplier(t, 10, 1.0, 1e-5)
-    many = theory.ipadmm_bound(t, 10, degrees=99, penalty=1e-3, noise_multiplier=z, objective_slope=0.0, **known)
-    assert theory.ipadmm_bound_limit(epsilon=1.0, delta=1e-5, **known) == pytest.approx(many, rel=1e-4)
+    many = theory.ipadmm_bound(
+        t, 10, degrees=99, penalty=1e-3, noise_multiplier=z, objective_slope=0.0, **known
+    )
+    assert theory.ipadmm_bound_limit(epsilon=1.0, delta=1e-5, **known) == pytest.approx(
+        many, rel=1e-4
+    )
 
 
 def test_theorem_2_of_002_by_hand() -> None:
-    # a = t, gamma = 0, mu = 2, L = 1, beta = 1/2: M = 1/2 + 4 = 4.5; t = 2: A = 1, 3; sum a^2/(mu A) = 1/2 + 4/6; over A(2) = 3.
-    # noise 0.1, d = 4: 4 * 0.01/2 + 2*2*0.1/0.5 = 0.02 + 0.8.
+    # a = t, gamma = 0, mu = 2, L = 1, beta = 1/2: M = 1/2 + 4 = 4.5; t = 2: A = 1, 3; sum a^2/(mu
+    # A) = 1/2 + 4/6; over A(2) = 3. noise 0.1, d = 4: 4 * 0.01/2 + 2*2*0.1/0.5 = 0.02 + 0.8.
     by_hand = (0.5 + 4 / 6) * (4.5 + 0.82) / 3
-    found = theory.dual_averaging_bound(2, strong_convexity=2.0, lipschitz=1.0, second_singular=0.5, dim=4, noise_std=0.1)
+    found = theory.dual_averaging_bound(
+        2, strong_convexity=2.0, lipschitz=1.0, second_singular=0.5, dim=4, noise_std=0.1
+    )
     assert found == pytest.approx(by_hand, rel=1e-12)
 
 
 def test_theorem_2_with_an_offset_and_constant_weights() -> None:
-    # a = 1, gamma(t) = 1 + sqrt(4 t): 3, 1 + sqrt(8); mu = 1, A = 1, 2; |x*| = 2 gives d(x*) = 2; M = 4.5.
+    # a = 1, gamma(t) = 1 + sqrt(4 t): 3, 1 + sqrt(8); mu = 1, A = 1, 2; |x*| = 2 gives d(x*) = 2; M
+    # = 4.5.
     g2 = 1 + math.sqrt(8)
     by_hand = (g2 * 2 + (1 / (1 + 3) + 1 / (2 + g2)) * 4.5) / 2
     found = theory.dual_averaging_bound(
-        2, strong_convexity=1.0, lipschitz=1.0, second_singular=0.5, dim=3, weights="constant", offset=SquareRoot(1.0, 4.0),
+        2,
+        strong_convexity=1.0,
+        lipschitz=1.0,
+        second_singular=0.5,
+        dim=3,
+        weights="constant",
+        offset=SquareRoot(1.0, 4.0),
         optimum_norm=2.0,
-    )  # fmt: skip
+    )
     assert found == pytest.approx(by_hand, rel=1e-12)
 
 
@@ -59,16 +81,22 @@ def test_corollary_1_is_theorem_2_with_the_papers_noise_rounded_up() -> None:
     rounds, q = 5000, 4000
     std = theory.published_noise_std(rounds, q, 0.5, 0.01)
     exact = theory.dual_averaging_bound(rounds, noise_std=std, **known)
-    printed = theory.dual_averaging_utility_loss(rounds, records=q, epsilon=0.5, delta=0.01, **known)
+    printed = theory.dual_averaging_utility_loss(
+        rounds, records=q, epsilon=0.5, delta=0.01, **known
+    )
     assert exact <= printed <= 1.01 * exact
 
 
 def test_corollary_2_follows_from_11_and_10_without_noise() -> None:
     known = {"strong_convexity": 0.1, "lipschitz": 1.0, "second_singular": 0.8}
     t = 200
-    by_parts = 2 * theory.consensus_distance(t, dim=7, **known) + 4 / 0.1 * 4 * (0.5 + 2 / 0.2) / (0.1 * (t + 1))
+    by_parts = 2 * theory.consensus_distance(t, dim=7, **known) + 4 / 0.1 * 4 * (0.5 + 2 / 0.2) / (
+        0.1 * (t + 1)
+    )
     assert theory.noise_free_distance(t, **known) == pytest.approx(by_parts, rel=1e-12)
-    assert theory.dual_averaging_distance(t, dim=7, **known) <= theory.noise_free_distance(t, **known)
+    assert theory.dual_averaging_distance(t, dim=7, **known) <= theory.noise_free_distance(
+        t, **known
+    )
 
 
 def test_the_noise_of_002_as_printed() -> None:
@@ -78,19 +106,26 @@ def test_the_noise_of_002_as_printed() -> None:
 def test_no_gamma_is_enough_on_a_ring_of_even_length_but_one_is_on_a_complete_graph() -> None:
     assert theory.least_recycle_proximal(graph.ring(6), penalty=1.0, smoothness=0.25) == math.inf
     least = theory.least_recycle_proximal(graph.complete(5), penalty=1.0, smoothness=0.25)
-    assert theory.recycled_condition_holds(graph.complete(5), penalty=1.0, recycle_proximal=1.01 * least, smoothness=0.25)
-    assert not theory.recycled_condition_holds(graph.complete(5), penalty=1.0, recycle_proximal=0.98 * least, smoothness=0.25)
+    assert theory.recycled_condition_holds(
+        graph.complete(5), penalty=1.0, recycle_proximal=1.01 * least, smoothness=0.25
+    )
+    assert not theory.recycled_condition_holds(
+        graph.complete(5), penalty=1.0, recycle_proximal=0.98 * least, smoothness=0.25
+    )
 
 
 def test_the_loss_of_001_by_hand() -> None:
-    # 2*3/100 * (1.4*0.25/(0.2 + 2*0.5*4) + 1.5) = 0.06 * (0.35/4.2 + 1.5) a round, at the smaller node.
+    # 2*3/100 * (1.4*0.25/(0.2 + 2*0.5*4) + 1.5) = 0.06 * (0.35/4.2 + 1.5) a round, at the smaller
+    # node.
     by_hand = 7 * 0.06 * (0.35 / 4.2 + 1.5)
     found = theory.recycled_privacy_bound(
         7, noise_rate=1.5, sizes=[100, 200], degrees=4, penalty=0.5, strength=0.2, loss_scale=3.0
     )
     assert found == pytest.approx(by_hand, rel=1e-12)
     with pytest.raises(InputError, match="larger penalty"):
-        theory.recycled_privacy_bound(1, noise_rate=1.0, sizes=2, degrees=1, penalty=0.01, strength=0.0, loss_scale=3.0)
+        theory.recycled_privacy_bound(
+            1, noise_rate=1.0, sizes=2, degrees=1, penalty=0.01, strength=0.0, loss_scale=3.0
+        )
 
 
 def test_sample_sizes_of_003_by_hand() -> None:
@@ -100,10 +135,14 @@ def test_sample_sizes_of_003_by_hand() -> None:
     # d = 1, ln(d/delta) = 1: 2/(0.5*0.1) = 40; 3*0.25*4/(0.05) = 60; 48.
     assert theory.sample_size("dual", alpha=0.1, loss_scale=3.0, **known) == pytest.approx(60.0)
     # C f^3 eta N d ln / (acc^2 alpha) = 3*8*0.5*2/(0.25*0.1)
-    centre = theory.sample_size("primal-centre", alpha=0.1, loss_scale=3.0, penalty=0.5, degree=2, **known)
+    centre = theory.sample_size(
+        "primal-centre", alpha=0.1, loss_scale=3.0, penalty=0.5, degree=2, **known
+    )
     assert centre == pytest.approx(960.0)
     # the five terms: 960; 48; 4*3*2/0.05 = 480; 4*320 = 1280; 4*3^1.5*4/(0.5^1.5*0.1) = 2351.5
-    primal = theory.sample_size("primal", alpha=0.1, loss_scale=3.0, penalty=0.5, degree=2, constant=2.0, **known)
+    primal = theory.sample_size(
+        "primal", alpha=0.1, loss_scale=3.0, penalty=0.5, degree=2, constant=2.0, **known
+    )
     assert primal == pytest.approx(2 * 4 * 3**1.5 * 4 / (0.5**1.5 * 0.1))
     with pytest.raises(InputError, match="kind"):
         theory.sample_size("tertiary", **known)

@@ -1,4 +1,5 @@
-"""Every verdict on a paper's printed noise, demonstrated: what is claimed, and what the ledger says that it truly costs."""
+"""Every verdict on a paper's printed noise, demonstrated: what is claimed, and what the ledger says
+that it truly costs."""
 
 from __future__ import annotations
 
@@ -21,12 +22,21 @@ from tacenda.runtime.spec import RunSpec
 A = tc.algorithms
 
 
-def facts(size: float, dim: int = 105, strength: float = 1e-4, loss: str = "logistic", scale: float = 1.0, n: int = 6) -> Facts:
+def facts(
+    size: float,
+    dim: int = 105,
+    strength: float = 1e-4,
+    loss: str = "logistic",
+    scale: float = 1.0,
+    n: int = 6,
+) -> Facts:
     constants = Constants(losses.by_name(loss), regularisers.by_name("l2"), strength, scale, 1.0)
     return Facts(np.full(n, size), dim, constants)
 
 
-def truth(algorithm: tc.algorithms.Algorithm, known: Facts, rounds: int, privacy: tc.Privacy) -> Statement:
+def truth(
+    algorithm: tc.algorithms.Algorithm, known: Facts, rounds: int, privacy: tc.Privacy
+) -> Statement:
     """What a run as published costs, from public facts alone."""
     topology = Topology.of(tc.graph.complete(known.n))
     spec = RunSpec(algorithm, topology, known, rounds, privacy).checked()
@@ -86,7 +96,9 @@ def test_pvp_as_published_has_the_hidden_iterates_sensitivity() -> None:
     m, r, eta, degree, tol = 452.0, 0.05, 0.5, 5, 1e-8
     found = truth(A.PVP(penalty=eta), facts(m, strength=r), 30, as_published(0.3))
     kappa = r + 2 * eta * degree
-    losses_by_round = [charge.parameters["epsilon"][0] for charge, count in found.charges for _ in range(count)]
+    losses_by_round = [
+        charge.parameters["epsilon"][0] for charge, count in found.charges for _ in range(count)
+    ]
     zeta = r * m * 0.3 / 2
     for t, loss in enumerate(losses_by_round, start=1):
         sensitivity = (2 / m + 2 * tol) / r * (1 - (2 * eta * degree / kappa) ** t)
@@ -98,7 +110,13 @@ def test_pvp_as_published_has_the_hidden_iterates_sensitivity() -> None:
 def test_pvp_around_released_values_needs_far_less_noise() -> None:
     m, r = 452.0, 0.05
     topology = Topology.of(tc.graph.complete(6))
-    spec = RunSpec(A.PVP(penalty=0.5), topology, facts(m, strength=r), 1, tc.Privacy.from_noise(round_epsilon=0.3))
+    spec = RunSpec(
+        A.PVP(penalty=0.5),
+        topology,
+        facts(m, strength=r),
+        1,
+        tc.Privacy.from_noise(round_epsilon=0.3),
+    )
     plan = spec.checked().calibration
     assert plan is not None
     sound_rate = 0.3 / ((2 / m + 2e-8) / (r + 2 * 0.5 * 5))
@@ -124,7 +142,11 @@ def test_recycled_takes_the_papers_own_input() -> None:
 def test_dual_averaging_of_one_record_is_unsound() -> None:
     one = A.DPDDA(batch_size=1, sampling="one")
     known = facts(20_000, dim=2000, strength=0.0005, loss="hinge")
-    plan = RunSpec(one, Topology.of(tc.graph.ring(6)), known, 600, as_published(1.0, 0.01)).checked().calibration
+    plan = (
+        RunSpec(one, Topology.of(tc.graph.ring(6)), known, 600, as_published(1.0, 0.01))
+        .checked()
+        .calibration
+    )
     assert plan is not None
     z = plan.reserved.events(0)[0][0].noise_multiplier  # type: ignore[attr-defined]
     assert 2 * z == pytest.approx(math.sqrt(12 * 600 * math.log(100)) / 20_000, rel=1e-12)
@@ -132,15 +154,20 @@ def test_dual_averaging_of_one_record_is_unsound() -> None:
 
 @pytest.mark.slow
 def test_dual_averaging_headline() -> None:
-    """Claimed (1, 0.01) at 20,000 records a node and 60,000 rounds: the noise is 0.091046, the truth about 1800."""
+    """Claimed (1, 0.01) at 20,000 records a node and 60,000 rounds: the noise is 0.091046, the
+    truth about 1800."""
     one = A.DPDDA(batch_size=1, sampling="one")
-    found = truth(one, facts(20_000, dim=2000, strength=0.0005, loss="hinge"), 60_000, as_published(1.0, 0.01))
+    found = truth(
+        one, facts(20_000, dim=2000, strength=0.0005, loss="hinge"), 60_000, as_published(1.0, 0.01)
+    )
     assert 2 * found.ledger(0)[0][0].noise_multiplier == pytest.approx(0.091046, abs=5e-7)  # type: ignore[attr-defined]
     assert 1500 < found.epsilon < 2100
 
 
 def test_dual_averaging_theorem_is_right_for_full_gradients() -> None:
-    found = truth(A.DPDDA(), facts(452, strength=0.0005, loss="hinge"), 100, as_published(1.0, 1e-5))
+    found = truth(
+        A.DPDDA(), facts(452, strength=0.0005, loss="hinge"), 100, as_published(1.0, 1e-5)
+    )
     assert found.epsilon < 1.0
 
 
@@ -153,14 +180,18 @@ def test_concentrated_privacy_converts_loosely() -> None:
 
 def test_geometric_variance_sums_as_the_paper_says() -> None:
     found = truth(A.CDPADMM(variance_decay=0.99), facts(50), 200, tc.Privacy.from_paper(phi=10.0))
-    shares = np.array([1 / charge.parameters["noise_multiplier"][0] ** 2 for charge, _ in found.charges])
+    shares = np.array(
+        [1 / charge.parameters["noise_multiplier"][0] ** 2 for charge, _ in found.charges]
+    )
     assert shares.sum() / shares[0] == pytest.approx(639.918, abs=5e-4)
     assert shares.sum() / 2 == pytest.approx(10.0, rel=1e-12)
 
 
 def test_epsilon_one_needs_phi_00359() -> None:
     phi = 0.0359
-    assert judge([(Gaussian(1 / math.sqrt(2 * phi)), 1)]).epsilon(1e-5) == pytest.approx(1.0, abs=2e-3)
+    assert judge([(Gaussian(1 / math.sqrt(2 * phi)), 1)]).epsilon(1e-5) == pytest.approx(
+        1.0, abs=2e-3
+    )
 
 
 def test_as_published_says_why_and_is_not_sound_mode() -> None:
@@ -170,7 +201,9 @@ def test_as_published_says_why_and_is_not_sound_mode() -> None:
         x = rng.normal(size=(30, 3))
         shards.append((x / np.linalg.norm(x, axis=1, keepdims=True), np.sign(x[:, 0])))
     problem = tc.Problem(shards, strength=0.1, classes=(-1, 1))
-    run = tc.simulate(problem, tc.graph.ring(4), A.DVP(), 3, privacy=as_published(1.0), seed=0, record_every=0)
+    run = tc.simulate(
+        problem, tc.graph.ring(4), A.DVP(), 3, privacy=as_published(1.0), seed=0, record_every=0
+    )
     assert run.privacy is not None
     assert run.privacy.mode == "as-published"
     assert run.privacy.claimed == (1.0, 0.0)

@@ -1,9 +1,11 @@
-"""Run by test_ledger_store_kill: forks a worker that charges and sends, kills it with SIGKILL, checks, and again.
+"""Run by test_ledger_store_kill: forks a worker that charges and sends, kills it with SIGKILL,
+checks, and again.
 
     python ledger_kill_loop.py FOLDER KILLS SEED
 
-The worker does what a node does: reserve, and for each message charge the ledger, then send (append a line to a file).
-A worker that comes up again redoes what was not sent. Prints a JSON summary; a broken promise is an AssertionError.
+The worker does what a node does: reserve, and for each message charge the ledger, then send (append
+a line to a file). A worker that comes up again redoes what was not sent. Prints a JSON summary; a
+broken promise is an AssertionError.
 """
 
 import json
@@ -48,23 +50,30 @@ def work(folder: Path, last_run: int) -> None:
 
 
 def check(folder: Path) -> int:
-    """Nothing sent is unbooked, nothing is booked twice, reservations of unfinished runs still count."""
+    """Nothing sent is unbooked, nothing is booked twice, reservations of unfinished runs still
+    count."""
     messages = Counter(map(tuple, sent(folder)))
     with LedgerStore(folder / "ledger.db") as store:
         verdict = store.verify()
         assert verdict.ok, str(verdict)
         rows = [json.loads(line) for line in store.export()]
-        booked = Counter((int(r["run"][4:]), json.loads(r["key"])) for r in rows if r["kind"] == "charge")
+        booked = Counter(
+            (int(r["run"][4:]), json.loads(r["key"])) for r in rows if r["kind"] == "charge"
+        )
         assert not set(messages) - set(booked), "a message was sent that the ledger has lost"
         assert max(booked.values(), default=1) == 1, "a message was booked twice"
         assert max(messages.values(), default=1) == 1, "a message was sent twice"
-        assert len(set(booked) - set(messages)) <= 1, "more than the one message in flight is booked and unsent"
+        assert len(set(booked) - set(messages)) <= 1, (
+            "more than the one message in flight is booked and unsent"
+        )
         reserved = {r["run"] for r in rows if r["kind"] == "reserve"}
         open_runs = {run["run"] for run in store.runs() if run["open"]} & reserved
         charged_open = sum(f"run-{number}" in open_runs for number, _ in booked)
         spent = store.spent("data")
         held = sum(count for _, count in spent.reserved)
-        assert held == ROUNDS * len(open_runs) - charged_open, "a reservation was lost or counted twice"
+        assert held == ROUNDS * len(open_runs) - charged_open, (
+            "a reservation was lost or counted twice"
+        )
         assert sum(count for _, count in spent.events) == len(booked)
     return len(booked)
 

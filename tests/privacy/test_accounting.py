@@ -29,14 +29,18 @@ def exact_log_delta(mu, eps):
         def tail(x):
             return mpmath.erfc(x / mpmath.sqrt(2)) / 2
 
-        return float(mpmath.log(tail(eps / mu - mu / 2) - mpmath.exp(eps) * tail(eps / mu + mu / 2)))
+        return float(
+            mpmath.log(tail(eps / mu - mu / 2) - mpmath.exp(eps) * tail(eps / mu + mu / 2))
+        )
 
 
 @pytest.mark.parametrize("mu", [1e-6, 1e-3, 0.05, 0.27, 1.0, 4.0, 30.0, 140.0])
 @pytest.mark.parametrize("ratio", [0.0, 0.3, 1.0, 3.0, 12.0, 35.0])
 def test_gaussian_delta_against_mpmath(mu, ratio):
     eps = mu * ratio
-    assert gaussian_log_delta(mu, eps) == pytest.approx(exact_log_delta(mu, eps), rel=1e-9, abs=1e-9)
+    assert gaussian_log_delta(mu, eps) == pytest.approx(
+        exact_log_delta(mu, eps), rel=1e-9, abs=1e-9
+    )
 
 
 @pytest.mark.parametrize("delta", [1e-300, 1e-50, 1e-5, 0.3])
@@ -76,7 +80,8 @@ def test_golden_epsilon(events, delta, epsilon, places, adjacency):
 
 
 def test_golden_decreasing_variance():
-    """GauthierEtAl20: variance falling by R = 0.99 for 200 rounds sums to 639.918 phi_1; phi = 10 in all is epsilon 28.37."""
+    """GauthierEtAl20: variance falling by R = 0.99 for 200 rounds sums to 639.918 phi_1; phi = 10
+    in all is epsilon 28.37."""
     weights = 0.99 ** -np.arange(200)
     assert weights.sum() == pytest.approx(639.918, abs=6e-4)
     # phi is zCDP's rho: mu^2 = 2 phi
@@ -84,11 +89,14 @@ def test_golden_decreasing_variance():
     curve = judge([(Gaussian(float(one)), 1) for one in z])
     assert curve.mu == pytest.approx(math.sqrt(20))
     assert curve.epsilon(1e-5) == pytest.approx(28.37, abs=6e-3)
-    assert judge([(Gaussian(1 / math.sqrt(2 * 0.0359)), 1)]).epsilon(1e-5) == pytest.approx(1, abs=2e-3)
+    assert judge([(Gaussian(1 / math.sqrt(2 * 0.0359)), 1)]).epsilon(1e-5) == pytest.approx(
+        1, abs=2e-3
+    )
 
 
 def test_dp_accounting_conventions_meet_ours():
-    """Their multiplier 4 under REPLACE_ONE is our z = 2: 1.993 at 1e-5, where their RDP, which ignores it, says 1.013."""
+    """Their multiplier 4 under REPLACE_ONE is our z = 2: 1.993 at 1e-5, where their RDP, which
+    ignores it, says 1.013."""
     import dp_accounting as dpa
     from dp_accounting import pld, rdp
 
@@ -100,7 +108,9 @@ def test_dp_accounting_conventions_meet_ours():
     assert theirs["pld"] == pytest.approx(1.993, abs=6e-4)
     assert theirs["rdp"] == pytest.approx(1.013, abs=6e-4)
     assert judge([(Gaussian(2), 1)]).epsilon(1e-5) == pytest.approx(theirs["pld"], rel=1e-5)
-    assert judge([(PoissonGaussian(2, 1 - 1e-9), 1)]).epsilon(1e-5) == pytest.approx(theirs["pld"], rel=1e-3)
+    assert judge([(PoissonGaussian(2, 1 - 1e-9), 1)]).epsilon(1e-5) == pytest.approx(
+        theirs["pld"], rel=1e-3
+    )
     assert judge([(Gaussian(2), 1)], accountant="rdp").epsilon(1e-5) > theirs["pld"]
 
 
@@ -109,15 +119,20 @@ def test_sampled_with_hardly_any_noise():
     curve = judge([(PoissonGaussian(1e-6, 1e-3), 20)], "add-remove")
     assert curve.delta(3.0) == pytest.approx(1 - (1 - 1e-3) ** 20, rel=1e-9)
     assert curve.epsilon(1e-3) == math.inf
-    assert judge([(OneOfGaussian(1e-6, 1000), 20)]).delta(3.0) == pytest.approx(1 - (1 - 1e-3) ** 20, rel=1e-9)
-    assert judge([(Gaussian(1e-5), 1), (Pure(1), 1)]).epsilon(1e-5) == math.inf  # 5e9 nats: nothing is promised
+    assert judge([(OneOfGaussian(1e-6, 1000), 20)]).delta(3.0) == pytest.approx(
+        1 - (1 - 1e-3) ** 20, rel=1e-9
+    )
+    assert (
+        judge([(Gaussian(1e-5), 1), (Pure(1), 1)]).epsilon(1e-5) == math.inf
+    )  # 5e9 nats: nothing is promised
 
 
 # -- pure rounds
 
 
 def brute_pure_delta(epsilons, eps):
-    """Hockey-stick divergence of the product of randomised responses, by enumeration of all outcomes."""
+    """Hockey-stick divergence of the product of randomised responses, by enumeration of all
+    outcomes."""
     total = 0.0
     for truth in itertools.product([1, -1], repeat=len(epsilons)):
         p = math.prod(1 / (1 + math.exp(-t * e)) for t, e in zip(truth, epsilons, strict=True))
@@ -128,7 +143,9 @@ def brute_pure_delta(epsilons, eps):
 
 @pytest.mark.parametrize("eps", [0.0, 0.4, 1.1, 1.79])
 def test_pure_composition_by_enumeration(eps):
-    assert judge([(Pure(0.3), 6)]).delta(eps) == pytest.approx(brute_pure_delta([0.3] * 6, eps), rel=1e-10)
+    assert judge([(Pure(0.3), 6)]).delta(eps) == pytest.approx(
+        brute_pure_delta([0.3] * 6, eps), rel=1e-10
+    )
     mixed = judge([(Pure(0.3), 3), (Pure(0.07), 3), (Pure(0.5), 2)])
     brute = brute_pure_delta([0.3] * 3 + [0.07] * 3 + [0.5] * 2, eps)
     assert mixed.accountant == "pure-optimal"
@@ -166,13 +183,16 @@ def test_k_fold_equals_count_k(event, count):
 
 
 def test_self_composition_is_a_real_composition():
-    """PLD of count 2 against the same event composed with a near-twin, which the merge cannot join."""
+    """PLD of count 2 against the same event composed with a near-twin, which the merge cannot
+    join."""
     for event, twin in [
         (PoissonGaussian(2.0, 0.05), PoissonGaussian(2.0 + 1e-9, 0.05)),
         (L2Laplace(0.4, 5), L2Laplace(0.4 + 1e-10, 5)),
         (OneOfGaussian(1.0, 50), OneOfGaussian(1.0 + 1e-9, 50)),
     ]:
-        assert judge([(event, 2)]).epsilon(1e-5) == pytest.approx(judge([(event, 1), (twin, 1)]).epsilon(1e-5), rel=1e-4)
+        assert judge([(event, 2)]).epsilon(1e-5) == pytest.approx(
+            judge([(event, 1), (twin, 1)]).epsilon(1e-5), rel=1e-4
+        )
 
 
 @pytest.mark.parametrize(("event", "count"), EVENTS, ids=lambda e: getattr(e, "kind", ""))
@@ -208,10 +228,18 @@ def test_monotone_in_every_parameter(quiet, loud):
 
 
 def test_nothing_and_everything():
-    nothing = judge([(Gaussian(math.inf), 10), (PoissonGaussian(1, 0), 4), (Pure(0), 3), (Gaussian(1), 0)])
+    nothing = judge(
+        [(Gaussian(math.inf), 10), (PoissonGaussian(1, 0), 4), (Pure(0), 3), (Gaussian(1), 0)]
+    )
     assert (nothing.epsilon(0), nothing.epsilon(1e-9), nothing.delta(0), nothing.mu) == (0, 0, 0, 0)
     assert nothing.pure_epsilon == 0
-    for event in (Gaussian(0), PoissonGaussian(0, 0.1), Pure(math.inf), L2Laplace(math.inf, 3), DiscreteGaussian(0)):
+    for event in (
+        Gaussian(0),
+        PoissonGaussian(0, 0.1),
+        Pure(math.inf),
+        L2Laplace(math.inf, 3),
+        DiscreteGaussian(0),
+    ):
         all_lost = judge([(Gaussian(5), 1), (event, 1)])
         assert all_lost.epsilon(0.5) == math.inf
         assert all_lost.delta(1e4) == 1
@@ -226,7 +254,10 @@ def test_nothing_and_everything():
 @pytest.mark.parametrize("count", [1, 50])
 def test_exact_below_pld_below_rdp_for_gaussians(z, count):
     events = [(Gaussian(z), count)]
-    by = {name: judge(events, accountant=name).epsilon(1e-5) for name in ("gaussian-exact", "pld", "rdp", "zcdp")}
+    by = {
+        name: judge(events, accountant=name).epsilon(1e-5)
+        for name in ("gaussian-exact", "pld", "rdp", "zcdp")
+    }
     assert by["gaussian-exact"] <= by["pld"] * (1 + 1e-12)
     assert by["pld"] == pytest.approx(by["gaussian-exact"], rel=1e-4, abs=1e-5)
     assert by["pld"] < by["rdp"]
@@ -235,7 +266,9 @@ def test_exact_below_pld_below_rdp_for_gaussians(z, count):
 
 def test_pld_below_rdp_for_poisson_batches():
     events = [(PoissonGaussian(1.0, 1 / 452), 2000)]
-    assert judge(events, "add-remove").epsilon(1e-5) < judge(events, "add-remove", "rdp").epsilon(1e-5)
+    assert judge(events, "add-remove").epsilon(1e-5) < judge(events, "add-remove", "rdp").epsilon(
+        1e-5
+    )
 
 
 def test_auto_names_the_tightest():
@@ -247,11 +280,15 @@ def test_auto_names_the_tightest():
     assert name((L2Laplace(0.1, 3), 2), (Pure(0.2), 1)) == "l2-laplace"
     assert name((Gaussian(3), 1), (Pure(0.2), 1)) == "pld"
     assert name((DiscreteGaussian(3), 1), (Gaussian(3), 1), (Pure(0.1), 1)) == "zcdp"
-    assert name((DiscreteGaussian(3), 1), (PoissonGaussian(3, 0.1), 1), adjacency="add-remove") == "rdp"
+    assert (
+        name((DiscreteGaussian(3), 1), (PoissonGaussian(3, 0.1), 1), adjacency="add-remove")
+        == "rdp"
+    )
 
 
 def test_mixture_of_gaussian_and_pure_against_direct_convolution():
-    """delta of N(0,1) vs N(mu,1) times randomised response: the two responses shift epsilon by -+ a."""
+    """delta of N(0,1) vs N(mu,1) times randomised response: the two responses shift epsilon by -+
+    a."""
     mu, a, eps = 0.5, 0.7, 0.9
     p = 1 / (1 + math.exp(-a))
 
@@ -277,7 +314,8 @@ def test_poisson_against_quadrature():
 
 
 def test_one_of_covers_every_choice_of_the_other_records():
-    """Two rounds of one-of-q: wherever the other records sit (also differently by round), delta stays below the curve."""
+    """Two rounds of one-of-q: wherever the other records sit (also differently by round), delta
+    stays below the curve."""
     z, q = 0.8, 1 / 4
     curve = judge([(OneOfGaussian(z, 4), 2)])
     s = 2 * z  # records in [-1, 1], sensitivity 2
@@ -328,7 +366,10 @@ def test_tradeoff():
     pure = judge([(Pure(1.0), 1)])
     want = [max(0, 1 - math.e * a, (1 - a) / math.e) for a in (0.05, 0.2, 0.5)]
     assert pure.tradeoff([0.05, 0.2, 0.5]) == pytest.approx(want, abs=1e-3)
-    assert np.all(judge([(Gaussian(1), 1)], accountant="pld").tradeoff([0.1, 0.5]) <= gauss.tradeoff([0.1, 0.5]) + 1e-12)
+    assert np.all(
+        judge([(Gaussian(1), 1)], accountant="pld").tradeoff([0.1, 0.5])
+        <= gauss.tradeoff([0.1, 0.5]) + 1e-12
+    )
     with pytest.raises(InputError, match="false_positive_rates"):
         gauss.tradeoff([1.5])
 
@@ -336,7 +377,9 @@ def test_tradeoff():
 def test_groups():
     assert judge([(Gaussian(6), 4)]).group(3).mu == pytest.approx(1.0)
     assert judge([(Pure(0.1), 5)]).group(3).pure_epsilon == pytest.approx(1.5)
-    assert judge([(Pure(0.1), 5)]).group(3).epsilon(1e-5) == judge([(Pure(0.1 * 3), 5)]).epsilon(1e-5)
+    assert judge([(Pure(0.1), 5)]).group(3).epsilon(1e-5) == judge([(Pure(0.1 * 3), 5)]).epsilon(
+        1e-5
+    )
     laplace = judge([(L2Laplace(0.2, 4), 5)])
     assert laplace.group(2).epsilon(1e-5) == judge([(L2Laplace(0.4, 4), 5)]).epsilon(1e-5)
     sampled = judge([(PoissonGaussian(3, 0.1), 20)])
@@ -356,7 +399,9 @@ def test_group_bound_holds_for_a_gaussian():
 
 
 def test_coalition_is_carried_to_the_conditions():
-    curve = judge([(CorrelatedGaussian(0.3, 2), 4), (CorrelatedGaussian(0.1, 1), 1), (Gaussian(5), 2)])
+    curve = judge(
+        [(CorrelatedGaussian(0.3, 2), 4), (CorrelatedGaussian(0.1, 1), 1), (Gaussian(5), 2)]
+    )
     assert curve.mu == pytest.approx(math.sqrt(4 * 0.09 + 0.01 + 2 / 25))
     assert curve.coalition == 1
     assert any("no two members pool" in words for words in curve.conditions)
@@ -364,7 +409,9 @@ def test_coalition_is_carried_to_the_conditions():
     assert curve.group(2).coalition == 1
 
 
-@pytest.mark.parametrize(("event", "count"), [pair for pair in EVENTS if pair[0].kind not in ("discrete-gaussian",)])
+@pytest.mark.parametrize(
+    ("event", "count"), [pair for pair in EVENTS if pair[0].kind not in ("discrete-gaussian",)]
+)
 def test_a_coarser_grid_only_errs_upwards(event, count):
     from tacenda.privacy.accounting.pld import pld_profile
 

@@ -1,4 +1,5 @@
-"""The l2-Laplace curve against quadrature, the scalar Laplace mechanism, sampling-free brackets and smaller shifts."""
+"""The l2-Laplace curve against quadrature, the scalar Laplace mechanism, sampling-free brackets and
+smaller shifts."""
 
 import math
 
@@ -14,10 +15,13 @@ from tacenda.privacy.accounting.l2laplace import l2_laplace_delta, loss_above, l
 
 
 def test_golden_against_a_bracket_of_its_own():
-    """alpha 0.3, T 100, d 105: losses rounded up and down on a grid of 2e-5 bracket epsilon(1e-5) within 2e-3."""
+    """alpha 0.3, T 100, d 105: losses rounded up and down on a grid of 2e-5 bracket epsilon(1e-5)
+    within 2e-3."""
     a, d, t, h = 0.3, 105, 100, 2e-5
     n, size = int(0.22 / h), 2**19
-    above = np.concatenate([loss_above(a, d, part) for part in np.array_split(np.arange(-n, n + 1) * h, 20)])
+    above = np.concatenate(
+        [loss_above(a, d, part) for part in np.array_split(np.arange(-n, n + 1) * h, 20)]
+    )
     position = np.fft.fftfreq(size, 1 / size) * h
     ends = []
     for shift in (0, 1):
@@ -42,20 +46,25 @@ def test_golden_against_a_bracket_of_its_own():
 def test_one_dimension_is_the_scalar_laplace_mechanism(a):
     for eps in (0.0, 0.4 * a, 0.9 * a):
         assert l2_laplace_delta(a, 1, eps) == pytest.approx(-math.expm1((eps - a) / 2), rel=1e-12)
-        assert judge([(L2Laplace(a, 1), 1)]).delta(eps) == pytest.approx(-math.expm1((eps - a) / 2), rel=1e-3)
+        assert judge([(L2Laplace(a, 1), 1)]).delta(eps) == pytest.approx(
+            -math.expm1((eps - a) / 2), rel=1e-3
+        )
 
 
 def test_one_dimension_composed_against_dp_accounting():
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    theirs = pld.from_laplace_mechanism(1 / 0.3, value_discretization_interval=1e-4).self_compose(40)
+    theirs = pld.from_laplace_mechanism(1 / 0.3, value_discretization_interval=1e-4).self_compose(
+        40
+    )
     ours = judge([(L2Laplace(0.3, 1), 40)])
     assert ours.epsilon(1e-5) == pytest.approx(theirs.get_epsilon_for_delta(1e-5), rel=1e-3)
 
 
 @pytest.mark.parametrize(("a", "eps"), [(1.0, 0.3), (3.0, 1.0)])
 def test_two_dimensions_against_cartesian_quadrature(a, eps):
-    """delta = integral of [p - e^eps p']_+ over the plane, with no polar coordinates and no angle law."""
+    """delta = integral of [p - e^eps p']_+ over the plane, with no polar coordinates and no angle
+    law."""
     side = np.linspace(-30 / a, 30 / a + 1, 2400)
     x, y = np.meshgrid(side, side)
     c = a * a / (2 * math.pi)
@@ -87,9 +96,16 @@ def test_tails_against_adaptive_quadrature_far_out():
 
     def integrand(r):
         t = (1 + (1 - s * s) / (2 * r) - s) / 2
-        return math.exp((d - 1) * math.log(a * r) - a * r - gammaln(d)) * a * betainc(52, 52, min(t, 1.0))
+        return (
+            math.exp((d - 1) * math.log(a * r) - a * r - gammaln(d))
+            * a
+            * betainc(52, 52, min(t, 1.0))
+        )
 
-    want = quad(integrand, 100, 400, limit=400, epsabs=0)[0] + quad(integrand, 400, 900, limit=400, epsabs=0)[0]
+    want = (
+        quad(integrand, 100, 400, limit=400, epsabs=0)[0]
+        + quad(integrand, 400, 900, limit=400, epsabs=0)[0]
+    )
     assert loss_tails(a, d, np.array([a * s]))[0][0] == pytest.approx(want, rel=1e-8)
     assert want < 1e-11
 
@@ -105,7 +121,8 @@ def test_tails_sum_to_one_and_end_at_the_pure_bound():
 
 @pytest.mark.parametrize("d", [1, 2, 7, 105])
 def test_the_full_shift_is_the_worst(d):
-    """A shift by t < 1 is the unit shift at rate t a: delta falls with t at every epsilon (the module says why)."""
+    """A shift by t < 1 is the unit shift at rate t a: delta falls with t at every epsilon (the
+    module says why)."""
     a = 2.0
     for eps in (0.0, 0.2, 0.7):
         deltas = [l2_laplace_delta(t * a, d, eps) for t in (0.3, 0.6, 0.9, 0.99, 1.0)]
@@ -115,8 +132,12 @@ def test_the_full_shift_is_the_worst(d):
 def test_far_below_generic_pure_composition():
     from tacenda.privacy.accounting.events import Pure
 
-    assert judge([(L2Laplace(0.3, 105), 100)]).epsilon(1e-5) < 0.1 * judge([(Pure(0.3), 100)]).epsilon(1e-5)
-    many = judge([(L2Laplace(0.01, 400), 1000)])  # loss spread of 5e-4 a round: the grid must follow
+    assert judge([(L2Laplace(0.3, 105), 100)]).epsilon(1e-5) < 0.1 * judge(
+        [(Pure(0.3), 100)]
+    ).epsilon(1e-5)
+    many = judge(
+        [(L2Laplace(0.01, 400), 1000)]
+    )  # loss spread of 5e-4 a round: the grid must follow
     mu = 0.01 * math.sqrt(1000 / 400)
     from tacenda.privacy.accounting.curves import GaussianProfile
 

@@ -1,4 +1,5 @@
-"""What is spent on records adds up by itself: whatever their order, their split over nodes, their format, or the run."""
+"""What is spent on records adds up by itself: whatever their order, their split over nodes, their
+format, or the run."""
 
 from __future__ import annotations
 
@@ -34,12 +35,29 @@ def records(n: int = 400, p: int = 4, seed: int = 0) -> tuple[Any, Any]:
     return X, y
 
 
-def run(X: Any, y: Any, book: Path, nodes: int = 4, split: int = 0, epsilon: float = 1.0, seed: int = 0, **more: Any) -> Any:
+def run(
+    X: Any,
+    y: Any,
+    book: Path,
+    nodes: int = 4,
+    split: int = 0,
+    epsilon: float = 1.0,
+    seed: int = 0,
+    **more: Any,
+) -> Any:
     shards = tc.data.partition.even(X, y, nodes, seed=split)
     problem = tc.Problem(shards, classes=("no", "yes"), strength=0.1)
     privacy = more.pop("privacy", tc.Privacy(epsilon))
     return tc.simulate(
-        problem, tc.graph.ring(nodes), tc.algorithms.DPDDA(), 2, privacy, seed=seed, record_every=0, ledger=book, **more
+        problem,
+        tc.graph.ring(nodes),
+        tc.algorithms.DPDDA(),
+        2,
+        privacy,
+        seed=seed,
+        record_every=0,
+        ledger=book,
+        **more,
     )
 
 
@@ -87,7 +105,9 @@ def test_marks_depend_on_the_multiset_of_records_alone(seed: int, n: int, p: int
     order = rng.permutation(n)
     first = marks_of(X, y, KEY)
     loose = sp.csr_matrix(X[order])
-    loose.data = np.append(loose.data, 0.0)  # an explicit zero at the end of the last row, at a place that is free
+    loose.data = np.append(
+        loose.data, 0.0
+    )  # an explicit zero at the end of the last row, at a place that is free
     loose.indices = np.append(loose.indices, p).astype(np.int32)
     loose.indptr[-1] += 1
     for rows in (X[order], X[order].astype(np.float32), (loose.data, loose.indices, loose.indptr)):
@@ -98,7 +118,9 @@ def test_marks_depend_on_the_multiset_of_records_alone(seed: int, n: int, p: int
     other[rng.integers(n), rng.integers(p)] += 1.0
     assert marks_of(other, y, KEY).digest != first.digest
     assert marks_of(X, 1 - y, KEY).digest != first.digest
-    assert marks_of(np.vstack([X, X[:1]]), np.append(y, y[0]), KEY).digest != first.digest  # how often counts
+    assert (
+        marks_of(np.vstack([X, X[:1]]), np.append(y, y[0]), KEY).digest != first.digest
+    )  # how often counts
     assert marks_of(X, y, b"l" * 32).digest != first.digest
 
 
@@ -136,7 +158,9 @@ def test_the_same_records_under_two_names_add_up(tmp_path: Path) -> None:
     with LedgerStore(book) as store:
         store.set_budget("patients", 1.8, 1e-5)
     with pytest.raises(BudgetError):
-        run(X, y, book, seed=2)  # booked to the first account, which the budget of the second covers
+        run(
+            X, y, book, seed=2
+        )  # booked to the first account, which the budget of the second covers
 
 
 def test_the_same_run_is_free_also_under_a_name_given_later(tmp_path: Path) -> None:
@@ -149,7 +173,9 @@ def test_the_same_run_is_free_also_under_a_name_given_later(tmp_path: Path) -> N
     assert list(spent(book).values()) == [pytest.approx(1.0, rel=1e-3)] * 2
     with LedgerStore(book) as store:
         store.open_run("a node's run", store.datasets()[1])
-        assert not store.open_run("a node's run", "patients")  # a restart with a name goes on with its run
+        assert not store.open_run(
+            "a node's run", "patients"
+        )  # a restart with a name goes on with its run
 
 
 @pytest.mark.parametrize("part", [slice(0, 320), slice(80, 480), slice(0, 40)])
@@ -245,8 +271,10 @@ def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
         with LedgerStore(tmp_path / "book") as store:
             store.set_budget("d", 1.0, 1e-5)
             assert {p.name: stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()} == {
-                "book": 0o600, "book-wal": 0o600, "book-shm": 0o600,
-            }  # fmt: skip
+                "book": 0o600,
+                "book-wal": 0o600,
+                "book-shm": 0o600,
+            }
     finally:
         os.umask(before)
     (tmp_path / "book").chmod(0o644)
@@ -267,11 +295,19 @@ def test_an_export_holds_no_key_and_no_sketch(tmp_path: Path) -> None:
     database.close()
     assert len(sketch) == 8 * 400
     assert salt not in lines
-    assert not any(sketch[k : k + 8].hex() in lines or sketch[k : k + 8][::-1].hex() in lines for k in range(0, len(sketch), 8))
+    assert not any(
+        sketch[k : k + 8].hex() in lines or sketch[k : k + 8][::-1].hex() in lines
+        for k in range(0, len(sketch), 8)
+    )
 
 
 @pytest.mark.parametrize(
-    "harm", ["DELETE FROM sketches", "UPDATE sketches SET sketch = x'00'", "UPDATE sketches SET dataset = 'other'"]
+    "harm",
+    [
+        "DELETE FROM sketches",
+        "UPDATE sketches SET sketch = x'00'",
+        "UPDATE sketches SET dataset = 'other'",
+    ],
 )
 def test_a_changed_sketch_is_found(harm: str, tmp_path: Path) -> None:
     book = tmp_path / "book"
@@ -300,15 +336,28 @@ def test_a_ledger_of_the_first_version_is_read_and_goes_on(tmp_path: Path) -> No
         assert store.verify().ok
         unnamed = next(name for name in store.datasets() if name != "patients")
         assert store.spent("patients").curve.epsilon(1e-5) == pytest.approx(1.00476693964742)
-        assert store.spent("patients").curve_with_reserved.epsilon(1e-5) == pytest.approx(1.0236556466167368)
+        assert store.spent("patients").curve_with_reserved.epsilon(1e-5) == pytest.approx(
+            1.0236556466167368
+        )
         assert store.budget("patients").epsilon == 2.0  # type: ignore[union-attr]
         assert store.spent(unnamed).curve.epsilon(1e-5) == pytest.approx(0.5, rel=1e-3)
         store.charge("left-open", (1, 1), Gaussian(40.0))
         store.close_run("left-open")
     problem = support.problem(4)
-    tc.simulate(problem, tc.graph.ring(4), tc.algorithms.DPDDA(), 2, tc.Privacy(0.5), seed=0, record_every=0, ledger=book)
+    tc.simulate(
+        problem,
+        tc.graph.ring(4),
+        tc.algorithms.DPDDA(),
+        2,
+        tc.Privacy(0.5),
+        seed=0,
+        record_every=0,
+        ledger=book,
+    )
     found = spent(book)
-    assert found[unnamed] == pytest.approx(composed(0.5, 0.5), rel=1e-3)  # its old account is known again
+    assert found[unnamed] == pytest.approx(
+        composed(0.5, 0.5), rel=1e-3
+    )  # its old account is known again
     shutil.copy(book, tmp_path / "again")
     with LedgerStore(tmp_path / "again") as store:
         assert store.verify().ok
@@ -328,7 +377,8 @@ def test_a_file_of_an_unknown_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_every_line_says_whom_it_holds_against(tmp_path: Path) -> None:
-    """Found by attack: noise that holds against an eavesdropper alone was shown as plain spending."""
+    """Found by attack: noise that holds against an eavesdropper alone was shown as plain
+    spending."""
     from typer.testing import CliRunner
 
     from tacenda.cli.app import app
@@ -350,9 +400,19 @@ def test_every_line_says_whom_it_holds_against(tmp_path: Path) -> None:
     assert "an eavesdropper only" in lines["weak"]
     assert "any single curious member" in lines["one"]
     assert "everybody else together" in lines["strong"]
-    found = json.loads(CliRunner().invoke(app, ["ledger", "show", str(tmp_path / "book"), "--json"]).stdout)
-    assert {d["dataset"]: d["coalition"] for d in found["datasets"]} == {"weak": 0, "one": 1, "strong": None}
-    set_again = CliRunner().invoke(app, ["ledger", "budget", str(tmp_path / "book"), "--dataset", "weak", "-e", "4"]).stdout
+    found = json.loads(
+        CliRunner().invoke(app, ["ledger", "show", str(tmp_path / "book"), "--json"]).stdout
+    )
+    assert {d["dataset"]: d["coalition"] for d in found["datasets"]} == {
+        "weak": 0,
+        "one": 1,
+        "strong": None,
+    }
+    set_again = (
+        CliRunner()
+        .invoke(app, ["ledger", "budget", str(tmp_path / "book"), "--dataset", "weak", "-e", "4"])
+        .stdout
+    )
     assert "against an eavesdropper only" in set_again
 
 

@@ -1,4 +1,5 @@
-"""The audit calls broken calibrations broken and passes sound ones; its likelihood ratios are exact."""
+"""The audit calls broken calibrations broken and passes sound ones; its likelihood ratios are
+exact."""
 
 from __future__ import annotations
 
@@ -43,9 +44,14 @@ def noise_of(name: str, adjacency: str = "replace-one") -> tc.Privacy:
 
 @pytest.mark.parametrize("name", list(VARIANTS))
 def test_sound_noise_passes_and_the_likelihood_ratio_is_exact(name: str) -> None:
-    """If score = ln p1/p0 exactly, then E0[exp(score)] = E1[exp(-score)] = 1, whatever the mechanism."""
-    graph = tc.graph.complete(4) if VARIANTS[name].shared_noise else None  # of two members, one is the coalition
-    found = audit(VARIANTS[name], privacy=noise_of(name), graph=graph, rounds=3, trials=6000, seed=5)
+    """If score = ln p1/p0 exactly, then E0[exp(score)] = E1[exp(-score)] = 1, whatever the
+    mechanism."""
+    graph = (
+        tc.graph.complete(4) if VARIANTS[name].shared_noise else None
+    )  # of two members, one is the coalition
+    found = audit(
+        VARIANTS[name], privacy=noise_of(name), graph=graph, rounds=3, trials=6000, seed=5
+    )
     assert found.verdict == "consistent" and not found.contradicts_accountant
     for world, sign in ((0, 1.0), (1, -1.0)):
         ratio = np.exp(sign * found.scores[found.truth == world])
@@ -53,23 +59,33 @@ def test_sound_noise_passes_and_the_likelihood_ratio_is_exact(name: str) -> None
     assert np.mean(found.scores[found.truth == 1]) > np.mean(found.scores[found.truth == 0])
     if found.mu_claimed is not None:  # the canary attains the declared sensitivity in every release
         assert found.mu_fit is not None
-        assert found.mu_fit.mu == pytest.approx(found.mu_claimed, abs=4 * (found.mu_fit.interval[1] - found.mu_fit.mu) / 1.96)
+        assert found.mu_fit.mu == pytest.approx(
+            found.mu_claimed, abs=4 * (found.mu_fit.interval[1] - found.mu_fit.mu) / 1.96
+        )
         assert found.mu_lower is not None and found.mu_lower > 0.6 * found.mu_claimed
 
 
 @pytest.mark.parametrize("name", ["ipadmm", "pvp", "dvp", "dpdda poisson"])
 def test_sound_noise_passes_under_add_remove(name: str) -> None:
-    found = audit(VARIANTS[name], privacy=noise_of(name, "add-remove"), rounds=3, trials=4000, seed=6)
+    found = audit(
+        VARIANTS[name], privacy=noise_of(name, "add-remove"), rounds=3, trials=4000, seed=6
+    )
     assert found.verdict == "consistent"
     assert np.mean(found.scores[found.truth == 1]) > np.mean(found.scores[found.truth == 0])
 
 
-@pytest.mark.parametrize("name", ["ipadmm", "cdpadmm", "dpadmm", "dpdda", "pvp", "dvp", "madmm", "radmm"])
+@pytest.mark.parametrize(
+    "name", ["ipadmm", "cdpadmm", "dpadmm", "dpdda", "pvp", "dvp", "madmm", "radmm"]
+)
 def test_a_door_with_too_little_noise_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted bug: half (for pure rounds a third) of the noise that was charged."""
     gauss, laplace = TrialNoise.add_gaussian, TrialNoise.l2_laplace
-    monkeypatch.setattr(TrialNoise, "add_gaussian", lambda s, n, t, c, parts, std: gauss(s, n, t, c, parts, std / 2))
-    monkeypatch.setattr(TrialNoise, "l2_laplace", lambda s, n, t, c, rate, dim: laplace(s, n, t, c, 3 * rate, dim))
+    monkeypatch.setattr(
+        TrialNoise, "add_gaussian", lambda s, n, t, c, parts, std: gauss(s, n, t, c, parts, std / 2)
+    )
+    monkeypatch.setattr(
+        TrialNoise, "l2_laplace", lambda s, n, t, c, rate, dim: laplace(s, n, t, c, 3 * rate, dim)
+    )
     found = audit(VARIANTS[name], privacy=noise_of(name), rounds=3, trials=6000, seed=7)
     assert found.verdict == "broken", found.summary()
 
@@ -77,40 +93,73 @@ def test_a_door_with_too_little_noise_is_caught(name: str, monkeypatch: pytest.M
 def test_a_claim_of_half_the_sensitivity_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted bug: replace-one's factor 2 forgotten everywhere."""
     monkeypatch.setattr("tacenda.problem.facts.records_changed", lambda adjacency: 1.0)
-    found = audit("ipadmm", privacy=tc.Privacy.from_noise(noise_multiplier=2.5, delta=1e-3), rounds=2, trials=4000, seed=8)
+    found = audit(
+        "ipadmm",
+        privacy=tc.Privacy.from_noise(noise_multiplier=2.5, delta=1e-3),
+        rounds=2,
+        trials=4000,
+        seed=8,
+    )
     assert found.verdict == "broken"
 
 
 def test_dvp_with_line_5_is_broken_and_with_the_proof_s_noise_it_is_not() -> None:
-    """ZhangZhu16: measured log-ratio 1.9945 with zeta = ah and 0.9972 with ah/2, where alpha = 1 is claimed."""
-    printed = audit("dvp", privacy=tc.Privacy.from_paper(alpha=1.0), rounds=1, trials=20_000, seed=1)
+    """ZhangZhu16: measured log-ratio 1.9945 with zeta = ah and 0.9972 with ah/2, where alpha = 1 is
+    claimed."""
+    printed = audit(
+        "dvp", privacy=tc.Privacy.from_paper(alpha=1.0), rounds=1, trials=20_000, seed=1
+    )
     assert printed.claimed == (1.0, 0.0) and printed.verdict == "broken"
     assert printed.lower_bound > 1.5 and not printed.contradicts_accountant
     assert np.abs(printed.scores).max() == pytest.approx(1.9945, abs=0.01)
-    sound = audit("dvp", privacy=tc.Privacy.from_noise(round_epsilon=1.0, delta=0.0), rounds=1, trials=20_000, seed=1)
+    sound = audit(
+        "dvp",
+        privacy=tc.Privacy.from_noise(round_epsilon=1.0, delta=0.0),
+        rounds=1,
+        trials=20_000,
+        seed=1,
+    )
     assert sound.verdict == "consistent" and sound.lower_bound > 0.6
     assert 0.97 < np.abs(sound.scores).max() < 1.0
 
 
 def test_dual_averaging_as_printed_is_broken_quickly() -> None:
     """LiuEtAl22 with one of q = 500 records, T = 1500, claimed (1, 0.01)."""
-    printed = audit(ONE, privacy=tc.Privacy(1.0, 0.01, mode="as-published"), rounds=1500, records=500, trials=1200, seed=1)
+    printed = audit(
+        ONE,
+        privacy=tc.Privacy(1.0, 0.01, mode="as-published"),
+        rounds=1500,
+        records=500,
+        trials=1200,
+        seed=1,
+    )
     assert printed.claimed == (1.0, 0.01) and printed.verdict == "broken", printed.summary()
     assert printed.true_epsilon > 5 and printed.why is not None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("records", "rounds", "trials", "least"), [(200, 600, 20_000, 1.7), (1000, 3000, 6000, 3.0)])
-def test_dual_averaging_as_printed_is_broken(records: int, rounds: int, trials: int, least: float) -> None:
+@pytest.mark.parametrize(
+    ("records", "rounds", "trials", "least"), [(200, 600, 20_000, 1.7), (1000, 3000, 6000, 3.0)]
+)
+def test_dual_averaging_as_printed_is_broken(
+    records: int, rounds: int, trials: int, least: float
+) -> None:
     printed = audit(
-        ONE, privacy=tc.Privacy(1.0, 0.01, mode="as-published"), rounds=rounds, records=records, trials=trials, seed=1
+        ONE,
+        privacy=tc.Privacy(1.0, 0.01, mode="as-published"),
+        rounds=rounds,
+        records=records,
+        trials=trials,
+        seed=1,
     )
     assert printed.verdict == "broken" and least < printed.lower_bound < printed.true_epsilon
 
 
 @pytest.mark.slow
 def test_dual_averaging_with_sound_noise_passes() -> None:
-    sound = audit(ONE, privacy=tc.Privacy(1.0, 0.01), rounds=600, records=200, trials=20_000, seed=1)
+    sound = audit(
+        ONE, privacy=tc.Privacy(1.0, 0.01), rounds=600, records=200, trials=20_000, seed=1
+    )
     assert sound.verdict == "consistent" and sound.lower_bound > 0.2
 
 
@@ -129,10 +178,26 @@ def test_published_pvp_passes_for_one_round_and_its_run_costs_the_composition() 
 
 
 def test_a_trial_depends_on_its_number_only() -> None:
-    scene = attack._scene(A.DPDDA(batch_size=3), noise_of("dpdda"), 4, None, None, 10, None, None, None, "metropolis", 1e-8, 3)
+    scene = attack._scene(
+        A.DPDDA(batch_size=3),
+        noise_of("dpdda"),
+        4,
+        None,
+        None,
+        10,
+        None,
+        None,
+        None,
+        "metropolis",
+        1e-8,
+        3,
+    )
     script = scene.script(attack._pairs("worst", scene)[0])
     together = run_portion(script, 0, 16).scores
-    assert np.array_equal(together, np.concatenate([run_portion(script, 0, 6).scores, run_portion(script, 6, 10).scores]))
+    assert np.array_equal(
+        together,
+        np.concatenate([run_portion(script, 0, 6).scores, run_portion(script, 6, 10).scores]),
+    )
 
 
 def test_checkpoints_are_resumed_and_guarded(tmp_path: Path) -> None:
@@ -152,7 +217,9 @@ def test_checkpoints_are_resumed_and_guarded(tmp_path: Path) -> None:
         audit("ipadmm", trials=800, seed=1, resume=True, **settings)
 
 
-def test_a_failing_audit_keeps_its_finished_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_audit_keeps_its_finished_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from tacenda.auditing import trials
 
     file, real = tmp_path / "audit.npz", trials.run_portion
@@ -163,16 +230,26 @@ def test_a_failing_audit_keeps_its_finished_trials(tmp_path: Path, monkeypatch: 
         return real(script, first, count)
 
     monkeypatch.setattr(trials, "trials_at_once", lambda script: 100)
-    settings: dict[str, Any] = {"privacy": noise_of("ipadmm"), "rounds": 1, "trials": 200, "seed": 1, "checkpoint": file}
+    settings: dict[str, Any] = {
+        "privacy": noise_of("ipadmm"),
+        "rounds": 1,
+        "trials": 200,
+        "seed": 1,
+        "checkpoint": file,
+    }
     monkeypatch.setattr(trials, "run_portion", failing)
     with pytest.raises(RuntimeError, match="power cut"):
         audit("ipadmm", **settings)
     monkeypatch.setattr(
-        trials, "run_portion", lambda script, first, count: real(script, first, count) if first else pytest.fail("again")
+        trials,
+        "run_portion",
+        lambda script, first, count: real(script, first, count) if first else pytest.fail("again"),
     )
     resumed = audit("ipadmm", resume=True, **settings)
     monkeypatch.undo()
-    assert np.array_equal(resumed.scores, audit("ipadmm", **{**settings, "checkpoint": None}).scores)
+    assert np.array_equal(
+        resumed.scores, audit("ipadmm", **{**settings, "checkpoint": None}).scores
+    )
 
 
 @pytest.mark.slow
@@ -186,12 +263,29 @@ def test_a_user_s_own_problem_and_canary() -> None:
     data = support.problem(n=4, p=3)
     pair = (([0.0, 1.0, 0.0], "no"), ([0.0, 1.0, 0.0], "yes"))
     given = audit(
-        "ipadmm", problem=data, graph=tc.graph.ring(4), privacy=noise_of("ipadmm"), rounds=2, trials=400, canary=pair, seed=1
+        "ipadmm",
+        problem=data,
+        graph=tc.graph.ring(4),
+        privacy=noise_of("ipadmm"),
+        rounds=2,
+        trials=400,
+        canary=pair,
+        seed=1,
     )
-    searched = audit("ipadmm", problem=data, graph=tc.graph.ring(4), privacy=noise_of("ipadmm"), rounds=2, trials=400, seed=1)
+    searched = audit(
+        "ipadmm",
+        problem=data,
+        graph=tc.graph.ring(4),
+        privacy=noise_of("ipadmm"),
+        rounds=2,
+        trials=400,
+        seed=1,
+    )
     assert given.verdict == searched.verdict == "consistent"
     assert given.canary["world 1"] == [[0.0, 1.0, 0.0], 1.0]
-    assert np.mean(searched.scores[searched.truth == 1]) > np.mean(searched.scores[searched.truth == 0])
+    assert np.mean(searched.scores[searched.truth == 1]) > np.mean(
+        searched.scores[searched.truth == 0]
+    )
 
 
 def test_results_are_plain_and_saved(tmp_path: Path) -> None:
@@ -228,7 +322,10 @@ def test_the_names_are_functions_whatever_was_imported() -> None:
 )
 def test_bad_input_is_named(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        audit("ipadmm", **{"privacy": noise_of("ipadmm"), "rounds": 1, "trials": 100, "seed": 1, **settings})
+        audit(
+            "ipadmm",
+            **{"privacy": noise_of("ipadmm"), "rounds": 1, "trials": 100, "seed": 1, **settings},
+        )
 
 
 def test_a_public_algorithm_is_refused() -> None:
@@ -242,20 +339,29 @@ def test_copies_of_a_network_are_separate() -> None:
     whole = np.kron(np.eye(3), ring.adjacency().toarray())
     assert np.array_equal(copies.adjacency().toarray(), whole)
     indptr, indices, weights = copies.mixing("metropolis")
-    assert len(indptr) == 16 and np.allclose(np.add.reduceat(weights, indptr[:-1]), 1) and indices.max() == 14
+    assert (
+        len(indptr) == 16
+        and np.allclose(np.add.reduceat(weights, indptr[:-1]), 1)
+        and indices.max() == 14
+    )
 
 
-# ---- one run ---------------------------------------------------------------------------------------------------------
+# ---- one run
+# ------------------------------------------------------------
 def _many(n: int = 20, p: int = 50, m: int = 100, loss: str = "hinge") -> Any:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(n, m, p))
     x /= np.linalg.norm(x, axis=2, keepdims=True) * (1 + 1e-9)
-    return tc.Problem([(x[i], np.where(x[i, :, 0] > 0, 1, -1)) for i in range(n)], loss=loss, strength=0.1)
+    return tc.Problem(
+        [(x[i], np.where(x[i, :, 0] > 0, 1, -1)) for i in range(n)], loss=loss, strength=0.1
+    )
 
 
 @pytest.mark.parametrize("algorithm", [A.IPADMM(inner_steps=1), A.DPDDA(), A.CDPADMM()])
 def test_one_run_passes_sound_noise_and_sees_much(algorithm: Any) -> None:
-    found = audit_one_run(_many(), tc.graph.ring(20), algorithm, privacy=tc.Privacy(8.0, 1e-5), rounds=10, seed=1)
+    found = audit_one_run(
+        _many(), tc.graph.ring(20), algorithm, privacy=tc.Privacy(8.0, 1e-5), rounds=10, seed=1
+    )
     assert found.coins == 1000 and found.verdict == "consistent" and found.lower_bound > 2
     assert found.right > 0.9 * found.guesses
 
@@ -263,7 +369,14 @@ def test_one_run_passes_sound_noise_and_sees_much(algorithm: Any) -> None:
 @pytest.mark.parametrize("name", ["pvp", "dvp", "radmm", "madmm"])
 def test_one_run_passes_argmin_algorithms(name: str) -> None:
     privacy = tc.Privacy.from_noise(round_epsilon=3.0)
-    found = audit_one_run(_many(loss="logistic"), tc.graph.ring(20), ALGORITHMS[name](), privacy=privacy, rounds=4, seed=1)
+    found = audit_one_run(
+        _many(loss="logistic"),
+        tc.graph.ring(20),
+        ALGORITHMS[name](),
+        privacy=privacy,
+        rounds=4,
+        seed=1,
+    )
     assert found.verdict == "consistent"
 
 
@@ -271,8 +384,14 @@ def test_one_run_calls_too_little_noise_broken(monkeypatch: pytest.MonkeyPatch) 
     from tacenda.privacy.noise.sources import SimulatedNoise
 
     real = SimulatedNoise.add_gaussian
-    monkeypatch.setattr(SimulatedNoise, "add_gaussian", lambda s, n, t, c, parts, std: real(s, n, t, c, parts, std / 8))
-    found = audit_one_run(_many(), tc.graph.ring(20), "dpdda", privacy=tc.Privacy(1.0, 1e-5), rounds=10, seed=1)
+    monkeypatch.setattr(
+        SimulatedNoise,
+        "add_gaussian",
+        lambda s, n, t, c, parts, std: real(s, n, t, c, parts, std / 8),
+    )
+    found = audit_one_run(
+        _many(), tc.graph.ring(20), "dpdda", privacy=tc.Privacy(1.0, 1e-5), rounds=10, seed=1
+    )
     assert found.verdict == "broken", found.summary()
     assert found.to_plain()["verdict"] == "broken"
 
@@ -280,6 +399,10 @@ def test_one_run_calls_too_little_noise_broken(monkeypatch: pytest.MonkeyPatch) 
 def test_one_run_refuses_samples_and_too_many_canaries() -> None:
     data = _many(4, 3, 10)
     with pytest.raises(UnsupportedError, match="full-batch"):
-        audit_one_run(data, tc.graph.ring(4), A.DPDDA(batch_size=2), privacy=tc.Privacy(1.0), rounds=2)
+        audit_one_run(
+            data, tc.graph.ring(4), A.DPDDA(batch_size=2), privacy=tc.Privacy(1.0), rounds=2
+        )
     with pytest.raises(InputError, match="canaries"):
-        audit_one_run(data, tc.graph.ring(4), "dpdda", privacy=tc.Privacy(1.0), rounds=2, canaries=11)
+        audit_one_run(
+            data, tc.graph.ring(4), "dpdda", privacy=tc.Privacy(1.0), rounds=2, canaries=11
+        )

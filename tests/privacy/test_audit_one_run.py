@@ -1,4 +1,5 @@
-"""One run with many canaries: how near it comes to the claim, that it finds faults, and that it seldom accuses sound noise."""
+"""One run with many canaries: how near it comes to the claim, that it finds faults, and that it
+seldom accuses sound noise."""
 
 from __future__ import annotations
 
@@ -19,14 +20,22 @@ PRIVATE = sorted(name for name, kind in ALGORITHMS.items() if kind.private)
 
 
 def one_run(
-    method: Any, epsilon: float, nodes: int = 20, records: int = 100, dim: int | None = 50, seed: int = 3, rounds: int = 10
+    method: Any,
+    epsilon: float,
+    nodes: int = 20,
+    records: int = 100,
+    dim: int | None = 50,
+    seed: int = 3,
+    rounds: int = 10,
 ) -> Any:
     """The stage of `tacenda audit --one-run`."""
     graph = (tc.graph.star if method.needs.hub else tc.graph.ring)(nodes)
     problem = default_problem(method, nodes, records, "replace-one", dim)
     init = default_start(problem, method, rounds) if method.needs.smooth_loss else None
     privacy = tc.Privacy(epsilon, 1e-5)
-    return audit_one_run(problem, graph, method, privacy=privacy, rounds=rounds, seed=seed, init=init, progress=False)
+    return audit_one_run(
+        problem, graph, method, privacy=privacy, rounds=rounds, seed=seed, init=init, progress=False
+    )
 
 
 def staged(name: str, epsilon: float, **settings: Any) -> Any:
@@ -40,15 +49,21 @@ def staged(name: str, epsilon: float, **settings: Any) -> Any:
 def test_the_bound_comes_within_two_of_the_claim(name: str) -> None:
     found = staged(name, 4.0)
     assert found.independent and found.coins >= 1000
-    assert found.claimed[0] - 2 < found.curve_bound and found.verdict == "consistent", found.summary()
+    assert found.claimed[0] - 2 < found.curve_bound and found.verdict == "consistent", (
+        found.summary()
+    )
     assert found.lower_bound <= found.curve_bound + 1e-3
     assert found.attack in found.summary()
 
 
 @pytest.mark.slow
 def test_table_of_one_run_bounds() -> None:
-    """docs/audit.md prints this table: pytest -m slow -s -k table_of_one tests/privacy/test_audit_one_run.py"""
-    print("\n| algorithm | claimed | noise of the declared kind | any run | claimed | declared kind | any run |")
+    """docs/audit.md prints this table: pytest -m slow -s -k table_of_one
+    tests/privacy/test_audit_one_run.py"""
+    print(
+        "\n| algorithm | claimed | noise of the declared kind | any run | claimed | declared kind "
+        "| any run |"
+    )
     print("| --- |" + " --- |" * 6)
     far = []
     for name in PRIVATE:
@@ -65,7 +80,11 @@ def test_sound_noise_is_seldom_called_broken_by_one_run() -> None:
     """120 runs at 95 %."""
     settings = {"nodes": 10, "records": 20, "rounds": 3}
     methods = [(A.DPDDA(), 10), (A.GossipGD(), 100), (A.IPADMM(), 10)]
-    broken = sum(one_run(m, 6.0, dim=dim, seed=seed, **settings).broken for m, dim in methods for seed in range(40))
+    broken = sum(
+        one_run(m, 6.0, dim=dim, seed=seed, **settings).broken
+        for m, dim in methods
+        for seed in range(40)
+    )
     assert broken <= 12  # P[Binomial(120, 1/20) > 12] is 0.8 %
 
 
@@ -78,18 +97,31 @@ def test_one_run_sees_that_edges_have_no_noise(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_canaries_that_share_noise_are_not_called_independent() -> None:
-    crowded = one_run(A.GossipGD(), 4.0, nodes=8, records=4, dim=3, rounds=2)  # eight canaries on three axes
+    crowded = one_run(
+        A.GossipGD(), 4.0, nodes=8, records=4, dim=3, rounds=2
+    )  # eight canaries on three axes
     assert not crowded.independent and "clearest" in crowded.attack
     problem = default_problem(A.DVP(), 5, 4, "replace-one", 2)
     ring, privacy = tc.graph.ring(5), tc.Privacy(4.0)
-    pairs = audit_one_run(problem, ring, "dvp", privacy=privacy, rounds=2, canaries=2, seed=1, progress=False)
+    pairs = audit_one_run(
+        problem, ring, "dvp", privacy=privacy, rounds=2, canaries=2, seed=1, progress=False
+    )
     assert not pairs.independent  # two canaries inside one objective
 
 
 @pytest.mark.parametrize("name", ["gossipgd", "dpdda", "pvp", "dvp"])
 def test_the_family_of_curves_starts_at_the_claim_and_gets_worse(name: str) -> None:
     problem = default_problem(ALGORITHMS[name](), 4, 10, "replace-one")
-    run = tc.simulate(problem, tc.graph.ring(4), name, 3, tc.Privacy(2.0, 1e-5), seed=1, record_every=0, progress=False)
+    run = tc.simulate(
+        problem,
+        tc.graph.ring(4),
+        name,
+        3,
+        tc.Privacy(2.0, 1e-5),
+        seed=1,
+        record_every=0,
+        progress=False,
+    )
     assert run.privacy is not None
     found = [louder(run.privacy, loss).epsilon(1e-5) for loss in (0.5, 1.0, 2.0)]
     assert found[1] == pytest.approx(run.privacy.epsilon, rel=1e-6) and np.all(np.diff(found) > 0.5)

@@ -1,4 +1,5 @@
-"""The audits attack the very run that `simulate` makes: the same noise at every node, and the same statement."""
+"""The audits attack the very run that `simulate` makes: the same noise at every node, and the same
+statement."""
 
 from __future__ import annotations
 
@@ -25,14 +26,20 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "own": {},
     "worst": {"node_noise": "worst"},
     "spread": {"spread": (1.0, 2.0, 4.0)},
-    "worst, spread, nobody pools": {"node_noise": "worst", "spread": (3.0, 1.0, 1.0), "coalition": 0},
+    "worst, spread, nobody pools": {
+        "node_noise": "worst",
+        "spread": (3.0, 1.0, 1.0),
+        "coalition": 0,
+    },
     "two pool": {"coalition": 2},
     "one target each": {"epsilon": (1.0, 2.0, 3.0, 4.0, 5.0)},
 }
 OWN_SHAPE = {"cdpadmm", "ddpadmm", "dpadmm"}  # these spread the noise over the rounds themselves
 
 
-def noise_drawn(monkeypatch: pytest.MonkeyPatch, source: type) -> dict[tuple[str, int, int], np.ndarray]:
+def noise_drawn(
+    monkeypatch: pytest.MonkeyPatch, source: type
+) -> dict[tuple[str, int, int], np.ndarray]:
     """(kind, round, call) -> amounts (rows,) that a source is asked for from now on."""
     asked: dict[tuple[str, int, int], np.ndarray] = {}
     gaussian, laplace = source.add_gaussian, source.l2_laplace  # type: ignore[attr-defined]
@@ -54,13 +61,17 @@ def noise_drawn(monkeypatch: pytest.MonkeyPatch, source: type) -> dict[tuple[str
 
 
 def plain(statement: Any) -> dict[str, Any]:
-    return {k: v for k, v in statement.to_plain().items() if k != "epsilon"} | {"epsilon": pytest.approx(statement.epsilon)}
+    return {k: v for k, v in statement.to_plain().items() if k != "epsilon"} | {
+        "epsilon": pytest.approx(statement.epsilon)
+    }
 
 
 @pytest.mark.filterwarnings("ignore::tacenda.runtime.simulate.ConvergenceWarning")
 @pytest.mark.parametrize("setting", list(SETTINGS))
 @pytest.mark.parametrize("name", PRIVATE)
-def test_the_audits_attack_what_simulate_runs(name: str, setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_audits_attack_what_simulate_runs(
+    name: str, setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     method, chosen = ALGORITHMS[name](), dict(SETTINGS[setting])
     if "spread" in chosen and name in OWN_SHAPE:
         chosen.pop("spread")
@@ -71,24 +82,34 @@ def test_the_audits_attack_what_simulate_runs(name: str, setting: str, monkeypat
 
     statements: list[Any] = []
     real = RunSpec.statement
-    monkeypatch.setattr(RunSpec, "statement", lambda *a: statements.append(real(*a)) or statements[-1])
+    monkeypatch.setattr(
+        RunSpec, "statement", lambda *a: statements.append(real(*a)) or statements[-1]
+    )
     with monkeypatch.context() as patch:
         asked = noise_drawn(patch, SimulatedNoise)
-        simulated = tc.simulate(problem, graph, method, ROUNDS, privacy, seed=1, record_every=0, progress=False)
+        simulated = tc.simulate(
+            problem, graph, method, ROUNDS, privacy, seed=1, record_every=0, progress=False
+        )
         expected = dict(asked)
         asked.clear()
-        tc.audit_one_run(problem, graph, method, privacy=privacy, rounds=ROUNDS, seed=1, progress=False)
+        tc.audit_one_run(
+            problem, graph, method, privacy=privacy, rounds=ROUNDS, seed=1, progress=False
+        )
         once = dict(asked)
     with monkeypatch.context() as patch:
         asked = noise_drawn(patch, TrialNoise)
-        scene = attack._scene(method, privacy, ROUNDS, problem, graph, 10, None, None, None, "metropolis", 1e-8, 1)
+        scene = attack._scene(
+            method, privacy, ROUNDS, problem, graph, 10, None, None, None, "metropolis", 1e-8, 1
+        )
         run_portion(scene.script(attack.stage.candidates(problem, None, "replace-one", 1)[0]), 0, 2)
         many = dict(asked)
 
     assert expected and expected.keys() == once.keys() == many.keys()
     for place, amounts in expected.items():
         assert np.allclose(once[place], amounts, rtol=1e-12)
-        assert np.allclose(many[place].reshape(-1, len(SIZES)), amounts, rtol=1e-12)  # in every copy of the network
+        assert np.allclose(
+            many[place].reshape(-1, len(SIZES)), amounts, rtol=1e-12
+        )  # in every copy of the network
     assert len(statements) == 3  # of the simulation, of the one run, and of the scene of many
     assert plain(statements[1]) == plain(simulated.privacy) == plain(scene.statement)
     assert scene.node == simulated.privacy.worst_node

@@ -1,6 +1,7 @@
 """The audit finds faults planted in noise that neighbours share, and leaves sound noise alone.
 
-What each fault is worth is worked out here by brute force, from the linear map of independent normals to all that is seen.
+What each fault is worth is worked out here by brute force, from the linear map of independent
+normals to all that is seen.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ RING = tc.graph.ring(8)
 class Fault:
     """own: factor of the nodes' own noise. edges, fresh, one_sign: of the edges' noise.
 
-    alias: (ends of the edge whose stream is used, number of the edge that uses it). planned: the coalition that the noise was
-    planned for, where it is not the promised one, `pooled`.
+    alias: (ends of the edge whose stream is used, number of the edge that uses it). planned: the
+    coalition that the noise was planned for, where it is not the promised one, `pooled`.
     """
 
     name: str
@@ -52,7 +53,13 @@ class Fault:
 
     @property
     def as_declared(self) -> bool:
-        return (self.own, self.edges, self.fresh, self.one_sign, self.alias) == (1.0, True, True, False, None)
+        return (self.own, self.edges, self.fresh, self.one_sign, self.alias) == (
+            1.0,
+            True,
+            True,
+            False,
+            None,
+        )
 
 
 def number_of(graph: Any, one: int, other: int) -> int:
@@ -60,7 +67,10 @@ def number_of(graph: Any, one: int, other: int) -> int:
     return int(np.flatnonzero((edges == sorted((one, other))).all(axis=1))[0])
 
 
-THIRD = ((1, 2), number_of(RING, 0, 7))  # member 1 holds (0, 1) and (1, 2): with this, both edges of node 0
+THIRD = (
+    (1, 2),
+    number_of(RING, 0, 7),
+)  # member 1 holds (0, 1) and (1, 2): with this, both edges of node 0
 FAULTS = [
     Fault("none", False),
     Fault("no edge noise", True, edges=False),
@@ -85,39 +95,60 @@ def planted(fault: Fault) -> Iterator[None]:
         indptr, numbers, signs = known
         if fault.alias is not None:
             used = number_of(fault.graph, *fault.alias[0])
-            numbers = np.where(numbers % edges == fault.alias[1], numbers // edges * edges + used, numbers)
+            numbers = np.where(
+                numbers % edges == fault.alias[1], numbers // edges * edges + used, numbers
+            )
         signs = np.abs(signs) if fault.one_sign else signs
         found = shared(self, (indptr, numbers, signs), turn if fault.fresh else 1, call, dim)
         return found if fault.edges else 0 * found
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TrialNoise, "shared", faulty)
-        patch.setattr(TrialNoise, "add_gaussian", lambda s, n, t, c, parts, std: gaussian(s, n, t, c, parts, fault.own * std))
+        patch.setattr(
+            TrialNoise,
+            "add_gaussian",
+            lambda s, n, t, c, parts, std: gaussian(s, n, t, c, parts, fault.own * std),
+        )
         if fault.planned is not None:
-            patch.setattr(budget, "leverage", lambda topology, c, q: real(topology, c, fault.planned))
+            patch.setattr(
+                budget, "leverage", lambda topology, c, q: real(topology, c, fault.planned)
+            )
         yield
 
 
 def true_mu(fault: Fault, ratio: float, rounds: int, claimed: float) -> float:
-    """The largest mu at node 0 over steady and changing canaries, for an eavesdropper and all coalitions within the promise."""
+    """The largest mu at node 0 over steady and changing canaries, for an eavesdropper and all
+    coalitions within the promise."""
     topology = tc.graph.Topology.of(fault.graph)
     planned = fault.pooled if fault.planned is None else fault.planned
     # A record's whole change over a node's own noise:
     unit = claimed / np.sqrt(rounds * leverage(topology, ratio, planned)[0][0])
     late = np.arange(rounds) >= rounds // 2
     shifts = [np.ones(rounds), np.where(late, np.sqrt(1 - AHEAD_COSINE**2), 0.0)]
-    groups = [(), *((k,) for k in range(1, topology.n)), worst_coalition(topology, ratio, fault.pooled, 0)]
-    return max(_mu(fault, topology, ratio, unit * shift, members) for shift in shifts for members in groups)
+    groups = [
+        (),
+        *((k,) for k in range(1, topology.n)),
+        worst_coalition(topology, ratio, fault.pooled, 0),
+    ]
+    return max(
+        _mu(fault, topology, ratio, unit * shift, members) for shift in shifts for members in groups
+    )
 
 
-def _mu(fault: Fault, topology: Any, ratio: float, shift: np.ndarray, members: tuple[int, ...]) -> float:
+def _mu(
+    fault: Fault, topology: Any, ratio: float, shift: np.ndarray, members: tuple[int, ...]
+) -> float:
     n, e, rounds = topology.n, len(topology.edges), len(shift)
     own, streams = rounds * n, rounds * e
     rows, known = np.zeros((rounds * n, own + streams)), []
     for t in range(rounds):
         rows[t * n : (t + 1) * n, t * n : (t + 1) * n] = fault.own * np.eye(n)
         for k, (a, b) in enumerate(topology.edges):
-            used = number_of(fault.graph, *fault.alias[0]) if fault.alias is not None and fault.alias[1] == k else k
+            used = (
+                number_of(fault.graph, *fault.alias[0])
+                if fault.alias is not None and fault.alias[1] == k
+                else k
+            )
             column = own + (t if fault.fresh else 0) * e + used
             if fault.edges:
                 rows[t * n + a, column] += ratio
@@ -130,28 +161,53 @@ def _mu(fault: Fault, topology: Any, ratio: float, shift: np.ndarray, members: t
     return float(np.sqrt(total @ np.linalg.pinv(seen @ seen.T, rcond=1e-12) @ total))
 
 
-def run(fault: Fault, rounds: int = 2, trials: int = 3000, seed: int = 1, ratio: float = 10.0, epsilon: float = 4.5) -> Any:
+def run(
+    fault: Fault,
+    rounds: int = 2,
+    trials: int = 3000,
+    seed: int = 1,
+    ratio: float = 10.0,
+    epsilon: float = 4.5,
+) -> Any:
     with planted(fault):
         return audit(
-            tc.algorithms.GossipGD(correlation=ratio), privacy=tc.Privacy(epsilon, 1e-5, coalition=fault.pooled), rounds=rounds,
-            graph=fault.graph, trials=trials, seed=seed, progress=False,
-        )  # fmt: skip
+            tc.algorithms.GossipGD(correlation=ratio),
+            privacy=tc.Privacy(epsilon, 1e-5, coalition=fault.pooled),
+            rounds=rounds,
+            graph=fault.graph,
+            trials=trials,
+            seed=seed,
+            progress=False,
+        )
 
 
 @pytest.mark.parametrize(
-    "name", ["none", "no edge noise", "edges of round 1 reused", "a third party knows an edge (ring)", "same sign at both ends"]
+    "name",
+    [
+        "none",
+        "no edge noise",
+        "edges of round 1 reused",
+        "a third party knows an edge (ring)",
+        "same sign at both ends",
+    ],
 )
 def test_planted_faults_are_found_quickly(name: str) -> None:
     fault = NAMED[name]
     found = run(fault)
     assert found.broken == fault.broken, found.summary()
-    assert found.as_declared == fault.as_declared  # also what costs accuracy and no privacy is noticed
+    assert (
+        found.as_declared == fault.as_declared
+    )  # also what costs accuracy and no privacy is noticed
 
 
 @pytest.mark.slow
 def test_table_of_planted_faults() -> None:
-    """docs/audit.md prints this table: pytest -m slow -s -k table_of_planted tests/privacy/test_audit_shared.py"""
-    print("\n| fault | mu claimed | true mu | lower bound | noise as declared | verdict | found by |\n| --- |" + " --- |" * 6)
+    """docs/audit.md prints this table: pytest -m slow -s -k table_of_planted
+    tests/privacy/test_audit_shared.py"""
+    print(
+        "\n| fault | mu claimed | true mu | lower bound | noise as declared | verdict | found by "
+        "|\n| --- |" + " --- |" * 6
+    )
     wrong = []
     for fault in FAULTS:
         found = run(fault, rounds=4, trials=20_000, epsilon=4.2)
@@ -164,7 +220,9 @@ def test_table_of_planted_faults() -> None:
         if found.broken != fault.broken or found.as_declared != fault.as_declared:
             wrong.append(found.summary())
         # The attack reaches what is there to be had, and no more.
-        assert found.mu_fit.mu == pytest.approx(true, abs=0.02 + 4 * (found.mu_fit.interval[1] - found.mu_fit.mu) / 1.96)
+        assert found.mu_fit.mu == pytest.approx(
+            true, abs=0.02 + 4 * (found.mu_fit.interval[1] - found.mu_fit.mu) / 1.96
+        )
         assert found.mu_lower <= true
     assert not wrong, "\n".join(wrong)
 
@@ -178,7 +236,9 @@ def test_sound_shared_noise_stays_consistent(monkeypatch: pytest.MonkeyPatch) ->
     for seed in range(8):
         for graph in graphs:
             for ratio in (1.0, 3.0, 10.0):
-                found = run(Fault("none", False, graph=graph), seed=100 + seed, ratio=ratio, trials=600)
+                found = run(
+                    Fault("none", False, graph=graph), seed=100 + seed, ratio=ratio, trials=600
+                )
                 alarms += [found.summary()] if found.broken else []
                 unlike += not found.as_declared
     print(f"\n{len(alarms)} of 96 called broken, noise of {unlike} called not as declared")
@@ -186,7 +246,8 @@ def test_sound_shared_noise_stays_consistent(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_choosing_among_attacks_costs_no_confidence() -> None:
-    """Sixty attacks of equal strength on noise that keeps its claim exactly: the best of them is not believed."""
+    """Sixty attacks of equal strength on noise that keeps its claim exactly: the best of them is
+    not believed."""
     alarms = 0
     for seed in range(200):
         rng, truth = np.random.default_rng(seed), np.arange(400) % 2
@@ -201,26 +262,35 @@ def test_the_chance_of_declared_noise_is_uniform_where_it_is_declared() -> None:
     rng, found = np.random.default_rng(0), []
     within, mean = covariance(topology, 3.0, edges, "as declared", 4)
     for _ in range(200):
-        draws = [rng.multivariate_normal(np.zeros(16), part, size=size) for part, size in ((within, 900), (mean, 300))]
+        draws = [
+            rng.multivariate_normal(np.zeros(16), part, size=size)
+            for part, size in ((within, 900), (mean, 300))
+        ]
         moments = Moments(draws[0].T @ draws[0], 900, draws[1].T @ draws[1], 300)
         found.append(declared_chance(moments, topology, 3.0, edges, 4))
-    assert 0.25 < np.mean(np.asarray(found) < 0.5) < 0.75 and np.mean(np.asarray(found) < 0.05) < 0.12
+    assert (
+        0.25 < np.mean(np.asarray(found) < 0.5) < 0.75 and np.mean(np.asarray(found) < 0.05) < 0.12
+    )
 
 
 @pytest.mark.parametrize("graph", [tc.graph.path(4), tc.graph.ring(6), FOUR_REGULAR])
 def test_the_worst_listener_is_the_one_that_the_noise_was_planned_for(graph: Any) -> None:
-    """Its view of the declared noise is the accountant's leverage, which is worked out elsewhere and in another way."""
+    """Its view of the declared noise is the accountant's leverage, which is worked out elsewhere
+    and in another way."""
     topology = tc.graph.Topology.of(graph)
     for pooled in (0, 1, 2):
         for node in range(topology.n):
             one = listeners(topology, 2.0, pooled, node)[0]
             cov = covariance(topology, 2.0, one.edges, "as declared", 1)[0]
-            assert np.linalg.inv(cov)[node, node] == pytest.approx(leverage(topology, 2.0, pooled)[0][node], rel=1e-6)
+            assert np.linalg.inv(cov)[node, node] == pytest.approx(
+                leverage(topology, 2.0, pooled)[0][node], rel=1e-6
+            )
             assert node not in one.members and len(one.members) == pooled
 
 
 def test_taking_streams_off_is_the_same_as_seeing_them() -> None:
-    """One run takes a coalition's streams off; many trials look at residuals and streams jointly: the same scores."""
+    """One run takes a coalition's streams off; many trials look at residuals and streams jointly:
+    the same scores."""
     topology = tc.graph.Topology.of(FOUR_REGULAR)
     for node in range(topology.n):
         one = listeners(topology, 3.0, 2, node)[0]
@@ -232,11 +302,21 @@ def test_taking_streams_off_is_the_same_as_seeing_them() -> None:
 
 
 def test_a_coalition_larger_than_promised_sees_more() -> None:
-    """Planned against an eavesdropper, attacked by the two neighbours of the middle of a path: it stands alone."""
+    """Planned against an eavesdropper, attacked by the two neighbours of the middle of a path: it
+    stands alone."""
     path = tc.graph.path(3)
     with planted(Fault("planned for nobody", True, graph=path, planned=0)):
         privacy = tc.Privacy(4.5, 1e-5, coalition=2)
-        found = audit("gossipgd", privacy=privacy, graph=path, node=1, rounds=2, trials=3000, seed=9, progress=False)
+        found = audit(
+            "gossipgd",
+            privacy=privacy,
+            graph=path,
+            node=1,
+            rounds=2,
+            trials=3000,
+            seed=9,
+            progress=False,
+        )
     assert found.verdict == "broken" and found.attack.startswith("members 0, 2 together")
 
 
@@ -245,27 +325,52 @@ def test_dual_averaging_that_shares_noise_is_attacked_too(name: str) -> None:
     fault = NAMED[name]
     with planted(fault):
         found = audit(
-            tc.algorithms.DPDDA(noise="correlated"), privacy=tc.Privacy(4.5, 1e-5), rounds=2, graph=fault.graph, trials=1000,
-            seed=1, progress=False,
-        )  # fmt: skip
+            tc.algorithms.DPDDA(noise="correlated"),
+            privacy=tc.Privacy(4.5, 1e-5),
+            rounds=2,
+            graph=fault.graph,
+            trials=1000,
+            seed=1,
+            progress=False,
+        )
     assert found.broken == fault.broken and found.as_declared == fault.as_declared, found.summary()
 
 
 def test_the_shell_lists_the_attacks() -> None:
-    words = shlex.split("audit gossipgd --graph complete:4 --coalition 2 -e 4 -T 2 --trials 400 --seed 1 -q --json")
-    done = subprocess.run([sys.executable, "-m", "tacenda", *words], capture_output=True, text=True, check=True)
+    words = shlex.split(
+        "audit gossipgd --graph complete:4 --coalition 2 -e 4 -T 2 --trials 400 --seed 1 -q --json"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "tacenda", *words], capture_output=True, text=True, check=True
+    )
     found = json.loads(done.stdout)
-    assert found["verdict"] == "consistent" and found["attack"] in [one["name"] for one in found["attacks"]]
-    assert any("together" in one["name"] for one in found["attacks"]) and found["shared_noise_as_declared"] is True
+    assert found["verdict"] == "consistent" and found["attack"] in [
+        one["name"] for one in found["attacks"]
+    ]
+    assert (
+        any("together" in one["name"] for one in found["attacks"])
+        and found["shared_noise_as_declared"] is True
+    )
 
 
 def test_the_result_says_what_was_tried_and_what_found_it() -> None:
     found = run(NAMED["no edge noise"], trials=1000)
     names = [name for name, _ in found.attacks]
     assert found.attack in names and len(set(names)) == len(names)
-    for part in ("an eavesdropper", "member 3", "as declared", "no edge noise", "edges reused", "same sign", "as measured"):
+    for part in (
+        "an eavesdropper",
+        "member 3",
+        "as declared",
+        "no edge noise",
+        "edges reused",
+        "same sign",
+        "as measured",
+    ):
         assert any(part in name for name in names)
-    assert f"Best of {len(names)} attacks: {found.attack}." in found.summary() and "not as declared" in found.summary()
+    assert (
+        f"Best of {len(names)} attacks: {found.attack}." in found.summary()
+        and "not as declared" in found.summary()
+    )
     plain = found.to_plain()
     assert [one["name"] for one in plain["attacks"]] == names and plain["attack"] == found.attack
     assert plain["shared_noise_as_declared"] is False

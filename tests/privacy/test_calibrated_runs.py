@@ -30,7 +30,8 @@ def run(sizes: list[int], graph: Any, algorithm: Any, privacy: Any) -> Any:
     ],
 )
 def test_samples_at_nodes_of_different_degree(sizes: list[int], epsilon: Any) -> None:
-    """Found in review: leaves of a star were given the hub's noise scale, and lost epsilon 6.9 where 1 was asked for."""
+    """Found in review: leaves of a star were given the hub's noise scale, and lost epsilon 6.9
+    where 1 was asked for."""
     algorithm = A.DDPADMM(penalty=0.5, proximal=0.3, batch_size=8)
     said = run(sizes, tc.graph.star(5), algorithm, tc.Privacy(epsilon, 1e-5))
     share = said.node_epsilons / np.broadcast_to(np.asarray(epsilon), (5,))
@@ -41,12 +42,18 @@ def test_samples_at_nodes_of_different_degree(sizes: list[int], epsilon: Any) ->
 
 def test_no_paper_shares_noise() -> None:
     with pytest.raises(UnsupportedError, match="independent"):
-        run([20] * 4, tc.graph.ring(4), A.DPDDA(noise="correlated"), tc.Privacy(1.0, 1e-5, mode="as-published"))
+        run(
+            [20] * 4,
+            tc.graph.ring(4),
+            A.DPDDA(noise="correlated"),
+            tc.Privacy(1.0, 1e-5, mode="as-published"),
+        )
 
 
 @dataclass(frozen=True)
 class Twice(A.DDA):  # type: ignore[misc, name-defined]
-    """Releases the gradient of one sample twice: seen together they are one sample with less noise, not two samples."""
+    """Releases the gradient of one sample twice: seen together they are one sample with less noise,
+    not two samples."""
 
     def step(self, s: Any, node: Any) -> Any:
         x = s.x
@@ -57,14 +64,17 @@ class Twice(A.DDA):  # type: ignore[misc, name-defined]
 def test_one_sample_is_released_once() -> None:
     """Found in review: both releases were credited with a sample of their own."""
     privacy = tc.Privacy.from_noise(noise_multiplier=5.0)
-    assert run([20] * 4, tc.graph.ring(4), Twice(), privacy) is not None  # all records: nothing is amplified
+    assert (
+        run([20] * 4, tc.graph.ring(4), Twice(), privacy) is not None
+    )  # all records: nothing is amplified
     with pytest.raises(LeakError, match="second release of the same sample"):
         run([20] * 4, tc.graph.ring(4), Twice(batch_size=5), privacy)
 
 
 @dataclass(frozen=True)
 class Around(A.PVP):  # type: ignore[misc, name-defined]
-    """Hides a sampled gradient in an argmin: the sample would be seen twice, and charged as if it were not."""
+    """Hides a sampled gradient in an argmin: the sample would be seen twice, and charged as if it
+    were not."""
 
     def step(self, s: Any, node: Any) -> Any:
         g = node.gradient(s.shared, 5)
@@ -80,5 +90,7 @@ def test_no_argmin_around_a_sample() -> None:
 def test_a_checkpoint_is_for_its_owner_only(tmp_path: Path) -> None:
     """It holds the seed of the noise."""
     problem = tc.Problem(support.shards([20] * 4), classes=("no", "yes"))
-    tc.simulate(problem, tc.graph.ring(4), A.CDPADMM(), 2, tc.Privacy(1.0), checkpoint=tmp_path / "run.ckpt")
+    tc.simulate(
+        problem, tc.graph.ring(4), A.CDPADMM(), 2, tc.Privacy(1.0), checkpoint=tmp_path / "run.ckpt"
+    )
     assert (tmp_path / "run.ckpt").stat().st_mode & 0o077 == 0

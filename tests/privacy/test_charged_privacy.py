@@ -1,7 +1,8 @@
-"""What a run is charged, node by node, against what its noise really hides: worked out here from the noise that was drawn.
+"""What a run is charged, node by node, against what its noise really hides: worked out here from
+the noise that was drawn.
 
-Nothing of the planner, the leverage or the judge is used for the expected values: sensitivities by hand, covariances written
-out and inverted for every coalition, sampled Gaussians by quadrature.
+Nothing of the planner, the leverage or the judge is used for the expected values: sensitivities by
+hand, covariances written out and inverted for every coalition, sampled Gaussians by quadrature.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ GRAPHS = {
 
 @contextmanager
 def drawn() -> Iterator[list[np.ndarray]]:
-    """The standard deviations (n,) of all Gaussian noise that runs inside the `with` draw of their own."""
+    """The standard deviations (n,) of all Gaussian noise that runs inside the `with` draw of their
+    own."""
     found: list[np.ndarray] = []
     honest = SimulatedNoise.add_gaussian
 
@@ -51,16 +53,23 @@ def data(sizes: list[int], p: int = 3) -> Any:
     return tc.Problem(shards(sizes, p), classes=("no", "yes"), strength=0.1)
 
 
-def run(sizes: list[int], graph: Any, algorithm: Any, rounds: int, privacy: Any, **more: Any) -> tuple[np.ndarray, Statement]:
+def run(
+    sizes: list[int], graph: Any, algorithm: Any, rounds: int, privacy: Any, **more: Any
+) -> tuple[np.ndarray, Statement]:
     """((releases, n) the noise's own std, the statement)."""
     with drawn() as stds:
-        result = tc.simulate(data(sizes), graph, algorithm, rounds, privacy, seed=5, record_every=0, **more)
+        result = tc.simulate(
+            data(sizes), graph, algorithm, rounds, privacy, seed=5, record_every=0, **more
+        )
     assert result.privacy is not None
     return np.array(stds), result.privacy
 
 
-def hidden_mu(graph: nx.Graph, c: float, q: int, std: np.ndarray, sensitivity: np.ndarray) -> np.ndarray:
-    """(n,) sqrt(D^2 [Sigma_Q^-1]_ii), the worst over all coalitions Q of at most q others, Sigma_Q = s^2 (I + c^2 L_Q)."""
+def hidden_mu(
+    graph: nx.Graph, c: float, q: int, std: np.ndarray, sensitivity: np.ndarray
+) -> np.ndarray:
+    """(n,) sqrt(D^2 [Sigma_Q^-1]_ii), the worst over all coalitions Q of at most q others, Sigma_Q
+    = s^2 (I + c^2 L_Q)."""
     n, s = len(graph), float(std[0])
     assert np.all(std == s), "both ends of an edge must draw alike"
     order = sorted(graph.nodes)
@@ -68,7 +77,14 @@ def hidden_mu(graph: nx.Graph, c: float, q: int, std: np.ndarray, sensitivity: n
     for size in range(q + 1):
         for pooled in combinations(order, size):
             left = [i for i in order if i not in pooled]
-            covariance = s * s * (np.eye(len(left)) + c * c * nx.laplacian_matrix(graph.subgraph(left), left).toarray())
+            covariance = (
+                s
+                * s
+                * (
+                    np.eye(len(left))
+                    + c * c * nx.laplacian_matrix(graph.subgraph(left), left).toarray()
+                )
+            )
             hidden = np.sqrt(np.diag(np.linalg.inv(covariance)))
             worst[left] = np.maximum(worst[left], hidden * sensitivity[left])
     return worst
@@ -76,9 +92,17 @@ def hidden_mu(graph: nx.Graph, c: float, q: int, std: np.ndarray, sensitivity: n
 
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize(("c", "q"), [(0.6, 0), (0.6, 2), (1.5, 1), (3.0, 0), (3.0, 1), (3.0, 2)])
-def test_shared_noise_is_charged_what_each_node_loses_to_the_worst_coalition(graph: str, c: float, q: int) -> None:
+def test_shared_noise_is_charged_what_each_node_loses_to_the_worst_coalition(
+    graph: str, c: float, q: int
+) -> None:
     g, rounds = GRAPHS[graph], 3
-    stds, said = run(SIZES, g, A.GossipGD(step_size=0.5, correlation=c), rounds, tc.Privacy(1.0, DELTA, coalition=q))
+    stds, said = run(
+        SIZES,
+        g,
+        A.GossipGD(step_size=0.5, correlation=c),
+        rounds,
+        tc.Privacy(1.0, DELTA, coalition=q),
+    )
     true = np.sqrt(sum(hidden_mu(g, c, q, std, 2.0 / np.array(SIZES)) ** 2 for std in stds))
     assert len(stds) == rounds
     charged = np.array([said.curve(i).mu for i in range(len(SIZES))])
@@ -95,26 +119,42 @@ def test_shared_noise_spread_over_rounds_is_charged_by_round() -> None:
     privacy = tc.Privacy(2.0, DELTA, coalition=1, spread=[1, 4, 2])
     stds, said = run(SIZES, g, A.DPDDA(noise="correlated", correlation=c), 3, privacy)
     rounds = np.array([hidden_mu(g, c, 1, std, 2.0 / np.array(SIZES)) for std in stds])
-    np.testing.assert_allclose((rounds**2)[:, 4] / (rounds**2)[:, 4].sum(), np.array([1, 4, 2]) / 7, rtol=1e-9)
-    np.testing.assert_allclose([said.curve(i).mu for i in range(7)], np.sqrt((rounds**2).sum(axis=0)), rtol=2e-5)
+    np.testing.assert_allclose(
+        (rounds**2)[:, 4] / (rounds**2)[:, 4].sum(), np.array([1, 4, 2]) / 7, rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        [said.curve(i).mu for i in range(7)], np.sqrt((rounds**2).sum(axis=0)), rtol=2e-5
+    )
     booked = [row["mu"] for row in said.round_losses]
     np.testing.assert_allclose(booked, rounds[:, int(np.argmax(rounds[0]))], rtol=2e-5)
 
 
 def test_the_edges_are_as_loud_as_was_charged() -> None:
-    """The covariance of all that was sent, less the secret, is s^2 (I + c^2 L) with the c of the account."""
+    """The covariance of all that was sent, less the secret, is s^2 (I + c^2 L) with the c of the
+    account."""
     from privacy_checks import Watch
 
     g, c, dim = GRAPHS["lollipop"], 1.5, 4000
     with drawn() as stds, Watch() as watch:
-        tc.simulate(data(SIZES, dim), g, A.GossipGD(correlation=c), 2, tc.Privacy(1.0, DELTA), seed=2, record_every=0)
+        tc.simulate(
+            data(SIZES, dim),
+            g,
+            A.GossipGD(correlation=c),
+            2,
+            tc.Privacy(1.0, DELTA),
+            seed=2,
+            record_every=0,
+        )
     for std, (_, rows) in zip(stds, watch.noise, strict=True):
-        wanted = std[0] ** 2 * (np.eye(7) + c * c * nx.laplacian_matrix(g, sorted(g.nodes)).toarray())
+        wanted = std[0] ** 2 * (
+            np.eye(7) + c * c * nx.laplacian_matrix(g, sorted(g.nodes)).toarray()
+        )
         spread = np.sqrt((np.outer(np.diag(wanted), np.diag(wanted)) + wanted**2) / dim)
         assert np.all(np.abs(rows @ rows.T / dim - wanted) < 5.5 * spread)
 
 
-# ---- each node's own noise -----------------------------------------------------------------------------------------------
+# ---- each node's own noise
+# ------------------------------------------------------------
 TARGETS = [0.7, 3.0, 1.0, 2.0, 4.0, 0.5, 1.5]
 
 
@@ -127,7 +167,9 @@ def test_independent_noise_is_charged_what_each_node_loses() -> None:
 
 
 def test_the_smallest_nodes_noise_for_all_hides_every_node() -> None:
-    stds, said = run(SIZES, GRAPHS["house"], A.DPDDA(), 2, tc.Privacy(1.0, DELTA, node_noise="worst"))
+    stds, said = run(
+        SIZES, GRAPHS["house"], A.DPDDA(), 2, tc.Privacy(1.0, DELTA, node_noise="worst")
+    )
     np.testing.assert_allclose(stds, stds[0, 0], rtol=1e-12)
     assert np.sqrt(((2.0 / 9 / stds) ** 2).sum(axis=0)).max() == pytest.approx(mu_of(1.0), rel=1e-6)
     assert said.epsilon == pytest.approx(1.0, rel=1e-6)
@@ -149,7 +191,9 @@ def test_a_statement_speaks_of_its_worst_node(turn: int) -> None:
         assert "epsilon=4," in repr(statement)
         z = [row["noise_multiplier"] for row in statement.round_losses for _ in range(row["count"])]
         assert np.sqrt(sum(1 / one**2 for one in z)) == pytest.approx(mu_of(4.0), rel=1e-6)
-        assert [round(statement.curve(i).epsilon(DELTA), 5) for i in range(7)] == pytest.approx(targets, rel=1e-5)
+        assert [round(statement.curve(i).epsilon(DELTA), 5) for i in range(7)] == pytest.approx(
+            targets, rel=1e-5
+        )
 
 
 def test_a_statement_without_words_about_the_spread_means_an_even_one() -> None:
@@ -167,15 +211,22 @@ def test_a_statement_without_words_about_the_spread_means_an_even_one() -> None:
     assert nothing.curve(2).mu == 0
 
 
-# ---- samples -------------------------------------------------------------------------------------------------------------
+# ---- samples
+# ------------------------------------------------------------
 
 
 def test_samples_at_nodes_of_many_sizes_keep_every_nodes_promise() -> None:
-    """Nodes of like rates share a plan: none gets too little noise by it, and the one that decides no more than it needs."""
+    """Nodes of like rates share a plan: none gets too little noise by it, and the one that decides
+    no more than it needs."""
     sizes, batch, epsilon, delta = [43, 78, 40, 75], 8, 0.8, 1e-3
     graph = nx.Graph([(0, 1), (1, 2), (2, 3)])
     stds, said = run(sizes, graph, A.DPDDA(batch_size=batch), 1, tc.Privacy(epsilon, delta))
-    true = np.array([sampled_delta(float(s), 2.0 / batch, batch / m, epsilon) for s, m in zip(stds[0], sizes, strict=True)])
+    true = np.array(
+        [
+            sampled_delta(float(s), 2.0 / batch, batch / m, epsilon)
+            for s, m in zip(stds[0], sizes, strict=True)
+        ]
+    )
     assert np.all(true <= delta * (1 + 1e-4))
     assert np.all(true[[2, 3]] > 0.995 * delta)  # the largest rate of each group
     assert np.all(true > 0.5 * delta)  # rates within a tenth share the noise of the largest
@@ -183,7 +234,8 @@ def test_samples_at_nodes_of_many_sizes_keep_every_nodes_promise() -> None:
 
 
 def test_a_charge_cannot_be_changed_once_it_is_priced() -> None:
-    """The door books one Charge object for many equal releases: writing to it would change what was booked before."""
+    """The door books one Charge object for many equal releases: writing to it would change what was
+    booked before."""
     block, _, ledger = make_block(problem(3), scale=2.0)
     block.release(block.gradient(np.zeros((3, 4))))
     charge, _ = next(iter(ledger.charges))

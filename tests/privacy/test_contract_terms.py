@@ -1,4 +1,5 @@
-"""A contract's (epsilon, delta) decides: the noise of every member, what its ledger reserves, and what its statement says."""
+"""A contract's (epsilon, delta) decides: the noise of every member, what its ledger reserves, and
+what its statement says."""
 
 from __future__ import annotations
 
@@ -25,12 +26,16 @@ GOSSIP = {"name": "gossipgd", "correlation": 1.5}
 
 def contract(delta: float, algorithm: Any = None, **terms: Any) -> Contract:
     own = {} if algorithm is None else {"algorithm": algorithm}
-    return small_contract(4, rounds=3, graph="path", privacy={"epsilon": EPSILON, "delta": delta, **terms}, **own)
+    return small_contract(
+        4, rounds=3, graph="path", privacy={"epsilon": EPSILON, "delta": delta, **terms}, **own
+    )
 
 
 def lattice_epsilon(plan: Any, name: str, delta: float) -> float:
     """From the multipliers that were reserved: rho = sum 1/(2 z^2)."""
-    return zcdp_epsilon(sum(count / (2 * event.noise_multiplier**2) for event, count in plan.events(name)), delta)
+    return zcdp_epsilon(
+        sum(count / (2 * event.noise_multiplier**2) for event, count in plan.events(name)), delta
+    )
 
 
 @pytest.mark.parametrize("delta", DELTAS)
@@ -44,16 +49,23 @@ def test_noise_on_whole_numbers_meets_the_contracts_delta(delta: float) -> None:
 @pytest.mark.parametrize("delta", DELTAS)
 def test_shared_noise_meets_the_contracts_delta(delta: float) -> None:
     plan = make_plan(contract(delta, GOSSIP, floating_point_noise=True, coalition=1))
-    losses = [math.sqrt(sum(count * event.mu**2 for event, count in plan.events(name))) for name in plan.contract.names]
+    losses = [
+        math.sqrt(sum(count * event.mu**2 for event, count in plan.events(name)))
+        for name in plan.contract.names
+    ]
     assert max(losses) == pytest.approx(mu_of(EPSILON, delta), rel=2e-5)
 
 
 @pytest.mark.parametrize("delta", DELTAS)
 def test_independent_floating_point_noise_meets_the_contracts_delta(delta: float) -> None:
     loud = {"name": "gossipgd", "noise": "independent"}
-    plan = make_plan(contract(delta, loud, floating_point_noise=True).model_copy(update={"rehearsal_seed": 1}))
+    plan = make_plan(
+        contract(delta, loud, floating_point_noise=True).model_copy(update={"rehearsal_seed": 1})
+    )
     for name in plan.contract.names:
-        loss = math.sqrt(sum(count / event.noise_multiplier**2 for event, count in plan.events(name)))
+        loss = math.sqrt(
+            sum(count / event.noise_multiplier**2 for event, count in plan.events(name))
+        )
         assert loss == pytest.approx(mu_of(EPSILON, delta), rel=1e-6)
 
 
@@ -65,19 +77,24 @@ def test_a_smaller_delta_draws_more_noise() -> None:
 
 @pytest.mark.parametrize("delta", DELTAS)
 def test_the_members_ledger_reserves_the_contracts_terms(delta: float, tmp_path: Path) -> None:
-    """A budget of exactly the contract's terms takes the run; the same epsilon at a tenth of the delta does not."""
+    """A budget of exactly the contract's terms takes the run; the same epsilon at a tenth of the
+    delta does not."""
     plan = make_plan(contract(delta))
     with LedgerStore(tmp_path / "ledger") as store:
         store.set_budget("enough", EPSILON, delta)
         store.set_budget("too little", EPSILON, delta / 10)
     with Spending(tmp_path / "ledger", plan, "m1", None, bytes(32), "enough"):
         pass
-    with pytest.raises(BudgetError), Spending(tmp_path / "ledger", plan, "m1", None, b"another state".ljust(32), "too little"):
+    with (
+        pytest.raises(BudgetError),
+        Spending(tmp_path / "ledger", plan, "m1", None, b"another state".ljust(32), "too little"),
+    ):
         pass
 
 
 def test_each_members_ledger_reserves_its_own_loss(tmp_path: Path) -> None:
-    """Where neighbours share noise the members lose different amounts; each one's ledger has its own."""
+    """Where neighbours share noise the members lose different amounts; each one's ledger has its
+    own."""
     plan = make_plan(contract(1e-4, GOSSIP, floating_point_noise=True, coalition=1))
     found = {}
     for name in plan.contract.names:
@@ -86,7 +103,9 @@ def test_each_members_ledger_reserves_its_own_loss(tmp_path: Path) -> None:
         with LedgerStore(tmp_path / "ledger") as store:
             found[name] = store.spent(name).curve_with_reserved.mu
     for name, mu in found.items():
-        assert mu == pytest.approx(math.sqrt(sum(count * event.mu**2 for event, count in plan.events(name))), rel=1e-9)
+        assert mu == pytest.approx(
+            math.sqrt(sum(count * event.mu**2 for event, count in plan.events(name))), rel=1e-9
+        )
     assert len({round(mu, 6) for mu in found.values()}) > 1
     assert max(found.values()) == pytest.approx(mu_of(EPSILON, 1e-4), rel=2e-5)
 

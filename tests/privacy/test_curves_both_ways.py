@@ -1,4 +1,5 @@
-"""A curve is one thing, read from either side; and noise that was solved for is enough, and not much more than enough."""
+"""A curve is one thing, read from either side; and noise that was solved for is enough, and not
+much more than enough."""
 
 from __future__ import annotations
 
@@ -18,7 +19,12 @@ from tacenda.graph.topology import Topology
 from tacenda.node.lattice import as_discrete
 from tacenda.privacy.accounting import events as ev
 from tacenda.privacy.accounting.calibration import gaussian_mu, solve_scale
-from tacenda.privacy.accounting.curves import GaussianProfile, GroupProfile, ZcdpProfile, gaussian_log_delta
+from tacenda.privacy.accounting.curves import (
+    GaussianProfile,
+    GroupProfile,
+    ZcdpProfile,
+    gaussian_log_delta,
+)
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.accounting.pure import PureProfile
 from tacenda.privacy.secrets.ledger import Charge
@@ -59,23 +65,30 @@ def test_what_is_lost_for_certain() -> None:
 def mp_delta(mu: Any, epsilon: Any) -> Any:
     with mpmath.workdps(60):
         mu, epsilon = mpmath.mpf(mu), mpmath.mpf(epsilon)
-        return mpmath.ncdf(-epsilon / mu + mu / 2) - mpmath.exp(epsilon) * mpmath.ncdf(-epsilon / mu - mu / 2)
+        return mpmath.ncdf(-epsilon / mu + mu / 2) - mpmath.exp(epsilon) * mpmath.ncdf(
+            -epsilon / mu - mu / 2
+        )
 
 
 @pytest.mark.parametrize("mu", [1e-4, 0.03, 0.5, 3.0, 9.0, 10.5, 11.5, 40.0])
 @pytest.mark.parametrize("epsilon", [0.0, 1e-3, 0.2, 1.0, 30.0, 700.0])
 def test_gaussian_delta_in_sixty_digits(mu: float, epsilon: float) -> None:
-    """Every branch of the closed form: far tails, cancelling terms, and noise so small that delta is nearly one."""
+    """Every branch of the closed form: far tails, cancelling terms, and noise so small that delta
+    is nearly one."""
     true = mp_delta(mu, epsilon)
     if true < mpmath.mpf(10) ** -300:
         assert gaussian_log_delta(mu, epsilon) < -680
     else:
-        assert gaussian_log_delta(mu, epsilon) == pytest.approx(float(mpmath.log(true)), rel=1e-9, abs=1e-12)
+        assert gaussian_log_delta(mu, epsilon) == pytest.approx(
+            float(mpmath.log(true)), rel=1e-9, abs=1e-12
+        )
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])
 @pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.1, 0.5, 0.9])
-def test_the_largest_mu_meets_its_target_and_no_larger_one_does(epsilon: float, delta: float) -> None:
+def test_the_largest_mu_meets_its_target_and_no_larger_one_does(
+    epsilon: float, delta: float
+) -> None:
     mu = gaussian_mu(epsilon, delta)
     assert mp_delta(mu, epsilon) <= delta
     assert mp_delta(mu * (1 + 1e-9), epsilon) > delta
@@ -83,11 +96,19 @@ def test_the_largest_mu_meets_its_target_and_no_larger_one_does(epsilon: float, 
 
 SOLVED: dict[str, tuple[Callable[[float], Any], float, float]] = {
     "gaussian": (lambda k: [(ev.Gaussian(3 * k), 7)], 0.8, 1e-5),
-    "two gaussians": (lambda k: [(ev.Gaussian(3 * k), 7), (ev.CorrelatedGaussian(0.2 / k, 1), 2)], 0.8, 1e-5),
+    "two gaussians": (
+        lambda k: [(ev.Gaussian(3 * k), 7), (ev.CorrelatedGaussian(0.2 / k, 1), 2)],
+        0.8,
+        1e-5,
+    ),
     "discrete": (lambda k: [(ev.DiscreteGaussian(2 * k), 5)], 1.5, 1e-4),
     "pure": (lambda k: [(ev.Pure(0.4 / k), 12)], 0.7, 1e-3),
     "pure, exactly": (lambda k: [(ev.Pure(0.4 / k), 12)], 0.7, 0.0),
-    "laplace, exactly": (lambda k: [(ev.L2Laplace(0.4 / k, 3), 2), (ev.Pure(0.1 / k), 1)], 0.7, 0.0),
+    "laplace, exactly": (
+        lambda k: [(ev.L2Laplace(0.4 / k, 3), 2), (ev.Pure(0.1 / k), 1)],
+        0.7,
+        0.0,
+    ),
     "not in proportion": (lambda k: [(ev.Gaussian(k * k), 3), (ev.Gaussian(1 + k), 1)], 1.0, 1e-3),
 }
 
@@ -100,7 +121,11 @@ def test_a_solved_scale_is_enough_and_hardly_more(name: str, hint: float | None)
 
     def met(scale: float) -> bool:
         curve = judge(at(scale))
-        return curve.pure_epsilon <= epsilon * (1 + 1e-12) if delta == 0 else curve.delta(epsilon) <= delta
+        return (
+            curve.pure_epsilon <= epsilon * (1 + 1e-12)
+            if delta == 0
+            else curve.delta(epsilon) <= delta
+        )
 
     assert met(k)
     assert not met(k * (1 - 3e-6))
@@ -136,29 +161,45 @@ def test_a_run_of_no_rounds_has_no_shares() -> None:
 
 
 def test_settings_that_mean_nothing_are_refused() -> None:
-    wrong = {"node_noise": ["all"], "mode": ["published"], "adjacency": ["replace"], "coalition": [-1], "delta": [1.0, -0.1]}
+    wrong = {
+        "node_noise": ["all"],
+        "mode": ["published"],
+        "adjacency": ["replace"],
+        "coalition": [-1],
+        "delta": [1.0, -0.1],
+    }
     for name, value in [(name, value) for name, values in wrong.items() for value in values]:
         with pytest.raises(InputError, match=name):
             tc.Privacy(1.0, **{name: value})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("kind", [ev.Pure, ev.PoissonGaussian, ev.CorrelatedGaussian, ev.DiscreteGaussian])
+@pytest.mark.parametrize(
+    "kind", [ev.Pure, ev.PoissonGaussian, ev.CorrelatedGaussian, ev.DiscreteGaussian]
+)
 def test_only_plain_gaussians_become_whole_numbers(kind: Any) -> None:
     with pytest.raises(PrivacyError, match="not on the integer lattice"):
         as_discrete(Charge(kind, {"noise_multiplier": np.ones(2)}))
 
 
-# ---- leverage where no inverse is formed ---------------------------------------------------------------------------------
+# ---- leverage where no inverse is formed
+# ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("q", [0, 1, 3])
 def test_the_bound_of_a_large_graph_is_its_formula(q: int) -> None:
-    """1/k + (1 - 1/k)/(1 + c^2 gap), k = n - q left, gap = the second eigenvalue less q; here by numpy's own eigenvalues."""
+    """1/k + (1 - 1/k)/(1 + c^2 gap), k = n - q left, gap = the second eigenvalue less q; here by
+    numpy's own eigenvalues."""
     graph, c = nx.random_regular_graph(8, 30, seed=3), 1.7
-    gap = float(np.sort(np.linalg.eigvalsh(nx.laplacian_matrix(graph).toarray().astype(float)))[1]) * (1 - 1e-3) - q
+    gap = (
+        float(np.sort(np.linalg.eigvalsh(nx.laplacian_matrix(graph).toarray().astype(float)))[1])
+        * (1 - 1e-3)
+        - q
+    )
     k = 30 - q
     found = coalition._bound(Topology.of(graph), c, q)
-    np.testing.assert_allclose(found, 1 / k + (1 - 1 / k) / (1 + c * c * gap) if gap > 0 else 1.0, rtol=1e-6)
+    np.testing.assert_allclose(
+        found, 1 / k + (1 - 1 / k) / (1 + c * c * gap) if gap > 0 else 1.0, rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("q", [0, 2, 5])
@@ -171,7 +212,10 @@ def test_a_complete_graph_by_its_eigenvalues(q: int) -> None:
 
 
 def test_without_edge_noise_or_neighbours_a_node_hides_itself() -> None:
-    for topology, c in ((Topology.of(tc.graph.ring(5)), 0.0), (Topology.of(tc.graph.complete(1)), 3.0)):
+    for topology, c in (
+        (Topology.of(tc.graph.ring(5)), 0.0),
+        (Topology.of(tc.graph.complete(1)), 3.0),
+    ):
         found, how = coalition.leverage(topology, c, 1)
         np.testing.assert_array_equal(found, 1.0)
         assert how == "exact"
@@ -192,7 +236,8 @@ def test_how_a_leverage_was_found_is_told() -> None:
 
 
 def test_a_group_has_no_delta_where_one_record_has_none() -> None:
-    """Ten pure rounds of 0.1 give away at most 1, so three records at most 3: beyond that nothing is left to chance."""
+    """Ten pure rounds of 0.1 give away at most 1, so three records at most 3: beyond that nothing
+    is left to chance."""
     group = GroupProfile(PureProfile(0.1, 10), 3)
     assert group.delta(3.3) == 0.0
     assert group.delta(1.0) > 0.0

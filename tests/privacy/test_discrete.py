@@ -1,4 +1,5 @@
-"""The discrete Gaussian has exactly its law, on every path; AES streams are repeatable and separate."""
+"""The discrete Gaussian has exactly its law, on every path; AES streams are repeatable and
+separate."""
 
 import math
 import pickle
@@ -24,7 +25,10 @@ def chi_square(draws, scale):
     """p-value against exp(-n^2/2s^2)/Z with Z summed by mpmath; rare ends are pooled."""
     reach = int(12 * scale) + 2
     with mpmath.workdps(30):
-        weights = [mpmath.exp(-(mpmath.mpf(n) ** 2) / (2 * mpmath.mpf(scale) ** 2)) for n in range(-reach, reach + 1)]
+        weights = [
+            mpmath.exp(-(mpmath.mpf(n) ** 2) / (2 * mpmath.mpf(scale) ** 2))
+            for n in range(-reach, reach + 1)
+        ]
         total = mpmath.fsum(weights)
         expected = np.array([float(w / total) for w in weights]) * draws.size
     seen = np.bincount(draws + reach, minlength=2 * reach + 1).astype(float)
@@ -50,7 +54,9 @@ def test_law_by_kolmogorov_smirnov_at_large_scales(scale):
     assert stats.kstest(draws / scale, "norm").pvalue > 1e-3
     assert stats.kstest(draws / (scale * 1.02), "norm").pvalue < 1e-3
     block = 1 << module._table(scale).block_bits
-    first = np.abs(draws)[np.abs(draws) < block]  # the density falls by less than 1 % over the first block
+    first = np.abs(draws)[
+        np.abs(draws) < block
+    ]  # the density falls by less than 1 % over the first block
     assert stats.kstest(first / block, "uniform").pvalue > 1e-4
 
 
@@ -59,7 +65,8 @@ def test_tiny_scale_is_almost_always_zero():
 
 
 def test_the_exact_path_gives_the_same_values():
-    """A margin of 0.3 sends most tries to rational arithmetic: every value stays what the doubles said."""
+    """A margin of 0.3 sends most tries to rational arithmetic: every value stays what the doubles
+    said."""
     for scale in (0.7, 3.7, 5000.25):
         quick = module._discrete(scale, 1500, stream(3), module.MARGIN)
         slow = module._discrete(scale, 1500, stream(3), 0.3)
@@ -77,7 +84,11 @@ def test_double_comparison_is_well_inside_its_margin():
                 double = table.keep[k] * math.exp(-float(j * (2 * start + j)) * table.rate)
                 with mpmath.workdps(60):
                     s = mpmath.mpf(scale)
-                    exact = table.height * mpmath.exp(-(mpmath.mpf(start + j) ** 2) / (2 * s * s)) / table.weights[k]
+                    exact = (
+                        table.height
+                        * mpmath.exp(-(mpmath.mpf(start + j) ** 2) / (2 * s * s))
+                        / table.weights[k]
+                    )
                 assert exact <= 1
                 assert abs(double - float(exact)) < module.MARGIN / 8
 
@@ -98,7 +109,11 @@ def test_bounds_of_the_exponential():
         low, high = module._exp_bounds(x, 40)
         with mpmath.workdps(120):
             exact = mpmath.exp(-mpmath.mpf(x.numerator) / x.denominator)
-            assert mpmath.mpf(low.numerator) / low.denominator <= exact <= mpmath.mpf(high.numerator) / high.denominator
+            assert (
+                mpmath.mpf(low.numerator) / low.denominator
+                <= exact
+                <= mpmath.mpf(high.numerator) / high.denominator
+            )
         assert (high - low) <= high * Fraction(1, 10**40)
 
 
@@ -108,10 +123,14 @@ def test_tail_cell_is_reached_and_has_the_right_law():
     out = np.empty(1, dtype=np.int64)
     args = (table.cumulative, table.guide, table.block_bits, table.keep, table.rate, module.MARGIN)
     assert fill_discrete(out, 0, words, *args)[2:4] == (TAIL, len(table.weights))
-    assert table.settle_tail(len(table.weights), 0, 2**63, stream().side()) is None  # probability 1e-13: refused
+    assert (
+        table.settle_tail(len(table.weights), 0, 2**63, stream().side()) is None
+    )  # probability 1e-13: refused
 
     # the same code with a low ceiling, so that the tail is met often: n >= 7 at scale 3
-    low = module._Table(table.variance, 5, 0, (), table.cumulative, table.guide, table.keep, table.rate)
+    low = module._Table(
+        table.variance, 5, 0, (), table.cumulative, table.guide, table.keep, table.rate
+    )
     side = stream(9)
     accepts = side.words(30_000)
     found = [n for word in accepts if (n := low.settle_tail(7, 0, int(word), side)) is not None]
@@ -122,7 +141,9 @@ def test_tail_cell_is_reached_and_has_the_right_law():
 
 def test_undecided_is_reported():
     table = module._table(1.0)
-    words = np.array([2, 0, 2**64 - 1], dtype=np.uint64)  # cell 0, keep ~ 1: the uniform is nearer than the margin
+    words = np.array(
+        [2, 0, 2**64 - 1], dtype=np.uint64
+    )  # cell 0, keep ~ 1: the uniform is nearer than the margin
     out = np.empty(1, dtype=np.int64)
     args = (table.cumulative, table.guide, table.block_bits, table.keep, table.rate, module.MARGIN)
     assert fill_discrete(out, 0, words, *args)[2] == UNDECIDED
@@ -132,11 +153,19 @@ def test_undecided_is_reported():
 def test_streams_repeat_and_differ():
     a, b = stream(), stream()
     assert np.array_equal(np.concatenate([a.words(5), a.words(7)]), b.words(12))
-    names = [stream(1), stream(0, "other"), stream(0, number=2), AesStream(bytes(32), "test", 1, 0), stream().side()]
+    names = [
+        stream(1),
+        stream(0, "other"),
+        stream(0, number=2),
+        AesStream(bytes(32), "test", 1, 0),
+        stream().side(),
+    ]
     first = [int(s.words(1)[0]) for s in [stream(), *names]]
     assert len(set(first)) == len(first)
     assert not np.array_equal(AesStream.fresh().words(4), AesStream.fresh().words(4))
-    assert np.array_equal(discrete_gaussian(9.5, (3, 4), stream(2)), discrete_gaussian(9.5, (3, 4), stream(2)))
+    assert np.array_equal(
+        discrete_gaussian(9.5, (3, 4), stream(2)), discrete_gaussian(9.5, (3, 4), stream(2))
+    )
 
 
 def test_streams_keep_their_key():
@@ -156,10 +185,19 @@ def test_aes_words_are_the_standard_ones():
 
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-    name = b"tacenda noise v1" + (4).to_bytes(8, "big") + b"test" + b"".join(n.to_bytes(8, "big") for n in (1, 0, 0))
-    block = Cipher(algorithms.AES(hmac.new(KEY, name, hashlib.sha256).digest()), modes.ECB()).encryptor()
+    name = (
+        b"tacenda noise v1"
+        + (4).to_bytes(8, "big")
+        + b"test"
+        + b"".join(n.to_bytes(8, "big") for n in (1, 0, 0))
+    )
+    block = Cipher(
+        algorithms.AES(hmac.new(KEY, name, hashlib.sha256).digest()), modes.ECB()
+    ).encryptor()
     raw = b"".join(block.update(i.to_bytes(16, "big")) for i in range(3))
-    assert stream().words(6).tolist() == [int.from_bytes(raw[8 * i : 8 * i + 8], "little") for i in range(6)]
+    assert stream().words(6).tolist() == [
+        int.from_bytes(raw[8 * i : 8 * i + 8], "little") for i in range(6)
+    ]
 
 
 def test_normal_law():
@@ -182,7 +220,9 @@ def test_l2_laplace_law():
     cosine = e[:, 2] / np.linalg.norm(e, axis=1)
     assert stats.kstest((1 + cosine) / 2, "beta", args=(2.5, 2.5)).pvalue > 1e-3
     assert l2_laplace(1.0, (3, 1), stream(6)).shape == (3, 1)
-    assert stats.kstest(l2_laplace(1.5, (20_000, 1), stream(6)).ravel() * 1.5, "laplace").pvalue > 1e-3
+    assert (
+        stats.kstest(l2_laplace(1.5, (20_000, 1), stream(6)).ravel() * 1.5, "laplace").pvalue > 1e-3
+    )
 
 
 def test_refusals():

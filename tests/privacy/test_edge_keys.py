@@ -1,4 +1,5 @@
-"""The key of an edge is agreed once: whatever is lost on the way and whoever starts again, it stays, and with it the noise."""
+"""The key of an edge is agreed once: whatever is lost on the way and whoever starts again, it
+stays, and with it the noise."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ NAMES = ("m0", "m1", "m2")
 
 
 class Member:
-    """One member with its state on disk; `restart` closes everything and opens it again, as a new process would."""
+    """One member with its state on disk; `restart` closes everything and opens it again, as a new
+    process would."""
 
     def __init__(self, contract: Contract, name: str, folder: Path, identity: Any) -> None:
         self.contract, self.name, self.folder, self.identity = contract, name, folder, identity
@@ -44,8 +46,13 @@ class Member:
         source = KeyedNoise(bytes(32), "own", floating_point=True)
         topology = topology_of(self.contract)
         ends = [[topology.labels[i] for i in pair] for pair in topology.edges]
-        source.share(lambda k: self.edges.of(next(str(x) for x in ends[k] if x != self.name)), self.contract.run_id())
-        return source.shared(edge_streams(topology, np.array([topology.position(self.name)])), turn, call, 4)
+        source.share(
+            lambda k: self.edges.of(next(str(x) for x in ends[k] if x != self.name)),
+            self.contract.run_id(),
+        )
+        return source.shared(
+            edge_streams(topology, np.array([topology.position(self.name)])), turn, call, 4
+        )
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +96,11 @@ def known(member: Member, peer: str) -> bytes | None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_key_never_changes_whatever_is_lost_and_whoever_restarts(seed: int, tmp_path: Path, people: dict[str, Any]) -> None:
-    """Forty steps: handshakes in either direction, broken off anywhere, and restarts of either end between any two of them."""
+def test_a_key_never_changes_whatever_is_lost_and_whoever_restarts(
+    seed: int, tmp_path: Path, people: dict[str, Any]
+) -> None:
+    """Forty steps: handshakes in either direction, broken off anywhere, and restarts of either end
+    between any two of them."""
     choice = random.Random(seed)
     members = federation(tmp_path, people)
     a, b = members["m0"], members["m1"]
@@ -115,7 +125,9 @@ def test_a_key_never_changes_whatever_is_lost_and_whoever_restarts(seed: int, tm
         member.state.close()
 
 
-def test_the_noise_is_the_same_after_a_restart_and_cancels_over_the_network(tmp_path: Path, people: dict[str, Any]) -> None:
+def test_the_noise_is_the_same_after_a_restart_and_cancels_over_the_network(
+    tmp_path: Path, people: dict[str, Any]
+) -> None:
     members = federation(tmp_path, people)
     m0, m1, m2 = members.values()
     for caller, listener in ((m0, m1), (m0, m2), (m1, m2)):
@@ -147,8 +159,11 @@ def test_every_edge_and_every_run_has_its_own_key(tmp_path: Path, people: dict[s
     assert all(len(key) == 32 and any(key) for key in keys)
 
 
-def test_the_same_halves_under_another_run_give_another_key(tmp_path: Path, people: dict[str, Any]) -> None:
-    """The caller's private half is copied into another run and meets the same answer: what comes out is another secret."""
+def test_the_same_halves_under_another_run_give_another_key(
+    tmp_path: Path, people: dict[str, Any]
+) -> None:
+    """The caller's private half is copied into another run and meets the same answer: what comes
+    out is another secret."""
     here, keys = federation(tmp_path / "one", people), []
     answer = here["m1"].handshake.welcome(sent(here["m0"].handshake.hello("m1", bytes(32))), "m0")
     agreed = here["m1"].edges.of("m0")

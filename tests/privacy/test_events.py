@@ -71,7 +71,13 @@ def test_zero_and_infinity():
 
 
 def test_merged_joins_equal_events_and_drops_free_ones():
-    listed = [(ev.Pure(0.1), 2), (ev.Gaussian(3), 1), (ev.Pure(0.1), 5), (ev.Gaussian(math.inf), 9), (ev.Pure(1), 0)]
+    listed = [
+        (ev.Pure(0.1), 2),
+        (ev.Gaussian(3), 1),
+        (ev.Pure(0.1), 5),
+        (ev.Gaussian(math.inf), 9),
+        (ev.Pure(1), 0),
+    ]
     assert ev.merged(listed) == [(ev.Pure(0.1), 7), (ev.Gaussian(3.0), 1)]
     assert ev.pure_sum(listed) == math.inf
     assert ev.pure_sum([(ev.Pure(0.25), 2), (ev.L2Laplace(1, 3), 1)]) == 1.5

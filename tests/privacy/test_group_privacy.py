@@ -1,4 +1,5 @@
-"""Several records of one person: `Curve.group(k)` of discrete noise against what k shifted records really give away."""
+"""Several records of one person: `Curve.group(k)` of discrete noise against what k shifted records
+really give away."""
 
 from __future__ import annotations
 
@@ -20,13 +21,16 @@ def test_a_group_loses_the_square_of_its_size(size: int, z: float, rounds: int) 
     curve = judge([(DiscreteGaussian(z), rounds)]).group(size)
     assert curve.group_size == size
     for delta in (1e-3, 1e-6):
-        assert curve.epsilon(delta) == pytest.approx(zcdp_epsilon(size**2 * rounds / (2 * z * z), delta), rel=1e-5)
+        assert curve.epsilon(delta) == pytest.approx(
+            zcdp_epsilon(size**2 * rounds / (2 * z * z), delta), rel=1e-5
+        )
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_a_group_never_loses_more_than_is_said(size: int, rounds: int) -> None:
-    """Each record moves the whole numbers by 3, the noise spans 12 steps: the sums over the lattice stay below the curve."""
+    """Each record moves the whole numbers by 3, the noise spans 12 steps: the sums over the lattice
+    stay below the curve."""
     moved, std = 3, 12.0
     curve = judge([(DiscreteGaussian(std / moved), rounds)]).group(size)
     for epsilon in (0.0, 0.3, 1.0, 2.0):
@@ -37,7 +41,9 @@ def test_a_group_never_loses_more_than_is_said(size: int, rounds: int) -> None:
 
 def test_a_group_of_groups_is_one_group() -> None:
     once = judge([(DiscreteGaussian(20.0), 5)])
-    assert once.group(2).group(3).epsilon(1e-5) == pytest.approx(once.group(6).epsilon(1e-5), rel=1e-12)
+    assert once.group(2).group(3).epsilon(1e-5) == pytest.approx(
+        once.group(6).epsilon(1e-5), rel=1e-12
+    )
     assert once.group(2).group(3).group_size == 6
 
 
@@ -46,4 +52,6 @@ def test_every_part_of_a_mixture_is_grouped(other: Any) -> None:
     """rho adds over the parts, each with the square of the group's size."""
     rho = {"gaussian": 1 / 162, "correlated-gaussian": 0.005, "pure": 0.05**2 / 2}[other.kind]
     curve = judge([(DiscreteGaussian(8.0), 2), (other, 3)]).group(3)
-    assert curve.epsilon(1e-5) == pytest.approx(zcdp_epsilon(9 * (2 / 128 + 3 * rho), 1e-5), rel=1e-5)
+    assert curve.epsilon(1e-5) == pytest.approx(
+        zcdp_epsilon(9 * (2 / 128 + 3 * rho), 1e-5), rel=1e-5
+    )

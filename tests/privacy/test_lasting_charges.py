@@ -1,4 +1,5 @@
-"""What a run writes into the lasting ledger: the worst node's loss, wherever that node stands, at least every node's."""
+"""What a run writes into the lasting ledger: the worst node's loss, wherever that node stands, at
+least every node's."""
 
 from __future__ import annotations
 
@@ -21,10 +22,23 @@ GRAPH = nx.Graph([(0, 1), (1, 2), (2, 3), (3, 0), (3, 4)])
 TARGETS = [0.5, 0.9, 3.0, 0.7, 1.5]
 
 
-def run(book: Path, privacy: Any, algorithm: Any, turn: int = 0, rounds: int = 3, **more: Any) -> Any:
+def run(
+    book: Path, privacy: Any, algorithm: Any, turn: int = 0, rounds: int = 3, **more: Any
+) -> Any:
     sizes = [int(m) for m in np.roll(SIZES, turn)]
     problem = tc.Problem(shards(sizes, 3), classes=("no", "yes"), strength=0.1)
-    return tc.simulate(problem, GRAPH, algorithm, rounds, privacy, seed=1, record_every=0, ledger=book, dataset="d", **more)
+    return tc.simulate(
+        problem,
+        GRAPH,
+        algorithm,
+        rounds,
+        privacy,
+        seed=1,
+        record_every=0,
+        ledger=book,
+        dataset="d",
+        **more,
+    )
 
 
 @pytest.mark.parametrize("turn", range(5))
@@ -41,8 +55,11 @@ def test_a_run_is_booked_at_its_worst_node(turn: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("turn", range(5))
 def test_shared_noise_is_booked_at_its_worst_node(turn: int, tmp_path: Path) -> None:
-    """One scale for all: the node that is hidden least by its place and size decides, and the ledger has its mu."""
-    said = run(tmp_path / "book", tc.Privacy(1.0, 1e-5, coalition=1), A.GossipGD(correlation=1.3), turn).privacy
+    """One scale for all: the node that is hidden least by its place and size decides, and the
+    ledger has its mu."""
+    said = run(
+        tmp_path / "book", tc.Privacy(1.0, 1e-5, coalition=1), A.GossipGD(correlation=1.3), turn
+    ).privacy
     losses = np.array([said.curve(i).mu for i in range(5)])
     assert np.sort(losses)[-2] < 0.99 * losses.max(), "one node must be worse off than all others"
     with LedgerStore(tmp_path / "book") as store:
@@ -62,14 +79,18 @@ def test_shared_noise_is_booked_at_its_worst_node(turn: int, tmp_path: Path) -> 
     ],
     ids=["samples", "objective", "l2-laplace", "shaped"],
 )
-def test_no_node_loses_more_than_the_ledger_holds(privacy: Any, algorithm: Any, tmp_path: Path) -> None:
+def test_no_node_loses_more_than_the_ledger_holds(
+    privacy: Any, algorithm: Any, tmp_path: Path
+) -> None:
     said = run(tmp_path / "book", privacy, algorithm).privacy
     with LedgerStore(tmp_path / "book") as store:
         curve = store.spent("d").curve
     for epsilon in (0.1, 0.5, 1.5):
         losses = [said.curve(i).delta(epsilon) for i in range(5)]
         assert max(losses) <= curve.delta(epsilon) * (1 + 1e-9)
-    assert curve.epsilon(1e-5) == pytest.approx(said.epsilon, rel=1e-6)  # and no more than the worst one's
+    assert curve.epsilon(1e-5) == pytest.approx(
+        said.epsilon, rel=1e-6
+    )  # and no more than the worst one's
 
 
 def test_every_release_is_in_the_ledger_before_its_noise_is_drawn(tmp_path: Path) -> None:
@@ -88,7 +109,9 @@ def test_every_release_is_in_the_ledger_before_its_noise_is_drawn(tmp_path: Path
     assert seen == [1, 2, 3, 4]
 
 
-def test_a_budget_below_the_worst_nodes_loss_refuses_the_run_before_any_draw(tmp_path: Path) -> None:
+def test_a_budget_below_the_worst_nodes_loss_refuses_the_run_before_any_draw(
+    tmp_path: Path,
+) -> None:
     from tacenda.privacy.noise.sources import SimulatedNoise
 
     def drawn(*_: Any) -> Any:

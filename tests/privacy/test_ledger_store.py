@@ -10,7 +10,13 @@ import pytest
 
 from tacenda.errors import BudgetError, InputError, PrivacyError, StateError
 from tacenda.privacy.accounting.calibration import solve_scale
-from tacenda.privacy.accounting.events import Gaussian, L2Laplace, OneOfGaussian, PoissonGaussian, Pure
+from tacenda.privacy.accounting.events import (
+    Gaussian,
+    L2Laplace,
+    OneOfGaussian,
+    PoissonGaussian,
+    Pure,
+)
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.lasting import files as store_files
 from tacenda.privacy.lasting.chain import verify_lines
@@ -69,7 +75,9 @@ def test_other_data_sets_are_not_touched(ledger):
     assert ledger.spent("a").curve_with_reserved.mu == 0
     assert ledger.spent("b").curve_with_reserved.mu == 2
     assert ledger.datasets() == ["a", "b"]
-    assert ledger.runs("b") == [{"run": "r", "dataset": "b", "adjacency": "replace-one", "open": True}]
+    assert ledger.runs("b") == [
+        {"run": "r", "dataset": "b", "adjacency": "replace-one", "open": True}
+    ]
 
 
 def test_reservation_is_idempotent_per_key(ledger):
@@ -199,17 +207,26 @@ def test_reopened_it_knows_everything(tmp_path):
 # -- tampering
 
 TAMPERING = {
-    "edited event": ("UPDATE rows SET event = replace(event, '0.5', '0.1') WHERE seq = 4", 4, "seal"),
+    "edited event": (
+        "UPDATE rows SET event = replace(event, '0.5', '0.1') WHERE seq = 4",
+        4,
+        "seal",
+    ),
     "edited time": ("UPDATE rows SET time = '2020' WHERE seq = 3", 3, "seal"),
     "deleted row": ("DELETE FROM rows WHERE seq = 5", 5, "missing"),
     "swapped rows": (
-        "UPDATE rows SET seq = -4 WHERE seq = 4; UPDATE rows SET seq = 4 WHERE seq = 5; UPDATE rows SET seq = 5 WHERE seq = -4",
+        "UPDATE rows SET seq = -4 WHERE seq = 4; UPDATE rows SET seq = 4 WHERE seq = 5; "
+        "UPDATE rows SET seq = 5 WHERE seq = -4",
         4,
         "follow",
     ),
     "cheaper tally": ("UPDATE tally SET charged = charged - 1", 7, "tally"),
     "run reopened": ("UPDATE runs SET open = 0", 7, "table of runs"),
-    "budget raised": ("UPDATE rows SET body = replace(body, '1.0', '9.0') WHERE kind = 'budget'", 1, "seal"),
+    "budget raised": (
+        "UPDATE rows SET body = replace(body, '1.0', '9.0') WHERE kind = 'budget'",
+        1,
+        "seal",
+    ),
 }
 
 
@@ -233,7 +250,10 @@ def _tamper(path, script):
 def test_tampering_is_named(tmp_path, name):
     script, row, word = TAMPERING[name]
     _filled(tmp_path / "l.db")
-    _tamper(tmp_path / "l.db", script.replace("'0.5', '0.1'", "'0.05', '0.01'").replace("'1.0', '9.0'", "'3.0', '9.0'"))
+    _tamper(
+        tmp_path / "l.db",
+        script.replace("'0.5', '0.1'", "'0.05', '0.01'").replace("'1.0', '9.0'", "'3.0', '9.0'"),
+    )
     with LedgerStore(tmp_path / "l.db") as store:
         found = store.verify()
     assert not found.ok
@@ -251,7 +271,10 @@ def test_truncated_tail_is_seen_at_opening(tmp_path):
     with sqlite3.connect(tmp_path / "l.db") as db:
         db.execute("UPDATE head SET seq = 5, hash = (SELECT hash FROM rows WHERE seq = 5)")
         db.execute("DELETE FROM tally")
-        db.execute("INSERT INTO tally SELECT 'r', event, 0, count(*) FROM rows WHERE kind='charge' GROUP BY event")
+        db.execute(
+            "INSERT INTO tally SELECT 'r', event, 0, count(*) "
+            "FROM rows WHERE kind='charge' GROUP BY event"
+        )
     db.close()
     with LedgerStore(tmp_path / "l.db") as store:
         assert store.verify().ok
@@ -310,7 +333,10 @@ def test_network_file_systems_are_refused(tmp_path, monkeypatch):
     assert kind("/mnt/our share/local/l.db") == "xfs"
     assert kind("/mnt/winter/l.db") == "ext4"
     table = tmp_path / "mountinfo"
-    table.write_text(f"22 1 0:1 / / rw - ext4 /dev/sda1 rw\n40 22 0:44 / {os.path.realpath(tmp_path)} rw - nfs4 s:/x rw\n")
+    table.write_text(
+        f"22 1 0:1 / / rw - ext4 /dev/sda1 rw\n40 22 0:44 / {os.path.realpath(tmp_path)} rw - nfs4 "
+        "s:/x rw\n"
+    )
     monkeypatch.setattr(store_files, "MOUNTS", table)
     with pytest.raises(StateError, match=r"nfs4.*local disk"):
         LedgerStore(tmp_path / "l.db")

@@ -1,4 +1,5 @@
-"""kill -9 at random moments, and several processes at once: spending is never lost and never booked twice."""
+"""kill -9 at random moments, and several processes at once: spending is never lost and never booked
+twice."""
 
 import json
 import subprocess
@@ -60,7 +61,10 @@ def test_processes_at_once_share_one_budget(tmp_path):
         store.set_budget("data", 1.0, 0.0)
     crew = [
         subprocess.Popen(
-            [sys.executable, "-c", CONTENDER, str(path), name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", CONTENDER, str(path), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         for name in ("a", "b", "c")
     ]
@@ -76,8 +80,14 @@ def test_processes_at_once_share_one_budget(tmp_path):
 
 def test_processes_may_create_the_ledger_at_once(tmp_path):
     path = tmp_path / "ledger.db"
-    code = f"from tacenda.privacy.lasting.ledger_store import LedgerStore\nwith LedgerStore({str(path)!r}) as s: print(s.head()[1])"
-    crew = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    code = (
+        "from tacenda.privacy.lasting.ledger_store import LedgerStore\nwith "
+        f"LedgerStore({str(path)!r}) as s: print(s.head()[1])"
+    )
+    crew = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
     heads = {one.communicate(timeout=60)[0] for one in crew}
     assert len(heads) == 1
     assert all(one.returncode == 0 for one in crew)

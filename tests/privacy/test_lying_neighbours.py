@@ -1,8 +1,10 @@
-"""A neighbour that sends whatever it likes: an honest member's releases move by no more than declared, and nothing else tells.
+"""A neighbour that sends whatever it likes: an honest member's releases move by no more than
+declared, and nothing else tells.
 
-The victim is a real block (queries, door, network); its only neighbour is a transport that lies. Two worlds differ in one
-record of the victim. Both draw the same noise, and after each release both go on from the first world's value, so the two answers of
-every single question of the run can be compared: their difference is that of the noiseless values.
+The victim is a real block (queries, door, network); its only neighbour is a transport that lies.
+Two worlds differ in one record of the victim. Both draw the same noise, and after each release both
+go on from the first world's value, so the two answers of every single question of the run can be
+compared: their difference is that of the noiseless values.
 """
 
 from __future__ import annotations
@@ -44,7 +46,12 @@ ALGORITHMS: dict[str, Algorithm] = {
     "madmm": A.MADMM(penalty=0.2),
     "radmm": A.RADMM(penalty=0.2),
 }
-WHOLE = ("gossip", "dpdda", "dpadmm", "ipadmm")  # full gradients with independent noise: on the lattice
+WHOLE = (
+    "gossip",
+    "dpdda",
+    "dpadmm",
+    "ipadmm",
+)  # full gradients with independent noise: on the lattice
 LOSSES = ("logistic", "multinomial", "squared")
 
 LIES: dict[str, Any] = {
@@ -68,7 +75,8 @@ class Liar:
 
 
 class Watch:
-    """A door that notes what it releases; the second world's goes on with the first one's values."""
+    """A door that notes what it releases; the second world's goes on with the first one's
+    values."""
 
     def __init__(self, door: Door, follow: list[Any] | None) -> None:
         self.door, self.follow, self.seen = door, follow, []
@@ -82,7 +90,10 @@ class Watch:
 
     def release_argmin(self, question: Any, *how: Any) -> Any:
         terms = question.terms
-        return self._next(self.door.release_argmin(question, *how), (terms.slope + 2 * terms.tolerance) / terms.convexity)
+        return self._next(
+            self.door.release_argmin(question, *how),
+            (terms.slope + 2 * terms.tolerance) / terms.convexity,
+        )
 
 
 def records(loss: str, last: tuple[Any, Any]) -> Any:
@@ -92,18 +103,30 @@ def records(loss: str, last: tuple[Any, Any]) -> Any:
     for _ in range(2):
         x = rng.normal(size=(8, P))
         x /= np.linalg.norm(x, axis=1, keepdims=True) * (1 + 1e-12)
-        y = {"logistic": rng.choice([-1, 1], 8), "multinomial": rng.integers(0, 3, 8), "squared": rng.normal(size=8)}[loss]
+        y = {
+            "logistic": rng.choice([-1, 1], 8),
+            "multinomial": rng.integers(0, 3, 8),
+            "squared": rng.normal(size=8),
+        }[loss]
         parts.append((x, y))
     parts[0][0][-1], parts[0][1][-1] = last
     classes = {"logistic": (-1, 1), "multinomial": (0, 1, 2), "squared": None}[loss]
-    return tc.Problem(parts, loss=loss, classes=classes, strength=0.1, clip_norm=0.5 if loss == "squared" else None)
+    return tc.Problem(
+        parts,
+        loss=loss,
+        classes=classes,
+        strength=0.1,
+        clip_norm=0.5 if loss == "squared" else None,
+    )
 
 
 WORLDS = (((1.0, 0.0, 0.0), 1), ((-0.6, 0.8, 0.0), 0))
 WORLDS_BINARY = (((1.0, 0.0, 0.0), 1), ((-0.8, 0.6, 0.0), 1))
 
 
-def play(data: Any, algorithm: Algorithm, lie: Any, whole: bool, follow: list[Any] | None) -> tuple[list[Any], str]:
+def play(
+    data: Any, algorithm: Algorithm, lie: Any, whole: bool, follow: list[Any] | None
+) -> tuple[list[Any], str]:
     """The releases of a run of the victim, and how it ended."""
     facts, mine = Facts.of(data), np.array([0])
     name = "ipadmm" if algorithm.name == "pvp" and algorithm.noise == "gaussian" else algorithm.name
@@ -113,11 +136,15 @@ def play(data: Any, algorithm: Algorithm, lie: Any, whole: bool, follow: list[An
     calibration = spec.calibration
     assert calibration is not None
     own, plan = facts.rows(mine), calibration.plan.rows(mine)
-    source: Any = KeyedNoise(bytes(32), "a run", floating_point=False) if whole else SimulatedNoise(4)
+    source: Any = (
+        KeyedNoise(bytes(32), "a run", floating_point=False) if whole else SimulatedNoise(4)
+    )
     args = (data.store, data.sizes, mine, own, source)
     queries = LatticeQueries(*args, 2.0**-24) if whole else Queries(*args)
     reserved = calibration.reserved.rows(mine)
-    door = Watch(Door(mine, data.dim, plan, Ledger(reserved), source, shared_noise(spec, PAIR, mine)), follow)
+    door = Watch(
+        Door(mine, data.dim, plan, Ledger(reserved), source, shared_noise(spec, PAIR, mine)), follow
+    )
     network = Network(PAIR, [mine, np.array([1])], 0, Liar(lie), np.float64)
     host = Host(spec, mine, queries, door, network, plan, np.zeros((1, data.dim)))
     try:
@@ -129,7 +156,8 @@ def play(data: Any, algorithm: Algorithm, lie: Any, whole: bool, follow: list[An
 
 
 def compare(name: str, loss: str, lie: Any, whole: bool) -> float:
-    """The largest (moved - one unit in the last place) / declared over all releases; both worlds end alike."""
+    """The largest (moved - one unit in the last place) / declared over all releases; both worlds
+    end alike."""
     worlds = WORLDS_BINARY if loss == "logistic" else WORLDS
     algorithm = ALGORITHMS[name]
     first, ending = play(records(loss, worlds[0]), algorithm, lie, whole, None)
@@ -138,7 +166,9 @@ def compare(name: str, loss: str, lie: Any, whole: bool) -> float:
     worst = 0.0
     for (a, bound), (b, same) in zip(first, second, strict=True):
         assert bound == same and np.isfinite(a).all() and np.isfinite(b).all()
-        grain = np.linalg.norm(np.spacing(np.maximum(np.abs(a), np.abs(b))))  # both were rounded after the noise
+        grain = np.linalg.norm(
+            np.spacing(np.maximum(np.abs(a), np.abs(b)))
+        )  # both were rounded after the noise
         worst = max(worst, (np.linalg.norm(a - b) - 2 * grain) / (bound * (1 + 1e-9)))
     return float(worst)
 
@@ -165,7 +195,9 @@ def test_nor_does_it_on_the_lattice(name: str, loss: str) -> None:
 
 @pytest.mark.parametrize("whole", [False, True], ids=["doubles", "lattice"])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_a_neighbour_beyond_the_radius_is_named_in_both_worlds_alike(loss: str, whole: bool) -> None:
+def test_a_neighbour_beyond_the_radius_is_named_in_both_worlds_alike(
+    loss: str, whole: bool
+) -> None:
     for rows in ([HUGE, -HUGE, HUGE], [1e10, 0, 0], [np.nan, 0, 0], [np.inf, -np.inf, 0]):
 
         def lie(t: int, rows: Any = rows) -> Any:
@@ -174,7 +206,10 @@ def test_a_neighbour_beyond_the_radius_is_named_in_both_worlds_alike(loss: str, 
         for name in WHOLE:
             assert compare(name, loss, lie, whole) <= 1.0
         _, ending = play(records(loss, WORLDS_BINARY[0]), ALGORITHMS["gossip"], lie, whole, None)
-        assert ending == "Block 1 sent rows with values that are not finite or beyond the radius 1e+09."
+        assert (
+            ending
+            == "Block 1 sent rows with values that are not finite or beyond the radius 1e+09."
+        )
 
 
 def test_the_comparison_sees_a_record_that_counts_for_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,8 @@
-"""Planted privacy bugs, each caught: by the type of secrets, by the ledger, or by a check that the real code passes.
+"""Planted privacy bugs, each caught: by the type of secrets, by the ledger, or by a check that the
+real code passes.
 
-A mutant is a small change of the package (a patch) or an algorithm that cheats. Its check is run twice: as it is, and with the bug.
+A mutant is a small change of the package (a patch) or an algorithm that cheats. Its check is run
+twice: as it is, and with the bug.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ def without_amount(factor: Callable[[Any, int], Any]) -> Callable[[Any], Any]:
     """A door that draws factor times the noise that it charges."""
 
     def make(honest: Any) -> Any:
-        def release(self: Door, value: Any, turn: int, call: int, noise: str, relative_std: float | None) -> Any:
+        def release(
+            self: Door, value: Any, turn: int, call: int, noise: str, relative_std: float | None
+        ) -> Any:
             out = honest(self, value, turn, call, noise, relative_std)
             secret = open_values(value)
             return secret + (out - secret) * factor(self, turn)
@@ -56,8 +60,18 @@ def without_amount(factor: Callable[[Any, int], Any]) -> Callable[[Any], Any]:
 
 
 def charge_after(honest: Any) -> Any:
-    def release(self: Door, value: Any, turn: int, call: int, noise: str, relative_std: float | None) -> Any:
-        site = plan.Site(turn, self.plan.weight(turn), self.dim, NoiseKind.added(noise), value.sensitivity, value.sample, relative_std)
+    def release(
+        self: Door, value: Any, turn: int, call: int, noise: str, relative_std: float | None
+    ) -> Any:
+        site = plan.Site(
+            turn,
+            self.plan.weight(turn),
+            self.dim,
+            NoiseKind.added(noise),
+            value.sensitivity,
+            value.sample,
+            relative_std,
+        )
         charge, amount = plan.price(self.plan, site)
         out = self.noise.add_gaussian(self.nodes, turn, call, open_parts(value), amount)
         self.ledger.charge(turn, call, charge)
@@ -86,7 +100,10 @@ def plant_redraw(patch: pytest.MonkeyPatch) -> None:
 
     def with_halo(self: Any, shared: Any, tag: Any) -> Any:
         rng = np.random.default_rng(self._me)
-        noisy = {other: shared[rows] + rng.normal(size=(len(rows), shared.shape[1])) for other, (rows, _) in self._halo.items()}
+        noisy = {
+            other: shared[rows] + rng.normal(size=(len(rows), shared.shape[1]))
+            for other, (rows, _) in self._halo.items()
+        }
         received = self._transport.exchange(tag, noisy)
         return np.concatenate([shared, *(received[other] for other in self._halo)])
 
@@ -103,7 +120,9 @@ def every_record(honest: Any) -> Any:
 def fixed_batch(honest: Any) -> Any:
     def poisson(self: Any, nodes: Any, turn: int, call: int, sizes: Any, rates: Any) -> Any:
         rng = np.random.default_rng([turn, call])
-        chosen = [np.sort(rng.permutation(m)[: round(m * q)]) for m, q in zip(sizes, rates, strict=True)]
+        chosen = [
+            np.sort(rng.permutation(m)[: round(m * q)]) for m, q in zip(sizes, rates, strict=True)
+        ]
         return np.concatenate([[0], np.cumsum([len(c) for c in chosen])]), np.concatenate(chosen)
 
     return poisson
@@ -116,7 +135,13 @@ def same_batch(honest: Any) -> Any:
 def keep_sensitivity(honest: Any) -> Any:
     def times(self: Bounded, factor: Any) -> Bounded:
         core, old, offset = open_parts(self)
-        return bounded._make(core, old * factor, None if offset is None else offset * factor, self.sensitivity, self.sample)
+        return bounded._make(
+            core,
+            old * factor,
+            None if offset is None else offset * factor,
+            self.sensitivity,
+            self.sample,
+        )
 
     return times
 
@@ -124,17 +149,24 @@ def keep_sensitivity(honest: Any) -> Any:
 def largest_of_two(honest: Any) -> Any:
     def plus(self: Bounded, other: Bounded, sign: float) -> Bounded:
         core = open_values(self) + sign * open_values(other)
-        return bounded._make(core, 1.0, None, np.maximum(self.sensitivity, other.sensitivity), self.sample)
+        return bounded._make(
+            core, 1.0, None, np.maximum(self.sensitivity, other.sensitivity), self.sample
+        )
 
     return plus
 
 
 def no_gap_noise(honest: Any) -> Any:
     def release_argmin(self: Door, question: Any, turn: int, call: int) -> Any:
-        site = plan.Site(turn, self.plan.weight(turn), self.dim, NoiseKind.OBJECTIVE, objective=question.terms)
+        site = plan.Site(
+            turn, self.plan.weight(turn), self.dim, NoiseKind.OBJECTIVE, objective=question.terms
+        )
         charge, amount = plan.price(self.plan, site)
         self.ledger.charge(turn, call, charge)
-        return question.solve(self.noise.l2_laplace(self.nodes, turn, call, amount.rate, question.shape[1]), amount.extra)[0]
+        return question.solve(
+            self.noise.l2_laplace(self.nodes, turn, call, amount.rate, question.shape[1]),
+            amount.extra,
+        )[0]
 
     return release_argmin
 
@@ -142,7 +174,9 @@ def no_gap_noise(honest: Any) -> Any:
 def one_sample(patch: pytest.MonkeyPatch) -> None:
     made: dict[int, Sample] = {}
     honest = queries.sample_of
-    patch.setattr(queries, "sample_of", lambda facts, b, one: made.setdefault(b, honest(facts, b, one)))
+    patch.setattr(
+        queries, "sample_of", lambda facts, b, one: made.setdefault(b, honest(facts, b, one))
+    )
 
 
 def forget(honest: Any) -> Any:
@@ -154,7 +188,8 @@ def forget(honest: Any) -> Any:
 
 
 def coordinate_laplace(honest: Any) -> Any:
-    """Laplace noise of that rate on each coordinate: much less than an l2 sensitivity needs in many dimensions."""
+    """Laplace noise of that rate on each coordinate: much less than an l2 sensitivity needs in many
+    dimensions."""
 
     def l2_laplace(self: Any, nodes: Any, turn: int, call: int, rate: Any, dim: int) -> Any:
         rng = np.random.default_rng([turn, call])
@@ -184,7 +219,9 @@ def with_nodes(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def with_place(turn: int | None, call: int | None) -> Callable[[Any], Any]:
     def make(honest: Any) -> Any:
         def draw(self: Any, nodes: Any, t: int, c: int, *rest: Any) -> Any:
-            return honest(self, nodes, t if turn is None else turn, c if call is None else call, *rest)
+            return honest(
+                self, nodes, t if turn is None else turn, c if call is None else call, *rest
+            )
 
         return draw
 
@@ -192,43 +229,98 @@ def with_place(turn: int | None, call: int | None) -> Callable[[Any], Any]:
 
 
 MUTANTS: dict[str, tuple[Plant, Callable[..., None]]] = {
-    "sensitivity halved": (instead(Facts, "gradient_sensitivity", scaled(0.5)), check.noise_is_enough),
+    "sensitivity halved": (
+        instead(Facts, "gradient_sensitivity", scaled(0.5)),
+        check.noise_is_enough,
+    ),
     "sensitivity of the mean node": (
-        instead(Facts, "gradient_sensitivity", lambda f: lambda self, b=None: f(self, b) * self.sizes / self.sizes.mean()),
+        instead(
+            Facts,
+            "gradient_sensitivity",
+            lambda f: lambda self, b=None: f(self, b) * self.sizes / self.sizes.mean(),
+        ),
         check.noise_is_enough,
     ),
     "replace-one counted as one record": (
-        lambda patch: patch.setattr("tacenda.problem.facts.records_changed", lambda relation: 1.0), check.noise_is_enough,
+        lambda patch: patch.setattr("tacenda.problem.facts.records_changed", lambda relation: 1.0),
+        check.noise_is_enough,
     ),
     "add-remove counted as half a record": (
-        lambda patch: patch.setattr("tacenda.problem.facts.records_changed", lambda relation: 0.5), check.add_remove_noise_is_enough,
+        lambda patch: patch.setattr("tacenda.problem.facts.records_changed", lambda relation: 0.5),
+        check.add_remove_noise_is_enough,
     ),
-    "argmin sensitivity halved": (instead(Facts, "argmin_sensitivity", scaled(0.5)), check.primal_noise_is_as_worked_out),
+    "argmin sensitivity halved": (
+        instead(Facts, "argmin_sensitivity", scaled(0.5)),
+        check.primal_noise_is_as_worked_out,
+    ),
     "budgets of the nodes mixed up": (
-        instead(Privacy, "epsilon_of", lambda f: lambda self, n: f(self, n)[::-1].copy()), check.noise_is_enough,
+        instead(Privacy, "epsilon_of", lambda f: lambda self, n: f(self, n)[::-1].copy()),
+        check.noise_is_enough,
     ),
-    "door draws two thirds of the noise": (instead(Door, "release", without_amount(lambda door, t: 2 / 3)), check.noise_is_enough),
+    "door draws two thirds of the noise": (
+        instead(Door, "release", without_amount(lambda door, t: 2 / 3)),
+        check.noise_is_enough,
+    ),
     "round's share ignored by the noise": (
-        instead(Door, "release", without_amount(lambda door, t: np.sqrt(door.plan.weight(t)))), check.noise_is_enough_with_shares,
+        instead(Door, "release", without_amount(lambda door, t: np.sqrt(door.plan.weight(t)))),
+        check.noise_is_enough_with_shares,
     ),
     "shape of the noise ignored by the ledger": (plant_flat_price, check.noise_is_enough),
     "ledger books more noise than is drawn": (plant_flat_price, check.ledger_tells_the_noise),
     "ledger never charged": (
-        lambda patch: patch.setattr(Ledger, "charge", lambda self, turn, call, charge, asked=b"": None), check.ledger_tells_the_noise,
+        lambda patch: patch.setattr(
+            Ledger, "charge", lambda self, turn, call, charge, asked=b"": None
+        ),
+        check.ledger_tells_the_noise,
     ),
-    "ledger charged after the draw": (instead(Door, "release", charge_after), check.charged_before_drawn),
-    "ledger forgets what was charged before a resume": (instead(Ledger, "restore", forget), check.resumed_ledger_is_whole),
-    "noise reused between rounds": (instead(SimulatedNoise, "add_gaussian", with_place(1, None)), check.noise_is_fresh),
-    "noise reused between steps of a round": (instead(SimulatedNoise, "add_gaussian", with_place(None, 0)), check.noise_is_fresh),
-    "seed shared by all nodes": (instead(SimulatedNoise, "add_gaussian", with_nodes(np.zeros_like)), check.noise_is_fresh),
-    "seed shared by pairs of nodes": (instead(SimulatedNoise, "add_gaussian", with_nodes(lambda n: n // 2)), check.noise_is_fresh),
+    "ledger charged after the draw": (
+        instead(Door, "release", charge_after),
+        check.charged_before_drawn,
+    ),
+    "ledger forgets what was charged before a resume": (
+        instead(Ledger, "restore", forget),
+        check.resumed_ledger_is_whole,
+    ),
+    "noise reused between rounds": (
+        instead(SimulatedNoise, "add_gaussian", with_place(1, None)),
+        check.noise_is_fresh,
+    ),
+    "noise reused between steps of a round": (
+        instead(SimulatedNoise, "add_gaussian", with_place(None, 0)),
+        check.noise_is_fresh,
+    ),
+    "seed shared by all nodes": (
+        instead(SimulatedNoise, "add_gaussian", with_nodes(np.zeros_like)),
+        check.noise_is_fresh,
+    ),
+    "seed shared by pairs of nodes": (
+        instead(SimulatedNoise, "add_gaussian", with_nodes(lambda n: n // 2)),
+        check.noise_is_fresh,
+    ),
     "noise drawn per receiver": (plant_redraw, check.receivers_agree),
-    "amplification without sampling": (instead(SimulatedNoise, "poisson_records", every_record), check.samples_are_poisson),
-    "batches of fixed size": (instead(SimulatedNoise, "poisson_records", fixed_batch), check.samples_are_poisson),
-    "the same batch every round": (instead(SimulatedNoise, "poisson_records", same_batch), check.samples_are_poisson),
+    "amplification without sampling": (
+        instead(SimulatedNoise, "poisson_records", every_record),
+        check.samples_are_poisson,
+    ),
+    "batches of fixed size": (
+        instead(SimulatedNoise, "poisson_records", fixed_batch),
+        check.samples_are_poisson,
+    ),
+    "the same batch every round": (
+        instead(SimulatedNoise, "poisson_records", same_batch),
+        check.samples_are_poisson,
+    ),
     "two samples taken for one": (one_sample, check.samples_do_not_mix),
     "clipping left out": (
-        instead(Store, "gradient", lambda f: lambda self, nodes, w, clip=None, regularised=True: f(self, nodes, w, None, regularised)),
+        instead(
+            Store,
+            "gradient",
+            lambda f: (
+                lambda self, nodes, w, clip=None, regularised=True: f(
+                    self, nodes, w, None, regularised
+                )
+            ),
+        ),
         check.clipping_bounds_the_gradient,
     ),
     "ZhangZhu16 line 5 as printed": (
@@ -236,19 +328,39 @@ MUTANTS: dict[str, tuple[Plant, Callable[..., None]]] = {
         check.objective_noise_is_as_worked_out,
     ),
     "budget solved for twice the epsilon": (
-        lambda patch: patch.setattr("tacenda.runtime.budget.gaussian_mu", lambda e, delta: check.mu_of(2 * e, delta)),
+        lambda patch: patch.setattr(
+            "tacenda.runtime.budget.gaussian_mu", lambda e, delta: check.mu_of(2 * e, delta)
+        ),
         check.target_is_met,
     ),
-    "slope of an objective halved": (instead(Facts, "argmin_slope", scaled(0.5)), check.objective_noise_is_as_worked_out),
-    "curvature left out of an objective's loss": (
-        lambda patch: patch.setattr("tacenda.problem.constants.Constants.log_curvature", lambda self, m, kappa: 0 * np.multiply(m, kappa)),
+    "slope of an objective halved": (
+        instead(Facts, "argmin_slope", scaled(0.5)),
         check.objective_noise_is_as_worked_out,
     ),
-    "gap of the solver left without noise": (instead(Door, "release_argmin", no_gap_noise), check.objective_noise_is_as_worked_out),
-    "Laplace noise by coordinates": (instead(SimulatedNoise, "l2_laplace", coordinate_laplace), check.primal_noise_is_as_worked_out),
-    "factor not in the sensitivity": (instead(Bounded, "_times", keep_sensitivity), check.arithmetic_keeps_bounds),
-    "sum bounded by its larger part": (instead(Bounded, "_plus_bounded", largest_of_two), check.arithmetic_keeps_bounds),
-}  # fmt: skip
+    "curvature left out of an objective's loss": (
+        lambda patch: patch.setattr(
+            "tacenda.problem.constants.Constants.log_curvature",
+            lambda self, m, kappa: 0 * np.multiply(m, kappa),
+        ),
+        check.objective_noise_is_as_worked_out,
+    ),
+    "gap of the solver left without noise": (
+        instead(Door, "release_argmin", no_gap_noise),
+        check.objective_noise_is_as_worked_out,
+    ),
+    "Laplace noise by coordinates": (
+        instead(SimulatedNoise, "l2_laplace", coordinate_laplace),
+        check.primal_noise_is_as_worked_out,
+    ),
+    "factor not in the sensitivity": (
+        instead(Bounded, "_times", keep_sensitivity),
+        check.arithmetic_keeps_bounds,
+    ),
+    "sum bounded by its larger part": (
+        instead(Bounded, "_plus_bounded", largest_of_two),
+        check.arithmetic_keeps_bounds,
+    ),
+}
 CHECKS = {function.__name__: function for _, function in MUTANTS.values()}
 
 
@@ -270,7 +382,8 @@ def test_a_planted_bug_is_caught(name: str, tmp_path: Path) -> None:
             call(function, tmp_path)
 
 
-# ---- algorithms that cheat: the type of secrets or the ledger stops them ---------------------------------------------------
+# ---- algorithms that cheat: the type of secrets or the ledger stops them
+# ---------------------------------------------------
 
 
 class GradientAtHiddenPoint(A.DDPADMM):
@@ -313,7 +426,9 @@ class StoredGradient(A.RADMM):
     """R-ADMM whose even half-step reuses the gradient itself instead of what was released."""
 
     def step(self, s: ADMMState, node: Any) -> ADMMState:
-        odd = node.release_argmin(2 * s.dual, node.degree * 1.0, midpoint(s.w, s.heard, node.degree))
+        odd = node.release_argmin(
+            2 * s.dual, node.degree * 1.0, midpoint(s.w, s.heard, node.degree)
+        )
         heard = node.neighbour_sum(odd)
         w = odd - node.gradient(odd) / (2 * node.degree + 1.0)
         return ADMMState(w, s.dual, node.neighbour_sum(w) + 0 * heard)
@@ -329,7 +444,8 @@ class HiddenCentreInObjective(A.DVP):
 
 
 class OneMoreRelease(GradientAtHiddenPoint):
-    """Releases once more as soon as its model is not zero: never in the rehearsal, always in the run."""
+    """Releases once more as soon as its model is not zero: never in the rehearsal, always in the
+    run."""
 
     def step(self, s: LinearisedState, node: Any) -> LinearisedState:
         w = node.release(s.w - node.gradient(s.w))
@@ -363,15 +479,23 @@ CHEATS: dict[type, type[Exception]] = {
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_a_cheating_algorithm_is_stopped(cheat: Any, blocks: int) -> None:
     pure = issubclass(cheat, (A.RADMM, A.DVP))
-    budget = tc.Privacy.from_noise(round_epsilon=1.0) if pure else tc.Privacy.from_noise(noise_multiplier=1.0)
+    budget = (
+        tc.Privacy.from_noise(round_epsilon=1.0)
+        if pure
+        else tc.Privacy.from_noise(noise_multiplier=1.0)
+    )
     complete = tc.graph.complete(4)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cheat, "advice", lambda *_: [])
         with pytest.raises(CHEATS[cheat]):
-            tc.simulate(check.data(4), complete, cheat(), 3, budget, 0, blocks=blocks, record_every=0)
+            tc.simulate(
+                check.data(4), complete, cheat(), 3, budget, 0, blocks=blocks, record_every=0
+            )
 
 
-@pytest.mark.parametrize("cheat", [SendsBeforeRelease, GradientAtHiddenPoint], ids=lambda c: c.__name__)
+@pytest.mark.parametrize(
+    "cheat", [SendsBeforeRelease, GradientAtHiddenPoint], ids=lambda c: c.__name__
+)
 def test_the_types_hold_without_privacy_too(cheat: Any) -> None:
     """A leak is found in the first noise-free run, not only in a private one."""
     with pytest.raises(LeakError):

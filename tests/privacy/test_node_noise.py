@@ -1,4 +1,5 @@
-"""Noise of a real node: on whole numbers, exact in law, the same again for the same step, and refused as floating point."""
+"""Noise of a real node: on whole numbers, exact in law, the same again for the same step, and
+refused as floating point."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ def _records(seed: int, m: int = 60, p: int = 4) -> tuple[np.ndarray, np.ndarray
     return x / np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True)), rng.integers(2, size=m)
 
 
-def _query(x: np.ndarray, y: np.ndarray, noise: KeyedNoise, grid: float, adjacency: str = "replace-one"):  # type: ignore[no-untyped-def]
+def _query(
+    x: np.ndarray, y: np.ndarray, noise: KeyedNoise, grid: float, adjacency: str = "replace-one"
+):  # type: ignore[no-untyped-def]
     contract = small_contract(privacy={"epsilon": 5.0, "delta": 1e-5, "adjacency": adjacency})
     facts = facts_of(contract).rows(HERE)
     problem = problem_of(contract, "m0", x, y)
@@ -38,14 +41,19 @@ def test_the_lattice_gradient_is_the_gradient_and_its_core_is_whole() -> None:
     w = np.array([[0.3, -0.2, 0.5, 1.0]])
     answer = queries.gradient(w, 1, 0, None, False, True)
     margins = np.where(y == 1, 1.0, -1.0) * (x @ w[0])
-    direct = (-(np.where(y == 1, 1.0, -1.0) / (1 + np.exp(margins)))[:, None] * x).mean(0) + 0.01 * w[0]
+    direct = (-(np.where(y == 1, 1.0, -1.0) / (1 + np.exp(margins)))[:, None] * x).mean(
+        0
+    ) + 0.01 * w[0]
     np.testing.assert_allclose(open_values(answer)[0], direct, atol=1e-8)
     assert open_parts(answer)[0].dtype == np.int64
 
 
 @pytest.mark.parametrize(("adjacency", "moved"), [("replace-one", 2.0), ("add-remove", 1.0)])
-def test_no_neighbouring_data_exceeds_the_declared_sensitivity(adjacency: str, moved: float) -> None:
-    """Replace (or remove) each record by the worst one; the whole numbers move by at most the lattice sensitivity."""
+def test_no_neighbouring_data_exceeds_the_declared_sensitivity(
+    adjacency: str, moved: float
+) -> None:
+    """Replace (or remove) each record by the worst one; the whole numbers move by at most the
+    lattice sensitivity."""
     grid, w = 2.0**-12, np.array([[3.0, -2.0, 0.5, 1.0]])
     x, y = _records(1)
     noise = KeyedNoise(KEY, "run", floating_point=False)
@@ -80,7 +88,9 @@ def test_a_repeated_step_repeats_its_noise_and_nothing_else_does() -> None:
     core, std = np.zeros((1, 50), np.int64), np.array([1000.0])
 
     def draw(key: bytes = KEY, run: str = "r", turn: int = 1, call: int = 0) -> np.ndarray:
-        return KeyedNoise(key, run, floating_point=False).add_gaussian(HERE, turn, call, (core, 1.0, None), std)
+        return KeyedNoise(key, run, floating_point=False).add_gaussian(
+            HERE, turn, call, (core, 1.0, None), std
+        )
 
     first = draw()
     np.testing.assert_array_equal(first, draw())

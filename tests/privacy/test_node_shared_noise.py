@@ -1,4 +1,5 @@
-"""Noise shared by neighbours on real nodes: keys of the edges, streams that cancel, and what a smaller graph still hides."""
+"""Noise shared by neighbours on real nodes: keys of the edges, streams that cancel, and what a
+smaller graph still hides."""
 
 from __future__ import annotations
 
@@ -51,13 +52,18 @@ class Member:
 
 @pytest.fixture
 def members(tmp_path: Path) -> Iterator[dict[str, Member]]:
-    people = {name: made_identity(tmp_path / name, name, tmp_path / "ca") for name in ("m0", "m1", "m2")}
+    people = {
+        name: made_identity(tmp_path / name, name, tmp_path / "ca") for name in ("m0", "m1", "m2")
+    }
     plain = _contract().to_plain()
     for member in plain["members"]:
         mine = people[member["name"]]
         member |= {"fingerprint": mine.fingerprint, "signing_key": mine.signing_key}
     contract = Contract.build(plain)
-    found = {name: _member(contract, name, tmp_path / f"{name}-state", mine) for name, mine in people.items()}
+    found = {
+        name: _member(contract, name, tmp_path / f"{name}-state", mine)
+        for name, mine in people.items()
+    }
     yield found
     for member in found.values():
         member.state.close()
@@ -73,7 +79,9 @@ def _member(contract: Contract, name: str, folder: Path, identity: Identity) -> 
 def _meet(caller: Member, listener: Member) -> None:
     """The whole handshake, over the real frames."""
     hello = _sent(caller.handshake.hello(listener.name, NONCE))
-    caller.handshake.check_welcome(_sent(listener.handshake.welcome(hello, caller.name)), listener.name, NONCE)
+    caller.handshake.check_welcome(
+        _sent(listener.handshake.welcome(hello, caller.name)), listener.name, NONCE
+    )
     words = caller.handshake.confirmation(listener.name)
     assert words is not None
     listener.handshake.confirmed(_sent(words), caller.name)
@@ -83,8 +91,11 @@ def _sent(frame: wire.Frame) -> wire.Frame:
     return wire.decode(wire.encode(frame), 1 << 20)
 
 
-# ---- keys of the edges ---------------------------------------------------------------------------------------------------
-def test_both_ends_of_an_edge_get_one_key_and_no_other_edge_has_it(members: dict[str, Member]) -> None:
+# ---- keys of the edges
+# ------------------------------------------------------------
+def test_both_ends_of_an_edge_get_one_key_and_no_other_edge_has_it(
+    members: dict[str, Member],
+) -> None:
     m0, m1, m2 = members.values()
     assert m0.edges.missing(["m1", "m2"]) == ["m1", "m2"]
     for caller, listener in ((m0, m1), (m0, m2), (m1, m2)):
@@ -106,7 +117,9 @@ def test_a_reconnection_and_a_restart_keep_the_key(members: dict[str, Member]) -
     assert m0.state.get("edge half m1") is None  # the private half is gone once the key is there
 
 
-def test_a_caller_that_dies_before_the_welcome_comes_back_to_the_same_key(members: dict[str, Member]) -> None:
+def test_a_caller_that_dies_before_the_welcome_comes_back_to_the_same_key(
+    members: dict[str, Member],
+) -> None:
     m0, m1, _ = members.values()
     hello = _sent(m0.handshake.hello("m1", NONCE))
     m1.handshake.welcome(hello, "m0")
@@ -131,7 +144,8 @@ def test_another_run_means_another_key(members: dict[str, Member]) -> None:
 
 
 def test_a_half_that_was_changed_on_the_way_is_noticed(members: dict[str, Member]) -> None:
-    """m2 in the middle puts its own half into the hello or the welcome: the signature covers both."""
+    """m2 in the middle puts its own half into the hello or the welcome: the signature covers
+    both."""
     m0, m1, m2 = members.values()
     hello, foreign = m0.handshake.hello("m1", NONCE), m2.edges.half("m1")
     with pytest.raises(wire.BadFrame, match="introduction that it has not signed"):
@@ -164,12 +178,18 @@ def test_a_changed_welcome_is_refused(members: dict[str, Member], field: str) ->
         (None, bytes(1183)),
     ],
 )
-def test_weak_and_missing_halves_are_refused(members: dict[str, Member], curve: bytes | None, rest: bytes | None) -> None:
+def test_weak_and_missing_halves_are_refused(
+    members: dict[str, Member], curve: bytes | None, rest: bytes | None
+) -> None:
     """Also where the caller itself has signed them."""
     m0, m1, _ = members.values()
     hello = m0.handshake.hello("m1", NONCE)
-    half = (hello.half[:CURVE] if curve is None else curve) + (hello.half[CURVE:] if rest is None else rest)
-    weak = wire.replaced(hello, half=half, me=m0.handshake.witness.introduce("m1", "", 0, half[:CURVE]))
+    half = (hello.half[:CURVE] if curve is None else curve) + (
+        hello.half[CURVE:] if rest is None else rest
+    )
+    weak = wire.replaced(
+        hello, half=half, me=m0.handshake.witness.introduce("m1", "", 0, half[:CURVE])
+    )
     with pytest.raises(wire.BadFrame):
         m1.handshake.welcome(weak, "m0")
 
@@ -183,7 +203,9 @@ def test_a_wrong_confirmation_is_refused(members: dict[str, Member]) -> None:
     assert m1.edges.missing(["m0"]) == ["m0"]
 
 
-def test_a_member_whose_state_was_lost_cannot_agree_on_a_new_key(members: dict[str, Member], tmp_path: Path) -> None:
+def test_a_member_whose_state_was_lost_cannot_agree_on_a_new_key(
+    members: dict[str, Member], tmp_path: Path
+) -> None:
     m0, m1, _ = members.values()
     _meet(m0, m1)
     lost = _member(m0.handshake.contract, "m0", tmp_path / "anew", m0.handshake.identity)
@@ -197,9 +219,15 @@ def test_a_member_whose_state_was_lost_cannot_agree_on_a_new_key(members: dict[s
 
 
 def test_the_key_holds_as_long_as_either_exchange_does_and_is_bound_to_all_that_was_said() -> None:
-    """HKDF-SHA256 by hand (RFC 5869) as the oracle; each secret, each half, each name and the run change the key."""
+    """HKDF-SHA256 by hand (RFC 5869) as the oracle; each secret, each half, each name and the run
+    change the key."""
     first, second, run, ends = b"x" * 32, b"k" * 32, "ab" * 32, [("m0", b"one"), ("m1", b"two")]
-    info = b"tacenda edge v2\0m0\0" + hashlib.sha256(b"one").digest() + b"\0m1\0" + hashlib.sha256(b"two").digest()
+    info = (
+        b"tacenda edge v2\0m0\0"
+        + hashlib.sha256(b"one").digest()
+        + b"\0m1\0"
+        + hashlib.sha256(b"two").digest()
+    )
     extracted = hmac.digest(bytes.fromhex(run), first + second, "sha256")
     key = combine(first, second, run, ends)
     assert key == hmac.digest(extracted, info + b"\1", "sha256")
@@ -215,8 +243,11 @@ def test_the_key_holds_as_long_as_either_exchange_does_and_is_bound_to_all_that_
     assert len({key, *others}) == 8
 
 
-def test_the_lattice_secret_is_in_the_key_and_opens_at_both_ends(members: dict[str, Member]) -> None:
-    """The key from the stored private halves, computed here; with another ML-KEM ciphertext it is another key."""
+def test_the_lattice_secret_is_in_the_key_and_opens_at_both_ends(
+    members: dict[str, Member],
+) -> None:
+    """The key from the stored private halves, computed here; with another ML-KEM ciphertext it is
+    another key."""
     m0, m1, _ = members.values()
     hello = m0.handshake.hello("m1", NONCE)
     raw = m0.state.get("edge half m1")
@@ -224,7 +255,9 @@ def test_the_lattice_secret_is_in_the_key_and_opens_at_both_ends(members: dict[s
     assert len(hello.half) == CALLER
     welcome = m1.handshake.welcome(hello, "m0")
     assert len(welcome.half) == LISTENER
-    curve = X25519PrivateKey.from_private_bytes(raw[:32]).exchange(X25519PublicKey.from_public_bytes(welcome.half[:32]))
+    curve = X25519PrivateKey.from_private_bytes(raw[:32]).exchange(
+        X25519PublicKey.from_public_bytes(welcome.half[:32])
+    )
     lattice = MLKEM768PrivateKey.from_seed_bytes(raw[32:])
     ends = [("m0", hello.half), ("m1", welcome.half)]
     run = m0.handshake.contract.run_id()
@@ -235,8 +268,11 @@ def test_the_lattice_secret_is_in_the_key_and_opens_at_both_ends(members: dict[s
     assert max(len(wire.encode(frame)) for frame in (hello, welcome)) < wire.OVERHEAD
 
 
-# ---- the noise -------------------------------------------------------------------------------------------------------------
-def _sources(contract: Contract, absent: frozenset[str] = frozenset(), run: str = "run") -> list[tuple[KeyedNoise, tuple]]:  # type: ignore[type-arg]
+# ---- the noise
+# ------------------------------------------------------------
+def _sources(
+    contract: Contract, absent: frozenset[str] = frozenset(), run: str = "run"
+) -> list[tuple[KeyedNoise, tuple]]:  # type: ignore[type-arg]
     """One source per member of the graph; an edge's key is made of its number."""
     topology = topology_of(contract, absent)
     found = []
@@ -257,7 +293,11 @@ def test_the_shared_part_cancels_in_the_sum_and_is_fresh_every_time() -> None:
     np.testing.assert_allclose(first.sum(axis=0), 0, atol=1e-12)
     assert np.abs(first).min() > 0
     np.testing.assert_array_equal(first, _draws(sources))
-    changed = [_draws(sources, turn=2), _draws(sources, call=1), _draws(_sources(_contract(5), run="other"))]
+    changed = [
+        _draws(sources, turn=2),
+        _draws(sources, call=1),
+        _draws(_sources(_contract(5), run="other")),
+    ]
     for noise, _ in sources:
         noise.enter(1)
     changed.append(_draws(sources))
@@ -267,7 +307,8 @@ def test_the_shared_part_cancels_in_the_sum_and_is_fresh_every_time() -> None:
 
 
 def test_the_noise_has_the_covariance_that_is_accounted_for() -> None:
-    """s^2 (I + c^2 L) over 40,000 coordinates, with own parts and shared parts as the door adds them."""
+    """s^2 (I + c^2 L) over 40,000 coordinates, with own parts and shared parts as the door adds
+    them."""
     contract, dim, s, c = _contract(4, graph="path"), 40_000, 0.5, 3.0
     here, zero = np.zeros(1, np.int64), (np.zeros((1, dim)), 1.0, None)
     sources = _sources(contract)
@@ -291,7 +332,8 @@ def test_without_keys_or_without_the_contracts_word_nothing_is_drawn() -> None:
         strict.shared(edges, 1, 0, 3)
 
 
-# ---- the plan ----------------------------------------------------------------------------------------------------------------
+# ---- the plan
+# ------------------------------------------------------------
 def test_the_contract_must_state_the_coalition_and_accept_floating_point() -> None:
     silent = {k: v for k, v in TERMS.items() if k != "coalition"}
     with pytest.raises(PrivacyError, match=r"privacy\.coalition"):
@@ -299,11 +341,16 @@ def test_the_contract_must_state_the_coalition_and_accept_floating_point() -> No
     with pytest.raises(PrivacyError, match="floating_point_noise"):
         make_plan(_contract(privacy=TERMS | {"floating_point_noise": False}))
     make_plan(_contract(privacy=silent, algorithm={"name": "gossipgd", "noise": "independent"}))
-    scales = [make_plan(_contract(5, privacy=TERMS | {"coalition": q})).calibration.plan.scale[0] for q in (0, 1, 2)]
+    scales = [
+        make_plan(_contract(5, privacy=TERMS | {"coalition": q})).calibration.plan.scale[0]
+        for q in (0, 1, 2)
+    ]
     assert scales[0] < scales[1] < scales[2]
 
 
-def _brute_force(contract: Contract, absent: frozenset[str], ratio: float, q: int) -> dict[str, float]:
+def _brute_force(
+    contract: Contract, absent: frozenset[str], ratio: float, q: int
+) -> dict[str, float]:
     """The largest [(I + c^2 L_Q)^-1]_ii over all coalitions Q, straight from the definition."""
     names = [name for name in contract.names if name not in absent]
     worst = dict.fromkeys(names, 0.0)
@@ -322,9 +369,12 @@ def _brute_force(contract: Contract, absent: frozenset[str], ratio: float, q: in
     return worst
 
 
-@pytest.mark.parametrize(("graph", "q"), [("ring", 0), ("ring", 1), ("complete", 1), ("complete", 2)])
+@pytest.mark.parametrize(
+    ("graph", "q"), [("ring", 0), ("ring", 1), ("complete", 1), ("complete", 2)]
+)
 def test_fewer_members_draw_more_noise_and_no_release_costs_more(graph: str, q: int) -> None:
-    """Seven members, two leave: what each remaining one is charged is the truth, and at most what was reserved for it."""
+    """Seven members, two leave: what each remaining one is charged is the truth, and at most what
+    was reserved for it."""
     contract = _contract(7, graph=graph, privacy=TERMS | {"coalition": q})
     plan, absent = make_plan(contract), frozenset({"m2", "m3"})
     topology, truth = topology_of(contract, absent), _brute_force(contract, absent, 3.0, q)
@@ -335,7 +385,9 @@ def test_fewer_members_draw_more_noise_and_no_release_costs_more(graph: str, q: 
         scales.add(float(scaled.scale[0]))
         site, _ = rehearse(smaller_run(plan, topology), np.array([here]))[0]
         charge, std = price(scaled, site)
-        mu = 2 / contract.member(str(name)).size * np.sqrt(truth[str(name)]) / std[0]  # sensitivity 2G/m with G = 1
+        mu = (
+            2 / contract.member(str(name)).size * np.sqrt(truth[str(name)]) / std[0]
+        )  # sensitivity 2G/m with G = 1
         assert charge.parameters["mu"][0] == pytest.approx(mu, rel=1e-6)
         reserved, _ = next(iter(plan.calibration.reserved.rows(np.array([me]))))
         assert charge.covered_by(reserved)
@@ -345,8 +397,9 @@ def test_fewer_members_draw_more_noise_and_no_release_costs_more(graph: str, q: 
 
 @pytest.mark.parametrize("graph", ["ring", "complete"])
 def test_views_that_differ_would_take_no_noise_from_anybody(graph: str) -> None:
-    """The second line behind the signed decisions: streams are named by the set of members taking part, so that neighbours who mean
-    different sets share none, and every member is hidden at least as well as its own view says."""
+    """The second line behind the signed decisions: streams are named by the set of members taking
+    part, so that neighbours who mean different sets share none, and every member is hidden at least
+    as well as its own view says."""
     assert _worst_view(_contract(6, graph=graph), named=True) <= 1 + 1e-9
 
 
@@ -355,28 +408,47 @@ def test_without_the_names_of_the_streams_views_that_differ_would_reveal_more() 
 
 
 def _worst_view(contract: Contract, named: bool) -> float:
-    """The largest [C^-1]_ii, as a share of what i's view counts on, over random views and any one curious member."""
+    """The largest [C^-1]_ii, as a share of what i's view counts on, over random views and any one
+    curious member."""
     names, rng, ratio, worst = contract.names, np.random.default_rng(4), 3.0, 0.0
     views = [frozenset(names) - {gone} for gone in names] + [frozenset(names)]
     counted = {view: _brute_force(contract, frozenset(names) - view, ratio, 1) for view in views}
     for _ in range(60):
-        view = {name: views[k] for name, k in zip(names, rng.integers(len(views), size=len(names)), strict=True)}
+        view = {
+            name: views[k]
+            for name, k in zip(names, rng.integers(len(views), size=len(names)), strict=True)
+        }
         for curious in names:
             left = [name for name in names if name != curious and name in view[name]]
-            hidden = np.diag(np.linalg.inv(_covariance(contract, view, left, curious, ratio, named)))
-            worst = max([worst, *(h / counted[view[name]][name] for name, h in zip(left, hidden, strict=True))])
+            hidden = np.diag(
+                np.linalg.inv(_covariance(contract, view, left, curious, ratio, named))
+            )
+            worst = max(
+                [
+                    worst,
+                    *(h / counted[view[name]][name] for name, h in zip(left, hidden, strict=True)),
+                ]
+            )
     return worst
 
 
 def _covariance(
-    contract: Contract, view: dict[str, frozenset[str]], left: list[str], curious: str, ratio: float, named: bool
+    contract: Contract,
+    view: dict[str, frozenset[str]],
+    left: list[str],
+    curious: str,
+    ratio: float,
+    named: bool,
 ) -> np.ndarray:
-    """Of the messages of `left` in one round, for who knows the streams of `curious`: one column per stream (edge, and view)."""
+    """Of the messages of `left` in one round, for who knows the streams of `curious`: one column
+    per stream (edge, and view)."""
 
     def stream(edge: int, name: str) -> tuple[int, list[str]]:
         return edge, sorted(view[name]) if named else []
 
-    streams: list[tuple[int, list[str]]] = sorted(stream(i, name) for i, edge in enumerate(contract.edges) for name in edge)
+    streams: list[tuple[int, list[str]]] = sorted(
+        stream(i, name) for i, edge in enumerate(contract.edges) for name in edge
+    )
     mixed = np.zeros((len(left), len(streams)))
     for i, edge in enumerate(contract.edges):
         for sign, name in zip((1.0, -1.0), edge, strict=True):

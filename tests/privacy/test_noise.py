@@ -1,4 +1,5 @@
-"""The noise that is drawn has the law that the ledger charges: scale, shape, tails, independence, one draw per value."""
+"""The noise that is drawn has the law that the ledger charges: scale, shape, tails, independence,
+one draw per value."""
 
 from __future__ import annotations
 
@@ -14,16 +15,22 @@ from tacenda.privacy.noise import streams
 from tacenda.privacy.noise.sources import SimulatedNoise
 
 NODES, DIM, ROUNDS = 50, 20, 12
-ACCEPT, REJECT = 1e-3, 1e-12  # p-values: the right law is kept, 2/3 and 3/2 of its scale are thrown out
+ACCEPT, REJECT = (
+    1e-3,
+    1e-12,
+)  # p-values: the right law is kept, 2/3 and 3/2 of its scale are thrown out
 
 
 @pytest.fixture(scope="module")
 def data() -> Any:
-    return tc.Problem(shards([4 + k % 5 for k in range(NODES)], DIM), strength=0.1, classes=("no", "yes"))
+    return tc.Problem(
+        shards([4 + k % 5 for k in range(NODES)], DIM), strength=0.1, classes=("no", "yes")
+    )
 
 
 def residuals(data: Any, noise: str, scale: float = 0.7) -> tuple[Any, Any]:
-    """What the door adds to a gradient, (rounds, n, d), and the std or rate (n,) that its charge says."""
+    """What the door adds to a gradient, (rounds, n, d), and the std or rate (n,) that its charge
+    says."""
     block, _, ledger = make_block(data, scale=scale, rounds=ROUNDS, seed=123)
     quiet, _, _ = make_block(data)
     w = np.zeros((NODES, DIM))
@@ -34,7 +41,11 @@ def residuals(data: Any, noise: str, scale: float = 0.7) -> tuple[Any, Any]:
         added.append(block.release(block.gradient(w), noise=noise) - value)
     charge = next(iter(ledger.charges))[0].parameters
     sensitivity = 2.0 / data.sizes
-    amount = charge["noise_multiplier"] * sensitivity if noise == "gaussian" else charge["epsilon"] / sensitivity
+    amount = (
+        charge["noise_multiplier"] * sensitivity
+        if noise == "gaussian"
+        else charge["epsilon"] / sensitivity
+    )
     return np.array(added), amount
 
 
@@ -42,13 +53,17 @@ def p_of(values: Any, law: Any) -> float:
     return float(stats.kstest(np.ravel(values), law.cdf).pvalue)
 
 
-@pytest.mark.parametrize(("wrong", "low", "high"), [(1.0, ACCEPT, 1.0), (2 / 3, 0, REJECT), (1.5, 0, REJECT)])
+@pytest.mark.parametrize(
+    ("wrong", "low", "high"), [(1.0, ACCEPT, 1.0), (2 / 3, 0, REJECT), (1.5, 0, REJECT)]
+)
 def test_gaussian_scale(data: Any, wrong: float, low: float, high: float) -> None:
     added, std = residuals(data, "gaussian")
     assert low <= p_of(added / (wrong * std[:, None]), stats.norm) <= high
 
 
-@pytest.mark.parametrize(("wrong", "low", "high"), [(1.0, ACCEPT, 1.0), (2 / 3, 0, REJECT), (1.5, 0, REJECT)])
+@pytest.mark.parametrize(
+    ("wrong", "low", "high"), [(1.0, ACCEPT, 1.0), (2 / 3, 0, REJECT), (1.5, 0, REJECT)]
+)
 def test_l2_laplace_scale(data: Any, wrong: float, low: float, high: float) -> None:
     """The norm is Gamma(d, 1/rate)."""
     added, rate = residuals(data, "l2-laplace")
@@ -57,7 +72,8 @@ def test_l2_laplace_scale(data: Any, wrong: float, low: float, high: float) -> N
 
 
 def test_l2_laplace_direction_is_uniform(data: Any) -> None:
-    """A squared coordinate of a uniform direction is Beta(1/2, (d-1)/2), its sign is fair, and it does not know the length."""
+    """A squared coordinate of a uniform direction is Beta(1/2, (d-1)/2), its sign is fair, and it
+    does not know the length."""
     added, _ = residuals(data, "l2-laplace")
     rows = added.reshape(-1, DIM)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
@@ -65,7 +81,9 @@ def test_l2_laplace_direction_is_uniform(data: Any) -> None:
     for j in (0, DIM // 2, DIM - 1):
         assert p_of(direction[:, j] ** 2, stats.beta(0.5, (DIM - 1) / 2)) > ACCEPT
         assert stats.binomtest(int((direction[:, j] > 0).sum()), len(rows)).pvalue > ACCEPT
-    assert abs(stats.spearmanr(direction[:, 0] ** 2, norms[:, 0]).statistic) < 4.5 / np.sqrt(len(rows))
+    assert abs(stats.spearmanr(direction[:, 0] ** 2, norms[:, 0]).statistic) < 4.5 / np.sqrt(
+        len(rows)
+    )
     assert np.abs(direction.mean(axis=0)).max() < 4.5 / np.sqrt(DIM * len(rows))
 
 
@@ -85,7 +103,8 @@ def normals(nodes: int, length: int, *, turn: int = 1, call: int = 0, seed: int 
 
 
 def test_gaussian_tails_are_not_cut() -> None:
-    """Counts beyond 1 .. 5 standard deviations of 4 million normals, and the law of those in the ziggurat's own tail."""
+    """Counts beyond 1 .. 5 standard deviations of 4 million normals, and the law of those in the
+    ziggurat's own tail."""
     rows = normals(40, 100_000)
     size = rows.size
     for edge in (1.0, 2.0, 3.0, 3.6541528853610088, 4.0, 4.5, 5.0):
@@ -112,10 +131,15 @@ def test_streams_are_independent_between_nodes_rounds_calls_and_purposes() -> No
 
 
 def test_no_two_names_share_a_stream() -> None:
-    """First draws of 30,000 names are all different: nodes, rounds and calls never run into each other."""
+    """First draws of 30,000 names are all different: nodes, rounds and calls never run into each
+    other."""
     source, nodes = SimulatedNoise(3), np.arange(1000)
     parts = (np.zeros((1000, 1)), 1.0, None)
-    drawn = [source.add_gaussian(nodes, t, c, parts, np.ones(1000))[:, 0] for t in range(1, 7) for c in range(5)]
+    drawn = [
+        source.add_gaussian(nodes, t, c, parts, np.ones(1000))[:, 0]
+        for t in range(1, 7)
+        for c in range(5)
+    ]
     assert len(np.unique(np.concatenate(drawn))) == 30_000
     state, seen = np.empty(4, np.uint64), set()
     for purpose in (streams.NORMAL, streams.DIRECTION, streams.RADIUS, streams.RECORDS):
@@ -140,9 +164,17 @@ def test_poisson_samples_follow_their_law() -> None:
             assert chosen.all()
             continue
         large = expected > 5
-        pooled = np.append(counts[large], counts[~large].sum()), np.append(expected[large], expected[~large].sum())
+        pooled = (
+            np.append(counts[large], counts[~large].sum()),
+            np.append(expected[large], expected[~large].sum()),
+        )
         keep = pooled[1] > 0
-        assert stats.chisquare(pooled[0][keep], pooled[1][keep] * pooled[0][keep].sum() / pooled[1][keep].sum()).pvalue > ACCEPT
+        assert (
+            stats.chisquare(
+                pooled[0][keep], pooled[1][keep] * pooled[0][keep].sum() / pooled[1][keep].sum()
+            ).pvalue
+            > ACCEPT
+        )
         for j in range(sizes[k]):
             assert stats.binomtest(int(chosen[:, j].sum()), draws, rates[k]).pvalue > ACCEPT / 10
         if sizes[k] > 1:
@@ -167,7 +199,14 @@ def test_the_same_seed_is_the_same_run_and_another_is_not() -> None:
 def test_equal_nodes_do_not_share_noise() -> None:
     """Six nodes with the same records on a complete graph release six different values."""
     data = tc.Problem(shards([9], 4) * 6, classes=("no", "yes"))
-    result = tc.simulate(data, tc.graph.complete(6), TUNED["ddpadmm"], 1, tc.Privacy.from_noise(noise_multiplier=1.0), 0)
+    result = tc.simulate(
+        data,
+        tc.graph.complete(6),
+        TUNED["ddpadmm"],
+        1,
+        tc.Privacy.from_noise(noise_multiplier=1.0),
+        0,
+    )
     assert len(np.unique(result.models, axis=0)) == 6
     assert np.abs(np.corrcoef(result.models - result.model)).min() < 0.999
 
@@ -179,7 +218,8 @@ def test_unseeded_runs_differ() -> None:
 
 
 def test_every_receiver_gets_the_same_value() -> None:
-    """Noise is drawn once per value: the hub of a star sends identical rows to all its neighbours, each in its own block."""
+    """Noise is drawn once per value: the hub of a star sends identical rows to all its neighbours,
+    each in its own block."""
     from tacenda.runtime.transport import InProcess
 
     sent: dict[Any, list[Any]] = {}
@@ -192,7 +232,15 @@ def test_every_receiver_gets_the_same_value() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(InProcess, "exchange", spy)
-        tc.simulate(problem(5), tc.graph.star(5), TUNED["ddpadmm"], 3, tc.Privacy.from_noise(noise_multiplier=1.0), 0, blocks=5)
+        tc.simulate(
+            problem(5),
+            tc.graph.star(5),
+            TUNED["ddpadmm"],
+            3,
+            tc.Privacy.from_noise(noise_multiplier=1.0),
+            0,
+            blocks=5,
+        )
     assert len(sent) == 3
     for rows in sent.values():
         assert len(rows) == 4

@@ -1,4 +1,5 @@
-"""Kinds of noise: an enum inside, the plain words outside, and the same names of streams for both."""
+"""Kinds of noise: an enum inside, the plain words outside, and the same names of streams for
+both."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ def test_words_and_members_are_one() -> None:
 
 @pytest.mark.parametrize("word", ["objective", "gausian", "", None])
 def test_what_cannot_be_added_to_a_value_is_refused(word: str) -> None:
-    with pytest.raises(InputError, match="noise must be one of 'gaussian', 'correlated', 'l2-laplace'"):
+    with pytest.raises(
+        InputError, match="noise must be one of 'gaussian', 'correlated', 'l2-laplace'"
+    ):
         NoiseKind.added(word)
 
 
@@ -36,7 +39,11 @@ def test_a_misspelt_noise_is_refused_in_the_rehearsal() -> None:
 
 def test_the_price_goes_by_the_kind() -> None:
     plan = ScaledPlan(np.ones(2), np.ones(3), np.full(2, 0.5), 1)
-    kinds = {"gaussian": events.Gaussian, "correlated": events.CorrelatedGaussian, "l2-laplace": events.L2Laplace}
+    kinds = {
+        "gaussian": events.Gaussian,
+        "correlated": events.CorrelatedGaussian,
+        "l2-laplace": events.L2Laplace,
+    }
     for word, event in kinds.items():
         site = Site(1, 1.0, 4, NoiseKind.added(word), np.ones(2), ALL_RECORDS)
         assert price(plan, site)[0].kind is event

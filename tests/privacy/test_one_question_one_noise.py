@@ -1,6 +1,8 @@
-"""One question, one noise: another question never meets the noise of the first, the same step done again always does.
+"""One question, one noise: another question never meets the noise of the first, the same step done
+again always does.
 
-A real node (its state, its door, its keyed noise) whose neighbour is this test, which may send what it likes.
+A real node (its state, its door, its keyed noise) whose neighbour is this test, which may send what
+it likes.
 """
 
 from __future__ import annotations
@@ -42,18 +44,29 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
     "inside the objective": {"name": "dvp", "penalty": 0.5},
     "on the minimiser": {"name": "pvp", "penalty": 0.5},
 }
-CASES = [pytest.param(a, id=k, marks=[pytest.mark.slow] if k == "samples" else []) for k, a in ALGORITHMS.items()]
+CASES = [
+    pytest.param(a, id=k, marks=[pytest.mark.slow] if k == "samples" else [])
+    for k, a in ALGORITHMS.items()
+]
 Says = Callable[[tuple[int, int, int]], np.ndarray]
 
 
 class House:
-    """Member m0 with its state folder; `says` is what its neighbour m1 sends under (view, round, call)."""
+    """Member m0 with its state folder; `says` is what its neighbour m1 sends under (view, round,
+    call)."""
 
-    def __init__(self, folder: Path, algorithm: dict[str, Any], says: Says, rounds: int = 4, **changes: Any) -> None:
+    def __init__(
+        self, folder: Path, algorithm: dict[str, Any], says: Says, rounds: int = 4, **changes: Any
+    ) -> None:
         self.plan = _plan(algorithm, rounds)
         rng = np.random.default_rng(3)
         x = rng.normal(size=(60, FEATURES))
-        problem = problem_of(self.plan.contract, "m0", x / np.linalg.norm(x, axis=1, keepdims=True), rng.integers(2, size=60))
+        problem = problem_of(
+            self.plan.contract,
+            "m0",
+            x / np.linalg.norm(x, axis=1, keepdims=True),
+            rng.integers(2, size=60),
+        )
         self.state = NodeState(folder)
         key = self.state.bind(self.plan.contract.run_id(), "m0", "records")
         self.exchange = _Alone(self.plan.contract, self.state, says)
@@ -71,13 +84,18 @@ class House:
 
 
 class _Alone(Exchange):
-    """The transport of a real node up to the network: durable first, then a neighbour that needs no wire."""
+    """The transport of a real node up to the network: durable first, then a neighbour that needs no
+    wire."""
 
     def __init__(self, contract: Any, state: NodeState, says: Says) -> None:
-        witness = Witness(contract, "m0", state, lambda text: "A" * 86 + "==")  # nobody here reads the signatures
+        witness = Witness(
+            contract, "m0", state, lambda text: "A" * 86 + "=="
+        )  # nobody here reads the signatures
         handshake = SimpleNamespace(view=0, done=0, started=False, witness=witness)
         mailbox = SimpleNamespace(frames=lambda key, peers: {})
-        nobody = SimpleNamespace(post=lambda frames: None, links={}, handshake=handshake, mailbox=mailbox)
+        nobody = SimpleNamespace(
+            post=lambda frames: None, links={}, handshake=handshake, mailbox=mailbox
+        )
         super().__init__(contract, state, nobody, lambda missing: None)  # type: ignore[arg-type]
         self._says = says
         self.sent: dict[tuple[int, int], np.ndarray] = {}
@@ -114,7 +132,8 @@ def _lying(turn: int, by: float) -> Says:
 def test_a_restored_copy_and_a_neighbour_that_says_something_else_never_meet_the_same_noise(
     tmp_path: Path, algorithm: dict[str, Any]
 ) -> None:
-    """Without the noise's own name for each question the two messages differ by the raw answers' difference, 1e-8 here."""
+    """Without the noise's own name for each question the two messages differ by the raw answers'
+    difference, 1e-8 here."""
     House(tmp_path / "first", algorithm, _honest).go(2)
     shutil.copytree(tmp_path / "first", tmp_path / "copy")
     shutil.copytree(tmp_path / "first", tmp_path / "again")
@@ -125,12 +144,17 @@ def test_a_restored_copy_and_a_neighbour_that_says_something_else_never_meet_the
     tags = [tag for tag in first if tag[0] == 3]
     assert tags
     for tag in tags:
-        np.testing.assert_array_equal(first[tag], again[tag])  # the same question, the same noise, to the last bit
-        size, other = np.sqrt(np.mean((first[tag] - second[tag]) ** 2)), np.sqrt(np.mean((first[tag] - stranger[tag]) ** 2))
+        np.testing.assert_array_equal(
+            first[tag], again[tag]
+        )  # the same question, the same noise, to the last bit
+        size = np.sqrt(np.mean((first[tag] - second[tag]) ** 2))
+        other = np.sqrt(np.mean((first[tag] - stranger[tag]) ** 2))
         assert size > 0.1 * other, "the difference of two messages is not hidden by noise"
 
 
-@pytest.mark.parametrize("algorithm", [ALGORITHMS["whole numbers"], ALGORITHMS["inside the objective"]])
+@pytest.mark.parametrize(
+    "algorithm", [ALGORITHMS["whole numbers"], ALGORITHMS["inside the objective"]]
+)
 def test_a_mark_outside_the_copy_refuses_it(tmp_path: Path, algorithm: dict[str, Any]) -> None:
     mark = tmp_path / "elsewhere" / "run.mark"
 
@@ -142,7 +166,9 @@ def test_a_mark_outside_the_copy_refuses_it(tmp_path: Path, algorithm: dict[str,
     house("first", _honest).go(2)
     shutil.copytree(tmp_path / "first", tmp_path / "copy")
     house("first", _honest).go(3)
-    with pytest.raises(StateError, match=r"an old copy: \d+ charges were noted .* and \d+ are here"):
+    with pytest.raises(
+        StateError, match=r"an old copy: \d+ charges were noted .* and \d+ are here"
+    ):
         house("copy", _lying(2, 1e-7))
     house("first", _honest).go(4)
 
@@ -151,14 +177,17 @@ def test_a_mark_outside_the_copy_refuses_it(tmp_path: Path, algorithm: dict[str,
 def test_a_redone_step_that_asks_something_else_is_refused_before_the_draw(
     tmp_path: Path, algorithm: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The round is booked, and is done again from another state of the model: by a changed program, or by other rows."""
+    """The round is booked, and is done again from another state of the model: by a changed program,
+    or by other rows."""
     House(tmp_path, algorithm, _honest).go(3)
     before = _charges(tmp_path)
     house = House(tmp_path, algorithm, _honest)
     assert house.peer.round == 2 and before[-1][0][1] == 3
     host = house.peer._host
     moved = {f.name: getattr(host.state, f.name) for f in dataclasses.fields(host.state)}
-    host.state = type(host.state)(**{name: v if v is None else v + 1e-9 for name, v in moved.items()})
+    host.state = type(host.state)(
+        **{name: v if v is None else v + 1e-9 for name, v in moved.items()}
+    )
     drawn = _watched(monkeypatch)
     with pytest.raises(StateError, match="asks the records another question"):
         house.go(3)
@@ -189,26 +218,47 @@ def _charges(folder: Path) -> list[Any]:
         state.close()
 
 
-# ---- the digest and what it holds ------------------------------------------------------------------------------------------
+# ---- the digest and what it holds
+# ------------------------------------------------------------
 def _door(noise: Any) -> Door:
     return Door(np.zeros(1, np.int64), 4, ScaledPlan(np.ones(1), np.ones(3)), Ledger(None), noise)
 
 
-def _released(noise: Any = None, kind: str = "gaussian", std: float | None = 1.0, **changes: Any) -> np.ndarray:
+def _released(
+    noise: Any = None, kind: str = "gaussian", std: float | None = 1.0, **changes: Any
+) -> np.ndarray:
     """factor * 0 + offset + noise, less the offset: the noise itself."""
-    terms = {"core": np.zeros((1, 4)), "asked": b"q" * 32, "factor": 1.0, "offset": np.zeros((1, 4)), "turn": 1} | changes
-    value = seal(terms["core"], np.ones(1), asked=terms["asked"]) * terms["factor"] + terms["offset"]
+    terms = {
+        "core": np.zeros((1, 4)),
+        "asked": b"q" * 32,
+        "factor": 1.0,
+        "offset": np.zeros((1, 4)),
+        "turn": 1,
+    } | changes
+    value = (
+        seal(terms["core"], np.ones(1), asked=terms["asked"]) * terms["factor"] + terms["offset"]
+    )
     noise = KeyedNoise(bytes(32), "run", floating_point=True) if noise is None else noise
-    return _door(noise).release(value, terms["turn"], 0, kind, std if kind == "gaussian" else None) - terms["offset"]
+    return (
+        _door(noise).release(value, terms["turn"], 0, kind, std if kind == "gaussian" else None)
+        - terms["offset"]
+    )
 
 
 def test_every_part_of_a_release_is_in_the_name_of_its_noise() -> None:
     tiny = np.nextafter(0.0, 1.0)
     found = [
-        _released(), _released(asked=b"r" * 32), _released(factor=np.nextafter(1.0, 2.0)), _released(std=np.nextafter(1.0, 2.0)),
-        _released(offset=np.full((1, 4), tiny)), _released(turn=2), _released(kind="l2-laplace"), _released(factor=-1.0),
-        _released(KeyedNoise(bytes(32), "other run", floating_point=True)), _released(core=np.zeros((1, 4), np.float32)),
-    ]  # fmt: skip
+        _released(),
+        _released(asked=b"r" * 32),
+        _released(factor=np.nextafter(1.0, 2.0)),
+        _released(std=np.nextafter(1.0, 2.0)),
+        _released(offset=np.full((1, 4), tiny)),
+        _released(turn=2),
+        _released(kind="l2-laplace"),
+        _released(factor=-1.0),
+        _released(KeyedNoise(bytes(32), "other run", floating_point=True)),
+        _released(core=np.zeros((1, 4), np.float32)),
+    ]
     np.testing.assert_array_equal(_released(), found[0])
     for k, one in enumerate(found):
         for other in found[k + 1 :]:
@@ -219,12 +269,25 @@ def test_every_part_of_a_release_is_in_the_name_of_its_noise() -> None:
 def test_the_noise_of_two_questions_is_independent_and_of_full_size() -> None:
     noise = KeyedNoise(bytes(32), "run", floating_point=True)
     core, std = np.zeros((1, 4000)), np.ones(1)
-    one, other = (noise.asked(digest(k)).add_gaussian(np.zeros(1, int), 1, 0, (core, 1.0, None), std)[0] for k in (1, 2))
+    one, other = (
+        noise.asked(digest(k)).add_gaussian(np.zeros(1, int), 1, 0, (core, 1.0, None), std)[0]
+        for k in (1, 2)
+    )
     assert kstest((one - other) / np.sqrt(2), "norm").pvalue > 1e-3
     assert kstest((one + other) / np.sqrt(2), "norm").pvalue > 1e-3
-    samples = [set(noise.asked(digest(k)).poisson_records(np.zeros(1, int), 1, 0, np.array([400]), np.array([0.5]))[1]) for k in (1, 2)]
+    samples = [
+        set(
+            noise.asked(digest(k)).poisson_records(
+                np.zeros(1, int), 1, 0, np.array([400]), np.array([0.5])
+            )[1]
+        )
+        for k in (1, 2)
+    ]
     assert 60 < len(samples[0] & samples[1]) < 140  # a quarter of 400, not half
-    picks = {int(noise.asked(digest(k)).one_record(np.zeros(1, int), 1, 0, np.array([1000]))[1][0]) for k in range(20)}
+    picks = {
+        int(noise.asked(digest(k)).one_record(np.zeros(1, int), 1, 0, np.array([1000]))[1][0])
+        for k in range(20)
+    }
     assert len(picks) > 15
 
 
@@ -232,7 +295,10 @@ def test_the_noise_of_two_questions_is_independent_and_of_full_size() -> None:
 def test_another_point_is_asked_of_another_sample(one: bool) -> None:
     contract = small_contract(2, 3, FEATURES, "path")
     rng = np.random.default_rng(0)
-    problem, seen = problem_of(contract, "m0", rng.normal(size=(60, FEATURES)) / 9, rng.integers(2, size=60)), []
+    problem = problem_of(
+        contract, "m0", rng.normal(size=(60, FEATURES)) / 9, rng.integers(2, size=60)
+    )
+    seen = []
     honest, here = problem.store.batch_gradient, np.zeros(1, np.int64)
     problem.store.batch_gradient = lambda *a: (seen.append(tuple(a[3])), honest(*a))[1]
     noise = KeyedNoise(bytes(32), "run", floating_point=True)
@@ -246,20 +312,42 @@ def test_another_point_is_asked_of_another_sample(one: bool) -> None:
 def test_every_argument_of_a_query_is_in_its_question() -> None:
     contract, here = small_contract(2, 3, FEATURES, "path"), np.zeros(1, np.int64)
     rng = np.random.default_rng(0)
-    problem = problem_of(contract, "m0", rng.normal(size=(60, FEATURES)) / 9, rng.integers(2, size=60))
+    problem = problem_of(
+        contract, "m0", rng.normal(size=(60, FEATURES)) / 9, rng.integers(2, size=60)
+    )
     noise = KeyedNoise(bytes(32), "run", floating_point=True)
     queries = Queries(problem.store, problem.sizes, here, facts_of(contract).rows(here), noise)
     zero, tiny, q = np.zeros((1, FEATURES)), np.full((1, FEATURES), 1e-12), np.ones((1, 1))
-    gradients = [(zero, None, False, True), (tiny, None, False, True), (zero, None, False, False), (zero, 20, False, True),
-                 (zero, 21, False, True), (zero, 20, True, True)]  # fmt: skip
+    gradients = [
+        (zero, None, False, True),
+        (tiny, None, False, True),
+        (zero, None, False, False),
+        (zero, 20, False, True),
+        (zero, 21, False, True),
+        (zero, 20, True, True),
+    ]
     asked = [question_of(queries.gradient(w, 1, 0, *rest))[0] for w, *rest in gradients]
     hidden = [seal(zero, np.ones(1), asked=name * 32) for name in (b"a", b"b")]
-    minima = [(zero, q, zero), (tiny, q, zero), (zero, 2 * q, zero), (zero, q, tiny), (tiny, q, tiny), (hidden[0], q, zero),
-              (hidden[1], q, zero), (hidden[0] * 2.0, q, zero), (hidden[0] + tiny, q, zero), (zero, q, hidden[0])]  # fmt: skip
+    minima = [
+        (zero, q, zero),
+        (tiny, q, zero),
+        (zero, 2 * q, zero),
+        (zero, q, tiny),
+        (tiny, q, tiny),
+        (hidden[0], q, zero),
+        (hidden[1], q, zero),
+        (hidden[0] * 2.0, q, zero),
+        (hidden[0] + tiny, q, zero),
+        (zero, q, hidden[0]),
+    ]
     for terms in minima:
-        problem.store.restore_solver_state({"anchors": np.zeros((0, FEATURES)), "ridges": np.zeros(0)})
+        problem.store.restore_solver_state(
+            {"anchors": np.zeros((0, FEATURES)), "ridges": np.zeros(0)}
+        )
         asked.append(question_of(queries.argmin(*terms))[0])
-    assert queries._named_argmin(*minima[0]) != asked[len(gradients)]  # the solver stands elsewhere now
+    assert (
+        queries._named_argmin(*minima[0]) != asked[len(gradients)]
+    )  # the solver stands elsewhere now
     problem.store.restore_solver_state({"anchors": np.zeros((0, FEATURES)), "ridges": np.zeros(0)})
     assert queries.question(*minima[0]).asked == asked[len(gradients)]
     assert len(set(asked)) == len(asked) == len(gradients) + len(minima)
@@ -267,8 +355,12 @@ def test_every_argument_of_a_query_is_in_its_question() -> None:
 
 def test_a_sum_of_two_answers_is_named_by_both() -> None:
     def asked(a: bytes, b: bytes, factor: float = 1.0) -> np.ndarray:
-        total = seal(np.zeros((1, 4)), np.ones(1), asked=a * 32) * factor + seal(np.zeros((1, 4)), np.ones(1), asked=b * 32)
-        return _door(KeyedNoise(bytes(32), "run", floating_point=True)).release(total, 1, 0, "gaussian", 1.0)
+        total = seal(np.zeros((1, 4)), np.ones(1), asked=a * 32) * factor + seal(
+            np.zeros((1, 4)), np.ones(1), asked=b * 32
+        )
+        return _door(KeyedNoise(bytes(32), "run", floating_point=True)).release(
+            total, 1, 0, "gaussian", 1.0
+        )
 
     found = [asked(b"a", b"b"), asked(b"b", b"a"), asked(b"a", b"c"), asked(b"a", b"b", 2.0)]
     np.testing.assert_array_equal(asked(b"a", b"b"), found[0])
@@ -287,9 +379,28 @@ def test_an_answer_without_a_question_is_never_released_by_a_real_node() -> None
 def test_a_digest_tells_all_parts_apart() -> None:
     a = np.arange(4.0)
     parts = [
-        (a,), (a.reshape(2, 2),), (a.astype(np.float32),), (a.astype(int),), (a, a), (a[:2], a[2:]), (np.append(a[:3], -4.0),),
-        (None,), (b"",), ("",), (0,), (False,), (0.0,), (-0.0,), (np.nan,), (), ("a", "b"), ("ab",), (b"ab",), (1, 2), (12,),
-    ]  # fmt: skip
+        (a,),
+        (a.reshape(2, 2),),
+        (a.astype(np.float32),),
+        (a.astype(int),),
+        (a, a),
+        (a[:2], a[2:]),
+        (np.append(a[:3], -4.0),),
+        (None,),
+        (b"",),
+        ("",),
+        (0,),
+        (False,),
+        (0.0,),
+        (-0.0,),
+        (np.nan,),
+        (),
+        ("a", "b"),
+        ("ab",),
+        (b"ab",),
+        (1, 2),
+        (12,),
+    ]
     found = [digest(*p) for p in parts]
     assert len(set(found)) == len(parts)
     assert digest(a.reshape(2, 2)) == digest(np.asfortranarray(a.reshape(2, 2)))
@@ -297,10 +408,12 @@ def test_a_digest_tells_all_parts_apart() -> None:
         digest({})
 
 
-# ---- noise shared by neighbours ----------------------------------------------------------------------------------------------
+# ---- noise shared by neighbours
+# ------------------------------------------------------------
 @pytest.mark.parametrize(("degree", "ratio"), [(1, 0.5), (2, 3.0), (4, 10.0)])
 def test_what_two_messages_under_one_edge_noise_tell(degree: int, ratio: float) -> None:
-    """docs/decisions/0013: own noise is fresh, edges are not. The pair tells mu^2 = |a-b|^2/(2 s^2) + |a+b|^2/(2 s^2 (1 + 2 c^2 deg))."""
+    """docs/decisions/0013: own noise is fresh, edges are not. The pair tells mu^2 = |a-b|^2/(2 s^2)
+    + |a+b|^2/(2 s^2 (1 + 2 c^2 deg))."""
     rng = np.random.default_rng(0)
     s, (a, b) = 0.7, rng.normal(size=2)
     shared = s**2 * ratio**2 * degree
@@ -319,7 +432,8 @@ def test_edge_streams_hold_no_question() -> None:
 
 
 def test_a_torn_mark_falls_back_to_the_one_before(tmp_path: Path) -> None:
-    """Power fails in the middle of any write: the mark is the new one or the old one, never lost and never ahead."""
+    """Power fails in the middle of any write: the mark is the new one or the old one, never lost
+    and never ahead."""
     key, heads = b"k" * 32, [(n, bytes([n]) * 32) for n in range(6)]
     mark = Mark(tmp_path / "m" / "run.mark", key)
     mark.create(heads[0])

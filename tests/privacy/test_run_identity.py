@@ -1,4 +1,5 @@
-"""A run is known by the content of all that its releases depend on: what differs in anything is another run, and is charged again."""
+"""A run is known by the content of all that its releases depend on: what differs in anything is
+another run, and is charged again."""
 
 from __future__ import annotations
 
@@ -75,9 +76,17 @@ def spent(book: Path, name: str = "d") -> int:
 def run(algorithm: Any, book: Path | None, privacy: Any = None, **more: Any) -> tc.RunResult:
     budget = tc.Privacy.from_noise(noise_multiplier=500.0) if privacy is None else privacy
     return tc.simulate(
-        support.problem(4), tc.graph.ring(4), algorithm, ROUNDS, budget, seed=0, record_every=0, ledger=book,
-        dataset=None if book is None else "d", **more,
-    )  # fmt: skip
+        support.problem(4),
+        tc.graph.ring(4),
+        algorithm,
+        ROUNDS,
+        budget,
+        seed=0,
+        record_every=0,
+        ledger=book,
+        dataset=None if book is None else "d",
+        **more,
+    )
 
 
 EDITS = {
@@ -89,12 +98,17 @@ EDITS = {
 
 @pytest.mark.parametrize("edit", EDITS)
 def test_an_edited_plugin_is_another_run(edit: str, tmp_path: Path) -> None:
-    """Found by attack: the name was that of the class, so the difference of two releases was the difference of the raw values."""
+    """Found by attack: the name was that of the class, so the difference of two releases was the
+    difference of the raw values."""
     one, other = run(plugin(), tmp_path / "book"), run(plugin(**EDITS[edit]), tmp_path / "book")
     assert spent(tmp_path / "book") == 2 * ROUNDS
     plain = [run(p, None).last.ravel() for p in (plugin(), plugin(**EDITS[edit]))]
-    assert np.corrcoef(*plain)[0, 1] > 0.99  # nearly all of it is noise, and without a ledger the noise is the seed's
-    assert np.corrcoef(one.last.ravel(), other.last.ravel())[0, 1] < 0.9  # charged runs share none of it
+    assert (
+        np.corrcoef(*plain)[0, 1] > 0.99
+    )  # nearly all of it is noise, and without a ledger the noise is the seed's
+    assert (
+        np.corrcoef(one.last.ravel(), other.last.ravel())[0, 1] < 0.9
+    )  # charged runs share none of it
 
 
 def test_a_plugin_that_was_not_edited_is_the_same_run(tmp_path: Path) -> None:
@@ -136,8 +150,15 @@ def test_what_cannot_be_identified_is_refused_before_anything_is_booked(tmp_path
 
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.binary(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.binary(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -167,7 +188,14 @@ def test_every_bit_of_an_array_counts(size: int, data: Any) -> None:
 
 def test_shape_and_type_count() -> None:
     a = np.arange(6.0)
-    kinds = [a, a.reshape(2, 3), a.astype(np.float32), a.view(np.int64), a.tolist(), tuple(a.tolist())]
+    kinds = [
+        a,
+        a.reshape(2, 3),
+        a.astype(np.float32),
+        a.view(np.int64),
+        a.tolist(),
+        tuple(a.tolist()),
+    ]
     assert len({content_hash(k) for k in kinds}) == len(kinds)
 
 
@@ -179,7 +207,15 @@ def test_functions_are_known_by_code_defaults_and_closure() -> None:
         return f
 
     assert content_hash(make(1.0)) == content_hash(make(1.0))
-    assert len({content_hash(f) for f in (make(1.0), make(2.0), make(1.0, 2.0), lambda t: t, lambda t: t + 1)}) == 5
+    assert (
+        len(
+            {
+                content_hash(f)
+                for f in (make(1.0), make(2.0), make(1.0, 2.0), lambda t: t, lambda t: t + 1)
+            }
+        )
+        == 5
+    )
 
 
 def test_only_the_globals_that_code_reads_count() -> None:
@@ -190,7 +226,11 @@ def test_only_the_globals_that_code_reads_count() -> None:
         return space["f"]
 
     one = content_hash(made(lock=threading.Lock(), number=1, __name__="__main__"))
-    assert one == content_hash(made(lock=3, number=1, __name__="__main__")) != content_hash(made(number=2, __name__="__main__"))
+    assert (
+        one
+        == content_hash(made(lock=3, number=1, __name__="__main__"))
+        != content_hash(made(number=2, __name__="__main__"))
+    )
 
 
 def test_circles_end() -> None:
@@ -210,12 +250,18 @@ def test_another_process_finds_the_same(tmp_path: Path) -> None:
         print(content_hash([tc.algorithms.IPADMM(), theirs.Thing(np.arange(3.0)), {"b", "a", "c"}, tc.Privacy(1.0)]), program())
     """)
     (tmp_path / "theirs.py").write_text(
-        "from dataclasses import dataclass\nSET = frozenset(['x', 'y', 'z'])\n@dataclass(frozen=True)\nclass Thing:\n    a: object\n"
+        "from dataclasses import dataclass\nSET = frozenset(['x', 'y', "
+        "'z'])\n@dataclass(frozen=True)\nclass Thing:\n    a: object\n"
         "    def f(self):\n        return self.a in {'p', 'q', 'r'} or SET\n"
     )
     found = {
         subprocess.run(
-            [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True, env=env
+            [sys.executable, "-c", code],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+            env=env,
         ).stdout
         for env in ({**os.environ, "PYTHONHASHSEED": str(k)} for k in range(2))
     }
@@ -263,7 +309,9 @@ def test_a_class_that_was_put_together_is_none_of_its_makers(make: str) -> None:
             return value
 
         if make == "new_class":
-            return types.new_class("Mine", (tc.algorithms.GossipGD,), {}, lambda space: space.update(step=step))
+            return types.new_class(
+                "Mine", (tc.algorithms.GossipGD,), {}, lambda space: space.update(step=step)
+            )
         return dataclasses.make_dataclass("Mine", [], namespace={"step": step})
 
     assert content_hash(made(1)) == content_hash(made(1)) != content_hash(made(2))
@@ -301,12 +349,16 @@ def test_a_wrapper_is_known_by_its_own_state_and_its_options() -> None:
         "def f(t):\n    import helpers_a\n    return helpers_a.g(t)",
     ],
 )
-def test_what_is_reached_through_a_module_counts(reach: str, tmp_path: Path, monkeypatch: Any) -> None:
+def test_what_is_reached_through_a_module_counts(
+    reach: str, tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     names = ("helpers_a", "helpers_b")
 
     def found(value: int) -> str:
-        (tmp_path / "helpers_a.py").write_text("import helpers_b as inner\nfrom helpers_b import g\n", "utf-8")
+        (tmp_path / "helpers_a.py").write_text(
+            "import helpers_b as inner\nfrom helpers_b import g\n", "utf-8"
+        )
         (tmp_path / "helpers_b.py").write_text(f"def g(t):\n    return {value} * t\n", "utf-8")
         importlib.invalidate_caches()
         for name in names:

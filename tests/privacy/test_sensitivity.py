@@ -1,7 +1,8 @@
-"""No declared sensitivity is ever exceeded by neighbouring data, and each is nearly attained by a worst case.
+"""No declared sensitivity is ever exceeded by neighbouring data, and each is nearly attained by a
+worst case.
 
-Every node of one problem is a case of its own: problem B differs from problem A in one record of every node, so one query of both
-compares hundreds of neighbouring pairs.
+Every node of one problem is a case of its own: problem B differs from problem A in one record of
+every node, so one query of both compares hundreds of neighbouring pairs.
 """
 
 from __future__ import annotations
@@ -25,9 +26,17 @@ CASES: dict[str, dict[str, Any]] = {
     "logistic, clipped": {"loss": "logistic", "clip_norm": 0.3},
     "multinomial, clipped": {"loss": "multinomial", "clip_norm": 0.5},
     "logistic, larger rows, other scale": {"loss": "logistic", "data_norm": 2.5, "loss_scale": 1.7},
-    "huber with elastic net": {"loss": tc.losses.Huber(delta=0.7), "regulariser": "elastic-net", "strength": 0.3},
+    "huber with elastic net": {
+        "loss": tc.losses.Huber(delta=0.7),
+        "regulariser": "elastic-net",
+        "strength": 0.3,
+    },
 }
-ARGMIN = [name for name in CASES if "clipped" not in name and name != "hinge" and name != "absolute" and "net" not in name]
+ARGMIN = [
+    name
+    for name in CASES
+    if "clipped" not in name and name != "hinge" and name != "absolute" and "net" not in name
+]
 RELATIONS = ("replace-one", "add-remove")
 
 
@@ -41,7 +50,9 @@ def classes_of(kind: str) -> Any:
 
 def build(parts: list[Any], settings: dict[str, Any], divisor: float) -> Any:
     classes = classes_of(kind_of(settings))
-    return tc.Problem(parts, classes=classes, public_sizes=divisor, **{"strength": 0.05, **settings})
+    return tc.Problem(
+        parts, classes=classes, public_sizes=divisor, **{"strength": 0.05, **settings}
+    )
 
 
 def random_records(rng: Any, m: int, p: int, settings: dict[str, Any]) -> tuple[Any, Any]:
@@ -50,13 +61,19 @@ def random_records(rng: Any, m: int, p: int, settings: dict[str, Any]) -> tuple[
     radius = rng.choice([1.0, 1.0, rng.random()], size=(m, 1)) * settings.get("data_norm", 1.0)
     x *= radius * (1 - 1e-12) / np.linalg.norm(x, axis=1, keepdims=True)
     kind = kind_of(settings)
-    y = {"binary": lambda: rng.choice([-1, 1], m), "multiclass": lambda: rng.integers(0, 3, m),
-         "regression": lambda: rng.normal(size=m) * rng.choice([1, 100])}[kind]()  # fmt: skip
+    y = {
+        "binary": lambda: rng.choice([-1, 1], m),
+        "multiclass": lambda: rng.integers(0, 3, m),
+        "regression": lambda: rng.normal(size=m) * rng.choice([1, 100]),
+    }[kind]()
     return x, y
 
 
-def random_pairs(settings: dict[str, Any], relation: str, count: int = 150, m: int = 5, p: int = 3) -> tuple[Any, Any]:
-    """Two problems of `count` nodes: node k's records differ in the last one (replaced, or absent)."""
+def random_pairs(
+    settings: dict[str, Any], relation: str, count: int = 150, m: int = 5, p: int = 3
+) -> tuple[Any, Any]:
+    """Two problems of `count` nodes: node k's records differ in the last one (replaced, or
+    absent)."""
     rng = np.random.default_rng(7)
     first, second = [], []
     for _ in range(count):
@@ -70,16 +87,27 @@ def random_pairs(settings: dict[str, Any], relation: str, count: int = 150, m: i
     return build(first, settings, m), build(second, settings, m)
 
 
-def worst_pairs(settings: dict[str, Any], relation: str, m: int = 5, count: int = 20) -> tuple[Any, Any, Any]:
-    """The last record is (a, b, 0) or (-a, b, 0), b small, and w makes the loss steepest along b: gradients -G x and -G x'."""
+def worst_pairs(
+    settings: dict[str, Any], relation: str, m: int = 5, count: int = 20
+) -> tuple[Any, Any, Any]:
+    """The last record is (a, b, 0) or (-a, b, 0), b small, and w makes the loss steepest along b:
+    gradients -G x and -G x'."""
     size = settings.get("data_norm", 1.0)
     a, b = size * np.sqrt(1 - 1e-4) * (1 - 1e-12), size * 1e-2
     kind = kind_of(settings)
-    y, w = {"binary": (1, (0, -1e4, 0)), "regression": (1e4, (0, 0, 0)), "multiclass": (0, (0,) * 4 + (1e4,) + (0,) * 4)}[kind]
+    y, w = {
+        "binary": (1, (0, -1e4, 0)),
+        "regression": (1e4, (0, 0, 0)),
+        "multiclass": (0, (0,) * 4 + (1e4,) + (0,) * 4),
+    }[kind]
     rest = np.zeros((m - 1, 3))
     labels = np.full(m, y)
     first = (np.vstack([rest, [a, b, 0]]), labels)
-    second = (np.vstack([rest, [-a, b, 0]]), labels) if relation == "replace-one" else (rest, labels[:-1])
+    second = (
+        (np.vstack([rest, [-a, b, 0]]), labels)
+        if relation == "replace-one"
+        else (rest, labels[:-1])
+    )
     pair = build([first] * count, settings, m), build([second] * count, settings, m)
     return (*pair, np.tile(np.array(w, float), (count, 1)))
 
@@ -108,7 +136,9 @@ def test_gradient_is_never_exceeded(name: str, relation: str, batch: int | None)
     first, second = random_pairs(CASES[name], relation)
     for size in (0.1, 3.0, 1000.0):
         w = points(rng, first, size)
-        distance, declared = moved(first, second, lambda block, w=w: block.gradient(w, batch), relation)
+        distance, declared = moved(
+            first, second, lambda block, w=w: block.gradient(w, batch), relation
+        )
         assert np.all(distance <= declared * (1 + 1e-9))
 
 
@@ -118,7 +148,9 @@ def test_gradient_is_never_exceeded(name: str, relation: str, batch: int | None)
 def test_gradient_is_nearly_attained(name: str, relation: str, batch: int | None) -> None:
     first, second, w = worst_pairs(CASES[name], relation)
     distance, declared = moved(first, second, lambda block: block.gradient(w, batch), relation)
-    assert distance.max() >= 0.98 * declared[0]  # of a sampled gradient: at the nodes whose sample holds the record
+    assert (
+        distance.max() >= 0.98 * declared[0]
+    )  # of a sampled gradient: at the nodes whose sample holds the record
     assert np.all(distance <= declared * (1 + 1e-9))
 
 
@@ -131,7 +163,9 @@ def test_argmin_is_never_exceeded(name: str, relation: str) -> None:
         linear, centre = points(rng, first, 0.5), points(rng, first, 1.0)
         column = np.full((first.n_nodes, 1), q)
 
-        def ask(block: Any, linear: Any = linear, column: Any = column, centre: Any = centre) -> Any:
+        def ask(
+            block: Any, linear: Any = linear, column: Any = column, centre: Any = centre
+        ) -> Any:
             return block.argmin(linear, column, centre)
 
         distance, declared = moved(first, second, ask, relation)
@@ -140,8 +174,11 @@ def test_argmin_is_never_exceeded(name: str, relation: str) -> None:
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("name", ARGMIN)
-def test_argmin_at_a_hidden_centre_is_never_exceeded_and_nearly_attained(name: str, relation: str) -> None:
-    """Three argmins, each around the one before: (2Gc/m + 2q sens(centre) + 2 tol)/kappa, as PVP was published."""
+def test_argmin_at_a_hidden_centre_is_never_exceeded_and_nearly_attained(
+    name: str, relation: str
+) -> None:
+    """Three argmins, each around the one before: (2Gc/m + 2q sens(centre) + 2 tol)/kappa, as PVP
+    was published."""
     q = 200.0
 
     def chain(block: Any, start: Any) -> Any:
@@ -166,16 +203,25 @@ def test_argmin_at_a_hidden_centre_is_never_exceeded_and_nearly_attained(name: s
 def test_argmin_is_nearly_attained(name: str, relation: str) -> None:
     first, second, w = worst_pairs(CASES[name], relation, count=3)
     column = np.full((3, 1), 50.0)
-    distance, declared = moved(first, second, lambda block: block.argmin(0 * w, column, w), relation)
+    distance, declared = moved(
+        first, second, lambda block: block.argmin(0 * w, column, w), relation
+    )
     assert np.all(distance >= 0.9 * declared)
 
 
 def test_declared_values_by_hand() -> None:
-    """2Gc/m, 2Gc/b, (2Gc/m + 2 tol)/kappa for one node of five records, and half of it for add-remove."""
-    data = build([random_records(np.random.default_rng(0), 5, 3, CASES["logistic"])] * 2, {"loss": "logistic", "loss_scale": 3.0}, 5)
+    """2Gc/m, 2Gc/b, (2Gc/m + 2 tol)/kappa for one node of five records, and half of it for
+    add-remove."""
+    data = build(
+        [random_records(np.random.default_rng(0), 5, 3, CASES["logistic"])] * 2,
+        {"loss": "logistic", "loss_scale": 3.0},
+        5,
+    )
     w, q = np.zeros((2, 3)), np.full((2, 1), 0.4)
     for relation, factor in (("replace-one", 2), ("add-remove", 1)):
         block, _, _ = make_block(data, adjacency=relation)
         assert np.allclose(block.gradient(w).sensitivity, factor * 3 / 5)
         assert np.allclose(block.gradient(w, 2).sensitivity, factor * 3 / 2)
-        assert np.allclose(block.argmin(w, q, w).sensitivity, (factor * 3 / 5 + 2e-8) / (0.05 + 0.8), rtol=1e-12)
+        assert np.allclose(
+            block.argmin(w, q, w).sensitivity, (factor * 3 / 5 + 2e-8) / (0.05 + 0.8), rtol=1e-12
+        )

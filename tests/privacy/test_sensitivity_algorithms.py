@@ -1,4 +1,5 @@
-"""What each algorithm really releases moves by no more than the noise was planned for; and noise inside an objective costs what it says."""
+"""What each algorithm really releases moves by no more than the noise was planned for; and noise
+inside an objective costs what it says."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class Spy:
 
 
 def pair() -> tuple[Any, Any]:
-    """Nodes of six records; the last one is (a, b) or (-a, b), and the first step starts where the loss is steepest along b."""
+    """Nodes of six records; the last one is (a, b) or (-a, b), and the first step starts where the
+    loss is steepest along b."""
     a, b = np.sqrt(1 - 1e-4), 1e-2
     rest, y = np.zeros((M - 1, 2)), np.ones(M)
     first, second = ((np.vstack([rest, [s * a, b]]) * (1 - 1e-12), y) for s in (1, -1))
@@ -70,14 +72,20 @@ def test_the_rehearsal_plans_for_the_same_sensitivity(name: str) -> None:
     sites = rehearse(RunSpec(TUNED[name], topology, Facts.of(data), 3), np.arange(N))
     assert np.allclose(sites[0][0].sensitivity, declared, rtol=1e-12)
     by_hand = {
-        "dpadmm": 2 / M / (0.2 + 0.3), "ipadmm": 2 / M / (2 * 0.1 * 2 + 0.3), "ddpadmm": 2 / M / (2 * 0.1 * 2 + 0.3),
-        "cdpadmm": 2 / M / (2 * 0.1 * 2 + 0.3), "dda": 2 / M, "dpdda": 2 / M, "pvp": (2 / M + 2e-8) / (0.05 + 2 * 0.1 * 2),
-    }  # fmt: skip
+        "dpadmm": 2 / M / (0.2 + 0.3),
+        "ipadmm": 2 / M / (2 * 0.1 * 2 + 0.3),
+        "ddpadmm": 2 / M / (2 * 0.1 * 2 + 0.3),
+        "cdpadmm": 2 / M / (2 * 0.1 * 2 + 0.3),
+        "dda": 2 / M,
+        "dpdda": 2 / M,
+        "pvp": (2 / M + 2e-8) / (0.05 + 2 * 0.1 * 2),
+    }
     assert np.allclose(declared, by_hand[name], rtol=1e-9)
 
 
 def log_density(data: Any, w: Any, linear: Any, q: float, rate: float, extra: float) -> float:
-    """ln of the density at w of argmin f + (linear + e).w + q|w|^2 + extra/2 |w|^2, up to a constant: -rate |e(w)| + ln det H(w).
+    """ln of the density at w of argmin f + (linear + e).w + q|w|^2 + extra/2 |w|^2, up to a
+    constant: -rate |e(w)| + ln det H(w).
 
     Computed from the formula of the logistic loss, independently of the package.
     """
@@ -108,41 +116,66 @@ def test_objective_noise_never_costs_more_than_its_charge(q: float, epsilon: flo
         new = rng.normal(size=2)
         y, flipped = rng.choice([-1, 1], 3), rng.choice([-1, 1])
         a, noise, charge = objective((x, y), q, epsilon)
-        b, _, _ = objective((np.vstack([x[:2], new / np.linalg.norm(new) * (1 - 1e-12)]), np.append(y[:2], flipped)), q, epsilon)
-        w, linear = rng.normal(size=2) * rng.choice([0.1, 1, 10]), rng.normal(size=2) * rng.choice([0, 1, 10])
+        b, _, _ = objective(
+            (
+                np.vstack([x[:2], new / np.linalg.norm(new) * (1 - 1e-12)]),
+                np.append(y[:2], flipped),
+            ),
+            q,
+            epsilon,
+        )
+        w = rng.normal(size=2) * rng.choice([0.1, 1, 10])
+        linear = rng.normal(size=2) * rng.choice([0, 1, 10])
         rate, extra = float(noise.rate[0]), float(noise.extra[0])
-        ratio = log_density(a, w, linear, q, rate, extra) - log_density(b, w, linear, q, rate, extra)
+        ratio = log_density(a, w, linear, q, rate, extra) - log_density(
+            b, w, linear, q, rate, extra
+        )
         worst = max(worst, abs(ratio))
         assert charge == pytest.approx(epsilon, rel=1e-9)
     assert 0 < worst <= epsilon * (1 + 1e-9)
 
 
 def test_objective_noise_is_nearly_as_private_as_it_must_be() -> None:
-    """ZhangZhu16's round at alpha = 1: the noise of zeta = ah/2 costs it nearly whole (0.9 and more); its line 5, ah, would cost 2."""
+    """ZhangZhu16's round at alpha = 1: the noise of zeta = ah/2 costs it nearly whole (0.9 and
+    more); its line 5, ah, would cost 2."""
     a, b, q = np.sqrt(1 - 1e-4) * (1 - 1e-12), 1e-2, 5.0
     rest = np.zeros((2, 2))
     one, noise, _ = objective((np.vstack([rest, [a, b]]), np.ones(3)), q, 1.0)
     two, _, _ = objective((np.vstack([rest, [-a, b]]), np.ones(3)), q, 1.0)
     w = np.array([0.0, -1e4])
     kappa = 0.05 + 2 * q + float(noise.extra[0])
-    linear = -kappa * w + np.array([10.0, 1 / 3 * b])  # so that both noises lie along the first axis
+    linear = -kappa * w + np.array(
+        [10.0, 1 / 3 * b]
+    )  # so that both noises lie along the first axis
     rate, extra = float(noise.rate[0]), float(noise.extra[0])
-    ratio = log_density(one, w, linear, q, rate, extra) - log_density(two, w, linear, q, rate, extra)
+    ratio = log_density(one, w, linear, q, rate, extra) - log_density(
+        two, w, linear, q, rate, extra
+    )
     assert 0.9 <= abs(ratio) <= 1.0
-    doubled = log_density(one, w, linear, q, 2 * rate, extra) - log_density(two, w, linear, q, 2 * rate, extra)
+    doubled = log_density(one, w, linear, q, 2 * rate, extra) - log_density(
+        two, w, linear, q, 2 * rate, extra
+    )
     assert 1.8 <= abs(doubled) <= 2.0
 
 
 def test_multinomial_objective_noise_charges_the_larger_logarithm() -> None:
-    """(K-1) ln(1 + data_norm^2 c/(K m kappa)) bounds the determinant ratio of any record, found by search."""
+    """(K-1) ln(1 + data_norm^2 c/(K m kappa)) bounds the determinant ratio of any record, found by
+    search."""
     rng = np.random.default_rng(0)
     classes, m, kappa = 3, 4, 0.3
-    data = tc.Problem([(np.eye(4) * (1 - 1e-12), [0, 1, 2, 0])], loss="multinomial", classes=(0, 1, 2), strength=0.3)
+    data = tc.Problem(
+        [(np.eye(4) * (1 - 1e-12), [0, 1, 2, 0])],
+        loss="multinomial",
+        classes=(0, 1, 2),
+        strength=0.3,
+    )
     declared = float(data.constants.log_curvature(m, kappa))
     assert declared == pytest.approx(2 * np.log1p(1 / (3 * m * kappa)))
     worst = 0.0
     for _ in range(500):
         p = rng.dirichlet(np.full(classes, 5.0))
         h = (np.diag(p) - np.outer(p, p)) / m  # |x| = 1: the rest of the spectrum is kappa
-        worst = max(worst, np.linalg.slogdet(h + kappa * np.eye(classes))[1] - classes * np.log(kappa))
+        worst = max(
+            worst, np.linalg.slogdet(h + kappa * np.eye(classes))[1] - classes * np.log(kappa)
+        )
     assert 0.9 * declared < worst <= declared

@@ -1,4 +1,5 @@
-"""Noise shared by neighbours: its covariance, its accounting against every coalition, and planted bugs that must show."""
+"""Noise shared by neighbours: its covariance, its accounting against every coalition, and planted
+bugs that must show."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def brute_leverage(topology: Topology, c: float, q: int) -> np.ndarray:
         keep = [i for i in range(topology.n) if i not in gone]
         rest = adjacency[np.ix_(keep, keep)]
         laplacian = np.diag(rest.sum(axis=0)) - rest
-        worst[keep] = np.maximum(worst[keep], np.diag(np.linalg.inv(np.eye(len(keep)) + c * c * laplacian)))
+        worst[keep] = np.maximum(
+            worst[keep], np.diag(np.linalg.inv(np.eye(len(keep)) + c * c * laplacian))
+        )
     return worst
 
 
@@ -48,12 +51,17 @@ def test_leverage_is_the_worst_over_all_coalitions(name: str, q: int, c: float) 
 @pytest.mark.parametrize("name", GRAPHS)
 @pytest.mark.parametrize("q", [0, 1, 2, 3, 4])
 @pytest.mark.parametrize("c", [100.0, 1e4, 1e6])
-def test_loud_edge_noise_is_never_credited_with_more_than_it_hides(name: str, q: int, c: float) -> None:
-    """Found in review: at c = 1e5 the inverse had lost all its digits, and the leverage was a thousandth of the true one."""
+def test_loud_edge_noise_is_never_credited_with_more_than_it_hides(
+    name: str, q: int, c: float
+) -> None:
+    """Found in review: at c = 1e5 the inverse had lost all its digits, and the leverage was a
+    thousandth of the true one."""
     topology = Topology.of(GRAPHS[name])
     found, _ = coalition.leverage(topology, c, q)
     adjacency, worst = topology.adjacency().toarray(), np.zeros(topology.n)
-    for gone in combinations(range(topology.n), q):  # by eigenvalues, which keep their digits at any c
+    for gone in combinations(
+        range(topology.n), q
+    ):  # by eigenvalues, which keep their digits at any c
         keep = [i for i in range(topology.n) if i not in gone]
         rest = adjacency[np.ix_(keep, keep)]
         values, vectors = np.linalg.eigh(np.diag(rest.sum(axis=0)) - rest)
@@ -83,12 +91,15 @@ def test_where_the_bound_fails_nothing_is_claimed_of_the_edges() -> None:
 
 
 def sampled_noise(topology: Topology, c: float, draws: int, noise: Any) -> np.ndarray:
-    """(draws, n) one coordinate of each node's noise of std 1 in many rounds, as the door composes it."""
+    """(draws, n) one coordinate of each node's noise of std 1 in many rounds, as the door composes
+    it."""
     nodes = np.arange(topology.n)
     edges = coalition.edge_streams(topology, nodes)
     rows = []
     for turn in range(1, draws // 500 + 1):
-        own = noise.add_gaussian(nodes, turn, 0, (np.zeros((topology.n, 500)), 1.0, None), np.ones(topology.n))
+        own = noise.add_gaussian(
+            nodes, turn, 0, (np.zeros((topology.n, 500)), 1.0, None), np.ones(topology.n)
+        )
         rows.append(own + c * noise.shared(edges, turn, 0, 500))
     return np.concatenate(rows, axis=1).T
 
@@ -118,7 +129,8 @@ def test_edge_streams_are_fresh_in_every_round_call_and_coordinate() -> None:
     assert len(np.unique(first)) == first.size
 
 
-# ---- planted bugs: each of them breaks a check that the real code passes --------------------------------------------
+# ---- planted bugs: each of them breaks a check that the real code passes
+# --------------------------------------------
 
 
 class SameSign(SimulatedNoise):
@@ -138,7 +150,8 @@ def test_same_sign_at_both_ends_is_seen() -> None:
 
 
 def test_reuse_between_rounds_is_seen() -> None:
-    """Two rounds of reused edge noise differ by own noise only: their difference is far less than sqrt(2) of one round's."""
+    """Two rounds of reused edge noise differ by own noise only: their difference is far less than
+    sqrt(2) of one round's."""
     topology = Topology.of(tc.graph.ring(6))
 
     def spread(noise: Any) -> float:
@@ -172,7 +185,11 @@ def spread_of(problem: Any, q: int) -> float:
     from tacenda.runtime.spec import RunSpec
 
     topology = Topology.of(tc.graph.ring(6))
-    plan = RunSpec(A.GossipGD(), topology, Facts.of(problem), 10, tc.Privacy(1.0, coalition=q)).checked().calibration.plan
+    plan = (
+        RunSpec(A.GossipGD(), topology, Facts.of(problem), 10, tc.Privacy(1.0, coalition=q))
+        .checked()
+        .calibration.plan
+    )
     return float(plan.scale[0])
 
 
@@ -187,7 +204,9 @@ def small_problem() -> Any:
 
 def run(problem: Any, coalition: int = 1, **settings: Any) -> Any:
     privacy = tc.Privacy(1.0, coalition=coalition)
-    return tc.simulate(problem, tc.graph.ring(6), A.GossipGD(mixings=2), 10, privacy=privacy, seed=0, **settings)
+    return tc.simulate(
+        problem, tc.graph.ring(6), A.GossipGD(mixings=2), 10, privacy=privacy, seed=0, **settings
+    )
 
 
 @pytest.mark.parametrize("q", [0, 1])
@@ -200,7 +219,8 @@ def test_a_run_meets_its_target_and_the_smallest_node_decides(q: int) -> None:
 
 
 def test_the_true_loss_by_brute_force_on_a_small_graph() -> None:
-    """mu of two neighbouring runs, from the joint Gaussian of everything that a curious neighbour cannot subtract."""
+    """mu of two neighbouring runs, from the joint Gaussian of everything that a curious neighbour
+    cannot subtract."""
     c, s, delta_i = 4.0, 1.3, 0.2
     topology = Topology.of(tc.graph.erdos_renyi(6, 0.6, seed=4))
     found, _ = coalition.leverage(topology, c, 1)
@@ -233,18 +253,29 @@ def test_batches_are_refused_with_shared_noise() -> None:
 
 
 def test_a_person_at_two_members_is_not_hidden_twice_by_the_same_noise() -> None:
-    """Found in review: the mu of two nodes were added in squares, as if their noise were independent."""
+    """Found in review: the mu of two nodes were added in squares, as if their noise were
+    independent."""
     ring, c = tc.graph.ring(6), 10.0
     rng = np.random.default_rng(0)
     shards = [(rng.uniform(-0.5, 0.5, (30, 2)), np.resize([-1, 1], 30)) for _ in range(6)]
     privacy = tc.Privacy(1.0, 1e-5, coalition=0)
     rounds, algorithm = 4, A.GossipGD(step_size=0.1, noise="correlated", correlation=c)
-    said = tc.simulate(tc.Problem(shards, classes=(-1, 1)), ring, algorithm, rounds, privacy, seed=0, record_every=0).privacy
+    said = tc.simulate(
+        tc.Problem(shards, classes=(-1, 1)),
+        ring,
+        algorithm,
+        rounds,
+        privacy,
+        seed=0,
+        record_every=0,
+    ).privacy
     assert said is not None
     inverse = np.linalg.inv(np.eye(6) + c * c * Topology.of(ring).laplacian().toarray())
     one = said.curve(0).mu
     assert one is not None
-    both = one * np.sqrt(inverse[np.ix_([0, 1], [0, 1])].sum() / inverse[0, 0])  # the two gradients move alike
+    both = one * np.sqrt(
+        inverse[np.ix_([0, 1], [0, 1])].sum() / inverse[0, 0]
+    )  # the two gradients move alike
     from tacenda.privacy.accounting.curves import GaussianProfile
 
     true = GaussianProfile(float(both)).epsilon(1e-5)

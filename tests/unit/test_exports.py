@@ -1,4 +1,5 @@
-"""Every exported name can be imported, is documented, known to type checkers, and stands in order."""
+"""Every exported name can be imported, is documented, known to type checkers, and stands in
+order."""
 
 from __future__ import annotations
 
@@ -12,7 +13,10 @@ import pytest
 
 import tacenda
 
-PACKAGES = ["tacenda", *(f"tacenda.{m.name}" for m in pkgutil.iter_modules(tacenda.__path__) if m.ispkg)]
+PACKAGES = [
+    "tacenda",
+    *(f"tacenda.{m.name}" for m in pkgutil.iter_modules(tacenda.__path__) if m.ispkg),
+]
 EXPORTING = [name for name in PACKAGES if hasattr(import_module(name), "__all__")]
 
 
@@ -47,7 +51,9 @@ def test_type_checkers_know_every_exported_name(package: str) -> None:
 
 
 def test_what_the_readme_promises_is_exported() -> None:
-    assert {"Problem", "Privacy", "simulate", "plan", "audit", "load", "RunResult"} <= set(tacenda.__all__)
+    assert {"Problem", "Privacy", "simulate", "plan", "audit", "load", "RunResult"} <= set(
+        tacenda.__all__
+    )
     assert set(tacenda.__all__) <= set(dir(tacenda))
     with pytest.raises(AttributeError, match="'nothing'"):
         _ = tacenda.nothing

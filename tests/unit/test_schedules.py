@@ -12,7 +12,10 @@ from tacenda.errors import InputError
 
 VALUES: list[tuple[Any, list[float]]] = [
     (schedules.constant(0.5), [0.5, 0.5, 0.5]),
-    (schedules.geometric(2.0, 0.5), [1.0, 0.5, 0.25]),  # start * ratio^t from t = 1, as ZhangEtAl18 writes 1.01^k
+    (
+        schedules.geometric(2.0, 0.5),
+        [1.0, 0.5, 0.25],
+    ),  # start * ratio^t from t = 1, as ZhangEtAl18 writes 1.01^k
     (schedules.power(3.0, -1.0), [3.0, 1.5, 1.0]),
     (schedules.square_root(20.0, 4.0), [22.0, 20.0 + 8**0.5, 20.0 + 12**0.5]),
     (schedules.listed([5, 7]), [5.0, 7.0, 7.0]),
@@ -52,8 +55,14 @@ def test_every_kind_is_tested_here() -> None:
         (lambda: schedules.constant(-0.1), "Constant.value"),
         (lambda: schedules.listed([]), "at least one"),
         (lambda: schedules.listed([1.0, -2.0]), "listed: values"),
-        (lambda: schedules.from_plain({"schedule": "geometic", "start": 1, "ratio": 2}), "Did you mean 'geometric'"),
-        (lambda: schedules.from_plain({"schedule": "geometric", "begin": 1}), "does not take these fields"),
+        (
+            lambda: schedules.from_plain({"schedule": "geometic", "start": 1, "ratio": 2}),
+            "Did you mean 'geometric'",
+        ),
+        (
+            lambda: schedules.from_plain({"schedule": "geometric", "begin": 1}),
+            "does not take these fields",
+        ),
         (lambda: schedules.check("IPADMM.penalty", lambda t: t), "a file cannot hold it"),
         (lambda: schedules.check("IPADMM.penalty", 0), "IPADMM.penalty must be a number above 0"),
     ],

@@ -32,7 +32,11 @@ def test_counted(number: int, words: tuple[str, ...], text: str) -> None:
 def test_a_plan_of_one_mixing_says_so() -> None:
     plan = tc.plan(50, 3, tc.graph.complete(4), 8.0)
     said = plan.explain()
-    assert "1 mixing a round" in said and "1 closing mixing " in said and "1 closing mixing brings" in said
+    assert (
+        "1 mixing a round" in said
+        and "1 closing mixing " in said
+        and "1 closing mixing brings" in said
+    )
     assert not ONE_OF_MANY.search(said) and not ONE_OF_MANY.search(plan.predict(trials=1).explain())
 
 
@@ -41,8 +45,12 @@ def test_the_smallest_run_is_worded_right_everywhere() -> None:
     from tacenda.report.card import model_card
 
     problem = tc.Problem([(np.zeros((1, 1)), np.array([1]))] * 2, classes=(-1, 1))
-    result = tc.simulate(problem, tc.graph.path(2), "dpdda", 1, privacy=tc.Privacy(1.0), seed=0, finish_mixing=1)
-    audited = tc.audit("dpdda", privacy=tc.Privacy(1.0), rounds=1, trials=100, seed=0, progress=False)
+    result = tc.simulate(
+        problem, tc.graph.path(2), "dpdda", 1, privacy=tc.Privacy(1.0), seed=0, finish_mixing=1
+    )
+    audited = tc.audit(
+        "dpdda", privacy=tc.Privacy(1.0), rounds=1, trials=100, seed=0, progress=False
+    )
     texts: list[Any] = [
         result,
         result.history,
@@ -53,4 +61,8 @@ def test_the_smallest_run_is_worded_right_everywhere() -> None:
     ]
     for text in map(str, texts):
         assert not ONE_OF_MANY.search(text), text
-    assert "1 round" in str(result) and "1 edge" in model_card(result) and "1 closing mixing round," in model_card(result)
+    assert (
+        "1 round" in str(result)
+        and "1 edge" in model_card(result)
+        and "1 closing mixing round," in model_card(result)
+    )

@@ -1,4 +1,5 @@
-"""All algorithms by name: those of this package, over which the tests in tests/algorithms walk, and plugins.
+"""All algorithms by name: those of this package, over which the tests in tests/algorithms walk, and
+plugins.
 
 A plugin is one class in somebody's own file. `register` makes it known by its name in this process;
 a package that is installed names it in the entry-point group `tacenda.algorithms`, and it is found

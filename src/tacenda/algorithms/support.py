@@ -65,7 +65,9 @@ def markdown() -> str:
 def _refusal(
     algorithm: str, loss: str, regulariser: str, clip_norm: float | None, private: bool
 ) -> str | None:
-    constants = Constants.declared(loss=loss, regulariser=regulariser, clip_norm=clip_norm, classes=3)
+    constants = Constants.declared(
+        loss=loss, regulariser=regulariser, clip_norm=clip_norm, classes=3
+    )
     facts = Facts(np.full(4, 100.0), 5 * constants.n_outputs, constants)
     try:
         ALGORITHMS[algorithm]().check(facts, Topology.of(graph.complete(4)), 10, private)

@@ -32,8 +32,11 @@ from tacenda.runtime.spec import RunSpec, algorithm_of, check_privacy, match, st
 
 Array = NDArray[Any]
 SEARCH_ROUNDS, SEARCH_TRIALS = 3, 4
-STAGED_MEMBERS = 5  # on the default stage where neighbours share noise: of two, one would be the coalition
-# Trials that measure shared noise and choose among canaries; a fixed number, so that an audit can be resumed with more.
+STAGED_MEMBERS = (
+    5  # on the default stage where neighbours share noise: of two, one would be the coalition
+)
+# Trials that measure shared noise and choose among canaries; a fixed number, so that an audit can
+# be resumed with more.
 SCOUTS = 1000
 SCOUT_SEED = 0x5C0075
 
@@ -60,29 +63,48 @@ def audit(
     checkpoint: str | Path | None = None,
     resume: bool = False,
 ) -> AuditResult:
-    """Run `algorithm` many times on two data sets that differ in one record, and try to tell which one it was.
+    """Run `algorithm` many times on two data sets that differ in one record, and try to tell which
+    one it was.
 
-    privacy      the noise under attack, in either mode; `mode="as-published"` attacks the paper's own formula
-    problem      by default the worst case: `records` rows per node that hide nothing (`stage`), on two nodes, or on a ring of
-                 five where neighbours share noise
+    privacy      the noise under attack, in either mode; `mode="as-published"` attacks the paper's
+                 own formula
+    problem      by default the worst case: `records` rows per node that hide nothing (`stage`), on
+                 two nodes, or on a ring of five where neighbours share noise
     trials       runs in total, half of them in each world; the bound grows with them
-    canary       "worst": the tool searches; or a pair ((x0, y0), (x1, y1)) of records in the problem's own labels
+    canary       "worst": the tool searches; or a pair ((x0, y0), (x1, y1)) of records in the
+                 problem's own labels
     node         the position of the attacked node; by default the one with the least privacy
     jobs         processes; the result does not depend on it
     checkpoint   a file that keeps the finished trials; resume=True goes on from it
 
-    The adversary sees every released value of every node, knows all records but one and all settings, and uses the exact
-    likelihood ratio of all that it saw. Where neighbours share noise it also listens as each curious member, and supposes
-    faults of that noise (`shared_noise`); `result.attacks` lists what was tried. A lower bound above the claim disproves the
-    claim; one below it proves nothing.
+    The adversary sees every released value of every node, knows all records but one and all
+    settings, and uses the exact likelihood ratio of all that it saw. Where neighbours share noise
+    it also listens as each curious member, and supposes faults of that noise (`shared_noise`);
+    `result.attacks` lists what was tried. A lower bound above the claim disproves the claim; one
+    below it proves nothing.
     """
     begin = time.perf_counter()
     trials = checks.whole("trials", trials, least=100) // 4 * 4
     seed = secrets.randbits(63) if seed is None else checks.whole("seed", seed)
-    scene = _scene(algorithm, privacy, rounds, problem, graph, records, dim, node, init, mixing, solver_tolerance, seed)
+    scene = _scene(
+        algorithm,
+        privacy,
+        rounds,
+        problem,
+        graph,
+        records,
+        dim,
+        node,
+        init,
+        mixing,
+        solver_tolerance,
+        seed,
+    )
     aim = aimed(scene, _pairs(canary, scene))
     scores = run_trials(aim.script, trials, jobs, progress, checkpoint, resume)
-    return _judged(scene, aim, scores, truth_of(0, trials), confidence, jobs, time.perf_counter() - begin)
+    return _judged(
+        scene, aim, scores, truth_of(0, trials), confidence, jobs, time.perf_counter() - begin
+    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -116,14 +138,24 @@ class _Scene:
         return self.spec.calibration
 
     def script(self, canary: Canary) -> Script:
-        return Script(self.spec, *two_worlds(self.problem, self.node, canary), self.node, self.start, self.seed, self.attacks(None))
+        return Script(
+            self.spec,
+            *two_worlds(self.problem, self.node, canary),
+            self.node,
+            self.start,
+            self.seed,
+            self.attacks(None),
+        )
 
     def attacks(self, measured: Moments | None) -> Attacks | None:
-        """On noise that neighbours share; `measured` adds the attacks that believe their own measurement."""
+        """On noise that neighbours share; `measured` adds the attacks that believe their own
+        measurement."""
         ratio = self.algorithm.shared_noise
         if ratio is None:
             return None
-        heard = listeners(self.topology, ratio, self.privacy.pooled(self.algorithm.title), self.node)
+        heard = listeners(
+            self.topology, ratio, self.privacy.pooled(self.algorithm.title), self.node
+        )
         return plan_attacks(self.topology, ratio, self.node, heard, self.releases, measured)
 
     @property
@@ -133,12 +165,25 @@ class _Scene:
 
 
 def _scene(
-    algorithm: Algorithm | str, privacy: Privacy, rounds: int, problem: Problem | None, graph: Any, records: int, dim: int | None,
-    node: int | None, init: Any, mixing: str, solver_tolerance: float, seed: int,
-) -> _Scene:  # fmt: skip
+    algorithm: Algorithm | str,
+    privacy: Privacy,
+    rounds: int,
+    problem: Problem | None,
+    graph: Any,
+    records: int,
+    dim: int | None,
+    node: int | None,
+    init: Any,
+    mixing: str,
+    solver_tolerance: float,
+    seed: int,
+) -> _Scene:
     method = algorithm_of(algorithm)
     if privacy is None:
-        raise InputError("privacy must be a tacenda.Privacy, not None: a run without noise has no claim to attack.")
+        raise InputError(
+            "privacy must be a tacenda.Privacy, not None: "
+            "a run without noise has no claim to attack."
+        )
     check_privacy(privacy, method)
     rounds = checks.whole("rounds", rounds, least=1)
     if graph is None:
@@ -150,10 +195,14 @@ def _scene(
             graph = path(2) if problem is None or problem.n_nodes == 2 else star(problem.n_nodes)
     if problem is None:
         n = graph.n if hasattr(graph, "n") else len(graph.nodes)
-        problem = stage.default_problem(method, n, checks.whole("records", records, least=1), privacy.adjacency, dim)
+        problem = stage.default_problem(
+            method, n, checks.whole("records", records, least=1), privacy.adjacency, dim
+        )
         init = stage.default_start(problem, method, rounds) if init is None else init
     topology = match(problem, graph)
-    facts = Facts.of(problem, privacy.adjacency, checks.positive("solver_tolerance", solver_tolerance))
+    facts = Facts.of(
+        problem, privacy.adjacency, checks.positive("solver_tolerance", solver_tolerance)
+    )
     spec = RunSpec(method, topology, facts, rounds, privacy, mixing=mixing).checked()
     assert spec.calibration is not None
     statement = spec.statement(spec.calibration.reserved, SimulatedNoise.kind)
@@ -166,7 +215,8 @@ def _scene(
 
 
 def _pairs(given: Any, scene: _Scene) -> list[Canary]:
-    """The canaries worth attacking with: the one that the declared noise hides least, then what else faults may show."""
+    """The canaries worth attacking with: the one that the declared noise hides least, then what
+    else faults may show."""
     if not isinstance(given, str):
         return [_given(given, scene)]
     checks.one_of("canary", given, ("worst",))
@@ -174,15 +224,21 @@ def _pairs(given: Any, scene: _Scene) -> list[Canary]:
     start = start if scene.problem.n_outputs == 1 else None
     pairs = stage.candidates(scene.problem, start, scene.privacy.adjacency, scene.seed)
     few = min(scene.spec.rounds, SEARCH_ROUNDS)
-    found = [float(run_portion(scene.script(pair), 0, SEARCH_TRIALS, few).separation.mean()) for pair in pairs]
-    best = pairs[int(np.argmax(np.asarray(found) * (1 - 1e-6 * np.arange(len(found)))))]  # of equal ones the first
+    found = [
+        float(run_portion(scene.script(pair), 0, SEARCH_TRIALS, few).separation.mean())
+        for pair in pairs
+    ]
+    best = pairs[
+        int(np.argmax(np.asarray(found) * (1 - 1e-6 * np.arange(len(found)))))
+    ]  # of equal ones the first
     changing = [pair for pair in pairs if stage.CHANGING in pair.name and pair is not best]
     return [best, *changing[:1]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Aim:
-    """What the trials will play: canary, script, the attacks' names, and the chance of what was measured of shared noise."""
+    """What the trials will play: canary, script, the attacks' names, and the chance of what was
+    measured of shared noise."""
 
     canary: Canary
     script: Script
@@ -191,22 +247,31 @@ class Aim:
 
 
 def aimed(scene: _Scene, pairs: list[Canary]) -> Aim:
-    """Choose the canary and prepare the attacks, from trials that are used for nothing else and so cost no confidence."""
+    """Choose the canary and prepare the attacks, from trials that are used for nothing else and so
+    cost no confidence."""
     script = scene.script(pairs[0])
     if script.attacks is None:
         return Aim(pairs[0], script, ("likelihood ratio",))
     ratio = scene.algorithm.shared_noise
     assert ratio is not None
     scouts = dataclasses.replace(script, seed=scene.seed + SCOUT_SEED)
-    moments = _joined([run_portion(scouts, first, count).moments for first, count in _portions(scouts)])
+    moments = _joined(
+        [run_portion(scouts, first, count).moments for first, count in _portions(scouts)]
+    )
     chance = declared_chance(moments, scene.topology, ratio, script.attacks.edges, scene.releases)
     attacks = scene.attacks(moments)
     assert attacks is not None
     scripts = [dataclasses.replace(scene.script(pair), attacks=attacks) for pair in pairs]
     best = 0
     if len(pairs) > 1:
-        seen = [_strength(dataclasses.replace(one, seed=scene.seed + 2 * SCOUT_SEED)) for one in scripts]
-        best = int(np.argmax(np.asarray(seen) * np.where(np.arange(len(seen)) > 0, 1 / bounds.CLEARLY, 1.0)))
+        seen = [
+            _strength(dataclasses.replace(one, seed=scene.seed + 2 * SCOUT_SEED)) for one in scripts
+        ]
+        best = int(
+            np.argmax(
+                np.asarray(seen) * np.where(np.arange(len(seen)) > 0, 1 / bounds.CLEARLY, 1.0)
+            )
+        )
     return Aim(pairs[best], scripts[best], tuple(attacks.titles), chance)
 
 
@@ -217,13 +282,17 @@ def _portions(script: Script) -> list[tuple[int, int]]:
 
 def _strength(script: Script) -> float:
     """How far the best attack tells the worlds apart, in standard deviations."""
-    scores = np.concatenate([run_portion(script, first, count).scores for first, count in _portions(script)])
+    scores = np.concatenate(
+        [run_portion(script, first, count).scores for first, count in _portions(script)]
+    )
     return float(bounds.separations(scores, truth_of(0, len(scores))).max())
 
 
 def _joined(parts: list[Moments | None]) -> Moments:
     found = [one for one in parts if one is not None]
-    return Moments(*(sum(getattr(one, f.name) for one in found) for f in dataclasses.fields(Moments)))  # type: ignore[arg-type]
+    return Moments(
+        *(sum(getattr(one, f.name) for one in found) for f in dataclasses.fields(Moments))
+    )  # type: ignore[arg-type]
 
 
 def _given(pair: Any, scene: _Scene) -> Canary:
@@ -231,10 +300,13 @@ def _given(pair: Any, scene: _Scene) -> Canary:
         (x0, y0), (x1, y1) = pair
         first, second = np.asarray(x0, float), np.asarray(x1, float)
     except (TypeError, ValueError):
-        raise InputError(f"canary must be 'worst' or a pair ((x0, y0), (x1, y1)) of records, not {pair!r}.") from None
+        raise InputError(
+            f"canary must be 'worst' or a pair ((x0, y0), (x1, y1)) of records, not {pair!r}."
+        ) from None
     if scene.privacy.adjacency == "add-remove" and np.any(first):
         raise InputError(
-            "canary's first record must be all zeros under add-remove, where it stands for a record that is not there."
+            "canary's first record must be all zeros under add-remove, "
+            "where it stands for a record that is not there."
         )
     return Canary(first, _encoded(scene.problem, y0), second, _encoded(scene.problem, y1))
 
@@ -245,33 +317,61 @@ def _encoded(problem: Problem, label: Any) -> float:
         return float(label)
     classes = list(problem.classes or ())
     if label not in classes:
-        raise InputError(f"canary's label must be one of the problem's classes {classes}, not {label!r}.")
+        raise InputError(
+            f"canary's label must be one of the problem's classes {classes}, not {label!r}."
+        )
     k = classes.index(label)
     return float(k) if problem.loss.kind == "multiclass" else 2.0 * k - 1.0
 
 
 def _judged(
-    scene: _Scene, aim: Aim, scores: Array, truth: Array, confidence: float, jobs: int, seconds: float
+    scene: _Scene,
+    aim: Aim,
+    scores: Array,
+    truth: Array,
+    confidence: float,
+    jobs: int,
+    seconds: float,
 ) -> AuditResult:
     if not np.isfinite(scores).all():
-        raise PrivacyError("The attack's scores are not finite: the run diverged. Use a smaller step or more noise.")
+        raise PrivacyError(
+            "The attack's scores are not finite: the run diverged. "
+            "Use a smaller step or more noise."
+        )
     curve = scene.statement.curve(scene.node)
     claimed = scene.calibration.claimed or (curve.epsilon(scene.privacy.delta), scene.privacy.delta)
     delta = claimed[1]
     sound = scene.privacy.mode == "sound"
-    # Two claims are tested where mu is claimed too, so each test then gets half of the risk. Which attack is used costs
-    # nothing: it is chosen on the half of the trials that chooses the threshold, and the bound comes from the other half.
+    # Two claims are tested where mu is claimed too, so each test then gets half of the risk. Which
+    # attack is used costs nothing: it is chosen on the half of the trials that chooses the
+    # threshold, and the bound comes from the other half.
     tests = 2 if curve.mu is not None and sound else 1
     sure = 1 - (1 - checks.between("confidence", confidence, 0.5, 1.0)) / tests
     best, strengths = bounds.choose_attack(scores, truth)
     chosen = np.ascontiguousarray(scores[:, best])
     return AuditResult(
-        algorithm=scene.algorithm.to_plain(), mode=scene.privacy.mode, adjacency=scene.privacy.adjacency, rounds=scene.spec.rounds,
-        trials=len(scores), confidence=confidence, delta=delta, claimed=(float(claimed[0]), float(delta)),
-        true_epsilon=curve.epsilon(delta), epsilon=bounds.epsilon_bound(chosen, truth, delta, sure),
+        algorithm=scene.algorithm.to_plain(),
+        mode=scene.privacy.mode,
+        adjacency=scene.privacy.adjacency,
+        rounds=scene.spec.rounds,
+        trials=len(scores),
+        confidence=confidence,
+        delta=delta,
+        claimed=(float(claimed[0]), float(delta)),
+        true_epsilon=curve.epsilon(delta),
+        epsilon=bounds.epsilon_bound(chosen, truth, delta, sure),
         mu=None if curve.mu is None else bounds.mu_bound(chosen, truth, sure),
         mu_fit=None if curve.mu is None else bounds.gaussian_fit(chosen, truth, confidence),
-        mu_claimed=curve.mu if sound else None, canary=aim.canary.to_plain(), node=scene.node, seed=scene.seed, jobs=jobs,
-        seconds=seconds, attacks=tuple(zip(aim.names, strengths.tolist(), strict=True)), attack=aim.names[best],
-        declared_chance=aim.chance, why=scene.calibration.why, scores=chosen, truth=truth,
-    )  # fmt: skip
+        mu_claimed=curve.mu if sound else None,
+        canary=aim.canary.to_plain(),
+        node=scene.node,
+        seed=scene.seed,
+        jobs=jobs,
+        seconds=seconds,
+        attacks=tuple(zip(aim.names, strengths.tolist(), strict=True)),
+        attack=aim.names[best],
+        declared_chance=aim.chance,
+        why=scene.calibration.why,
+        scores=chosen,
+        truth=truth,
+    )

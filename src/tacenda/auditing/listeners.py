@@ -1,8 +1,9 @@
-"""Who listens where neighbours share noise: somebody outside, curious members, and coalitions of them.
+"""Who listens where neighbours share noise: somebody outside, curious members, and coalitions of
+them.
 
-All of them see every message. A member also knows the streams of its own edges, and takes them off: what is left of the noise
-for the others has covariance A (I + c^2 L_Q) A, A the nodes' own standard deviations and L_Q the Laplacian of the graph without
-the coalition Q (`graph.coalition`).
+All of them see every message. A member also knows the streams of its own edges, and takes them off:
+what is left of the noise for the others has covariance A (I + c^2 L_Q) A, A the nodes' own standard
+deviations and L_Q the Laplacian of the graph without the coalition Q (`graph.coalition`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from tacenda.graph.topology import Topology
 Array = NDArray[Any]
 TRIED = 2000  # coalitions tried one by one,
 WORK = 2e9  # as long as inverting a matrix for each of them takes no more than this
-SINGLE, STREAMS = 12, 200  # curious members that listen alone, the attacked node's neighbours first, and edges that they hold
+SINGLE, STREAMS = (
+    12,
+    200,
+)  # curious members that listen alone, the attacked node's neighbours first, and edges that they hold
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +44,8 @@ class Listener:
 
 
 def listeners(topology: Topology, ratio: float, size: int, node: int) -> list[Listener]:
-    """The worst coalition of `size` members first, then an eavesdropper and, within the promise, single members."""
+    """The worst coalition of `size` members first, then an eavesdropper and, within the promise,
+    single members."""
     worst = worst_coalition(topology, ratio, size, node)
     groups: list[tuple[int, ...]] = [worst, ()]
     if size > 0:
@@ -51,13 +56,16 @@ def listeners(topology: Topology, ratio: float, size: int, node: int) -> list[Li
 
 
 def worst_coalition(topology: Topology, ratio: float, size: int, node: int) -> tuple[int, ...]:
-    """Those members that see most of `node`: the best of all coalitions, or of its neighbours where there are too many."""
+    """Those members that see most of `node`: the best of all coalitions, or of its neighbours where
+    there are too many."""
     size = min(size, topology.n - 1)
     others = sorted(_from_near(topology, node))
     count = math.comb(len(others), size)
     if count > TRIED or count * topology.n**3 > WORK:
         others = _from_near(topology, node)[: max(size, 10)]
-    return max(combinations(others, size), key=lambda members: _seen(topology, ratio, members, node))
+    return max(
+        combinations(others, size), key=lambda members: _seen(topology, ratio, members, node)
+    )
 
 
 def _listener(topology: Topology, members: tuple[int, ...]) -> Listener:

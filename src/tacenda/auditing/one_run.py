@@ -1,16 +1,20 @@
-"""`audit_one_run`: one run with many canaries, for problems that are too large to run thousands of times.
+"""`audit_one_run`: one run with many canaries, for problems that are too large to run thousands of
+times.
 
-Some records of every node are replaced by canaries. A fair coin decides each: which of two records is there (replace-one),
-or whether there is one at all (add-remove). From the released values the adversary scores every coin, guesses those with
-the clearest scores, abstains from the rest, and the number of right guesses bounds epsilon (`one_run_bound`).
+Some records of every node are replaced by canaries. A fair coin decides each: which of two records
+is there (replace-one), or whether there is one at all (add-remove). From the released values the
+adversary scores every coin, guesses those with the clearest scores, abstains from the rest, and the
+number of right guesses bounds epsilon (`one_run_bound`).
 
-The score of a coin adds up, over all releases of its node, how far the released value leans towards one of its two records:
+The score of a coin adds up, over all releases of its node, how far the released value leans towards
+one of its two records:
 
     <released - middle, value with one - value with the other> / std^2
 
-where the middle is what the node would have answered with all its canaries halfway. The adversary knows all other records,
-both candidates of every canary and all settings. Canaries of one node point along different axes, so they hardly disturb
-each other; more canaries than features would. Noise that neighbours share is attacked as in `shared_noise`.
+where the middle is what the node would have answered with all its canaries halfway. The adversary
+knows all other records, both candidates of every canary and all settings. Canaries of one node
+point along different axes, so they hardly disturb each other; more canaries than features would.
+Noise that neighbours share is attacked as in `shared_noise`.
 """
 
 from __future__ import annotations
@@ -64,12 +68,15 @@ STEPS = 14  # halvings in the search for the curve: four digits
 
 @dataclass(frozen=True, eq=False)
 class OneRunResult:
-    """right of `guesses` of `coins` were right. Lower bounds on epsilon at delta, all together with the stated confidence:
+    """right of `guesses` of `coins` were right. Lower bounds on epsilon at delta, all together with
+    the stated confidence:
 
     lower_bound   whatever the run is like
-    curve_bound   of noise of the declared kind, of which only the amount may be wrong: with that, more is known of the guesses
-                  than epsilon and delta tell. Where the canaries are seen through independent noise (`independent`), guesses of
-                  all coins count as well, `attacks` lists how many each attack had right, and independence is believed too
+    curve_bound   of noise of the declared kind, of which only the amount may be wrong: with that,
+                  more is known of the guesses than epsilon and delta tell. Where the canaries are
+                  seen through independent noise (`independent`), guesses of all coins count as
+                  well, `attacks` lists how many each attack had right, and independence is believed
+                  too
     attack        what gave the curve bound
     """
 
@@ -107,11 +114,15 @@ class OneRunResult:
         if self.mode == "as-published":
             said += f" by the paper; the accountant says {self.true_epsilon:.4g}"
         return (
-            f"{self.algorithm['name']}: {self.verdict}: epsilon is at least {self.curve_bound:.4g} at delta {self.delta:g} for "
-            f"noise of the declared kind and {self.lower_bound:.4g} for any, with {100 * self.confidence:g} % confidence "
+            f"{self.algorithm['name']}: {self.verdict}: "
+            f"epsilon is at least {self.curve_bound:.4g} at delta {self.delta:g} for "
+            f"noise of the declared kind and {self.lower_bound:.4g} for any, "
+            f"with {100 * self.confidence:g} % confidence "
             f"({said}); one run of {counted(self.rounds, 'round')}, "
-            f"{self.right} of {counted(self.guesses, 'guess', 'guesses')} right, {counted(self.coins, 'canary', 'canaries')}, "
-            f"{self.seconds:.1f} s, seed {self.seed}. Best of {counted(len(self.attacks), 'attack')}: {self.attack}."
+            f"{self.right} of {counted(self.guesses, 'guess', 'guesses')} right, "
+            f"{counted(self.coins, 'canary', 'canaries')}, "
+            f"{self.seconds:.1f} s, seed {self.seed}. "
+            f"Best of {counted(len(self.attacks), 'attack')}: {self.attack}."
         )
 
     def __repr__(self) -> str:
@@ -119,7 +130,11 @@ class OneRunResult:
 
     def to_plain(self) -> dict[str, Any]:
         """Plain values for files and --json."""
-        return {"format": "tacenda-one-run-audit-2", "verdict": self.verdict, **dataclasses.asdict(self)}
+        return {
+            "format": "tacenda-one-run-audit-2",
+            "verdict": self.verdict,
+            **dataclasses.asdict(self),
+        }
 
     def save(self, path: str | Path) -> Path:
         """Write `to_plain` as JSON."""
@@ -144,20 +159,30 @@ def audit_one_run(
 ) -> OneRunResult:
     """Plant canaries in one run of `problem` and count right guesses.
 
-    canaries   per node; by default as many as it has features, at most half of its smallest node's records, and one where
-               the noise is not drawn for each feature by itself; where neighbours share noise, they share the features too
-    guesses    how many coins the adversary guesses, fixed before it looks; by default a tenth, or 3 of 10 for epsilon below 2
+    canaries   per node; by default as many as it has features, at most half of its smallest node's
+               records, and one where the noise is not drawn for each feature by itself; where
+               neighbours share noise, they share the features too
+    guesses    how many coins the adversary guesses, fixed before it looks; by default a tenth, or 3
+               of 10 for epsilon below 2
     """
     begin = time.perf_counter()
     if check_privacy(privacy, algorithm_of(algorithm)) is None:
-        raise InputError("privacy must be a tacenda.Privacy, not None: a run without noise has no claim to attack.")
-    facts = Facts.of(problem, privacy.adjacency, checks.positive("solver_tolerance", solver_tolerance))
+        raise InputError(
+            "privacy must be a tacenda.Privacy, not None: "
+            "a run without noise has no claim to attack."
+        )
+    facts = Facts.of(
+        problem, privacy.adjacency, checks.positive("solver_tolerance", solver_tolerance)
+    )
     topology = match(problem, graph)
-    spec = RunSpec(algorithm_of(algorithm), topology, facts, rounds, privacy, "last", mixing=mixing).checked()
+    spec = RunSpec(
+        algorithm_of(algorithm), topology, facts, rounds, privacy, "last", mixing=mixing
+    ).checked()
     method, facts, calibration = spec.algorithm, spec.facts, spec.calibration
     if method.samples_records:
         raise UnsupportedError(
-            "audit_one_run attacks full-batch runs; for sampled ones use tacenda.audit (in the shell: leave out --one-run), which "
+            "audit_one_run attacks full-batch runs; for sampled ones use tacenda.audit (in the "
+            "shell: leave out --one-run), which "
             "knows their mixtures."
         )
     assert calibration is not None
@@ -166,46 +191,82 @@ def audit_one_run(
     start = start_rows(init, problem.dim, topology.n)
     shared = method.shared_noise is not None
     per_node = _per_node(problem, canaries, method)
-    ahead = start[0] if method.needs.smooth_loss and np.any(start) and problem.n_outputs == 1 else None
+    ahead = (
+        start[0] if method.needs.smooth_loss and np.any(start) and problem.n_outputs == 1 else None
+    )
     coins, store = plant(problem, facts, per_node, privacy.adjacency, noise, shared, ahead)
     listening = None
     if method.shared_noise is not None:
         releases = sum(count for _, count in calibration.reserved)
-        listening = SharedScores(topology, method.shared_noise, privacy.pooled(method.title), releases, coins.owner)
+        listening = SharedScores(
+            topology, method.shared_noise, privacy.pooled(method.title), releases, coins.owner
+        )
     scores = _play(spec, problem.sizes, noise, coins, store, start, progress, listening)
     statement = spec.statement(calibration.reserved, noise.kind)
     assert statement is not None
     claimed = calibration.claimed or (statement.epsilon, privacy.delta)
-    count = best_count(coins.count, claimed[0]) if guesses is None else checks.whole("guesses", guesses, least=1)
+    count = (
+        best_count(coins.count, claimed[0])
+        if guesses is None
+        else checks.whole("guesses", guesses, least=1)
+    )
     if count > coins.count:
-        raise InputError(f"guesses must be at most the number of canaries ({coins.count}), not {count}.")
+        raise InputError(
+            f"guesses must be at most the number of canaries ({coins.count}), not {count}."
+        )
     names = ["likelihood ratio"] if listening is None else listening.names
     counted_right = _Counts(coins, scores, count, names, _independent(coins, method))
     checks.between("confidence", confidence, 0.5, 1.0)
     lower, curve, attack = counted_right.bounds(statement, float(claimed[1]), confidence)
     return OneRunResult(
-        method.to_plain(), privacy.mode, privacy.adjacency, spec.rounds, coins.count, count, counted_right.right, confidence,
-        float(claimed[1]), (float(claimed[0]), float(claimed[1])), statement.curve().epsilon(claimed[1]), lower, curve,
-        counted_right.independent, attack, tuple(zip(names, counted_right.all_right, strict=True)), seed,
-        time.perf_counter() - begin, calibration.why,
-    )  # fmt: skip
+        method.to_plain(),
+        privacy.mode,
+        privacy.adjacency,
+        spec.rounds,
+        coins.count,
+        count,
+        counted_right.right,
+        confidence,
+        float(claimed[1]),
+        (float(claimed[0]), float(claimed[1])),
+        statement.curve().epsilon(claimed[1]),
+        lower,
+        curve,
+        counted_right.independent,
+        attack,
+        tuple(zip(names, counted_right.all_right, strict=True)),
+        seed,
+        time.perf_counter() - begin,
+        calibration.why,
+    )
 
 
 class _Counts:
-    """How many guesses were right: `right` of the `guesses` clearest, all_right of all coins for each attack."""
+    """How many guesses were right: `right` of the `guesses` clearest, all_right of all coins for
+    each attack."""
 
-    def __init__(self, coins: Coins, scores: Array, guesses: int, names: list[str], independent: bool) -> None:
-        self.coins, self.guesses, self.names, self.independent = coins.count, guesses, names, independent
-        # One view for all coins: the general bounds speak of one output, so not of a coalition chosen for each node.
+    def __init__(
+        self, coins: Coins, scores: Array, guesses: int, names: list[str], independent: bool
+    ) -> None:
+        self.coins = coins.count
+        self.guesses = guesses
+        self.names = names
+        self.independent = independent
+        # One view for all coins: the general bounds speak of one output, so not of a coalition
+        # chosen for each node.
         common = scores[:, names.index(COMMON) if COMMON in names else 0]
         clearest = np.argsort(-np.abs(common), kind="stable")[:guesses]
         self.right = int(np.sum((common[clearest] > 0) == coins.heads[clearest]))
         self.all_right = [int(k) for k in np.sum((scores > 0) == coins.heads[:, None], axis=0)]
 
-    def bounds(self, statement: Statement, delta: float, confidence: float) -> tuple[float, float, str]:
-        """(lower bound whatever the run is like, lower bound for the declared kind of noise, what gave the latter).
+    def bounds(
+        self, statement: Statement, delta: float, confidence: float
+    ) -> tuple[float, float, str]:
+        """(lower bound whatever the run is like, lower bound for the declared kind of noise, what
+        gave the latter).
 
-        Half of the risk goes to the clearest guesses, half to those of all coins, there shared by the attacks.
+        Half of the risk goes to the clearest guesses, half to those of all coins, there shared by
+        the attacks.
         """
         risk = (1 - confidence) / (2 if self.independent else 1)
         lower = epsilon_from_guesses(self.right, self.guesses, self.coins, delta, 1 - risk)
@@ -216,7 +277,11 @@ class _Counts:
 
         found = {
             f"the {self.guesses} clearest guesses": largest(
-                lambda k: k == 0 or impossible(curve_inverse(at(k)), self.right, self.guesses, self.coins, risk), STEPS
+                lambda k: (
+                    k == 0
+                    or impossible(curve_inverse(at(k)), self.right, self.guesses, self.coins, risk)
+                ),
+                STEPS,
             )
         }
         if self.independent:
@@ -235,12 +300,15 @@ def louder(statement: Statement, loss: float) -> Curve:
     listed = []
     for event, count in statement.ledger(statement.worst_node):
         amount = next(f.name for f in dataclasses.fields(event) if f.name in factor)
-        listed.append((dataclasses.replace(event, **{amount: getattr(event, amount) * factor[amount]}), count))
+        listed.append(
+            (dataclasses.replace(event, **{amount: getattr(event, amount) * factor[amount]}), count)
+        )
     return judge(listed, statement.adjacency)
 
 
 def _independent(coins: Coins, method: Algorithm) -> bool:
-    """Whether each canary is seen through noise of its own: its node's, or for gradients its node's on its axis."""
+    """Whether each canary is seen through noise of its own: its node's, or for gradients its node's
+    on its axis."""
     if method.needs.smooth_loss:
         channel = coins.owner
     elif method.shared_noise is not None:
@@ -255,26 +323,55 @@ def _per_node(problem: Problem, canaries: int | None, method: Algorithm) -> int:
     if canaries is None:
         if method.needs.smooth_loss:
             return 1
-        axes = problem.n_features // problem.n_nodes if method.shared_noise is not None else problem.n_features
+        axes = (
+            problem.n_features // problem.n_nodes
+            if method.shared_noise is not None
+            else problem.n_features
+        )
         return max(1, min(axes, most // 2))
     count = checks.whole("canaries", canaries, least=1)
     if count > most:
-        raise InputError(f"canaries must be at most the smallest node's {most} records, not {count}.")
+        raise InputError(
+            f"canaries must be at most the smallest node's {most} records, not {count}."
+        )
     return count
 
 
 def _play(
-    spec: RunSpec, sizes: Array, noise: SimulatedNoise, coins: Coins, store: Any, start: Array, progress: str | bool,
+    spec: RunSpec,
+    sizes: Array,
+    noise: SimulatedNoise,
+    coins: Coins,
+    store: Any,
+    start: Array,
+    progress: str | bool,
     listening: SharedScores | None,
-) -> Array:  # fmt: skip
+) -> Array:
     topology, facts, found = spec.topology, spec.facts, spec.calibration
     assert found is not None
     nodes = np.arange(topology.n)
-    gate = Recorder(Door(nodes, facts.dim, found.plan, Ledger(found.reserved), noise, shared_noise(spec, topology, nodes)))
+    gate = Recorder(
+        Door(
+            nodes,
+            facts.dim,
+            found.plan,
+            Ledger(found.reserved),
+            noise,
+            shared_noise(spec, topology, nodes),
+        )
+    )
     adversary, both = Eavesdropper(facts, coins, listening), np.tile(nodes, 2)
 
     def host(queries: Any, door: Any, network: Any, rows: Array) -> Host:
-        here = Network(network, [np.arange(len(rows))], 0, NoTransport(), spec.row_type, spec.mixing, facts.constants.radius)
+        here = Network(
+            network,
+            [np.arange(len(rows))],
+            0,
+            NoTransport(),
+            spec.row_type,
+            spec.mixing,
+            facts.constants.radius,
+        )
         return Host(spec, rows, queries, door, here, found.plan.rows(rows), start[rows])
 
     real = host(Queries(store, sizes, nodes, facts, noise), gate, topology, nodes)

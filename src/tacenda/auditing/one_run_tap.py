@@ -26,10 +26,11 @@ COIN_ROUND = 1 << 30  # a round that no run reaches: its stream tosses the coins
 
 @dataclass(frozen=True, eq=False)
 class Coins:
-    """owner, axis (m,): each canary's node and feature; heads (m,): whether its second record is there.
+    """owner, axis (m,): each canary's node and feature; heads (m,): whether its second record is
+    there.
 
-    first, second: stores of m nodes with one record each, the candidates; base: the n nodes without their canaries.
-    All have the problem's divisors, and neither candidate store has a regulariser.
+    first, second: stores of m nodes with one record each, the candidates; base: the n nodes without
+    their canaries. All have the problem's divisors, and neither candidate store has a regulariser.
     """
 
     owner: Array
@@ -45,21 +46,33 @@ class Coins:
 
 
 def plant(
-    problem: Problem, facts: Facts, per_node: int, adjacency: str, noise: SimulatedNoise, apart: bool, start: Array | None = None
+    problem: Problem,
+    facts: Facts,
+    per_node: int,
+    adjacency: str,
+    noise: SimulatedNoise,
+    apart: bool,
+    start: Array | None = None,
 ) -> tuple[Coins, DenseStore]:
-    """The coins, and a store where they have decided: canaries take the first records of every node, each on its own axis.
+    """The coins, and a store where they have decided: canaries take the first records of every
+    node, each on its own axis.
 
-    apart: no axis is used at two nodes, as far as there are axes. Where neighbours share noise, only the sum over the nodes is
-    seen well, in which canaries on one axis would hide each other. start (p,): a public start far out, if there is one; the two
-    records then lie on either side of it, both wrongly classified, where a smooth loss has its full slope.
+    apart: no axis is used at two nodes, as far as there are axes. Where neighbours share noise,
+    only the sum over the nodes is seen well, in which canaries on one axis would hide each other.
+    start (p,): a public start far out, if there is one; the two records then lie on either side of
+    it, both wrongly classified, where a smooth loss has its full slope.
     """
     n, p = problem.n_nodes, problem.n_features
-    rows, labels, offsets = dense_rows(problem), np.array(problem.store.labels, float), problem.store.offsets
+    rows = dense_rows(problem)
+    labels = np.array(problem.store.labels, float)
+    offsets = problem.store.offsets
     owner = np.repeat(np.arange(n), per_node)
     number = np.tile(np.arange(per_node), n)
     axis = (owner * per_node + number if apart else number) % p
     x = problem.data_norm * np.eye(p)[axis]
-    low, high = {"binary": (-1.0, 1.0), "multiclass": (0.0, problem.n_outputs - 1.0)}.get(problem.loss.kind, (-1e3, 1e3))
+    low, high = {"binary": (-1.0, 1.0), "multiclass": (0.0, problem.n_outputs - 1.0)}.get(
+        problem.loss.kind, (-1e3, 1e3)
+    )
     second = (x, np.full(len(x), high))
     first = (0 * x if adjacency == "add-remove" else x, np.full(len(x), low))
     if start is not None and problem.loss.kind == "binary":
@@ -77,14 +90,19 @@ def plant(
     labels[at] = np.where(heads, second[1], first[1])
     alone, divisors = np.arange(len(x) + 1), facts.sizes[owner]
     coins = Coins(
-        owner, axis, heads, make_store(facts, *first, alone, divisors), make_store(facts, *second, alone, divisors),
+        owner,
+        axis,
+        heads,
+        make_store(facts, *first, alone, divisors),
+        make_store(facts, *second, alone, divisors),
         make_store(facts, base_rows, labels, offsets, facts.sizes),
-    )  # fmt: skip
+    )
     return coins, make_store(facts, rows, labels, offsets, facts.sizes)
 
 
 class Heard(NamedTuple):
-    """released (n, d); amount: noise_std (n,), rate (n,) or ObjectiveNoise; streams (edges, d) or None."""
+    """released (n, d); amount: noise_std (n,), rate (n,) or ObjectiveNoise; streams (edges, d) or
+    None."""
 
     released: Array
     amount: Any
@@ -92,20 +110,34 @@ class Heard(NamedTuple):
 
 
 class Recorder:
-    """The gate of the one run: the production door, and a list of what left it with its publicly known noise."""
+    """The gate of the one run: the production door, and a list of what left it with its publicly
+    known noise."""
 
     def __init__(self, door: Door) -> None:
         self._door = door
         self.releases: list[Heard] = []
 
-    def release(self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None) -> Array:
+    def release(
+        self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None
+    ) -> Array:
         out = self._door.release(value, turn, call, noise, relative_std)
-        site = Site(turn, self._plan.weight(turn), self._door.dim, NoiseKind.added(noise), value.sensitivity, value.sample, relative_std)
-        self.releases.append(Heard(out, price(self._plan, site)[1], self._streams(turn, call, noise)))
+        site = Site(
+            turn,
+            self._plan.weight(turn),
+            self._door.dim,
+            NoiseKind.added(noise),
+            value.sensitivity,
+            value.sample,
+            relative_std,
+        )
+        self.releases.append(
+            Heard(out, price(self._plan, site)[1], self._streams(turn, call, noise))
+        )
         return out
 
     def _streams(self, turn: int, call: int, noise: str) -> Array | None:
-        """(edges, d) the edges' normals, where neighbours share noise: a curious member knows those of its own edges."""
+        """(edges, d) the edges' normals, where neighbours share noise: a curious member knows those
+        of its own edges."""
         if noise != "correlated" or self._door.shared is None:
             return None
         numbers = np.unique(self._door.shared.edges[1])
@@ -114,7 +146,13 @@ class Recorder:
 
     def release_argmin(self, question: Question, turn: int, call: int) -> Array:
         out = self._door.release_argmin(question, turn, call)
-        site = Site(turn, self._plan.weight(turn), self._door.dim, NoiseKind.OBJECTIVE, objective=question.terms)
+        site = Site(
+            turn,
+            self._plan.weight(turn),
+            self._door.dim,
+            NoiseKind.OBJECTIVE,
+            objective=question.terms,
+        )
         self.releases.append(Heard(out, price(self._plan, site)[1], None))
         return out
 
@@ -126,12 +164,13 @@ class Recorder:
 
 
 class Eavesdropper:
-    """Plays the algorithm's own step with what it knows, and listens: it opens no secret, it has none.
+    """Plays the algorithm's own step with what it knows, and listens: it opens no secret, it has
+    none.
 
-    It hosts two copies of the network, 2n rows. Its queries answer plain arrays: the gradient with all canaries halfway, and in the
-    second copy that plus one, so that the difference of what would be released is the factor by which an answer is scaled.
-    Each of its releases then is replaced by the one that was heard. scores (m, attacks): positive where the second record is
-    likelier.
+    It hosts two copies of the network, 2n rows. Its queries answer plain arrays: the gradient with
+    all canaries halfway, and in the second copy that plus one, so that the difference of what would
+    be released is the factor by which an answer is scaled. Each of its releases then is replaced by
+    the one that was heard. scores (m, attacks): positive where the second record is likelier.
     """
 
     def __init__(self, facts: Facts, coins: Coins, shared: SharedScores | None) -> None:
@@ -149,7 +188,9 @@ class Eavesdropper:
         """What left the door in the round that is played next."""
         self._heard = list(releases)
 
-    def gradient(self, w: Array, turn: int, call: int, batch_size: int | None, one: bool, regularised: bool) -> Any:
+    def gradient(
+        self, w: Array, turn: int, call: int, batch_size: int | None, one: bool, regularised: bool
+    ) -> Any:
         middle, lean = self._leanings(w[: self._n], regularised)
         self._asked = ("gradient", lean)
         return np.vstack([middle, middle + 1.0])
@@ -163,7 +204,9 @@ class Eavesdropper:
     def question(self, linear: Array, quadratic: Array, centre: Array) -> Any:
         self._asked = ("argmin", linear, quadratic, centre)
 
-    def release(self, value: Any, turn: int, call: int, noise: str, relative_std: float | None) -> Array:
+    def release(
+        self, value: Any, turn: int, call: int, noise: str, relative_std: float | None
+    ) -> Array:
         out, amount, streams = self._heard.pop(0)
         spread = 1 / amount if noise == "l2-laplace" else amount
         if self._asked[0] == "gradient":
@@ -173,9 +216,15 @@ class Eavesdropper:
                 self._note(out - middle, lean, 1 / spread, noise == "l2-laplace")
             else:
                 assert streams is not None
-                self._shared.note((out - middle) / spread[:, None], streams, lean / spread[self._coins.owner, None])
+                self._shared.note(
+                    (out - middle) / spread[:, None],
+                    streams,
+                    lean / spread[self._coins.owner, None],
+                )
         else:
-            quadratic = np.broadcast_to(np.asarray(self._asked[2], float).reshape(-1), (2 * self._n,))
+            quadratic = np.broadcast_to(
+                np.asarray(self._asked[2], float).reshape(-1), (2 * self._n,)
+            )
             kappa = self.facts.argmin_convexity(quadratic)[: self._n]
             self._note_argmin(out, np.zeros(self._n), 1 / (kappa * spread), noise == "l2-laplace")
         return np.vstack([out, out])
@@ -186,7 +235,8 @@ class Eavesdropper:
         return np.vstack([out, out])
 
     def _note_argmin(self, out: Array, extra: Array, sharpness: Array, laplace: bool) -> None:
-        """At the true minimiser the objective's gradient is minus the noise; the canaries' part of it shows who is there."""
+        """At the true minimiser the objective's gradient is minus the noise; the canaries' part of
+        it shows who is there."""
         _, linear, quadratic, centre = self._asked
         n = self._n
         if not np.isfinite(centre).all():
@@ -197,7 +247,8 @@ class Eavesdropper:
         self._note(-slope, lean, sharpness, laplace)
 
     def _leanings(self, w: Array, regularised: bool) -> tuple[Array, Array]:
-        """(n, d) each node's gradient at w with its canaries halfway, and (m, d) second minus first of each canary."""
+        """(n, d) each node's gradient at w with its canaries halfway, and (m, d) second minus first
+        of each canary."""
         c, clip = self._coins, self.facts.constants.clip_norm
         alone, w = np.arange(c.count), np.ascontiguousarray(w)
         a, b = (store.gradient(alone, w[c.owner], clip, False) for store in (c.first, c.second))
@@ -206,10 +257,13 @@ class Eavesdropper:
         return middle, b - a
 
     def _note(self, residual: Array, lean: Array, sharpness: Array, laplace: bool) -> None:
-        """residual (n, d), lean (m, d) in the same units, sharpness (n,) one over the noise in them."""
+        """residual (n, d), lean (m, d) in the same units, sharpness (n,) one over the noise in
+        them."""
         owner = self._coins.owner
         if laplace:
-            far0, far1 = (np.linalg.norm(residual[owner] + side * lean / 2, axis=1) for side in (1, -1))
+            far0, far1 = (
+                np.linalg.norm(residual[owner] + side * lean / 2, axis=1) for side in (1, -1)
+            )
             self._scores += sharpness[owner] * (far0 - far1)
             return
         self._scores += np.einsum("md,md->m", residual[owner], lean) * sharpness[owner] ** 2

@@ -1,7 +1,8 @@
 """Play many independent trials of an attack as one vectorised run of the production code.
 
-A trial is a whole run of the network; trials with even numbers happen in world 0, odd ones in world 1. Trials are rows of
-one block: the algorithm's own `step`, the real queries, door, ledger and network; nothing is simulated twice or shortened.
+A trial is a whole run of the network; trials with even numbers happen in world 0, odd ones in world
+1. Trials are rows of one block: the algorithm's own `step`, the real queries, door, ledger and
+network; nothing is simulated twice or shortened.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from tacenda.runtime.network import Network
 from tacenda.runtime.transport import NoTransport
 
 Array = NDArray[Any]
-MOST_ROWS = 24_000  # copies of nodes in one go: long enough rows for the kernels, small enough for the cache
+# copies of nodes in one go: long enough rows for the kernels, small enough for the cache
+MOST_ROWS = 24_000
 MOST_ENTRIES = 4_000_000  # of copied records, for queries that need their own
 
 
@@ -51,14 +53,22 @@ def run_portion(script: Script, first: int, count: int, rounds: int | None = Non
     nodes, truth = np.arange(copies * n), truth_of(first, count)
     store = SharedStore(script, owner.reshape(-1))
     topology = copies_of(script.topology, copies)
-    noise = TrialNoise(script.seed, first, (count, variants, n), script.node, len(script.topology.edges))
+    noise = TrialNoise(
+        script.seed, first, (count, variants, n), script.node, len(script.topology.edges)
+    )
     spec, plan = script.spec, script.calibration.plan.rows(position)
-    queries = AskedQueries(store, np.diff(script.offsets)[owner.reshape(-1)], nodes, spec.facts.rows(position), noise)
+    queries = AskedQueries(
+        store, np.diff(script.offsets)[owner.reshape(-1)], nodes, spec.facts.rows(position), noise
+    )
     ledger = Ledger(script.calibration.reserved.rows(position))
     door = Door(nodes, spec.facts.dim, plan, ledger, noise, shared_noise(spec, topology, nodes))
     gate = Wiretap(script, door, queries, store, noise, truth)
-    network = Network(topology, [nodes], 0, NoTransport(), spec.row_type, spec.mixing, spec.facts.constants.radius)
-    host = Host(replace(spec, output="last"), position, queries, gate, network, plan, script.start[position])
+    network = Network(
+        topology, [nodes], 0, NoTransport(), spec.row_type, spec.mixing, spec.facts.constants.radius
+    )
+    host = Host(
+        replace(spec, output="last"), position, queries, gate, network, plan, script.start[position]
+    )
     for turn in range(1, (spec.rounds if rounds is None else rounds) + 1):
         host.step(turn)
     return gate.portion()

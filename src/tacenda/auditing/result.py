@@ -1,4 +1,5 @@
-"""What an audit found: a lower bound on epsilon beside the claim, and whether the claim survives."""
+"""What an audit found: a lower bound on epsilon beside the claim, and whether the claim
+survives."""
 
 from __future__ import annotations
 
@@ -23,13 +24,17 @@ class AuditResult:
     """The outcome of repeated runs on two neighbouring data sets.
 
     lower_bound     epsilon is at least this at `delta`, with the stated confidence (never below 0)
-    claimed         what the run's noise is said to give, (epsilon, delta): the accountant's figure, or the paper's claim
+    claimed         what the run's noise is said to give, (epsilon, delta): the accountant's figure,
+                    or the paper's claim
     true_epsilon    the accountant's own epsilon at `delta`, whoever made the claim
-    mu_lower, mu_fit, mu_claimed   the same for Gaussian differential privacy, where every release is an unsampled Gaussian
+    mu_lower, mu_fit, mu_claimed   the same for Gaussian differential privacy, where every release
+                                   is an unsampled Gaussian
     verdict         "broken" if a lower bound exceeds its claim, else "consistent"
-    attacks         every attack that was tried, with the distance of the two worlds' mean scores in standard deviations, on
-                    the half of the trials that chooses; attack: the chosen one, from which the bounds come
-    declared_chance   where neighbours share noise: a p-value of that noise being as declared, whatever follows for privacy
+    attacks         every attack that was tried, with the distance of the two worlds' mean scores in
+                    standard deviations, on the half of the trials that chooses; attack: the chosen
+                    one, from which the bounds come
+    declared_chance   where neighbours share noise: a p-value of that noise being as declared,
+                      whatever follows for privacy
     """
 
     algorithm: dict[str, Any]
@@ -68,7 +73,11 @@ class AuditResult:
     @property
     def broken(self) -> bool:
         """Whether a lower bound exceeds its claim."""
-        by_mu = self.mu_claimed is not None and self.mu_lower is not None and self.mu_lower > self.mu_claimed
+        by_mu = (
+            self.mu_claimed is not None
+            and self.mu_lower is not None
+            and self.mu_lower > self.mu_claimed
+        )
         return self.lower_bound > self.claimed[0] or by_mu
 
     @property
@@ -77,12 +86,14 @@ class AuditResult:
 
     @property
     def as_declared(self) -> bool | None:
-        """Whether shared noise looks as declared; None where none is shared. It may differ and be as private, or more."""
+        """Whether shared noise looks as declared; None where none is shared. It may differ and be
+        as private, or more."""
         return None if self.declared_chance is None else self.declared_chance >= UNLIKELY
 
     @property
     def contradicts_accountant(self) -> bool:
-        """Whether the attack gained more than this library's own accountant allows: an error of ours, or of luck."""
+        """Whether the attack gained more than this library's own accountant allows: an error of
+        ours, or of luck."""
         return self.lower_bound > self.true_epsilon
 
     def summary(self) -> str:
@@ -91,10 +102,16 @@ class AuditResult:
         said = f"claimed {self.claimed[0]:.4g}"
         if self.mode == "as-published":
             said += f" by the paper; the accountant says {self.true_epsilon:.4g}"
-        mu = "" if self.mu is None or self.mu_claimed is None else f"; mu at least {self.mu_lower:.4g} of {self.mu_claimed:.4g}"
+        mu = (
+            ""
+            if self.mu is None or self.mu_claimed is None
+            else f"; mu at least {self.mu_lower:.4g} of {self.mu_claimed:.4g}"
+        )
         return (
-            f"{self.algorithm['name']}: {self.verdict}: epsilon is at least {self.lower_bound:.4g} at delta {self.delta:g} with "
-            f"{percent} confidence ({said}){mu}; {self.trials} trials of {counted(self.rounds, 'round')} in "
+            f"{self.algorithm['name']}: {self.verdict}: "
+            f"epsilon is at least {self.lower_bound:.4g} at delta {self.delta:g} with "
+            f"{percent} confidence ({said}){mu}; {self.trials} trials of "
+            f"{counted(self.rounds, 'round')} in "
             f"{self.seconds:.1f} s, seed {self.seed}. {self.about_attacks()}"
         )
 
@@ -119,11 +136,29 @@ class AuditResult:
             "true_epsilon": _number(self.true_epsilon),
             "mu_lower": self.mu_lower,
             "mu_claimed": self.mu_claimed,
-            "mu_fit": None if self.mu_fit is None else {"mu": self.mu_fit.mu, "interval": list(self.mu_fit.interval)},
-            **{k: None if b is None else {n: _number(v) for n, v in vars(b).items()} for k, b in bounds.items()},
-            **{k: getattr(self, k) for k in ("algorithm", "mode", "adjacency", "rounds", "trials", "confidence", "delta")},
+            "mu_fit": None
+            if self.mu_fit is None
+            else {"mu": self.mu_fit.mu, "interval": list(self.mu_fit.interval)},
+            **{
+                k: None if b is None else {n: _number(v) for n, v in vars(b).items()}
+                for k, b in bounds.items()
+            },
+            **{
+                k: getattr(self, k)
+                for k in (
+                    "algorithm",
+                    "mode",
+                    "adjacency",
+                    "rounds",
+                    "trials",
+                    "confidence",
+                    "delta",
+                )
+            },
             "attack": self.attack,
-            "attacks": [{"name": name, "separation": _number(value)} for name, value in self.attacks],
+            "attacks": [
+                {"name": name, "separation": _number(value)} for name, value in self.attacks
+            ],
             "shared_noise_as_declared": self.as_declared,
             "shared_noise_chance": self.declared_chance,
             **{k: getattr(self, k) for k in ("canary", "node", "seed", "jobs", "seconds", "why")},

@@ -1,8 +1,9 @@
 """The noise and the samples of many trials at once.
 
-Noise is the production source itself, `SimulatedNoise`, asked by a name that belongs to one row of one trial; so the
-outcome of a trial does not depend on which trials are played beside it. Samples of records are drawn by it too, once per
-trial, and then handed to the trial's copies: with the canary in it, and without.
+Noise is the production source itself, `SimulatedNoise`, asked by a name that belongs to one row of
+one trial; so the outcome of a trial does not depend on which trials are played beside it. Samples
+of records are drawn by it too, once per trial, and then handed to the trial's copies: with the
+canary in it, and without.
 """
 
 from __future__ import annotations
@@ -19,20 +20,26 @@ SECOND_DRAW = 1 << 20  # a place in the round that no query uses
 
 
 class TrialNoise(ByPlace):
-    """A noise source for rows (trial, variant, node); `included` (trials,) says whether the last sample held the canary.
+    """A noise source for rows (trial, variant, node); `included` (trials,) says whether the last
+    sample held the canary.
 
-    The canary is record 0 of node `node`. Variants 0 and 1 see the sample with the canary, variant 2 without it.
+    The canary is record 0 of node `node`. Variants 0 and 1 see the sample with the canary, variant
+    2 without it.
     """
 
     kind = SimulatedNoise.kind
 
-    def __init__(self, seed: int, first_trial: int, shape: tuple[int, int, int], node: int, edges: int = 0) -> None:
+    def __init__(
+        self, seed: int, first_trial: int, shape: tuple[int, int, int], node: int, edges: int = 0
+    ) -> None:
         self._inner, self._shape, self._node = SimulatedNoise(seed), shape, node
         self._base = first_trial * shape[1] * shape[2]
         self._edge_base = first_trial * shape[1] * edges  # every copy of an edge has its own stream
         self.included = np.ones(shape[0], bool)
 
-    def add_gaussian(self, nodes: Array, turn: int, call: int, parts: Any, noise_std: Array) -> Array:
+    def add_gaussian(
+        self, nodes: Array, turn: int, call: int, parts: Any, noise_std: Array
+    ) -> Array:
         return self._inner.add_gaussian(nodes + self._base, turn, call, parts, noise_std)
 
     def shared(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
@@ -43,9 +50,12 @@ class TrialNoise(ByPlace):
         return self._inner.l2_laplace(nodes + self._base, turn, call, rate, dim)
 
     def one_record(self, nodes: Array, turn: int, call: int, sizes: Array) -> tuple[Array, Array]:
-        """Exactly one record; where it is the canary, variant 2 shows the other record that would have come."""
+        """Exactly one record; where it is the canary, variant 2 shows the other record that would
+        have come."""
         leaders, counts = self._leaders(nodes), self._leaders(sizes)
-        picks = self._inner.one_record(leaders + self._base, turn, call, counts)[1].reshape(self._shape[0], -1)
+        picks = self._inner.one_record(leaders + self._base, turn, call, counts)[1].reshape(
+            self._shape[0], -1
+        )
         records = np.repeat(picks[:, None, :], self._shape[1], axis=1)
         mine, at = picks[:, self._node], leaders.reshape(picks.shape)[:, self._node]
         left = np.maximum(counts.reshape(picks.shape)[:, self._node] - 1, 1)
@@ -55,13 +65,15 @@ class TrialNoise(ByPlace):
         records[:, 2, self._node] = np.where(self.included, other, mine)
         return np.arange(len(nodes) + 1), records.reshape(-1)
 
-    def poisson_records(self, nodes: Array, turn: int, call: int, sizes: Array, rates: Array) -> tuple[Array, Array]:
+    def poisson_records(
+        self, nodes: Array, turn: int, call: int, sizes: Array, rates: Array
+    ) -> tuple[Array, Array]:
         """Each record with its rate; all copies share the draw of the others."""
         trials, variants, n = self._shape
         leaders = self._leaders(nodes)
         indptr, records = self._inner.poisson_records(
             leaders + self._base, turn, call, self._leaders(sizes), self._leaders(rates)
-        )  # fmt: skip
+        )
         owner = np.repeat(np.arange(len(leaders)), np.diff(indptr))
         canary = (owner % n == self._node) & (records == 0)
         self.included = np.zeros(trials, bool)
@@ -73,7 +85,9 @@ class TrialNoise(ByPlace):
         all_rows = np.concatenate([*(rows + v * n for v in range(variants)), *with_it])
         everything = np.concatenate([*([records] * variants), np.zeros(2 * trials, np.int64)])
         order = np.argsort(all_rows, kind="stable")
-        return np.concatenate([[0], np.cumsum(np.bincount(all_rows, minlength=len(nodes)))]), everything[order]
+        return np.concatenate(
+            [[0], np.cumsum(np.bincount(all_rows, minlength=len(nodes)))]
+        ), everything[order]
 
     def _leaders(self, values: Array) -> Array:
         """The entries of variant 0 of every trial."""

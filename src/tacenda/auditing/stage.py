@@ -1,16 +1,22 @@
-"""The default scene of an attack: the smallest problem on which one record can be seen best, and the records to look for.
+"""The default scene of an attack: the smallest problem on which one record can be seen best, and
+the records to look for.
 
-The records beside the canary are rows of zeros, so that nothing hides it, and the scale is so small that margins hardly move:
-a slope of the loss that is at its bound stays there, and every release differs by its whole declared sensitivity.
+The records beside the canary are rows of zeros, so that nothing hides it, and the scale is so small
+that margins hardly move: a slope of the loss that is at its bound stays there, and every release
+differs by its whole declared sensitivity.
 
-    gradient queries             hinge loss, one feature: two labels of one record pull with slope 1 in opposite directions
-    exactly one record drawn     the others equal the canary of world 0, so that world 1 stands out by two slopes
+    gradient queries             hinge loss, one feature: two labels of one record pull with slope 1
+                                 in opposite directions
+    exactly one record drawn     the others equal the canary of world 0, so that world 1 stands out
+                                 by two slopes
     argmin, noise on the value   smoothed hinge, likewise
-    noise shared by neighbours   hinge loss, two features, and besides a start far out that shrinks from round to round: records
-                                 ahead of it have no slope in the first half of the run and the full one in the second, so
-                                 that noise which repeats itself can be taken off
-    noise in the objective       logistic loss has slope 1 only far on the wrong side, so the run starts (publicly) far out,
-                                 and the two records lie on either side of the starting direction, both wrongly classified
+    noise shared by neighbours   hinge loss, two features, and besides a start far out that shrinks
+                                 from round to round: records ahead of it have no slope in the first
+                                 half of the run and the full one in the second, so that noise which
+                                 repeats itself can be taken off
+    noise in the objective       logistic loss has slope 1 only far on the wrong side, so the run
+                                 starts (publicly) far out, and the two records lie on either side
+                                 of the starting direction, both wrongly classified
 """
 
 from __future__ import annotations
@@ -27,9 +33,11 @@ from tacenda.problem.problem import Problem
 from tacenda.schedules import at
 
 Array = NDArray[Any]
-# Of records behind gradients: HuangGong20, LiuEtAl22 and GauthierEtAl20 scale with the gradient's bound.
+# Of records behind gradients: HuangGong20, LiuEtAl22 and GauthierEtAl20 scale with the gradient's
+# bound.
 SMALL_NORM = 0.01
-# c of objectives behind an argmin: ZhangEtAl18 and ZhangZhu16 are printed for records of norm 1, and scale with c.
+# c of objectives behind an argmin: ZhangEtAl18 and ZhangZhu16 are printed for records of norm 1,
+# and scale with c.
 SMALL_SCALE = 0.01
 FAR_MARGIN = 12.0  # a logistic slope of 1 - 6e-6
 FAR_COSINE = 1e-3
@@ -37,7 +45,9 @@ CHANGING = "ahead of the start"  # slopes that change half-way, on the default s
 AHEAD_COSINE = 0.3  # of records whose slope changes half-way with the start
 
 
-def default_problem(algorithm: Algorithm, n: int, records: int, adjacency: str, dim: int | None = None) -> Problem:
+def default_problem(
+    algorithm: Algorithm, n: int, records: int, adjacency: str, dim: int | None = None
+) -> Problem:
     """n nodes with `records` equal rows each."""
     solves, inside = algorithm.needs.smooth_loss, algorithm.noise_in_objective
     p = (2 if inside or algorithm.shared_noise is not None else 1) if dim is None else dim
@@ -45,14 +55,20 @@ def default_problem(algorithm: Algorithm, n: int, records: int, adjacency: str, 
     if algorithm.draws_one_record:
         x[:, 0] = norm
     return Problem(
-        [(x, np.full(records, -1)) for _ in range(n)], loss="logistic" if inside else "smoothed-hinge" if solves else "hinge",
-        regulariser="l2", strength=1e-9 if inside else 0.01, loss_scale=SMALL_SCALE if solves else 1.0, data_norm=norm,
-        classes=(-1, 1), public_sizes=np.full(n, records) if adjacency == "add-remove" else None,
-    )  # fmt: skip
+        [(x, np.full(records, -1)) for _ in range(n)],
+        loss="logistic" if inside else "smoothed-hinge" if solves else "hinge",
+        regulariser="l2",
+        strength=1e-9 if inside else 0.01,
+        loss_scale=SMALL_SCALE if solves else 1.0,
+        data_norm=norm,
+        classes=(-1, 1),
+        public_sizes=np.full(n, records) if adjacency == "add-remove" else None,
+    )
 
 
 def default_start(problem: Problem, algorithm: Algorithm, rounds: int) -> Array | None:
-    """(p,) the public starting point far out along the first axis, where the scene needs one; else None, zeros."""
+    """(p,) the public starting point far out along the first axis, where the scene needs one; else
+    None, zeros."""
     if problem.n_features < 2:
         return None
     start = np.zeros(problem.n_features)
@@ -60,16 +76,22 @@ def default_start(problem: Problem, algorithm: Algorithm, rounds: int) -> Array 
         start[0] = FAR_MARGIN / (problem.data_norm * FAR_COSINE)
     elif algorithm.shared_noise is not None and hasattr(algorithm, "step_size"):
         pull = problem.strength * problem.regulariser.l2
-        shrunk = [1.0 + at(algorithm.step_size, t) * pull for t in range(1, max(rounds // 2, 1) + 1)]
-        # Records of cosine AHEAD_COSINE reach the hinge's corner, margin 1, between the two rounds in the middle.
+        shrunk = [
+            1.0 + at(algorithm.step_size, t) * pull for t in range(1, max(rounds // 2, 1) + 1)
+        ]
+        # Records of cosine AHEAD_COSINE reach the hinge's corner, margin 1, between the two rounds
+        # in the middle.
         start[0] = np.prod(shrunk[:-1]) * np.sqrt(shrunk[-1]) / (problem.data_norm * AHEAD_COSINE)
     else:
         return None
     return start
 
 
-def candidates(problem: Problem, start: Array | None, adjacency: str, seed: int, count: int = 12) -> list[Canary]:
-    """Pairs of records to try: one record with two labels, opposite records, and pairs around the starting point.
+def candidates(
+    problem: Problem, start: Array | None, adjacency: str, seed: int, count: int = 12
+) -> list[Canary]:
+    """Pairs of records to try: one record with two labels, opposite records, and pairs around the
+    starting point.
 
     Under add-remove the first record of each pair is a row of zeros: not there.
     """
@@ -77,15 +99,23 @@ def candidates(problem: Problem, start: Array | None, adjacency: str, seed: int,
     directions = SimulatedNoise(seed).l2_laplace(np.arange(count), 0, 0, np.ones(count), p)
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     axes = [*np.eye(p)[: min(p, 4)], *directions[: max(0, count - min(p, 4))]]
-    names = [f"axis {k}" for k in range(min(p, 4))] + [f"direction {k}" for k in range(len(axes) - min(p, 4))]
+    names = [f"axis {k}" for k in range(min(p, 4))] + [
+        f"direction {k}" for k in range(len(axes) - min(p, 4))
+    ]
     low, high = _labels(problem)
     pairs = []
     for axis, name in zip(axes, names, strict=True):
         x = bound * axis
         pairs.append(Canary(x, low, x, high, f"{name}, both labels"))
         pairs.append(Canary(x, high, -x, high, f"{name}, opposite records"))
-        if start is not None and np.any(start) and (sides := beside_start(start, bound, axis)) is not None:
-            pairs.append(Canary(sides[0], high, sides[1], high, f"{name}, either side of the start"))
+        if (
+            start is not None
+            and np.any(start)
+            and (sides := beside_start(start, bound, axis)) is not None
+        ):
+            pairs.append(
+                Canary(sides[0], high, sides[1], high, f"{name}, either side of the start")
+            )
             x0, x1 = beside_start(start, bound, axis, AHEAD_COSINE)  # type: ignore[misc]
             pairs.append(Canary(x0, high, x1, high, f"{name}, {CHANGING}"))
     if adjacency == "add-remove":
@@ -93,10 +123,14 @@ def candidates(problem: Problem, start: Array | None, adjacency: str, seed: int,
     return pairs
 
 
-def beside_start(start: Array, bound: float, axis: Array, cosine: float | None = None) -> tuple[Array, Array] | None:
-    """Two records of norm `bound` on either side of the start, along the part of `axis` at right angles to it.
+def beside_start(
+    start: Array, bound: float, axis: Array, cosine: float | None = None
+) -> tuple[Array, Array] | None:
+    """Two records of norm `bound` on either side of the start, along the part of `axis` at right
+    angles to it.
 
-    cosine: with the start's direction; by default both lie behind it, at margin -FAR_MARGIN with the label +1.
+    cosine: with the start's direction; by default both lie behind it, at margin -FAR_MARGIN with
+    the label +1.
     """
     size = float(np.linalg.norm(start))
     ahead = start / size
@@ -114,5 +148,7 @@ def _labels(problem: Problem) -> tuple[float, float]:
         return -1.0, 1.0
     if problem.loss.kind == "multiclass":
         return 0.0, float(problem.n_outputs - 1)
-    far = 10.0 + 10.0 * float(np.abs(problem.store.labels).max(initial=0.0))  # where a bounded slope is at its bound
+    far = 10.0 + 10.0 * float(
+        np.abs(problem.store.labels).max(initial=0.0)
+    )  # where a bounded slope is at its bound
     return -far, far

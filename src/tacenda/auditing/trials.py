@@ -1,6 +1,8 @@
-"""Many trials: in portions, in this process or in several, kept in a file so that an interrupted audit goes on.
+"""Many trials: in portions, in this process or in several, kept in a file so that an interrupted
+audit goes on.
 
-A trial's outcome depends on the seed and its number only, so neither the portions nor the number of processes matter.
+A trial's outcome depends on the seed and its number only, so neither the portions nor the number of
+processes matter.
 """
 
 from __future__ import annotations
@@ -29,26 +31,42 @@ SAVE_SECONDS = 5.0
 
 
 def run_trials(
-    script: Script, trials: int, jobs: int, progress: str | bool, checkpoint: str | Path | None, resume: bool
+    script: Script,
+    trials: int,
+    jobs: int,
+    progress: str | bool,
+    checkpoint: str | Path | None,
+    resume: bool,
 ) -> Array:
     """(trials, attacks) the scores of every trial."""
     checks.whole("jobs", jobs, least=1)
     file = None if checkpoint is None else Path(checkpoint)
     scores = _begin(file, resume, script, trials)
     size = min(trials_at_once(script), max(2, -(-trials // jobs)))
-    todo = [(a, min(size, trials - a)) for a in range(0, trials, size) if np.isnan(scores[a : a + size]).any()]
+    todo = [
+        (a, min(size, trials - a))
+        for a in range(0, trials, size)
+        if np.isnan(scores[a : a + size]).any()
+    ]
     saved = time.monotonic()
-    with Progress(progress, f"audit {script.algorithm.name}", trials) as show, BetweenRounds() as interrupt:
+    with (
+        Progress(progress, f"audit {script.algorithm.name}", trials) as show,
+        BetweenRounds() as interrupt,
+    ):
         try:
             for first, found in _in_portions(script, todo, jobs):
                 scores[first : first + len(found)] = found
                 if interrupt.asked:
-                    raise KeyboardInterrupt(f"audit stopped after {_done(scores)} of {trials} trials")
+                    raise KeyboardInterrupt(
+                        f"audit stopped after {_done(scores)} of {trials} trials"
+                    )
                 if file is not None and time.monotonic() - saved > SAVE_SECONDS:
                     _write(file, script, scores)
                     saved = time.monotonic()
                 show(_done(scores))
-        finally:  # whatever ends the audit, also a second Ctrl-C or a lost process, finished trials are kept
+        finally:
+            # whatever ends the audit, also a second Ctrl-C or a lost process, finished trials are
+            # kept
             if file is not None:
                 _write(file, script, scores)
     return scores
@@ -58,7 +76,9 @@ def _done(scores: Array) -> int:
     return int((~np.isnan(scores[:, 0])).sum())
 
 
-def _in_portions(script: Script, todo: list[tuple[int, int]], jobs: int) -> Iterator[tuple[int, Array]]:
+def _in_portions(
+    script: Script, todo: list[tuple[int, int]], jobs: int
+) -> Iterator[tuple[int, Array]]:
     if jobs == 1 or len(todo) < 2:
         for first, count in todo:
             yield first, run_portion(script, first, count).scores
@@ -80,13 +100,28 @@ def _identity(script: Script) -> str:
     """What must be equal for stored scores to belong to this audit."""
     digest = hashlib.blake2b(digest_size=16)
     settings = {
-        "algorithm": script.algorithm.to_plain(), "rounds": script.spec.rounds, "seed": script.seed, "node": script.node,
-        "mixing": script.spec.mixing, "adjacency": script.facts.adjacency, "constants": repr(script.facts.constants),
-        "charges": [(c.kind.kind, k, {p: v.tolist() for p, v in c.parameters.items()}) for c, k in script.calibration.reserved],
+        "algorithm": script.algorithm.to_plain(),
+        "rounds": script.spec.rounds,
+        "seed": script.seed,
+        "node": script.node,
+        "mixing": script.spec.mixing,
+        "adjacency": script.facts.adjacency,
+        "constants": repr(script.facts.constants),
+        "charges": [
+            (c.kind.kind, k, {p: v.tolist() for p, v in c.parameters.items()})
+            for c, k in script.calibration.reserved
+        ],
         "tolerance": script.facts.tolerance,
-    }  # fmt: skip
+    }
     digest.update(json.dumps(settings, sort_keys=True).encode())
-    arrays = [script.rows, script.labels, script.offsets, script.start, script.topology.edges, script.facts.sizes]
+    arrays = [
+        script.rows,
+        script.labels,
+        script.offsets,
+        script.start,
+        script.topology.edges,
+        script.facts.sizes,
+    ]
     if script.attacks is not None:
         arrays += [script.attacks.edges, script.attacks.within, script.attacks.mean]
     for array in arrays:
@@ -99,14 +134,19 @@ def _begin(file: Path | None, resume: bool, script: Script, trials: int) -> Arra
     if file is None or not file.exists():
         return scores
     if not resume:
-        raise StateError(f"checkpoint {file} exists already; pass resume=True to go on from it, or another name.")
+        raise StateError(
+            f"checkpoint {file} exists already; pass resume=True to go on from it, or another name."
+        )
     try:
         with np.load(file, allow_pickle=False) as stored:
             mine, kept = str(stored["identity"]), stored["scores"]
     except (OSError, ValueError, KeyError) as damaged:
         raise StateError(f"checkpoint {file} cannot be read: {damaged}.") from None
     if mine != f"{FORMAT} {_identity(script)}":
-        raise StateError(f"checkpoint {file} belongs to another audit: settings, data or seed differ; use another name.")
+        raise StateError(
+            f"checkpoint {file} belongs to another audit: settings, data or seed differ; "
+            "use another name."
+        )
     shared = min(trials, len(kept))
     scores[:shared] = kept[:shared]
     return scores

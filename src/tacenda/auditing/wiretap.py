@@ -1,17 +1,23 @@
-"""The adversary at the door: it sees every released value, and keeps the log likelihood ratio of the two worlds.
+"""The adversary at the door: it sees every released value, and keeps the log likelihood ratio of
+the two worlds.
 
-All copies of a trial (see `worlds`) pass through the production door together. What comes out is the value of the true
-world with its noise; every copy of the trial then goes on with that one value. So all copies share one transcript, each
-computes what its own world would have answered given that transcript, and the ratio is exact, hidden states included:
+All copies of a trial (see `worlds`) pass through the production door together. What comes out is
+the value of the true world with its noise; every copy of the trial then goes on with that one
+value. So all copies share one transcript, each computes what its own world would have answered
+given that transcript, and the ratio is exact, hidden states included:
 
-    Gaussian      (|r - v0|^2 - |r - v1|^2) / (2 std^2)                    v0, v1 the worlds' values, r the released one
-    sampled       the same for mixtures q N(v_h, std^2) + (1 - q) N(v, std^2), v the value without the canary
-    shared noise  the same with several covariances, as several listeners see them (`shared_noise`): one score for each
+    Gaussian      (|r - v0|^2 - |r - v1|^2) / (2 std^2)                    v0, v1 the worlds'
+                  values, r the released one
+    sampled       the same for mixtures q N(v_h, std^2) + (1 - q) N(v, std^2), v the value without
+                  the canary
+    shared noise  the same with several covariances, as several listeners see them (`shared_noise`):
+                  one score for each
     l2-Laplace    rate (|r - v0| - |r - v1|)
-    objective     rate (|e0| - |e1|) + ln det H1 - ln det H0,              e_h = -grad F_h(r), H_h its Hessian at r
+    objective     rate (|e0| - |e1|) + ln det H1 - ln det H0,              e_h = -grad F_h(r), H_h
+                  its Hessian at r
 
-The adversary knows all settings, so it prices each release by the published plan, not by what the door did: a door that
-adds less noise than it says is caught.
+The adversary knows all settings, so it prices each release by the published plan, not by what the
+door did: a door that adds less noise than it says is caught.
 """
 
 from __future__ import annotations
@@ -31,11 +37,14 @@ from tacenda.privacy.secrets.noise_plan import NoisePlan, price
 from tacenda.problem.queries import Queries
 
 Array = NDArray[Any]
-MOST_FOR_DETERMINANT = 64  # beyond this dimension the determinants are left out: a valid score, slightly weaker
+MOST_FOR_DETERMINANT = (
+    64  # beyond this dimension the determinants are left out: a valid score, slightly weaker
+)
 
 
 class AskedQueries(Queries):
-    """Queries that remember the public terms of the last open argmin, which the adversary knows as well."""
+    """Queries that remember the public terms of the last open argmin, which the adversary knows as
+    well."""
 
     asked: tuple[Array, Array, Array]
 
@@ -46,7 +55,8 @@ class AskedQueries(Queries):
 
 
 class Portion(NamedTuple):
-    """scores (count, attacks) and separations (count,) of some trials; moments: of noise that neighbours share."""
+    """scores (count, attacks) and separations (count,) of some trials; moments: of noise that
+    neighbours share."""
 
     scores: Array
     separation: Array
@@ -56,14 +66,25 @@ class Portion(NamedTuple):
 class Wiretap:
     """The gate of a block of trials: production door inside, likelihood ratios outside.
 
-    score (trials,): ln p(transcript | world 1) - ln p(transcript | world 0). separation (trials,): the sum of squared
-    distances between the two worlds' values, each in units of its noise; what a canary is chosen by.
+    score (trials,): ln p(transcript | world 1) - ln p(transcript | world 0). separation (trials,):
+    the sum of squared distances between the two worlds' values, each in units of its noise; what a
+    canary is chosen by.
     """
 
     def __init__(
-        self, script: Script, door: Door, queries: AskedQueries, store: SharedStore, noise: TrialNoise, truth: Array
+        self,
+        script: Script,
+        door: Door,
+        queries: AskedQueries,
+        store: SharedStore,
+        noise: TrialNoise,
+        truth: Array,
     ) -> None:
-        self._script, self._door, self._queries, self._store, self._noise = script, door, queries, store, noise
+        self._script = script
+        self._door = door
+        self._queries = queries
+        self._store = store
+        self._noise = noise
         self._truth, self._shape = truth, (len(truth), script.variants, script.n)
         self.score = np.zeros(len(truth))
         self.separation = np.zeros(len(truth))
@@ -81,12 +102,26 @@ class Wiretap:
         assert self._door.plan is not None
         return self._door.plan
 
-    def release(self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None) -> Array:
+    def release(
+        self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None
+    ) -> Array:
         """The production release of the true world's copy, given to all copies."""
         secret = self._split(open_values(value))
-        rate = None if value.sample.rate is None else self._split(value.sample.rate)[:, 0, self._script.node]
+        rate = (
+            None
+            if value.sample.rate is None
+            else self._split(value.sample.rate)[:, 0, self._script.node]
+        )
         out = self._split(self._door.release(value, turn, call, noise, relative_std))
-        site = Site(turn, self._plan.weight(turn), self._door.dim, NoiseKind.added(noise), value.sensitivity, value.sample, relative_std)
+        site = Site(
+            turn,
+            self._plan.weight(turn),
+            self._door.dim,
+            NoiseKind.added(noise),
+            value.sensitivity,
+            value.sample,
+            relative_std,
+        )
         amount = self._split(price(self._plan, site)[1])[:, 0]
         world = np.where(self._noise.included, self._truth, 2) if rate is not None else self._truth
         seen = out[np.arange(len(world)), world]
@@ -99,7 +134,8 @@ class Wiretap:
         return self._for_all(seen)
 
     def _streams(self, turn: int, call: int, dim: int) -> Array:
-        """(trials, E, dim) the edges' normals that some listener holds, as the true world's copy of the network drew them."""
+        """(trials, E, dim) the edges' normals that some listener holds, as the true world's copy of
+        the network drew them."""
         assert self._script.attacks is not None
         edges, per_copy = self._script.attacks.edges, len(self._script.topology.edges)
         copy = np.arange(len(self._truth)) * self._shape[1] + self._truth
@@ -115,7 +151,8 @@ class Wiretap:
         self.separation += self._script.attacks.within[0, node] * apart**2
 
     def _note_additive(self, seen: Array, secret: Array, amount: Array, noise: str) -> None:
-        """seen (trials, n, d), secret (trials, variants, n, d), amount (trials, n): noise_std or rate."""
+        """seen (trials, n, d), secret (trials, variants, n, d), amount (trials, n): noise_std or
+        rate."""
         far0, far1 = (_norm(seen - secret[:, h]) for h in (0, 1))
         apart = _norm(secret[:, 1] - secret[:, 0])
         if noise == "l2-laplace":
@@ -126,35 +163,54 @@ class Wiretap:
             self.separation += ((apart / amount) ** 2).sum(axis=1)
 
     def _note_sampled(self, seen: Array, secret: Array, amount: Array, rate: Array) -> None:
-        """Only the attacked node's values differ, and they are mixtures over whether the canary was drawn."""
+        """Only the attacked node's values differ, and they are mixtures over whether the canary was
+        drawn."""
         node = self._script.node
         mine, std, q = secret[:, :, node], amount[:, node], rate
         without = _norm(seen[:, node] - mine[:, 2]) ** 2
         with np.errstate(divide="ignore"):
             in_it, out_of_it = np.log(q), np.log1p(-q)
         likely = [
-            np.logaddexp(in_it + (without - _norm(seen[:, node] - mine[:, h]) ** 2) / (2 * std**2), out_of_it) for h in (0, 1)
+            np.logaddexp(
+                in_it + (without - _norm(seen[:, node] - mine[:, h]) ** 2) / (2 * std**2), out_of_it
+            )
+            for h in (0, 1)
         ]
         self.score += likely[1] - likely[0]
         self.separation += q * (_norm(mine[:, 1] - mine[:, 0]) / std) ** 2
 
     def release_argmin(self, question: Question, turn: int, call: int) -> Array:
-        """The production release of the true world's copy; its noise follows from the optimality condition."""
+        """The production release of the true world's copy; its noise follows from the optimality
+        condition."""
         out = self._split(self._door.release_argmin(question, turn, call))
-        site = Site(turn, self._plan.weight(turn), self._door.dim, NoiseKind.OBJECTIVE, objective=question.terms)
+        site = Site(
+            turn,
+            self._plan.weight(turn),
+            self._door.dim,
+            NoiseKind.OBJECTIVE,
+            objective=question.terms,
+        )
         amount = price(self._plan, site)[1]
         seen = self._for_all(out[np.arange(len(self._truth)), self._truth])
         linear, q, centre = self._queries.asked
-        slope = self._store.gradient(self._door.nodes, seen) + linear + 2 * q * (seen - centre) + amount.extra[:, None] * seen
+        slope = (
+            self._store.gradient(self._door.nodes, seen)
+            + linear
+            + 2 * q * (seen - centre)
+            + amount.extra[:, None] * seen
+        )
         rate = self._split(amount.rate)[:, 0]
         far, slopes = self._split(_norm(slope)), self._split(slope)
         self.score += (rate * (far[:, 0] - far[:, 1])).sum(axis=1)
         self.separation += ((rate * _norm(slopes[:, 1] - slopes[:, 0])) ** 2).sum(axis=1)
-        self._note_determinants(self._split(seen)[:, 0], self._split(2 * q[:, 0] + amount.extra)[:, 0])
+        self._note_determinants(
+            self._split(seen)[:, 0], self._split(2 * q[:, 0] + amount.extra)[:, 0]
+        )
         return seen
 
     def _note_determinants(self, seen: Array, ridge: Array) -> None:
-        """ln det of the two worlds' Hessians at the attacked node; ridge (trials, n) = 2q + extra."""
+        """ln det of the two worlds' Hessians at the attacked node; ridge (trials, n) = 2q +
+        extra."""
         s, k = self._script, self._script.facts.constants
         if k.n_outputs > 1 or s.facts.dim > MOST_FOR_DETERMINANT:
             return

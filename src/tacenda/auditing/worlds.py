@@ -1,7 +1,9 @@
-"""Two worlds that differ in one record, and many copies of a network that live in them side by side.
+"""Two worlds that differ in one record, and many copies of a network that live in them side by
+side.
 
-World 0 holds the canary's first record at one place, world 1 the second; under add-remove the first is a row of zeros,
-which adds nothing to any gradient or objective of a linear model, just as a record that is not there.
+World 0 holds the canary's first record at one place, world 1 the second; under add-remove the first
+is a row of zeros, which adds nothing to any gradient or objective of a linear model, just as a
+record that is not there.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Canary:
-    """Two records (x, label), x (p,) and the label as the losses see it: -1 or +1, a class number, or a real number."""
+    """Two records (x, label), x (p,) and the label as the losses see it: -1 or +1, a class number,
+    or a real number."""
 
     x0: Array
     y0: float
@@ -36,15 +39,20 @@ class Canary:
     name: str = "given"
 
     def to_plain(self) -> dict[str, Any]:
-        return {"name": self.name, "world 0": [self.x0.tolist(), self.y0], "world 1": [self.x1.tolist(), self.y1]}
+        return {
+            "name": self.name,
+            "world 0": [self.x0.tolist(), self.y0],
+            "world 1": [self.x1.tolist(), self.y1],
+        }
 
 
 @dataclass(frozen=True, eq=False)
 class Script:
-    """All that is needed to play trials, as plain picklable values: another process can play a part of them.
+    """All that is needed to play trials, as plain picklable values: another process can play a part
+    of them.
 
-    rows (M, p), labels (M,) and offsets (n + 2,): the records of the n nodes, the attacked one in world 0, then once more
-    the attacked node in world 1. Its record 0 is the canary.
+    rows (M, p), labels (M,) and offsets (n + 2,): the records of the n nodes, the attacked one in
+    world 0, then once more the attacked node in world 1. Its record 0 is the canary.
     """
 
     spec: RunSpec
@@ -79,23 +87,38 @@ class Script:
 
     @property
     def variants(self) -> int:
-        """Copies of the network in each trial: one for each world and, where records are sampled, one without the canary."""
+        """Copies of the network in each trial: one for each world and, where records are sampled,
+        one without the canary."""
         return 3 if self.algorithm.samples_records else 2
 
     def store(self) -> DenseStore:
         """The n + 1 shards as a store of their own."""
         return make_store(
-            self.facts, self.rows, self.labels, self.offsets, np.append(self.facts.sizes, self.facts.sizes[self.node])
+            self.facts,
+            self.rows,
+            self.labels,
+            self.offsets,
+            np.append(self.facts.sizes, self.facts.sizes[self.node]),
         )
 
 
-def make_store(facts: Facts, rows: Array, labels: Array, offsets: Array, divisors: Array) -> DenseStore:
+def make_store(
+    facts: Facts, rows: Array, labels: Array, offsets: Array, divisors: Array
+) -> DenseStore:
     """A dense store with the losses and constants of a problem."""
     k = facts.constants
     return DenseStore(
-        np.ascontiguousarray(rows), labels, offsets, n_features=rows.shape[1], n_outputs=k.n_outputs, loss=k.loss,
-        regulariser=k.regulariser, strength=k.strength, loss_scale=k.loss_scale, divisors=np.asarray(divisors, float),
-    )  # fmt: skip
+        np.ascontiguousarray(rows),
+        labels,
+        offsets,
+        n_features=rows.shape[1],
+        n_outputs=k.n_outputs,
+        loss=k.loss,
+        regulariser=k.regulariser,
+        strength=k.strength,
+        loss_scale=k.loss_scale,
+        divisors=np.asarray(divisors, float),
+    )
 
 
 def dense_rows(problem: Problem) -> Array:
@@ -105,49 +128,83 @@ def dense_rows(problem: Problem) -> Array:
         return np.array(rows, float)
     from scipy.sparse import csr_array
 
-    return np.asarray(csr_array(rows, shape=(len(problem.store.labels), problem.n_features)).toarray(), float)
+    return np.asarray(
+        csr_array(rows, shape=(len(problem.store.labels), problem.n_features)).toarray(), float
+    )
 
 
 def two_worlds(problem: Problem, node: int, canary: Canary) -> tuple[Array, Array, Array]:
-    """(rows, labels, offsets) of `Script`: the canary takes the place of the attacked node's first record."""
-    rows, labels, offsets = dense_rows(problem), np.array(problem.store.labels, float), problem.store.offsets
+    """(rows, labels, offsets) of `Script`: the canary takes the place of the attacked node's first
+    record."""
+    rows = dense_rows(problem)
+    labels = np.array(problem.store.labels, float)
+    offsets = problem.store.offsets
     a, b = int(offsets[node]), int(offsets[node + 1])
     if canary.x0.shape != (problem.n_features,) or canary.x1.shape != (problem.n_features,):
         raise InputError(
-            f"canary must hold records of {problem.n_features} features, not {canary.x0.shape} and {canary.x1.shape}."
+            f"canary must hold records of {problem.n_features} features, "
+            f"not {canary.x0.shape} and {canary.x1.shape}."
         )
     limit = problem.data_norm * (1 + 1e-9)
     if max(np.linalg.norm(canary.x0), np.linalg.norm(canary.x1)) > limit:
-        raise InputError(f"canary must hold records of norm at most data_norm={problem.data_norm:g}: others are no neighbours.")
+        raise InputError(
+            f"canary must hold records of norm at most data_norm={problem.data_norm:g}: "
+            "others are no neighbours."
+        )
     again, again_labels = rows[a:b].copy(), labels[a:b].copy()
     rows[a], labels[a] = canary.x0, canary.y0
     again[0], again_labels[0] = canary.x1, canary.y1
-    return np.vstack([rows, again]), np.concatenate([labels, again_labels]), np.append(offsets, offsets[-1] + b - a)
+    return (
+        np.vstack([rows, again]),
+        np.concatenate([labels, again_labels]),
+        np.append(offsets, offsets[-1] + b - a),
+    )
 
 
 class SharedStore:
     """One store read by many copies: row k of every query belongs to shard `owner[k]`.
 
-    An argmin keeps a cache per shard, so for that query every copy gets its own records, made when first asked for.
+    An argmin keeps a cache per shard, so for that query every copy gets its own records, made when
+    first asked for.
     """
 
     def __init__(self, script: Script, owner: Array) -> None:
         self._script, self._owner, self._store = script, owner, script.store()
         self._copies: DenseStore | None = None
 
-    def gradient(self, nodes: Array, w: Array, clip_norm: float | None = None, regularised: bool = True) -> Array:
+    def gradient(
+        self, nodes: Array, w: Array, clip_norm: float | None = None, regularised: bool = True
+    ) -> Array:
         return self._store.gradient(self._owner[nodes], w, clip_norm, regularised)
 
     def batch_gradient(
-        self, nodes: Array, w: Array, indptr: Array, records: Array, batch_size: Array, clip_norm: float | None = None,
+        self,
+        nodes: Array,
+        w: Array,
+        indptr: Array,
+        records: Array,
+        batch_size: Array,
+        clip_norm: float | None = None,
         regularised: bool = True,
-    ) -> Array:  # fmt: skip
-        return self._store.batch_gradient(self._owner[nodes], w, indptr, records, batch_size, clip_norm, regularised)
+    ) -> Array:
+        return self._store.batch_gradient(
+            self._owner[nodes], w, indptr, records, batch_size, clip_norm, regularised
+        )
 
-    def argmin(self, nodes: Array, linear: Array, quadratic: Array, centre: Array, start: Array, tolerance: float) -> Array:
+    def argmin(
+        self,
+        nodes: Array,
+        linear: Array,
+        quadratic: Array,
+        centre: Array,
+        start: Array,
+        tolerance: float,
+    ) -> Array:
         return self._own_records().argmin(nodes, linear, quadratic, centre, start, tolerance)
 
-    def argmin_around(self, nodes: Array, anchor: Array, convexity: Array, tolerance: float) -> Array:
+    def argmin_around(
+        self, nodes: Array, anchor: Array, convexity: Array, tolerance: float
+    ) -> Array:
         return self._own_records().argmin_around(nodes, anchor, convexity, tolerance)
 
     def _own_records(self) -> DenseStore:
@@ -171,6 +228,10 @@ def copies_of(topology: Topology, count: int) -> Topology:
     starts = (topology.indptr[:-1] + (np.arange(count) * links)[:, None]).reshape(-1)
     edges = (topology.edges[None] + (np.arange(count) * n)[:, None, None]).reshape(-1, 2)
     return Topology(
-        tuple(range(count * n)), np.append(starts, count * links), np.tile(topology.indices, count) + shift,
-        np.tile(topology.degrees, count), edges, f"{count} copies of {topology.name}",
-    )  # fmt: skip
+        tuple(range(count * n)),
+        np.append(starts, count * links),
+        np.tile(topology.indices, count) + shift,
+        np.tile(topology.degrees, count),
+        edges,
+        f"{count} copies of {topology.name}",
+    )

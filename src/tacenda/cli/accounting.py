@@ -71,7 +71,8 @@ ASSUMED = {"nodes": 10, "records": 452, "features": 104}
 def account(given: flags.Given) -> None:
     """From the noise of a run to what it guarantees. No data is read.
 
-    Example: tacenda account --algorithm ipadmm --rounds 100 --inner 10 --noise-multiplier 118 --delta 1e-5
+    Example: tacenda account --algorithm ipadmm --rounds 100 --inner 10 --noise-multiplier 118
+    --delta 1e-5
     """
     from tacenda.errors import InputError
 
@@ -82,7 +83,8 @@ def account(given: flags.Given) -> None:
         and given["config"] is None
     ):
         raise InputError(
-            "account needs the noise: --noise-multiplier for Gaussian releases or --round-epsilon for pure rounds; "
+            "account needs the noise: --noise-multiplier for Gaussian releases or --round-epsilon "
+            "for pure rounds; "
             "`tacenda calibrate` goes from an epsilon to the noise."
         )
     _answer(found, given["plot"], given["as_json"])
@@ -114,7 +116,8 @@ def config_of(given: flags.Given) -> RunConfig:
         from tacenda.errors import InputError
 
         raise InputError(
-            "--records belongs to an account without a file; the file's own data says how many there are."
+            "--records belongs to an account without a file; "
+            "the file's own data says how many there are."
         )
     hyper = [*(given["hyper"] or []), *([] if inner is None else [f"inner_steps={inner}"])]
     settings = given["settings"]
@@ -158,9 +161,13 @@ def _answer(config: RunConfig, plot: Path | None, as_json: bool) -> None:
         return
     for c in costs:
         _print(c)
-    nodes = f"{counted(assumed['nodes'], 'node')} ({assumed['graph']}) of {sizes.min()} to {counted(sizes.max(), 'record')}"
+    nodes = (
+        f"{counted(assumed['nodes'], 'node')} ({assumed['graph']}) "
+        f"of {sizes.min()} to {counted(sizes.max(), 'record')}"
+    )
     print(
-        f"Public facts used: {nodes}, {counted(assumed['features'], 'feature')}, {assumed['loss']} loss. No data was read."
+        f"Public facts used: {nodes}, {counted(assumed['features'], 'feature')}, "
+        f"{assumed['loss']} loss. No data was read."
     )
     if plot is not None:
         print(f"The curve is drawn in {plot}.")

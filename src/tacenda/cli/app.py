@@ -1,4 +1,5 @@
-"""All commands in one place. Only typer is imported here: what a command needs is imported when it runs."""
+"""All commands in one place. Only typer is imported here: what a command needs is imported when it
+runs."""
 
 from __future__ import annotations
 
@@ -6,20 +7,35 @@ from typing import Annotated
 
 import typer
 
-from tacenda.cli import accounting, auditing, demo, fitting, ledgers, lists, planning, predicting, reports, schemas
+from tacenda.cli import (
+    accounting,
+    auditing,
+    demo,
+    fitting,
+    ledgers,
+    lists,
+    planning,
+    predicting,
+    reports,
+    schemas,
+)
 from tacenda.cli.group import Root
 from tacenda.experiments.commands import experiment_app
 from tacenda.node import commands as node
 
 EPILOG = (
-    "Exit codes: 0 done, 1 unexpected, 2 bad input or usage, 3 refused for privacy, 4 damaged state, 5 network, "
+    "Exit codes: 0 done, 1 unexpected, 2 bad input or usage, 3 refused for privacy, "
+    "4 damaged state, 5 network, "
     "130 interrupted. Any command takes --debug for a traceback."
 )
 
 app = typer.Typer(
     name="tacenda",
     cls=Root,
-    help="Differentially private, fully decentralised convex learning: one model, many data holders, no server.",
+    help=(
+        "Differentially private, fully decentralised convex learning: one model, "
+        "many data holders, no server."
+    ),
     epilog=EPILOG,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -38,7 +54,9 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
     pass
 

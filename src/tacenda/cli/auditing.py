@@ -11,8 +11,9 @@ from tacenda.cli import exits, flags, show
 
 TRIALS = 10_000
 FEW_RECORDS = 10
-# (nodes, records of each, features) of a one-run stage with a thousand canaries or two: along 50 axes at each of 20 nodes,
-# along a thousand axes where neighbours share noise, and one at each of two thousand nodes for exact minimisers.
+# (nodes, records of each, features) of a one-run stage with a thousand canaries or two: along 50
+# axes at each of 20 nodes, along a thousand axes where neighbours share noise, and one at each of
+# two thousand nodes for exact minimisers.
 MANY, MANY_SHARED, MANY_SOLVED = (20, 100, 50), (20, 100, 1000), (2000, 4, None)
 
 
@@ -21,65 +22,113 @@ def audit(
     hyper: flags.Hyper = None,
     rounds: Annotated[int, typer.Option("--rounds", "-T", help="Rounds of each run.")] = 10,
     epsilon: flags.Epsilon = None,
-    delta: Annotated[float, typer.Option("--delta", "-d", help="Chance that the bound fails.")] = 1e-5,
+    delta: Annotated[
+        float, typer.Option("--delta", "-d", help="Chance that the bound fails.")
+    ] = 1e-5,
     adjacency: Annotated[str, typer.Option(help="'replace-one' or 'add-remove'.")] = "replace-one",
-    mode: Annotated[str, typer.Option(help="'sound', or 'as-published' to attack the paper's own noise.")] = "sound",
+    mode: Annotated[
+        str, typer.Option(help="'sound', or 'as-published' to attack the paper's own noise.")
+    ] = "sound",
     noise_multiplier: Annotated[
         float | None, typer.Option("--noise-multiplier", "-z", help="Attack this Gaussian noise.")
     ] = None,
-    round_epsilon: Annotated[float | None, typer.Option(help="Attack pure rounds of this epsilon.")] = None,
-    trials: Annotated[int | None, typer.Option(help=f"Runs in total, half of them in each world ({TRIALS}).")] = None,
+    round_epsilon: Annotated[
+        float | None, typer.Option(help="Attack pure rounds of this epsilon.")
+    ] = None,
+    trials: Annotated[
+        int | None, typer.Option(help=f"Runs in total, half of them in each world ({TRIALS}).")
+    ] = None,
     one_run: Annotated[
-        bool, typer.Option("--one-run", help="One run with many canaries: for large problems; fewer attacks on shared noise.")
+        bool,
+        typer.Option(
+            "--one-run",
+            help="One run with many canaries: for large problems; fewer attacks on shared noise.",
+        ),
     ] = False,
     canaries: Annotated[
-        int | None, typer.Option(help="With --one-run: canaries of each node; by default its features.")
+        int | None,
+        typer.Option(help="With --one-run: canaries of each node; by default its features."),
     ] = None,
-    guesses: Annotated[int | None, typer.Option(help="With --one-run: how many canaries the adversary guesses.")] = None,
-    data: Annotated[str | None, typer.Option(help="Attack on this data set or file, not on the staged problem.")] = None,
+    guesses: Annotated[
+        int | None, typer.Option(help="With --one-run: how many canaries the adversary guesses.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Attack on this data set or file, not on the staged problem.")
+    ] = None,
     schema: flags.SchemaFile = None,
     nodes: Annotated[
-        int | None, typer.Option(help="Nodes: 2 on the stage (5 if neighbours share noise), 20 or 2000 with --one-run.")
+        int | None,
+        typer.Option(
+            help="Nodes: 2 on the stage (5 if neighbours share noise), 20 or 2000 with --one-run."
+        ),
     ] = None,
     graph: flags.Graph = None,
     records: Annotated[
-        int | None, typer.Option(help="Records on each node of the stage: 10; with --one-run 100, or 4 of 2000 nodes.")
+        int | None,
+        typer.Option(
+            help="Records on each node of the stage: 10; with --one-run 100, or 4 of 2000 nodes."
+        ),
     ] = None,
     dim: Annotated[
-        int | None, typer.Option(help="Features of the stage: what shows best; with --one-run one for each canary of a node.")
+        int | None,
+        typer.Option(
+            help=(
+                "Features of the stage: what shows best; "
+                "with --one-run one for each canary of a node."
+            )
+        ),
     ] = None,
     coalition: Annotated[
-        int, typer.Option(help="Curious members that may pool what they know, where neighbours share noise.")
+        int,
+        typer.Option(
+            help="Curious members that may pool what they know, where neighbours share noise."
+        ),
     ] = 1,
     settings: flags.Settings = None,
     confidence: Annotated[float, typer.Option(help="Of the lower bound.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes; the result does not depend on it.")] = 1,
-    checkpoint: Annotated[Path | None, typer.Option(help="A file that keeps the finished trials.")] = None,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", help="Processes; the result does not depend on it.")
+    ] = 1,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A file that keeps the finished trials.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the result as JSON.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the result as JSON.")
+    ] = None,
     as_json: flags.Json = False,
     quiet: flags.Quiet = False,
 ) -> None:
-    """Attack runs on data sets that differ in one record, seeing every message; a claim that fails is called broken.
+    """Attack runs on data sets that differ in one record, seeing every message; a claim that fails
+    is called broken.
 
     Example: tacenda audit dvp --mode as-published --epsilon 1 --delta 0 --rounds 1
 
-    Attacks: the likelihood ratio of all that was released; where neighbours share noise, also as an eavesdropper, as each
-    curious member and as the worst coalition, each with the noise as declared, without edge noise, with edges reused in every
-    round, with the same sign at both ends, and as measured. The result says how many were tried and which one found most;
+    Attacks: the likelihood ratio of all that was released; where neighbours share noise, also as an
+    eavesdropper, as each curious member and as the worst coalition, each with the noise as
+    declared, without edge noise, with edges reused in every round, with the same sign at both ends,
+    and as measured. The result says how many were tried and which one found most;
     --json lists all.
 
-    Exit code 3 says that the claim is broken; 0 that the attacks could not refute it, which proves nothing.
+    Exit code 3 says that the claim is broken; 0 that the attacks could not refute it, which proves
+    nothing.
     """
     from tacenda.algorithms.registry import by_name
     from tacenda.config.read import assignments
 
     method = by_name(algorithm, **assignments(hyper or [], "algorithm").get("algorithm", {}))
     privacy = _privacy(epsilon, delta, adjacency, mode, noise_multiplier, round_epsilon, coalition)
-    only = {"--trials": trials, "--checkpoint": checkpoint, "--resume": resume or None, "--jobs": None if jobs == 1 else jobs}
+    only = {
+        "--trials": trials,
+        "--checkpoint": checkpoint,
+        "--resume": resume or None,
+        "--jobs": None if jobs == 1 else jobs,
+    }
     _refuse_others(only if one_run else {"--canaries": canaries, "--guesses": guesses}, one_run)
-    problem, network = _scene(method, one_run, adjacency, data, schema, settings, nodes, graph, records, dim)
+    problem, network = _scene(
+        method, one_run, adjacency, data, schema, settings, nodes, graph, records, dim
+    )
     common: dict[str, Any] = {
         "privacy": privacy,
         "rounds": rounds,
@@ -94,14 +143,24 @@ def audit(
 
         if data is None and method.needs.smooth_loss:
             common["init"] = default_start(problem, method, rounds)
-        found = audit_one_run(problem, network, method, canaries=canaries, guesses=guesses, **common)
+        found = audit_one_run(
+            problem, network, method, canaries=canaries, guesses=guesses, **common
+        )
     else:
         from tacenda.auditing.attack import audit as attack
 
         found = attack(
-            method, problem=problem, graph=network, records=FEW_RECORDS if records is None else records, dim=dim, jobs=jobs,
-            trials=TRIALS if trials is None else trials, checkpoint=checkpoint, resume=resume, **common,
-        )  # fmt: skip
+            method,
+            problem=problem,
+            graph=network,
+            records=FEW_RECORDS if records is None else records,
+            dim=dim,
+            jobs=jobs,
+            trials=TRIALS if trials is None else trials,
+            checkpoint=checkpoint,
+            resume=resume,
+            **common,
+        )
     _show(found, out, as_json)
 
 
@@ -131,10 +190,19 @@ def _refuse_others(given: dict[str, Any], one_run: bool) -> None:
 
 
 def _scene(
-    method: Any, one_run: bool, adjacency: str, data: str | None, schema: Path | None, settings: list[str] | None,
-    nodes: int | None, graph: str | None, records: int | None, dim: int | None,
-) -> tuple[Any, Any]:  # fmt: skip
-    """(problem, graph): the user's own, or a stage; None where the attack by many trials builds its own."""
+    method: Any,
+    one_run: bool,
+    adjacency: str,
+    data: str | None,
+    schema: Path | None,
+    settings: list[str] | None,
+    nodes: int | None,
+    graph: str | None,
+    records: int | None,
+    dim: int | None,
+) -> tuple[Any, Any]:
+    """(problem, graph): the user's own, or a stage; None where the attack by many trials builds its
+    own."""
     from tacenda.errors import InputError
 
     if data is not None:
@@ -142,19 +210,33 @@ def _scene(
 
         if records is not None or dim is not None:
             raise InputError(
-                "--records and --dim describe the stage; leave them out with --data, which brings its own records."
+                "--records and --dim describe the stage; leave them out with --data, "
+                "which brings its own records."
             )
         network = {"network": {"nodes": nodes, "graph": graph}}
-        run = private_run(flags.assemble(None, data=data, schema=schema, settings=settings, sections=network))
+        run = private_run(
+            flags.assemble(None, data=data, schema=schema, settings=settings, sections=network)
+        )
         return run.problem, run.graph
     if settings or schema is not None:
-        raise InputError("--schema and --set describe the records of --data; name those, or leave these out.")
+        raise InputError(
+            "--schema and --set describe the records of --data; name those, or leave these out."
+        )
     if not one_run:
         return None, None if nodes is None and graph is None else _network(graph or "star", nodes)
     from tacenda.auditing.stage import default_problem
 
-    many = MANY_SOLVED if method.needs.smooth_loss else MANY if method.shared_noise is None else MANY_SHARED
-    made = _network(graph or ("star" if method.needs.hub else "ring"), many[0] if nodes is None and graph is None else nodes)
+    many = (
+        MANY_SOLVED
+        if method.needs.smooth_loss
+        else MANY
+        if method.shared_noise is None
+        else MANY_SHARED
+    )
+    made = _network(
+        graph or ("star" if method.needs.hub else "ring"),
+        many[0] if nodes is None and graph is None else nodes,
+    )
     m, p = many[1] if records is None else records, many[2] if dim is None else dim
     return default_problem(method, len(made), m, adjacency, p), made
 
@@ -168,18 +250,28 @@ def _network(graph: str, nodes: int | None) -> Any:
 
 
 def _privacy(
-    epsilon: float | None, delta: float, adjacency: str, mode: str, noise_multiplier: float | None,
-    round_epsilon: float | None, coalition: int,
-) -> Any:  # fmt: skip
+    epsilon: float | None,
+    delta: float,
+    adjacency: str,
+    mode: str,
+    noise_multiplier: float | None,
+    round_epsilon: float | None,
+    coalition: int,
+) -> Any:
     from tacenda.errors import InputError
     from tacenda.privacy.settings import Privacy
 
     given = noise_multiplier is not None or round_epsilon is not None
     if given and (epsilon is not None or mode != "sound"):
-        raise InputError("audit takes either --epsilon (with --mode) or the noise itself, not both.")
+        raise InputError(
+            "audit takes either --epsilon (with --mode) or the noise itself, not both."
+        )
     if given:
         return Privacy.from_noise(
-            noise_multiplier=noise_multiplier, round_epsilon=round_epsilon, delta=delta, adjacency=adjacency,
+            noise_multiplier=noise_multiplier,
+            round_epsilon=round_epsilon,
+            delta=delta,
+            adjacency=adjacency,
             coalition=coalition,
-        )  # fmt: skip
+        )
     return Privacy(1.0 if epsilon is None else epsilon, delta, adjacency, mode, coalition=coalition)

@@ -1,4 +1,5 @@
-"""`tacenda demo`: from a fresh installation to a private model over 100 nodes, with a table and a report."""
+"""`tacenda demo`: from a fresh installation to a private model over 100 nodes, with a table and a
+report."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
     from tacenda.config.sections import RunConfig
 
 NODES, DEGREE = 100, 6
-# Rounds and steps that suit a few hundred records per node at epsilon about 1; "auto" only gets fewer rounds than it would
-# take, so that the demo is over in half a minute.
+# Rounds and steps that suit a few hundred records per node at epsilon about 1; "auto" only gets
+# fewer rounds than it would take, so that the demo is over in half a minute.
 COMPARED: list[dict[str, Any]] = [
     {"name": "auto", "label": "auto", "rounds": 150},
     {"name": "cdpadmm", "rounds": 60, "penalty": 0.01, "proximal": 0.06, "finish_mixing": 15},
@@ -32,28 +33,42 @@ STAND_IN = {"n": 45_222, "features": 104, "difficulty": 0.3}
 
 
 def demo(
-    folder: Annotated[Path, typer.Option("--folder", "-o", help="Where the run is written.")] = Path("runs/demo"),
-    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="Budget of the whole run, for one record.")] = 1.0,
-    offline: Annotated[bool, typer.Option("--offline", help="Fetch nothing: use Adult only if it lies here already.")] = False,
+    folder: Annotated[
+        Path, typer.Option("--folder", "-o", help="Where the run is written.")
+    ] = Path("runs/demo"),
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", "-e", help="Budget of the whole run, for one record.")
+    ] = 1.0,
+    offline: Annotated[
+        bool,
+        typer.Option("--offline", help="Fetch nothing: use Adult only if it lies here already."),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
     as_json: flags.Json = False,
     quiet: flags.Quiet = False,
 ) -> None:
-    """Learn income from UCI Adult over 100 nodes that keep their records, at (1, 1e-5); compare, and write a report.
+    """Learn income from UCI Adult over 100 nodes that keep their records, at (1, 1e-5); compare,
+    and write a report.
 
     Example: tacenda demo
 
-    Where Adult cannot be had, a generated data set of the same size stands in, and the table says so.
+    Where Adult cannot be had, a generated data set of the same size stands in, and the table says
+    so.
     """
     from tacenda.cli import running
 
     data = _data(offline)
     if data["name"] == "adult":
-        show.note("Adult (UCI), 45,222 records, encoded by declared public bounds and levels, spread over 100 nodes.")
+        show.note(
+            "Adult (UCI), 45,222 records, encoded by declared public bounds and levels, "
+            "spread over 100 nodes."
+        )
     config = _config(data, _free(folder), epsilon, seed)
     running.run(config, "demo", resume=False, report=True, as_json=as_json, quiet=quiet)
     if not as_json:
-        print("\nNext: `tacenda schema draft my.csv` for your own data, or `tacenda compare --help`.")
+        print(
+            "\nNext: `tacenda schema draft my.csv` for your own data, or `tacenda compare --help`."
+        )
 
 
 def _data(offline: bool) -> dict[str, Any]:
@@ -69,7 +84,10 @@ def _data(offline: bool) -> dict[str, Any]:
             sources.adult_files()
         except (InputError, StateError) as reason:
             show.note(f"Adult cannot be had ({reason})")
-            show.note("A generated data set of the same size stands in: its figures say nothing about Adult.")
+            show.note(
+                "A generated data set of the same size stands in: "
+                "its figures say nothing about Adult."
+            )
             return {"name": "classification", "options": STAND_IN}
     return {"name": "adult", "encoding": "public"}
 

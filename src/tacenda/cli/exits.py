@@ -42,10 +42,17 @@ def sentence_of(error: BaseException) -> str:
         return text or "interrupted."
     if isinstance(error, ImportError) and "pip install" not in text:
         return f"a package is missing: {text}."
-    if isinstance(error, OSError) and error.filename is not None and not hasattr(error, "__notes__"):
+    if (
+        isinstance(error, OSError)
+        and error.filename is not None
+        and not hasattr(error, "__notes__")
+    ):
         return f"{error.filename}: {error.strerror or text}."
     if code == UNEXPECTED:
-        return f"unexpected {type(error).__name__}: {text or 'no message'}. Run again with --debug to see where, and report it."
+        return (
+            f"unexpected {type(error).__name__}: {text or 'no message'}. "
+            "Run again with --debug to see where, and report it."
+        )
     return text
 
 
@@ -55,7 +62,12 @@ def show(error: BaseException, *, as_json: bool, debug: bool) -> int:
     if debug:
         traceback.print_exception(error, file=sys.stderr)
     if as_json:
-        print(json.dumps({"error": {"kind": type(error).__name__, "message": sentence, "exit_code": code}}), file=sys.stderr)
+        print(
+            json.dumps(
+                {"error": {"kind": type(error).__name__, "message": sentence, "exit_code": code}}
+            ),
+            file=sys.stderr,
+        )
     else:
         print(f"tacenda: {sentence}", file=sys.stderr)
     return code

@@ -1,4 +1,5 @@
-"""`tacenda fit` and `tacenda compare`: run algorithms on data, show the table, keep everything in a run folder."""
+"""`tacenda fit` and `tacenda compare`: run algorithms on data, show the table, keep everything in a
+run folder."""
 
 from __future__ import annotations
 
@@ -26,8 +27,9 @@ def fit(given: flags.Given) -> None:
 
     Example: tacenda fit --data patients.csv --schema patients.toml --nodes 20 --epsilon 1
 
-    The whole run keeps (epsilon, delta) for one record of any node, against an adversary who sees every message; where the
-    planner lets neighbours share noise, also against --coalition members (1) who pool what they know.
+    The whole run keeps (epsilon, delta) for one record of any node, against an adversary who sees
+    every message; where the planner lets neighbours share noise, also against --coalition members
+    (1) who pool what they know.
     """
     _go(_config(given).model_copy(update={"compare": []}), "fit", given)
 
@@ -36,9 +38,11 @@ def fit(given: flags.Given) -> None:
     {"config": flags.Config, "algorithms": Algorithms, **flags.DATA, **SETTING}, report=True
 )
 def compare(given: flags.Given) -> None:
-    """Several algorithms at the same true (epsilon, delta), over several seeds: mean and range of each.
+    """Several algorithms at the same true (epsilon, delta), over several seeds: mean and range of
+    each.
 
-    Example: tacenda compare --data breast_cancer -A ipadmm,cdpadmm,dpdda --seed 0 --seed 1 --seed 2 --epsilon 2
+    Example: tacenda compare --data breast_cancer -A ipadmm,cdpadmm,dpdda --seed 0 --seed 1 --seed 2
+    --epsilon 2
     """
     from tacenda.runs.application import compared
 

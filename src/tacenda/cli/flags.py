@@ -71,7 +71,10 @@ Adjacency = Annotated[str | None, typer.Option(help="'replace-one' or 'add-remov
 Coalition = Annotated[
     str | None,
     typer.Option(
-        help="How many members may pool what they know, where neighbours share noise; 'all': no such trust."
+        help=(
+            "How many members may pool what they know, where neighbours share noise; 'all': "
+            "no such trust."
+        )
     ),
 ]
 Mode = Annotated[
@@ -195,11 +198,9 @@ def takes(
         ]
         called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         called.__annotations__ = dict(options)
-        called.__name__, called.__doc__, called.__module__ = (
-            command.__name__,
-            command.__doc__,
-            command.__module__,
-        )
+        called.__name__ = command.__name__
+        called.__doc__ = command.__doc__
+        called.__module__ = command.__module__
         return called
 
     return with_options

@@ -1,4 +1,5 @@
-"""The root group: it turns every error into one sentence and an exit code, and warnings into short notes."""
+"""The root group: it turns every error into one sentence and an exit code, and warnings into short
+notes."""
 
 from __future__ import annotations
 
@@ -40,6 +41,11 @@ class Root(TyperGroup):
 
 
 def _note(
-    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: str | None = None
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: Any = None,
+    line: str | None = None,
 ) -> None:
     print(f"note: {' '.join(str(message).split())}", file=sys.stderr)

@@ -1,4 +1,5 @@
-"""`tacenda ledger show | verify | budget | join | export`: what every data set has spent, over all its runs."""
+"""`tacenda ledger show | verify | budget | join | export`: what every data set has spent, over all
+its runs."""
 
 from __future__ import annotations
 
@@ -11,10 +12,16 @@ import typer
 from tacenda.cli import flags, show
 from tacenda.words import against, counted
 
-app = typer.Typer(no_args_is_help=True, help="The lasting ledger: what every data set has spent, over all its runs.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="The lasting ledger: what every data set has spent, over all its runs.",
+)
 
 LedgerFile = Annotated[Path, typer.Argument(help="The ledger's SQLite file.")]
-DataName = Annotated[str | None, typer.Option("--dataset", help="Its name in the ledger; by default all, or the only one.")]
+DataName = Annotated[
+    str | None,
+    typer.Option("--dataset", help="Its name in the ledger; by default all, or the only one."),
+]
 
 
 def _store(path: Path) -> Any:
@@ -23,7 +30,9 @@ def _store(path: Path) -> Any:
     from tacenda.privacy.lasting.ledger_store import LedgerStore
 
     if not path.is_file():
-        raise InputError(f"there is no ledger at {str(path)!r}; `tacenda fit --set run.ledger=...` writes one.")
+        raise InputError(
+            f"there is no ledger at {str(path)!r}; `tacenda fit --set run.ledger=...` writes one."
+        )
     return LedgerStore(path)
 
 
@@ -31,7 +40,9 @@ def _store(path: Path) -> Any:
 def show_ledger(
     ledger: LedgerFile,
     dataset: DataName = None,
-    delta: Annotated[float | None, typer.Option(help="Show epsilon at this delta, where no budget names one.")] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Show epsilon at this delta, where no budget names one.")
+    ] = None,
     as_json: flags.Json = False,
 ) -> None:
     """What each data set has spent and reserved, against whom that holds, and its budget.
@@ -47,18 +58,36 @@ def show_ledger(
     if as_json:
         show.as_json({"ledger": str(ledger), "datasets": found})
         return
-    header = ["data set", "relation", "delta", "spent", "with reserved", "budget", "runs", "against"]
+    header = [
+        "data set",
+        "relation",
+        "delta",
+        "spent",
+        "with reserved",
+        "budget",
+        "runs",
+        "against",
+    ]
     rows = [
         [
-            d["dataset"], d["adjacency"], f"{d['delta']:g}", _epsilon(d["epsilon"]), _epsilon(d["epsilon_with_reserved"]),
-            "none" if d["budget"] is None else show.short(d["budget"]["epsilon"]), str(len(d["runs"])), d["against"],
+            d["dataset"],
+            d["adjacency"],
+            f"{d['delta']:g}",
+            _epsilon(d["epsilon"]),
+            _epsilon(d["epsilon_with_reserved"]),
+            "none" if d["budget"] is None else show.short(d["budget"]["epsilon"]),
+            str(len(d["runs"])),
+            d["against"],
         ]
         for d in found
-    ]  # fmt: skip
+    ]
     show.table(header, rows, title=str(ledger), right=(2, 3, 4, 5, 6))
     for d in found:
         if d["adds_up_with"]:
-            print(f"  {d['dataset']}: adds up with {', '.join(d['adds_up_with'])}; the figures above are those of all of them")
+            print(
+                f"  {d['dataset']}: adds up with {', '.join(d['adds_up_with'])}; "
+                "the figures above are those of all of them"
+            )
         for run in d["runs"]:
             print(f"  {d['dataset']}: run {run['run']}, {'open' if run['open'] else 'closed'}")
 
@@ -91,7 +120,8 @@ def _spent(store: Any, name: str, delta: float | None) -> dict[str, Any]:
 def verify(
     ledger: LedgerFile,
     anchor: Annotated[
-        str | None, typer.Option(help="A head noted earlier, as row:seal: nothing before it may have changed.")
+        str | None,
+        typer.Option(help="A head noted earlier, as row:seal: nothing before it may have changed."),
     ] = None,
     as_json: flags.Json = False,
 ) -> None:
@@ -105,30 +135,43 @@ def verify(
     if anchor is not None:
         row, colon, seal = anchor.partition(":")
         if not colon or not row.isdigit():
-            raise InputError(f"--anchor must be row:seal as `tacenda ledger verify` prints it, not {anchor!r}.")
+            raise InputError(
+                f"--anchor must be row:seal as `tacenda ledger verify` prints it, not {anchor!r}."
+            )
         noted = (int(row), seal)
     with _store(ledger) as store:
         found, head = store.verify(noted), store.head()
     if not found.ok:
-        raise StateError(f"the ledger {ledger} is not as it was written: row {found.broken} is broken: {found.reason}.")
+        raise StateError(
+            f"the ledger {ledger} is not as it was written: row {found.broken} is broken: "
+            f"{found.reason}."
+        )
     if as_json:
         show.as_json({"ok": True, "rows": found.rows, "head": {"row": head[0], "seal": head[1]}})
         return
     print(
-        f"{ledger}: {counted(found.rows, 'row')}, unbroken.\nhead {head[0]}:{head[1]}   (note it elsewhere; --anchor compares with it)"
+        f"{ledger}: {counted(found.rows, 'row')}, unbroken.\nhead {head[0]}:{head[1]}   (note it "
+        "elsewhere; --anchor compares with it)"
     )
 
 
 @app.command(short_help="Set what all runs on a data set together may lose.")
 def budget(
-    ledger: Annotated[Path, typer.Argument(help="The ledger's SQLite file; made if it is missing.")],
+    ledger: Annotated[
+        Path, typer.Argument(help="The ledger's SQLite file; made if it is missing.")
+    ],
     dataset: Annotated[str, typer.Option("--dataset", help="Its name in the ledger.")],
-    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="What all its runs together may lose.")],
-    delta: Annotated[float, typer.Option("--delta", "-d", help="Chance that the bound fails.")] = 1e-5,
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", "-e", help="What all its runs together may lose.")
+    ],
+    delta: Annotated[
+        float, typer.Option("--delta", "-d", help="Chance that the bound fails.")
+    ] = 1e-5,
     adjacency: Annotated[str, typer.Option(help="'replace-one' or 'add-remove'.")] = "replace-one",
     as_json: flags.Json = False,
 ) -> None:
-    """Set the budget of a data set; what was spent before counts against it, and a run beyond it is refused.
+    """Set the budget of a data set; what was spent before counts against it, and a run beyond it is
+    refused.
 
     Example: tacenda ledger budget hospital.ledger --dataset patients --epsilon 3
     """
@@ -139,10 +182,19 @@ def budget(
         found = store.spent(dataset)
     spent, whom = found.curve_with_reserved.epsilon(delta), against(found.coalition)
     if as_json:
-        values = {"dataset": dataset, "epsilon": epsilon, "delta": delta, "adjacency": adjacency, "spent": spent}
+        values = {
+            "dataset": dataset,
+            "epsilon": epsilon,
+            "delta": delta,
+            "adjacency": adjacency,
+            "spent": spent,
+        }
         show.as_json({**values, "coalition": found.coalition, "against": whom})
         return
-    print(f"{dataset}: epsilon {epsilon:g} at delta {delta:g} ({adjacency}); {_epsilon(spent)} is spent or reserved, against {whom}.")
+    print(
+        f"{dataset}: epsilon {epsilon:g} at delta {delta:g} ({adjacency}); "
+        f"{_epsilon(spent)} is spent or reserved, against {whom}."
+    )
 
 
 @app.command(short_help="Make two data sets add up from now on.")
@@ -151,7 +203,8 @@ def join(
     one: Annotated[str, typer.Argument(help="A data set's name in the ledger.")],
     other: Annotated[str, typer.Argument(help="Another one, with records of the same people.")],
 ) -> None:
-    """From now on what either data set spends counts against the budgets of both; there is no way back.
+    """From now on what either data set spends counts against the budgets of both; there is no way
+    back.
 
     Example: tacenda ledger join hospital.ledger patients-2024 patients-2025
     """
@@ -163,7 +216,9 @@ def join(
 @app.command()
 def export(
     ledger: LedgerFile,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="A file; by default the screen.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="A file; by default the screen.")
+    ] = None,
 ) -> None:
     """All rows as JSON lines, to be kept elsewhere and verified there.
 

@@ -11,7 +11,9 @@ from tacenda.cli import flags, show
 
 
 def algorithms(
-    name: Annotated[str | None, typer.Argument(help="One algorithm: its text, needs and hyperparameters.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="One algorithm: its text, needs and hyperparameters.")
+    ] = None,
     as_json: flags.Json = False,
 ) -> None:
     """All algorithms, with the verdict on their noise as printed; or everything about one.
@@ -28,12 +30,19 @@ def algorithms(
         return
     header = ["name", "algorithm", "source", "private", "as printed"]
     rows = [
-        [key, kind.title, kind.source, "yes" if kind.private else "no", kind.verdict.verdict if kind.verdict else "-"]
+        [
+            key,
+            kind.title,
+            kind.source,
+            "yes" if kind.private else "no",
+            kind.verdict.verdict if kind.verdict else "-",
+        ]
         for key, kind in all_algorithms().items()
     ]
     show.table(header, rows)
     print(
-        "\nSound noise is the default everywhere; `tacenda algorithms NAME` tells what is wrong with the print, and what we do."
+        "\nSound noise is the default everywhere; `tacenda algorithms NAME` tells what is wrong "
+        "with the print, and what we do."
     )
 
 
@@ -46,7 +55,9 @@ def _plain(kind: Any) -> dict[str, Any]:
         "default_output": kind.default_output,
         "needs": [key for key, needed in dataclasses.asdict(kind.needs).items() if needed],
         "hyperparameters": {k: v for k, v in kind().to_plain().items() if k != "name"},
-        "verdict": None if kind.verdict is None else {"algorithm": kind.name, **dataclasses.asdict(kind.verdict)},
+        "verdict": None
+        if kind.verdict is None
+        else {"algorithm": kind.name, **dataclasses.asdict(kind.verdict)},
     }
 
 
@@ -66,7 +77,9 @@ def _one(name: str, as_json: bool) -> None:
         print(f"Needs: {', '.join(need.replace('_', ' ') for need in plain['needs'])}.\n")
     if verdict is not None:
         print(f"As printed: {verdict.verdict}. {verdict.printed}\nHere: {verdict.sound}\n")
-    show.table(["hyperparameter", "default"], [[k, str(v)] for k, v in plain["hyperparameters"].items()])
+    show.table(
+        ["hyperparameter", "default"], [[k, str(v)] for k, v in plain["hyperparameters"].items()]
+    )
 
 
 def datasets(as_json: flags.Json = False) -> None:
@@ -81,7 +94,11 @@ def datasets(as_json: flags.Json = False) -> None:
         show.as_json({"datasets": NAMES, "cache": str(cache_dir())})
         return
     show.table(["name", "what it is"], [[name, line] for name, line in NAMES.items()])
-    print(f"\nDownloads are kept in {cache_dir()}; $TACENDA_DATA names a folder that is looked through first.")
     print(
-        "Your own file: `tacenda schema draft my.csv`, confirm what is public, then `tacenda fit --data my.csv --schema my.toml`."
+        f"\nDownloads are kept in {cache_dir()}; $TACENDA_DATA names a folder that is looked "
+        "through first."
+    )
+    print(
+        "Your own file: `tacenda schema draft my.csv`, confirm what is public, "
+        "then `tacenda fit --data my.csv --schema my.toml`."
     )

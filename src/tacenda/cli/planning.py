@@ -1,4 +1,5 @@
-"""`tacenda plan`: what a budget buys, what more of anything would buy, and how much data a target needs; public facts only."""
+"""`tacenda plan`: what a budget buys, what more of anything would buy, and how much data a target
+needs; public facts only."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ TRUST_SHOWN = 150  # members up to which every coalition of two is tried within 
     trials=3,
 )
 def plan(given: flags.Given) -> None:
-    """What a budget buys, before any data is touched: algorithm, rounds, step and closing mixings, with the reasons.
+    """What a budget buys, before any data is touched: algorithm, rounds, step and closing mixings,
+    with the reasons.
 
     Example: tacenda plan --nodes 100 --records 452 --features 104 --epsilon 1
     """
@@ -111,7 +113,8 @@ def _planned(given: flags.Given) -> Plan:
 
 
 def _sample(given: flags.Given) -> Dataset | None:
-    """The public sample, read as `tacenda fit` reads its records; of a file the configuration's own schema is the default."""
+    """The public sample, read as `tacenda fit` reads its records; of a file the configuration's own
+    schema is the default."""
     from tacenda.config.private_run import load as load_records
     from tacenda.errors import InputError
 

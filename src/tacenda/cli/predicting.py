@@ -1,4 +1,5 @@
-"""`tacenda predict`: the model of a run folder on new records, encoded by the run's own public schema."""
+"""`tacenda predict`: the model of a run folder on new records, encoded by the run's own public
+schema."""
 
 from __future__ import annotations
 
@@ -13,14 +14,29 @@ from tacenda.cli import flags, show
 
 
 def predict(
-    folder: Annotated[Path, typer.Argument(help="A run folder of `tacenda fit` or `tacenda compare`.")],
-    data: Annotated[str, typer.Option(help="A CSV or Parquet file with the schema's columns; the label may be absent.")],
-    run: Annotated[str | None, typer.Option("--run", help="Which run, as label-seed; by default the first.")] = None,
-    node: Annotated[int | None, typer.Option(help="The model of the node at this position, instead of the average.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="A CSV file; by default the screen.")] = None,
+    folder: Annotated[
+        Path, typer.Argument(help="A run folder of `tacenda fit` or `tacenda compare`.")
+    ],
+    data: Annotated[
+        str,
+        typer.Option(
+            help="A CSV or Parquet file with the schema's columns; the label may be absent."
+        ),
+    ],
+    run: Annotated[
+        str | None, typer.Option("--run", help="Which run, as label-seed; by default the first.")
+    ] = None,
+    node: Annotated[
+        int | None,
+        typer.Option(help="The model of the node at this position, instead of the average."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="A CSV file; by default the screen.")
+    ] = None,
     as_json: flags.Json = False,
 ) -> None:
-    """Predict new records with a model of a run folder. Costs no privacy: the model was released already.
+    """Predict new records with a model of a run folder. Costs no privacy: the model was released
+    already.
 
     Example: tacenda predict runs/fit-dpdda-20300101-120000 --data new.csv --out predictions.csv
     """
@@ -35,7 +51,8 @@ def predict(
     home = RunFolder.open(folder)
     if not home.schema_path.is_file():
         raise InputError(
-            f"{folder} holds no schema.toml, because its data was not encoded by a public schema; fit on a file with --schema "
+            f"{folder} holds no schema.toml, because its data was not encoded by a public schema; "
+            "fit on a file with --schema "
             "to predict new records."
         )
     name, result = _result(home, run)
@@ -78,7 +95,9 @@ def _model(result: Any, node: int | None) -> Any:
     return np.atleast_2d(chosen)
 
 
-def outputs(problem: dict[str, Any], classes: list[str] | None, scores: Any) -> dict[str, list[Any]]:
+def outputs(
+    problem: dict[str, Any], classes: list[str] | None, scores: Any
+) -> dict[str, list[Any]]:
     """Columns of the answer: the prediction, and probabilities where the loss has them."""
     if classes is None:
         return {"prediction": scores[:, 0].tolist()}

@@ -34,7 +34,8 @@ def _report(fitted: Fitted) -> Path | None:
         return fitted.report()
     except ImportError as missing:
         show.note(
-            f"note: no report was written, because a package is missing ({missing}): pip install 'tacenda[report]'."
+            f"note: no report was written, because a package is missing ({missing}): "
+            "pip install 'tacenda[report]'."
         )
         return None
 
@@ -61,7 +62,8 @@ def _print(fitted: Fitted, written: Path | None) -> None:
     for row in rows:
         if row.get("claimed"):
             print(
-                f"{row['label']} as published claims epsilon {row['claimed'][0]:g}: {row.get('why') or 'see the docs'}"
+                f"{row['label']} as published claims epsilon {row['claimed'][0]:g}: "
+                f"{row.get('why') or 'see the docs'}"
             )
     for row in rows:
         if row.get("coalition") is not None:
@@ -122,7 +124,8 @@ def _print_costs(public: Any, costs: list[Any]) -> None:
     sizes = _public_sizes(public)
     declared = "" if public.facts.adjacency == "replace-one" else " declared"
     title = (
-        f"A dry run: {counted(int(sizes.sum()), 'record')}{declared} on {counted(public.topology.n, 'node')} "
+        f"A dry run: {counted(int(sizes.sum()), 'record')}{declared} on "
+        f"{counted(public.topology.n, 'node')} "
         f"({sizes.min()} to {sizes.max()} each), "
         f"{public.topology.name}, model of length {public.facts.dim}"
     )

@@ -10,7 +10,10 @@ import typer
 from tacenda.cli import flags, show
 from tacenda.words import counted, noun
 
-app = typer.Typer(no_args_is_help=True, help="The public description of a file: bounds, levels, label, node column.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="The public description of a file: bounds, levels, label, node column.",
+)
 
 DataFile = Annotated[str, typer.Argument(help="A CSV or Parquet file, or an SQL query over files.")]
 SchemaFile = Annotated[Path, typer.Argument(help="A schema in TOML.")]
@@ -19,12 +22,19 @@ SchemaFile = Annotated[Path, typer.Argument(help="A schema in TOML.")]
 @app.command()
 def draft(
     file: DataFile,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write it; by default the screen.")] = None,
-    label: Annotated[str | None, typer.Option(help="The column to predict; by default the last.")] = None,
-    node: Annotated[str | None, typer.Option(help="The column that names who holds a record.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Where to write it; by default the screen.")
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="The column to predict; by default the last.")
+    ] = None,
+    node: Annotated[
+        str | None, typer.Option(help="The column that names who holds a record.")
+    ] = None,
     as_json: flags.Json = False,
 ) -> None:
-    """Propose a schema for a file. Everything in it was read off the data, and waits for you to confirm that it is public.
+    """Propose a schema for a file. Everything in it was read off the data, and waits for you to
+    confirm that it is public.
 
     Example: tacenda schema draft patients.csv --label outcome --out patients.toml
     """
@@ -33,19 +43,24 @@ def draft(
     from tacenda.formats.files import write_text
 
     if out is not None and out.exists():
-        raise InputError(f"{out} exists, and may hold confirmed values; remove it, or choose another --out.")
+        raise InputError(
+            f"{out} exists, and may hold confirmed values; remove it, or choose another --out."
+        )
     schema = draft_schema(file, label=label, node=node)
     if out is not None:
         write_text(out, schema.to_toml())
     if as_json:
-        show.as_json({"schema": schema.model_dump(mode="json"), "file": None if out is None else str(out)})
+        show.as_json(
+            {"schema": schema.model_dump(mode="json"), "file": None if out is None else str(out)}
+        )
     elif out is None:
         print(schema.to_toml(), end="")
     else:
         print(f"{out}: {_width(schema)}, label {schema.label.name!r}.")
     waiting = len(schema.unconfirmed)
     show.note(
-        f"note: {counted(waiting, 'column')} {noun(waiting, 'holds', 'hold')} values read off the data: check that they are public, "
+        f"note: {counted(waiting, 'column')} {noun(waiting, 'holds', 'hold')} values read off the "
+        "data: check that they are public, "
         "then set confirmed = true."
     )
     if out is not None:
@@ -55,8 +70,12 @@ def draft(
 @app.command()
 def check(
     schema: SchemaFile,
-    data: Annotated[str | None, typer.Option(help="Also check that this file can be encoded by it.")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse values that are not confirmed as public.")] = False,
+    data: Annotated[
+        str | None, typer.Option(help="Also check that this file can be encoded by it.")
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse values that are not confirmed as public.")
+    ] = False,
     as_json: flags.Json = False,
 ) -> None:
     """Check a schema, and a file against it. Nothing is printed of any record.
@@ -95,17 +114,27 @@ def show_schema(schema: SchemaFile, as_json: flags.Json = False) -> None:
     rows = []
     for column in found.columns:
         if isinstance(column, NumericColumn):
-            values = f"{column.low:g} to {column.high:g}, scaled to {'[0, 1]' if column.scale_to == 'unit' else '[-1, 1]'}"
+            values = (
+                f"{column.low:g} to {column.high:g}, scaled to "
+                f"{'[0, 1]' if column.scale_to == 'unit' else '[-1, 1]'}"
+            )
         else:
             values = f"{counted(len(column.levels), 'level')}, others: {column.unknown}"
-        rows.append([column.name, column.kind, values, "yes" if column.confirmed else "to be confirmed"])
+        rows.append(
+            [column.name, column.kind, values, "yes" if column.confirmed else "to be confirmed"]
+        )
     label = found.label
-    kind = f"classes {', '.join(label.classes)}" if label.classes else f"{label.low:g} to {label.high:g}"
+    kind = (
+        f"classes {', '.join(label.classes)}"
+        if label.classes
+        else f"{label.low:g} to {label.high:g}"
+    )
     kind += ", scaled to [-1, 1]" if label.scale_to else ""
     rows.append([label.name, "label", kind, "yes" if label.confirmed else "to be confirmed"])
     show.table(["column", "kind", "values", "public"], rows, title=found.name)
     print(
-        f"\n{counted(len(found.feature_names), 'feature')}, rows clipped to norm {found.row_norm:g}, missing values: {found.missing}."
+        f"\n{counted(len(found.feature_names), 'feature')}, "
+        f"rows clipped to norm {found.row_norm:g}, missing values: {found.missing}."
     )
     print(f"hash {found.hash()}")
 
@@ -120,4 +149,6 @@ def _about(schema: Any) -> dict[str, Any]:
 
 
 def _width(schema: Any) -> str:
-    return f"{counted(len(schema.columns), 'column')}, {counted(len(schema.feature_names), 'feature')}"
+    return (
+        f"{counted(len(schema.columns), 'column')}, {counted(len(schema.feature_names), 'feature')}"
+    )

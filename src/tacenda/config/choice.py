@@ -1,4 +1,5 @@
-"""Which algorithms a run plays, with how many rounds each: named by the user, or chosen by the planner from public facts."""
+"""Which algorithms a run plays, with how many rounds each: named by the user, or chosen by the
+planner from public facts."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ MOST_MIXING = 60
 
 @dataclass(frozen=True)
 class Choice:
-    """One algorithm of a run: how it is called in tables, its rounds, output rule, closing mixings, and why it was chosen."""
+    """One algorithm of a run: how it is called in tables, its rounds, output rule, closing mixings,
+    and why it was chosen."""
 
     label: str
     algorithm: Algorithm
@@ -31,7 +33,9 @@ class Choice:
     reasons: tuple[str, ...] = field(default=())
 
 
-def choices(config: RunConfig, facts: Facts, topology: Topology, privacy: Privacy | None) -> list[Choice]:
+def choices(
+    config: RunConfig, facts: Facts, topology: Topology, privacy: Privacy | None
+) -> list[Choice]:
     """The algorithms of a comparison, or the one of [algorithm]; labels are distinct."""
     sections: list[AlgorithmSection] = list(config.compare) or [config.algorithm]
     found = [_choice(section, config, facts, topology, privacy) for section in sections]
@@ -39,12 +43,19 @@ def choices(config: RunConfig, facts: Facts, topology: Topology, privacy: Privac
     for label in labels:
         if labels.count(label) > 1:
             raise InputError(
-                f"two algorithms of the comparison are both called {label!r}; give one of them a label of its own."
+                f"two algorithms of the comparison are both called {label!r}; "
+                "give one of them a label of its own."
             )
     return found
 
 
-def _choice(section: AlgorithmSection, config: RunConfig, facts: Facts, topology: Topology, privacy: Privacy | None) -> Choice:
+def _choice(
+    section: AlgorithmSection,
+    config: RunConfig,
+    facts: Facts,
+    topology: Topology,
+    privacy: Privacy | None,
+) -> Choice:
     own = section if isinstance(section, ComparedSection) else ComparedSection()
     rounds = config.run.rounds if own.rounds is None else own.rounds
     output = own.output or config.run.output
@@ -53,19 +64,31 @@ def _choice(section: AlgorithmSection, config: RunConfig, facts: Facts, topology
         chosen = _automatic(section, facts, topology, privacy, config.privacy.coalition, wanted)
     else:
         algorithm = by_name(section.name, **section.hyperparameters)
-        if privacy is not None and config.privacy.coalition == "all" and algorithm.shared_noise is not None:
+        if (
+            privacy is not None
+            and config.privacy.coalition == "all"
+            and algorithm.shared_noise is not None
+        ):
             raise InputError(
-                f"{algorithm.title} shares noise between neighbours, so its promise needs a limit on how many members pool what "
-                "they know; give privacy.coalition a number, or use an algorithm with noise of its own (dpdda, cdpadmm)."
+                f"{algorithm.title} shares noise between neighbours, "
+                "so its promise needs a limit on how many members pool what "
+                "they know; give privacy.coalition a number, "
+                "or use an algorithm with noise of its own (dpdda, cdpadmm)."
             )
-        chosen = Choice(algorithm.name, algorithm, DEFAULT_ROUNDS, None, mixings(topology, config.run.mixing))
+        chosen = Choice(
+            algorithm.name, algorithm, DEFAULT_ROUNDS, None, mixings(topology, config.run.mixing)
+        )
     mixing = config.run.finish_mixing if own.finish_mixing is None else own.finish_mixing
     mixing = chosen.finish_mixing if mixing == "auto" else mixing
     count = chosen.rounds if rounds == "auto" else checks.whole("run.rounds", rounds, least=1)
     return Choice(
-        _file_name(own.label or chosen.label), chosen.algorithm, count, output or chosen.output, checks.whole("run.finish_mixing", mixing),
+        _file_name(own.label or chosen.label),
+        chosen.algorithm,
+        count,
+        output or chosen.output,
+        checks.whole("run.finish_mixing", mixing),
         chosen.reasons,
-    )  # fmt: skip
+    )
 
 
 def resolved(config: RunConfig, chosen: list[Choice]) -> RunConfig:
@@ -74,13 +97,21 @@ def resolved(config: RunConfig, chosen: list[Choice]) -> RunConfig:
     plain = config.to_plain()
     if config.compare:
         plain["compare"] = [
-            {**table, "label": c.label, "rounds": c.rounds, "output": c.output, "finish_mixing": c.finish_mixing}
+            {
+                **table,
+                "label": c.label,
+                "rounds": c.rounds,
+                "output": c.output,
+                "finish_mixing": c.finish_mixing,
+            }
             for table, c in zip(tables, chosen, strict=True)
         ]
     else:
         only = chosen[0]
         plain["algorithm"] = tables[0]
-        plain["run"].update(rounds=only.rounds, finish_mixing=only.finish_mixing, output=only.output)
+        plain["run"].update(
+            rounds=only.rounds, finish_mixing=only.finish_mixing, output=only.output
+        )
     return RunConfig.model_validate(_without_none(plain))
 
 
@@ -91,7 +122,8 @@ def _without_none(value: Any) -> Any:
 
 
 def mixings(topology: Topology, kind: str) -> int:
-    """Closing mixings that shrink the nodes' differences about a hundredfold: ln(100)/gap, at most MOST_MIXING."""
+    """Closing mixings that shrink the nodes' differences about a hundredfold: ln(100)/gap, at most
+    MOST_MIXING."""
     if topology.n < 2:
         return 0
     gap = topology.spectral_gap(kind)  # type: ignore[arg-type]
@@ -108,7 +140,10 @@ def _automatic(
 ) -> Choice:
     if section.hyperparameters:
         first = next(iter(section.hyperparameters))
-        raise InputError(f"algorithm 'auto' chooses its own hyperparameters, so {first!r} must be left out; or name one.")
+        raise InputError(
+            f"algorithm 'auto' chooses its own hyperparameters, so {first!r} must be left out; "
+            "or name one."
+        )
     if privacy is None:
         return _without_privacy(facts, topology)
     return planned(facts, topology, privacy, coalition, rounds)
@@ -118,21 +153,43 @@ def _without_privacy(facts: Facts, topology: Topology) -> Choice:
     """Exact ADMM where the minimisers exist, else the linearised family by its prox."""
     k = facts.constants
     if k.loss.smooth and k.regulariser.smooth:
-        return Choice("auto", by_name("admm"), DEFAULT_ROUNDS, reasons=("no noise: exact ADMM converges fastest",))
+        return Choice(
+            "auto",
+            by_name("admm"),
+            DEFAULT_ROUNDS,
+            reasons=("no noise: exact ADMM converges fastest",),
+        )
     mixing = mixings(topology, "metropolis")
-    why = ("no noise, and the loss or regulariser is not smooth: linearised ADMM takes it by subgradient and prox",)
+    why = (
+        "no noise, and the loss or regulariser is not smooth: "
+        "linearised ADMM takes it by subgradient and prox",
+    )
     return Choice("auto", by_name("ipadmm"), DEFAULT_ROUNDS, None, mixing, why)
 
 
-def planned(facts: Facts, topology: Topology, privacy: Privacy, coalition: int | str, rounds: int | None) -> Choice:
+def planned(
+    facts: Facts, topology: Topology, privacy: Privacy, coalition: int | str, rounds: int | None
+) -> Choice:
     """The planner's choice for these public facts; `rounds` fixes their number."""
     from tacenda.planning import plan_facts
 
     if privacy.noise or privacy.mode != "sound":
-        raise InputError("algorithm 'auto' plans sound noise for a stated epsilon; with other noise, name the algorithm.")
+        raise InputError(
+            "algorithm 'auto' plans sound noise for a stated epsilon; with other noise, "
+            "name the algorithm."
+        )
     epsilon: Any = privacy.epsilon
-    found = plan_facts(facts, topology, epsilon, privacy.delta, coalition=pooled(coalition), rounds=rounds)
-    return Choice("auto", found.algorithm, found.rounds, found.output, found.finish_mixing, tuple(found.reasons))
+    found = plan_facts(
+        facts, topology, epsilon, privacy.delta, coalition=pooled(coalition), rounds=rounds
+    )
+    return Choice(
+        "auto",
+        found.algorithm,
+        found.rounds,
+        found.output,
+        found.finish_mixing,
+        tuple(found.reasons),
+    )
 
 
 def pooled(coalition: int | str) -> int | None:
@@ -144,5 +201,7 @@ def _file_name(label: str) -> str:
     """Labels name files, so they hold letters, digits, dots, hyphens and underscores only."""
     clean = "".join(c if c.isalnum() or c in "._-" else "-" for c in label.strip()).strip("-.")
     if not clean:
-        raise InputError(f"a label must hold letters or digits, not {label!r}; for instance 'ipadmm-short'.")
+        raise InputError(
+            f"a label must hold letters or digits, not {label!r}; for instance 'ipadmm-short'."
+        )
     return clean

@@ -1,4 +1,5 @@
-"""What a run would cost, from public facts alone: noise, true (epsilon, delta), messages and bytes."""
+"""What a run would cost, from public facts alone: noise, true (epsilon, delta), messages and
+bytes."""
 
 from __future__ import annotations
 
@@ -41,9 +42,16 @@ class PublicRun:
         """One of its algorithms as a run; an error where its parts do not go together."""
         c, row_type = self.config, self.config.data.dtype or "float64"
         return RunSpec(
-            choice.algorithm, self.topology, self.facts, choice.rounds, self.privacy, c.run.output, choice.finish_mixing,
-            c.run.mixing, row_type,
-        ).checked()  # fmt: skip
+            choice.algorithm,
+            self.topology,
+            self.facts,
+            choice.rounds,
+            self.privacy,
+            c.run.output,
+            choice.finish_mixing,
+            c.run.mixing,
+            row_type,
+        ).checked()
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +95,9 @@ def public_run(config: RunConfig) -> PublicRun:
     topology = topology_of(config.network, shape)
     privacy = privacy_of(config.privacy)
     facts = facts_of(config.problem, shape, config.privacy.adjacency, config.run.solver_tolerance)
-    run = PublicRun(config, shape, topology, facts, privacy, choices(config, facts, topology, privacy))
+    run = PublicRun(
+        config, shape, topology, facts, privacy, choices(config, facts, topology, privacy)
+    )
     for choice in run.choices:
         run.spec(choice)
     return run
@@ -121,7 +131,9 @@ class _Counter:
 class _OpenGate:
     """A gate through which blank rows pass, so that a round can be played without records."""
 
-    def release(self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None) -> Array:
+    def release(
+        self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None
+    ) -> Array:
         return np.zeros(value.shape)
 
     def release_argmin(self, question: Question, turn: int, call: int) -> Array:

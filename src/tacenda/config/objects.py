@@ -1,4 +1,5 @@
-"""From sections to the public objects of a run: graph, loss, regulariser, facts, budget. No record is read here."""
+"""From sections to the public objects of a run: graph, loss, regulariser, facts, budget. No record
+is read here."""
 
 from __future__ import annotations
 
@@ -19,7 +20,13 @@ from tacenda.problem.constants import RADIUS, Constants
 from tacenda.problem.facts import Facts
 
 # The words of [network] -> the parameter names that the generators use for them.
-_WORDS = {"degree": ("degree", "k"), "probability": ("p",), "rows": ("rows",), "columns": ("cols",), "dimension": ("dim",)}
+_WORDS = {
+    "degree": ("degree", "k"),
+    "probability": ("p",),
+    "rows": ("rows",),
+    "columns": ("cols",),
+    "dimension": ("dim",),
+}
 
 
 def graph_of(network: NetworkSection, labels: tuple[Any, ...]) -> Any:
@@ -33,7 +40,8 @@ def graph_of(network: NetworkSection, labels: tuple[Any, ...]) -> Any:
         made = graph.by_name(network.graph, **_parameters(network, n))
     if made.number_of_nodes() != n:
         raise InputError(
-            f"network.graph {network.graph!r} has {made.number_of_nodes()} nodes, but the data is held by {n}; "
+            f"network.graph {network.graph!r} has {made.number_of_nodes()} nodes, "
+            f"but the data is held by {n}; "
             "leave the number out, or make them equal."
         )
     if labels != tuple(range(n)):
@@ -48,7 +56,9 @@ def graph_of(network: NetworkSection, labels: tuple[Any, ...]) -> Any:
 def _parameters(network: NetworkSection, n: int) -> dict[str, Any]:
     from tacenda import graph
 
-    kind = checks.one_of("network.graph", network.graph.strip().lower().replace("-", "_"), graph.KINDS)
+    kind = checks.one_of(
+        "network.graph", network.graph.strip().lower().replace("-", "_"), graph.KINDS
+    )
     takes = inspect.signature(graph.KINDS[kind]).parameters
     values: dict[str, Any] = {"n": n} if "n" in takes else {}
     if "seed" in takes:
@@ -57,7 +67,10 @@ def _parameters(network: NetworkSection, n: int) -> dict[str, Any]:
         given = getattr(network, word)
         name = next((name for name in names if name in takes), None)
         if given is not None and name is None:
-            raise InputError(f"network.{word} does not belong to the graph {network.graph!r}, which takes {list(takes)}.")
+            raise InputError(
+                f"network.{word} does not belong to the graph {network.graph!r}, "
+                f"which takes {list(takes)}."
+            )
         if given is not None and name is not None:
             values[name] = given
     if kind == "random_regular" and network.degree is None:
@@ -85,19 +98,28 @@ def loss_of(problem: ProblemSection, classes: int) -> Any:
     regression = loss.kind == "regression"
     if regression != (classes == 0):
         found = "a number" if classes == 0 else f"one of {classes} classes"
-        raise InputError(f"problem.loss {loss.name!r} does not fit the label, which is {found}; use loss = 'auto'.")
+        raise InputError(
+            f"problem.loss {loss.name!r} does not fit the label, which is {found}; "
+            "use loss = 'auto'."
+        )
     return _with_options("problem.loss_options", loss, problem.loss_options)
 
 
 def regulariser_of(problem: ProblemSection) -> Any:
-    return _with_options("problem.regulariser_options", regularisers.by_name(problem.regulariser), problem.regulariser_options)
+    return _with_options(
+        "problem.regulariser_options",
+        regularisers.by_name(problem.regulariser),
+        problem.regulariser_options,
+    )
 
 
 def _with_options(name: str, value: Any, options: dict[str, float]) -> Any:
     known = [field.name for field in dataclasses.fields(value)]
     for key in options:
         if not known:
-            raise InputError(f"{name}: {value.name!r} takes no options, so {key!r} must be left out.")
+            raise InputError(
+                f"{name}: {value.name!r} takes no options, so {key!r} must be left out."
+            )
         checks.one_of(name, key, known)
     return dataclasses.replace(value, **options)
 
@@ -105,15 +127,22 @@ def _with_options(name: str, value: Any, options: dict[str, float]) -> Any:
 def facts_of(problem: ProblemSection, shape: Shape, adjacency: str, tolerance: float) -> Facts:
     """All that the noise is planned from."""
     constants = Constants.declared(
-        loss=loss_of(problem, shape.classes), regulariser=regulariser_of(problem), strength=problem.strength,
-        loss_scale=problem.loss_scale, data_norm=data_norm_of(problem, shape.norm), clip_norm=problem.clip_norm,
-        radius=radius_of(problem), classes=shape.classes, prefix="problem.",
-    )  # fmt: skip
+        loss=loss_of(problem, shape.classes),
+        regulariser=regulariser_of(problem),
+        strength=problem.strength,
+        loss_scale=problem.loss_scale,
+        data_norm=data_norm_of(problem, shape.norm),
+        clip_norm=problem.clip_norm,
+        radius=radius_of(problem),
+        classes=shape.classes,
+        prefix="problem.",
+    )
     sizes = shape.sizes.astype(float)
     if adjacency == "add-remove":
         if problem.public_size is None:
             raise InputError(
-                "problem.public_size must be declared under adjacency 'add-remove', where a node's record count is itself "
+                "problem.public_size must be declared under adjacency 'add-remove', "
+                "where a node's record count is itself "
                 "private: one public number that stands for it, for instance a round one."
             )
         sizes = np.full(len(sizes), problem.public_size)
@@ -139,19 +168,37 @@ def privacy_of(section: PrivacySection) -> Privacy | None:
     pooled = None if section.coalition == "all" else section.coalition
     if section.noise_multiplier is not None or section.round_epsilon is not None:
         return Privacy.from_noise(
-            noise_multiplier=section.noise_multiplier, round_epsilon=section.round_epsilon, delta=section.delta,
-            adjacency=section.adjacency, spread=spread, node_noise=section.node_noise, coalition=pooled,
-        )  # fmt: skip
+            noise_multiplier=section.noise_multiplier,
+            round_epsilon=section.round_epsilon,
+            delta=section.delta,
+            adjacency=section.adjacency,
+            spread=spread,
+            node_noise=section.node_noise,
+            coalition=pooled,
+        )
     if section.paper:
         return _from_paper(section, spread)
     return Privacy(
-        section.epsilon, section.delta, section.adjacency, section.mode, spread, section.node_noise, coalition=pooled
+        section.epsilon,
+        section.delta,
+        section.adjacency,
+        section.mode,
+        spread,
+        section.node_noise,
+        coalition=pooled,
     )
 
 
 def _from_paper(section: PrivacySection, spread: Any) -> Privacy:
-    if section.mode != "as-published" or section.adjacency != "replace-one" or isinstance(section.epsilon, list):
-        raise InputError("privacy.paper belongs to mode 'as-published' under 'replace-one', with one epsilon for all nodes.")
+    if (
+        section.mode != "as-published"
+        or section.adjacency != "replace-one"
+        or isinstance(section.epsilon, list)
+    ):
+        raise InputError(
+            "privacy.paper belongs to mode 'as-published' under 'replace-one', "
+            "with one epsilon for all nodes."
+        )
     epsilon = section.epsilon if set(section.paper) == {"c0"} else None
     paper: dict[str, Any] = {str(name): value for name, value in section.paper.items()}
     return Privacy.from_paper(epsilon=epsilon, delta=section.delta, spread=spread, **paper)

@@ -1,4 +1,5 @@
-"""From a configuration to the private half of a run: the records, held by their nodes, as a `Problem`."""
+"""From a configuration to the private half of a run: the records, held by their nodes, as a
+`Problem`."""
 
 from __future__ import annotations
 
@@ -11,7 +12,13 @@ import numpy as np
 
 from tacenda.config.objects import data_norm_of, graph_of, loss_of, radius_of, regulariser_of
 from tacenda.config.sections import DataSection, NetworkSection, RunConfig
-from tacenda.config.shape import node_count, partition_of, promise_notes, schema_of_file, split_positions
+from tacenda.config.shape import (
+    node_count,
+    partition_of,
+    promise_notes,
+    schema_of_file,
+    split_positions,
+)
 from tacenda.data.dataset import Dataset
 from tacenda.data.schema import Schema
 from tacenda.errors import InputError
@@ -21,7 +28,8 @@ WIDE_LABEL = 10.0
 
 @dataclass(frozen=True, eq=False)
 class PrivateRun:
-    """The records as a problem over a graph, the test part (X, y) if there is one, and where they came from."""
+    """The records as a problem over a graph, the test part (X, y) if there is one, and where they
+    came from."""
 
     dataset: Dataset
     problem: Any
@@ -45,13 +53,24 @@ def private_run(config: RunConfig) -> PrivateRun:
     graph = graph_of(config.network, shards.labels)
     loss = loss_of(config.problem, classes)
     section = config.problem
-    held: Any = shards if shards.labels == tuple(range(len(shards))) else {k: shards.as_dict()[k] for k in graph.nodes}
+    held: Any = (
+        shards
+        if shards.labels == tuple(range(len(shards)))
+        else {k: shards.as_dict()[k] for k in graph.nodes}
+    )
     problem = Problem(
-        held, loss=loss, regulariser=regulariser_of(section), strength=section.strength, loss_scale=section.loss_scale,
-        data_norm=data_norm_of(section, dataset.norm), clip_norm=section.clip_norm, radius=radius_of(section),
+        held,
+        loss=loss,
+        regulariser=regulariser_of(section),
+        strength=section.strength,
+        loss_scale=section.loss_scale,
+        data_norm=data_norm_of(section, dataset.norm),
+        clip_norm=section.clip_norm,
+        radius=radius_of(section),
         on_large_rows=section.on_large_rows,
-        classes=range(classes) if classes else None, public_sizes=section.public_size,
-    )  # fmt: skip
+        classes=range(classes) if classes else None,
+        public_sizes=section.public_size,
+    )
     return PrivateRun(dataset, problem, graph, dataset.test, schema)
 
 
@@ -67,19 +86,27 @@ def load(data: DataSection) -> tuple[Dataset, Schema | None]:
         return encode(schema, data.file, sparse=data.sparse, dtype=np.dtype(data.dtype)), schema
     if data.name is None:
         raise InputError(
-            "the configuration names no data to learn from: give --data with a name of `tacenda datasets`, or a CSV or "
+            "the configuration names no data to learn from: "
+            "give --data with a name of `tacenda datasets`, or a CSV or "
             "Parquet file together with --schema."
         )
     return _named(data)
 
 
 def _advise(schema: Schema) -> None:
-    """One warning for a label in a unit so small that bounded gradients would take forever to reach its values."""
+    """One warning for a label in a unit so small that bounded gradients would take forever to reach
+    its values."""
     label = schema.label
-    if label.classes is None and label.scale_to is None and max(abs(label.low or 0.0), abs(label.high or 0.0)) > WIDE_LABEL:
+    if (
+        label.classes is None
+        and label.scale_to is None
+        and max(abs(label.low or 0.0), abs(label.high or 0.0)) > WIDE_LABEL
+    ):
         warnings.warn(
-            f"label {label.name!r} reaches from {label.low:g} to {label.high:g} in its own unit, far for gradients of bounded "
-            "size; set scale_to = 'symmetric' under [label] of the schema to learn it between -1 and 1.",
+            f"label {label.name!r} reaches from {label.low:g} to {label.high:g} in its own unit, "
+            "far for gradients of bounded "
+            "size; set scale_to = 'symmetric' under [label] of the schema to learn it between -1 "
+            "and 1.",
             UserWarning,
             stacklevel=2,
         )
@@ -89,7 +116,9 @@ def _libsvm(data: DataSection) -> Dataset:
     """A sparse file with declared features and labels; rows are clipped to norm 1."""
     from tacenda.data.libsvm import load_libsvm
 
-    found = load_libsvm(str(data.file), data.features, classes=data.labels, norm=1.0, dtype=np.dtype(data.dtype))
+    found = load_libsvm(
+        str(data.file), data.features, classes=data.labels, norm=1.0, dtype=np.dtype(data.dtype)
+    )
     return _with_intercept(found) if data.intercept else found
 
 
@@ -97,13 +126,20 @@ def _named(data: DataSection) -> tuple[Dataset, Schema | None]:
     from tacenda.data import catalogue
 
     options: dict[str, Any] = dict(data.options)
-    wanted = {"encoding": data.encoding, "split": data.split, "sparse": data.sparse or None, "dtype": np.dtype(data.dtype)}
+    wanted = {
+        "encoding": data.encoding,
+        "split": data.split,
+        "sparse": data.sparse or None,
+        "dtype": np.dtype(data.dtype),
+    }
     takes = _options_of(str(data.name))
     for key, value in wanted.items():
         if value is None or (key == "dtype" and data.dtype == "float64"):
             continue
         if key not in takes:
-            raise InputError(f"data.{key} does not belong to the data set {data.name!r}; leave it out.")
+            raise InputError(
+                f"data.{key} does not belong to the data set {data.name!r}; leave it out."
+            )
         options[key] = value
     if data.intercept and "intercept" in takes:
         options["intercept"] = True
@@ -120,7 +156,11 @@ def _options_of(name: str) -> set[str]:
     from tacenda.data import adult, catalogue, generators
 
     bundled = {"intercept", "dtype"}
-    own: dict[str, Any] = {"adult": adult.load_adult, "a9a": catalogue._a9a, "epsilon": catalogue._epsilon}
+    own: dict[str, Any] = {
+        "adult": adult.load_adult,
+        "a9a": catalogue._a9a,
+        "epsilon": catalogue._epsilon,
+    }
     if name in own:
         return set(inspect.signature(own[name]).parameters)
     maker = getattr(generators, f"make_{name.replace('-', '_')}", None)
@@ -147,10 +187,18 @@ def _with_intercept(dataset: Dataset) -> Dataset:
 def split(dataset: Dataset, fraction: float, seed: int) -> Dataset:
     """A seeded share of the records set aside as the test part."""
     if dataset.test is not None:
-        raise InputError("data.test_fraction must be 0 for a data set that brings its own test part.")
+        raise InputError(
+            "data.test_fraction must be 0 for a data set that brings its own test part."
+        )
     test, kept = split_positions(dataset.n_records, fraction, seed)
     nodes = None if dataset.nodes is None else dataset.nodes[kept]
-    return replace(dataset, X=dataset.X[kept], y=dataset.y[kept], nodes=nodes, test=(dataset.X[test], dataset.y[test]))
+    return replace(
+        dataset,
+        X=dataset.X[kept],
+        y=dataset.y[kept],
+        nodes=nodes,
+        test=(dataset.X[test], dataset.y[test]),
+    )
 
 
 def spread(dataset: Dataset, network: NetworkSection) -> Any:
@@ -165,7 +213,9 @@ def spread(dataset: Dataset, network: NetworkSection) -> Any:
     n = node_count(network)
     if how == "sizes":
         law = "power" if network.sizes is None else network.sizes
-        return partition.by_sizes(X, y, law, n if isinstance(law, str) else None, network.spread, seed)
+        return partition.by_sizes(
+            X, y, law, n if isinstance(law, str) else None, network.spread, seed
+        )
     if how == "label-skew":
         return partition.by_label_skew(X, y, n, network.concentration, seed)
     if how == "feature-shift":

@@ -1,4 +1,5 @@
-"""From a TOML file and overriding flags to a checked `RunConfig`; every mistake is one sentence that names the key."""
+"""From a TOML file and overriding flags to a checked `RunConfig`; every mistake is one sentence
+that names the key."""
 
 from __future__ import annotations
 
@@ -15,12 +16,15 @@ from tacenda.errors import InputError
 
 
 def read_file(path: str | Path) -> dict[str, Any]:
-    """The plain contents of a configuration file; relative paths of data and ledger are meant from its own folder."""
+    """The plain contents of a configuration file; relative paths of data and ledger are meant from
+    its own folder."""
     file = Path(path)
     if file.is_dir() and (file / "config.toml").is_file():
         file = file / "config.toml"
     if not file.is_file():
-        raise InputError(f"there is no configuration file at {str(path)!r}; see examples/ for one to start from.")
+        raise InputError(
+            f"there is no configuration file at {str(path)!r}; see examples/ for one to start from."
+        )
     try:
         values = tomllib.loads(file.read_text("utf-8"))
     except UnicodeDecodeError:
@@ -53,19 +57,27 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, Mapping) and isinstance(result.get(key), Mapping):
             result[key] = merged(result[key], value)
         else:
-            result[key] = {k: v for k, v in value.items() if v is not None} if isinstance(value, Mapping) else value
+            result[key] = (
+                {k: v for k, v in value.items() if v is not None}
+                if isinstance(value, Mapping)
+                else value
+            )
     return result
 
 
 def assignments(texts: Sequence[str], section: str | None = None) -> dict[str, Any]:
-    """`section.key=value` texts as nested values; the value is read as TOML, and as plain text where it is not."""
+    """`section.key=value` texts as nested values; the value is read as TOML, and as plain text
+    where it is not."""
     result: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         steps = [step.strip() for step in key.split(".")]
         if not equals or not all(steps) or (section is None and len(steps) < 2):
             form = "key=value" if section else "section.key=value"
-            raise InputError(f"a setting must have the form {form}, not {text!r}; for instance {_example(section)}.")
+            raise InputError(
+                f"a setting must have the form {form}, not {text!r}; "
+                f"for instance {_example(section)}."
+            )
         place = result.setdefault(section, {}) if section else result
         for step in steps[:-1]:
             place = place.setdefault(step, {})
@@ -94,7 +106,8 @@ def build(values: Mapping[str, Any], source: str = "the configuration") -> RunCo
 
 
 def _sentence(error: ValidationError, source: str) -> str:
-    """The first complaint (unknown keys before the others), as one sentence with its place and the nearest known key."""
+    """The first complaint (unknown keys before the others), as one sentence with its place and the
+    nearest known key."""
     complaints = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
     first = complaints[0]
     steps = [str(step) for step in first["loc"]]
@@ -106,8 +119,13 @@ def _sentence(error: ValidationError, source: str) -> str:
         return f"{source}: {where} has no key {steps[-1]!r}; {hint}"
     message = first["msg"].removeprefix("Value error, ")
     found = first.get("input")
-    shown = f", not {found!r}" if isinstance(found, (str, int, float, bool)) and "not " not in message else ""
-    # The last steps of pydantic's path are the branches of a union; the reader knows sections and keys only.
+    shown = (
+        f", not {found!r}"
+        if isinstance(found, (str, int, float, bool)) and "not " not in message
+        else ""
+    )
+    # The last steps of pydantic's path are the branches of a union; the reader knows sections and
+    # keys only.
     return f"{source}: {'.'.join(steps[:2])}: {message[:1].lower()}{message[1:]}{shown}."
 
 

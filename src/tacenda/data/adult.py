@@ -1,7 +1,8 @@
 """UCI Adult (Becker and Kohavi 1996, CC BY 4.0): the set on which four of the five papers report.
 
-Two encodings. "public": the shipped schema, with the codebook's levels and declared bounds. "papers": the papers' own
-preprocessing, 104 features, which reads levels and column maxima off the data and therefore has no formal guarantee.
+Two encodings. "public": the shipped schema, with the codebook's levels and declared bounds.
+"papers": the papers' own preprocessing, 104 features, which reads levels and column maxima off the
+data and therefore has no formal guarantee.
 """
 
 from __future__ import annotations
@@ -22,9 +23,22 @@ from tacenda.data.table import Table
 from tacenda.errors import InputError
 
 COLUMNS = (
-    "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship", "race",
-    "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income",
-)  # fmt: skip
+    "age",
+    "workclass",
+    "fnlwgt",
+    "education",
+    "education-num",
+    "marital-status",
+    "occupation",
+    "relationship",
+    "race",
+    "sex",
+    "capital-gain",
+    "capital-loss",
+    "hours-per-week",
+    "native-country",
+    "income",
+)
 NUMERIC = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
 CLASSES = ("<=50K", ">50K")
 READ_OFF = [
@@ -48,16 +62,19 @@ def load_adult(
     sparse: bool = False,
     dtype: Any = np.float64,
 ) -> Dataset:
-    """45,222 records without missing values ("all"), or "official": 30,162 to train and 15,060 as `Dataset.test`.
+    """45,222 records without missing values ("all"), or "official": 30,162 to train and 15,060 as
+    `Dataset.test`.
 
-    public: 105 features (106 with intercept). papers: 104 features (105 with intercept). y is 1 for ">50K".
+    public: 105 features (106 with intercept). papers: 104 features (105 with intercept). y is 1 for
+    ">50K".
     """
     one_of("encoding", encoding, ("public", "papers"))
     one_of("split", split, ("all", "official"))
     train, test, notes = _tables()
     if split == "official" and test is None:
         raise InputError(
-            "split 'official' needs the original UCI files, but only OpenML's merged table was reachable; "
+            "split 'official' needs the original UCI files, "
+            "but only OpenML's merged table was reachable; "
             f"{sources.where_to_put('adult.data', 'adult.test')}."
         )
     whole = train if test is None else _joined(train, test)
@@ -67,7 +84,8 @@ def load_adult(
         parts = [encode(schema, table, sparse=sparse, dtype=dtype) for table in tables]
     else:
         data = _papers(whole, intercept, sparse, dtype)
-        # Levels and maxima come from all records, as in the papers; the official split only cuts the rows.
+        # Levels and maxima come from all records, as in the papers; the official split only cuts
+        # the rows.
         parts = [data] if split == "all" else _split(data, _complete(train))
     first = parts[0] if split == "all" else parts[0].with_test(parts[1])
     first.notes.extend(notes)
@@ -81,12 +99,17 @@ def _tables() -> tuple[Table, Table | None, list[str]]:
     except sources.Unavailable as error:
         from tacenda.data.openml import adult_from_openml
 
-        return adult_from_openml(str(error)), None, ["read from OpenML, which has no checksum and no official split"]
+        return (
+            adult_from_openml(str(error)),
+            None,
+            ["read from OpenML, which has no checksum and no official split"],
+        )
     return parse_adult(train, "adult.data"), parse_adult(test, "adult.test"), []
 
 
 def parse_adult(content: bytes, source: str) -> Table:
-    """The UCI text: ', ' between fields, a '|' comment line, and labels that end in '.' in the test part."""
+    """The UCI text: ', ' between fields, a '|' comment line, and labels that end in '.' in the test
+    part."""
     lines = (line.strip() for line in content.decode("ascii").splitlines())
     rows = [line.rstrip(".").split(", ") for line in lines if line and not line.startswith("|")]
     cells = np.array(rows, dtype=object)
@@ -94,7 +117,8 @@ def parse_adult(content: bytes, source: str) -> Table:
 
 
 def _papers(table: Table, intercept: bool, sparse: bool, dtype: Any) -> Dataset:
-    """Six numeric columns over their maxima, then every level seen of the eight others; rows scaled to norm <= 1."""
+    """Six numeric columns over their maxima, then every level seen of the eight others; rows scaled
+    to norm <= 1."""
     keep = _complete(table)
     blocks: list[NDArray[Any]] = []
     names: list[str] = []
@@ -128,7 +152,9 @@ def _complete(table: Table) -> NDArray[np.bool_]:
 
 
 def _joined(train: Table, test: Table) -> Table:
-    return Table({c: np.concatenate([train.columns[c], test.columns[c]]) for c in COLUMNS}, source="adult")
+    return Table(
+        {c: np.concatenate([train.columns[c], test.columns[c]]) for c in COLUMNS}, source="adult"
+    )
 
 
 def _split(data: Dataset, train: NDArray[np.bool_]) -> list[Dataset]:

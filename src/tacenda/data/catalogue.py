@@ -1,4 +1,5 @@
-"""Named data sets: `load("adult")`, `load("a9a")`, `load("epsilon", path=...)`, and scikit-learn's bundled ones."""
+"""Named data sets: `load("adult")`, `load("a9a")`, `load("epsilon", path=...)`, and scikit-learn's
+bundled ones."""
 
 from __future__ import annotations
 
@@ -17,7 +18,10 @@ from tacenda.errors import InputError
 
 # name -> one line for `tacenda datasets`
 NAMES: dict[str, str] = {
-    "adult": "UCI Adult, income above 50K; encodings 'public' (declared schema) and 'papers' (104 features)",
+    "adult": (
+        "UCI Adult, income above 50K; encodings 'public' (declared schema) "
+        "and 'papers' (104 features)"
+    ),
     "a9a": "LIBSVM a9a: Adult in 123 binary features, CSR, with its own test part",
     "epsilon": "LIBSVM epsilon, 400,000 x 2,000 dense, from a local file (path=...)",
     "breast_cancer": "569 x 30, two classes (bundled with scikit-learn)",
@@ -32,7 +36,8 @@ NAMES: dict[str, str] = {
 
 
 def load(name: str, **options: Any) -> Dataset:
-    """A data set by name; `options` are those of its loader, for instance `encoding="papers"` for adult."""
+    """A data set by name; `options` are those of its loader, for instance `encoding="papers"` for
+    adult."""
     one_of("data set", name, NAMES)
     loaders: dict[str, Callable[..., Dataset]] = {"adult": _adult, "a9a": _a9a, "epsilon": _epsilon}
     if name in ("classification", "sparse-regression", "epsilon-like"):
@@ -55,7 +60,9 @@ def _adult(**options: Any) -> Dataset:
     return load_adult(**options)
 
 
-def _a9a(*, intercept: bool = False, sparse: bool = True, norm: float = 1.0, dtype: Any = np.float64) -> Dataset:
+def _a9a(
+    *, intercept: bool = False, sparse: bool = True, norm: float = 1.0, dtype: Any = np.float64
+) -> Dataset:
     """32,561 records, 123 features, rows clipped to `norm`; `test` has the 16,281 others."""
     parts = [_a9a_part(name, intercept, sparse, norm, dtype) for name in ("a9a", "a9a.t")]
     return parts[0].with_test(parts[1])
@@ -66,35 +73,53 @@ def _a9a_part(name: str, intercept: bool, sparse: bool, norm: float, dtype: Any)
 
     content = sources.local_bytes(name)
     if content is None:
-        raise sources.Unavailable(f"data set 'a9a' is not here: {sources.where_to_put('a9a', 'a9a.t')}.")
+        raise sources.Unavailable(
+            f"data set 'a9a' is not here: {sources.where_to_put('a9a', 'a9a.t')}."
+        )
     # scikit-learn reads a file faster than it reads bytes already in memory, and a9a is small.
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a9a"
         path.write_bytes(content)
         data = load_libsvm(path, 123, classes=("-1", "+1"), norm=norm, dtype=dtype)
     X = data.X if sparse else data.X.toarray()
-    names, notes = data.feature_names, ["the quantile cuts behind a9a's binary features were read off the data"]
+    names = data.feature_names
+    notes = ["the quantile cuts behind a9a's binary features were read off the data"]
     if intercept:
         X, names = scale_rows(add_intercept(X), norm, in_place=True), (*names, "intercept")
     return Dataset(X, data.y, names, data.classes, "a9a", notes, norm=norm)
 
 
-def _epsilon(*, path: str | Path | None = None, rows: int | None = None, dtype: Any = np.float32) -> Dataset:
-    """The LIBSVM text (epsilon_normalized, plain, .gz or .bz2) into one array of float32, rows clipped to norm 1."""
+def _epsilon(
+    *, path: str | Path | None = None, rows: int | None = None, dtype: Any = np.float32
+) -> Dataset:
+    """The LIBSVM text (epsilon_normalized, plain, .gz or .bz2) into one array of float32, rows
+    clipped to norm 1."""
     from tacenda.data.libsvm import load_libsvm_dense
 
-    places = [folder / f"epsilon_normalized{end}" for folder in sources.folders() for end in ("", ".gz", ".bz2")]
-    found = Path(path) if path is not None else next((place for place in places if place.is_file()), None)
+    places = [
+        folder / f"epsilon_normalized{end}"
+        for folder in sources.folders()
+        for end in ("", ".gz", ".bz2")
+    ]
+    found = (
+        Path(path)
+        if path is not None
+        else next((place for place in places if place.is_file()), None)
+    )
     if found is None:
         raise sources.Unavailable(
             "data set 'epsilon' is read from a local file only (12 GB of text): give path=..., or "
-            f"{sources.where_to_put('epsilon_normalized')}; load('epsilon-like', rows=...) generates a stand-in."
+            f"{sources.where_to_put('epsilon_normalized')}; load('epsilon-like', rows=...) "
+            "generates a stand-in."
         )
-    return load_libsvm_dense(found, 2000, rows=rows, classes=("-1", "1"), norm=1.0, dtype=dtype, name="epsilon")
+    return load_libsvm_dense(
+        found, 2000, rows=rows, classes=("-1", "1"), norm=1.0, dtype=dtype, name="epsilon"
+    )
 
 
 def _bundled(name: str, *, intercept: bool = False, dtype: Any = np.float64) -> Dataset:
-    """A set that scikit-learn carries: columns over their largest magnitude, rows clipped to norm 1."""
+    """A set that scikit-learn carries: columns over their largest magnitude, rows clipped to norm
+    1."""
     from sklearn import datasets
 
     bunch = getattr(datasets, f"load_{name}")()
@@ -109,6 +134,8 @@ def _bundled(name: str, *, intercept: bool = False, dtype: Any = np.float64) -> 
     if name == "diabetes":
         low, high = bunch.target.min(), bunch.target.max()
         notes.append("the bounds by which the target is scaled to [-1, 1] were read off the data")
-        return Dataset(X, (2.0 * bunch.target - low - high) / (high - low), names, None, name, notes, norm=1.0)
+        return Dataset(
+            X, (2.0 * bunch.target - low - high) / (high - low), names, None, name, notes, norm=1.0
+        )
     classes = tuple(str(c) for c in bunch.target_names)
     return Dataset(X, bunch.target.astype(np.int64), names, classes, name, notes, norm=1.0)

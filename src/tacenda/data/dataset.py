@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 class Dataset:
     """Features, labels and their provenance.
 
-    X (n, p) is a dense array or a scipy CSR matrix. For classification y (n,) holds int64 codes 0..K-1 into `classes`;
-    for regression `classes` is None and y is float64. `norm` is the public bound on |x| that every row keeps (None:
-    no bound). `notes` says in words what was read off the data, and is therefore not public. `test` is a second
-    (X, y), `nodes` (n,) the label of the node that holds each record, `truth` the weights of a generated set.
+    X (n, p) is a dense array or a scipy CSR matrix. For classification y (n,) holds int64 codes
+    0..K-1 into `classes`; for regression `classes` is None and y is float64. `norm` is the public
+    bound on |x| that every row keeps (None: no bound). `notes` says in words what was read off the
+    data, and is therefore not public. `test` is a second (X, y), `nodes` (n,) the label of the node
+    that holds each record, `truth` the weights of a generated set.
     """
 
     X: Any
@@ -44,7 +45,10 @@ class Dataset:
     def __repr__(self) -> str:
         task = "regression" if self.classes is None else f"{len(self.classes)} classes"
         form = "dense" if isinstance(self.X, np.ndarray) else "CSR"
-        return f"Dataset({self.name!r}, {self.n_records} x {self.n_features} {form} {self.X.dtype}, {task})"
+        return (
+            f"Dataset({self.name!r}, {self.n_records} x {self.n_features} {form} {self.X.dtype}, "
+            f"{task})"
+        )
 
     def with_test(self, test: Dataset) -> Dataset:
         """The same set, with `test`'s records as its test part and the notes of both."""

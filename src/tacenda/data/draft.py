@@ -1,4 +1,5 @@
-"""Propose a schema for a file. Everything proposed was read off the data, so it is marked as to be confirmed."""
+"""Propose a schema for a file. Everything proposed was read off the data, so it is marked as to be
+confirmed."""
 
 from __future__ import annotations
 
@@ -22,17 +23,24 @@ MOST_CLASSES = 10
 GAPS = frozenset(DEFAULT_MISSING)
 
 
-def draft_schema(source: Any, *, label: str | None = None, node: str | None = None, name: str | None = None) -> Schema:
-    """A schema for a file, query, frame or table, to be read and corrected by somebody who knows the field.
+def draft_schema(
+    source: Any, *, label: str | None = None, node: str | None = None, name: str | None = None
+) -> Schema:
+    """A schema for a file, query, frame or table, to be read and corrected by somebody who knows
+    the field.
 
-    `label` is the column to predict (default: the last), `node` the column that names the holder. Bounds are rounded
-    outwards to two digits, levels listed as seen; text columns with too many levels are left out and the notes say so.
+    `label` is the column to predict (default: the last), `node` the column that names the holder.
+    Bounds are rounded outwards to two digits, levels listed as seen; text columns with too many
+    levels are left out and the notes say so.
     """
     table = read_table(source) if isinstance(source, str | Path) else Table.of(source)
     label = list(table.columns)[-1] if label is None else label
     for role, used in (("label", label), ("node", node)):
         if used is not None and used not in table.columns:
-            raise InputError(f"{role} must be a column of {table.source}, not {used!r}; it has {list(table.columns)}.")
+            raise InputError(
+                f"{role} must be a column of {table.source}, not {used!r}; "
+                f"it has {list(table.columns)}."
+            )
     columns, left_out, missing = [], [], False
     for column, cells in table.columns.items():
         words, gaps = _present(cells)
@@ -45,7 +53,9 @@ def draft_schema(source: Any, *, label: str | None = None, node: str | None = No
         else:
             columns.append(proposal)
     if not columns:
-        raise InputError(f"{table.source} has no column that can be encoded beside the label {label!r}.")
+        raise InputError(
+            f"{table.source} has no column that can be encoded beside the label {label!r}."
+        )
     notes = "Drafted from the data: check every bound and level, then set confirmed = true."
     if left_out:
         notes += f" Left out (constant, empty, or too many levels to be a public list): {', '.join(left_out)}."
@@ -57,7 +67,8 @@ def draft_schema(source: Any, *, label: str | None = None, node: str | None = No
         columns=tuple(columns),
         label=_label(label, _present(table.columns[label])[0]),
         node_column=node,
-        # Numbers are centred on the middle of their bounds, not of the data: a constant feature makes up for the difference.
+        # Numbers are centred on the middle of their bounds, not of the data: a constant feature
+        # makes up for the difference.
         intercept=True,
     )
 
@@ -88,7 +99,8 @@ def _label(name: str, words: NDArray[Any]) -> Label:
     values = sorted(set(words))
     if len(values) < 2:
         raise InputError(
-            f"label {name!r} shows fewer than two classes, so none can be proposed; choose another label column or "
+            f"label {name!r} shows fewer than two classes, so none can be proposed; "
+            "choose another label column or "
             "write the schema by hand with all classes."
         )
     numeric = all(_is_number(value) for value in values)
@@ -97,12 +109,17 @@ def _label(name: str, words: NDArray[Any]) -> Label:
         low, high = _bounds([float(value) for value in values])
         return Label(name=name, low=low, high=high, scale_to="symmetric", confirmed=False)
     if len(values) > MOST_LEVELS:
-        raise InputError(f"label {name!r} has more than {MOST_LEVELS} text values; choose another label column.")
-    return Label(name=name, classes=tuple(sorted(values, key=float) if whole else values), confirmed=False)
+        raise InputError(
+            f"label {name!r} has more than {MOST_LEVELS} text values; choose another label column."
+        )
+    return Label(
+        name=name, classes=tuple(sorted(values, key=float) if whole else values), confirmed=False
+    )
 
 
 def _bounds(values: list[float]) -> tuple[float, float]:
-    """Rounded outwards to two digits of the larger magnitude, so that the extreme records are not spelled out."""
+    """Rounded outwards to two digits of the larger magnitude, so that the extreme records are not
+    spelled out."""
     finite = [value for value in values if math.isfinite(value)]
     if len(set(finite)) < 2:
         return (0.0, 1.0) if not finite else (min(finite[0], 0.0), max(finite[0], 1.0))
@@ -110,4 +127,6 @@ def _bounds(values: list[float]) -> tuple[float, float]:
     step = 10.0 ** (math.floor(math.log10(max(abs(low), abs(high)))) - 1)
     # Products such as 3 * 0.1 are cleaned by a second rounding to the step's own digits.
     digits = max(0, 1 - math.floor(math.log10(step)))
-    return round(math.floor(low / step) * step, digits), round(math.ceil(high / step) * step, digits)
+    return round(math.floor(low / step) * step, digits), round(
+        math.ceil(high / step) * step, digits
+    )

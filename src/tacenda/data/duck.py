@@ -27,12 +27,15 @@ def read_csv(path: Path, header: Sequence[str]) -> Table:
     query = "SELECT * FROM read_csv(?, header=true, all_varchar=true, nullstr='')"
     table = _run(query, [str(path)], None, path.name)
     if len(table.columns) != len(header):
-        raise InputError(f"{path.name} has lines of different lengths; look for a missing or unquoted separator.")
+        raise InputError(
+            f"{path.name} has lines of different lengths; look for a missing or unquoted separator."
+        )
     return Table(dict(zip(header, table.columns.values(), strict=True)), source=path.name)
 
 
 def read_sql(query: str, database: str | Path | None) -> Table:
-    """The result of a query, over a DuckDB database file (opened read-only) or over files that it names."""
+    """The result of a query, over a DuckDB database file (opened read-only) or over files that it
+    names."""
     if database is not None and not Path(database).is_file():
         raise InputError(f"database must be a DuckDB file, but {str(database)!r} is not there.")
     return _run(query, [], database, "query")
@@ -66,13 +69,16 @@ def _connected(database: str | Path | None, source: str) -> Iterator[Any]:
     """A connection whose errors are ours, in one sentence and without cells."""
     if not usable():
         raise InputError(
-            f"reading {source} needs DuckDB, which is not installed; run: pip install 'tacenda[data]', or export the "
+            f"reading {source} needs DuckDB, which is not installed; run: "
+            "pip install 'tacenda[data]', or export the "
             "data as CSV."
         )
     import duckdb
 
     try:
-        with duckdb.connect(str(database or ":memory:"), read_only=database is not None) as connection:
+        with duckdb.connect(
+            str(database or ":memory:"), read_only=database is not None
+        ) as connection:
             yield connection
     except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
         # These speak about the query and the names in it, never about cells.
@@ -80,4 +86,6 @@ def _connected(database: str | Path | None, source: str) -> Iterator[Any]:
     except duckdb.Error as error:
         # Conversion errors quote cells, so only their kind is passed on.
         kind = type(error).__name__
-        raise InputError(f"DuckDB could not read {source} ({kind}); check that the file is whole.") from None
+        raise InputError(
+            f"DuckDB could not read {source} ({kind}); check that the file is whole."
+        ) from None

@@ -1,7 +1,8 @@
 """Records into feature rows, by nothing but the schema.
 
-Numbers are clipped to their bounds and scaled to [0, 1] or [-1, 1], declared levels become one-hot columns, the optional constant
-feature is added, and every row is clipped to the schema's norm. Messages name a column and a record, never a cell.
+Numbers are clipped to their bounds and scaled to [0, 1] or [-1, 1], declared levels become one-hot
+columns, the optional constant feature is added, and every row is clipped to the schema's norm.
+Messages name a column and a record, never a cell.
 """
 
 from __future__ import annotations
@@ -24,18 +25,25 @@ Floats = NDArray[np.float64]
 
 
 def encode(
-    schema: Schema, table: Any, *, sparse: bool = False, strict: bool = False, dtype: Any = np.float64
+    schema: Schema,
+    table: Any,
+    *,
+    sparse: bool = False,
+    strict: bool = False,
+    dtype: Any = np.float64,
 ) -> Dataset:
-    """Encode a table, frame, mapping, file or query: X (n, p) dense or CSR, y codes or clipped (scaled) numbers, node labels.
+    """Encode a table, frame, mapping, file or query: X (n, p) dense or CSR, y codes or clipped
+    (scaled) numbers, node labels.
 
-    Files are read and encoded a chunk at a time. A schema with unconfirmed values gives one warning, or with `strict`
-    (as on a real node) a PrivacyError.
+    Files are read and encoded a chunk at a time. A schema with unconfirmed values gives one
+    warning, or with `strict` (as on a real node) a PrivacyError.
     """
     if strict:
         schema.require_confirmed()
     elif schema.unconfirmed:
         warnings.warn(
-            f"schema {schema.name!r} has values read off the data in {list(schema.unconfirmed)}: unless they are "
+            f"schema {schema.name!r} has values read off the data in {list(schema.unconfirmed)}: "
+            "unless they are "
             "public the guarantee does not hold; confirm them in the schema.",
             UnconfirmedSchemaWarning,
             stacklevel=2,
@@ -43,26 +51,49 @@ def encode(
     parts = [_encode_chunk(schema, chunk, sparse, dtype) for chunk in _chunks(table)]
     X, y, nodes = _stack(parts, sparse)
     if not len(y):
-        raise InputError("every record has a missing value, so none is left; declare missing = 'impute' in the schema.")
+        raise InputError(
+            "every record has a missing value, so none is left; "
+            "declare missing = 'impute' in the schema."
+        )
     notes = []
     if schema.unconfirmed:
-        notes.append(f"bounds, levels or classes of {', '.join(map(repr, schema.unconfirmed))} were read off the data")
+        notes.append(
+            f"bounds, levels or classes of {', '.join(map(repr, schema.unconfirmed))} were read "
+            "off the data"
+        )
     if schema.missing == "drop":
-        notes.append("records with missing values, if any, were dropped, so the number of records depends on the data")
+        notes.append(
+            "records with missing values, if any, were dropped, "
+            "so the number of records depends on the data"
+        )
     classes, names = schema.label.classes, schema.feature_names
     return Dataset(
-        X, y, names, classes, schema.name, notes, nodes=nodes, norm=schema.row_norm, schema_hash=schema.hash()
+        X,
+        y,
+        names,
+        classes,
+        schema.name,
+        notes,
+        nodes=nodes,
+        norm=schema.row_norm,
+        schema_hash=schema.hash(),
     )
 
 
-def encode_features(schema: Schema, table: Any, *, sparse: bool = False, dtype: Any = np.float64) -> Any:
-    """X (n, p) alone, for predicting on records without a label; missing values must be imputable or absent."""
+def encode_features(
+    schema: Schema, table: Any, *, sparse: bool = False, dtype: Any = np.float64
+) -> Any:
+    """X (n, p) alone, for predicting on records without a label; missing values must be imputable
+    or absent."""
     blocks = []
     for chunk in _chunks(table):
         _require(schema, chunk, label=False)
         missing = _missing_rows(schema, chunk, label=False)
         if missing.any() and schema.missing != "impute":
-            raise InputError(f"record {_where(chunk, missing)} has a missing value; impute it or leave the record out.")
+            raise InputError(
+                f"record {_where(chunk, missing)} has a missing value; "
+                "impute it or leave the record out."
+            )
         blocks.append(_features(schema, chunk, np.ones(len(chunk), bool), sparse, dtype))
     return _stack_rows(blocks, sparse)
 
@@ -75,17 +106,25 @@ def _chunks(table: Any) -> Iterable[Table]:
     return [Table.of(table)]
 
 
-def _encode_chunk(schema: Schema, table: Table, sparse: bool, dtype: Any) -> tuple[Any, NDArray[Any], Any]:
+def _encode_chunk(
+    schema: Schema, table: Table, sparse: bool, dtype: Any
+) -> tuple[Any, NDArray[Any], Any]:
     _require(schema, table, label=True)
     missing = _missing_rows(schema, table, label=True)
     if schema.missing == "error" and missing.any():
-        raise InputError(f"record {_where(table, missing)} has a missing value; declare missing = 'drop' or 'impute'.")
+        raise InputError(
+            f"record {_where(table, missing)} has a missing value; "
+            "declare missing = 'drop' or 'impute'."
+        )
     if schema.missing == "impute":
         # A label or an owner cannot be imputed: the record would be invented.
         for name in filter(None, (schema.label.name, schema.node_column)):
             bare = _is_missing(schema, table.columns[name])
             if bare.any():
-                raise InputError(f"record {_where(table, bare)} has no {name!r}; leave such records out of the table.")
+                raise InputError(
+                    f"record {_where(table, bare)} has no {name!r}; "
+                    "leave such records out of the table."
+                )
         missing = np.zeros(len(table), bool)
     keep = ~missing
     nodes = None
@@ -101,7 +140,9 @@ def _require(schema: Schema, table: Table, *, label: bool) -> None:
     absent = [name for name in wanted if name not in table.columns]
     if absent:
         found = ", ".join(map(repr, table.columns))
-        raise InputError(f"{table.source} lacks the schema's columns {absent}, it has {found}; rename either.")
+        raise InputError(
+            f"{table.source} lacks the schema's columns {absent}, it has {found}; rename either."
+        )
 
 
 def _missing_rows(schema: Schema, table: Table, *, label: bool) -> NDArray[np.bool_]:
@@ -123,8 +164,11 @@ def _is_missing(schema: Schema, cells: NDArray[Any]) -> NDArray[np.bool_]:
     return np.fromiter((word in gaps for word in _words(cells)), np.bool_, count=len(cells))
 
 
-def _features(schema: Schema, table: Table, keep: NDArray[np.bool_], sparse: bool, dtype: Any) -> Any:
-    """Each record has one entry per schema column: its place (n, c) and value (n, c); both forms follow from them."""
+def _features(
+    schema: Schema, table: Table, keep: NDArray[np.bool_], sparse: bool, dtype: Any
+) -> Any:
+    """Each record has one entry per schema column: its place (n, c) and value (n, c); both forms
+    follow from them."""
     columns = schema.columns
     n, c = int(keep.sum()), len(columns) + int(schema.intercept)
     places, values = np.empty((n, c), np.int64), np.ones((n, c), dtype)
@@ -139,7 +183,9 @@ def _features(schema: Schema, table: Table, keep: NDArray[np.bool_], sparse: boo
         offset += len(column.features)
     if schema.intercept:
         places[:, -1] = offset
-    return scale_rows(_assemble(places, values, len(schema.feature_names), sparse), schema.row_norm, in_place=True)
+    return scale_rows(
+        _assemble(places, values, len(schema.feature_names), sparse), schema.row_norm, in_place=True
+    )
 
 
 def _assemble(places: NDArray[np.int64], values: Any, width: int, sparse: bool) -> Any:
@@ -156,17 +202,25 @@ def _assemble(places: NDArray[np.int64], values: Any, width: int, sparse: bool) 
 
 
 def _scaled(
-    schema: Schema, column: NumericColumn, table: Table, cells: NDArray[Any], keep: NDArray[np.bool_]
+    schema: Schema,
+    column: NumericColumn,
+    table: Table,
+    cells: NDArray[Any],
+    keep: NDArray[np.bool_],
 ) -> Floats:
     """u = (clip(x, low, high) - low) / (high - low), in [0, 1]; symmetric: 2 u - 1, in [-1, 1]."""
     numbers = _numbers(schema, column.name, table, cells, keep)
     if column.impute is not None:
         numbers = np.where(np.isnan(numbers), column.impute, numbers)
-    scaled: Floats = (np.clip(numbers, column.low, column.high) - column.low) / (column.high - column.low)
+    scaled: Floats = (np.clip(numbers, column.low, column.high) - column.low) / (
+        column.high - column.low
+    )
     return scaled if column.scale_to == "unit" else 2 * scaled - 1
 
 
-def _numbers(schema: Schema, name: str, table: Table, cells: NDArray[Any], keep: NDArray[np.bool_]) -> Floats:
+def _numbers(
+    schema: Schema, name: str, table: Table, cells: NDArray[Any], keep: NDArray[np.bool_]
+) -> Floats:
     """Kept cells as float64, missing ones as NaN."""
     if cells.dtype.kind == "f":
         return cells[keep].astype(np.float64)
@@ -176,22 +230,29 @@ def _numbers(schema: Schema, name: str, table: Table, cells: NDArray[Any], keep:
     except ValueError:
         wrong = np.array([not _is_number(word) for word in words]) & keep
         raise InputError(
-            f"column {name!r} must be numeric, but record {_where(table, wrong)} holds other text; correct it, declare "
+            f"column {name!r} must be numeric, but record {_where(table, wrong)} holds other text; "
+            "correct it, declare "
             "the column categorical, or add that text to missing_values."
         ) from None
 
 
 def _codes(
-    schema: Schema, column: CategoricalColumn, table: Table, cells: NDArray[Any], keep: NDArray[np.bool_]
+    schema: Schema,
+    column: CategoricalColumn,
+    table: Table,
+    cells: NDArray[Any],
+    keep: NDArray[np.bool_],
 ) -> NDArray[np.int64]:
-    """Position of each kept cell among the levels; undeclared ones take the last place or are refused."""
+    """Position of each kept cell among the levels; undeclared ones take the last place or are
+    refused."""
     words = np.where(_is_missing(schema, cells), column.impute or "", _words(cells))
     codes = _positions(words, column.levels)
     wrong = (codes < 0) & keep
     if wrong.any():
         if column.unknown == "error":
             raise InputError(
-                f"column {column.name!r} of record {_where(table, wrong)} holds a level that the schema does not "
+                f"column {column.name!r} of record {_where(table, wrong)} holds a level that the "
+                "schema does not "
                 "declare; add the level if it is public, or set unknown = 'column'."
             )
         codes[wrong] = len(column.levels)
@@ -208,7 +269,8 @@ def _label(schema: Schema, table: Table, keep: NDArray[np.bool_]) -> NDArray[Any
     wrong = (codes < 0) & keep
     if wrong.any():
         raise InputError(
-            f"label {label.name!r} of record {_where(table, wrong)} is not one of the declared classes "
+            f"label {label.name!r} of record {_where(table, wrong)} is not one of the declared "
+            "classes "
             f"{list(label.classes)}; add the class to the schema or correct the record."
         )
     return codes[keep]
@@ -220,7 +282,8 @@ def _positions(words: NDArray[Any], known: tuple[str, ...]) -> NDArray[np.int64]
 
 
 def _words(cells: NDArray[Any]) -> NDArray[Any]:
-    """Cells as stripped text; None and NaN are the empty text, and a whole float loses its '.0': 3.0 is level '3'."""
+    """Cells as stripped text; None and NaN are the empty text, and a whole float loses its '.0':
+    3.0 is level '3'."""
     words = np.empty(len(cells), dtype=object)
     words[:] = [_word(cell) for cell in cells]
     return words
@@ -249,11 +312,17 @@ def _where(table: Table, rows: NDArray[np.bool_]) -> int:
     return table.first_row + int(np.argmax(rows))
 
 
-def _stack(parts: list[tuple[Any, NDArray[Any], Any]], sparse: bool) -> tuple[Any, NDArray[Any], Any]:
+def _stack(
+    parts: list[tuple[Any, NDArray[Any], Any]], sparse: bool
+) -> tuple[Any, NDArray[Any], Any]:
     if len(parts) == 1:
         return parts[0]
     nodes = None if parts[0][2] is None else np.concatenate([part[2] for part in parts])
-    return _stack_rows([part[0] for part in parts], sparse), np.concatenate([part[1] for part in parts]), nodes
+    return (
+        _stack_rows([part[0] for part in parts], sparse),
+        np.concatenate([part[1] for part in parts]),
+        nodes,
+    )
 
 
 def _stack_rows(blocks: list[Any], sparse: bool) -> Any:

@@ -1,4 +1,5 @@
-"""Constant feature and row norms, for dense arrays and scipy CSR matrices, a chunk of rows at a time."""
+"""Constant feature and row norms, for dense arrays and scipy CSR matrices, a chunk of rows at a
+time."""
 
 from __future__ import annotations
 
@@ -28,17 +29,23 @@ def row_norms(X: Any) -> NDArray[np.float64]:
         norms[:] = 0.0
         filled = np.flatnonzero(np.diff(X.indptr))
         if len(filled):
-            norms[filled] = np.sqrt(np.add.reduceat(X.data.astype(np.float64) ** 2, X.indptr[filled]))
+            norms[filled] = np.sqrt(
+                np.add.reduceat(X.data.astype(np.float64) ** 2, X.indptr[filled])
+            )
         return norms
     for part in chunks(X):
         norms[part] = np.sqrt(np.einsum("ij,ij->i", X[part], X[part], dtype=np.float64))
     return norms
 
 
-def scale_rows(X: Any, norm: float = 1.0, mode: Literal["clip", "scale"] = "clip", *, in_place: bool = False) -> Any:
-    """Bring rows to a public norm: x * min(1, norm/|x|) for "clip", x * norm/|x| for "scale"; rows of norm 0 stay.
+def scale_rows(
+    X: Any, norm: float = 1.0, mode: Literal["clip", "scale"] = "clip", *, in_place: bool = False
+) -> Any:
+    """Bring rows to a public norm: x * min(1, norm/|x|) for "clip", x * norm/|x| for "scale"; rows
+    of norm 0 stay.
 
-    With `in_place` a floating-point X is changed and returned, and no copy of it is ever made. Rows end at or below
+    With `in_place` a floating-point X is changed and returned, and no copy of it is ever made. Rows
+    end at or below
     `norm` up to one rounding of X's own precision.
     """
     norm = positive("norm", norm)
@@ -47,7 +54,9 @@ def scale_rows(X: Any, norm: float = 1.0, mode: Literal["clip", "scale"] = "clip
     norms = row_norms(X)
     if not np.isfinite(norms).all():
         row = int(np.flatnonzero(~np.isfinite(norms))[0])
-        raise InputError(f"X must be finite, but row {row} is not; drop such rows or declare bounds in a schema.")
+        raise InputError(
+            f"X must be finite, but row {row} is not; drop such rows or declare bounds in a schema."
+        )
     factors = np.ones(len(norms))
     moved = norms > norm if mode == "clip" else norms > 0
     factors[moved] = norm / norms[moved]
@@ -60,7 +69,8 @@ def scale_rows(X: Any, norm: float = 1.0, mode: Literal["clip", "scale"] = "clip
 
 
 def add_intercept(X: Any, value: float = 1.0) -> Any:
-    """X (n, p) with a last column of `value`: (n, p + 1), the same format and precision. Scale the rows afterwards."""
+    """X (n, p) with a last column of `value`: (n, p + 1), the same format and precision. Scale the
+    rows afterwards."""
     if is_sparse(X):
         from scipy.sparse import csr_matrix, hstack
 
@@ -83,12 +93,19 @@ def _floating(X: Any, in_place: bool) -> Any:
     """X itself if it may be changed, else a float copy (CSR where sparse)."""
     if is_sparse(X):
         if in_place and (X.format != "csr" or X.dtype.kind != "f"):
-            raise InputError(f"in_place needs a floating-point CSR matrix, not {X.format} of {X.dtype}; drop in_place.")
+            raise InputError(
+                f"in_place needs a floating-point CSR matrix, not {X.format} of {X.dtype}; "
+                "drop in_place."
+            )
         X = X.tocsr()
-        return X if in_place else X.astype(X.dtype if X.dtype.kind == "f" else np.float64, copy=True)
+        return (
+            X if in_place else X.astype(X.dtype if X.dtype.kind == "f" else np.float64, copy=True)
+        )
     if in_place:
         if not isinstance(X, np.ndarray) or X.dtype.kind != "f":
-            raise InputError("in_place needs a floating-point NumPy array; drop in_place or convert X first.")
+            raise InputError(
+                "in_place needs a floating-point NumPy array; drop in_place or convert X first."
+            )
         return X
     X = np.asarray(X)
     return np.array(X, dtype=X.dtype if X.dtype.kind == "f" else np.float64)

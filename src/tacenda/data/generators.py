@@ -19,22 +19,28 @@ def make_classification(
 ) -> Dataset:
     """n records of norm at most 1 in R^features, labelled by a linear rule and then blurred.
 
-    Rows are normal of standard deviation 1/sqrt(features), clipped to norm 1. The class is the largest of `classes`
-    linear scores; with probability `difficulty` it is then replaced by a uniform draw. So the best rule is right with
-    probability 1 - difficulty (1 - 1/classes): difficulty 0 is separable, 1 is chance.
+    Rows are normal of standard deviation 1/sqrt(features), clipped to norm 1. The class is the
+    largest of `classes` linear scores; with probability `difficulty` it is then replaced by a
+    uniform draw. So the best rule is right with probability 1 - difficulty (1 - 1/classes):
+    difficulty 0 is separable, 1 is chance.
     """
-    n, p, k = whole("n", n, least=1), whole("features", features, least=1), whole("classes", classes, least=2)
+    n = whole("n", n, least=1)
+    p = whole("features", features, least=1)
+    k = whole("classes", classes, least=2)
     difficulty = between("difficulty", difficulty, 0.0, 1.0, open_ends=False)
     rng = np.random.default_rng(whole("seed", seed))
     X = scale_rows(rng.standard_normal((n, p)) / math.sqrt(p), 1.0, in_place=True)
-    # Two classes are one direction and its opposite, so that the truth is a single vector as in the problem.
+    # Two classes are one direction and its opposite, so that the truth is a single vector as in the
+    # problem.
     w = rng.standard_normal((1, p)) if k == 2 else rng.standard_normal((k, p))
     scores = X @ w.T
     y = (scores[:, 0] > 0).astype(np.int64) if k == 2 else scores.argmax(axis=1).astype(np.int64)
     blurred = rng.random(n) < difficulty
     y[blurred] = rng.integers(k, size=int(blurred.sum()))
     names = tuple(f"x{j}" for j in range(p))
-    return Dataset(X, y, names, tuple(str(c) for c in range(k)), "classification", norm=1.0, truth=w.ravel())
+    return Dataset(
+        X, y, names, tuple(str(c) for c in range(k)), "classification", norm=1.0, truth=w.ravel()
+    )
 
 
 def make_sparse_regression(
@@ -45,13 +51,17 @@ def make_sparse_regression(
     noise_variance: float = 0.1,
     seed: int = 0,
 ) -> Dataset:
-    """The Lasso example of GauthierEtAl20: y = X theta + w on `nodes` agents with `records` observations each.
+    """The Lasso example of GauthierEtAl20: y = X theta + w on `nodes` agents with `records`
+    observations each.
 
-    X is standard normal, theta ~ N(0, I) and w ~ N(0, noise_variance); `nonzero` keeps that many entries of theta and
-    sets the others to 0 (None: all are kept, as in the paper). Rows are not bounded: `norm` is None, so a private run
-    must clip gradients. `Dataset.nodes` (nodes * records,) tells each record's agent, `truth` is theta.
+    X is standard normal, theta ~ N(0, I) and w ~ N(0, noise_variance); `nonzero` keeps that many
+    entries of theta and sets the others to 0 (None: all are kept, as in the paper). Rows are not
+    bounded: `norm` is None, so a private run must clip gradients. `Dataset.nodes` (nodes *
+    records,) tells each record's agent, `truth` is theta.
     """
-    k, m, p = whole("nodes", nodes, least=1), whole("records", records, least=1), whole("features", features, least=1)
+    k = whole("nodes", nodes, least=1)
+    m = whole("records", records, least=1)
+    p = whole("features", features, least=1)
     kept = p if nonzero is None else whole("nonzero", nonzero)
     if kept > p:
         raise InputError(f"nonzero must be at most features = {p}, not {kept}.")
@@ -62,15 +72,20 @@ def make_sparse_regression(
     X = rng.standard_normal((k * m, p))
     y = X @ theta + noise_std * rng.standard_normal(k * m)
     names = tuple(f"x{j}" for j in range(p))
-    return Dataset(X, y, names, None, "sparse-regression", nodes=np.repeat(np.arange(k), m), truth=theta)
+    return Dataset(
+        X, y, names, None, "sparse-regression", nodes=np.repeat(np.arange(k), m), truth=theta
+    )
 
 
-def make_epsilon_like(rows: int, features: int = 2000, seed: int = 0, accuracy: float = 0.9) -> Dataset:
-    """A stand-in for LIBSVM's `epsilon`: dense float32 rows of norm 1 and labels from a noisy linear rule.
+def make_epsilon_like(
+    rows: int, features: int = 2000, seed: int = 0, accuracy: float = 0.9
+) -> Dataset:
+    """A stand-in for LIBSVM's `epsilon`: dense float32 rows of norm 1 and labels from a noisy
+    linear rule.
 
-    Filled in place chunk by chunk, so the peak memory is X (rows * features * 4 bytes) and one chunk. The label is the
-    sign of u + s v with u the standardised score and v normal; s = tan(pi (1 - accuracy)) makes the best linear rule
-    right with about that probability.
+    Filled in place chunk by chunk, so the peak memory is X (rows * features * 4 bytes) and one
+    chunk. The label is the sign of u + s v with u the standardised score and v normal; s = tan(pi
+    (1 - accuracy)) makes the best linear rule right with about that probability.
     """
     n, p = whole("rows", rows, least=1), whole("features", features, least=2)
     s = math.tan(math.pi * (1.0 - between("accuracy", accuracy, 0.5, 1.0)))

@@ -33,8 +33,10 @@ def load_libsvm(
 ) -> Dataset:
     """A LIBSVM file (plain, .gz or .bz2) as CSR (n, n_features).
 
-    `n_features` should be declared: without it the largest index in the file is used, and the notes say so. With
-    `classes` (as written in the file, in order) y holds codes into them; without, y is the file's own number. With
+    `n_features` should be declared: without it the largest index in the file is used, and the notes
+    say so. With
+    `classes` (as written in the file, in order) y holds codes into them; without, y is the file's
+    own number. With
     `norm` rows are clipped to it.
     """
     path = existing(path)
@@ -42,7 +44,11 @@ def load_libsvm(
 
     with open_binary(path) as stream:
         X, y = _parsed(load_svmlight_file, stream, path, n_features=n_features, dtype=dtype)
-    notes = [] if n_features is not None else [f"the number of features ({X.shape[1]}) was read off the file"]
+    notes = (
+        []
+        if n_features is not None
+        else [f"the number of features ({X.shape[1]}) was read off the file"]
+    )
     if norm is not None:
         X = scale_rows(X, norm, in_place=True)
     return _dataset(X, y, classes, norm, name or path.stem, notes)
@@ -58,7 +64,8 @@ def load_libsvm_dense(
     dtype: Any = np.float32,
     name: str | None = None,
 ) -> Dataset:
-    """A LIBSVM file into one dense array (n, n_features) of `dtype`, parsed a chunk at a time: no second copy.
+    """A LIBSVM file into one dense array (n, n_features) of `dtype`, parsed a chunk at a time: no
+    second copy.
 
     `rows` reads only the first so many; else the lines are counted in a first pass.
     """
@@ -68,7 +75,9 @@ def load_libsvm_dense(
     n = _count_lines(path) if rows is None else whole("rows", rows, least=1)
     X, y, done = np.zeros((n, p), dtype), np.empty(n), 0
     for text in _text_chunks(path):
-        block, labels = _parsed(load_svmlight_file, io.BytesIO(text), path, n_features=p, dtype=dtype)
+        block, labels = _parsed(
+            load_svmlight_file, io.BytesIO(text), path, n_features=p, dtype=dtype
+        )
         take = min(len(labels), n - done)
         block[:take].toarray(out=X[done : done + take])
         y[done : done + take] = labels[:take]
@@ -85,7 +94,9 @@ def existing(path: str | Path) -> Path:
     """`path`, if it is a file that holds something."""
     path = Path(path).expanduser()
     if not path.is_file():
-        raise InputError(f"path must be a file, but {str(path)!r} is not there; check its name and folder.")
+        raise InputError(
+            f"path must be a file, but {str(path)!r} is not there; check its name and folder."
+        )
     if path.stat().st_size == 0:
         raise InputError(f"the file {str(path)!r} is empty (0 bytes); export it again.")
     return path
@@ -98,31 +109,48 @@ def open_binary(path: Path) -> IO[bytes]:
     return bz2.open(path, "rb") if path.suffix == ".bz2" else path.open("rb")
 
 
-def _parsed(parse: Any, stream: Any, path: Path, n_features: int | None, dtype: Any) -> tuple[Any, NDArray[Any]]:
-    # Multilabel targets ("1,2 3:1") and stray text both end here; scikit-learn's own message may quote the file.
+def _parsed(
+    parse: Any, stream: Any, path: Path, n_features: int | None, dtype: Any
+) -> tuple[Any, NDArray[Any]]:
+    # Multilabel targets ("1,2 3:1") and stray text both end here; scikit-learn's own message may
+    # quote the file.
     try:
         X, y = parse(stream, n_features=n_features, dtype=dtype, zero_based=False)
     except (ValueError, IndexError) as error:
-        largest = re.search(r"n_features was set to \d+, but input file contains (\d+) features", str(error))
+        largest = re.search(
+            r"n_features was set to \d+, but input file contains (\d+) features", str(error)
+        )
         if largest:
             least = largest.group(1)
-            raise InputError(f"n_features must be at least {least} for {path.name}, not {n_features}.") from None
+            raise InputError(
+                f"n_features must be at least {least} for {path.name}, not {n_features}."
+            ) from None
         raise InputError(
-            f"{path.name} is not a LIBSVM file with indices from 1 (lines 'label index:value ...'); "
+            f"{path.name} is not a LIBSVM file with indices from 1 (lines 'label index:value "
+            "...'); "
             "read tables with tacenda.data.read_table."
         ) from None
     return X, y
 
 
 def _dataset(
-    X: Any, y: NDArray[Any], classes: Sequence[str] | None, norm: float | None, name: str, notes: list[str]
+    X: Any,
+    y: NDArray[Any],
+    classes: Sequence[str] | None,
+    norm: float | None,
+    name: str,
+    notes: list[str],
 ) -> Dataset:
     if not len(y):
         raise InputError(f"{name} holds no records; check that it is the right file.")
     if classes is not None:
         y = _codes(y, classes)
     if norm is None and row_norms(X).max() <= 1.0:
-        notes = [*notes, "that no row is longer than 1 was read off the data; declare norm=1.0 to make it public"]
+        notes = [
+            *notes,
+            "that no row is longer than 1 was read off the data; "
+            "declare norm=1.0 to make it public",
+        ]
     names = tuple(f"f{j + 1}" for j in range(X.shape[1]))
     return Dataset(X, y, names, None if classes is None else tuple(classes), name, notes, norm=norm)
 
@@ -132,7 +160,10 @@ def _codes(y: NDArray[Any], classes: Sequence[str]) -> NDArray[np.int64]:
     hits = y[:, None] == values[None, :]
     wrong = np.flatnonzero(~hits.any(axis=1))
     if len(wrong):
-        raise InputError(f"record {wrong[0] + 1} has a label outside classes = {list(classes)}; declare it there.")
+        raise InputError(
+            f"record {wrong[0] + 1} has a label outside classes = {list(classes)}; "
+            "declare it there."
+        )
     codes: NDArray[np.int64] = hits.argmax(axis=1).astype(np.int64)
     return codes
 

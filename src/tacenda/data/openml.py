@@ -10,7 +10,8 @@ import numpy as np
 from tacenda.data import sources
 from tacenda.data.table import Table
 
-# What the merged table must look like, for OpenML gives no checksum: records, and records above 50K.
+# What the merged table must look like, for OpenML gives no checksum: records, and records above
+# 50K.
 RECORDS, POSITIVE = 48_842, 11_687
 
 
@@ -20,7 +21,8 @@ def adult_from_openml(why: str) -> Table:
 
     try:
         with warnings.catch_warnings():
-            # scikit-learn warns before it tries a second time; the outcome is reported below either way.
+            # scikit-learn warns before it tries a second time; the outcome is reported below either
+            # way.
             warnings.simplefilter("ignore", UserWarning)
             bunch = fetch_openml("adult", version=2, as_frame=True, parser="liac-arff", n_retries=1)
     except ImportError:
@@ -30,20 +32,25 @@ def adult_from_openml(why: str) -> Table:
         ) from None
     except (OSError, ValueError) as error:
         raise sources.Unavailable(
-            f"Adult could not be had: {why} OpenML failed as well ({type(error).__name__}). Offline, "
+            f"Adult could not be had: {why} OpenML failed as well ({type(error).__name__}). "
+            "Offline, "
             f"{sources.where_to_put('adult.data', 'adult.test')}."
         ) from None
     return from_frame(bunch.frame)
 
 
 def from_frame(frame: Any) -> Table:
-    """OpenML's frame in the form of the UCI text: whole numbers as text and '?' for what is missing."""
+    """OpenML's frame in the form of the UCI text: whole numbers as text and '?' for what is
+    missing."""
     from tacenda.data.adult import COLUMNS, NUMERIC
 
     columns: dict[str, Any] = {}
     for name in COLUMNS:
         cells = frame["class" if name == "income" else name]
-        text = [str(int(v)) if name in NUMERIC else ("?" if v is None or v != v else str(v)) for v in cells]
+        text = [
+            str(int(v)) if name in NUMERIC else ("?" if v is None or v != v else str(v))
+            for v in cells
+        ]
         columns[name] = np.array(text, dtype=object)
     found = (len(frame), int(np.sum(columns["income"] == ">50K")))
     if found != (RECORDS, POSITIVE):

@@ -1,7 +1,8 @@
 """Spread the records of one data set over nodes.
 
-Every partitioner returns `Shards`, a list of (X_i, y_i) in node order whose X_i are views of one array: the given one
-where the records already lie in node order, else one permuted copy. A CSR matrix is cut into CSR views likewise.
+Every partitioner returns `Shards`, a list of (X_i, y_i) in node order whose X_i are views of one
+array: the given one where the records already lie in node order, else one permuted copy. A CSR
+matrix is cut into CSR views likewise.
 """
 
 from __future__ import annotations
@@ -18,11 +19,22 @@ from tacenda.data.partition_view import describe, plot
 from tacenda.errors import InputError
 from tacenda.words import counted
 
-__all__ = ["Shards", "broken_promise", "by_column", "by_feature_shift", "by_label_skew", "by_sizes", "describe", "even", "plot"]
+__all__ = [
+    "Shards",
+    "broken_promise",
+    "by_column",
+    "by_feature_shift",
+    "by_label_skew",
+    "by_sizes",
+    "describe",
+    "even",
+    "plot",
+]
 
 Ints = NDArray[np.int64]
 
-# What each way of spreading records looks at, beside who owns them: how many there are, or what they hold.
+# What each way of spreading records looks at, beside who owns them: how many there are, or what
+# they hold.
 _READS = {
     "even": "the number of records",
     "sizes": "the number of records",
@@ -33,11 +45,13 @@ _READS = {
 
 
 def broken_promise(kind: str | None, adjacency: str, n: int) -> str | None:
-    """Why (epsilon, delta) for one record of the *table* does not follow from that of the nodes; None where it does.
+    """Why (epsilon, delta) for one record of the *table* does not follow from that of the nodes;
+    None where it does.
 
-    A node's promise is about records that stay where they are. Where one record more, or other contents of one, move further records
-    from node to node, it speaks of the records as they lie on the nodes, and not of the table that was spread. kind: that of `Shards`,
-    None for shards that came as such.
+    A node's promise is about records that stay where they are. Where one record more, or other
+    contents of one, move further records from node to node, it speaks of the records as they lie on
+    the nodes, and not of the table that was spread. kind: that of `Shards`, None for shards that
+    came as such.
     """
     reads = "" if kind is None else _READS[kind]
     if n == 1 or not reads or (reads == "the number of records" and adjacency == "replace-one"):
@@ -48,12 +62,15 @@ def broken_promise(kind: str | None, adjacency: str, n: int) -> str | None:
 
 
 class Shards(list[tuple[Any, NDArray[Any]]]):
-    """A list of (X_i, y_i), one per node; `labels` names the nodes in the same order (0..n-1 unless declared), `kind` says how they
-    were made (see `broken_promise`).
+    """A list of (X_i, y_i), one per node; `labels` names the nodes in the same order (0..n-1 unless
+    declared), `kind` says how they were made (see `broken_promise`).
     """
 
     def __init__(
-        self, parts: Iterable[tuple[Any, NDArray[Any]]], labels: Iterable[Any] | None = None, kind: str | None = None
+        self,
+        parts: Iterable[tuple[Any, NDArray[Any]]],
+        labels: Iterable[Any] | None = None,
+        kind: str | None = None,
     ) -> None:
         super().__init__(parts)
         self.kind = kind
@@ -73,17 +90,21 @@ class Shards(list[tuple[Any, NDArray[Any]]]):
 
 
 def even(X: Any, y: ArrayLike, n: int, seed: int | None = None) -> Shards:
-    """n nodes whose sizes differ by at most one; in the given order, or shuffled when a `seed` is given."""
+    """n nodes whose sizes differ by at most one; in the given order, or shuffled when a `seed` is
+    given."""
     X, labels = _checked(X, y, whole("n", n, least=1))
     return _cut("even", X, labels, _even_sizes(len(labels), n), _shuffled(len(labels), seed))
 
 
 def by_column(X: Any, y: ArrayLike, labels: ArrayLike) -> Shards:
-    """One node per distinct value of `labels` (rows,), in sorted order; `Shards.labels` keeps the values."""
+    """One node per distinct value of `labels` (rows,), in sorted order; `Shards.labels` keeps the
+    values."""
     X, y = _checked(X, y, 1)
     column = np.asarray(labels)
     if column.shape != y.shape:
-        raise InputError(f"labels must hold one node per record ({len(y)}), not shape {column.shape}.")
+        raise InputError(
+            f"labels must hold one node per record ({len(y)}), not shape {column.shape}."
+        )
     if column.dtype == object:
         column = column.astype(str)
     names, member, sizes = np.unique(column, return_inverse=True, return_counts=True)
@@ -102,49 +123,72 @@ def by_sizes(
     spread: float = 1.0,
     seed: int | None = None,
 ) -> Shards:
-    """Nodes of declared sizes, or n nodes whose sizes follow a law: "power" (the k-th is proportional to k^-spread) or
-    "lognormal" (exp of a normal with standard deviation `spread`, drawn from `seed` or 0). No node is empty.
+    """Nodes of declared sizes, or n nodes whose sizes follow a law: "power" (the k-th is
+    proportional to k^-spread) or "lognormal" (exp of a normal with standard deviation `spread`,
+    drawn from `seed` or 0). No node is empty.
     """
     if isinstance(sizes, str):
         one_of("sizes", sizes, ("power", "lognormal"))
         if n is None:
-            raise InputError(f"n must be given with sizes={sizes!r}: how many nodes the records are spread over.")
+            raise InputError(
+                f"n must be given with sizes={sizes!r}: how many nodes the records are spread over."
+            )
         X, labels = _checked(X, y, whole("n", n, least=1))
         weights = _size_weights(sizes, int(n), positive("spread", spread, zero=True), seed)
-        return _cut("sizes", X, labels, _apportion(weights, len(labels)), _shuffled(len(labels), seed))
+        return _cut(
+            "sizes", X, labels, _apportion(weights, len(labels)), _shuffled(len(labels), seed)
+        )
     X, labels = _checked(X, y, len(sizes))
-    counts = np.array([whole(f"sizes[{k}]", size, least=1) for k, size in enumerate(sizes)], np.int64)
+    counts = np.array(
+        [whole(f"sizes[{k}]", size, least=1) for k, size in enumerate(sizes)], np.int64
+    )
     if counts.sum() != len(labels):
-        raise InputError(f"sizes must sum to the number of records {len(labels)}, not {counts.sum()}.")
+        raise InputError(
+            f"sizes must sum to the number of records {len(labels)}, not {counts.sum()}."
+        )
     return _cut("sizes", X, labels, counts, _shuffled(len(labels), seed))
 
 
 def by_label_skew(X: Any, y: ArrayLike, n: int, concentration: float, seed: int = 0) -> Shards:
-    """Each class is spread over the nodes by its own Dirichlet(concentration) draw: small values give nodes that know
-    one class only, large ones even shares. A node left empty takes one record from the largest.
+    """Each class is spread over the nodes by its own Dirichlet(concentration) draw: small values
+    give nodes that know one class only, large ones even shares. A node left empty takes one record
+    from the largest.
     """
     X, labels = _checked(X, y, whole("n", n, least=1))
     concentration = positive("concentration", concentration)
     classes, codes = np.unique(labels, return_inverse=True)
     if labels.dtype.kind == "f" and not np.all(classes == np.round(classes)):
-        raise InputError("y must hold classes for by_label_skew, not real numbers; use by_feature_shift instead.")
+        raise InputError(
+            "y must hold classes for by_label_skew, not real numbers; use by_feature_shift instead."
+        )
     rng = np.random.default_rng(whole("seed", seed))
     node = np.empty(len(labels), np.int64)
     for k in range(len(classes)):
         members = rng.permutation(np.flatnonzero(codes == k))
-        # Tiny concentrations underflow to all zeros; the limit of the law is then one node for the whole class.
+        # Tiny concentrations underflow to all zeros; the limit of the law is then one node for the
+        # whole class.
         shares = rng.dirichlet(np.full(n, concentration))
-        shares = shares if np.isfinite(shares).all() and shares.sum() > 0.5 else np.eye(n)[rng.integers(n)]
+        shares = (
+            shares
+            if np.isfinite(shares).all() and shares.sum() > 0.5
+            else np.eye(n)[rng.integers(n)]
+        )
         cuts = np.round(np.cumsum(shares)[:-1] * len(members)).astype(np.int64)
         node[members] = np.searchsorted(cuts, np.arange(len(members)), side="right")
     _fill_empty(node, n, rng)
-    return _cut("label-skew", X, labels, np.bincount(node, minlength=n), np.argsort(node, kind="stable"))
+    return _cut(
+        "label-skew", X, labels, np.bincount(node, minlength=n), np.argsort(node, kind="stable")
+    )
 
 
-def by_feature_shift(X: Any, y: ArrayLike, n: int, feature: int | None = None, strength: float = 1.0, seed: int = 0) -> Shards:
-    """Even nodes whose inputs differ: records are ordered by one feature (or, for None, by a random direction) and cut.
+def by_feature_shift(
+    X: Any, y: ArrayLike, n: int, feature: int | None = None, strength: float = 1.0, seed: int = 0
+) -> Shards:
+    """Even nodes whose inputs differ: records are ordered by one feature (or, for None, by a random
+    direction) and cut.
 
-    `strength` 1 cuts the sorted records, 0 a random order, and between them rank * strength + uniform * (1 - strength).
+    `strength` 1 cuts the sorted records, 0 a random order, and between them rank * strength +
+    uniform * (1 - strength).
     """
     X, labels = _checked(X, y, whole("n", n, least=1))
     strength = between("strength", strength, 0.0, 1.0, open_ends=False)
@@ -153,21 +197,29 @@ def by_feature_shift(X: Any, y: ArrayLike, n: int, feature: int | None = None, s
         score = np.asarray(X @ rng.standard_normal(X.shape[1])).ravel()
     else:
         if whole("feature", feature) >= X.shape[1]:
-            raise InputError(f"feature must be below the number of features {X.shape[1]}, not {feature}.")
+            raise InputError(
+                f"feature must be below the number of features {X.shape[1]}, not {feature}."
+            )
         score = X[:, [feature]].toarray().ravel() if is_sparse(X) else X[:, feature]
     rank = np.empty(len(labels))
     rank[np.argsort(score, kind="stable")] = (np.arange(len(labels)) + 0.5) / len(labels)
     key = strength * rank + (1.0 - strength) * rng.random(len(labels))
-    return _cut("feature-shift", X, labels, _even_sizes(len(labels), n), np.argsort(key, kind="stable"))
+    return _cut(
+        "feature-shift", X, labels, _even_sizes(len(labels), n), np.argsort(key, kind="stable")
+    )
 
 
 def _checked(X: Any, y: ArrayLike, n: int) -> tuple[Any, NDArray[Any]]:
     X = X.tocsr() if is_sparse(X) else np.asarray(X)
     y = np.asarray(y)
     if X.ndim != 2 or y.ndim != 1 or X.shape[0] != len(y):
-        raise InputError(f"X must be (records, features) and y (records,), not {X.shape} and {y.shape}.")
+        raise InputError(
+            f"X must be (records, features) and y (records,), not {X.shape} and {y.shape}."
+        )
     if n > len(y):
-        raise InputError(f"n must be at most the number of records {len(y)}, not {n}: every node needs a record.")
+        raise InputError(
+            f"n must be at most the number of records {len(y)}, not {n}: every node needs a record."
+        )
     return X, y
 
 
@@ -189,7 +241,8 @@ def _size_weights(law: str, n: int, spread: float, seed: int | None) -> NDArray[
 
 
 def _apportion(weights: NDArray[np.float64], records: int) -> Ints:
-    """Whole sizes of at least 1 that sum to `records`, by largest remainder over the records beyond one each."""
+    """Whole sizes of at least 1 that sum to `records`, by largest remainder over the records beyond
+    one each."""
     exact = weights / weights.sum() * (records - len(weights))
     sizes = np.floor(exact).astype(np.int64)
     rest = records - len(weights) - int(sizes.sum())
@@ -217,10 +270,13 @@ def _cut(kind: str, X: Any, y: NDArray[Any], sizes: Ints, order: Ints | None) ->
 
 
 def _rows(X: Any, a: int, b: int) -> Any:
-    """Rows a..b-1 of X without a copy: slicing CSR, and its constructor given small views, would copy."""
+    """Rows a..b-1 of X without a copy: slicing CSR, and its constructor given small views, would
+    copy."""
     if not is_sparse(X):
         return X[a:b]
     start, end = X.indptr[a], X.indptr[b]
     part = type(X)((b - a, X.shape[1]), dtype=X.dtype)
-    part.data, part.indices, part.indptr = X.data[start:end], X.indices[start:end], X.indptr[a : b + 1] - start
+    part.data = X.data[start:end]
+    part.indices = X.indices[start:end]
+    part.indptr = X.indptr[a : b + 1] - start
     return part

@@ -25,7 +25,8 @@ MOST_CLASSES = 20
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """One row per node: its label, number of records, and shares of the classes (or mean and deviation of y)."""
+    """One row per node: its label, number of records, and shares of the classes (or mean and
+    deviation of y)."""
 
     rows: list[dict[str, Any]]
 
@@ -33,7 +34,9 @@ class Description:
         head = list(self.rows[0])
         cells = [head] + [[_shown(row[key]) for key in head] for row in self.rows]
         widths = [max(len(line[k]) for line in cells) for k in range(len(head))]
-        return "\n".join("  ".join(c.rjust(w) for c, w in zip(line, widths, strict=True)) for line in cells)
+        return "\n".join(
+            "  ".join(c.rjust(w) for c, w in zip(line, widths, strict=True)) for line in cells
+        )
 
 
 def describe(shards: Sequence[tuple[Any, NDArray[Any]]]) -> Description:
@@ -52,23 +55,40 @@ def describe(shards: Sequence[tuple[Any, NDArray[Any]]]) -> Description:
 
 
 def plot(shards: Sequence[tuple[Any, NDArray[Any]]], path: str | Path | None = None) -> Figure:
-    """Bars of records per node, stacked by class; saved to `path` (PNG, SVG or PDF by its ending) when given."""
+    """Bars of records per node, stacked by class; saved to `path` (PNG, SVG or PDF by its ending)
+    when given."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise InputError("plot needs matplotlib, which is not installed; run: pip install 'tacenda[plots]'.") from None
+        raise InputError(
+            "plot needs matplotlib, which is not installed; run: pip install 'tacenda[plots]'."
+        ) from None
     classes = _classes(shards)
     figure = Figure(figsize=(8, 3.2), layout="constrained")
     axes = figure.subplots()
     places = np.arange(len(shards))
     bottom = np.zeros(len(shards))
     for c in [None] if classes is None else classes:
-        heights = np.array([len(y) if c is None else np.count_nonzero(y == c) for _, y in shards], float)
-        axes.bar(places, heights, bottom=bottom, width=0.9, label="records" if c is None else f"class {c}")
+        heights = np.array(
+            [len(y) if c is None else np.count_nonzero(y == c) for _, y in shards], float
+        )
+        axes.bar(
+            places,
+            heights,
+            bottom=bottom,
+            width=0.9,
+            label="records" if c is None else f"class {c}",
+        )
         bottom += heights
-    axes.set(xlabel="node", ylabel="records", title=f"{counted(len(shards), 'node')}, {counted(int(bottom.sum()), 'record')}")
+    axes.set(
+        xlabel="node",
+        ylabel="records",
+        title=f"{counted(len(shards), 'node')}, {counted(int(bottom.sum()), 'record')}",
+    )
     if len(shards) <= 30:
-        axes.set_xticks(places, [str(name) for name in getattr(shards, "labels", places)], rotation=90)
+        axes.set_xticks(
+            places, [str(name) for name in getattr(shards, "labels", places)], rotation=90
+        )
     axes.legend(frameon=False, ncols=4)
     if path is not None:
         figure.savefig(path)
@@ -77,7 +97,9 @@ def plot(shards: Sequence[tuple[Any, NDArray[Any]]], path: str | Path | None = N
 
 def _classes(shards: Sequence[tuple[Any, NDArray[Any]]]) -> list[Any] | None:
     if not shards:
-        raise InputError("shards must hold at least one node, not 0; see tacenda.data.partition.even.")
+        raise InputError(
+            "shards must hold at least one node, not 0; see tacenda.data.partition.even."
+        )
     seen = np.unique(np.concatenate([np.unique(y) for _, y in shards]))
     return seen.tolist() if len(seen) <= MOST_CLASSES else None
 

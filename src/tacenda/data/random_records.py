@@ -11,7 +11,8 @@ from tacenda.data.schema import NumericColumn, Schema
 
 
 def write_random_records(schema: Schema, count: int, seed: int, path: str | Path) -> Path:
-    """A CSV file of `count` records: numbers uniform within their bounds, levels and labels uniform; no value is missing.
+    """A CSV file of `count` records: numbers uniform within their bounds, levels and labels
+    uniform; no value is missing.
 
     The label leans on the first column, so that a model has something to learn.
     """

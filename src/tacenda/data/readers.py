@@ -1,4 +1,5 @@
-"""Files into tables: CSV with the standard library, Parquet, SQL and big CSV through DuckDB (extra `data`).
+"""Files into tables: CSV with the standard library, Parquet, SQL and big CSV through DuckDB (extra
+`data`).
 
 No message quotes a cell: a private value must not reach a log through an error.
 """
@@ -28,18 +29,23 @@ _SQL = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
 _PARQUET = (".parquet", ".pq")
 
 
-def read_table(source: str | Path, *, database: str | Path | None = None, names: Sequence[str] | None = None) -> Table:
+def read_table(
+    source: str | Path, *, database: str | Path | None = None, names: Sequence[str] | None = None
+) -> Table:
     """A whole table from a CSV file (plain or .gz), a Parquet file, or an SQL query.
 
-    A text that starts with SELECT, WITH or FROM is a query: over `database` (a DuckDB file) when given, and over files
-    by their quoted path. `names` gives the columns of a CSV without a header line.
+    A text that starts with SELECT, WITH or FROM is a query: over `database` (a DuckDB file) when
+    given, and over files by their quoted path. `names` gives the columns of a CSV without a header
+    line.
     """
     from tacenda.data.duck import read_csv, read_parquet, read_sql, usable
 
     if isinstance(source, str) and _SQL.match(source):
         return read_sql(source, database)
     if database is not None:
-        raise InputError("database is only used with an SQL query (SELECT ...); give the query as the source.")
+        raise InputError(
+            "database is only used with an SQL query (SELECT ...); give the query as the source."
+        )
     path = existing(source)
     if path.suffix.lower() in _PARQUET:
         return read_parquet(path)
@@ -61,20 +67,31 @@ def iter_tables(source: str | Path, *, rows: int = CHUNK_ROWS) -> Iterator[Table
         yield from iter_csv(existing(source), rows=rows)
 
 
-def iter_csv(path: Path, *, names: Sequence[str] | None = None, rows: int = CHUNK_ROWS) -> Iterator[Table]:
-    """Tables of at most `rows` records. Lines are UTF-8 (a byte-order mark is fine); blank lines are skipped."""
+def iter_csv(
+    path: Path, *, names: Sequence[str] | None = None, rows: int = CHUNK_ROWS
+) -> Iterator[Table]:
+    """Tables of at most `rows` records. Lines are UTF-8 (a byte-order mark is fine); blank lines
+    are skipped."""
     with _text(path) as stream:
         first = stream.readline()
-        reader = csv.reader(_chain(first, stream), delimiter=_delimiter(first), skipinitialspace=True, strict=True)
+        reader = csv.reader(
+            _chain(first, stream), delimiter=_delimiter(first), skipinitialspace=True, strict=True
+        )
         lines = _filled(reader, path)
         header = list(names) if names is not None else _checked_header(next(lines, None), path)
         done = 0
         while block := list(islice(lines, rows)):
             _refuse_ragged(header, block, path)
-            yield Table(_by_column(header, [fields for _, fields in block]), first_row=done + 1, source=path.name)
+            yield Table(
+                _by_column(header, [fields for _, fields in block]),
+                first_row=done + 1,
+                source=path.name,
+            )
             done += len(block)
         if not done:
-            raise InputError(f"{path.name} holds a header but no records; export it again with its rows.")
+            raise InputError(
+                f"{path.name} holds a header but no records; export it again with its rows."
+            )
 
 
 def joined(tables: list[Table]) -> Table:
@@ -82,21 +99,29 @@ def joined(tables: list[Table]) -> Table:
     if len(tables) == 1:
         return tables[0]
     names = tables[0].columns
-    return Table({n: np.concatenate([t.columns[n] for t in tables]) for n in names}, source=tables[0].source)
+    return Table(
+        {n: np.concatenate([t.columns[n] for t in tables]) for n in names}, source=tables[0].source
+    )
 
 
 @contextmanager
 def _text(path: Path) -> Iterator[IO[str]]:
-    with open_binary(path) as binary, io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as stream:
+    with (
+        open_binary(path) as binary,
+        io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as stream,
+    ):
         try:
             yield stream
         except UnicodeDecodeError:
             raise InputError(
-                f"{path.name} must be UTF-8 text, but it holds bytes of another encoding; save it as UTF-8 "
+                f"{path.name} must be UTF-8 text, but it holds bytes of another encoding; "
+                "save it as UTF-8 "
                 "(for instance: iconv -f latin1 -t utf-8)."
             ) from None
         except (gzip.BadGzipFile, EOFError):
-            raise InputError(f"{path.name} is not a whole gzip file; fetch or pack it again.") from None
+            raise InputError(
+                f"{path.name} is not a whole gzip file; fetch or pack it again."
+            ) from None
 
 
 def _chain(first: str, stream: IO[str]) -> Iterator[str]:
@@ -117,14 +142,17 @@ def _filled(reader: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
                 yield reader.line_num, fields
     except csv.Error:
         raise InputError(
-            f"{path.name} is not well-formed CSV near line {reader.line_num}: look for a stray or unclosed quote there."
+            f"{path.name} is not well-formed CSV near line {reader.line_num}: "
+            "look for a stray or unclosed quote there."
         ) from None
 
 
 def _header(path: Path) -> list[str]:
     with _text(path) as stream:
         first = stream.readline()
-        return _checked_header((1, next(csv.reader([first], delimiter=_delimiter(first), skipinitialspace=True))), path)
+        return _checked_header(
+            (1, next(csv.reader([first], delimiter=_delimiter(first), skipinitialspace=True))), path
+        )
 
 
 def _checked_header(line: tuple[int, list[str]] | None, path: Path) -> list[str]:
@@ -132,10 +160,14 @@ def _checked_header(line: tuple[int, list[str]] | None, path: Path) -> list[str]
         raise InputError(f"{path.name} holds no header line; its first line must name the columns.")
     names = [name.strip() for name in line[1]]
     if not all(names):
-        raise InputError(f"column {names.index('') + 1} of {path.name} has no name in the header line; name it.")
+        raise InputError(
+            f"column {names.index('') + 1} of {path.name} has no name in the header line; name it."
+        )
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"the header of {path.name} names {twice!r} twice; column names must be distinct.")
+        raise InputError(
+            f"the header of {path.name} names {twice!r} twice; column names must be distinct."
+        )
     return names
 
 
@@ -143,7 +175,8 @@ def _refuse_ragged(header: list[str], block: list[tuple[int, list[str]]], path: 
     for line, fields in block:
         if len(fields) != len(header):
             raise InputError(
-                f"line {line} of {path.name} has {len(fields)} fields where the header has {len(header)}; "
+                f"line {line} of {path.name} has {len(fields)} fields where the header has "
+                f"{len(header)}; "
                 "look for a missing or unquoted separator."
             )
 

@@ -1,7 +1,8 @@
 """The public description of a table: which columns, which bounds, which levels, which labels.
 
-Nothing here may be learnt from the records: a bound or a level read off private data leaks it. A drafted schema
-therefore marks such values `confirmed = false` until somebody who knows the field confirms that they are public.
+Nothing here may be learnt from the records: a bound or a level read off private data leaks it. A
+drafted schema therefore marks such values `confirmed = false` until somebody who knows the field
+confirms that they are public.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ class _Part(BaseModel):
 
 
 class NumericColumn(_Part):
-    """A number, clipped to [low, high] and scaled; `impute` is the public stand-in for a missing one.
+    """A number, clipped to [low, high] and scaled; `impute` is the public stand-in for a missing
+    one.
 
-    scale_to: "unit" is [0, 1] (a value at `low` costs no norm: right where most values lie there, as counts do),
-    "symmetric" is [-1, 1] (a value in the middle costs none: right otherwise, and far quicker to learn from).
+    scale_to: "unit" is [0, 1] (a value at `low` costs no norm: right where most values lie there,
+    as counts do), "symmetric" is [-1, 1] (a value in the middle costs none: right otherwise, and
+    far quicker to learn from).
     """
 
     kind: Literal["numeric"] = "numeric"
@@ -49,7 +52,9 @@ class NumericColumn(_Part):
         _ordered(self.name, self.low, self.high)
         if self.impute is not None and not self.low <= self.impute <= self.high:
             span = f"[{self.low:g}, {self.high:g}]"
-            raise ValueError(f"column {self.name!r}: impute must lie in {span}, not {self.impute:g}")
+            raise ValueError(
+                f"column {self.name!r}: impute must lie in {span}, not {self.impute:g}"
+            )
         return self
 
     @property
@@ -59,7 +64,8 @@ class NumericColumn(_Part):
 
 
 class CategoricalColumn(_Part):
-    """One of the declared levels, one-hot; an undeclared one gets a column of its own ("column") or is an error."""
+    """One of the declared levels, one-hot; an undeclared one gets a column of its own ("column") or
+    is an error."""
 
     kind: Literal["categorical"] = "categorical"
     name: str = Field(min_length=1)
@@ -72,7 +78,9 @@ class CategoricalColumn(_Part):
     def _levels(self) -> CategoricalColumn:
         _distinct(f"column {self.name!r}: levels", self.levels)
         if self.impute is not None and self.impute not in self.levels:
-            raise ValueError(f"column {self.name!r}: impute must be one of its levels, not {self.impute!r}")
+            raise ValueError(
+                f"column {self.name!r}: impute must be one of its levels, not {self.impute!r}"
+            )
         return self
 
     @property
@@ -83,10 +91,11 @@ class CategoricalColumn(_Part):
 
 
 class Label(_Part):
-    """The column to predict: `classes` for classification (codes follow their order), or numeric bounds.
+    """The column to predict: `classes` for classification (codes follow their order), or numeric
+    bounds.
 
-    scale_to (numbers only): None keeps the label's own unit; "symmetric" maps [low, high] to [-1, 1], which suits clipped
-    gradients and Huber's threshold, and `tacenda predict` maps back.
+    scale_to (numbers only): None keeps the label's own unit; "symmetric" maps [low, high] to [-1,
+    1], which suits clipped gradients and Huber's threshold, and `tacenda predict` maps back.
     """
 
     name: str = Field(min_length=1)
@@ -99,13 +108,20 @@ class Label(_Part):
     @model_validator(mode="after")
     def _one_kind(self) -> Label:
         bounds = self.low is not None and self.high is not None
-        if (self.classes is None) == (not bounds) or (self.classes and (self.low is not None or self.high is not None)):
+        if (self.classes is None) == (not bounds) or (
+            self.classes and (self.low is not None or self.high is not None)
+        ):
             raise ValueError(f"label {self.name!r}: give either classes or both low and high")
         if self.classes is not None:
             if len(self.classes) < 2:
-                raise ValueError(f"label {self.name!r}: classes must name at least two, not {len(self.classes)}")
+                raise ValueError(
+                    f"label {self.name!r}: classes must name at least two, not {len(self.classes)}"
+                )
             if self.scale_to is not None:
-                raise ValueError(f"label {self.name!r}: scale_to is for numbers; leave it out where there are classes")
+                raise ValueError(
+                    f"label {self.name!r}: scale_to is for numbers; "
+                    "leave it out where there are classes"
+                )
             _distinct(f"label {self.name!r}: classes", self.classes)
         elif self.low is not None and self.high is not None:
             _ordered(self.name, self.low, self.high)
@@ -123,11 +139,13 @@ Column = Annotated[NumericColumn | CategoricalColumn, Field(discriminator="kind"
 
 
 class Schema(_Part):
-    """Columns in feature order, label, node column, missing-value policy and the norm bound of an encoded row.
+    """Columns in feature order, label, node column, missing-value policy and the norm bound of an
+    encoded row.
 
-    missing: "drop" leaves such records out, "impute" needs a public `impute` in every column, "error" refuses them;
-    an empty cell or a null is always missing, beside the texts in `missing_values`.
-    intercept: a constant feature, added before the row is clipped to `row_norm`, hence inside the bound.
+    missing: "drop" leaves such records out, "impute" needs a public `impute` in every column,
+    "error" refuses them; an empty cell or a null is always missing, beside the texts in
+    `missing_values`. intercept: a constant feature, added before the row is clipped to `row_norm`,
+    hence inside the bound.
     """
 
     name: str = "table"
@@ -151,11 +169,16 @@ class Schema(_Part):
         names = [column.name for column in self.columns]
         for role, used in (("label", self.label.name), ("node_column", self.node_column)):
             if used in names:
-                raise ValueError(f"{role} {used!r} must not be among the columns too; remove it there")
+                raise ValueError(
+                    f"{role} {used!r} must not be among the columns too; remove it there"
+                )
         if self.missing == "impute":
             bare = [column.name for column in self.columns if column.impute is None]
             if bare:
-                raise ValueError(f"missing = 'impute' needs a public impute value in every column; {bare} have none")
+                raise ValueError(
+                    "missing = 'impute' needs a public impute value in every column; "
+                    f"{bare} have none"
+                )
         return self
 
     @classmethod
@@ -182,7 +205,9 @@ class Schema(_Part):
         try:
             return cls.from_toml(existing(path).read_text("utf-8"))
         except UnicodeDecodeError:
-            raise InputError(f"the schema {str(path)!r} must be UTF-8 text; save it in that encoding.") from None
+            raise InputError(
+                f"the schema {str(path)!r} must be UTF-8 text; save it in that encoding."
+            ) from None
 
     def to_toml(self) -> str:
         """TOML text; values that still await confirmation carry a comment."""
@@ -209,21 +234,25 @@ class Schema(_Part):
     def confirmed(self) -> Schema:
         """The same schema with every value declared public: the caller vouches for it."""
         columns = tuple(column.model_copy(update={"confirmed": True}) for column in self.columns)
-        return self.model_copy(update={"columns": columns, "label": self.label.model_copy(update={"confirmed": True})})
+        return self.model_copy(
+            update={"columns": columns, "label": self.label.model_copy(update={"confirmed": True})}
+        )
 
     def require_confirmed(self) -> None:
         """Refuse a schema that holds values read off the data."""
         if self.unconfirmed:
             raise PrivacyError(
-                f"schema {self.name!r} has values read off the data in {list(self.unconfirmed)}; check that they are "
+                f"schema {self.name!r} has values read off the data in {list(self.unconfirmed)}; "
+                "check that they are "
                 "public and set confirmed = true there."
             )
 
     def hash(self) -> str:
         """SHA-256 over the canonical JSON of everything that shapes the encoding.
 
-        Name, notes and confirmations are left out: two nodes with equal hashes encode equal records equally.
-        So is the usual scale, so that schemas which do not name it keep the hash that they had before it could be named.
+        Name, notes and confirmations are left out: two nodes with equal hashes encode equal records
+        equally. So is the usual scale, so that schemas which do not name it keep the hash that they
+        had before it could be named.
         """
         fields = self.model_dump(mode="json", exclude={"name": True, "notes": True})
         for part in [*fields["columns"], fields["label"]]:
@@ -235,7 +264,9 @@ class Schema(_Part):
 
 def _ordered(name: str, low: float, high: float) -> None:
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ValueError(f"column {name!r}: low must be below high, both finite, not {low:g} and {high:g}")
+        raise ValueError(
+            f"column {name!r}: low must be below high, both finite, not {low:g} and {high:g}"
+        )
 
 
 def _distinct(what: str, words: Any) -> None:
@@ -248,4 +279,7 @@ def _sentence(error: ValidationError) -> str:
     """The first of pydantic's complaints, as one sentence with its place."""
     first = error.errors()[0]
     place = ".".join(str(step) for step in first["loc"]) or "schema"
-    return f"schema field {place}: {first['msg'].removeprefix('Value error, ')}; correct it in the schema file."
+    return (
+        f"schema field {place}: {first['msg'].removeprefix('Value error, ')}; "
+        "correct it in the schema file."
+    )

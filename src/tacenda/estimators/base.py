@@ -1,4 +1,5 @@
-"""What all estimators share: declarations, placement on nodes, one private run, weights in the user's own scale."""
+"""What all estimators share: declarations, placement on nodes, one private run, weights in the
+user's own scale."""
 
 from __future__ import annotations
 
@@ -40,19 +41,28 @@ HISTORY_ROWS = 20
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     """Parameters of every estimator.
 
-    epsilon, delta   the whole fit's privacy, for one record, against an adversary who sees every message
+    epsilon, delta   the whole fit's privacy, for one record, against an adversary who sees every
+                     message
     adjacency        "replace-one" (record counts are public) or "add-remove" (declare public_sizes)
-    coalition        how many curious data holders may pool what they know; None: all others may; noise then needs no trust, and is larger
-    data_norm        norm to which rows are brought inside; clip_norm   bound on one record's gradient there
-    bounds           declared (low, high) of the features, numbers or one per feature; "norm": rows are meant for data_norm as they are
+    coalition        how many curious data holders may pool what they know; None: all others may;
+                     noise then needs no trust, and is larger
+    data_norm        norm to which rows are brought inside; clip_norm   bound on one record's
+                     gradient there
+    bounds           declared (low, high) of the features, numbers or one per feature; "norm": rows
+                     are meant for data_norm as they are
     strength         of the regulariser, on the weights of the scaled features
     fit_intercept    a constant feature inside data_norm (and regularised like the others)
-    n_nodes, graph   how many data holders (even split) and their network; fit(nodes=...) names each record's holder instead
-    algorithm        "auto" (planned from public quantities), a name, or an object of tacenda.algorithms; rounds   their number
-    fit(public=...)  a sample (X, y) of the same kind that *is public*: "auto" tunes its step on it. It has no protection, and nothing
-                     is charged for it; never pass private records there
-    random_state     an int makes the noise reproducible: for simulation only, since whoever knows it can subtract the noise
-    ledger, dataset  a lasting ledger's file, and the name under which this data set's fits are charged and, past its budget, refused
+    n_nodes, graph   how many data holders (even split) and their network; fit(nodes=...) names each
+                     record's holder instead
+    algorithm        "auto" (planned from public quantities), a name, or an object of
+                     tacenda.algorithms; rounds   their number
+    fit(public=...)  a sample (X, y) of the same kind that *is public*: "auto" tunes its step on it.
+                     It has no protection, and nothing is charged for it; never pass private records
+                     there
+    random_state     an int makes the noise reproducible: for simulation only, since whoever knows
+                     it can subtract the noise
+    ledger, dataset  a lasting ledger's file, and the name under which this data set's fits are
+                     charged and, past its budget, refused
     """
 
     _sklearn_name: str
@@ -71,42 +81,79 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """Run on rows X that are scaled already, as are those of the public sample."""
         if in_a_search():
             warn_of_search(self.epsilon, self.ledger, self.dataset)
-        why = broken_promise("even", self.adjacency, 2 if self.n_nodes is None else self.n_nodes) if nodes is None else None
+        why = (
+            broken_promise("even", self.adjacency, 2 if self.n_nodes is None else self.n_nodes)
+            if nodes is None
+            else None
+        )
         if why is not None:
             raise InputError(
-                f"nodes must be given to fit under adjacency {self.adjacency!r} (or n_nodes=1): {why}, and the guarantee would not hold."
+                f"nodes must be given to fit under adjacency {self.adjacency!r} (or n_nodes=1): "
+                f"{why}, and the guarantee would not hold."
             )
         shards, topology = place(X, y, nodes, self.n_nodes, self.graph)
         problem = Problem(
-            shards, loss=loss, regulariser=regulariser, strength=self.strength, data_norm=scaling.data_norm,
-            public_sizes=self.public_sizes, **extra,
-        )  # fmt: skip
-        privacy = Privacy(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, coalition=self.coalition)
+            shards,
+            loss=loss,
+            regulariser=regulariser,
+            strength=self.strength,
+            data_norm=scaling.data_norm,
+            public_sizes=self.public_sizes,
+            **extra,
+        )
+        privacy = Privacy(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            adjacency=self.adjacency,
+            coalition=self.coalition,
+        )
         settings, self.plan_ = self._settings(problem, topology, public)
         if self.verbose and self.plan_ is not None:
             print(self.plan_.explain())
         result = simulate(
-            problem, topology, privacy=privacy, seed=self._seed(), progress="auto" if self.verbose else False,
-            record_every=max(1, settings["rounds"] // HISTORY_ROWS), ledger=self.ledger, dataset=self.dataset, **settings,
-        )  # fmt: skip
+            problem,
+            topology,
+            privacy=privacy,
+            seed=self._seed(),
+            progress="auto" if self.verbose else False,
+            record_every=max(1, settings["rounds"] // HISTORY_ROWS),
+            ledger=self.ledger,
+            dataset=self.dataset,
+            **settings,
+        )
         self._keep(result, scaling, topology)
         return self
 
-    def _settings(self, problem: Problem, topology: Topology, public: Any) -> tuple[dict[str, Any], Plan | None]:
+    def _settings(
+        self, problem: Problem, topology: Topology, public: Any
+    ) -> tuple[dict[str, Any], Plan | None]:
         """What to run: planned, or as named."""
         if isinstance(self.algorithm, str) and self.algorithm == "auto":
             facts = Facts.of(problem, self.adjacency)
-            found = plan_facts(facts, topology, self.epsilon, self.delta, coalition=self.coalition, rounds=self.rounds)
+            found = plan_facts(
+                facts,
+                topology,
+                self.epsilon,
+                self.delta,
+                coalition=self.coalition,
+                rounds=self.rounds,
+            )
             found = found if public is None else found.tuned(public)
             return found.settings, found
         if public is not None:
             raise InputError(
-                "public serves algorithm='auto', whose step it tunes; leave it out, or leave the choice to 'auto'."
+                "public serves algorithm='auto', whose step it tunes; leave it out, "
+                "or leave the choice to 'auto'."
             )
         algorithm = by_name(self.algorithm) if isinstance(self.algorithm, str) else self.algorithm
         if not isinstance(algorithm, Algorithm):
-            raise InputError(f"algorithm must be 'auto', a name or an object of tacenda.algorithms, not {algorithm!r}.")
-        rounds = DEFAULT_ROUNDS if self.rounds is None else checks.whole("rounds", self.rounds, least=1)
+            raise InputError(
+                "algorithm must be 'auto', a name or an object of tacenda.algorithms, "
+                f"not {algorithm!r}."
+            )
+        rounds = (
+            DEFAULT_ROUNDS if self.rounds is None else checks.whole("rounds", self.rounds, least=1)
+        )
         mixings = min(MOST_MIXINGS, Mixing.of(topology).rounds_to(CLOSER)) if topology.n > 1 else 0
         return {"algorithm": algorithm, "rounds": rounds, "finish_mixing": mixings}, None
 
@@ -122,10 +169,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         models = result.models if result.models.ndim == 3 else result.models.reshape(n, 1, -1)
         node_coef, node_intercept = scaling.back(models)
         self._set_coef(node_coef, node_intercept)
-        # The seed, also one drawn afresh, would let whoever gets a pickled model subtract the noise: it is not kept.
+        # The seed, also one drawn afresh, would let whoever gets a pickled model subtract the
+        # noise: it is not kept.
         result = replace(result, settings={**result.settings, "seed": None})
         self.privacy_, self.history_, self.result_ = result.privacy, result.history, result
-        self.n_iter_, self.node_labels_, self.result_settings_ = result.rounds, topology.labels, result.settings
+        self.n_iter_ = result.rounds
+        self.node_labels_ = topology.labels
+        self.result_settings_ = result.settings
         self.conditions_ = self._conditions(result)
 
     def _set_coef(self, node_coef: NDArray[Any], node_intercept: NDArray[Any]) -> None:
@@ -135,43 +185,64 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _conditions(self, result: RunResult) -> list[str]:
         """What the guarantee rests on, in plain words."""
-        sizes = "record counts of the nodes" if self.adjacency == "replace-one" else "the declared public_sizes"
+        sizes = (
+            "record counts of the nodes"
+            if self.adjacency == "replace-one"
+            else "the declared public_sizes"
+        )
         said = [
-            f"{sizes[0].upper()}{sizes[1:]}, the network and all settings are public, and were not chosen by looking at the records.",
-            "A person counts as one record of one node; several records of one person weaken the guarantee.",
-            "The fit was simulated in one process: whoever ran it saw all records; the guarantee is about the messages and the model.",
-            "history_ and any score on training data are computed without noise, and are not covered.",
+            f"{sizes[0].upper()}{sizes[1:]}, the network and all settings are public, "
+            "and were not chosen by looking at the records.",
+            "A person counts as one record of one node; "
+            "several records of one person weaken the guarantee.",
+            "The fit was simulated in one process: whoever ran it saw all records; "
+            "the guarantee is about the messages and the model.",
+            "history_ and any score on training data are computed without noise, "
+            "and are not covered.",
         ]
         if result.settings["algorithm"].get("noise") == "correlated":
             q = result.settings["privacy"]["coalition"]
             said.append(
-                f"Neighbours share noise: the guarantee holds against eavesdroppers and against at most {q} curious data holder"
+                "Neighbours share noise: the guarantee holds against eavesdroppers and against at "
+                f"most {q} curious data holder"
                 f"{'' if q == 1 else 's'} pooling what they know; larger coalitions may learn more."
             )
         if self.bounds is None or isinstance(self.bounds, str):
-            said.append(f"No feature bounds were used: rows longer than data_norm={self.data_norm:g} were scaled down to it.")
+            said.append(
+                f"No feature bounds were used: rows longer than data_norm={self.data_norm:g} were "
+                "scaled down to it."
+            )
         else:
             said.append("The declared feature bounds come from public knowledge.")
         if self.plan_ is not None and self.plan_.public_records is not None:
             said.append(
-                f"The step was tuned on {counted(self.plan_.public_records, 'record')} declared public: these have no protection, and "
+                f"The step was tuned on {counted(self.plan_.public_records, 'record')} declared "
+                "public: these have no protection, and "
                 "nothing was charged for them."
             )
         if self.random_state is not None:
             said.append(
-                "The noise came from a fixed random_state: whoever knows it can subtract the noise. For simulation only."
+                "The noise came from a fixed random_state: "
+                "whoever knows it can subtract the noise. For simulation only."
             )
         if self.ledger is not None:
-            said.append("The fit was charged to a lasting ledger, which composes it with all other fits on the same data set.")
+            said.append(
+                "The fit was charged to a lasting ledger, "
+                "which composes it with all other fits on the same data set."
+            )
         return said
 
     def _checked_rows(self, X: Any, y: Any, **how: Any) -> tuple[Any, Any, Scaling]:
         """Validated X, y, and the scaling that the declarations give."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", **how)
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", **how
+        )
         norm = checks.positive("data_norm", self.data_norm)
         if self.bounds is None:
             warn_of_bounds(norm)
-        scaling = Scaling.of(self.bounds, X.shape[1], norm, bool(self.fit_intercept), hasattr(X, "tocsr"))
+        scaling = Scaling.of(
+            self.bounds, X.shape[1], norm, bool(self.fit_intercept), hasattr(X, "tocsr")
+        )
         return X, y, scaling
 
     def _public_rows(self, public: Any) -> tuple[Any, Any]:
@@ -179,8 +250,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         try:
             X, y = public
         except (TypeError, ValueError):
-            raise InputError(f"public must be a pair (X, y) of arrays, not {type(public).__name__}.") from None
-        found = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False)
+            raise InputError(
+                f"public must be a pair (X, y) of arrays, not {type(public).__name__}."
+            ) from None
+        found = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
+        )
         return found[0], found[1]
 
     def _scores(self, X: Any) -> NDArray[Any]:
@@ -190,14 +265,16 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return np.asarray(X @ np.atleast_2d(self.coef_).T + np.atleast_1d(self.intercept_))
 
     def to_sklearn(self) -> Any:
-        """A plain, fitted scikit-learn model with the same weights: post-processing, as private as this one."""
+        """A plain, fitted scikit-learn model with the same weights: post-processing, as private as
+        this one."""
         from tacenda.estimators.plain import plain_model
 
         check_is_fitted(self)
         return plain_model(self)
 
     def export(self, path: str | Path) -> Path:
-        """Write model.safetensors, model.json and MODEL_CARD.md into the folder `path`; `tacenda.estimators.load_model` reads it."""
+        """Write model.safetensors, model.json and MODEL_CARD.md into the folder `path`;
+        `tacenda.estimators.load_model` reads it."""
         from tacenda.estimators.export import export
 
         check_is_fitted(self)

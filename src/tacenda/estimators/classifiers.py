@@ -19,9 +19,11 @@ from tacenda.problem.losses import SmoothedHinge
 class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     """Labels, decision values and predictions; the parameters are those of `PrivateLinearModel`.
 
-    classes   the declared label set; without it, the labels found in y are taken as public, which they are not always
-    Fitted: coef_ (1, p) or (K, p), intercept_ (1,) or (K,), classes_, node_coef_ (n, ., p), node_intercept_, privacy_ (what was
-    really spent), history_ (simulation only), plan_, conditions_, result_.
+    classes   the declared label set; without it, the labels found in y are taken as public, which
+              they are not always
+    Fitted: coef_ (1, p) or (K, p), intercept_ (1,) or (K,), classes_, node_coef_ (n, ., p),
+    node_intercept_, privacy_ (what was really spent), history_ (simulation only), plan_,
+    conditions_, result_.
     """
 
     def __init__(
@@ -47,7 +49,10 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         ledger: Any = None,
         dataset: str | None = None,
     ) -> None:
-        self.epsilon, self.delta, self.adjacency, self.coalition = epsilon, delta, adjacency, coalition
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.coalition = coalition
         self.data_norm, self.clip_norm, self.bounds = data_norm, clip_norm, bounds
         self.strength, self.fit_intercept, self.classes = strength, fit_intercept, classes
         self.n_nodes, self.graph, self.algorithm, self.rounds = n_nodes, graph, algorithm, rounds
@@ -55,9 +60,11 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         self.ledger, self.dataset = ledger, dataset
 
     def fit(self, X: Any, y: Any, nodes: Any = None, public: Any = None) -> Self:
-        """Fit on X (N, p), dense or sparse, and labels y (N,); `nodes` (N,) names each record's data holder.
+        """Fit on X (N, p), dense or sparse, and labels y (N,); `nodes` (N,) names each record's
+        data holder.
 
-        public: a sample (X, y) of the same kind that is public, on which "auto" tunes its step; nothing is charged for it.
+        public: a sample (X, y) of the same kind that is public, on which "auto" tunes its step;
+        nothing is charged for it.
         """
         X, y, scaling = self._checked_rows(X, y)
         check_classification_targets(y)
@@ -66,14 +73,25 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         self.classes_ = known
         loss = self._loss(len(known), y)
         sample = None if public is None else self._public(public, scaling)
-        return self._fit(rows, codes, nodes, scaling, loss, "l2", sample, clip_norm=self.clip_norm, classes=range(len(known)))
+        return self._fit(
+            rows,
+            codes,
+            nodes,
+            scaling,
+            loss,
+            "l2",
+            sample,
+            clip_norm=self.clip_norm,
+            classes=range(len(known)),
+        )
 
     def _public(self, public: Any, scaling: Scaling) -> tuple[Any, NDArray[np.int64]]:
         """The public sample as scaled rows and class numbers."""
         X, y = self._public_rows(public)
         if not np.isin(y, self.classes_).all():
             raise InputError(
-                "public holds a label which is not among the classes; drop such records, or declare it in classes."
+                "public holds a label which is not among the classes; drop such records, "
+                "or declare it in classes."
             )
         return scaling.rows(X)[0], np.searchsorted(self.classes_, y).astype(np.int64)
 
@@ -86,10 +104,14 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         known = found if self.classes is None else np.unique(np.asarray(list(self.classes)))
         if len(known) < 2:
             raise InputError(
-                f"{type(self).__name__} needs at least two classes, and y holds one class only; declare classes=(..., ...)."
+                f"{type(self).__name__} needs at least two classes, and y holds one class only; "
+                "declare classes=(..., ...)."
             )
         if not np.isin(found, known).all():
-            raise InputError("y holds a label which is not among the declared classes; add it to classes or drop such records.")
+            raise InputError(
+                "y holds a label which is not among the declared classes; "
+                "add it to classes or drop such records."
+            )
         return np.searchsorted(known, y).astype(np.int64), known
 
     def decision_function(self, X: Any) -> NDArray[Any]:
@@ -104,19 +126,27 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         return np.asarray(self.classes_[chosen])
 
     def _conditions(self, result: Any) -> list[str]:
-        declared = "The label set was declared." if self.classes is not None else (
-            "The label set was read off the data and is taken as public; declare classes=... to be sure."
-        )  # fmt: skip
+        declared = (
+            "The label set was declared."
+            if self.classes is not None
+            else (
+                "The label set was read off the data and is taken as public; declare classes=... "
+                "to be sure."
+            )
+        )
         return [*super()._conditions(result), declared]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True  # on a few dozen records, noise for epsilon 1 leaves little
+        tags.classifier_tags.poor_score = (
+            True  # on a few dozen records, noise for epsilon 1 leaves little
+        )
         return tags
 
 
 class PrivateLogisticRegression(_PrivateClassifier):
-    """Logistic regression (multinomial for more than two classes) over a network of private data holders.
+    """Logistic regression (multinomial for more than two classes) over a network of private data
+    holders.
 
     Minimises (1/n) sum_i (1/m_i) sum_j ln(1 + exp(-y w.x)) + strength/2 |w|^2 on the scaled rows.
     """
@@ -127,7 +157,8 @@ class PrivateLogisticRegression(_PrivateClassifier):
         return "logistic" if n_classes == 2 else "multinomial"
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """(N, K) probabilities: the logistic function of the score, or the softmax of the scores."""
+        """(N, K) probabilities: the logistic function of the score, or the softmax of the
+        scores."""
         from scipy.special import expit, softmax
 
         scores = self._scores(X)
@@ -146,14 +177,16 @@ class PrivateLogisticRegression(_PrivateClassifier):
 
 
 class PrivateLinearSVC(_PrivateClassifier):
-    """Linear support vector machine for two classes, with the hinge smoothed over a half-width of 1/2."""
+    """Linear support vector machine for two classes, with the hinge smoothed over a half-width of
+    1/2."""
 
     _sklearn_name = "LinearSVC"
 
     def _loss(self, n_classes: int, y: NDArray[Any]) -> Any:
         if n_classes > 2:
             raise InputError(
-                f"Only binary classification is supported. The type of the target is {type_of_target(y)}: use "
+                "Only binary classification is supported. "
+                f"The type of the target is {type_of_target(y)}: use "
                 "PrivateLogisticRegression for more than two classes."
             )
         return SmoothedHinge(0.5)

@@ -1,7 +1,8 @@
 """A fitted model as files that anybody can read: weights, facts, and a model card for people.
 
     folder/model.safetensors    coef, intercept, node_coef, node_intercept
-    folder/model.json           kind, classes, feature names, settings, the privacy statement with its charges, conditions
+    folder/model.json           kind, classes, feature names, settings, the privacy statement with
+                                its charges, conditions
     folder/MODEL_CARD.md        the same in words
 
 Nothing that was computed from private data without noise (the history, training scores) is written.
@@ -87,7 +88,8 @@ def load_model(path: str | Path) -> Any:
         arrays = load_file(str(folder / "model.safetensors"))
     except FileNotFoundError as missing:
         raise StateError(
-            f"There is no exported model at {folder} ({missing.filename} is missing); export(path) writes one."
+            f"There is no exported model at {folder} ({missing.filename} is missing); export(path) "
+            "writes one."
         ) from None
     except (SafetensorError, json.JSONDecodeError, UnicodeDecodeError) as damaged:
         raise StateError(f"The exported model at {folder} is damaged: {damaged}.") from None
@@ -139,7 +141,8 @@ def _restored(about: dict[str, Any], arrays: dict[str, Any]) -> Any:
     return model
 
 
-# Declared, hence public; what is left out is not a plain value or must not travel (random_state, ledger).
+# Declared, hence public; what is left out is not a plain value or must not travel (random_state,
+# ledger).
 _KEPT = (
     "epsilon",
     "delta",

@@ -8,7 +8,8 @@ import numpy as np
 
 
 def plain_model(estimator: Any) -> Any:
-    """The scikit-learn class of the same kind, fitted by hand: it predicts exactly what the private one does."""
+    """The scikit-learn class of the same kind, fitted by hand: it predicts exactly what the private
+    one does."""
     from sklearn import linear_model, svm
 
     kinds = {
@@ -21,7 +22,11 @@ def plain_model(estimator: Any) -> Any:
     }
     model = kinds[estimator._sklearn_name](fit_intercept=bool(estimator.fit_intercept))
     model.coef_ = np.array(estimator.coef_)
-    model.intercept_ = np.array(estimator.intercept_) if np.ndim(estimator.intercept_) else float(estimator.intercept_)
+    model.intercept_ = (
+        np.array(estimator.intercept_)
+        if np.ndim(estimator.intercept_)
+        else float(estimator.intercept_)
+    )
     model.n_features_in_ = estimator.n_features_in_
     model.n_iter_ = estimator.n_iter_
     if hasattr(estimator, "feature_names_in_"):

@@ -15,16 +15,21 @@ from tacenda.estimators.warnings import warn_of_targets
 from tacenda.problem.losses import Huber
 from tacenda.problem.regularisers import ElasticNet
 
-RESIDUAL = 0.5  # default bound, in units of half the target range: most residuals are smaller already at w = 0
+# default bound, in units of half the target range: most residuals are smaller already at w = 0
+RESIDUAL = 0.5
 
 
 class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     """Targets, scaled by declared bounds; the parameters are those of `PrivateLinearModel`, and
 
-    target_bounds   declared (low, high) of the target, from public knowledge; targets are clipped to it
-    clip_norm       bound on one record's gradient, in units of half the target range times a feature norm of 1; by default
-                    0.5 * data_norm: residuals above a quarter of the target range then pull no harder
-    Fitted: coef_ (p,), intercept_, node_coef_ (n, p), node_intercept_ (n,), privacy_, history_, plan_, conditions_, result_.
+    target_bounds   declared (low, high) of the target, from public knowledge; targets are clipped
+                    to it
+    clip_norm       bound on one record's gradient, in units of half the target range times a
+                    feature norm of 1; by default
+                    0.5 * data_norm: residuals above a quarter of the target range then pull no
+                    harder
+    Fitted: coef_ (p,), intercept_, node_coef_ (n, p), node_intercept_ (n,), privacy_, history_,
+    plan_, conditions_, result_.
     """
 
     def __init__(
@@ -50,27 +55,39 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         ledger: Any = None,
         dataset: str | None = None,
     ) -> None:
-        self.epsilon, self.delta, self.adjacency, self.coalition = epsilon, delta, adjacency, coalition
-        self.data_norm, self.clip_norm, self.bounds, self.target_bounds = data_norm, clip_norm, bounds, target_bounds
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.coalition = coalition
+        self.data_norm = data_norm
+        self.clip_norm = clip_norm
+        self.bounds = bounds
+        self.target_bounds = target_bounds
         self.strength, self.fit_intercept = strength, fit_intercept
         self.n_nodes, self.graph, self.algorithm, self.rounds = n_nodes, graph, algorithm, rounds
         self.random_state, self.verbose, self.public_sizes = random_state, verbose, public_sizes
         self.ledger, self.dataset = ledger, dataset
 
     def fit(self, X: Any, y: Any, nodes: Any = None, public: Any = None) -> Self:
-        """Fit on X (N, p), dense or sparse, and targets y (N,); `nodes` (N,) names each record's data holder.
+        """Fit on X (N, p), dense or sparse, and targets y (N,); `nodes` (N,) names each record's
+        data holder.
 
-        public: a sample (X, y) of the same kind that is public, on which "auto" tunes its step; nothing is charged for it.
+        public: a sample (X, y) of the same kind that is public, on which "auto" tunes its step;
+        nothing is charged for it.
         """
         X, y, scaling = self._checked_rows(X, y, y_numeric=True)
         if self.target_bounds is None:
             warn_of_targets()
         self._target = TargetScaling.of(self.target_bounds, bool(self.fit_intercept))
         rows, factors = scaling.rows(X)
-        targets = self._target.scaled(y) * factors  # a record is shortened as a whole, its target too
+        targets = (
+            self._target.scaled(y) * factors
+        )  # a record is shortened as a whole, its target too
         loss, clip_norm = self._loss()
         sample = None if public is None else self._public(public, scaling)
-        return self._fit(rows, targets, nodes, scaling, loss, self._regulariser(), sample, clip_norm=clip_norm)
+        return self._fit(
+            rows, targets, nodes, scaling, loss, self._regulariser(), sample, clip_norm=clip_norm
+        )
 
     def _public(self, public: Any, scaling: Scaling) -> tuple[Any, NDArray[Any]]:
         """The public sample as scaled rows and targets."""
@@ -81,7 +98,9 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
     def _loss(self) -> tuple[Any, float | None]:
         """The loss, and the bound on one record's gradient."""
         norm = float(self.data_norm)
-        return "squared", RESIDUAL * norm if self.clip_norm is None else checks.positive("clip_norm", self.clip_norm)
+        return "squared", RESIDUAL * norm if self.clip_norm is None else checks.positive(
+            "clip_norm", self.clip_norm
+        )
 
     def _regulariser(self) -> Any:
         return "l2"
@@ -90,7 +109,8 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         reach, centre = self._target.reach, self._target.centre
         self.node_coef_ = node_coef[:, 0] * reach
         self.node_intercept_ = node_intercept[:, 0] * reach + centre
-        self.coef_, self.intercept_ = self.node_coef_.mean(axis=0), float(self.node_intercept_.mean())
+        self.coef_ = self.node_coef_.mean(axis=0)
+        self.intercept_ = float(self.node_intercept_.mean())
 
     def predict(self, X: Any) -> NDArray[Any]:
         """x.coef_ + intercept_, (N,)."""
@@ -98,8 +118,15 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
 
     def _conditions(self, result: Any) -> list[str]:
         low, high = self._target.low, self._target.high
-        source = "declared" if self.target_bounds is not None else "not declared, so the default was used"
-        return [*super()._conditions(result), f"Targets were clipped to [{low:g}, {high:g}], which was {source}."]
+        source = (
+            "declared"
+            if self.target_bounds is not None
+            else "not declared, so the default was used"
+        )
+        return [
+            *super()._conditions(result),
+            f"Targets were clipped to [{low:g}, {high:g}], which was {source}.",
+        ]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -108,13 +135,15 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
 
 
 class PrivateRidge(_PrivateRegressor):
-    """Least squares with clipped gradients and strength/2 |w|^2, over a network of private data holders."""
+    """Least squares with clipped gradients and strength/2 |w|^2, over a network of private data
+    holders."""
 
     _sklearn_name = "Ridge"
 
 
 class PrivateLasso(_PrivateRegressor):
-    """Least squares with clipped gradients and strength |w|_1; small weights are soft-thresholded towards 0."""
+    """Least squares with clipped gradients and strength |w|_1; small weights are soft-thresholded
+    towards 0."""
 
     _sklearn_name = "Lasso"
 
@@ -123,7 +152,8 @@ class PrivateLasso(_PrivateRegressor):
 
 
 class PrivateElasticNet(_PrivateRegressor):
-    """Least squares with clipped gradients and strength (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)."""
+    """Least squares with clipped gradients and strength (l1_ratio |w|_1 + (1 - l1_ratio)/2
+    |w|^2)."""
 
     _sklearn_name = "ElasticNet"
 
@@ -152,11 +182,26 @@ class PrivateElasticNet(_PrivateRegressor):
         dataset: str | None = None,
     ) -> None:
         super().__init__(
-            epsilon, delta, adjacency=adjacency, coalition=coalition, data_norm=data_norm, clip_norm=clip_norm, bounds=bounds,
-            target_bounds=target_bounds, strength=strength, fit_intercept=fit_intercept, n_nodes=n_nodes, graph=graph,
-            algorithm=algorithm, rounds=rounds, random_state=random_state, verbose=verbose, public_sizes=public_sizes,
-            ledger=ledger, dataset=dataset,
-        )  # fmt: skip
+            epsilon,
+            delta,
+            adjacency=adjacency,
+            coalition=coalition,
+            data_norm=data_norm,
+            clip_norm=clip_norm,
+            bounds=bounds,
+            target_bounds=target_bounds,
+            strength=strength,
+            fit_intercept=fit_intercept,
+            n_nodes=n_nodes,
+            graph=graph,
+            algorithm=algorithm,
+            rounds=rounds,
+            random_state=random_state,
+            verbose=verbose,
+            public_sizes=public_sizes,
+            ledger=ledger,
+            dataset=dataset,
+        )
         self.l1_ratio = l1_ratio
 
     def _regulariser(self) -> Any:
@@ -164,7 +209,8 @@ class PrivateElasticNet(_PrivateRegressor):
 
 
 class PrivateHuberRegressor(_PrivateRegressor):
-    """Huber's loss, whose slope is bounded by itself: no clipping is needed, and outliers pull with bounded force.
+    """Huber's loss, whose slope is bounded by itself: no clipping is needed, and outliers pull with
+    bounded force.
 
     threshold   the residual, in units of half the target range, beyond which the loss is linear
     """
@@ -196,11 +242,26 @@ class PrivateHuberRegressor(_PrivateRegressor):
         dataset: str | None = None,
     ) -> None:
         super().__init__(
-            epsilon, delta, adjacency=adjacency, coalition=coalition, data_norm=data_norm, clip_norm=clip_norm, bounds=bounds,
-            target_bounds=target_bounds, strength=strength, fit_intercept=fit_intercept, n_nodes=n_nodes, graph=graph,
-            algorithm=algorithm, rounds=rounds, random_state=random_state, verbose=verbose, public_sizes=public_sizes,
-            ledger=ledger, dataset=dataset,
-        )  # fmt: skip
+            epsilon,
+            delta,
+            adjacency=adjacency,
+            coalition=coalition,
+            data_norm=data_norm,
+            clip_norm=clip_norm,
+            bounds=bounds,
+            target_bounds=target_bounds,
+            strength=strength,
+            fit_intercept=fit_intercept,
+            n_nodes=n_nodes,
+            graph=graph,
+            algorithm=algorithm,
+            rounds=rounds,
+            random_state=random_state,
+            verbose=verbose,
+            public_sizes=public_sizes,
+            ledger=ledger,
+            dataset=dataset,
+        )
         self.threshold = threshold
 
     def _loss(self) -> tuple[Any, float | None]:

@@ -1,8 +1,10 @@
-"""From a user's features to rows inside data_norm, and from the learnt weights back to the user's features.
+"""From a user's features to rows inside data_norm, and from the learnt weights back to the user's
+features.
 
-A row is taken in homogeneous coordinates (u, b): u the features, b a constant for the intercept. A whole row that is too long is
-multiplied by a factor k <= 1, and with it, in a regression, its target; that changes the weight of the record and nothing else:
-sign(w.(u, b)) and the relation y = w.(u, b) stay. So the model is linear in the user's own features, however long the rows are.
+A row is taken in homogeneous coordinates (u, b): u the features, b a constant for the intercept. A
+whole row that is too long is multiplied by a factor k <= 1, and with it, in a regression, its
+target; that changes the weight of the record and nothing else: sign(w.(u, b)) and the relation y =
+w.(u, b) stay. So the model is linear in the user's own features, however long the rows are.
 
     with bounds      u = (clip(x) - centre) * scale,   centre and scale from the declared bounds
     without          u = x, and rows are shortened as far as they must be
@@ -22,13 +24,18 @@ from tacenda.errors import InputError
 
 Floats = NDArray[np.float64]
 
-INTERCEPT = 0.5  # the constant feature, in units of data_norm: a quarter of the squared norm of a full row
-FILL = 0.5  # declared bounds are rarely all reached at once: a row of features at half of them has norm data_norm
+INTERCEPT = (
+    0.5  # the constant feature, in units of data_norm: a quarter of the squared norm of a full row
+)
+# declared bounds are rarely all reached at once: a row of features at half of them has norm
+# data_norm
+FILL = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """u = (clip(x, low, high) - centre) * scale (p,), then the constant b (None: no intercept), then at most data_norm."""
+    """u = (clip(x, low, high) - centre) * scale (p,), then the constant b (None: no intercept),
+    then at most data_norm."""
 
     centre: Floats
     scale: Floats
@@ -38,17 +45,25 @@ class Scaling:
     data_norm: float
 
     @classmethod
-    def of(cls, bounds: Any, n_features: int, data_norm: float, intercept: bool, sparse: bool) -> Scaling:
-        """The scaling that public declarations give: bounds None, "norm", or (low, high) with numbers or (p,) arrays."""
+    def of(
+        cls, bounds: Any, n_features: int, data_norm: float, intercept: bool, sparse: bool
+    ) -> Scaling:
+        """The scaling that public declarations give: bounds None, "norm", or (low, high) with
+        numbers or (p,) arrays."""
         constant = INTERCEPT * data_norm if intercept else None
         if bounds is None or isinstance(bounds, str):
             if isinstance(bounds, str) and bounds != "norm":
-                raise InputError(f"bounds must be None, 'norm' or a pair (low, high), not {bounds!r}.")
+                raise InputError(
+                    f"bounds must be None, 'norm' or a pair (low, high), not {bounds!r}."
+                )
             return cls(np.zeros(n_features), np.ones(n_features), None, None, constant, data_norm)
         low, high = _pair(bounds, n_features)
         if sparse and (np.any(low > 0) or np.any(high < 0)):
-            raise InputError("bounds must include 0 for a sparse X, whose empty places are 0; pass a dense X.")
-        # Zeros must stay zeros in a sparse X, and without an intercept nothing could take up a shift.
+            raise InputError(
+                "bounds must include 0 for a sparse X, whose empty places are 0; pass a dense X."
+            )
+        # Zeros must stay zeros in a sparse X, and without an intercept nothing could take up a
+        # shift.
         centred = intercept and not sparse
         centre = (low + high) / 2 if centred else np.zeros(n_features)
         reach = (high - low) / 2 if centred else np.maximum(np.abs(low), np.abs(high))
@@ -75,23 +90,29 @@ class Scaling:
             return X
         if is_sparse(X):
             u = X.tocsr().astype(X.dtype, copy=True)
-            u.data = np.clip(u.data, self.low[u.indices], self.high[u.indices]) * self.scale[u.indices]
+            u.data = (
+                np.clip(u.data, self.low[u.indices], self.high[u.indices]) * self.scale[u.indices]
+            )
             return u
         dtype = np.asarray(X).dtype
         return ((np.clip(X, self.low, self.high) - self.centre) * self.scale).astype(dtype)
 
     def back(self, w: NDArray[Any]) -> tuple[Floats, Floats]:
-        """(coef (..., p), intercept (...)) in the user's scale of the weights (..., p) or (..., p + 1)."""
+        """(coef (..., p), intercept (...)) in the user's scale of the weights (..., p) or (..., p +
+        1)."""
         w = np.asarray(w, float)
         p = len(self.scale)
         coef = w[..., :p] * self.scale
-        intercept = np.zeros(coef.shape[:-1]) if self.constant is None else w[..., p] * self.constant
+        intercept = (
+            np.zeros(coef.shape[:-1]) if self.constant is None else w[..., p] * self.constant
+        )
         return coef, intercept - coef @ self.centre
 
 
 @dataclass(frozen=True)
 class TargetScaling:
-    """v = (clip(y) - centre)/reach in [-1, 1], from declared target bounds; without an intercept the centre is 0."""
+    """v = (clip(y) - centre)/reach in [-1, 1], from declared target bounds; without an intercept
+    the centre is 0."""
 
     low: float
     high: float
@@ -111,7 +132,9 @@ class TargetScaling:
         try:
             low, high = (-1.0, 1.0) if bounds is None else (float(b) for b in bounds)
         except (TypeError, ValueError):
-            raise InputError(f"target_bounds must be a pair of numbers (low, high), not {bounds!r}.") from None
+            raise InputError(
+                f"target_bounds must be a pair of numbers (low, high), not {bounds!r}."
+            ) from None
         if not (np.isfinite(low) and np.isfinite(high) and low < high):
             raise InputError(f"target_bounds must be finite with low below high, not {bounds!r}.")
         return cls(low, high, intercept)
@@ -124,11 +147,17 @@ class TargetScaling:
 def _pair(bounds: Any, p: int) -> tuple[Floats, Floats]:
     try:
         low, high = bounds
-        pair = (np.broadcast_to(np.asarray(low, float), (p,)), np.broadcast_to(np.asarray(high, float), (p,)))
+        pair = (
+            np.broadcast_to(np.asarray(low, float), (p,)),
+            np.broadcast_to(np.asarray(high, float), (p,)),
+        )
     except (TypeError, ValueError):
         raise InputError(
-            f"bounds must be a pair (low, high), each one number or one per feature ({p}); declare them from public knowledge."
+            f"bounds must be a pair (low, high), each one number or one per feature ({p}); "
+            "declare them from public knowledge."
         ) from None
     if not (np.isfinite(pair).all() and np.all(pair[0] <= pair[1])):
-        raise InputError("bounds must be finite, with no low above its high; declare them from public knowledge.")
+        raise InputError(
+            "bounds must be finite, with no low above its high; declare them from public knowledge."
+        )
     return np.array(pair[0]), np.array(pair[1])

@@ -8,7 +8,14 @@ from pathlib import Path
 
 from tacenda.errors import DeclarationWarning
 
-__all__ = ["BudgetWarning", "DeclarationWarning", "in_a_search", "warn_of_bounds", "warn_of_search", "warn_of_targets"]
+__all__ = [
+    "BudgetWarning",
+    "DeclarationWarning",
+    "in_a_search",
+    "warn_of_bounds",
+    "warn_of_search",
+    "warn_of_targets",
+]
 
 
 class BudgetWarning(UserWarning):
@@ -16,7 +23,8 @@ class BudgetWarning(UserWarning):
 
 
 def in_a_search() -> bool:
-    """Whether scikit-learn's model selection (a grid search, cross-validation) is what called fit."""
+    """Whether scikit-learn's model selection (a grid search, cross-validation) is what called
+    fit."""
     frame = sys._getframe(1)
     while frame is not None:
         where = Path(frame.f_code.co_filename).parts[-3:]
@@ -36,18 +44,23 @@ def warn_of_search(epsilon: object, ledger: object, dataset: object) -> None:
         else "pass ledger='file.db' and dataset='name' to have each fit charged and refused when the budget is spent"
     )
     warnings.warn(
-        f"This fit is one of a search or cross-validation: every fit spends its own epsilon ({epsilon}) on the records it sees, and "
-        f"privacy_ states one fit only, not the search; the scores are not private at all. {booked[0].upper()}{booked[1:]}.",
+        "This fit is one of a search or cross-validation: "
+        f"every fit spends its own epsilon ({epsilon}) on the records it sees, and "
+        "privacy_ states one fit only, not the search; the scores are not private at all. "
+        f"{booked[0].upper()}{booked[1:]}.",
         BudgetWarning,
         stacklevel=4,
     )
 
 
 def warn_of_bounds(data_norm: float) -> None:
-    """Said of every fit without declared bounds, whatever the data are, so that it tells nothing about them."""
+    """Said of every fit without declared bounds, whatever the data are, so that it tells nothing
+    about them."""
     warnings.warn(
-        f"bounds is not declared: rows longer than data_norm={data_norm:g} (the intercept's constant included) are scaled down to it. "
-        "Declare bounds=(low, high) from public knowledge, or bounds='norm' if this is what you want.",
+        f"bounds is not declared: rows longer than data_norm={data_norm:g} (the intercept's "
+        "constant included) are scaled down to it. "
+        "Declare bounds=(low, high) from public knowledge, "
+        "or bounds='norm' if this is what you want.",
         DeclarationWarning,
         stacklevel=4,
     )
@@ -56,7 +69,8 @@ def warn_of_bounds(data_norm: float) -> None:
 def warn_of_targets() -> None:
     """Said of every regression without declared target bounds."""
     warnings.warn(
-        "target_bounds is not declared: targets are clipped to (-1, 1). Declare target_bounds=(low, high) from public knowledge.",
+        "target_bounds is not declared: targets are clipped to (-1, 1). "
+        "Declare target_bounds=(low, high) from public knowledge.",
         DeclarationWarning,
         stacklevel=4,
     )

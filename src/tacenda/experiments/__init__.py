@@ -2,7 +2,8 @@
 
     tacenda experiment list | run NAME [--full] | report | headline
 
-An experiment (`spec.Experiment`) is a list of cells (single runs, plain values), charts and findings over their tidy rows.
-`registry.EXPERIMENTS` holds them all; `player.play` runs the cells that are not stored yet; `page.build` draws one
-self-contained HTML page.
+An experiment (`spec.Experiment`) is a list of cells (single runs, plain values), charts and
+findings over their tidy rows.
+`registry.EXPERIMENTS` holds them all; `player.play` runs the cells that are not stored yet;
+`page.build` draws one self-contained HTML page.
 """

@@ -1,4 +1,5 @@
-"""Which method to use when, in plain sentences; docs/which-method.md says the same with the experiment behind each."""
+"""Which method to use when, in plain sentences; docs/which-method.md says the same with the
+experiment behind each."""
 
 from __future__ import annotations
 
@@ -6,18 +7,26 @@ from __future__ import annotations
 def lines() -> list[str]:
     """One sentence per situation, from the full runs in docs/results.md."""
     return [
-        "You trust that no more than q members pool what they know: GossipGD with noise shared by neighbours. It was the best in 54 of 60 "
-        "settings of equal-privacy, 0.2 points below a trusted server at epsilon 1 and 1.2 at 0.1, though with more rounds on offer "
+        "You trust that no more than q members pool what they know: "
+        "GossipGD with noise shared by neighbours. It was the best in 54 of 60 "
+        "settings of equal-privacy, 0.2 points below a trusted server at epsilon 1 and 1.2 at 0.1, "
+        "though with more rounds on offer "
         "than the "
-        "others. Give the network more edges than a ring: on a ring of 100 at epsilon 0.1 it was 4 to 5 points below, on a 6-regular "
+        "others. Give the network more edges than a ring: "
+        "on a ring of 100 at epsilon 0.1 it was 4 to 5 points below, on a 6-regular "
         "graph 0 to 1.",
-        "No such trust: CDP-ADMM or DDP-ADMM, level with each other and with DP-ADMM, which needs a hub; PVP at epsilon 5. GossipGD with "
-        "independent noise and DP-DDA are close behind. At epsilon 0.1 none of them beat the majority class on 100 nodes by half a point.",
-        "Exact local solves and a smooth loss: PVP centred on released values; its additive noise composes far better than noise in the "
+        "No such trust: CDP-ADMM or DDP-ADMM, level with each other and with DP-ADMM, "
+        "which needs a hub; PVP at epsilon 5. GossipGD with "
+        "independent noise and DP-DDA are close behind. "
+        "At epsilon 0.1 none of them beat the majority class on 100 nodes by half a point.",
+        "Exact local solves and a smooth loss: PVP centred on released values; "
+        "its additive noise composes far better than noise in the "
         "objective.",
-        "Objective perturbation (DVP, penalty perturbation, R-ADMM): in half of the settings worse than one node alone. If it must be: "
+        "Objective perturbation (DVP, penalty perturbation, R-ADMM): "
+        "in half of the settings worse than one node alone. If it must be: "
         "few rounds (3 did better than 10), and growing penalties when there are many.",
-        "Inner steps (IPADMM): they help with a constant proximal weight, and not with the weight for which the paper proves its bound.",
+        "Inner steps (IPADMM): they help with a constant proximal weight, "
+        "and not with the weight for which the paper proves its bound.",
         "l1 regularisation and the last iterate: CDP-ADMM rather than DDP-ADMM.",
         "One record a round: rather all records in few rounds with a tuned step.",
         "Never: noise as published on real data.",

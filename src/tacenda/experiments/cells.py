@@ -24,19 +24,29 @@ from tacenda.runtime.simulate import ConvergenceWarning, simulate
 PARTITION_SEED = 0
 NEEDS_OPTIMUM = ("suboptimality", "distance")
 TEST = "test_accuracy"
-LOCAL_LOSS = "local_loss"  # ZhangEtAl18's average loss: f_i at the node's own model over its own data, without the factor c
+# ZhangEtAl18's average loss: f_i at the node's own model over its own data, without the factor c
+LOCAL_LOSS = "local_loss"
 
 
 def carry_out(cell: Cell) -> list[Row]:
     """Run the cell and return its rows; the true epsilon is composed from the run's own ledger."""
     result, setting = run(cell)
     claimed, true, delta = _promise(cell, result)
-    promise = {"claimed_epsilon": claimed, "true_epsilon": true, "delta": delta, "seconds": result.seconds, **setting}
+    promise = {
+        "claimed_epsilon": claimed,
+        "true_epsilon": true,
+        "delta": delta,
+        "seconds": result.seconds,
+        **setting,
+    }
     scale = float(cell.problem.get("loss_scale", 1.0))
     rows: list[Row] = []
     for entry in result.history:
         values = {**entry, LOCAL_LOSS: entry.get("local_objective", np.nan) / scale}
-        rows += [{"round": entry["round"], "metric": m, "value": values[m], **promise} for m in cell.metrics]
+        rows += [
+            {"round": entry["round"], "metric": m, "value": values[m], **promise}
+            for m in cell.metrics
+        ]
     return rows
 
 
@@ -44,7 +54,11 @@ def run(cell: Cell) -> tuple[RunResult, dict[str, str]]:
     """The cell's simulation, and {"setting": words} where the settings were chosen by trials."""
     problem, test = problem_of(cell)
     graph, privacy = parse(cell.graph), _privacy(cell.privacy)
-    settings: dict[str, Any] = {"output": cell.output, "finish_mixing": cell.finish_mixing, "rounds": cell.rounds}
+    settings: dict[str, Any] = {
+        "output": cell.output,
+        "finish_mixing": cell.finish_mixing,
+        "rounds": cell.rounds,
+    }
     told = {}
     if cell.algorithm["name"] == "tuned":
         chosen = tuned(cell, problem)
@@ -55,13 +69,23 @@ def run(cell: Cell) -> tuple[RunResult, dict[str, str]]:
     wanted = ["local_objective" if m == LOCAL_LOSS else m for m in cell.metrics]
     reference = _optimum(_problem_key(cell)) if any(m in NEEDS_OPTIMUM for m in wanted) else None
     with warnings.catch_warnings():
-        # The papers' own settings are run as they are; where a sufficient condition fails, the experiment's page says so.
+        # The papers' own settings are run as they are; where a sufficient condition fails, the
+        # experiment's page says so.
         warnings.simplefilter("ignore", ConvergenceWarning)
         result = simulate(
-            problem, graph, privacy=privacy, seed=cell.seed, metrics=wanted, record_every=cell.every or settings["rounds"],
-            reference=reference, test=test if TEST in wanted else None, progress=False, mixing=cell.mixing,
-            solver_tolerance=cell.solver_tolerance, **settings,
-        )  # fmt: skip
+            problem,
+            graph,
+            privacy=privacy,
+            seed=cell.seed,
+            metrics=wanted,
+            record_every=cell.every or settings["rounds"],
+            reference=reference,
+            test=test if TEST in wanted else None,
+            progress=False,
+            mixing=cell.mixing,
+            solver_tolerance=cell.solver_tolerance,
+            **settings,
+        )
     return result, told
 
 
@@ -69,7 +93,13 @@ def _words(chosen: dict[str, Any]) -> str:
     """{"algorithm": {"name": "dvp", "penalty": 0.1}, "rounds": 15} as "penalty 0.1, 15 rounds"."""
     plain = {k: v for k, v in chosen["algorithm"].items() if k not in ("name", "noise")}
     parts = [f"{k.replace('_', ' ')} {_short(v)}" for k, v in plain.items()]
-    return ", ".join([*parts, *([chosen["output"]] if chosen.get("output") else []), f"{chosen['rounds']} rounds"])
+    return ", ".join(
+        [
+            *parts,
+            *([chosen["output"]] if chosen.get("output") else []),
+            f"{chosen['rounds']} rounds",
+        ]
+    )
 
 
 def _short(value: Any) -> str:
@@ -117,7 +147,8 @@ def _problem(text: str) -> tuple[Problem, Any]:
 
 
 def _shuffle(dataset: Any) -> int | None:
-    """Generated rows come in random order already, and a large array would be copied by shuffling."""
+    """Generated rows come in random order already, and a large array would be copied by
+    shuffling."""
     return None if dataset.name in ("classification", "epsilon-like") else PARTITION_SEED
 
 
@@ -131,9 +162,14 @@ def tuned(cell: Cell, problem: Problem) -> dict[str, Any]:
     from tacenda.experiments import tuning
 
     return tuning.best(
-        cell.algorithm["of"], nodes=cell.nodes, records=int(problem.sizes.min()), features=problem.n_features, graph=cell.graph,
-        problem=cell.problem, privacy=cell.privacy,
-    )  # fmt: skip
+        cell.algorithm["of"],
+        nodes=cell.nodes,
+        records=int(problem.sizes.min()),
+        features=problem.n_features,
+        graph=cell.graph,
+        problem=cell.problem,
+        privacy=cell.privacy,
+    )
 
 
 def _algorithm(plain: dict[str, Any]) -> Algorithm:
@@ -149,7 +185,8 @@ def _privacy(plain: dict[str, Any] | None) -> Privacy | None:
 
 
 def _promise(cell: Cell, result: RunResult) -> tuple[float | None, float | None, float | None]:
-    """(claimed, true, delta); the true epsilon of equal settings is composed once, whatever the seed."""
+    """(claimed, true, delta); the true epsilon of equal settings is composed once, whatever the
+    seed."""
     if result.privacy is None:
         return None, None, None
     family = cell.family()

@@ -1,4 +1,5 @@
-"""`tacenda experiment ...`: only typer is imported here, what a command needs is imported when it runs."""
+"""`tacenda experiment ...`: only typer is imported here, what a command needs is imported when it
+runs."""
 
 from __future__ import annotations
 
@@ -15,9 +16,18 @@ experiment_app = typer.Typer(
 
 Out = Annotated[Path, typer.Option("--out", help="Folder of the stored results.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Generated data, seconds (the default).")]
-Reduced = Annotated[bool, typer.Option("--reduced", help="The papers' data with few seeds, rounds and levels: minutes each.")]
-Full = Annotated[bool, typer.Option("--full", help="The papers' sizes: some two hours for all on two cores.")]
-Jobs = Annotated[int, typer.Option("--jobs", min=0, help="Processes side by side; 0 for all cores.")]
+Reduced = Annotated[
+    bool,
+    typer.Option(
+        "--reduced", help="The papers' data with few seeds, rounds and levels: minutes each."
+    ),
+]
+Full = Annotated[
+    bool, typer.Option("--full", help="The papers' sizes: some two hours for all on two cores.")
+]
+Jobs = Annotated[
+    int, typer.Option("--jobs", min=0, help="Processes side by side; 0 for all cores.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 OUT = Path("runs/experiments")
 
@@ -27,7 +37,10 @@ def list_(as_json: Json = False) -> None:
     """All experiments: name, source, question. Example: tacenda experiment list"""
     from tacenda.experiments.registry import EXPERIMENTS
 
-    rows = [{"name": e.name, "paper": e.paper, "figure": e.figure, "question": e.question} for e in EXPERIMENTS.values()]
+    rows = [
+        {"name": e.name, "paper": e.paper, "figure": e.figure, "question": e.question}
+        for e in EXPERIMENTS.values()
+    ]
     if as_json:
         _print_json(rows)
         return
@@ -37,24 +50,32 @@ def list_(as_json: Json = False) -> None:
 
 @experiment_app.command()
 def run(
-    names: Annotated[list[str] | None, typer.Argument(help="Names from `tacenda experiment list`.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Names from `tacenda experiment list`.")
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every experiment.")] = False,
     quick: Quick = False,
     reduced: Reduced = False,
     full: Full = False,
-    seeds: Annotated[int | None, typer.Option("--seeds", help="How many noise seeds instead of the size's own number.")] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option("--seeds", help="How many noise seeds instead of the size's own number."),
+    ] = None,
     jobs: Jobs = 1,
     out: Out = OUT,
     as_json: Json = False,
 ) -> None:
-    """Run experiments; finished runs are not repeated. Example: tacenda experiment run cdp-lasso --full --jobs 2"""
+    """Run experiments; finished runs are not repeated. Example: tacenda experiment run cdp-lasso
+    --full --jobs 2"""
     from tacenda.errors import InputError
     from tacenda.experiments import player
     from tacenda.experiments.registry import EXPERIMENTS, by_name
     from tacenda.experiments.summary import ran
 
     if bool(names) == everything:
-        raise InputError("experiment run needs names, or --all; `tacenda experiment list` shows the names.")
+        raise InputError(
+            "experiment run needs names, or --all; `tacenda experiment list` shows the names."
+        )
     size = _size(quick, reduced, full, seeds)
     told: list[dict[str, Any]] = []
     for experiment in EXPERIMENTS.values() if everything else [by_name(n) for n in names or ()]:
@@ -68,7 +89,10 @@ def run(
                 "verdict": experiment.survives(found, rows),
                 "ran": ran(rows),
                 "rows": str(folder / "rows.csv"),
-                "findings": [{"mode": f.mode, "claim": f.claim, "holds": f.holds, "detail": f.detail} for f in found],
+                "findings": [
+                    {"mode": f.mode, "claim": f.claim, "holds": f.holds, "detail": f.detail}
+                    for f in found
+                ],
             }
         )
         if not as_json:
@@ -83,12 +107,20 @@ def report(
     reduced: Reduced = False,
     full: Full = False,
     out: Out = OUT,
-    to: Annotated[Path | None, typer.Option("--to", help="The HTML file to write; by default beside the results.")] = None,
-    markdown: Annotated[Path | None, typer.Option("--markdown", help="Also write the summary table as Markdown.")] = None,
-    missing: Annotated[bool, typer.Option("--run", help="First make every run that is not stored yet.")] = False,
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", help="The HTML file to write; by default beside the results."),
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option("--markdown", help="Also write the summary table as Markdown.")
+    ] = None,
+    missing: Annotated[
+        bool, typer.Option("--run", help="First make every run that is not stored yet.")
+    ] = False,
     jobs: Jobs = 1,
 ) -> None:
-    """All stored results as one self-contained HTML file. Example: tacenda experiment report --full --run --jobs 2"""
+    """All stored results as one self-contained HTML file. Example: tacenda experiment report --full
+    --run --jobs 2"""
     from tacenda.experiments import page, player, summary
     from tacenda.experiments.registry import EXPERIMENTS
     from tacenda.formats.files import write_text
@@ -105,7 +137,8 @@ def report(
 
 @experiment_app.command()
 def headline(as_json: Json = False) -> None:
-    """The true epsilon of every paper's headline setting, as Markdown. Example: tacenda experiment headline"""
+    """The true epsilon of every paper's headline setting, as Markdown. Example: tacenda experiment
+    headline"""
     from tacenda.experiments.headline import as_markdown, headlines
 
     rows = headlines()
@@ -117,14 +150,20 @@ def headline(as_json: Json = False) -> None:
 
 @experiment_app.command("large", short_help="Time and memory of the epsilon-shaped run.")
 def large(
-    rows: Annotated[int, typer.Option("--rows", help="Records of 2,000 features; 400,000 is 3.2 GB.")] = 400_000,
+    rows: Annotated[
+        int, typer.Option("--rows", help="Records of 2,000 features; 400,000 is 3.2 GB.")
+    ] = 400_000,
     batch: Annotated[
-        str, typer.Option("--batch", help="'plan' for the planner's choice, or records a round and node.")
+        str,
+        typer.Option(
+            "--batch", help="'plan' for the planner's choice, or records a round and node."
+        ),
     ] = "plan",
     epsilon: Annotated[float, typer.Option("--epsilon")] = 1.0,
     as_json: Json = False,
 ) -> None:
-    """The `epsilon`-shaped run: time, peak memory and where the time goes. Example: tacenda experiment large --rows 40000 --batch 1"""
+    """The `epsilon`-shaped run: time, peak memory and where the time goes. Example: tacenda
+    experiment large --rows 40000 --batch 1"""
     from tacenda.experiments.large import measure
 
     told = measure(rows, batch, epsilon)
@@ -141,7 +180,9 @@ def _size(quick: bool, reduced: bool, full: bool, seeds: int | None) -> Any:
     from tacenda.errors import InputError
     from tacenda.experiments.spec import Size
 
-    asked = [name for name, given in (("quick", quick), ("reduced", reduced), ("full", full)) if given]
+    asked = [
+        name for name, given in (("quick", quick), ("reduced", reduced), ("full", full)) if given
+    ]
     if len(asked) > 1:
         raise InputError(f"give one of --quick, --reduced and --full, not {' and '.join(asked)}.")
     return Size(asked[0] if asked else "quick", seeds)

@@ -27,14 +27,18 @@ def lines(
     note: str = "",
     **looks: Any,
 ) -> Chart:
-    """One chart: x against the mean of `metric`, a series for each value of `by`; `extra` series (bounds, references) come last."""
+    """One chart: x against the mean of `metric`, a series for each value of `by`; `extra` series
+    (bounds, references) come last."""
     kind = style or ("line" if x in ("round", "iteration") else "points")
     chosen, series = rows.where(metric=metric), []
     for k, name in enumerate(chosen.distinct(by)):
         at, mean, low, high = chosen.where(**{by: name}).curve(x)
         if len(at):
             series.append(Series(_name(by, name), at, mean, k, low, high, style=kind))
-    series += [Series(s.name, s.x, s.y, len(series) + k, s.low, s.high, s.style) for k, s in enumerate(extra)]
+    series += [
+        Series(s.name, s.x, s.y, len(series) + k, s.low, s.high, s.style)
+        for k, s in enumerate(extra)
+    ]
     seeds = len(rows.distinct("seed"))
     words = f"{title}: {y_label} against {x_label} for {', '.join(s.name for s in series)}."
     about = note or f"Mean and range over {seeds} seeds." if seeds > 1 else note
@@ -59,4 +63,10 @@ def bound(name: str, x: Any, y: Any) -> Series:
 
 
 def _name(by: str, value: Any) -> str:
-    return str(value) if by == "method" else f"{by} {value:g}" if isinstance(value, int | float) else str(value)
+    return (
+        str(value)
+        if by == "method"
+        else f"{by} {value:g}"
+        if isinstance(value, int | float)
+        else str(value)
+    )

@@ -1,4 +1,5 @@
-"""Our own: all methods at the same true (epsilon, delta), tuned by the same few trials on generated data, with three references."""
+"""Our own: all methods at the same true (epsilon, delta), tuned by the same few trials on generated
+data, with three references."""
 
 from __future__ import annotations
 
@@ -16,22 +17,34 @@ DELTA = 1e-5
 FREE, ALONE, CENTRAL = "no noise, pooled", "one node alone", "central (trusted server)"
 SHARED = "GossipGD, correlated"
 SETTINGS = (
-    "Adult (public encoding, official split) and a9a, 20 and 100 nodes; ring, 6-regular and complete; epsilon 0.1, 0.5, 1, 2, 5, delta "
-    "1e-5, replace-one; logistic loss, strength 1e-4; test accuracy of the average model on the official test records. The promise of "
-    "GossipGD with correlated noise is against any one curious member, that of all other methods against all members together."
+    "Adult (public encoding, official split) and a9a, 20 and 100 nodes; ring, "
+    "6-regular and complete; epsilon 0.1, 0.5, 1, 2, 5, delta "
+    "1e-5, replace-one; logistic loss, strength 1e-4; "
+    "test accuracy of the average model on the official test records. The promise of "
+    "GossipGD with correlated noise is against any one curious member, "
+    "that of all other methods against all members together."
 )
 CHOSEN = (
-    f"Every method has {TRIALS} settings, tried on generated records of the same public shape at the same budget, one noise seed each; the "
-    "best is run on the real records, and stands in the column `setting`. The table of settings is the third one: with the first, whose "
-    "steps were too short for the ADMMs and DDA, several of them stayed at the majority class on Adult, which was seen before it was "
-    "changed; the second had a single number of rounds for each method, and constant penalties for M-ADMM-PP, which made it DVP. The new "
-    "numbers of rounds were chosen on generated records. Not everything is alike: GossipGD with correlated noise and the two private "
-    "reference lines are offered 120 and 240 rounds, the other first-order methods 60 and 120, IPADMM 30 and 40 of several steps, PVP "
+    f"Every method has {TRIALS} settings, tried on generated records of the same public shape at "
+    "the same budget, one noise seed each; the "
+    "best is run on the real records, and stands in the column `setting`. "
+    "The table of settings is the third one: with the first, whose "
+    "steps were too short for the ADMMs and DDA, "
+    "several of them stayed at the majority class on Adult, which was seen before it was "
+    "changed; the second had a single number of rounds for each method, "
+    "and constant penalties for M-ADMM-PP, which made it DVP. The new "
+    "numbers of rounds were chosen on generated records. Not everything is alike: "
+    "GossipGD with correlated noise and the two private "
+    "reference lines are offered 120 and 240 rounds, the other first-order methods 60 and 120, "
+    "IPADMM 30 and 40 of several steps, PVP "
     "15 and "
-    "40, objective perturbation 3 and 10; only GossipGD and the reference lines end with 10 closing mixings, which the average model "
+    "40, objective perturbation 3 and 10; only GossipGD and the reference lines end with 10 "
+    "closing mixings, which the average model "
     "does not "
-    "see. For the larger budgets several methods, the trusted server among them, took the longest run and step on offer, so that a wider "
-    "table might lift them; one node alone took the shortest for the smaller ones. The noise-free line is 400 steps, not the optimum; the "
+    "see. For the larger budgets several methods, the trusted server among them, "
+    "took the longest run and step on offer, so that a wider "
+    "table might lift them; one node alone took the shortest for the smaller ones. "
+    "The noise-free line is 400 steps, not the optimum; the "
     "majority class has 0.754 on Adult and 0.764 on a9a. DP-ADMM runs on complete graphs only. "
     "Reduced: Adult, 100 nodes, 6-regular, epsilon 0.1, 1 and 5."
 )
@@ -42,7 +55,14 @@ def _grid(size: Size) -> list[tuple[dict[str, Any], int, str]]:
     if size.name == "quick":
         return [
             (
-                {"name": "classification", "n": 3000, "features": 10, "difficulty": 0.2, "seed": 5, "held_out": 600},
+                {
+                    "name": "classification",
+                    "n": 3000,
+                    "features": 10,
+                    "difficulty": 0.2,
+                    "seed": 5,
+                    "held_out": 600,
+                },
                 12,
                 "random-regular:12,4,seed=1",
             )
@@ -51,7 +71,12 @@ def _grid(size: Size) -> list[tuple[dict[str, Any], int, str]]:
     if size.name == "reduced":
         return [(adult, 100, "random-regular:100,6,seed=1")]
     graphs = ("ring:{n}", "random-regular:{n},6,seed=1", "complete:{n}")
-    return [(data, n, g.format(n=n)) for data in (adult, {"name": "a9a", "sparse": False}) for n in (20, 100) for g in graphs]
+    return [
+        (data, n, g.format(n=n))
+        for data in (adult, {"name": "a9a", "sparse": False})
+        for n in (20, 100)
+        for g in graphs
+    ]
 
 
 def _names(size: Size, graph: str) -> list[str]:
@@ -64,8 +89,17 @@ def _cells(size: Size) -> list[Cell]:
     levels = size.pick((1.0, 5.0), (0.1, 1.0, 5.0), (0.1, 0.5, 1.0, 2.0, 5.0))
     made = []
     for data, nodes, graph in _grid(size):
-        where: dict[str, Any] = {"dataset": data["name"], "nodes": nodes, "graph": graph.split(",seed")[0]}
-        common: dict[str, Any] = {"data": data, "problem": {"strength": 1e-4}, "metrics": ("objective", TEST), "rounds": 1}
+        where: dict[str, Any] = {
+            "dataset": data["name"],
+            "nodes": nodes,
+            "graph": graph.split(",seed")[0],
+        }
+        common: dict[str, Any] = {
+            "data": data,
+            "problem": {"strength": 1e-4},
+            "metrics": ("objective", TEST),
+            "rounds": 1,
+        }
         pooled: dict[str, Any] = {**common, "nodes": 1, "graph": "ring:1"}
         records = 2400 if size.name == "quick" else 30162 if data["name"] == "adult" else 32561
         few: dict[str, Any] = {**pooled, "data": {**data, "take": records // nodes}}
@@ -85,7 +119,8 @@ def _cells(size: Size) -> list[Cell]:
             for seed in size.seed_list(2, 2, 3):
                 run: dict[str, Any] = {"seed": seed, "privacy": budget, "labels": label}
                 made += [
-                    Cell(name, SOUND, algorithm=alone, **run, **shape) for name, shape in ((ALONE, few), (CENTRAL, pooled))
+                    Cell(name, SOUND, algorithm=alone, **run, **shape)
+                    for name, shape in ((ALONE, few), (CENTRAL, pooled))
                 ]
                 made += [
                     Cell(
@@ -117,7 +152,8 @@ def _place(dataset: str, nodes: int, graph: str) -> str:
 
 
 def _by_rank(rows: Rows) -> Rows:
-    """The same rows, the methods from the most accurate to the least, so that legends and tables are rankings."""
+    """The same rows, the methods from the most accurate to the least, so that legends and tables
+    are rankings."""
     accuracy = rows.where(metric=TEST)
     means = {m: accuracy.mean(method=m) for m in accuracy.distinct("method")}
     return Rows(sorted(rows, key=lambda r: -means[r["method"]]))
@@ -147,7 +183,8 @@ def overall(rows: Rows) -> Any:
     placed = Rows({**r, "value": v} for r, v in _panel_means(accuracy))
     return tables.pivot(
         placed,
-        "Mean test accuracy over all data sets and networks (± over these; DP-ADMM on complete graphs only)",
+        "Mean test accuracy over all data sets and networks (± over these; "
+        "DP-ADMM on complete graphs only)",
         lambda r: r["method"],
         "epsilon",
         "method",
@@ -155,11 +192,17 @@ def overall(rows: Rows) -> Any:
 
 
 def _panel_means(rows: Rows) -> list[tuple[dict[str, Any], float]]:
-    """One value for each panel, method and epsilon (the mean over seeds), so that an error is that over panels."""
+    """One value for each panel, method and epsilon (the mean over seeds), so that an error is that
+    over panels."""
     kept: dict[tuple[Any, ...], list[Any]] = {}
     for r in rows:
-        kept.setdefault((r["method"], r["epsilon"], r["dataset"], r["nodes"], r["graph"]), []).append(r)
-    return [({**group[0], "seed": k}, float(np.mean([r["value"] for r in group]))) for k, group in enumerate(kept.values())]
+        kept.setdefault(
+            (r["method"], r["epsilon"], r["dataset"], r["nodes"], r["graph"]), []
+        ).append(r)
+    return [
+        ({**group[0], "seed": k}, float(np.mean([r["value"] for r in group])))
+        for k, group in enumerate(kept.values())
+    ]
 
 
 def _tables(rows: Rows) -> list[Any]:
@@ -167,7 +210,9 @@ def _tables(rows: Rows) -> list[Any]:
     for d, n, g in panels(rows):
         part = _by_rank(rows.where(dataset=d, nodes=n, graph=g))
         title = f"Test accuracy, {_place(d, n, g)}"
-        made.append(tables.pivot(part.where(metric=TEST), title, lambda r: r["method"], "epsilon", "method"))
+        made.append(
+            tables.pivot(part.where(metric=TEST), title, lambda r: r["method"], "epsilon", "method")
+        )
     return made
 
 
@@ -180,14 +225,25 @@ def _findings(rows: Rows) -> list[Finding]:
             decentralised = {m: v for m, v in means.items() if m not in (FREE, ALONE, CENTRAL)}
             order = sorted(decentralised, key=lambda m: -decentralised[m])
             told = ", ".join(f"{m} {decentralised[m]:.3f}" for m in order)
-            lines = f"; central {means[CENTRAL]:.3f}, alone {means[ALONE]:.3f}, no noise {means[FREE]:.3f}"
+            lines = (
+                f"; central {means[CENTRAL]:.3f}, alone {means[ALONE]:.3f}, "
+                f"no noise {means[FREE]:.3f}"
+            )
             claim = f"together is better than alone ({_place(d, n, g)}, epsilon {eps:g})"
-            made.append(Finding(SOUND, claim, decentralised[order[0]] > means[ALONE], f"Test accuracy: {told}{lines}."))
+            made.append(
+                Finding(
+                    SOUND,
+                    claim,
+                    decentralised[order[0]] > means[ALONE],
+                    f"Test accuracy: {told}{lines}.",
+                )
+            )
     return made
 
 
 def _survives(found: list[Finding], rows: Rows) -> str:
-    everyone, trusting_nobody = _winners(rows, (FREE, ALONE, CENTRAL)), _winners(rows, (FREE, ALONE, CENTRAL, SHARED))
+    everyone = _winners(rows, (FREE, ALONE, CENTRAL))
+    trusting_nobody = _winners(rows, (FREE, ALONE, CENTRAL, SHARED))
     accuracy = rows.where(metric=TEST).last()
     gaps = [
         f"{100 * (part.mean(method=CENTRAL) - part.mean(method=SHARED)):.1f} at {eps:g}"
@@ -195,15 +251,18 @@ def _survives(found: list[Finding], rows: Rows) -> str:
         for part in (accuracy.where(epsilon=eps),)
     ]
     return (
-        f"Best test accuracy of the decentralised methods: {everyone}. {SHARED} is this many points below a trusted server: "
-        f"{', '.join(gaps)} (epsilon); it keeps its promise against any one curious member (q = 1), all others against all members "
+        f"Best test accuracy of the decentralised methods: {everyone}. "
+        f"{SHARED} is this many points below a trusted server: "
+        f"{', '.join(gaps)} (epsilon); it keeps its promise against any one curious member (q = "
+        "1), all others against all members "
         f"together; "
         f"among those the best are {trusting_nobody}.{_worse_than_alone(rows)}"
     )
 
 
 def _worse_than_alone(rows: Rows) -> str:
-    """Which methods are below one node alone, and how often: there the members had better not have met."""
+    """Which methods are below one node alone, and how often: there the members had better not have
+    met."""
     losses: dict[str, int] = {}
     settings = 0
     for d, n, g in panels(rows):
@@ -211,19 +270,25 @@ def _worse_than_alone(rows: Rows) -> str:
             part = rows.where(dataset=d, nodes=n, graph=g, epsilon=eps, metric=TEST)
             settings += 1
             for m in part.distinct("method"):
-                if m not in (FREE, ALONE, CENTRAL) and part.mean(method=m) < part.mean(method=ALONE):
+                if m not in (FREE, ALONE, CENTRAL) and part.mean(method=m) < part.mean(
+                    method=ALONE
+                ):
                     losses[m] = losses.get(m, 0) + 1
     told = ", ".join(f"{m} in {k}" for m, k in sorted(losses.items(), key=lambda item: -item[1]))
     return f" Worse than one node alone: {told} of {settings} settings." if told else ""
 
 
 def _winners(rows: Rows, without: tuple[str, ...]) -> str:
-    """In how many settings each method comes first, those in `without` left out, and in how many by two standard errors."""
+    """In how many settings each method comes first, those in `without` left out, and in how many by
+    two standard errors."""
     wins: dict[str, list[bool]] = {}
     for d, n, g in panels(rows):
         for eps in rows.distinct("epsilon"):
             part = rows.where(dataset=d, nodes=n, graph=g, epsilon=eps, metric=TEST)
-            order = sorted((m for m in part.distinct("method") if m not in without), key=lambda m: -part.mean(method=m))
+            order = sorted(
+                (m for m in part.distinct("method") if m not in without),
+                key=lambda m: -part.mean(method=m),
+            )
             lead = part.mean(method=order[0]) - part.mean(method=order[1])
             error = float(np.hypot(part.error(method=order[0]), part.error(method=order[1])))
             wins.setdefault(order[0], []).append(lead >= 2 * error)
@@ -245,5 +310,5 @@ EXPERIMENTS = [
         _findings,
         _survives,
         _tables,
-    ),
+    )
 ]

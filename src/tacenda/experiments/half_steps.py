@@ -1,4 +1,5 @@
-"""Recycled ADMM, one half-step a round, so that its odd iterates can be seen as in ZhangEtAl18 Fig. 1. Without noise only."""
+"""Recycled ADMM, one half-step a round, so that its odd iterates can be seen as in ZhangEtAl18 Fig.
+1. Without noise only."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from tacenda.algorithms.base import Algorithm, Array, Needs, Node, check_hyperpa
 
 @dataclass(frozen=True)
 class HalfState:
-    """w (b, d) the newest iterate, dual, heard as in ADMM; recycled (b, d) the gradient at the odd iterate, from released values."""
+    """w (b, d) the newest iterate, dual, heard as in ADMM; recycled (b, d) the gradient at the odd
+    iterate, from released values."""
 
     w: Array
     dual: Array
@@ -20,7 +22,8 @@ class HalfState:
 
 @dataclass(frozen=True)
 class RecycledHalfSteps(Algorithm):
-    """ZhangEtAl18 (10)-(13): round 1, 3, ... is the odd half-step, round 2, 4, ... the even one; otherwise `RADMM` without noise."""
+    """ZhangEtAl18 (10)-(13): round 1, 3, ... is the odd half-step, round 2, 4, ... the even one;
+    otherwise `RADMM` without noise."""
 
     name: ClassVar[str] = "radmm-half-steps"
     title: ClassVar[str] = "Recycled ADMM by half-steps"

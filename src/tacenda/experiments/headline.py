@@ -1,4 +1,5 @@
-"""The true epsilon of every paper's headline setting, from public numbers alone: noise as printed, judged by the accountant."""
+"""The true epsilon of every paper's headline setting, from public numbers alone: noise as printed,
+judged by the accountant."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from tacenda.theory import published_multiplier, published_noise_std
 
 @dataclass(frozen=True)
 class Headline:
-    """claimed: what the paper says, at `delta` (0: pure). true: at that delta, or at 1e-5 for pure claims; under `adjacency`."""
+    """claimed: what the paper says, at `delta` (0: pure). true: at that delta, or at 1e-5 for pure
+    claims; under `adjacency`."""
 
     paper: str
     setting: str
@@ -54,14 +56,21 @@ def _multistep() -> list[Headline]:
         text = f"IPADMM, T = 100, l = 10, c0 = 1, epsilon {eps:g}"
         made.append(
             Headline(
-                "HuangGong20", text, eps, 1e-5, true, "replace-one", "sound and a third or more too noisy; the same for any T and l"
+                "HuangGong20",
+                text,
+                eps,
+                1e-5,
+                true,
+                "replace-one",
+                "sound and a third or more too noisy; the same for any T and l",
             )
         )
     return made
 
 
 def _dual_averaging() -> list[Headline]:
-    """One of q = 20,000 records a round, T = 60,000: noise on a sampled gradient whose sensitivity is 2L (replace-one), L (add-remove)."""
+    """One of q = 20,000 records a round, T = 60,000: noise on a sampled gradient whose sensitivity
+    is 2L (replace-one), L (add-remove)."""
     std = published_noise_std(60_000, 20_000, 1.0, 0.01)
     text = "DP-DDA, q = 20,000, T = 60,000, one record a round"
     unsound = "unsound: the proof averages over all records, but one drawn record stands alone"
@@ -69,19 +78,37 @@ def _dual_averaging() -> list[Headline]:
     removed = _true([(PoissonGaussian(std, 1 / 20_000), 60_000)], 0.01, "add-remove")
     return [
         Headline("LiuEtAl22", text, 1.0, 0.01, replaced, "replace-one", unsound),
-        Headline("LiuEtAl22", text, 1.0, 0.01, removed, "add-remove", unsound + " (Poisson samples of mean one)"),
+        Headline(
+            "LiuEtAl22",
+            text,
+            1.0,
+            0.01,
+            removed,
+            "add-remove",
+            unsound + " (Poisson samples of mean one)",
+        ),
     ]
 
 
-def _run(algorithm: Algorithm, rounds: int, *, sizes: int, features: int, graph: str, **shape: Any) -> tuple[float, float]:
-    """(claimed, true at delta 1e-5) of a run as published, by rehearsal: noise never depends on the records."""
+def _run(
+    algorithm: Algorithm, rounds: int, *, sizes: int, features: int, graph: str, **shape: Any
+) -> tuple[float, float]:
+    """(claimed, true at delta 1e-5) of a run as published, by rehearsal: noise never depends on the
+    records."""
     topology = Topology.of(parse(graph))
-    constants = Constants.declared(loss="logistic", strength=shape["strength"], loss_scale=shape["loss_scale"])
+    constants = Constants.declared(
+        loss="logistic", strength=shape["strength"], loss_scale=shape["loss_scale"]
+    )
     facts = Facts(np.full(topology.n, float(sizes)), features, constants)
-    found = RunSpec(algorithm, topology, facts, rounds, Privacy.from_paper(**shape["paper"])).checked().calibration
+    found = (
+        RunSpec(algorithm, topology, facts, rounds, Privacy.from_paper(**shape["paper"]))
+        .checked()
+        .calibration
+    )
     assert found is not None and found.claimed is not None
     return found.claimed[0], max(
-        _true(found.reserved.events(i), 1e-5) for i in np.unique(topology.degrees, return_index=True)[1]
+        _true(found.reserved.events(i), 1e-5)
+        for i in np.unique(topology.degrees, return_index=True)[1]
     )
 
 
@@ -97,33 +124,73 @@ def _recycled() -> Headline:
         paper={"epsilon": 8.0},
     )
     text = "R-ADMM, 25 odd rounds, 5 nodes, total pure loss 8"
-    return Headline("ZhangEtAl18", text, claimed, 0.0, true, "replace-one", "sound for exact minimisers, loose")
+    return Headline(
+        "ZhangEtAl18", text, claimed, 0.0, true, "replace-one", "sound for exact minimisers, loose"
+    )
 
 
 def _dual() -> Headline:
-    shape = {"sizes": 2261, "features": 104, "graph": "random-regular:20,4,seed=1", "strength": 10**-2.5, "loss_scale": 1750.0}
+    shape = {
+        "sizes": 2261,
+        "features": 104,
+        "graph": "random-regular:20,4,seed=1",
+        "strength": 10**-2.5,
+        "loss_scale": 1750.0,
+    }
     claimed, true = _run(DVP(5.0), 100, paper={"alpha": 0.3}, **shape)  # type: ignore[arg-type]
     remark = "the claim is of one round; line 5 doubles it, and 100 rounds compose"
-    return Headline("ZhangZhu16", "DVP, alpha = 0.3 a round, 100 rounds, C^R 1750", claimed, 0.0, true, "replace-one", remark)
+    return Headline(
+        "ZhangZhu16",
+        "DVP, alpha = 0.3 a round, 100 rounds, C^R 1750",
+        claimed,
+        0.0,
+        true,
+        "replace-one",
+        remark,
+    )
 
 
 def _primal() -> Headline:
-    shape = {"sizes": 2261, "features": 104, "graph": "random-regular:20,4,seed=1", "strength": 0.1, "loss_scale": 146.0}
+    shape = {
+        "sizes": 2261,
+        "features": 104,
+        "graph": "random-regular:20,4,seed=1",
+        "strength": 0.1,
+        "loss_scale": 146.0,
+    }
     claimed, true = _run(PVP(0.5), 100, paper={"alpha": 0.3}, **shape)  # type: ignore[arg-type]
     remark = "the claim is of one round; the noise is additive, so 100 rounds compose well"
-    return Headline("ZhangZhu16", "PVP, alpha = 0.3 a round, 100 rounds, C^R 146", claimed, 0.0, true, "replace-one", remark)
+    return Headline(
+        "ZhangZhu16",
+        "PVP, alpha = 0.3 a round, 100 rounds, C^R 146",
+        claimed,
+        0.0,
+        true,
+        "replace-one",
+        remark,
+    )
 
 
 def _concentrated() -> Headline:
-    """Total phi = 10 of zCDP is mu = sqrt(20); the paper's conversion is phi + 2 sqrt(phi ln(1/delta))."""
+    """Total phi = 10 of zCDP is mu = sqrt(20); the paper's conversion is phi + 2 sqrt(phi
+    ln(1/delta))."""
     claimed = 10 + 2 * float(np.sqrt(10 * np.log(1e5)))
     true = _true([(Gaussian(1 / float(np.sqrt(20.0))), 1)], 1e-5)
     remark = (
-        "by its own corollary, a loose conversion, where its text speaks of an epsilon between 0 and 1; and no guarantee at all for "
+        "by its own corollary, a loose conversion, "
+        "where its text speaks of an epsilon between 0 and 1; and no guarantee at all for "
         "its Lasso, "
         "whose gradients are unbounded"
     )
-    return Headline("GauthierEtAl20", "CDP-, DDP-, DP-ADMM, total phi = 10", claimed, 1e-5, true, "replace-one", remark)
+    return Headline(
+        "GauthierEtAl20",
+        "CDP-, DDP-, DP-ADMM, total phi = 10",
+        claimed,
+        1e-5,
+        true,
+        "replace-one",
+        remark,
+    )
 
 
 def as_markdown(rows: list[Headline]) -> str:
@@ -134,5 +201,8 @@ def as_markdown(rows: list[Headline]) -> str:
     ]
     for h in rows:
         delta = f"{h.delta:g}" if h.delta else "0 (true one at 1e-5)"
-        lines.append(f"| {h.paper} | {h.setting} | {h.claimed:.4g} | {delta} | {h.true:.4g} | {h.adjacency} | {h.remark} |")
+        lines.append(
+            f"| {h.paper} | {h.setting} | {h.claimed:.4g} | {delta} | {h.true:.4g} | {h.adjacency} "
+            f"| {h.remark} |"
+        )
     return "\n".join(lines) + "\n"

@@ -14,18 +14,28 @@ from tacenda.experiments.spec import NO_PRIVACY, PUBLISHED, SOUND, Cell, Experim
 
 DELTA, DIAMETER, DUAL_BOUND, FAR = 1e-5, 80.0, 0.01, 1e3
 SETTINGS = (
-    "Adult, 45,222 x 104, 100 nodes, complete graph, even split, logistic loss, strength 1e-6, penalty 0.001, delta 1e-5."
+    "Adult, 45,222 x 104, 100 nodes, complete graph, even split, logistic loss, strength 1e-6, "
+    "penalty 0.001, delta 1e-5."
 )
 CHOSEN = (
-    "The paper gives neither the number of rounds T nor the diameter D of (23): T = 100 (30 in the reduced run) and D = 80, once for all "
-    "figures; c0 = 1, and beta = 0.01 in (21). D is the best of three tried on Adult itself (5, 20, 80; T = 50, one seed, epsilon 1 as "
-    "published: 0.526, 0.475, 0.446), and the other methods' settings were not tuned, so comparisons favour IPADMM. "
+    "The paper gives neither the number of rounds T nor the diameter D of (23): "
+    "T = 100 (30 in the reduced run) and D = 80, once for all "
+    "figures; c0 = 1, and beta = 0.01 in (21). D is the best of three tried on Adult itself (5, "
+    "20, 80; T = 50, one seed, epsilon 1 as "
+    "published: 0.526, 0.475, 0.446), and the other methods' settings were not tuned, "
+    "so comparisons favour IPADMM. "
     "Quick runs use 2,000 generated records of 20 features on 20 nodes."
 )
 
 
 def _shape(size: Size) -> dict[str, Any]:
-    generated: dict[str, Any] = {"name": "classification", "n": 2000, "features": 20, "difficulty": 0.2, "seed": 1}
+    generated: dict[str, Any] = {
+        "name": "classification",
+        "n": 2000,
+        "features": 20,
+        "difficulty": 0.2,
+        "seed": 1,
+    }
     nodes = size.pick(20, 100, 100)
     data = generated if size.name == "quick" else {"name": "adult", "encoding": "papers"}
     return {
@@ -38,15 +48,27 @@ def _shape(size: Size) -> dict[str, Any]:
 
 
 def _ipadmm(inner_steps: int) -> dict[str, Any]:
-    return {"name": "ipadmm", "penalty": 0.001, "proximal": "theory", "diameter": DIAMETER, "inner_steps": inner_steps}
+    return {
+        "name": "ipadmm",
+        "penalty": 0.001,
+        "proximal": "theory",
+        "diameter": DIAMETER,
+        "inner_steps": inner_steps,
+    }
 
 
 def _budget(mode: str, epsilon: float) -> dict[str, Any]:
-    return {"paper": {"epsilon": epsilon, "delta": DELTA}} if mode == PUBLISHED else {"epsilon": epsilon, "delta": DELTA}
+    return (
+        {"paper": {"epsilon": epsilon, "delta": DELTA}}
+        if mode == PUBLISHED
+        else {"epsilon": epsilon, "delta": DELTA}
+    )
 
 
 def _tradeoff(size: Size) -> list[Cell]:
-    levels = size.pick((0.2, 1.0, 5.0), (0.1, 0.2, 0.5, 1.0, 2.0), (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0))
+    levels = size.pick(
+        (0.2, 1.0, 5.0), (0.1, 0.2, 0.5, 1.0, 2.0), (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
+    )
     shape, records, features = _shape(size), size.pick(100, 452, 452), size.pick(20, 104, 104)
     public = {"nodes": shape["nodes"], "records": records, "features": features}
     return [
@@ -87,10 +109,13 @@ def _tradeoff_charts(rows: Rows) -> list[Any]:
 
 
 def excess_with_violation(rows: Rows) -> Rows:
-    """(21) by nodes: mean_i L_i(w_i) - L_i(w*) + (beta/n) sum_i sum_j |w_i - w_j|, from what the runs recorded."""
+    """(21) by nodes: mean_i L_i(w_i) - L_i(w*) + (beta/n) sum_i sum_j |w_i - w_j|, from what the
+    runs recorded."""
     runs: dict[tuple[Any, ...], dict[str, Any]] = {}
     for r in rows.last():
-        runs.setdefault((r["mode"], r["epsilon"], r["seed"]), {**r, "found": {}})["found"][r["metric"]] = r["value"]
+        runs.setdefault((r["mode"], r["epsilon"], r["seed"]), {**r, "found": {}})["found"][
+            r["metric"]
+        ] = r["value"]
     made = []
     for r in runs.values():
         found, n = r.pop("found"), r["nodes"]
@@ -101,13 +126,24 @@ def excess_with_violation(rows: Rows) -> Rows:
 
 
 def _bound_chart(rows: Rows) -> Any:
-    """Theorem 7's right-hand side (24) over the measured (21), both by nodes, with the print's noise."""
+    """Theorem 7's right-hand side (24) over the measured (21), both by nodes, with the print's
+    noise."""
     levels = np.array(rows.distinct("epsilon"))
     n, m, d, rounds = (rows.rows[0][k] for k in ("nodes", "records", "features", "round"))
-    known: dict[str, Any] = {"dim": d, "sizes": np.full(n, m), "degrees": n - 1, "penalty": 0.001, "diameter": DIAMETER}
+    known: dict[str, Any] = {
+        "dim": d,
+        "sizes": np.full(n, m),
+        "degrees": n - 1,
+        "penalty": 0.001,
+        "diameter": DIAMETER,
+    }
     bounds = [
         theory.ipadmm_bound(
-            rounds, 10, noise_multiplier=theory.published_multiplier(rounds, 10, e, DELTA), dual_bound=DUAL_BOUND, **known
+            rounds,
+            10,
+            noise_multiplier=theory.published_multiplier(rounds, 10, e, DELTA),
+            dual_bound=DUAL_BOUND,
+            **known,
         )
         / n
         for e in levels
@@ -121,15 +157,27 @@ def _bound_chart(rows: Rows) -> Any:
         x_label="epsilon (claimed)",
         y_label="excess risk with violation, mean of the nodes",
         tab="bound",
-        extra=[drawing.bound(f"Theorem 7 (24), D = {DIAMETER:g}, beta = {DUAL_BOUND:g}", levels, bounds)],
+        extra=[
+            drawing.bound(
+                f"Theorem 7 (24), D = {DIAMETER:g}, beta = {DUAL_BOUND:g}", levels, bounds
+            )
+        ],
         x_log=True,
         y_log=True,
-        note="The bound falls like 1/epsilon and holds with two orders of magnitude to spare: it says little about these runs.",
+        note=(
+            "The bound falls like 1/epsilon and holds with two orders of magnitude to spare: "
+            "it says little about these runs."
+        ),
     )
 
 
 def _tradeoff_findings(rows: Rows) -> list[Finding]:
-    return both_modes(rows, lambda part, mode: falls(part, mode, "objective", "epsilon", "the risk falls as epsilon grows"))
+    return both_modes(
+        rows,
+        lambda part, mode: falls(
+            part, mode, "objective", "epsilon", "the risk falls as epsilon grows"
+        ),
+    )
 
 
 STEPS: dict[str, dict[str, Any]] = {
@@ -193,16 +241,25 @@ def _inner_survives(found: list[Finding], rows: Rows) -> str:
     constant = "lower" if by_claim[SOUND, True] else "do not lower"
     theory_step = "lower it too" if by_claim[SOUND, False] else "hardly matter"
     return (
-        f"At equal true privacy more inner steps {constant} the risk with a constant proximal weight, and {theory_step} with the "
-        "weight (23). That weight grows with sqrt(k) z, and z with sqrt(T l), so that T l steps have nearly the same length in all "
+        f"At equal true privacy more inner steps {constant} the risk with a constant proximal "
+        f"weight, and {theory_step} with the "
+        "weight (23). That weight grows with sqrt(k) z, and z with sqrt(T l), "
+        "so that T l steps have nearly the same length in all "
         f"for every l. {_noise(rows)}"
     )
 
 
-def _methods(size: Size, mode: str, epsilon: float) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """(name, algorithm, budget): as published, the pure methods of ZhangZhu16 get alpha = epsilon/T a round, whose sum is epsilon."""
+def _methods(
+    size: Size, mode: str, epsilon: float
+) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """(name, algorithm, budget): as published, the pure methods of ZhangZhu16 get alpha = epsilon/T
+    a round, whose sum is epsilon."""
     total = _budget(mode, epsilon)
-    share = {"paper": {"alpha": epsilon / _shape(size)["rounds"], "delta": DELTA}} if mode == PUBLISHED else total
+    share = (
+        {"paper": {"alpha": epsilon / _shape(size)["rounds"], "delta": DELTA}}
+        if mode == PUBLISHED
+        else total
+    )
     return [
         ("IPADMM", _ipadmm(10), total),
         ("DP-ADMM", {"name": "dpadmm", "penalty": 0.1}, total),
@@ -229,26 +286,43 @@ def _compare(size: Size) -> list[Cell]:
     for mode in (PUBLISHED, SOUND):
         for eps in (0.5, 1.0):
             for name, algorithm, budget in _methods(size, mode, eps):
-                rest: dict[str, Any] = {"privacy": budget, "every": every, "labels": {"epsilon": eps}, **shape}
+                rest: dict[str, Any] = {
+                    "privacy": budget,
+                    "every": every,
+                    "labels": {"epsilon": eps},
+                    **shape,
+                }
                 if name == "PVP" and mode == PUBLISHED:
                     rest["solver_tolerance"] = (
-                        1e-3  # its iterates grow to 1e8 and more, where doubles end at 1e-8 of the gradient
+                        # its iterates grow to 1e8 and more, where doubles end at 1e-8 of the
+                        # gradient
+                        1e-3
                     )
-                made += [Cell(name, mode, algorithm=algorithm, seed=s, **rest) for s in size.seed_list(2, 3, 10)]
+                made += [
+                    Cell(name, mode, algorithm=algorithm, seed=s, **rest)
+                    for s in size.seed_list(2, 3, 10)
+                ]
     return made
 
 
 def _compare_charts(rows: Rows) -> list[Any]:
-    """PVP as published ends at a risk of millions, which would press all other lines into one: it is told, not drawn."""
+    """PVP as published ends at a risk of millions, which would press all other lines into one: it
+    is told, not drawn."""
     made = []
     for mode in (PUBLISHED, SOUND):
         for k, eps in enumerate((0.5, 1.0)):
             part = drawing.with_reference(rows, mode).where(epsilon=eps)
             far = part.where(mode=PUBLISHED, method="PVP").last().mean()
-            told = f"PVP is not drawn: its risk ends at {far:.2g}. Mean and range over the seeds." if far > FAR else ""
+            told = (
+                f"PVP is not drawn: its risk ends at {far:.2g}. Mean and range over the seeds."
+                if far > FAR
+                else ""
+            )
             made.append(
                 drawing.lines(
-                    part.where(lambda r: not (r["method"] == "PVP" and r["mode"] == PUBLISHED)) if far > FAR else part,
+                    part.where(lambda r: not (r["method"] == "PVP" and r["mode"] == PUBLISHED))
+                    if far > FAR
+                    else part,
                     key=f"ipadmm-compare-{mode[:2]}-{k}",
                     title=f"Empirical risk per iteration, epsilon {eps:g}, {mode}",
                     metric="objective",
@@ -267,7 +341,12 @@ def _compare_findings(rows: Rows) -> list[Finding]:
         for eps in (0.5, 1.0):
             part = rows.where(mode=mode, epsilon=eps, metric="objective").last()
             made.append(
-                ranked(part, mode, "IPADMM", f"IPADMM has the lowest final risk of the private methods at epsilon {eps:g}")
+                ranked(
+                    part,
+                    mode,
+                    "IPADMM",
+                    f"IPADMM has the lowest final risk of the private methods at epsilon {eps:g}",
+                )
             )
     return made
 
@@ -275,19 +354,28 @@ def _compare_findings(rows: Rows) -> list[Finding]:
 def _compare_survives(found: list[Finding], rows: Rows) -> str:
     where = {2: "at both levels", 1: "at one of the two levels", 0: "at neither level"}
     asked = [[f for f in found if f.mode == mode] for mode in (SOUND, PUBLISHED)]
-    told = [where[sum(f.holds for f in some)] + ("" if all(f.sure for f in some) else " (not all clear)") for some in asked]
+    told = [
+        where[sum(f.holds for f in some)]
+        + ("" if all(f.sure for f in some) else " (not all clear)")
+        for some in asked
+    ]
     return (
-        f"At equal true privacy IPADMM has the lowest final risk {told[0]}, as published {told[1]}. That is the order of these settings, "
-        "of which only IPADMM's D was chosen by trials: where every method has as many trials (equal-privacy), CDP-, DDP-, DP-ADMM and PVP "
+        f"At equal true privacy IPADMM has the lowest final risk {told[0]}, "
+        f"as published {told[1]}. That is the order of these settings, "
+        "of which only IPADMM's D was chosen by trials: "
+        "where every method has as many trials (equal-privacy), CDP-, DDP-, DP-ADMM and PVP "
         "are ahead of it from epsilon 0.5 on. "
         f"{_noise(rows)}"
     )
 
 
 def _noise(rows: Rows) -> str:
-    true = rows.where(lambda r: r["mode"] == PUBLISHED and r["method"].startswith("IPADMM")).rows[-1]
+    true = rows.where(lambda r: r["mode"] == PUBLISHED and r["method"].startswith("IPADMM")).rows[
+        -1
+    ]
     return (
-        f"The paper's noise for IPADMM is sound and loose: where it claims epsilon {true['claimed_epsilon']:g}, the truth is "
+        "The paper's noise for IPADMM is sound and loose: "
+        f"where it claims epsilon {true['claimed_epsilon']:g}, the truth is "
         f"{true['true_epsilon']:.3f} at delta 1e-5."
     )
 
@@ -322,7 +410,8 @@ EXPERIMENTS = [
         SETTINGS + " epsilon = 1, l = 1..25.",
         CHOSEN
         + " The step: (23), and a constant proximal weight 1 beside it, since (23) alone does not show the paper's figure (tried on Adult, "
-        "one seed, T = 10 and 30, l = 1, 5 and 25: with (23) and D = 5, 20, 80 the risk moved by at most 0.006; with weights 0.3, 1, 5 "
+        "one seed, T = 10 and 30, l = 1, 5 and 25: with (23) and D = 5, 20, "
+        "80 the risk moved by at most 0.006; with weights 0.3, 1, 5 "
         "and 20 it fell with l every time).",
         _inner,
         _inner_charts,
@@ -337,9 +426,12 @@ EXPERIMENTS = [
         SETTINGS + " epsilon 0.5 and 1.",
         CHOSEN
         + " The exact methods use penalty 0.01, because 0.001 leaves ZhangEtAl18's bound no room at "
-        "epsilon 0.5; as published, DVP and PVP get alpha = epsilon/T a round, so that their pure losses "
-        "sum to epsilon, and DP-ADMM GauthierEtAl20's conversion, with penalty 0.1 and proximal weight 1. "
-        "PVP as published adds noise of rate r m alpha/(2c), and r = 1e-6 here, so that its risk is in "
+        "epsilon 0.5; as published, DVP and PVP get alpha = epsilon/T a round, "
+        "so that their pure losses "
+        "sum to epsilon, and DP-ADMM GauthierEtAl20's conversion, "
+        "with penalty 0.1 and proximal weight 1. "
+        "PVP as published adds noise of rate r m alpha/(2c), and r = 1e-6 here, "
+        "so that its risk is in "
         "the millions and delta alone covers it: a true epsilon of 0. "
         "ADMM without noise is not at the optimum after 100 rounds.",
         _compare,

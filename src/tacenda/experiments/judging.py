@@ -16,14 +16,19 @@ def both_modes(rows: Rows, judge: Callable[[Rows, str], Finding]) -> list[Findin
     return [judge(rows.where(mode=mode), mode) for mode in (PUBLISHED, SOUND)]
 
 
-def falls(rows: Rows, mode: str, metric: str, x: str, claim: str, slack: float = 0.02, word: str = "") -> Finding:
-    """The mean falls from the first to the last x (`word` in sentences), and never rises by more than `slack` of its whole fall."""
+def falls(
+    rows: Rows, mode: str, metric: str, x: str, claim: str, slack: float = 0.02, word: str = ""
+) -> Finding:
+    """The mean falls from the first to the last x (`word` in sentences), and never rises by more
+    than `slack` of its whole fall."""
     part = rows.where(metric=metric).last()
     at, mean, _, _ = part.curve(x)
     if not len(at):
         return Finding(mode, claim, False, "No rows.")
     drop, rises = float(mean[0] - mean[-1]), float(np.max(np.diff(mean), initial=0.0))
-    numbers = ", ".join(f"{value(part, **{x: a})} at {word or x.replace('_', ' ')} {a:g}" for a in at)
+    numbers = ", ".join(
+        f"{value(part, **{x: a})} at {word or x.replace('_', ' ')} {a:g}" for a in at
+    )
     error = np.hypot(part.error(**{x: at[0]}), part.error(**{x: at[-1]}))
     holds = drop > 0 and rises <= slack * max(drop, 1e-300)
     return Finding(mode, claim, holds, f"{numbers[0].upper()}{numbers[1:]}.", _sure(drop, error))
@@ -81,8 +86,13 @@ def true_epsilons(rows: Rows) -> str:
     """One clause per method: what the print claims and what is true."""
     told = []
     for name in rows.where(mode=PUBLISHED).distinct("method"):
-        pairs = {(r["claimed_epsilon"], r["true_epsilon"]) for r in rows.where(mode=PUBLISHED, method=name)}
-        for claimed, true in sorted((p for p in pairs if p[0] is not None), key=lambda p: p[0])[-1:]:
+        pairs = {
+            (r["claimed_epsilon"], r["true_epsilon"])
+            for r in rows.where(mode=PUBLISHED, method=name)
+        }
+        for claimed, true in sorted((p for p in pairs if p[0] is not None), key=lambda p: p[0])[
+            -1:
+        ]:
             each = " a round" if name in ("DVP", "PVP") or "ZhangZhu16" in name else ""
             told.append(f"{name} claims {claimed:.3g}{each} and truly has {true:.4g}")
     return "; ".join(told)

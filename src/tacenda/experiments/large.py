@@ -24,13 +24,16 @@ NODES, EPOCHS, STRENGTH, DELTA = 20, 3, 0.0005, 0.01
 def measure(rows: int, batch: str, epsilon: float) -> dict[str, Any]:
     """Generate, run 3 epochs of private dual averaging over a ring of 20, and say what it took.
 
-    batch "plan": the planner's algorithm with rounds held to 3 passes over the data; a number: Poisson samples of that mean at every node.
+    batch "plan": the planner's algorithm with rounds held to 3 passes over the data; a number:
+    Poisson samples of that mean at every node.
     """
     checks.whole("rows", rows, least=NODES)
     clock = _Clock()
     data = make_epsilon_like(rows)
     clock("generate the records")
-    problem = Problem(partition.even(data.X, data.y, NODES), classes=(0, 1), loss="hinge", strength=STRENGTH)
+    problem = Problem(
+        partition.even(data.X, data.y, NODES), classes=(0, 1), loss="hinge", strength=STRENGTH
+    )
     clock("bound rows, build the problem")
     privacy = Privacy(epsilon, DELTA)
     settings = _settings(problem, batch, privacy)
@@ -38,11 +41,20 @@ def measure(rows: int, batch: str, epsilon: float) -> dict[str, Any]:
     profile = _Profile()
     with profile:
         result = simulate(
-            problem, ring(NODES), privacy=privacy, seed=0, record_every=0, progress="auto", mixing="uniform", **settings
+            problem,
+            ring(NODES),
+            privacy=privacy,
+            seed=0,
+            record_every=0,
+            progress="auto",
+            mixing="uniform",
+            **settings,
         )
     clock("run, calibration included")
     size = data.X.nbytes
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024
+    )
     right = problem.accuracy(result.model)
     clock("judge")
     assert result.privacy is not None
@@ -67,7 +79,13 @@ def _settings(problem: Problem, batch: str, privacy: Privacy) -> dict[str, Any]:
         from tacenda.planning import plan_facts
 
         return dict(
-            plan_facts(Facts.of(problem), Topology.of(ring(NODES)), privacy.epsilon, privacy.delta, rounds=EPOCHS).settings
+            plan_facts(
+                Facts.of(problem),
+                Topology.of(ring(NODES)),
+                privacy.epsilon,
+                privacy.delta,
+                rounds=EPOCHS,
+            ).settings
         )
     if not batch.isdigit() or int(batch) < 1:
         raise InputError(f"batch must be 'plan' or a whole number of at least 1, not {batch!r}.")
@@ -104,4 +122,7 @@ class _Profile:
 
         stats = pstats.Stats(self.run).stats  # type: ignore[attr-defined]
         own = sorted(((v[2], k) for k, v in stats.items()), reverse=True)[:5]
-        return [f"{seconds:.2f} s {key[2]} ({key[0].rsplit('/', 1)[-1]}:{key[1]})" for seconds, key in own]
+        return [
+            f"{seconds:.2f} s {key[2]} ({key[0].rsplit('/', 1)[-1]}:{key[1]})"
+            for seconds, key in own
+        ]

@@ -1,4 +1,5 @@
-"""One self-contained HTML page of all stored experiments: figures, findings, verdicts, the papers' true epsilon, and which method when."""
+"""One self-contained HTML page of all stored experiments: figures, findings, verdicts, the papers'
+true epsilon, and which method when."""
 
 from __future__ import annotations
 
@@ -39,17 +40,25 @@ class Shown:
 
 
 def build(out: Path, size: Size, target: Path | None = None) -> Path:
-    """Write the page of every experiment that has stored rows of this size; the file is written whole or not at all."""
+    """Write the page of every experiment that has stored rows of this size; the file is written
+    whole or not at all."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     from tacenda.report.html_page import plotly_js, script_json
 
     library = plotly_js().replace("</script", "<\\/script")
-    found = [e for e in EXPERIMENTS.values() if (player.folder_of(out, e, size) / "rows.csv").is_file()]
+    found = [
+        e for e in EXPERIMENTS.values() if (player.folder_of(out, e, size) / "rows.csv").is_file()
+    ]
     if not found:
-        raise StateError(f"There are no {size.name} results in {out}; `tacenda experiment run --all --{size.name}` makes them.")
+        raise StateError(
+            f"There are no {size.name} results in {out}; "
+            f"`tacenda experiment run --all --{size.name}` makes them."
+        )
     environment = Environment(
-        loader=PackageLoader("tacenda.experiments", "template"), autoescape=True, undefined=StrictUndefined
+        loader=PackageLoader("tacenda.experiments", "template"),
+        autoescape=True,
+        undefined=StrictUndefined,
     )
     environment.filters["script_json"] = script_json
     text = environment.get_template("page.html.j2").render(
@@ -75,14 +84,20 @@ def _content(found: Sequence[Experiment], out: Path, size: Size) -> dict[str, An
         for paper in PAPERS
         if any(e.paper == paper.key for e in found)
     ]
-    about = f"{len(found)} of {len(EXPERIMENTS)} experiments, size {size.name}, {summary.made_with()}"
+    about = (
+        f"{len(found)} of {len(EXPERIMENTS)} experiments, size {size.name}, {summary.made_with()}"
+    )
     return {
         "groups": groups,
         "about": about,
         "summary": _summary_table(found, shown),
         "headline": _headline_table(truths),
         "which": advice.lines(),
-        "ranking": [equal_privacy.overall(player.stored(e, size, out)) for e in found if e.name == "equal-privacy"],
+        "ranking": [
+            equal_privacy.overall(player.stored(e, size, out))
+            for e in found
+            if e.name == "equal-privacy"
+        ],
     }
 
 
@@ -109,7 +124,8 @@ def _shown(e: Experiment, out: Path, size: Size) -> Shown:
 
 
 def level(found: Sequence[Finding], verdict: str) -> str:
-    """The colour of a verdict: something does not survive; else all sound findings hold, or only some."""
+    """The colour of a verdict: something does not survive; else all sound findings hold, or only
+    some."""
     kept = [f for f in found if f.mode == SOUND] or list(found)
     if "not survive" in verdict:
         return "bad"
@@ -131,12 +147,27 @@ def _panel(chart: Chart) -> dict[str, Any]:
 
 
 def _summary_table(found: Sequence[Experiment], shown: dict[str, Shown]) -> TextTable:
-    columns = [Column("experiment"), Column("paper"), Column("as published"), Column("sound"), Column("verdict")]
+    columns = [
+        Column("experiment"),
+        Column("paper"),
+        Column("as published"),
+        Column("sound"),
+        Column("verdict"),
+    ]
     rows = []
     for e in found:
         one = shown[e.name]
-        rows.append([e.name, f"{e.paper} {e.figure}".strip().replace(" ", "\u00a0"), *one.counts, one.verdict])
-    return TextTable("What was found: statements that hold, of those that were checked", columns, rows)
+        rows.append(
+            [
+                e.name,
+                f"{e.paper} {e.figure}".strip().replace(" ", "\u00a0"),
+                *one.counts,
+                one.verdict,
+            ]
+        )
+    return TextTable(
+        "What was found: statements that hold, of those that were checked", columns, rows
+    )
 
 
 def _headline_table(rows: Sequence[Headline]) -> TextTable:
@@ -150,7 +181,16 @@ def _headline_table(rows: Sequence[Headline]) -> TextTable:
         Column("remark"),
     ]
     cells = [
-        [h.paper, h.setting, f"{h.claimed:.4g}", f"{h.true:.4g}", f"{h.delta or 1e-5:g}", h.adjacency, h.remark] for h in rows
+        [
+            h.paper,
+            h.setting,
+            f"{h.claimed:.4g}",
+            f"{h.true:.4g}",
+            f"{h.delta or 1e-5:g}",
+            h.adjacency,
+            h.remark,
+        ]
+        for h in rows
     ]
     return TextTable("Claimed and true epsilon of the papers' own settings", columns, cells)
 

@@ -1,4 +1,5 @@
-"""The five papers behind the algorithms, by the keys under which code and documents speak of them."""
+"""The five papers behind the algorithms, by the keys under which code and documents speak of
+them."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Paper:
-    """key: authors and year as in docs/papers.md, or "ours". short: the name of its page. title and authors as printed."""
+    """key: authors and year as in docs/papers.md, or "ours". short: the name of its page. title and
+    authors as printed."""
 
     key: str
     short: str
@@ -24,13 +26,15 @@ PAPERS = (
     Paper(
         "HuangGong20",
         "IPADMM (HuangGong20)",
-        "Differentially private ADMM for convex distributed learning: improved accuracy via multi-step approximation",
+        "Differentially private ADMM for convex distributed learning: "
+        "improved accuracy via multi-step approximation",
         "Zonghao Huang and Yanmin Gong",
     ),
     Paper(
         "ZhangEtAl18",
         "R-ADMM (ZhangEtAl18)",
-        "Recycled ADMM: improve privacy and accuracy with less computation in distributed algorithms",
+        "Recycled ADMM: improve privacy and accuracy with less computation in distributed "
+        "algorithms",
         "Xueru Zhang, Mohammad Mahdi Khalili and Mingyan Liu",
     ),
     Paper(

@@ -1,4 +1,5 @@
-"""Run the cells of an experiment that are not stored yet, side by side in processes, with the time left; then join their rows."""
+"""Run the cells of an experiment that are not stored yet, side by side in processes, with the time
+left; then join their rows."""
 
 from __future__ import annotations
 
@@ -21,10 +22,13 @@ def folder_of(out: Path, experiment: Experiment, size: Size) -> Path:
     return out / size.name / experiment.name
 
 
-def play(experiment: Experiment, size: Size, out: Path = DEFAULT_OUT, *, jobs: int = 1, show: bool = True) -> Rows:
+def play(
+    experiment: Experiment, size: Size, out: Path = DEFAULT_OUT, *, jobs: int = 1, show: bool = True
+) -> Rows:
     """All rows of the experiment; stored runs are read, the others are made and stored one by one.
 
-    A run is stored once for all experiments, figures and sizes that use it, under its settings' digest.
+    A run is stored once for all experiments, figures and sizes that use it, under its settings'
+    digest.
     """
     cells = experiment.cells(size)
     distinct = {c.key(): c for c in cells}
@@ -39,13 +43,21 @@ def play(experiment: Experiment, size: Size, out: Path = DEFAULT_OUT, *, jobs: i
         for cell in missing:
             _store(out, cell)
             report(1)
-    found = Rows({**_about(experiment, c), **row} for c in cells for row in tidy.read(_path(out, c.key())))
+    found = Rows(
+        {**_about(experiment, c), **row} for c in cells for row in tidy.read(_path(out, c.key()))
+    )
     tidy.write(folder_of(out, experiment, size) / "rows.csv", found)
     return found
 
 
 def _about(experiment: Experiment, cell: Cell) -> tidy.Row:
-    return {"experiment": experiment.name, "mode": cell.mode, "method": cell.method, "seed": cell.seed, **cell.labels}
+    return {
+        "experiment": experiment.name,
+        "mode": cell.mode,
+        "method": cell.method,
+        "seed": cell.seed,
+        **cell.labels,
+    }
 
 
 def cores(jobs: int) -> int:
@@ -58,7 +70,8 @@ def stored(experiment: Experiment, size: Size, out: Path = DEFAULT_OUT) -> Rows:
     path = folder_of(out, experiment, size) / "rows.csv"
     if not path.is_file():
         raise StateError(
-            f"{experiment.name} has no {size.name} results in {out}; run `tacenda experiment run {experiment.name}` first."
+            f"{experiment.name} has no {size.name} results in {out}; "
+            f"run `tacenda experiment run {experiment.name}` first."
         )
     return tidy.read(path)
 
@@ -73,7 +86,9 @@ def _store(out: Path, cell: Cell) -> None:
     tidy.write(_path(out, cell.key()), carry_out(cell))
 
 
-def _side_by_side(out: Path, families: list[list[Cell]], jobs: int, report: Callable[[int], None]) -> None:
+def _side_by_side(
+    out: Path, families: list[list[Cell]], jobs: int, report: Callable[[int], None]
+) -> None:
     """One task per family, so that what its cells share is made once."""
     from joblib import Parallel, delayed
 
@@ -93,7 +108,8 @@ def _store_family(out: Path, cells: list[Cell], threads: int) -> int:
 
 
 class _Teller:
-    """Now and then a line on standard error: how many runs are done, and how long the rest will take."""
+    """Now and then a line on standard error: how many runs are done, and how long the rest will
+    take."""
 
     def __init__(self, title: str, missing: int, total: int, show: bool) -> None:
         self.title, self.missing, self.show, self.done = title, missing, show, 0
@@ -101,7 +117,9 @@ class _Teller:
         if show:
             known = total - missing
             print(
-                f"{title}: {missing} runs to do" + (f", {known} already stored" if known else ""), file=sys.stderr, flush=True
+                f"{title}: {missing} runs to do" + (f", {known} already stored" if known else ""),
+                file=sys.stderr,
+                flush=True,
             )
 
     def __call__(self, more: int) -> None:
@@ -110,4 +128,8 @@ class _Teller:
         if self.show and (now - self.line > LINE_SECONDS or self.done == self.missing):
             self.line = now
             left = (now - self.begin) / self.done * (self.missing - self.done)
-            print(f"{self.title}: {self.done} of {self.missing}, {left:.0f} s left", file=sys.stderr, flush=True)
+            print(
+                f"{self.title}: {self.done} of {self.missing}, {left:.0f} s left",
+                file=sys.stderr,
+                flush=True,
+            )

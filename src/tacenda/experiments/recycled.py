@@ -17,14 +17,17 @@ from tacenda.schedules import Geometric, to_plain
 
 SCALE, STRENGTH, DELTA = 1750.0, 0.01, 1e-5
 SETTINGS = (
-    "Adult with a constant feature, 45,222 x 105, random networks of 5 and 20 nodes (edges with probability "
+    "Adult with a constant feature, 45,222 x 105, "
+    "random networks of 5 and 20 nodes (edges with probability "
     "0.5), logistic loss."
 )
 CHOSEN = (
-    "The scan gives no C, rho or number of iterations: C = 1750 as in the paper's reference [18] and in "
+    "The scan gives no C, rho or number of iterations: "
+    "C = 1750 as in the paper's reference [18] and in "
     "ZhangZhu16, strength 0.01, 50 iterations (an "
     'R-ADMM round is two of them). Records: 45,222, where the paper prints 45,223. "Like ADMM" means within 5 % of the loss, '
-    "with the best of three gammas; a larger gamma swings less and is slower, as the paper says. Quick runs use 1,500 generated "
+    "with the best of three gammas; a larger gamma swings less and is slower, as the paper says. "
+    "Quick runs use 1,500 generated "
     "records of 15 features."
 )
 GAMMAS = (0.2, 1.0, 5.0)
@@ -35,8 +38,18 @@ def _network(nodes: int) -> str:
 
 
 def _shape(size: Size, nodes: int) -> dict[str, Any]:
-    generated: dict[str, Any] = {"name": "classification", "n": 1500, "features": 15, "difficulty": 0.2, "seed": 2}
-    data = generated if size.name == "quick" else {"name": "adult", "encoding": "papers", "intercept": True}
+    generated: dict[str, Any] = {
+        "name": "classification",
+        "n": 1500,
+        "features": 15,
+        "difficulty": 0.2,
+        "seed": 2,
+    }
+    data = (
+        generated
+        if size.name == "quick"
+        else {"name": "adult", "encoding": "papers", "intercept": True}
+    )
     scale = size.pick(50.0, SCALE, SCALE)
     problem: dict[str, Any] = {"strength": STRENGTH, "loss_scale": scale}
     return {
@@ -55,10 +68,20 @@ def _iterations(size: Size) -> int:
 def _convergence(size: Size) -> list[Cell]:
     made, turns = [], _iterations(size)
     for nodes in (5, 20):
-        shape: dict[str, Any] = {**_shape(size, nodes), "rounds": turns, "seed": 0, "every": 1, "labels": {"nodes": nodes}}
+        shape: dict[str, Any] = {
+            **_shape(size, nodes),
+            "rounds": turns,
+            "seed": 0,
+            "every": 1,
+            "labels": {"nodes": nodes},
+        }
         made.append(Cell("ADMM", NO_PRIVACY, algorithm={"name": "admm", "penalty": 0.5}, **shape))
         for gamma in GAMMAS:
-            algorithm: dict[str, Any] = {"name": "radmm-half-steps", "penalty": 0.5, "recycle_proximal": gamma}
+            algorithm: dict[str, Any] = {
+                "name": "radmm-half-steps",
+                "penalty": 0.5,
+                "recycle_proximal": gamma,
+            }
             made.append(Cell(f"R-ADMM, gamma {gamma:g}", NO_PRIVACY, algorithm=algorithm, **shape))
     return made
 
@@ -66,7 +89,10 @@ def _convergence(size: Size) -> list[Cell]:
 def _convergence_charts(rows: Rows) -> list[Any]:
     made = []
     for nodes in (5, 20):
-        for which, keep in (("all iterations", lambda r: True), ("odd iterations", lambda r: r["round"] % 2 == 1)):
+        for which, keep in (
+            ("all iterations", lambda r: True),
+            ("odd iterations", lambda r: r["round"] % 2 == 1),
+        ):
             made.append(
                 drawing.lines(
                     rows.where(keep, nodes=nodes),
@@ -85,9 +111,14 @@ def _condition(nodes: int) -> str:
     """What ZhangEtAl18's sufficient condition (26)-(27) says about these settings."""
     graph, smoothness = parse(_network(nodes)), SCALE * theory.recycled.CURVATURE + STRENGTH
     least = theory.least_recycle_proximal(graph, penalty=0.5, smoothness=smoothness)
-    word = f"gamma of at least {least:.3g}" if np.isfinite(least) else "no gamma at all, since the graph is bipartite"
+    word = (
+        f"gamma of at least {least:.3g}"
+        if np.isfinite(least)
+        else "no gamma at all, since the graph is bipartite"
+    )
     return (
-        f"Full size: the sufficient condition (26)-(27) would need {word} for eta = 0.5 and M = {smoothness:.4g}; the paper's own gammas "
+        "Full size: the sufficient condition (26)-(27) "
+        f"would need {word} for eta = 0.5 and M = {smoothness:.4g}; the paper's own gammas "
         "are far below, and converge all the same."
     )
 
@@ -100,15 +131,28 @@ def _convergence_findings(rows: Rows) -> list[Finding]:
         start = rows.where(nodes=nodes, method="ADMM", round=1).mean()
         best = min((odd.mean(method=f"R-ADMM, gamma {g:g}"), g) for g in GAMMAS)
         gap = abs(best[0] - plain) / max(abs(start - plain), abs(plain))
-        detail = f"After the last odd iteration ADMM {plain:.4f}, R-ADMM with gamma {best[1]:g} {best[0]:.4f}."
-        made.append(Finding(PUBLISHED, f"on {nodes} nodes the odd iterates of R-ADMM converge like ADMM", gap < 0.05, detail))
+        detail = (
+            f"After the last odd iteration ADMM {plain:.4f}, "
+            f"R-ADMM with gamma {best[1]:g} {best[0]:.4f}."
+        )
+        made.append(
+            Finding(
+                PUBLISHED,
+                f"on {nodes} nodes the odd iterates of R-ADMM converge like ADMM",
+                gap < 0.05,
+                detail,
+            )
+        )
     return made
 
 
 def _convergence_survives(found: list[Finding], rows: Rows) -> str:
     good = all(f.holds for f in found)
     word = "is borne out" if good else "is borne out only in part"
-    return f"No noise is involved: the claim {word}, and R-ADMM reads the data in half of its iterations only."
+    return (
+        f"No noise is involved: the claim {word}, and R-ADMM reads the data in half of its "
+        "iterations only."
+    )
 
 
 def _private(size: Size) -> list[Cell]:
@@ -139,7 +183,10 @@ def _levels(mode: str) -> tuple[float, float]:
 
 
 DVP, DVP_AS_PRINTED, BOTH = "ADMM-DVP", "ADMM-DVP, noise of ZhangZhu16", "R-ADMM + M-ADMM"
-GROWING = {"penalty": to_plain(Geometric(1.0, 1.01)), "recycle_proximal": to_plain(Geometric(0.2, 1.01))}
+GROWING = {
+    "penalty": to_plain(Geometric(1.0, 1.01)),
+    "recycle_proximal": to_plain(Geometric(0.2, 1.01)),
+}
 
 
 def _methods(turns: int, mode: str) -> list[tuple[str, dict[str, Any], int]]:
@@ -147,7 +194,11 @@ def _methods(turns: int, mode: str) -> list[tuple[str, dict[str, Any], int]]:
 
     Penalty perturbation at a constant penalty is the same.
     """
-    pp: dict[str, Any] = {"name": "madmm", "penalty": to_plain(Geometric(1.0, 1.01)), "dual_step": 1.0}
+    pp: dict[str, Any] = {
+        "name": "madmm",
+        "penalty": to_plain(Geometric(1.0, 1.01)),
+        "dual_step": 1.0,
+    }
     dvp: dict[str, Any] = {"name": "dvp", "penalty": 1.0}
     made = [
         ("R-ADMM", {"name": "radmm", "penalty": 1.0, "recycle_proximal": 0.2}, turns // 2),
@@ -156,13 +207,19 @@ def _methods(turns: int, mode: str) -> list[tuple[str, dict[str, Any], int]]:
     ]
     if mode == SOUND:
         return [*made, (DVP, dvp, turns)]
-    return [*made, (DVP, {"name": "madmm", "penalty": 1.0, "dual_step": 1.0}, turns), (DVP_AS_PRINTED, dvp, turns)]
+    return [
+        *made,
+        (DVP, {"name": "madmm", "penalty": 1.0, "dual_step": 1.0}, turns),
+        (DVP_AS_PRINTED, dvp, turns),
+    ]
 
 
 def _budget(name: str, mode: str, epsilon: float, rounds: int) -> dict[str, Any]:
     if mode == SOUND:
         return {"epsilon": epsilon, "delta": DELTA}
-    return {"paper": {"alpha": epsilon / rounds} if name == DVP_AS_PRINTED else {"epsilon": epsilon}}
+    return {
+        "paper": {"alpha": epsilon / rounds} if name == DVP_AS_PRINTED else {"epsilon": epsilon}
+    }
 
 
 def _private_charts(rows: Rows) -> list[Any]:
@@ -184,18 +241,25 @@ def _private_charts(rows: Rows) -> list[Any]:
 
 def _as_iterations(rows: Rows) -> Rows:
     """A round of R-ADMM is two iterations of the paper."""
-    return Rows({**r, "iteration": r["round"] * (2 if r["method"].startswith("R-ADMM") else 1)} for r in rows)
+    return Rows(
+        {**r, "iteration": r["round"] * (2 if r["method"].startswith("R-ADMM") else 1)}
+        for r in rows
+    )
 
 
 def _loss_chart(rows: Rows) -> Any:
-    """ZhangEtAl18's P(t): the claimed loss grows at odd iterations only, so that R-ADMM may spend twice as much on each."""
+    """ZhangEtAl18's P(t): the claimed loss grows at odd iterations only, so that R-ADMM may spend
+    twice as much on each."""
     turns = np.arange(1, int(max(r["round"] for r in rows)) + 1)
     total = _levels(PUBLISHED)[0]
     spent = np.ceil(turns / 2) / np.ceil(turns[-1] / 2) * total
     example = theory.recycled_privacy_bound(
         1, noise_rate=1.0, sizes=9044, degrees=2, penalty=1.0, strength=STRENGTH, loss_scale=SCALE
     )
-    series = [drawing.bound("R-ADMM", turns, spent), drawing.bound(f"{DVP} and M-ADMM-PP", turns, turns / turns[-1] * total)]
+    series = [
+        drawing.bound("R-ADMM", turns, spent),
+        drawing.bound(f"{DVP} and M-ADMM-PP", turns, turns / turns[-1] * total),
+    ]
     return drawing.lines(
         Rows(),
         key="recycled-private-loss",
@@ -204,7 +268,10 @@ def _loss_chart(rows: Rows) -> Any:
         y_label="claimed pure loss",
         extra=series,
         tab="privacy loss",
-        note=f"By (30) an odd round with a = 1 costs {example:.3f} at a node of 9,044 records with two neighbours.",
+        note=(
+            f"By (30) an odd round with a = 1 costs {example:.3f} at a node of 9,044 records with "
+            "two neighbours."
+        ),
     )
 
 
@@ -214,13 +281,28 @@ def _private_findings(rows: Rows) -> list[Finding]:
         for level in ("strong", "weak"):
             part = rows.where(mode=mode, level=level).last()
             three = part.where(lambda r: r["method"] in ("R-ADMM", DVP, "M-ADMM-PP"))
-            made.append(ranked(three, mode, "R-ADMM", f"R-ADMM beats DVP and PP at the {level} level"))
+            made.append(
+                ranked(three, mode, "R-ADMM", f"R-ADMM beats DVP and PP at the {level} level")
+            )
             if mode == PUBLISHED:
                 made.append(
-                    below(part, mode, "R-ADMM", DVP_AS_PRINTED, f"R-ADMM beats DVP with the noise that ZhangZhu16 prints, {level} level")
+                    below(
+                        part,
+                        mode,
+                        "R-ADMM",
+                        DVP_AS_PRINTED,
+                        f"R-ADMM beats DVP with the noise that ZhangZhu16 prints, {level} level",
+                    )
                 )
             alike = part.where(lambda r: r["method"] != DVP_AS_PRINTED)
-            made.append(ranked(alike, mode, BOTH, f"R-ADMM with growing penalties beats all others at the {level} level"))
+            made.append(
+                ranked(
+                    alike,
+                    mode,
+                    BOTH,
+                    f"R-ADMM with growing penalties beats all others at the {level} level",
+                )
+            )
     return made
 
 
@@ -233,13 +315,21 @@ def _private_survives(found: list[Finding], rows: Rows) -> str:
     more = 100 * (spent["R-ADMM"] / spent["M-ADMM-PP"] - 1)
     first = (
         f"R-ADMM {'wins' if published else 'does not win everywhere'} at the paper's accounting"
-        + (f", while truly spending {more:.0f} % more than penalty perturbation" if more >= 1 else "")
+        + (
+            f", while truly spending {more:.0f} % more than penalty perturbation"
+            if more >= 1
+            else ""
+        )
         + (
             "; it wins at equal true privacy too"
             if sound
             else "; at equal true privacy its lead over penalty perturbation is gone"
         )
-        + (", and growing penalties give it back" if not sound and all(f.holds for f in growing) else "")
+        + (
+            ", and growing penalties give it back"
+            if not sound and all(f.holds for f in growing)
+            else ""
+        )
     )
     return f"{first}. Of the totals as published: {true_epsilons(rows)} (delta 1e-5)."
 
@@ -312,10 +402,12 @@ EXPERIMENTS = [
         "ZhangEtAl18",
         "Fig. 2",
         "Is private R-ADMM better than DVP and penalty perturbation?",
-        SETTINGS + " 5 nodes, gamma = 0.2, eta = 1; total pure loss 8 and 20 as published, (2, 1e-5) and (8, 1e-5) sound.",
+        SETTINGS
+        + " 5 nodes, gamma = 0.2, eta = 1; total pure loss 8 and 20 as published, (2, 1e-5) and (8, 1e-5) sound.",
         CHOSEN
         + " M-ADMM's penalty is 1.01^t with dual step 1. As published, ADMM-DVP has the noise that "
-        "ZhangEtAl18's own accounting gives it; the noise that ZhangZhu16 prints for the same total claim is a line of its own.",
+        "ZhangEtAl18's own accounting gives it; the noise that ZhangZhu16 prints for the same "
+        "total claim is a line of its own.",
         _private,
         _private_charts,
         _private_findings,

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from tacenda import checks
-from tacenda.experiments import concentrated, dual_averaging, equal_privacy, ipadmm, many_members, perturbation, recycled
+from tacenda.experiments import (
+    concentrated,
+    dual_averaging,
+    equal_privacy,
+    ipadmm,
+    many_members,
+    perturbation,
+    recycled,
+)
 from tacenda.experiments.spec import Experiment
 
 _FILES = (ipadmm, recycled, dual_averaging, perturbation, concentrated, equal_privacy, many_members)

@@ -52,7 +52,9 @@ class Rows:
 
     def last(self) -> Rows:
         """Only the rows of each run's last recorded round."""
-        identity = [k for k in (self.rows[0] if self.rows else ()) if k not in ("round", "value", "seconds")]
+        identity = [
+            k for k in (self.rows[0] if self.rows else ()) if k not in ("round", "value", "seconds")
+        ]
         newest: dict[tuple[Any, ...], Row] = {}
         for r in self.rows:
             at = tuple(r.get(k) for k in identity)

@@ -1,4 +1,5 @@
-"""What an experiment is: cells to run, charts to draw, findings to check. Cells are plain values, so that they can be stored."""
+"""What an experiment is: cells to run, charts to draw, findings to check. Cells are plain values,
+so that they can be stored."""
 
 from __future__ import annotations
 
@@ -16,12 +17,15 @@ if TYPE_CHECKING:
 
 NO_PRIVACY, PUBLISHED, SOUND = "no privacy", "as published", "sound"
 SIZES = ("quick", "reduced", "full")
-CELL_FORMAT = 2  # raise it when a cell's meaning changes, so that stored ones are not taken for new ones
+CELL_FORMAT = (
+    2  # raise it when a cell's meaning changes, so that stored ones are not taken for new ones
+)
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much to run: "quick" (generated data, seconds), "reduced" (real shapes, few seeds) or "full" (as the paper)."""
+    """How much to run: "quick" (generated data, seconds), "reduced" (real shapes, few seeds) or
+    "full" (as the paper)."""
 
     name: str = "quick"
     seeds: int | None = None
@@ -44,9 +48,11 @@ class Size:
 class Cell:
     """One run. Every field is a plain value.
 
-    data       {"name": ..., options of tacenda.data.load}          nodes    records are split evenly among so many
+    data       {"name": ..., options of tacenda.data.load}          nodes    records are split
+               evenly among so many
     problem    arguments of Problem;   graph   text for tacenda.graph.parse
-    algorithm  {"name": ..., hyperparameters}, or {"name": "tuned", "of": method} for the best of its trials
+    algorithm  {"name": ..., hyperparameters}, or {"name": "tuned", "of": method} for the best of
+               its trials
     privacy    None, or arguments of Privacy, or {"paper": {...}} for those of Privacy.from_paper
     labels     what tells this cell from others in figures: {"epsilon": 1.0, "inner_steps": 10}
     """
@@ -70,11 +76,13 @@ class Cell:
     solver_tolerance: float = 1e-8
 
     def key(self) -> str:
-        """A name that changes with any setting that can change a number; cells of one key are the same run under several names."""
+        """A name that changes with any setting that can change a number; cells of one key are the
+        same run under several names."""
         return self._digest(*_NAMES)
 
     def family(self) -> str:
-        """The key without the seed: the cells of a family share their tuning, their calibration and their true epsilon."""
+        """The key without the seed: the cells of a family share their tuning, their calibration and
+        their true epsilon."""
         return self._digest(*_NAMES, "seed")
 
     def _digest(self, *without: str) -> str:
@@ -88,7 +96,8 @@ _NAMES = ("method", "mode", "labels")
 
 @dataclass(frozen=True)
 class Finding:
-    """One statement that the rows bear out or not; mode "as published" or "sound"; detail holds the numbers.
+    """One statement that the rows bear out or not; mode "as published" or "sound"; detail holds the
+    numbers.
 
     sure is False where the difference that decides is below two standard errors of the seeds' mean.
     """
@@ -114,7 +123,8 @@ def _all_means(rows: Rows) -> list[TextTable]:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One row of the list: where it comes from, what is asked, the settings in words, and the functions that make it."""
+    """One row of the list: where it comes from, what is asked, the settings in words, and the
+    functions that make it."""
 
     name: str
     paper: str

@@ -26,7 +26,8 @@ def made_with() -> str:
 
     day = datetime.datetime.now(datetime.UTC).date().isoformat()
     return (
-        f"tacenda {__version__}, Python {platform.python_version()}, numpy {np.__version__}, scipy {scipy.__version__}, {day}"
+        f"tacenda {__version__}, Python {platform.python_version()}, numpy {np.__version__}, "
+        f"scipy {scipy.__version__}, {day}"
     )
 
 
@@ -35,17 +36,23 @@ def ran(rows: Rows) -> str:
     runs = _runs(rows)
     rounds = sorted({r["round"] for r in rows.last()})
     span = f"{rounds[0]}" if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
-    return f"{len(runs)} runs, seeds 0 to {max(rows.distinct('seed'))}, {span} rounds, {sum(runs.values()):.0f} s of computing in all."
+    return (
+        f"{len(runs)} runs, seeds 0 to {max(rows.distinct('seed'))}, {span} rounds, "
+        f"{sum(runs.values()):.0f} s of computing in all."
+    )
 
 
 def as_markdown(out: Path, size: Size) -> str:
     """docs/results.md: every experiment with stored rows of this size."""
     parts = [
         "# Results",
-        f"Made by `tacenda experiment report --{size.name} --run --markdown docs/results.md`; {made_with()}.",
+        f"Made by `tacenda experiment report --{size.name} --run --markdown docs/results.md`; "
+        f"{made_with()}.",
         _WORDS[size.name],
-        "Findings and numbers are computed from the stored rows; settings, reasons and what was tried before are written by hand. `Holds` "
-        "and `Does not hold` refer to the statement as it is written, for these runs. ± is the standard error of a mean over the seeds; a "
+        "Findings and numbers are computed from the stored rows; settings, "
+        "reasons and what was tried before are written by hand. `Holds` "
+        "and `Does not hold` refer to the statement as it is written, for these runs. "
+        "± is the standard error of a mean over the seeds; a "
         "statement whose deciding difference is below two of them says so.",
     ]
     missing, sections, lines = [], [], []
@@ -56,8 +63,19 @@ def as_markdown(out: Path, size: Size) -> str:
             lines.append(_line(e, rows))
         else:
             missing.append(e.name)
-    titles = ("experiment", "source", "runs", "seeds", "hold as published", "hold when sound", "verdict")
-    parts += [tables.as_markdown(TextTable("Summary", [Column(t) for t in titles], lines)), *sections]
+    titles = (
+        "experiment",
+        "source",
+        "runs",
+        "seeds",
+        "hold as published",
+        "hold when sound",
+        "verdict",
+    )
+    parts += [
+        tables.as_markdown(TextTable("Summary", [Column(t) for t in titles], lines)),
+        *sections,
+    ]
     if missing:
         parts.append(f"Not run at this size: {', '.join(missing)}.")
     return "\n\n".join(parts) + "\n"
@@ -68,7 +86,13 @@ def _line(e: Experiment, rows: Rows) -> list[str]:
     found = e.findings(rows)
     held = [count(found, mode) for mode in (PUBLISHED, SOUND)]
     numbers = [str(len(_runs(rows))), str(len(rows.distinct("seed")))]
-    return [e.name, f"{e.paper} {e.figure}".strip(), *numbers, *held, first_sentence(e.survives(found, rows))[0]]
+    return [
+        e.name,
+        f"{e.paper} {e.figure}".strip(),
+        *numbers,
+        *held,
+        first_sentence(e.survives(found, rows))[0],
+    ]
 
 
 def _runs(rows: Rows) -> dict[tuple[tuple[str, object], ...], float]:
@@ -82,7 +106,9 @@ def _section(e: Experiment, rows: Rows) -> str:
     shown = found if len(found) <= MOST_FINDINGS else [f for f in found if not f.holds]
     lines = [f"- {f.mode}: {f.sentence}" for f in shown]
     if len(shown) < len(found):
-        lines.append(f"- {len(found) - len(shown)} of {len(found)} statements hold; the report lists them.")
+        lines.append(
+            f"- {len(found) - len(shown)} of {len(found)} statements hold; the report lists them."
+        )
     source = f"{e.paper} {e.figure}".strip()
     return "\n\n".join(
         [
@@ -97,10 +123,17 @@ def _section(e: Experiment, rows: Rows) -> str:
 
 
 _WORDS = {
-    "quick": "Quick size: generated data, a few seconds each; this shows that everything runs, not what the papers claim.",
+    "quick": (
+        "Quick size: generated data, a few seconds each; this shows that everything runs, "
+        "not what the papers claim."
+    ),
     "reduced": (
-        "Reduced size: Adult, the papers' networks and generated data (LiuEtAl22, GauthierEtAl20), with "
+        "Reduced size: Adult, the papers' networks and generated data (LiuEtAl22, GauthierEtAl20), "
+        "with "
         "fewer seeds, rounds and levels than the full size, as each section states."
     ),
-    "full": "Full size: the papers' settings where they give them; what was chosen here stands in each section.",
+    "full": (
+        "Full size: the papers' settings where they give them; "
+        "what was chosen here stands in each section."
+    ),
 }

@@ -21,31 +21,47 @@ def means(rows: Rows) -> TextTable:
     columns = [*(Column(t) for t in titles), *(Column(m.replace("_", " "), True) for m in metrics)]
     columns += [Column("claimed epsilon", True), Column("true epsilon", True)]
     lines = []
-    for key, part in _groups(last, lambda r: (r["mode"], r["method"], *(r.get(k) for k in labels))).items():
+    for key, part in _groups(
+        last, lambda r: (r["mode"], r["method"], *(r.get(k) for k in labels))
+    ).items():
         one = part.rows[0]
         numbers = [with_error(part.where(metric=m)) for m in metrics]
         told = ["" if v is None else str(v) for v in key]
         lines.append([*told, *numbers, _short(one["claimed_epsilon"]), _short(one["true_epsilon"])])
     return TextTable(
-        "Means over the seeds after the last round, with their standard errors; DVP and PVP of ZhangZhu16 "
+        "Means over the seeds after the last round, with their standard errors; "
+        "DVP and PVP of ZhangZhu16 "
         "claim for one round, all others for the whole run",
         columns,
         lines,
     )
 
 
-def pivot(rows: Rows, caption: str, down: Callable[[Row], str], across: str, title: str, order: Sequence[str] = ()) -> TextTable:
-    """One line for each value of `down`, one column for each value of the column `across`; `rows` hold one metric."""
+def pivot(
+    rows: Rows,
+    caption: str,
+    down: Callable[[Row], str],
+    across: str,
+    title: str,
+    order: Sequence[str] = (),
+) -> TextTable:
+    """One line for each value of `down`, one column for each value of the column `across`; `rows`
+    hold one metric."""
     last = rows.last()
     heads = last.distinct(across)
     groups = _groups(last, lambda r: (down(r), r[across]))
     names = order or list(dict.fromkeys(down(r) for r in last))
-    lines = [[name, *(with_error(groups.get((name, head), Rows())) for head in heads)] for name in names]
-    return TextTable(caption, [Column(title), *(Column(f"{across} {_short(h)}", True) for h in heads)], lines)
+    lines = [
+        [name, *(with_error(groups.get((name, head), Rows())) for head in heads)] for name in names
+    ]
+    return TextTable(
+        caption, [Column(title), *(Column(f"{across} {_short(h)}", True) for h in heads)], lines
+    )
 
 
 def with_error(rows: Rows) -> str:
-    """Mean and standard error: "0.4652 ± 0.0004"; the mean alone of a single run; nothing of none."""
+    """Mean and standard error: "0.4652 ± 0.0004"; the mean alone of a single run; nothing of
+    none."""
     if not len(rows):
         return ""
     mean, error = rows.mean(), rows.error()

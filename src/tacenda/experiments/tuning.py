@@ -1,8 +1,10 @@
-"""Choose a method's settings without touching private data: the same small number of trials for every method, on generated records.
+"""Choose a method's settings without touching private data: the same small number of trials for
+every method, on generated records.
 
-The generated set has the real one's public shape (nodes, records per node, features) and nothing else of it. Each method has
-TRIALS candidates; the one with the lowest objective of the average model, at the wanted (epsilon, delta), is taken. One noise
-seed each: this is a budget, not a search.
+The generated set has the real one's public shape (nodes, records per node, features) and nothing
+else of it. Each method has TRIALS candidates; the one with the lowest objective of the average
+model, at the wanted (epsilon, delta), is taken. One noise seed each: this is a budget, not a
+search.
 """
 
 from __future__ import annotations
@@ -26,15 +28,21 @@ from tacenda.runtime.simulate import ConvergenceWarning, simulate
 from tacenda.schedules import Geometric, to_plain
 
 TRIALS, SEED, DIFFICULTY = 8, 7, 0.3
-TABLE = (
-    3  # part of every tuned cell: raise it when the candidates change, so that stored runs of older ones are not taken for new
-)
+# part of every tuned cell: raise it when the candidates change, so that stored runs of older ones
+# are not taken for new
+TABLE = 3
 Settings = dict[str, Any]
 
 
-def _each(name: str, turns: tuple[int, ...], choices: list[Settings], **fixed: Any) -> list[Settings]:
+def _each(
+    name: str, turns: tuple[int, ...], choices: list[Settings], **fixed: Any
+) -> list[Settings]:
     """Every number of rounds with every choice of hyperparameters."""
-    return [{"algorithm": {"name": name, **choice, **fixed}, "rounds": rounds} for rounds in turns for choice in choices]
+    return [
+        {"algorithm": {"name": name, **choice, **fixed}, "rounds": rounds}
+        for rounds in turns
+        for choice in choices
+    ]
 
 
 def _values(field: str, *values: Any) -> list[Settings]:
@@ -42,26 +50,43 @@ def _values(field: str, *values: Any) -> list[Settings]:
 
 
 def _weights(degree: float) -> list[Settings]:
-    """Two penalties by two proximal weights, so that 2 rho deg + eta is 0.15 .. 0.6: a step of 1/0.15 is the largest stable one."""
-    return [{"penalty": weight / (2 * degree), "proximal": eta} for weight in (0.1, 0.3) for eta in (0.05, 0.3)]
+    """Two penalties by two proximal weights, so that 2 rho deg + eta is 0.15 .. 0.6: a step of
+    1/0.15 is the largest stable one."""
+    return [
+        {"penalty": weight / (2 * degree), "proximal": eta}
+        for weight in (0.1, 0.3)
+        for eta in (0.05, 0.3)
+    ]
 
 
 def _multistep(degree: float) -> list[Settings]:
-    """IPADMM: 30 rounds of 2 steps or 40 of 5, two proximal weights, the average iterate or the last."""
+    """IPADMM: 30 rounds of 2 steps or 40 of 5, two proximal weights, the average iterate or the
+    last."""
     made = [
-        _each("ipadmm", (rounds,), _values("proximal", 0.05, 0.3), penalty=0.1 / (2 * degree), inner_steps=steps)
+        _each(
+            "ipadmm",
+            (rounds,),
+            _values("proximal", 0.05, 0.3),
+            penalty=0.1 / (2 * degree),
+            inner_steps=steps,
+        )
         for rounds, steps in ((30, 2), (40, 5))
     ]
-    return [{**s, "output": output} for part in made for s in part for output in ("average", "last")]
+    return [
+        {**s, "output": output} for part in made for s in part for output in ("average", "last")
+    ]
 
 
 def _gossip(noise: str, turns: tuple[int, int], mixings: int) -> list[Settings]:
-    made = _each("gossipgd", turns, _values("step_size", 1.0, 2.0, 4.0, 7.0), noise=noise, mixings=mixings)
+    made = _each(
+        "gossipgd", turns, _values("step_size", 1.0, 2.0, 4.0, 7.0), noise=noise, mixings=mixings
+    )
     return [{**s, "finish_mixing": 10} for s in made]
 
 
 def candidates(method: str, degree: float) -> list[Settings]:
-    """The TRIALS settings of a method on a graph of that mean degree; a single node has none but GossipGD's."""
+    """The TRIALS settings of a method on a graph of that mean degree; a single node has none but
+    GossipGD's."""
     deg = max(degree, 1.0)
     kappas = (0.01, 0.05, 0.3, 1.0)
     exact = _values("penalty", *(kappa / (2 * deg) for kappa in kappas))
@@ -87,22 +112,50 @@ def candidates(method: str, degree: float) -> list[Settings]:
 
 
 METHODS = (
-    "IPADMM", "DDP-ADMM", "CDP-ADMM", "DP-ADMM", "DVP", "PVP", "M-ADMM-PP", "R-ADMM", "DDA", "DP-DDA", "GossipGD, independent",
+    "IPADMM",
+    "DDP-ADMM",
+    "CDP-ADMM",
+    "DP-ADMM",
+    "DVP",
+    "PVP",
+    "M-ADMM-PP",
+    "R-ADMM",
+    "DDA",
+    "DP-DDA",
+    "GossipGD, independent",
     "GossipGD, correlated",
-)  # fmt: skip
+)
 
 
 def best(
-    method: str, *, nodes: int, records: int, features: int, graph: str, problem: Settings, privacy: Settings | None
+    method: str,
+    *,
+    nodes: int,
+    records: int,
+    features: int,
+    graph: str,
+    problem: Settings,
+    privacy: Settings | None,
 ) -> Settings:
-    """{"algorithm": plain, "rounds": ..., "finish_mixing": ...} of the best trial; `records` are those of one node."""
+    """{"algorithm": plain, "rounds": ..., "finish_mixing": ...} of the best trial; `records` are
+    those of one node."""
     return dict(
-        _best(method, nodes, records, features, graph, json.dumps(problem, sort_keys=True), json.dumps(privacy, sort_keys=True))
+        _best(
+            method,
+            nodes,
+            records,
+            features,
+            graph,
+            json.dumps(problem, sort_keys=True),
+            json.dumps(privacy, sort_keys=True),
+        )
     )
 
 
 @lru_cache(maxsize=512)
-def _best(method: str, nodes: int, records: int, features: int, graph: str, problem: str, privacy: str) -> Settings:
+def _best(
+    method: str, nodes: int, records: int, features: int, graph: str, problem: str, privacy: str
+) -> Settings:
     made = make_classification(nodes * records, features, DIFFICULTY, SEED)
     stand_in = Problem(partition.even(made.X, made.y, nodes), classes=(0, 1), **json.loads(problem))
     budget = None if privacy == "null" else Privacy(**json.loads(privacy))
@@ -115,5 +168,13 @@ def _score(problem: Problem, graph: str, candidate: Settings, privacy: Privacy |
     settings = {**candidate, "algorithm": registry.from_plain(candidate["algorithm"])}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        result = simulate(problem, parse(graph), privacy=privacy, seed=SEED, record_every=0, progress=False, **settings)
+        result = simulate(
+            problem,
+            parse(graph),
+            privacy=privacy,
+            seed=SEED,
+            record_every=0,
+            progress=False,
+            **settings,
+        )
     return float(problem.objective(result.model))

@@ -1,4 +1,5 @@
-"""Networks: generators that return plain `networkx.Graph` objects, and `Topology`, the form the algorithms run on.
+"""Networks: generators that return plain `networkx.Graph` objects, and `Topology`, the form the
+algorithms run on.
 
 tacenda.graph.ring(20)
 tacenda.graph.by_name("random_regular", n=100, degree=6, seed=0)

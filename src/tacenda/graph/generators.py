@@ -1,4 +1,5 @@
-"""Connected networks with nodes 0..n-1, each a plain `networkx.Graph` whose `graph["name"]` says how it was made."""
+"""Connected networks with nodes 0..n-1, each a plain `networkx.Graph` whose `graph["name"]` says
+how it was made."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ TRIES = 100
 
 
 def ring(n: int) -> nx.Graph:
-    """Node i is joined to i - 1 and i + 1 (mod n); one node alone and a single edge are the cases n = 1, 2."""
+    """Node i is joined to i - 1 and i + 1 (mod n); one node alone and a single edge are the cases n
+    = 1, 2."""
     import networkx as nx
 
     n = whole("n", n, least=1)
@@ -62,7 +64,9 @@ def torus(rows: int, cols: int) -> nx.Graph:
     import networkx as nx
 
     rows, cols = whole("rows", rows, least=1), whole("cols", cols, least=1)
-    return _plain(nx.grid_2d_graph(rows, cols, periodic=(rows > 2, cols > 2)), f"torus({rows}, {cols})")
+    return _plain(
+        nx.grid_2d_graph(rows, cols, periodic=(rows > 2, cols > 2)), f"torus({rows}, {cols})"
+    )
 
 
 def hypercube(dim: int) -> nx.Graph:
@@ -71,7 +75,9 @@ def hypercube(dim: int) -> nx.Graph:
 
     dim = whole("dim", dim)
     if dim > 24:
-        raise InputError(f"dim must be at most 24 (16.8 million nodes), not {dim}; choose a smaller hypercube.")
+        raise InputError(
+            f"dim must be at most 24 (16.8 million nodes), not {dim}; choose a smaller hypercube."
+        )
     edges = ((i, i ^ (1 << b)) for i in range(2**dim) for b in range(dim) if i < i ^ (1 << b))
     graph = nx.empty_graph(2**dim)
     graph.add_edges_from(edges)
@@ -79,11 +85,13 @@ def hypercube(dim: int) -> nx.Graph:
 
 
 def exponential(n: int) -> nx.Graph:
-    """Node i is joined to i + 1, i + 2, i + 4, i + 8, ... (mod n), undirected: diameter about log2 n."""
+    """Node i is joined to i + 1, i + 2, i + 4, i + 8, ... (mod n), undirected: diameter about log2
+    n."""
     import networkx as nx
 
     n = whole("n", n, least=1)
-    # circulant_graph would add a self-loop for a hop of n, hence hops up to n // 2 only: longer ones are their mirrors.
+    # circulant_graph would add a self-loop for a hop of n, hence hops up to n // 2 only: longer
+    # ones are their mirrors.
     hops = sorted({min(2**k, n - 2**k) for k in range(max(n - 1, 1).bit_length()) if 2**k < n})
     return _plain(nx.circulant_graph(n, hops), f"exponential({n})")
 
@@ -94,13 +102,19 @@ def random_regular(n: int, degree: int, seed: int = 0) -> nx.Graph:
 
     n, degree, seed = whole("n", n, least=1), whole("degree", degree), whole("seed", seed)
     if degree >= n:
-        raise InputError(f"degree must be below n = {n}, not {degree}; complete({n}) joins every pair.")
+        raise InputError(
+            f"degree must be below n = {n}, not {degree}; complete({n}) joins every pair."
+        )
     if (n * degree) % 2:
-        raise InputError(f"n * degree must be even, not {n} * {degree}; take one node or one neighbour more.")
+        raise InputError(
+            f"n * degree must be even, not {n} * {degree}; take one node or one neighbour more."
+        )
     if degree < 2 and n > degree + 1:
         raise InputError(f"degree must be at least 2 to connect n = {n} nodes, not {degree}.")
     name = f"random_regular({n}, {degree}, seed={seed})"
-    return _plain(_connected(lambda s: nx.random_regular_graph(degree, n, seed=s), seed, name), name)
+    return _plain(
+        _connected(lambda s: nx.random_regular_graph(degree, n, seed=s), seed, name), name
+    )
 
 
 def erdos_renyi(n: int, p: float, seed: int = 0) -> nx.Graph:
@@ -114,20 +128,25 @@ def erdos_renyi(n: int, p: float, seed: int = 0) -> nx.Graph:
     if isolated > 20:
         least = min(1.0, 2 * math.log(n) / n)
         raise InputError(
-            f"p = {p:g} leaves about {isolated:.0f} of n = {n} nodes without a neighbour, so no draw is connected; "
+            f"p = {p:g} leaves about {isolated:.0f} of n = {n} nodes without a neighbour, "
+            "so no draw is connected; "
             f"use p of at least {math.ceil(least * 1e4) / 1e4:g}."
         )
     return _plain(_connected(lambda s: nx.fast_gnp_random_graph(n, p, seed=s), seed, name), name)
 
 
 def small_world(n: int, k: int, p: float, seed: int = 0) -> nx.Graph:
-    """Watts-Strogatz: a ring with the k nearest neighbours (k even), each edge rewired with probability p."""
+    """Watts-Strogatz: a ring with the k nearest neighbours (k even), each edge rewired with
+    probability p."""
     import networkx as nx
 
     n, k, seed = whole("n", n, least=3), whole("k", k, least=2), whole("seed", seed)
     p = between("p", p, 0.0, 1.0, open_ends=False)
     if k % 2 or k >= n:
-        raise InputError(f"k must be even and below n = {n}, not {k}: k/2 neighbours lie on either side of a node.")
+        raise InputError(
+            f"k must be even and below n = {n}, not {k}: "
+            "k/2 neighbours lie on either side of a node."
+        )
     name = f"small_world({n}, {k}, {p:g}, seed={seed})"
     return _plain(_connected(lambda s: nx.watts_strogatz_graph(n, k, p, seed=s), seed, name), name)
 
@@ -141,11 +160,14 @@ def _connected(draw: Callable[[int], Any], seed: int, name: str) -> Any:
         graph = draw(seed + attempt * 1_000_003)
         if nx.is_connected(graph):
             return graph
-    raise InputError(f"{name} was not connected in {TRIES} draws; raise its edge probability or degree.")
+    raise InputError(
+        f"{name} was not connected in {TRIES} draws; raise its edge probability or degree."
+    )
 
 
 def _plain(graph: nx.Graph, name: str) -> nx.Graph:
-    """Labels 0..n-1 in order, edges sorted: the same graph gives the same arrays with any version of networkx."""
+    """Labels 0..n-1 in order, edges sorted: the same graph gives the same arrays with any version
+    of networkx."""
     import networkx as nx
 
     nodes = sorted(graph.nodes)

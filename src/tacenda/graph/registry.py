@@ -35,7 +35,8 @@ def by_name(kind: str, /, **parameters: Any) -> nx.Graph:
 
 
 def parse(text: str) -> nx.Graph:
-    """A network from one string: `kind:value,value,name=value`, as in `random-regular:100,6,seed=3` or `ring:20`."""
+    """A network from one string: `kind:value,value,name=value`, as in `random-regular:100,6,seed=3`
+    or `ring:20`."""
     kind, _, rest = text.strip().partition(":")
     values: list[float] = []
     named: dict[str, float] = {}
@@ -44,7 +45,9 @@ def parse(text: str) -> nx.Graph:
         if equals:
             named[key.strip()] = _number(text, value)
         elif named:
-            raise InputError(f"graph {text!r} has a bare value after a named one; put {part!r} first or name it.")
+            raise InputError(
+                f"graph {text!r} has a bare value after a named one; put {part!r} first or name it."
+            )
         else:
             values.append(_number(text, part))
     return _call(_known(kind), tuple(values), named)

@@ -37,16 +37,19 @@ def mixing_gap(w: csr_array) -> float:
     lowest = 2.0 * float(w.diagonal().min()) - 1.0
     if -lowest <= 1.0 - gap:
         return gap
-    # 1 + lambda_n; loose tolerance is enough, for it only matters where it is well separated from 0.
+    # 1 + lambda_n; loose tolerance is enough, for it only matters where it is well separated from
+    # 0.
     last = eigsh(w, k=1, which="SA", return_eigenvectors=False, tol=1e-7, v0=_start(n))
     return float(1.0 - max(abs(1.0 - gap), abs(float(last[0]))))
 
 
 def second_smallest(laplacian: csr_array) -> float:
-    """The second smallest eigenvalue of a positive semidefinite matrix whose null space is the constant vector.
+    """The second smallest eigenvalue of a positive semidefinite matrix whose null space is the
+    constant vector.
 
-    Dense for small n. Long thin graphs (rings, big grids: a node far away in hops) stall Lanczos but have cheap sparse
-    factors, so they take inverse iteration; all others take Lanczos with the constant vector lifted out of the way.
+    Dense for small n. Long thin graphs (rings, big grids: a node far away in hops) stall Lanczos
+    but have cheap sparse factors, so they take inverse iteration; all others take Lanczos with the
+    constant vector lifted out of the way.
     """
     n = laplacian.shape[0]
     if n <= DENSE_LIMIT:
@@ -82,18 +85,28 @@ def _lanczos(laplacian: csr_array, *, tolerance: float, restarts: int = RESTARTS
 
     operator = LinearOperator((n, n), matvec=lifted, dtype=np.float64)
     value: Any = eigsh(
-        operator, k=1, which="SA", return_eigenvectors=False, tol=tolerance, maxiter=restarts, ncv=64, v0=_start(n)
+        operator,
+        k=1,
+        which="SA",
+        return_eigenvectors=False,
+        tol=tolerance,
+        maxiter=restarts,
+        ncv=64,
+        v0=_start(n),
     )
     return float(value[0])
 
 
 def _shift_invert(laplacian: csr_array) -> float:
-    """Eigenvalues nearest to a shift just below 0, by factorising the shifted matrix (positive definite)."""
+    """Eigenvalues nearest to a shift just below 0, by factorising the shifted matrix (positive
+    definite)."""
     from scipy.sparse.linalg import eigsh
 
     n = laplacian.shape[0]
     shift = -1e-3 / n * float(laplacian.diagonal().mean())
-    values: Any = eigsh(laplacian.tocsc(), k=2, sigma=shift, which="LM", return_eigenvectors=False, v0=_start(n))
+    values: Any = eigsh(
+        laplacian.tocsc(), k=2, sigma=shift, which="LM", return_eigenvectors=False, v0=_start(n)
+    )
     return float(max(values))
 
 
@@ -106,16 +119,22 @@ def _start(n: int) -> Floats:
 def diameter(distances: Callable[[int], Ints], n: int) -> int:
     """The largest eccentricity, exact, from as few breadth-first searches as its bounds allow.
 
-    After a search from v every node u has max(ecc(v) - dist, dist) <= ecc(u) <= ecc(v) + dist; nodes that cannot beat
-    the best found are dropped. Random networks need a few searches; vertex-transitive ones (rings) may need all n.
+    After a search from v every node u has max(ecc(v) - dist, dist) <= ecc(u) <= ecc(v) + dist;
+    nodes that cannot beat the best found are dropped. Random networks need a few searches;
+    vertex-transitive ones (rings) may need all n.
     """
     lower, upper = np.zeros(n, np.int64), np.full(n, n, np.int64)
     open_nodes = np.ones(n, bool)
     best, take_high = 0, True
     while open_nodes.any():
         candidates = np.flatnonzero(open_nodes)
-        # Alternate a far node (raises the best) and a central one (lowers the bounds of all others).
-        v = candidates[np.argmax(upper[candidates])] if take_high else candidates[np.argmin(lower[candidates])]
+        # Alternate a far node (raises the best) and a central one (lowers the bounds of all
+        # others).
+        v = (
+            candidates[np.argmax(upper[candidates])]
+            if take_high
+            else candidates[np.argmin(lower[candidates])]
+        )
         take_high = not take_high
         hops = distances(int(v))
         eccentricity = int(hops.max())

@@ -1,7 +1,8 @@
 """`Topology`: a checked network as CSR arrays, the form in which the algorithms see it.
 
-Position k is the k-th node in the order in which the graph lists its nodes; `labels[k]` is the user's name for it.
-Everything here is vectorised: a million nodes are a few arrays, and no Python object per node is kept but its label.
+Position k is the k-th node in the order in which the graph lists its nodes; `labels[k]` is the
+user's name for it. Everything here is vectorised: a million nodes are a few arrays, and no Python
+object per node is kept but its label.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ MIXINGS: tuple[Mixing, ...] = ("metropolis", "uniform", "max-degree")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Topology:
-    """A connected undirected graph on n nodes: neighbours of k are `indices[indptr[k]:indptr[k + 1]]`, ascending.
+    """A connected undirected graph on n nodes: neighbours of k are `indices[indptr[k]:indptr[k +
+    1]]`, ascending.
 
-    labels: n labels of the user; indptr (n + 1,), indices (2 E,), degrees (n,), and edges (E, 2) with the smaller end
-    first, all int64, read-only, holding positions.
+    labels: n labels of the user; indptr (n + 1,), indices (2 E,), degrees (n,), and edges (E, 2)
+    with the smaller end first, all int64, read-only, holding positions.
     """
 
     labels: tuple[Any, ...]
@@ -42,25 +44,36 @@ class Topology:
 
     @classmethod
     def of(cls, graph: nx.Graph | Topology) -> Topology:
-        """Check a `networkx.Graph` with any labels and turn it into arrays; a `Topology` is returned as it is."""
+        """Check a `networkx.Graph` with any labels and turn it into arrays; a `Topology` is
+        returned as it is."""
         if isinstance(graph, Topology):
             return graph
         if not hasattr(graph, "is_directed") or not hasattr(graph, "edges"):
             raise InputError(
-                f"graph must be a networkx.Graph or a Topology, not {type(graph).__name__}; see tacenda.graph.ring(20)."
+                f"graph must be a networkx.Graph or a Topology, not {type(graph).__name__}; "
+                "see tacenda.graph.ring(20)."
             )
         if graph.is_directed():
-            raise InputError("graph must be undirected, not a directed graph; convert it with graph.to_undirected().")
+            raise InputError(
+                "graph must be undirected, not a directed graph; "
+                "convert it with graph.to_undirected()."
+            )
         labels = tuple(graph.nodes)
         if not labels:
-            raise InputError("graph must have at least one node, not 0; see tacenda.graph.ring(20).")
+            raise InputError(
+                "graph must have at least one node, not 0; see tacenda.graph.ring(20)."
+            )
         edges = _edge_positions(graph, labels)
-        name = str(graph.graph.get("name") or f"{counted(len(labels), 'node')}, {counted(len(edges), 'edge')}")
+        name = str(
+            graph.graph.get("name")
+            or f"{counted(len(labels), 'node')}, {counted(len(edges), 'edge')}"
+        )
         return cls.from_edges(labels, edges, name)
 
     @classmethod
     def from_edges(cls, labels: tuple[Any, ...], edges: Ints, name: str) -> Topology:
-        """From labels and (E, 2) positions with the smaller first, in lexicographic order; checked like any graph."""
+        """From labels and (E, 2) positions with the smaller first, in lexicographic order; checked
+        like any graph."""
         n = len(labels)
         _refuse_loops_and_doubles(labels, edges)
         # Sorting (row, column) pairs once sorts every neighbour list by position.
@@ -88,13 +101,17 @@ class Topology:
         try:
             return self.labels.index(label)
         except ValueError:
-            raise InputError(f"node {label!r} is not in the graph {self.name}; its first is {self.labels[0]!r}.") from None
+            raise InputError(
+                f"node {label!r} is not in the graph {self.name}; its first is {self.labels[0]!r}."
+            ) from None
 
     def adjacency(self) -> csr_array:
         """(n, n) 0/1 matrix, scipy CSR."""
         from scipy.sparse import csr_array
 
-        return csr_array((np.ones(len(self.indices)), self.indices, self.indptr), shape=(self.n, self.n))
+        return csr_array(
+            (np.ones(len(self.indices)), self.indices, self.indptr), shape=(self.n, self.n)
+        )
 
     def laplacian(self) -> csr_array:
         """(n, n) matrix D - A, scipy CSR: degrees on the diagonal, -1 on edges."""
@@ -103,7 +120,8 @@ class Topology:
         return csr_array(diags_array(self.degrees.astype(np.float64)) - self.adjacency())
 
     def mixing(self, kind: Mixing = "metropolis") -> tuple[Ints, Ints, Floats]:
-        """A symmetric doubly stochastic matrix W as CSR (indptr, indices, weights), diagonal included, columns sorted.
+        """A symmetric doubly stochastic matrix W as CSR (indptr, indices, weights), diagonal
+        included, columns sorted.
 
         metropolis  W_ij = 1 / (1 + max(deg_i, deg_j))
         max-degree  W_ij = 1 / (1 + max_k deg_k)
@@ -114,11 +132,16 @@ class Topology:
         d, n = self.degrees, self.n
         if kind == "uniform" and d.min() != d.max():
             raise UnsupportedError(
-                f"mixing 'uniform' needs a regular graph, but {self.name} has degrees from {d.min()} to {d.max()}; "
+                "mixing 'uniform' needs a regular graph, "
+                f"but {self.name} has degrees from {d.min()} to {d.max()}; "
                 "use 'metropolis'."
             )
         rows = np.repeat(np.arange(n), d)
-        larger = np.maximum(d[rows], d[self.indices]) if kind == "metropolis" else np.full(len(rows), d.max())
+        larger = (
+            np.maximum(d[rows], d[self.indices])
+            if kind == "metropolis"
+            else np.full(len(rows), d.max())
+        )
         off = 1.0 / (1.0 + larger)
         diagonal = 1.0 - np.bincount(rows, weights=off, minlength=n)
         all_rows = np.concatenate([rows, np.arange(n)])
@@ -128,7 +151,8 @@ class Topology:
         return indptr, all_cols[order], np.concatenate([off, diagonal])[order]
 
     def spectral_gap(self, kind: Mixing = "metropolis") -> float:
-        """1 - max(|lambda_2|, |lambda_n|) of the mixing matrix: 1 for the complete graph, near 0 for a long ring."""
+        """1 - max(|lambda_2|, |lambda_n|) of the mixing matrix: 1 for the complete graph, near 0
+        for a long ring."""
         from scipy.sparse import csr_array
 
         from tacenda.graph.spectrum import mixing_gap
@@ -145,7 +169,8 @@ class Topology:
 
     @property
     def is_bipartite(self) -> bool:
-        """Whether the nodes split into two sides with edges only across: each edge joins an odd and an even distance."""
+        """Whether the nodes split into two sides with edges only across: each edge joins an odd and
+        an even distance."""
         parity = self.distances(0) % 2
         return bool(np.all(parity[self.edges[:, 0]] != parity[self.edges[:, 1]]))
 
@@ -164,7 +189,8 @@ class Topology:
         return hops
 
     def hub(self) -> int | None:
-        """The first position that is adjacent to all others, or None: where a star algorithm puts its coordinator."""
+        """The first position that is adjacent to all others, or None: where a star algorithm puts
+        its coordinator."""
         found = np.flatnonzero(self.degrees == self.n - 1)
         return int(found[0]) if len(found) else None
 
@@ -179,7 +205,8 @@ class Topology:
         outside = self.labels[int(np.flatnonzero(part != part[0])[0])]
         raise InputError(
             f"graph must be connected, but it has {count} components of sizes {shown} "
-            f"(no path from node {self.labels[0]!r} to {outside!r}); add an edge between them or run each by itself."
+            f"(no path from node {self.labels[0]!r} to {outside!r}); "
+            "add an edge between them or run each by itself."
         )
 
 
@@ -203,6 +230,7 @@ def _refuse_loops_and_doubles(labels: tuple[Any, ...], edges: Ints) -> None:
     if len(doubles):
         u, v = (labels[k] for k in edges[doubles[0]])
         raise InputError(
-            f"graph must have one edge per pair, but nodes {u!r} and {v!r} are joined more than once; "
+            f"graph must have one edge per pair, but nodes {u!r} and {v!r} are joined more than "
+            "once; "
             "merge them with networkx.Graph(graph)."
         )

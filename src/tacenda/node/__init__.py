@@ -1,1 +1,2 @@
-"""The deployed peer: one node per organisation, over mutual TLS, with a crash-safe outbox and no server to trust."""
+"""The deployed peer: one node per organisation, over mutual TLS, with a crash-safe outbox and no
+server to trust."""

@@ -1,4 +1,5 @@
-"""What the operator sees: a live table on a terminal, a plain line now and then elsewhere. Public facts only."""
+"""What the operator sees: a live table on a terminal, a plain line now and then elsewhere. Public
+facts only."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ SHOW_SECONDS = 0.2
 class Display:
     """Round, peers, rate and time left; also the source of the health page."""
 
-    def __init__(self, contract: Contract, name: str, endpoint: Any, log: Any, *, quiet: bool) -> None:
+    def __init__(
+        self, contract: Contract, name: str, endpoint: Any, log: Any, *, quiet: bool
+    ) -> None:
         self._contract, self.name, self.endpoint, self._log = contract, name, endpoint, log
         self._begin = self._line = self._shown = time.monotonic()
         self.done, self.total = 0, contract.rounds + contract.finish_mixing
@@ -63,7 +66,13 @@ class Display:
 
     def finished(self) -> None:
         """The last round is complete and durable."""
-        self._log.info("all rounds done", round=self.done, at=time.time(), waited=self.wait_seconds, writing=self.write_seconds)
+        self._log.info(
+            "all rounds done",
+            round=self.done,
+            at=time.time(),
+            waited=self.wait_seconds,
+            writing=self.write_seconds,
+        )
 
     def waiting(self, peers: list[str]) -> None:
         """The node waits for these."""
@@ -74,7 +83,9 @@ class Display:
         now = time.monotonic()
         if now - self._line >= LINE_SECONDS or self.done == self.total:
             self._line = now
-            self._log.info("progress", round=self.done, of=self.total, waiting_for=", ".join(self.waiting_for))
+            self._log.info(
+                "progress", round=self.done, of=self.total, waiting_for=", ".join(self.waiting_for)
+            )
             if not self._quiet and self._live is None:
                 print(f"{self.name}: {self.line()}", file=sys.stderr, flush=True)
         if self._live is not None and now - self._shown >= SHOW_SECONDS:
@@ -101,7 +112,12 @@ class Display:
             state = "connected" if link.connected else link.reason[:60]
             table.add_row(link.peer, state, str(link.resent), str(link.strikes))
         terms = self._contract.privacy
-        table.add_row("budget", f"{100 * self.spent_share():.0f} % of epsilon {terms.epsilon:g}, delta {terms.delta:g}", "", "")
+        table.add_row(
+            "budget",
+            f"{100 * self.spent_share():.0f} % of epsilon {terms.epsilon:g}, delta {terms.delta:g}",
+            "",
+            "",
+        )
         return table
 
     def close(self) -> None:

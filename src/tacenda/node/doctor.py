@@ -1,4 +1,5 @@
-"""`tacenda doctor`: what can be wrong before a run, each finding with its fix. It reads no records and sends nothing."""
+"""`tacenda doctor`: what can be wrong before a run, each finding with its fix. It reads no records
+and sends nothing."""
 
 from __future__ import annotations
 
@@ -42,13 +43,23 @@ def examine(
 ) -> list[Finding]:
     """All checks; one that cannot be made because an earlier one failed is left out."""
     findings = [*_versions(), _disk(state), _kind_of_disk(state)]
-    mine = _try(findings, "identity", lambda: Identity.read(identity), "make or restore it: tacenda certs init")
+    mine = _try(
+        findings,
+        "identity",
+        lambda: Identity.read(identity),
+        "make or restore it: tacenda certs init",
+    )
     where = ledger if ledger is not None or mine is None else default_ledger(mine.name)
     if where is not None:
         findings.append(_ledger(where))
     if mine is not None:
         findings.append(_certificate(mine))
-    terms = _try(findings, "contract", lambda: contract_files.read(contract), "get the contract from the other members")
+    terms = _try(
+        findings,
+        "contract",
+        lambda: contract_files.read(contract),
+        "get the contract from the other members",
+    )
     if terms is None:
         return findings
     findings.extend(_contract(contract, terms))
@@ -75,25 +86,44 @@ def _versions() -> Iterator[Finding]:
         except PackageNotFoundError:
             missing.append(name)
     summary = f"Python {platform.python_version()}, {', '.join(found)}"
-    yield Finding("versions", not missing, summary, f"install {', '.join(missing)}: pip install 'tacenda[node]'")
+    yield Finding(
+        "versions",
+        not missing,
+        summary,
+        f"install {', '.join(missing)}: pip install 'tacenda[node]'",
+    )
     year = time.gmtime().tm_year
     fix = "set the clock and turn on time synchronisation (timedatectl set-ntp true)"
-    yield Finding("clock", 2025 <= year < 2100, time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()), fix)
+    yield Finding(
+        "clock", 2025 <= year < 2100, time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()), fix
+    )
 
 
 def _disk(state: Path) -> Finding:
     free = shutil.disk_usage(_existing(state)).free
     return Finding(
-        "space", free > LEAST_SPACE, f"{free / 2**30:.1f} GiB free for {state}", "free some space, or use another --state"
+        "space",
+        free > LEAST_SPACE,
+        f"{free / 2**30:.1f} GiB free for {state}",
+        "free some space, or use another --state",
     )
 
 
 def _kind_of_disk(state: Path) -> Finding:
-    """The durable outbox needs a disk whose locks and flushes are real, which network file systems do not promise."""
+    """The durable outbox needs a disk whose locks and flushes are real, which network file systems
+    do not promise."""
     place = _existing(state).resolve()
     kind = mount_type(str(place), MOUNTS.read_text()) if MOUNTS.exists() else "unknown"
-    fix = "use a --state folder on a local disk: SQLite's write-ahead log is not safe over a network, and memory is not a disk"
-    return Finding("disk", kind not in REMOTE and kind not in REMOTE_FUSE and kind != "tmpfs", f"{kind} at {place}", fix)
+    fix = (
+        "use a --state folder on a local disk: SQLite's write-ahead log is not safe over a "
+        "network, and memory is not a disk"
+    )
+    return Finding(
+        "disk",
+        kind not in REMOTE and kind not in REMOTE_FUSE and kind != "tmpfs",
+        f"{kind} at {place}",
+        fix,
+    )
 
 
 def _ledger(path: Path) -> Finding:
@@ -106,7 +136,9 @@ def _ledger(path: Path) -> Finding:
             checked = store.verify()
             head = store.head()
     except TacendaError as damaged:
-        return Finding("ledger", False, str(damaged), "restore the ledger from a backup; do not delete it")
+        return Finding(
+            "ledger", False, str(damaged), "restore the ledger from a backup; do not delete it"
+        )
     return Finding(
         "ledger",
         checked.ok,
@@ -118,9 +150,14 @@ def _ledger(path: Path) -> Finding:
 def _certificate(mine: Identity) -> Finding:
     days = mine.days_left()
     early = mine.certificate.not_valid_before_utc.timestamp() > time.time()
-    summary = f"{mine.name}, {counted(round(days), 'day')} left" + (", NOT YET VALID (whose clock is wrong?)" if early else "")
+    summary = f"{mine.name}, {counted(round(days), 'day')} left" + (
+        ", NOT YET VALID (whose clock is wrong?)" if early else ""
+    )
     return Finding(
-        "certificate", days > SOON_DAYS and not early, summary, "renew: tacenda certs request, have it signed, new card"
+        "certificate",
+        days > SOON_DAYS and not early,
+        summary,
+        "renew: tacenda certs request, have it signed, new card",
     )
 
 
@@ -129,10 +166,15 @@ def _contract(path: Path, terms: Contract) -> Iterator[Finding]:
 
     try:
         plan = make_plan(terms)
-        summary = f"{plan.algorithm.title}, {counted(terms.rounds, 'round')}, epsilon {terms.privacy.epsilon:g}, hash {terms.hash()[:16]}"
+        summary = (
+            f"{plan.algorithm.title}, {counted(terms.rounds, 'round')}, "
+            f"epsilon {terms.privacy.epsilon:g}, hash {terms.hash()[:16]}"
+        )
         yield Finding("contract", True, summary)
     except TacendaError as wrong:
-        yield Finding("contract", False, str(wrong), "agree on a corrected contract and sign it again")
+        yield Finding(
+            "contract", False, str(wrong), "agree on a corrected contract and sign it again"
+        )
     missing = contract_files.missing_signatures(path)
     summary = "by all" if not missing else f"not by {', '.join(missing)}"
     yield Finding("signatures", not missing, summary, "each of them runs: tacenda contract sign")
@@ -145,18 +187,32 @@ def _schema(terms: Contract, path: Path) -> Finding:
         schema = checked_schema(terms, path)
         schema.require_confirmed()
     except TacendaError as wrong:
-        return Finding("schema", False, str(wrong), "use the schema file that all members agreed on")
-    return Finding("schema", True, f"{counted(len(schema.feature_names), 'feature')}, hash {terms.schema_hash[:16]} as agreed")
+        return Finding(
+            "schema", False, str(wrong), "use the schema file that all members agreed on"
+        )
+    return Finding(
+        "schema",
+        True,
+        f"{counted(len(schema.feature_names), 'feature')}, hash {terms.schema_hash[:16]} as agreed",
+    )
 
 
 def _membership(terms: Contract, mine: Identity) -> Iterator[Finding]:
     if mine.name not in terms.names:
-        yield Finding("member", False, f"{mine.name} is not in the contract", "use the identity whose card went into it")
+        yield Finding(
+            "member",
+            False,
+            f"{mine.name} is not in the contract",
+            "use the identity whose card went into it",
+        )
         return
     member = terms.member(mine.name)
     same = member.fingerprint == mine.fingerprint
     yield Finding(
-        "member", same, f"{mine.name}, the contract {'pins' if same else 'does not pin'} this certificate", "sign a new card"
+        "member",
+        same,
+        f"{mine.name}, the contract {'pins' if same else 'does not pin'} this certificate",
+        "sign a new card",
     )
     if member.listens:
         yield _port(member.address)
@@ -173,13 +229,17 @@ def _port(address: str) -> Finding:
             probe.bind(("", port))
         except OSError as taken:
             return Finding(
-                "port", False, f"{port}: {taken.strerror}", "stop the other program, or use another port in the contract"
+                "port",
+                False,
+                f"{port}: {taken.strerror}",
+                "stop the other program, or use another port in the contract",
             )
     return Finding("port", True, f"{port} is free to listen on")
 
 
 def _peer(terms: Contract, mine: Identity, name: str) -> Finding:
-    """Whether a neighbour answers with a certificate of the contract's authorities; the pinned fingerprint is compared."""
+    """Whether a neighbour answers with a certificate of the contract's authorities; the pinned
+    fingerprint is compared."""
     import hashlib
 
     host, _, port = terms.member(name).address.rpartition(":")
@@ -195,13 +255,24 @@ def _peer(terms: Contract, mine: Identity, name: str) -> Finding:
         ):
             shown = hashlib.sha256(tls.getpeercert(binary_form=True) or b"").hexdigest()
     except ssl.SSLCertVerificationError as wrong:
-        fix = "compare certificates, names and dates with that member; both need one that the contract's authorities signed"
+        fix = (
+            "compare certificates, names and dates with that member; "
+            "both need one that the contract's authorities signed"
+        )
         return Finding("peer", False, f"{where}: {wrong.verify_message}", fix)
     except (OSError, ssl.SSLError) as away:
-        return Finding("peer", False, f"{where}: {away}", "is its node running, and is the port open in both firewalls?")
+        return Finding(
+            "peer",
+            False,
+            f"{where}: {away}",
+            "is its node running, and is the port open in both firewalls?",
+        )
     same = shown == terms.member(name).fingerprint
     return Finding(
-        "peer", same, f"{where} shows {'the pinned' if same else 'another'} certificate", "that member signs a new card"
+        "peer",
+        same,
+        f"{where} shows {'the pinned' if same else 'another'} certificate",
+        "that member signs a new card",
     )
 
 

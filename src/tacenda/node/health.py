@@ -1,4 +1,5 @@
-"""Health and metrics on a local port: /healthz answers in words, /metrics in Prometheus' text form. Public facts only."""
+"""Health and metrics on a local port: /healthz answers in words, /metrics in Prometheus' text form.
+Public facts only."""
 
 from __future__ import annotations
 
@@ -18,13 +19,18 @@ class Monitor:
         self._registry = CollectorRegistry()
         self._registry.register(_Numbers(display))
         try:
-            self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(display, self._registry))
+            self._server = ThreadingHTTPServer(
+                ("127.0.0.1", port), _handler(display, self._registry)
+            )
         except OSError as taken:
             raise NetworkError(
-                f"metrics_port {port} cannot be used ({taken.strerror}); choose another, or leave it out."
+                f"metrics_port {port} cannot be used ({taken.strerror}); choose another, "
+                "or leave it out."
             ) from None
         self.port = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, name="tacenda-health", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="tacenda-health", daemon=True
+        )
         self._thread.start()
 
     def close(self) -> None:
@@ -44,12 +50,22 @@ class _Numbers:
         display, endpoint = self._display, self._display.endpoint
         yield GaugeMetricFamily("tacenda_round", "Rounds done", value=display.done)
         yield GaugeMetricFamily("tacenda_rounds", "Rounds of the run", value=display.total)
-        yield GaugeMetricFamily("tacenda_budget_share", "Share of the run's releases made", value=display.spent_share())
-        yield CounterMetricFamily("tacenda_wait_seconds", "Seconds spent waiting for peers", value=display.wait_seconds)
-        yield CounterMetricFamily("tacenda_write_seconds", "Seconds spent on durable writes", value=display.write_seconds)
+        yield GaugeMetricFamily(
+            "tacenda_budget_share", "Share of the run's releases made", value=display.spent_share()
+        )
+        yield CounterMetricFamily(
+            "tacenda_wait_seconds", "Seconds spent waiting for peers", value=display.wait_seconds
+        )
+        yield CounterMetricFamily(
+            "tacenda_write_seconds", "Seconds spent on durable writes", value=display.write_seconds
+        )
         yield CounterMetricFamily("tacenda_refused", "Callers refused", value=endpoint.refused)
-        connected = GaugeMetricFamily("tacenda_peer_connected", "Whether a peer is connected", labels=["peer"])
-        strikes = CounterMetricFamily("tacenda_peer_strikes", "Times a peer was cut off", labels=["peer"])
+        connected = GaugeMetricFamily(
+            "tacenda_peer_connected", "Whether a peer is connected", labels=["peer"]
+        )
+        strikes = CounterMetricFamily(
+            "tacenda_peer_strikes", "Times a peer was cut off", labels=["peer"]
+        )
         for link in list(endpoint.links.values()):
             connected.add_metric([link.peer], float(link.connected))
             strikes.add_metric([link.peer], link.strikes)

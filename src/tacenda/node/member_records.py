@@ -1,4 +1,5 @@
-"""A member's own records, read by the contract's schema into a problem with one node. Nothing of them is ever shown."""
+"""A member's own records, read by the contract's schema into a problem with one node. Nothing of
+them is ever shown."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from tacenda.problem.problem import Problem
 
 
 def read_records(contract: Contract, member: str, schema_path: str | Path, data: Any) -> Problem:
-    """The records as a Problem with this member as its only node; every disagreement with the contract is refused."""
+    """The records as a Problem with this member as its only node; every disagreement with the
+    contract is refused."""
     from tacenda.data.encoding import encode
 
     schema = checked_schema(contract, schema_path)
@@ -26,18 +28,27 @@ def checked_schema(contract: Contract, schema_path: str | Path) -> Any:
     schema = Schema.read(schema_path)
     if schema.hash() != contract.schema_hash:
         raise InputError(
-            f"contract field schema_hash: the schema {schema_path} is not the one that the members agreed on; get theirs, or sign "
+            f"contract field schema_hash: the schema {schema_path} is not the one that the members "
+            "agreed on; get theirs, or sign "
             "a contract with this one."
         )
     p = contract.problem
     if len(schema.feature_names) != p.n_features:
         raise InputError(
-            f"contract field problem.n_features must be the schema's {len(schema.feature_names)} features, not {p.n_features}."
+            f"contract field problem.n_features must be the schema's {len(schema.feature_names)} "
+            f"features, not {p.n_features}."
         )
     if schema.row_norm > p.data_norm:
-        raise InputError(f"contract field problem.data_norm must be at least the schema's row_norm, {schema.row_norm:g}.")
-    if (p.classes is None) != (schema.label.classes is None) or tuple(p.classes or ()) != (schema.label.classes or ()):
-        raise InputError("contract field problem.classes must be the schema's label classes, in their order.")
+        raise InputError(
+            "contract field problem.data_norm must be at least the schema's row_norm, "
+            f"{schema.row_norm:g}."
+        )
+    if (p.classes is None) != (schema.label.classes is None) or tuple(p.classes or ()) != (
+        schema.label.classes or ()
+    ):
+        raise InputError(
+            "contract field problem.classes must be the schema's label classes, in their order."
+        )
     return schema
 
 
@@ -47,7 +58,8 @@ def problem_of(contract: Contract, member: str, x: Any, y: Any) -> Problem:
     counts_public = contract.privacy.adjacency == "replace-one"
     if counts_public and x.shape[0] != size:
         raise InputError(
-            f"contract field members.{member}.size is {size}, but another number of usable records was found; under replace-one the "
+            f"contract field members.{member}.size is {size}, "
+            "but another number of usable records was found; under replace-one the "
             "number is public and must agree: correct the contract or the data."
         )
     return Problem(

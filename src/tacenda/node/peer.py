@@ -1,4 +1,5 @@
-"""The algorithm's side of a node: one block with one node, taken from round to round, saved and restored."""
+"""The algorithm's side of a node: one block with one node, taken from round to round, saved and
+restored."""
 
 from __future__ import annotations
 
@@ -29,11 +30,14 @@ from tacenda.runtime.result import RunResult
 
 Array = NDArray[Any]
 HERE = np.zeros(1, np.int64)  # the member's own store has one node
-REACHED_RADIUS = "reached radius"  # note: the first round in which a message had to be cut to the radius
+REACHED_RADIUS = (
+    "reached radius"  # note: the first round in which a message had to be cut to the radius
+)
 
 
 class Peer:
-    """`round` rounds are done of `total`; the last `finish_mixing` of them only mix what was released."""
+    """`round` rounds are done of `total`; the last `finish_mixing` of them only mix what was
+    released."""
 
     def __init__(
         self,
@@ -46,7 +50,11 @@ class Peer:
         edges: EdgeKeys | None = None,
     ) -> None:
         self._edges = edges
-        self._plan, self._name, self._problem, self._state, self._exchange = plan, name, problem, state, exchange
+        self._plan = plan
+        self._name = name
+        self._problem = problem
+        self._state = state
+        self._exchange = exchange
         self._me = plan.contract.position(name)
         self.round, self.total = 0, plan.contract.rounds + plan.contract.finish_mixing
         self._noise = self._source(key)
@@ -72,27 +80,45 @@ class Peer:
         if not self._plan.on_lattice:
             return Queries(self._problem.store, counts, HERE, self._facts, self._noise)
         largest = max(float(charge.parameters["noise_multiplier"][0]) for charge, _ in mine)
-        return LatticeQueries(self._problem.store, counts, HERE, self._facts, self._noise, grid_for(largest, self._facts))
+        return LatticeQueries(
+            self._problem.store,
+            counts,
+            HERE,
+            self._facts,
+            self._noise,
+            grid_for(largest, self._facts),
+        )
 
     def _seat(self, topology: Topology) -> tuple[Door, Any]:
-        """The door and the noise of this member's place in a graph (all members at first; fewer when some have left)."""
+        """The door and the noise of this member's place in a graph (all members at first; fewer
+        when some have left)."""
         plan, me = self._plan, topology.position(self._name)
         parts = [np.array([k], np.int64) for k in range(topology.n)]
         transport = _Renamed(self._exchange, plan, topology)
         self.network = Network(
-            topology, parts, me, transport, plan.spec.row_type, plan.contract.mixing, plan.facts.constants.radius
+            topology,
+            parts,
+            me,
+            transport,
+            plan.spec.row_type,
+            plan.contract.mixing,
+            plan.facts.constants.radius,
         )
         scale = plan.calibration.plan.rows(np.array([self._me]))
         if topology.n < plan.topology.n:
             scale = enough_noise(plan, scale, topology, me, self._me)
-        return Door(HERE, self._problem.dim, scale, self.ledger, self._noise, self._shared(topology, me)), scale
+        return Door(
+            HERE, self._problem.dim, scale, self.ledger, self._noise, self._shared(topology, me)
+        ), scale
 
     def _join(self, absent: frozenset[str], *, restart: bool) -> None:
         """Go on in the graph without the absent members."""
         topology = topology_of(self._plan.contract, absent)
         door, scale = self._seat(topology)
         at = np.array([topology.position(self._name)])
-        self._host.regroup(smaller_run(self._plan, topology), at, door, self.network, scale, restart=restart)
+        self._host.regroup(
+            smaller_run(self._plan, topology), at, door, self.network, scale, restart=restart
+        )
 
     def _shared(self, topology: Topology, me: int) -> SharedNoise | None:
         """The edges to those who take part, and whose key each one's noise is drawn from."""
@@ -102,14 +128,17 @@ class Peer:
         if self._edges is not None:
             keys, ends, labels = self._edges, topology.edges, topology.labels
             self._noise.share(
-                lambda k: keys.of(str(labels[int(ends[k].sum()) - me])), f"{self._plan.contract.run_id()}/{','.join(labels)}"
+                lambda k: keys.of(str(labels[int(ends[k].sum()) - me])),
+                f"{self._plan.contract.run_id()}/{','.join(labels)}",
             )
         return SharedNoise(edge_streams(topology, np.array([me])), ratio)
 
     def meet(self) -> None:
         """Wait for the neighbours who take part, and the keys of their edges."""
         peers = self._plan.contract.neighbours(self._name)
-        self._exchange.meet(self._edges, [peer for peer in peers if peer not in self._exchange.absent])
+        self._exchange.meet(
+            self._edges, [peer for peer in peers if peer not in self._exchange.absent]
+        )
 
     def advance(self) -> None:
         """One round; it counts only as a whole."""
@@ -125,17 +154,22 @@ class Peer:
             self._state.note(REACHED_RADIUS, self._reached_radius)
 
     def warnings(self) -> list[str]:
-        """What is wrong with the run so far, from released values only; also of rounds before a restart."""
+        """What is wrong with the run so far, from released values only; also of rounds before a
+        restart."""
         if self._reached_radius is None:
             return []
         return [
-            f"the run diverges: in round {self._reached_radius} this member's message reached the contract's problem.radius of "
-            f"{self._plan.facts.constants.radius:g} and was cut to it. Do not use the model; agree on a contract with a "
-            "larger proximal weight or penalty, a smaller step, or a larger radius. A neighbour may also have pushed it."
+            f"the run diverges: in round {self._reached_radius} this member's message reached the "
+            "contract's problem.radius of "
+            f"{self._plan.facts.constants.radius:g} and was cut to it. Do not use the model; "
+            "agree on a contract with a "
+            "larger proximal weight or penalty, a smaller step, or a larger radius. "
+            "A neighbour may also have pushed it."
         ]
 
     def regroup(self, absent: frozenset[str], view: int, next_round: int) -> None:
-        """Go on with the remaining members from round `next_round`: duals at zero, w kept, and no less noise per release."""
+        """Go on with the remaining members from round `next_round`: duals at zero, w kept, and no
+        less noise per release."""
         self._join(absent, restart=True)
         self._noise.enter(view)
         self.round = min(next_round, self.total + 1) - 1
@@ -149,7 +183,8 @@ class Peer:
         self._exchange.flush()
 
     def _count_all_as_spent(self) -> None:
-        """A member without a finished round either never took part or has lost its disk. Nobody can tell, so all is booked."""
+        """A member without a finished round either never took part or has lost its disk. Nobody can
+        tell, so all is booked."""
         booked: dict[int, int] = {}
         for (_, round, _), _ in self._state.charges():
             booked[round] = booked.get(round, 0) + 1
@@ -161,7 +196,8 @@ class Peer:
     def _output(self) -> Array:
         return self._host.output() if self._mixed is None else self._mixed
 
-    # ---- saved and restored ----------------------------------------------------------------------------------------------
+    # ---- saved and restored
+    # ------------------------------------------------------------
     def saved(self) -> bytes:
         """Everything that the next round builds on: released values only."""
         from safetensors.numpy import save
@@ -169,7 +205,11 @@ class Peer:
         arrays = self._host.save()
         if self._mixed is not None:
             arrays |= {"mixed.models": self._mixed}
-        arrays |= {f"solver.{name}": values for name, values in self._problem.store.solver_state().items() if values.size}
+        arrays |= {
+            f"solver.{name}": values
+            for name, values in self._problem.store.solver_state().items()
+            if values.size
+        }
         return save({k: np.ascontiguousarray(v) for k, v in arrays.items()})
 
     def restore(self) -> None:
@@ -189,22 +229,41 @@ class Peer:
         self.round, self._exchange.view = round, view
         if view:
             self._noise.enter(view)
-            self._exchange.absent = frozenset((self._state.noted("membership") or {}).get("absent", ()))
+            self._exchange.absent = frozenset(
+                (self._state.noted("membership") or {}).get("absent", ())
+            )
             self._join(self._exchange.absent, restart=False)
         self.ledger.resume(self._state.charges(), view, min(round, self._plan.contract.rounds))
 
-    # ---- the end ---------------------------------------------------------------------------------------------------------
+    # ---- the end
+    # ------------------------------------------------------------
     def result(self, seconds: float) -> RunResult:
         """This member's model and what was really spent on its records, by its own ledger."""
         p = self._problem
         models, last = self._output(), self._host.last()
         shape = (1, p.dim) if p.n_outputs == 1 else (1, p.n_outputs, p.n_features)
         traffic = self.network.traffic
-        history = History([{"round": self.round, "seconds": seconds, "messages": traffic.messages, "bytes": traffic.bytes}])
+        history = History(
+            [
+                {
+                    "round": self.round,
+                    "seconds": seconds,
+                    "messages": traffic.messages,
+                    "bytes": traffic.bytes,
+                }
+            ]
+        )
         return RunResult(
-            models.reshape(shape), last.reshape(shape), history, self.statement(), self._settings(), self.warnings(), seconds,
-            traffic.messages, traffic.bytes,
-        )  # fmt: skip
+            models.reshape(shape),
+            last.reshape(shape),
+            history,
+            self.statement(),
+            self._settings(),
+            self.warnings(),
+            seconds,
+            traffic.messages,
+            traffic.bytes,
+        )
 
     def statement(self) -> Statement:
         """The composition of everything booked."""
@@ -224,8 +283,14 @@ class Peer:
         return {
             **plain,
             "seed": contract.rehearsal_seed,
-            # The result has one model, so its graph has one node; the whole graph is public and stands beside it.
-            "graph": {"name": f"{self._name} of {graph['name']}", "n": 1, "labels": [self._name], "edges": []},
+            # The result has one model, so its graph has one node; the whole graph is public and
+            # stands beside it.
+            "graph": {
+                "name": f"{self._name} of {graph['name']}",
+                "n": 1,
+                "labels": [self._name],
+                "edges": [],
+            },
             "federation": {"labels": graph["labels"], "edges": graph["edges"]},
             "problem": {
                 **plain["problem"],
@@ -247,5 +312,7 @@ class _Renamed:
         self._to = [plan.contract.position(label) for label in topology.labels]
 
     def exchange(self, tag: tuple[int, int], outgoing: dict[int, Array]) -> dict[int, Array]:
-        got = self._exchange.exchange(tag, {self._to[block]: rows for block, rows in outgoing.items()})
+        got = self._exchange.exchange(
+            tag, {self._to[block]: rows for block, rows in outgoing.items()}
+        )
         return {block: got[self._to[block]] for block in outgoing}

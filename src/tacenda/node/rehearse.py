@@ -1,8 +1,9 @@
-"""A rehearsal: the whole federation as real processes on this machine, with real TLS, real streams and durable writes.
+"""A rehearsal: the whole federation as real processes on this machine, with real TLS, real streams
+and durable writes.
 
-Every member gets a fresh identity and a local address; the rest of the contract stays as it is. With a `seed` the noise is seeded and
-the result equals `tacenda.simulate`; without one the noise is the real one. Data may be given per member; where it is not, records are
-made up from the schema.
+Every member gets a fresh identity and a local address; the rest of the contract stays as it is.
+With a `seed` the noise is seeded and the result equals `tacenda.simulate`; without one the noise is
+the real one. Data may be given per member; where it is not, records are made up from the schema.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from tacenda.runtime.result import RunResult, load
 
 @dataclass
 class Stage:
-    """A prepared rehearsal: one folder per member, a signed contract, and the processes once they run."""
+    """A prepared rehearsal: one folder per member, a signed contract, and the processes once they
+    run."""
 
     folder: Path
     contract: Contract
@@ -46,17 +48,39 @@ class Stage:
         home = self.folder / name
         before = [] if self.spaces is None else self.spaces.prefix(name)
         return [
-            *before, sys.executable, "-m", "tacenda.node", "node", "run",
-            "--contract", str(self.contract_path), "--schema", str(self.schema), "--data", str(self.data[name]),
-            "--identity", str(home / "identity"), "--state", str(home / "state"),
-            "--bind", self.contract.member(name).address, "--rehearsal", "--quiet",
-        ]  # fmt: skip
+            *before,
+            sys.executable,
+            "-m",
+            "tacenda.node",
+            "node",
+            "run",
+            "--contract",
+            str(self.contract_path),
+            "--schema",
+            str(self.schema),
+            "--data",
+            str(self.data[name]),
+            "--identity",
+            str(home / "identity"),
+            "--state",
+            str(home / "state"),
+            "--bind",
+            self.contract.member(name).address,
+            "--rehearsal",
+            "--quiet",
+        ]
 
     def start(self, name: str) -> None:
         """Start, or start again, one member."""
         out = open(self.folder / name / "output.txt", "ab")  # noqa: SIM115 - handed to the process
-        env = {**os.environ, "NUMBA_NUM_THREADS": os.environ.get("NUMBA_NUM_THREADS", "1"), "OMP_NUM_THREADS": "1"}
-        self.processes[name] = subprocess.Popen(self.command(name), stdout=out, stderr=subprocess.STDOUT, env=env)
+        env = {
+            **os.environ,
+            "NUMBA_NUM_THREADS": os.environ.get("NUMBA_NUM_THREADS", "1"),
+            "OMP_NUM_THREADS": "1",
+        }
+        self.processes[name] = subprocess.Popen(
+            self.command(name), stdout=out, stderr=subprocess.STDOUT, env=env
+        )
         out.close()
 
     def wait(self, seconds: float) -> None:
@@ -68,7 +92,9 @@ class Stage:
                 if code:
                     raise NetworkError(f"{name} ended with code {code}: {self.output(name)}")
         except subprocess.TimeoutExpired:
-            raise NetworkError(f"The rehearsal did not end within {seconds:g} s: {self.output(name)}") from None
+            raise NetworkError(
+                f"The rehearsal did not end within {seconds:g} s: {self.output(name)}"
+            ) from None
         finally:
             self.stop()
 
@@ -87,7 +113,13 @@ class Stage:
         """Every member's result, in the contract's order."""
         found = {}
         for name in self.contract.names:
-            path = self.folder / name / "state" / "results" / f"{self.contract.algorithm.name}-{name}.safetensors"
+            path = (
+                self.folder
+                / name
+                / "state"
+                / "results"
+                / f"{self.contract.algorithm.name}-{name}.safetensors"
+            )
             if not path.exists():
                 raise StateError(f"{name} has no result in {path.parent}: {self.output(name)}")
             found[name] = load(path)
@@ -97,7 +129,9 @@ class Stage:
         """From the first connection to the last round, over all members, by their logs."""
         times = []
         for name in self.contract.names:
-            for line in (self.folder / name / "state" / "log.jsonl").read_text("utf-8").splitlines():
+            for line in (
+                (self.folder / name / "state" / "log.jsonl").read_text("utf-8").splitlines()
+            ):
                 entry = json.loads(line)
                 if entry["event"] in ("round one done", "all rounds done"):
                     times.append(float(entry["at"]))
@@ -113,7 +147,8 @@ def prepare(
     seed: int | None = None,
     spaces: Namespaces | None = None,
 ) -> Stage:
-    """Identities, addresses, data and a signed contract for a rehearsal of `contract` in a new folder."""
+    """Identities, addresses, data and a signed contract for a rehearsal of `contract` in a new
+    folder."""
     home = Path(folder)
     home.mkdir(parents=True, exist_ok=True)
     identity.make_authority(home / "authority", "rehearsal")
@@ -136,14 +171,18 @@ def prepare(
                 "signing_key": mine.signing_key,
             }
         )
-        files[member.name] = (data or {}).get(member.name) or _made_up(schema, member.size, k, place)
+        files[member.name] = (data or {}).get(member.name) or _made_up(
+            schema, member.size, k, place
+        )
     values = {**contract.to_plain(), "members": members, "authorities": [mine.authority_pem]}
     if seed is not None:
         values["rehearsal_seed"] = seed
     staged = Contract.build(values)
     contract_files.write(staged, home / "contract.toml")
     for name in staged.names:
-        contract_files.sign(home / "contract.toml", identity.Identity.read(home / name / "identity"))
+        contract_files.sign(
+            home / "contract.toml", identity.Identity.read(home / name / "identity")
+        )
     return Stage(home, staged, Path(schema), files, spaces)
 
 
@@ -158,7 +197,8 @@ def rehearse(
     namespaces: bool = False,
     delay_ms: float = 0.0,
 ) -> Stage:
-    """Run the whole federation here, to its end; with `namespaces` every member in a network of its own (Linux, root)."""
+    """Run the whole federation here, to its end; with `namespaces` every member in a network of its
+    own (Linux, root)."""
     with Namespaces(contract.names, delay_ms) if namespaces else nullcontext() as spaces:
         stage = prepare(contract, schema, folder, data=data, seed=seed, spaces=spaces)
         for name in stage.contract.names:
@@ -193,5 +233,7 @@ def summary(stage: Stage) -> dict[str, Any]:
         "members": len(results),
         "rounds": stage.contract.rounds,
         "seconds": stage.seconds_of_rounds(),
-        "epsilon": {name: r.privacy.epsilon for name, r in results.items() if r.privacy is not None},
+        "epsilon": {
+            name: r.privacy.epsilon for name, r in results.items() if r.privacy is not None
+        },
     }

@@ -1,7 +1,7 @@
 """`run_node`: one member of a federation, from its contract and its own data to the shared model.
 
-The very same algorithm files as in a simulation, on a block with one node; the door draws keyed noise, and the transport makes every
-release durable before it is sent.
+The very same algorithm files as in a simulation, on a block with one node; the door draws keyed
+noise, and the transport makes every release durable before it is sent.
 """
 
 from __future__ import annotations
@@ -44,21 +44,27 @@ from tacenda.runtime.lasting_run import data_digest
 from tacenda.runtime.result import RunResult
 
 Array = NDArray[Any]
-SILENCE = 3  # a peer that is connected but says nothing counts as absent after so many times the contract's limit
+# a peer that is connected but says nothing counts as absent after so many times the contract's
+# limit
+SILENCE = 3
 NO_ROWS = 6  # and one that gives signs of life but no message, after so many
 SHOWN = 3.0  # seconds for which a node that found a lie still shows its neighbours the proof
-REMINDERS = 100  # notices of an agreement under way within the contract's limit: far fewer than would count as a flood
+# notices of an agreement under way within the contract's limit: far fewer than would count as a
+# flood
+REMINDERS = 100
 
 
 @dataclass(frozen=True)
 class NodeOptions:
     """What belongs to this machine and not to the contract.
 
-    bind: address to listen on, by default the contract's port on all interfaces. addresses: where neighbours are reached, if
-    not as the contract says. ledger: the lasting ledger, by default one per member and machine. metrics_port: health and metrics on
-    127.0.0.1, None for none. dataset: the data's name in the ledger; given once, it is remembered with the records. budget: epsilon
-    that all runs on these records together may lose, kept in the ledger; no_budget: that they shall have no limit.
-    watch_tls: log the reasons of failed handshakes, which takes over this process's standard error (`tls_log`).
+    bind: address to listen on, by default the contract's port on all interfaces. addresses: where
+    neighbours are reached, if not as the contract says. ledger: the lasting ledger, by default one
+    per member and machine. metrics_port: health and metrics on
+    127.0.0.1, None for none. dataset: the data's name in the ledger; given once, it is remembered
+    with the records. budget: epsilon that all runs on these records together may lose, kept in the
+    ledger; no_budget: that they shall have no limit. watch_tls: log the reasons of failed
+    handshakes, which takes over this process's standard error (`tls_log`).
     """
 
     contract: Path
@@ -83,12 +89,14 @@ class Stopped(TacendaError):
 
 
 def run_node(options: NodeOptions) -> RunResult:
-    """Take part in the run until its last round, and return this member's result (also saved in the state folder)."""
+    """Take part in the run until its last round, and return this member's result (also saved in the
+    state folder)."""
     contract = contract_files.read(options.contract)
     contract_files.require_signed(options.contract)
     if contract.rehearsal_seed is not None and not options.rehearsal:
         raise InputError(
-            "contract field rehearsal_seed: this contract is for a rehearsal with seeded noise; never for real data."
+            "contract field rehearsal_seed: this contract is for a rehearsal with seeded noise; "
+            "never for real data."
         )
     identity = check_identity(contract, Identity.read(options.identity))
     plan = make_plan(contract)
@@ -107,43 +115,59 @@ def check_identity(contract: Contract, identity: Identity) -> Identity:
     for field in ("fingerprint", "signing_key"):
         if getattr(member, field) != getattr(identity, field):
             raise InputError(
-                f"contract field members.{member.name}.{field} is not that of the identity in {identity.folder}; use the folder whose "
+                f"contract field members.{member.name}.{field} is not that of the identity in "
+                f"{identity.folder}; use the folder whose "
                 "card went into the contract, or sign a contract with the new card."
             )
     if identity.days_left() <= 0:
         raise InputError(
-            f"The certificate in {identity.folder} has expired; run `tacenda certs request`, have it signed, renew the card."
+            f"The certificate in {identity.folder} has expired; run `tacenda certs request`, "
+            "have it signed, renew the card."
         )
     return identity
 
 
-def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, state: NodeState, log: Any) -> RunResult:
+def _run(
+    options: NodeOptions,
+    plan: RunPlan,
+    identity: Identity,
+    problem: Any,
+    state: NodeState,
+    log: Any,
+) -> RunResult:
     contract, name = plan.contract, identity.name
     key = state.bind(contract.run_id(), name, data_digest(problem))
-    mailbox = Mailbox(contract.neighbours(name), plan.facts.dim, plan.spec.row_type, contract.problem.radius)
+    mailbox = Mailbox(
+        contract.neighbours(name), plan.facts.dim, plan.spec.row_type, contract.problem.radius
+    )
     witness = Witness(contract, name, state, identity.signer(), log, row_calls(plan.spec))
-    handshake = Handshake(contract, identity, witness, state_id=hashlib.sha256(b"state id" + key).hexdigest()[:16])
-    # Seeded noise of a rehearsal needs no keys; everywhere else noise shared by neighbours is drawn from the keys of the edges.
+    handshake = Handshake(
+        contract, identity, witness, state_id=hashlib.sha256(b"state id" + key).hexdigest()[:16]
+    )
+    # Seeded noise of a rehearsal needs no keys; everywhere else noise shared by neighbours is drawn
+    # from the keys of the edges.
     if plan.algorithm.shared_noise is not None and contract.rehearsal_seed is None:
         handshake.edges = EdgeKeys(contract, name, state)
     limit = frame_limit(plan.facts.dim)
-    bind = (options.bind or _any_interface(contract.member(name).address)) if contract.member(name).listens else None
+    bind = (
+        (options.bind or _any_interface(contract.member(name).address))
+        if contract.member(name).listens
+        else None
+    )
     endpoint = Endpoint(handshake, mailbox, limit, log, bind=bind, addresses=options.addresses)
     stop = _Signals()
     display = Display(contract, name, endpoint, log, quiet=options.quiet)
     watchdog = _Watchdog(contract, endpoint, stop, display)
     exchange = Exchange(contract, state, endpoint, watchdog)
-    agreement = watchdog.agreement = Agreement(plan, name, state, endpoint.tell, log, identity.sign_text)
+    agreement = watchdog.agreement = Agreement(
+        plan, name, state, endpoint.tell, log, identity.sign_text
+    )
     if contract.absence.policy == "continue":
         agreement.check()
         endpoint.on_membership, endpoint.greeting = _heard(agreement, mailbox), agreement.greeting
     ledger, account = _account(options, contract, name, problem, log)
     listening = TlsLog(log) if options.watch_tls else nullcontext()
-    with (
-        listening,
-        Spending(ledger, plan, name, problem, key, account) as spending,
-        stop,
-    ):
+    with listening, Spending(ledger, plan, name, problem, key, account) as spending, stop:
         state.keep_mark(spending.mark)
         peer = Peer(plan, name, problem, key, state, exchange, handshake.edges)
         peer.restore()
@@ -160,14 +184,18 @@ def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, 
             spending.settle(state.charges(), final=True)
             save_folder(options.state, result, contract, name, witness.caught)
             if not state.noted("all finished"):
-                state.note("all finished", _linger(endpoint, contract, stop, display, exchange.absent))
+                state.note(
+                    "all finished", _linger(endpoint, contract, stop, display, exchange.absent)
+                )
             if witness.caught.keys() - exchange.absent:  # found while the last digests went round
                 save_folder(options.state, result, contract, name, witness.caught)
                 raise MemberCaught(list(witness.caught.values()))
             return result
         except BaseException as stopped:
             log.warning(
-                "stopped", reason=type(stopped).__name__, message=str(stopped) if isinstance(stopped, TacendaError) else ""
+                "stopped",
+                reason=type(stopped).__name__,
+                message=str(stopped) if isinstance(stopped, TacendaError) else "",
             )
             spending.settle(state.charges(), final=False)
             if isinstance(stopped, (ConflictingVotes, MemberCaught)):
@@ -180,11 +208,15 @@ def _run(options: NodeOptions, plan: RunPlan, identity: Identity, problem: Any, 
                 monitor.close()
 
 
-def _account(options: NodeOptions, contract: Contract, name: str, problem: Any, log: Any) -> tuple[Path, str]:
+def _account(
+    options: NodeOptions, contract: Contract, name: str, problem: Any, log: Any
+) -> tuple[Path, str]:
     """The lasting ledger and the account in it; what they say so far is logged, and shown."""
     path = ledger_path(options.ledger, name, options.state, options.rehearsal)
     needs_budget = not (options.no_budget or options.rehearsal)
-    account, notes = claim(path, problem, options.dataset, contract.privacy, options.budget, needs_budget)
+    account, notes = claim(
+        path, problem, options.dataset, contract.privacy, options.budget, needs_budget
+    )
     for note in notes:
         log.info("account", message=note)
         if not options.quiet:
@@ -192,7 +224,14 @@ def _account(options: NodeOptions, contract: Contract, name: str, problem: Any, 
     return path, account
 
 
-def _rounds(peer: Peer, exchange: Exchange, mailbox: Mailbox, agreement: Agreement, display: Display, watchdog: _Watchdog) -> None:
+def _rounds(
+    peer: Peer,
+    exchange: Exchange,
+    mailbox: Mailbox,
+    agreement: Agreement,
+    display: Display,
+    watchdog: _Watchdog,
+) -> None:
     while peer.round < peer.total:
         mailbox.advance(exchange.view, peer.round + 1)
         watchdog.witness.advance(exchange.view, peer.round + 1)
@@ -209,13 +248,16 @@ def _rounds(peer: Peer, exchange: Exchange, mailbox: Mailbox, agreement: Agreeme
 
 
 def _agree(peer: Peer, agreement: Agreement, watchdog: _Watchdog) -> None:
-    """Wait until all remaining members have stopped, then go on together; who stays silent for too long is left out too."""
+    """Wait until all remaining members have stopped, then go on together; who stays silent for too
+    long is left out too."""
     agreement.freeze(peer.round + 1)
     begin = said = time.monotonic()
     pending = agreement.pending
     while (found := agreement.decided()) is None:
         watchdog.stop.check()
-        if agreement.pending != pending:  # the others have just heard of another set, too, and need their time
+        if (
+            agreement.pending != pending
+        ):  # the others have just heard of another set, too, and need their time
             pending, begin = agreement.pending, time.monotonic()
         watchdog.display.waiting(sorted(agreement.silent()))
         if time.monotonic() - said > watchdog.limit / REMINDERS:
@@ -225,18 +267,23 @@ def _agree(peer: Peer, agreement: Agreement, watchdog: _Watchdog) -> None:
             agreement.propose(agreement.without(agreement.silent()))
         time.sleep(0.1)
     view, absent, next_round = found
-    # First the checkpoint, then the note: after a crash in between the same decision is simply enacted again.
+    # First the checkpoint, then the note: after a crash in between the same decision is simply
+    # enacted again.
     peer.regroup(absent, view, next_round)
     agreement.enact(view, absent)
     watchdog.forget()
 
 
 class _Watchdog:
-    """What a node looks at before it sends and while it waits: signals, agreements, and who has been away for too long."""
+    """What a node looks at before it sends and while it waits: signals, agreements, and who has
+    been away for too long."""
 
-    def __init__(self, contract: Contract, endpoint: Endpoint, stop: _Signals, display: Display) -> None:
+    def __init__(
+        self, contract: Contract, endpoint: Endpoint, stop: _Signals, display: Display
+    ) -> None:
         self._endpoint, self.stop, self.display = endpoint, stop, display
-        self.limit, self._goes_on = contract.absence.limit_seconds, contract.absence.policy == "continue"
+        self.limit = contract.absence.limit_seconds
+        self._goes_on = contract.absence.policy == "continue"
         self._away: dict[str, float] = {}
         self._missing: dict[str, float] = {}
         self._said = 0.0
@@ -248,8 +295,12 @@ class _Watchdog:
         self._judge()
         if self._goes_on:
             self.agreement.check()
-            since = self.agreement.enacted  # a sign of life after the decision, not just a stream that was left open
-            self.agreement.returned({k.peer for k in self._endpoint.links.values() if k.connected and k.seen > since})
+            since = (
+                self.agreement.enacted
+            )  # a sign of life after the decision, not just a stream that was left open
+            self.agreement.returned(
+                {k.peer for k in self._endpoint.links.values() if k.connected and k.seen > since}
+            )
             if self.agreement.phase is not Phase.TAKING_PART:
                 raise Frozen("The members are about to agree on who takes part.")
         if not missing:
@@ -264,15 +315,23 @@ class _Watchdog:
             else:
                 self._away.setdefault(peer, now)
         if now - max(self._said, *self._missing.values()) > self.limit:
-            self._said = now  # a sign of life for those who wait for this node while it waits for others
-            self._endpoint.tell(Progress(self._endpoint.handshake.done, self._endpoint.handshake.view))
-        absent = [p for p in missing if self._silent(p, now) or now - self._away.get(p, now) > self.limit]
+            self._said = (
+                now  # a sign of life for those who wait for this node while it waits for others
+            )
+            self._endpoint.tell(
+                Progress(self._endpoint.handshake.done, self._endpoint.handshake.view)
+            )
+        absent = [
+            p for p in missing if self._silent(p, now) or now - self._away.get(p, now) > self.limit
+        ]
         if absent and self._goes_on:
             self.forget()
             self.agreement.propose(self.agreement.without(frozenset(absent)))
             raise Frozen("A member stayed away.")
         if absent:
-            raise PeerAbsent(absent, self.limit, [self._endpoint.links[peer].reason for peer in absent])
+            raise PeerAbsent(
+                absent, self.limit, [self._endpoint.links[peer].reason for peer in absent]
+            )
 
     def forget(self) -> None:
         """The members have agreed anew: who was away before has its time again."""
@@ -280,7 +339,8 @@ class _Watchdog:
         self._missing.clear()
 
     def _judge(self) -> None:
-        """A member that its own signatures convict counts as absent at once, whoever's neighbour it is."""
+        """A member that its own signatures convict counts as absent at once, whoever's neighbour it
+        is."""
         caught = dict(self.witness.caught)
         if caught and not self._goes_on:
             raise MemberCaught(list(caught.values()))
@@ -290,7 +350,8 @@ class _Watchdog:
             raise Frozen("A member was caught.")
 
     def _silent(self, peer: str, now: float) -> bool:
-        """A peer that is connected and sends no rows may itself be waiting for somebody: it says so now and then, but not for ever."""
+        """A peer that is connected and sends no rows may itself be waiting for somebody: it says so
+        now and then, but not for ever."""
         since, seen = self._missing[peer], self._endpoint.links[peer].seen
         return now - max(since, seen) > SILENCE * self.limit or now - since > NO_ROWS * self.limit
 
@@ -303,14 +364,19 @@ def _heard(agreement: Agreement, mailbox: Mailbox) -> Any:
     return hear
 
 
-def _linger(endpoint: Endpoint, contract: Contract, stop: _Signals, display: Display, absent: frozenset[str]) -> bool:
-    """A neighbour may still need the last message: stay until all have finished (then True), or as long as one may be away."""
+def _linger(
+    endpoint: Endpoint, contract: Contract, stop: _Signals, display: Display, absent: frozenset[str]
+) -> bool:
+    """A neighbour may still need the last message: stay until all have finished (then True), or as
+    long as one may be away."""
     end, said = time.monotonic() + contract.absence.limit_seconds, False
     witness, handshake = endpoint.handshake.witness, endpoint.handshake
     links = [link for link in endpoint.links.values() if link.peer not in absent]
     while True:
         heard = witness.news()
-        if heard or not said:  # the last digests go round while the members take leave of each other
+        if (
+            heard or not said
+        ):  # the last digests go round while the members take leave of each other
             endpoint.tell(Progress(handshake.done, handshake.view, True, heard))
             said = True
         if all(link.finished for link in links) or time.monotonic() >= end:
@@ -323,7 +389,8 @@ def _linger(endpoint: Endpoint, contract: Contract, stop: _Signals, display: Dis
 
 
 class _Signals:
-    """SIGINT and SIGTERM ask for a stop; the state is always whole, so the node may stop between any two waits."""
+    """SIGINT and SIGTERM ask for a stop; the state is always whole, so the node may stop between
+    any two waits."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -340,7 +407,9 @@ class _Signals:
 
     def check(self) -> None:
         if self.asked:
-            raise Stopped("The node was asked to stop. Everything is saved: start it again to go on.")
+            raise Stopped(
+                "The node was asked to stop. Everything is saved: start it again to go on."
+            )
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
@@ -359,8 +428,11 @@ def _monitor(options: NodeOptions, display: Display) -> Any:
     return Monitor(options.metrics_port, display)
 
 
-def save_folder(folder: Path, result: RunResult, contract: Contract, name: str, caught: dict[str, str]) -> None:
-    """The run folder that reports read, inside the state folder: what this member may know and show, and who was caught lying."""
+def save_folder(
+    folder: Path, result: RunResult, contract: Contract, name: str, caught: dict[str, str]
+) -> None:
+    """The run folder that reports read, inside the state folder: what this member may know and
+    show, and who was caught lying."""
     from tacenda.formats.files import write_text
     from tacenda.formats.text import toml
     from tacenda.runtime.result import load
@@ -369,7 +441,9 @@ def save_folder(folder: Path, result: RunResult, contract: Contract, name: str, 
     home, run = RunFolder(folder), f"{contract.algorithm.name}-{name}"
     target = home.save(run, result)
     if load(target).models.shape != result.models.shape:
-        raise StateError(f"The result {target} was not written whole; free disk space and start the node again.")
+        raise StateError(
+            f"The result {target} was not written whole; free disk space and start the node again."
+        )
     write_text(home.config_path, toml(contract.to_plain()))
     epsilon = None if result.privacy is None else result.privacy.to_plain()["epsilon"]
     manifest = {
@@ -377,8 +451,18 @@ def save_folder(folder: Path, result: RunResult, contract: Contract, name: str, 
         "warnings": result.warnings,
         "command": "node run",
         "versions": result.settings["versions"],
-        "dataset": {"name": "this member's own records", "notes": ["nothing is shown of records that stay on site"]},
+        "dataset": {
+            "name": "this member's own records",
+            "notes": ["nothing is shown of records that stay on site"],
+        },
         "table": [{"run": run, "epsilon": epsilon, "rounds": result.rounds}],
-        "results": [{"label": run, "algorithm": contract.algorithm.name, "seed": None, "file": f"results/{run}.safetensors"}],
+        "results": [
+            {
+                "label": run,
+                "algorithm": contract.algorithm.name,
+                "seed": None,
+                "file": f"results/{run}.safetensors",
+            }
+        ],
     }
     home.finish({run: result}, manifest)

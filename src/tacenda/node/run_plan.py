@@ -1,4 +1,5 @@
-"""What every node computes from the contract alone, before any data is touched: graph, algorithm, facts, noise, reservation."""
+"""What every node computes from the contract alone, before any data is touched: graph, algorithm,
+facts, noise, reservation."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class RunPlan:
-    """The public half of a run, the same at every member; on_lattice: its noise is drawn on whole numbers."""
+    """The public half of a run, the same at every member; on_lattice: its noise is drawn on whole
+    numbers."""
 
     contract: Contract
     spec: RunSpec
@@ -66,29 +68,47 @@ class RunPlan:
 
 def make_plan(contract: Contract) -> RunPlan:
     """Check that the contract's parts go together, and calibrate the noise of every member."""
-    topology, algorithm, facts = topology_of(contract), from_plain(contract.algorithm.model_dump()), facts_of(contract)
+    topology = topology_of(contract)
+    algorithm = from_plain(contract.algorithm.model_dump())
+    facts = facts_of(contract)
     code = code_hash(type(algorithm))
     if code is not None and contract.algorithm.code is None:
         raise PrivacyError(
-            f"contract field algorithm.code: {algorithm.name} is a plugin, and all members must run the same code; after a look "
+            f"contract field algorithm.code: {algorithm.name} is a plugin, "
+            "and all members must run the same code; after a look "
             f'at it state code = "{code}".'
         )
     terms = contract.privacy
     if algorithm.shared_noise is not None and terms.coalition is None:
         raise PrivacyError(
-            f"contract field privacy.coalition: {algorithm.title} shares noise between neighbours, so the contract must say how many "
+            f"contract field privacy.coalition: {algorithm.title} shares noise between neighbours, "
+            "so the contract must say how many "
             'curious members may pool what they know; set coalition = 1, or more, or noise = "independent", which holds against all.'
         )
-    privacy = Privacy(epsilon=terms.epsilon, delta=terms.delta, adjacency=terms.adjacency, coalition=terms.coalition)
+    privacy = Privacy(
+        epsilon=terms.epsilon,
+        delta=terms.delta,
+        adjacency=terms.adjacency,
+        coalition=terms.coalition,
+    )
     spec = RunSpec(
-        algorithm, topology, facts, contract.rounds, privacy, contract.output, contract.finish_mixing, contract.mixing
+        algorithm,
+        topology,
+        facts,
+        contract.rounds,
+        privacy,
+        contract.output,
+        contract.finish_mixing,
+        contract.mixing,
     ).checked()
     rehearsal = contract.rehearsal_seed is not None
     lattice = _fits_lattice(spec) and not rehearsal
     if not rehearsal and not lattice and not terms.floating_point_noise:
         raise PrivacyError(
-            f"contract field privacy.floating_point_noise: {algorithm.title} as set up here needs floating-point noise, for which "
-            "no clean defence against attacks on its low bits is known; accept it by name (true), or use full gradients with "
+            "contract field privacy.floating_point_noise: "
+            f"{algorithm.title} as set up here needs floating-point noise, for which "
+            "no clean defence against attacks on its low bits is known; accept it by name (true), "
+            "or use full gradients with "
             "IPADMM, DDPADMM, CDPADMM, DPADMM or DPDDA, whose noise is drawn on whole numbers."
         )
     calibration = spec.calibration
@@ -104,18 +124,33 @@ def topology_of(contract: Contract, without: frozenset[str] = frozenset()) -> To
     place = {name: k for k, name in enumerate(labels)}
     ends = [sorted((place[a], place[b])) for a, b in contract.edges if a in place and b in place]
     edges = np.array(sorted(ends), np.int64).reshape(-1, 2)
-    return Topology.from_edges(labels, edges, contract.title)  # without networkx, whose import takes most of a second
+    return Topology.from_edges(
+        labels, edges, contract.title
+    )  # without networkx, whose import takes most of a second
 
 
 def facts_of(contract: Contract) -> Facts:
     """Sizes and constants, from declarations only."""
     p = contract.problem
     constants = Constants.declared(
-        loss=p.loss, regulariser=p.regulariser, strength=p.strength, loss_scale=p.loss_scale, data_norm=p.data_norm,
-        clip_norm=p.clip_norm, radius=p.radius, classes=len(p.classes or ()), prefix="contract field problem.",
-    )  # fmt: skip
+        loss=p.loss,
+        regulariser=p.regulariser,
+        strength=p.strength,
+        loss_scale=p.loss_scale,
+        data_norm=p.data_norm,
+        clip_norm=p.clip_norm,
+        radius=p.radius,
+        classes=len(p.classes or ()),
+        prefix="contract field problem.",
+    )
     sizes = np.array([m.size for m in contract.members], float)
-    return Facts(sizes, p.n_features * constants.n_outputs, constants, contract.privacy.adjacency, contract.solver_tolerance)
+    return Facts(
+        sizes,
+        p.n_features * constants.n_outputs,
+        constants,
+        contract.privacy.adjacency,
+        contract.solver_tolerance,
+    )
 
 
 class _Places(Silence):
@@ -134,9 +169,12 @@ class _Places(Silence):
 
 
 def row_calls(spec: RunSpec) -> frozenset[int]:
-    """The calls of a round in which members send rows, the same for all of them; a row of any other call is no honest member's."""
+    """The calls of a round in which members send rows, the same for all of them; a row of any other
+    call is no honest member's."""
     here, places = np.zeros(1, np.int64), _Places()
-    host = blank_host(spec, here, Notebook(spec.facts.dim, spec.weights, spec.row_type), neighbours=places)
+    host = blank_host(
+        spec, here, Notebook(spec.facts.dim, spec.weights, spec.row_type), neighbours=places
+    )
     for turn in range(1, spec.rounds + 1):
         host.step(turn)
     return frozenset(places.calls)
@@ -147,7 +185,9 @@ class _Watch(BlankQueries):
 
     only_gradients = True
 
-    def gradient(self, w: Array, turn: int, call: int, batch_size: int | None, one: bool, regularised: bool) -> Bounded:
+    def gradient(
+        self, w: Array, turn: int, call: int, batch_size: int | None, one: bool, regularised: bool
+    ) -> Bounded:
         self.only_gradients &= batch_size is None
         return super().gradient(w, turn, call, batch_size, one, regularised)
 
@@ -169,27 +209,43 @@ def _fits_lattice(spec: RunSpec) -> bool:
     host.step(2)
     if spec.algorithm.keeps_secret or not host.can_be_saved:
         raise PrivacyError(
-            f"contract field algorithm: {spec.algorithm.title} as set up here keeps an unreleased value, as its paper prints it; on a "
+            f"contract field algorithm: {spec.algorithm.title} as set up here keeps an unreleased "
+            "value, as its paper prints it; on a "
             "real node only the sound form runs."
         )
-    return watch.only_gradients and all(site.noise == NoiseKind.GAUSSIAN for site, _ in notebook.sites)
+    return watch.only_gradients and all(
+        site.noise == NoiseKind.GAUSSIAN for site, _ in notebook.sites
+    )
 
 
 def _onto_lattice(calibration: Calibration, privacy: Privacy) -> Calibration:
-    """More noise for every node, by what the discrete form's accountant needs; nodes alike are solved once."""
-    assert isinstance(calibration.plan, ScaledPlan)  # of full gradients with Gaussian noise there is no other
+    """More noise for every node, by what the discrete form's accountant needs; nodes alike are
+    solved once."""
+    assert isinstance(
+        calibration.plan, ScaledPlan
+    )  # of full gradients with Gaussian noise there is no other
     n = len(calibration.plan.scale)
     target, known = privacy.epsilon_of(n), {}
     stretch = np.empty(n)
     for row in range(n):
-        mu2 = sum(c.parameters["noise_multiplier"][row] ** -2.0 * count for c, count in calibration.reserved)
+        mu2 = sum(
+            c.parameters["noise_multiplier"][row] ** -2.0 * count
+            for c, count in calibration.reserved
+        )
         kind = (round(float(mu2), 12), float(target[row]))
         if kind not in known:
-            known[kind] = lattice_stretch(calibration.reserved, row, kind[1], privacy.delta, privacy.adjacency)
+            known[kind] = lattice_stretch(
+                calibration.reserved, row, kind[1], privacy.delta, privacy.adjacency
+            )
         stretch[row] = known[kind]
     plan = replace(calibration.plan, scale=calibration.plan.scale * stretch)
     charges = Charges(
-        (Charge(charge.kind, {"noise_multiplier": charge.parameters["noise_multiplier"] * stretch}), count)
+        (
+            Charge(
+                charge.kind, {"noise_multiplier": charge.parameters["noise_multiplier"] * stretch}
+            ),
+            count,
+        )
         for charge, count in discrete_charges(calibration.reserved)
     )
     return Calibration(plan, charges)
@@ -202,14 +258,19 @@ def smaller_run(plan: RunPlan, topology: Topology) -> RunSpec:
 
 
 def enough_noise(plan: RunPlan, scaled: Any, topology: Topology, here: int, me: int) -> Any:
-    """The member's noise in a graph with fewer members: where a smaller degree makes its releases more sensitive, more noise.
+    """The member's noise in a graph with fewer members: where a smaller degree makes its releases
+    more sensitive, more noise.
 
     `here` is its position in the smaller graph, `me` in the contract.
     """
     if plan.algorithm.shared_noise is not None:
         return _enough_shared_noise(plan, scaled, topology, here)
     sites = rehearse(smaller_run(plan, topology), np.array([here]))
-    made = [price(scaled, site)[0].parameters.get("noise_multiplier", np.ones(1))[0] for site, n in sites for _ in range(n)]
+    made = [
+        price(scaled, site)[0].parameters.get("noise_multiplier", np.ones(1))[0]
+        for site, n in sites
+        for _ in range(n)
+    ]
     kept = [
         charge.parameters.get("noise_multiplier", np.ones(plan.topology.n))[me]
         for charge, n in plan.calibration.reserved
@@ -217,14 +278,18 @@ def enough_noise(plan: RunPlan, scaled: Any, topology: Topology, here: int, me: 
     ]
     if len(made) != len(kept):
         return scaled
-    return replace(scaled, scale=scaled.scale * max(1.0, float(np.max(np.array(kept) / np.array(made)))))
+    return replace(
+        scaled, scale=scaled.scale * max(1.0, float(np.max(np.array(kept) / np.array(made))))
+    )
 
 
 def _enough_shared_noise(plan: RunPlan, scaled: Any, topology: Topology, here: int) -> Any:
-    """The same for noise shared by neighbours: fewer members hide each one less well, so that all draw more.
+    """The same for noise shared by neighbours: fewer members hide each one less well, so that all
+    draw more.
 
-    One factor for all who remain, the largest sqrt(h_i now / h_i in the contract): both ends of an edge must draw alike, and every
-    member computes it from the graph alone. No release then costs more than was reserved, and the ledger sees to it before the draw.
+    One factor for all who remain, the largest sqrt(h_i now / h_i in the contract): both ends of an
+    edge must draw alike, and every member computes it from the graph alone. No release then costs
+    more than was reserved, and the ledger sees to it before the draw.
     """
     ratio, shares = plan.algorithm.shared_noise, plan.calibration.plan.leverage
     assert ratio is not None and shares is not None

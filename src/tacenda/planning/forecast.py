@@ -1,14 +1,17 @@
 """How far a noisy descent comes: a small model of the excess risk, from public quantities alone.
 
-Private dual averaging with constant weights and T rounds is, for the network's average model, a gradient descent of total step
-tau = T/offset whose whole noise depends on tau and not on T. Along an eigenvector of the risk's Hessian with eigenvalue h
+Private dual averaging with constant weights and T rounds is, for the network's average model, a
+gradient descent of total step tau = T/offset whose whole noise depends on tau and not on T. Along
+an eigenvector of the risk's Hessian with eigenvalue h
 
-    left undone     exp(-2 (h + r) t)                       of the squared distance to the optimum, t = ln(1 + r tau)/r
+    left undone     exp(-2 (h + r) t)                       of the squared distance to the optimum,
+                    t = ln(1 + r tau)/r
     noise           V = tau s0^2 (exp(-r t) - exp(-2 (h + r) t)) / (2h + r)
 
-with r the strong convexity and s0 the noise of the average: s0^2 = sum_i (s_i/mu)^2/n^2, s_i = 2Gc/m_i (replace-one). A long tau
-learns more and is noisier. What the Hessian is nobody may look up, so a shape is assumed: eigenvalues that fall like 1/sqrt(k), with
-the trace that rows of norm data_norm have at typical scores, and scores of typical size whose variance falls likewise.
+with r the strong convexity and s0 the noise of the average: s0^2 = sum_i (s_i/mu)^2/n^2, s_i =
+2Gc/m_i (replace-one). A long tau learns more and is noisier. What the Hessian is nobody may look
+up, so a shape is assumed: eigenvalues that fall like 1/sqrt(k), with the trace that rows of norm
+data_norm have at typical scores, and scores of typical size whose variance falls likewise.
 """
 
 from __future__ import annotations
@@ -24,20 +27,23 @@ from tacenda.problem.constants import Constants
 
 Floats = NDArray[np.float64]
 
-DECAY = 0.5  # of eigenvalues and signal: between independent features (0) and strongly correlated ones (1)
+# of eigenvalues and signal: between independent features (0) and strongly correlated ones (1)
+DECAY = 0.5
 MANY = 4096  # directions beyond these are lumped together
 
 
 @dataclass(frozen=True)
 class TypicalData:
-    """What is assumed of the data: `curvature` of the loss at typical scores, `signal` the rms size of the scores to learn."""
+    """What is assumed of the data: `curvature` of the loss at typical scores, `signal` the rms size
+    of the scores to learn."""
 
     curvature: float
     signal: float
 
 
-# By loss: logistic at scores around 1.5 has p (1 - p) about 0.15, and several classes have sum p (1 - p) about 0.5; a hinge bends
-# once, over scores of about 2; the targets of a regression are measured in units of the residual at which slope or clipping bites.
+# By loss: logistic at scores around 1.5 has p (1 - p) about 0.15, and several classes have sum p (1
+# - p) about 0.5; a hinge bends once, over scores of about 2; the targets of a regression are
+# measured in units of the residual at which slope or clipping bites.
 TYPICAL = {
     "logistic": TypicalData(0.15, 1.5),
     "multinomial": TypicalData(0.5, 1.5),
@@ -51,7 +57,8 @@ TYPICAL = {
 
 @dataclass(frozen=True, eq=False)
 class Landscape:
-    """An assumed quadratic risk: eigenvalues (k,), how many directions each stands for, and the squared signal in each."""
+    """An assumed quadratic risk: eigenvalues (k,), how many directions each stands for, and the
+    squared signal in each."""
 
     eigenvalues: Floats
     copies: Floats
@@ -70,13 +77,19 @@ class Landscape:
         eigenvalues = trace * fall / (copies @ fall)
         scale = signal_scale(constants)
         energy = constants.loss_scale * shape.curvature * (shape.signal * scale) ** 2
-        return cls(eigenvalues, copies, energy * fall / (copies @ fall) / eigenvalues, constants.strong_convexity)
+        return cls(
+            eigenvalues,
+            copies,
+            energy * fall / (copies @ fall) / eigenvalues,
+            constants.strong_convexity,
+        )
 
     def excess(self, tau: float, noise: float, shrinking: bool = True) -> tuple[float, float]:
-        """(left undone, noise): the two parts of the expected excess risk after a total step tau with s0 = noise.
+        """(left undone, noise): the two parts of the expected excess risk after a total step tau
+        with s0 = noise.
 
-        shrinking: dual averaging, whose steps 1/(r t + offset) shrink with r; else plain descent with equal steps, where t = tau
-        and V = tau s0^2 (1 - exp(-2 (h + r) tau)) / (2 (h + r)).
+        shrinking: dual averaging, whose steps 1/(r t + offset) shrink with r; else plain descent
+        with equal steps, where t = tau and V = tau s0^2 (1 - exp(-2 (h + r) tau)) / (2 (h + r)).
         """
         h, r = self.eigenvalues, self.convexity
         if shrinking and r * tau > 1e-9:
@@ -106,7 +119,8 @@ class Landscape:
 
 
 def signal_scale(constants: Constants) -> float:
-    """The unit of scores: 1 for classification; for regression the size of residual at which slope or clipping bites."""
+    """The unit of scores: 1 for classification; for regression the size of residual at which slope
+    or clipping bites."""
     if constants.loss.kind != "regression":
         return 1.0
     if math.isfinite(constants.loss.slope) and constants.loss.curvature == 1.0:

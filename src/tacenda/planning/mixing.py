@@ -1,4 +1,5 @@
-"""What a graph does to noise: how much of it stays between the nodes, and how many mixings bring them together."""
+"""What a graph does to noise: how much of it stays between the nodes, and how many mixings bring
+them together."""
 
 from __future__ import annotations
 
@@ -57,10 +58,12 @@ class Mixing:
         return 0.0 if found < 1e-9 else found
 
     def lingering(self, mixings: int = 1, ratio: float = 0.0) -> float:
-        """Variance by which a node differs from the average, if all add fresh noise before every `mixings` mixings.
+        """Variance by which a node differs from the average, if all add fresh noise before every
+        `mixings` mixings.
 
-        The noise has covariance I + ratio^2 L: the mean over i of sum_k e_i W^(jk) (I + ratio^2 L) W^(jk) e_i, less the average's own
-        part, with j = mixings. Exact up to 600 nodes, from 16 nodes spread over the graph beyond.
+        The noise has covariance I + ratio^2 L: the mean over i of sum_k e_i W^(jk) (I + ratio^2 L)
+        W^(jk) e_i, less the average's own part, with j = mixings. Exact up to 600 nodes, from 16
+        nodes spread over the graph beyond.
         """
         n = self.topology.n
         if self.second == 0.0:
@@ -79,7 +82,9 @@ class Mixing:
         for _ in range(LONGEST // mixings):
             for _ in range(mixings):
                 rows = self.matrix @ rows
-            more = float(np.sum(rows * rows) + ratio**2 * np.sum(rows * (laplacian @ rows))) / PROBES
+            more = (
+                float(np.sum(rows * rows) + ratio**2 * np.sum(rows * (laplacian @ rows))) / PROBES
+            )
             total += more
             if more < 1e-4 * total:
                 break
@@ -97,30 +102,36 @@ NEARLY = 1.3  # how close to the best possible leverage 1/(n - q) is close enoug
 
 
 def least_ratio(topology: Topology) -> float:
-    """The smallest of RATIOS that can do: away from the constant vector the Laplacian is about the degree, and h is near 1/n once
-    1/(c^2 deg) is below a third of it.
+    """The smallest of RATIOS that can do: away from the constant vector the Laplacian is about the
+    degree, and h is near 1/n once 1/(c^2 deg) is below a third of it.
     """
     least = math.sqrt(topology.n / ((NEARLY - 1) * float(topology.degrees.mean())))
     return next((c for c in RATIOS if c >= least), RATIOS[-1])
 
 
 def least_leverage(topology: Topology, ratio: float) -> float:
-    """[(I + ratio^2 L)^-1]_ii of a node of least degree: a lower bound of the largest leverage, by conjugate gradients."""
+    """[(I + ratio^2 L)^-1]_ii of a node of least degree: a lower bound of the largest leverage, by
+    conjugate gradients."""
     from scipy.sparse import eye_array
     from scipy.sparse.linalg import cg
 
     one = np.zeros(topology.n)
     one[int(np.argmin(topology.degrees))] = 1.0
-    answer, _ = cg(eye_array(topology.n) + ratio**2 * topology.laplacian(), one, rtol=1e-3, maxiter=500)
-    # The minimised quadratic is -x_i/2 for x from Krylov spaces, so an early stop gives too little, never too much.
+    answer, _ = cg(
+        eye_array(topology.n) + ratio**2 * topology.laplacian(), one, rtol=1e-3, maxiter=500
+    )
+    # The minimised quadratic is -x_i/2 for x from Krylov spaces, so an early stop gives too little,
+    # never too much.
     return max(1.0 / topology.n, float(one @ answer))
 
 
 @lru_cache(maxsize=8)
 def shared_noise(topology: Topology, coalition: int) -> tuple[float, Floats] | None:
-    """(ratio c, leverage h (n,)) of noise shared along edges, or None where it hides hardly better than independent noise.
+    """(ratio c, leverage h (n,)) of noise shared along edges, or None where it hides hardly better
+    than independent noise.
 
-    The smallest ratio whose leverage is near 1/(n - q), since larger edge noise takes more mixing to die out.
+    The smallest ratio whose leverage is near 1/(n - q), since larger edge noise takes more mixing
+    to die out.
     """
     from tacenda.graph.coalition import leverage
 

@@ -1,4 +1,5 @@
-"""`records_needed`: how much data a budget and a target ask for (the sample-size question of ZhangZhu16)."""
+"""`records_needed`: how much data a budget and a target ask for (the sample-size question of
+ZhangZhu16)."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ CLOSE = 1.1  # the answer is found to a tenth
 
 @dataclass(frozen=True, eq=False)
 class Needed:
-    """So many records at each member, the plan for them, and what was predicted (None where forecasts alone were compared)."""
+    """So many records at each member, the plan for them, and what was predicted (None where
+    forecasts alone were compared)."""
 
     per_node: int
     plan: Plan
@@ -37,15 +39,27 @@ class Needed:
 
     def explain(self) -> str:
         """In words."""
-        how = "by the forecast" if self.prediction is None else f"predicted excess risk {self.prediction.excess_risk}"
+        how = (
+            "by the forecast"
+            if self.prediction is None
+            else f"predicted excess risk {self.prediction.excess_risk}"
+        )
         if self.prediction is not None and self.prediction.accuracy is not None:
             how += f", accuracy {self.prediction.accuracy}"
-        return f"About {counted(self.per_node, 'record')} at each of {counted(self.plan.facts.n, 'member')}, {self.total} in all: {how}."
+        return (
+            f"About {counted(self.per_node, 'record')} at each of "
+            f"{counted(self.plan.facts.n, 'member')}, {self.total} in all: {how}."
+        )
 
     def to_plain(self) -> dict[str, Any]:
         """Plain values for files."""
         found = None if self.prediction is None else self.prediction.to_plain()
-        return {"per_node": self.per_node, "total": self.total, "plan": self.plan.to_plain(), "prediction": found}
+        return {
+            "per_node": self.per_node,
+            "total": self.total,
+            "plan": self.plan.to_plain(),
+            "prediction": found,
+        }
 
 
 def records_needed(
@@ -63,13 +77,21 @@ def records_needed(
 ) -> Needed:
     """The least number of records at each member, to a tenth, with which the plan meets the target.
 
-    target_excess     objective above the noise-free optimum;   target_accuracy   share classified rightly (exactly one of the two)
-    trials            runs on stand-in data for each number that is tried; 0 compares forecasts, for target_excess only
-    public            (X, y), a public sample of the same kind of records;   options   as in `tacenda.plan`: loss, strength, ...
+    target_excess     objective above the noise-free optimum;   target_accuracy   share classified
+                      rightly (exactly one of the two)
+    trials            runs on stand-in data for each number that is tried; 0 compares forecasts, for
+                      target_excess only
+    public            (X, y), a public sample of the same kind of records;   options   as in
+                      `tacenda.plan`: loss, strength, ...
     """
     first = plan(START, dim, graph, epsilon, delta, **options)
     return records_for(
-        first, target_excess=target_excess, target_accuracy=target_accuracy, trials=trials, public=public, seed=seed
+        first,
+        target_excess=target_excess,
+        target_accuracy=target_accuracy,
+        trials=trials,
+        public=public,
+        seed=seed,
     )
 
 
@@ -89,14 +111,22 @@ def records_for(
     question = _Question(wish, trials, public, seed)
     if target_excess is not None:
         goal = checks.positive("target_excess", target_excess)
-        guess = _search(lambda m: question.plan(m).forecast.excess_risk <= goal, START, f"target_excess {goal:g}")
+        guess = _search(
+            lambda m: question.plan(m).forecast.excess_risk <= goal,
+            START,
+            f"target_excess {goal:g}",
+        )
         if trials == 0:
             return Needed(guess, question.plan(guess), None)
-        found = _search(lambda m: question.answer(m).excess_risk.mean <= goal, guess, f"target_excess {goal:g}")
+        found = _search(
+            lambda m: question.answer(m).excess_risk.mean <= goal, guess, f"target_excess {goal:g}"
+        )
     else:
         wanted = checks.between("target_accuracy", target_accuracy, 0.0, 1.0)
         question.refuse_beyond_reach(wanted)
-        found = _search(lambda m: question.accuracy(m) >= wanted, START, f"target_accuracy {wanted:g}")
+        found = _search(
+            lambda m: question.accuracy(m) >= wanted, START, f"target_accuracy {wanted:g}"
+        )
     return Needed(found, question.plan(found), question.answer(found))
 
 
@@ -123,14 +153,20 @@ class _Question:
         """An accuracy that even the noise-free optimum of such data has not."""
         best = self.answer(MANY).best_accuracy
         if best is None or best <= wanted:
-            reach = "a regression has none" if best is None else f"without any noise such data is classified to {best:.3g}"
+            reach = (
+                "a regression has none"
+                if best is None
+                else f"without any noise such data is classified to {best:.3g}"
+            )
             raise InputError(
-                f"target_accuracy {wanted:g} cannot be met: {reach}; ask for less, or pass public=(X, y) of your kind of data."
+                f"target_accuracy {wanted:g} cannot be met: {reach}; ask for less, "
+                "or pass public=(X, y) of your kind of data."
             )
 
 
 def _search(enough: Callable[[int], bool], start: int, what: str) -> int:
-    """The least m, to a tenth, that is enough: by doubling or halving, then bisection of the logarithm."""
+    """The least m, to a tenth, that is enough: by doubling or halving, then bisection of the
+    logarithm."""
     low, high = start, start
     if enough(start):
         while low > LEAST:
@@ -145,7 +181,8 @@ def _search(enough: Callable[[int], bool], start: int, what: str) -> int:
             low, high = high, 2 * high
             if high > MOST:
                 raise InputError(
-                    f"{what} is not met with {MOST} records at each member; allow more rounds, budget or a larger target."
+                    f"{what} is not met with {MOST} records at each member; allow more rounds, "
+                    "budget or a larger target."
                 )
     while high > CLOSE * low and high > low + 1:
         middle = min(max(round(math.sqrt(low * high)), low + 1), high - 1)

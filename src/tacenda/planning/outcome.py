@@ -25,9 +25,11 @@ DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
 
 @dataclass(frozen=True)
 class Forecast:
-    """The planner's numbers: total step tau, the noise of the average, both parts of the forecast excess risk.
+    """The planner's numbers: total step tau, the noise of the average, both parts of the forecast
+    excess risk.
 
-    node_spread: how far a node's score is from the average model's during the run, before the closing mixings.
+    node_spread: how far a node's score is from the average model's during the run, before the
+    closing mixings.
     """
 
     step: float
@@ -47,7 +49,8 @@ class Forecast:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Settings of one run. `tc.simulate(problem, graph, privacy=..., **plan.settings)` carries it out."""
+    """Settings of one run. `tc.simulate(problem, graph, privacy=..., **plan.settings)` carries it
+    out."""
 
     algorithm: Algorithm
     rounds: int
@@ -58,8 +61,12 @@ class Plan:
     forecast: Forecast
     epsilon: Any
     delta: float
-    coalition: int | None = None  # where neighbours share noise: how many curious members the promise holds against
-    asked_coalition: int | None = None  # what was asked for, also where independent noise was chosen
+    coalition: int | None = (
+        None  # where neighbours share noise: how many curious members the promise holds against
+    )
+    asked_coalition: int | None = (
+        None  # what was asked for, also where independent noise was chosen
+    )
     max_rounds: int = 500
     fixed_rounds: bool = False
     longer: float = 1.0  # times the forecast's best total step, where a public sample asked for it
@@ -69,8 +76,11 @@ class Plan:
     def settings(self) -> dict[str, Any]:
         """The keyword arguments of `simulate` that the plan decides."""
         return {
-            "algorithm": self.algorithm, "rounds": self.rounds, "output": self.output, "finish_mixing": self.finish_mixing
-        }  # fmt: skip
+            "algorithm": self.algorithm,
+            "rounds": self.rounds,
+            "output": self.output,
+            "finish_mixing": self.finish_mixing,
+        }
 
     @property
     def messages(self) -> int:
@@ -88,17 +98,22 @@ class Plan:
         return self.rounds * self.algorithm.exchanges_per_round + self.finish_mixing
 
     def seconds(self, latency: float = 0.05, bytes_per_second: float = 1.25e6) -> float:
-        """Time of a run over a real network, its arithmetic left out: each exchange waits once, and the busiest member sends its rows."""
+        """Time of a run over a real network, its arithmetic left out: each exchange waits once, and
+        the busiest member sends its rows."""
         checks.positive("latency", latency, zero=True)
         row = 8 * self.facts.dim * float(self.topology.degrees.max())
-        return self.exchanges * (latency + row / checks.positive("bytes_per_second", bytes_per_second))
+        return self.exchanges * (
+            latency + row / checks.positive("bytes_per_second", bytes_per_second)
+        )
 
     @property
     def mu(self) -> float:
         """Gaussian-DP parameter of the whole run, for the node with the largest budget."""
         from tacenda.privacy.accounting.calibration import gaussian_mu
 
-        return gaussian_mu(self.epsilon if isinstance(self.epsilon, float) else max(self.epsilon), self.delta)
+        return gaussian_mu(
+            self.epsilon if isinstance(self.epsilon, float) else max(self.epsilon), self.delta
+        )
 
     def privacy_curve(self, deltas: Sequence[float] = DELTAS) -> list[tuple[float, float]]:
         """(delta, epsilon) of the whole run: one Gaussian mechanism of parameter mu."""
@@ -108,13 +123,15 @@ class Plan:
         return [(float(d), profile.epsilon(checks.between("delta", d, 0.0, 1.0))) for d in deltas]
 
     def predict(self, public: Any = None, trials: int = 3, seed: int = 0) -> Prediction:
-        """Carry the plan out on stand-in data (`plan.predict`): excess risk and accuracy with a range."""
+        """Carry the plan out on stand-in data (`plan.predict`): excess risk and accuracy with a
+        range."""
         from tacenda.planning.predict import predict
 
         return predict(self, public, trials, seed)
 
     def tuned(self, public: Any, trials: int = 2, seed: int = 0) -> Plan:
-        """The same with the total step that predicts best on a sample (X, y) of the same kind (`plan.tune`).
+        """The same with the total step that predicts best on a sample (X, y) of the same kind
+        (`plan.tune`).
 
         The sample must be public: it gets no protection, and nothing is charged for it.
         """
@@ -123,13 +140,15 @@ class Plan:
         return tuned(self, public, trials, seed)
 
     def what_if(self, trials: int = 0, public: Any = None, seed: int = 0) -> list[Change]:
-        """What twice the budget, members or records, or a denser graph would buy (`plan.what_if`)."""
+        """What twice the budget, members or records, or a denser graph would buy
+        (`plan.what_if`)."""
         from tacenda.planning.what_if import what_if
 
         return what_if(self, trials, public, seed)
 
     def adversaries(self, most: int = 3) -> list[Adversary]:
-        """What an eavesdropper and coalitions of members could learn (`plan.trust`): who must not collude with whom."""
+        """What an eavesdropper and coalitions of members could learn (`plan.trust`): who must not
+        collude with whom."""
         from tacenda.planning.trust import adversaries
 
         return adversaries(self, most)
@@ -150,22 +169,29 @@ class Plan:
         k, f = self.facts.constants, self.forecast
         eps = f"{self.epsilon:g}" if isinstance(self.epsilon, float) else "one epsilon per node"
         head = [
-            f"Plan for {counted(self.facts.n, 'node')}, {counted(round(self.facts.sizes.sum()), 'record')}, "
+            f"Plan for {counted(self.facts.n, 'node')}, "
+            f"{counted(round(self.facts.sizes.sum()), 'record')}, "
             f"a model of length {self.facts.dim}, "
             f"({eps}, {self.delta:g}) {self.facts.adjacency}:",
-            f"  algorithm       {self.algorithm.title}, {hyperparameters(self.algorithm)}, full gradients",
-            f"  rounds          {self.rounds}, then {counted(self.finish_mixing, 'closing mixing')} at no cost of privacy",
+            f"  algorithm       {self.algorithm.title}, {hyperparameters(self.algorithm)}, "
+            "full gradients",
+            f"  rounds          {self.rounds}, then "
+            f"{counted(self.finish_mixing, 'closing mixing')} at no cost of privacy",
             f"  output          {self.output} iterate",
             f"  communication   {counted(self.messages, 'message')}, {self.bytes / 1e6:.1f} MB",
-            f"  time            about {_duration(self.seconds())}, where an exchange takes 50 ms and a member sends 10 Mbit/s",
+            f"  time            about {_duration(self.seconds())}, "
+            "where an exchange takes 50 ms and a member sends 10 Mbit/s",
             f"  privacy         mu = {self.mu:.4g}; epsilon "
             + ", ".join(f"{e:.3g} at {d:g}" for d, e in self.privacy_curve()[1::2]),
-            f"  excess risk     about {f.excess_risk:.3g} (left undone {f.left_undone:.2g}, noise {f.noise_risk:.2g})",
+            f"  excess risk     about {f.excess_risk:.3g} (left undone {f.left_undone:.2g}, "
+            f"noise {f.noise_risk:.2g})",
             "Why:",
         ]
         assumed = (
-            f"The forecast assumes typical data (scores of size {TYPICAL[k.loss.name].signal:g}, eigenvalues falling like 1/sqrt(k), "
-            f"rows of norm near {k.data_norm:g}); no {'' if self.public_records is None else 'private '}record was read."
+            f"The forecast assumes typical data (scores of size {TYPICAL[k.loss.name].signal:g}, "
+            "eigenvalues falling like 1/sqrt(k), "
+            f"rows of norm near {k.data_norm:g}); no "
+            f"{'' if self.public_records is None else 'private '}record was read."
         )
         return "\n".join([*head, *(f"  - {reason}" for reason in self.reasons), f"  - {assumed}"])
 
@@ -193,7 +219,8 @@ class Plan:
 
     def __repr__(self) -> str:
         return (
-            f"Plan({self.algorithm.name}, rounds={self.rounds}, output={self.output!r}, finish_mixing={self.finish_mixing}, "
+            f"Plan({self.algorithm.name}, rounds={self.rounds}, output={self.output!r}, "
+            f"finish_mixing={self.finish_mixing}, "
             f"excess_risk~{self.forecast.excess_risk:.3g})"
         )
 

@@ -41,19 +41,25 @@ def _picture(plan: Plan, changes: list[Change], path: Path) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise ImportError("a plot needs matplotlib for this format: pip install 'tacenda[plots]', or use .html.") from None
+        raise ImportError(
+            "a plot needs matplotlib for this format: pip install 'tacenda[plots]', or use .html."
+        ) from None
     figure = Figure(figsize=(12, 4.4), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     shown = changes[::-1]
-    bars = left.barh([c.name for c in shown], [c.excess_risk for c in shown], color=[_colour(c) for c in shown])
+    bars = left.barh(
+        [c.name for c in shown], [c.excess_risk for c in shown], color=[_colour(c) for c in shown]
+    )
     left.bar_label(bars, [f" {c.excess_risk:.2g}" for c in shown])
     left.margins(x=0.15)
     left.set(title=LEFT, xlabel="forecast objective above the noise-free optimum")
     deltas, epsilons = _curve(plan)
     right.semilogx(deltas, epsilons, color=SAME)
     budget = plan.epsilon if isinstance(plan.epsilon, float) else max(plan.epsilon)
-    right.plot([plan.delta], [budget], "o", color=WORSE, label=f"the plan: ({budget:g}, {plan.delta:g})")
+    right.plot(
+        [plan.delta], [budget], "o", color=WORSE, label=f"the plan: ({budget:g}, {plan.delta:g})"
+    )
     right.set(title=RIGHT, xlabel="delta", ylabel="epsilon")
     right.legend(frameon=False)
     for axes in (left, right):
@@ -66,18 +72,28 @@ def _page(plan: Plan, changes: list[Change], path: Path) -> None:
         from plotly.graph_objects import Bar, Figure, Scatter
         from plotly.subplots import make_subplots
     except ImportError:
-        raise ImportError("a plot needs plotly for .html: pip install 'tacenda[report]', or use .svg or .png.") from None
-    figure: Figure = make_subplots(rows=1, cols=2, subplot_titles=(LEFT, RIGHT), column_widths=[0.6, 0.4])
+        raise ImportError(
+            "a plot needs plotly for .html: pip install 'tacenda[report]', or use .svg or .png."
+        ) from None
+    figure: Figure = make_subplots(
+        rows=1, cols=2, subplot_titles=(LEFT, RIGHT), column_widths=[0.6, 0.4]
+    )
     shown = changes[::-1]
     bars = Bar(
-        x=[c.excess_risk for c in shown], y=[c.name for c in shown], orientation="h", marker_color=[_colour(c) for c in shown],
-        text=[f"{c.excess_risk:.2g}" for c in shown], name="excess risk",
-    )  # fmt: skip
+        x=[c.excess_risk for c in shown],
+        y=[c.name for c in shown],
+        orientation="h",
+        marker_color=[_colour(c) for c in shown],
+        text=[f"{c.excess_risk:.2g}" for c in shown],
+        name="excess risk",
+    )
     figure.add_trace(bars, row=1, col=1)
     deltas, epsilons = _curve(plan)
     figure.add_trace(Scatter(x=deltas, y=epsilons, name="epsilon(delta)"), row=1, col=2)
     budget = plan.epsilon if isinstance(plan.epsilon, float) else max(plan.epsilon)
-    figure.add_trace(Scatter(x=[plan.delta], y=[budget], mode="markers", name="the plan"), row=1, col=2)
+    figure.add_trace(
+        Scatter(x=[plan.delta], y=[budget], mode="markers", name="the plan"), row=1, col=2
+    )
     figure.update_xaxes(title_text="forecast objective above the noise-free optimum", row=1, col=1)
     figure.update_xaxes(title_text="delta", type="log", row=1, col=2)
     figure.update_yaxes(title_text="epsilon", row=1, col=2)

@@ -1,17 +1,25 @@
 """`plan`: algorithm, rounds, step and closing mixings for a budget, before any data is touched.
 
-The rules, in the letters of the specification (m_i sizes, d length of the model, mu of the budget, W the mixing matrix):
+The rules, in the letters of the specification (m_i sizes, d length of the model, mu of the budget,
+W the mixing matrix):
 
-    s_i = 2Gc/(m_i mu_i)                  noise of one node's gradient over the whole run (half for add-remove)
-    s0 = sqrt(sum_i s_i^2)/n              the same for the network's average, if every node's noise is independent
-    s0 = max_i s_i sqrt(h_i/n)            if neighbours share noise; h_i the leverage of a coalition of q members
-    tau                                   the total step with the least forecast excess risk (`forecast.Landscape`)
-    T >= tau L / 1.5                      so that no single step overshoots; L = c * curvature * data_norm^2
-    spread <= 1                           between a node's scores and the average model's, by enough rounds and mixings (`Mixing.lingering`)
+    s_i = 2Gc/(m_i mu_i)                  noise of one node's gradient over the whole run (half for
+                                          add-remove)
+    s0 = sqrt(sum_i s_i^2)/n              the same for the network's average, if every node's noise
+                                          is independent
+    s0 = max_i s_i sqrt(h_i/n)            if neighbours share noise; h_i the leverage of a coalition
+                                          of q members
+    tau                                   the total step with the least forecast excess risk
+                                          (`forecast.Landscape`)
+    T >= tau L / 1.5                      so that no single step overshoots; L = c * curvature *
+                                          data_norm^2
+    spread <= 1                           between a node's scores and the average model's, by enough
+                                          rounds and mixings (`Mixing.lingering`)
     closing mixings                       until scores differ by less than 0.01
 
-Independent noise: dual averaging with constant weights and offset T/tau. Shared noise, where it forecasts less excess risk: GossipGD
-with step tau/T. Full gradients in every round: at equal privacy a batch only adds sampling noise.
+Independent noise: dual averaging with constant weights and offset T/tau. Shared noise, where it
+forecasts less excess risk: GossipGD with step tau/T. Full gradients in every round: at equal
+privacy a batch only adds sampling noise.
 """
 
 from __future__ import annotations
@@ -56,26 +64,40 @@ def plan(
     rounds: int | None = None,
     public: Any = None,
 ) -> Plan:
-    """What to run for this budget: an algorithm with its settings, rounds, output rule and closing mixings.
+    """What to run for this budget: an algorithm with its settings, rounds, output rule and closing
+    mixings.
 
     sizes      public record counts m_i, one per node of the graph, or one number for all
-    dim        length d of a node's model (n_outputs * n_features for several classes), the intercept included
+    dim        length d of a node's model (n_outputs * n_features for several classes), the
+               intercept included
     graph      any networkx.Graph or Topology;      epsilon   one number, or one per node
-    coalition  how many curious members may pool what they know (`Privacy.coalition`); None: all others may (no shared noise)
-    max_rounds limits communication; with fewer rounds than the budget could use, the plan says so. rounds fixes their number
-    public     a sample (X, y) of the same kind that *is public*: the step is tuned on it (`Plan.tuned`). It has no protection at
-               all, and nothing is charged for it; never pass private records here
+    coalition  how many curious members may pool what they know (`Privacy.coalition`); None: all
+               others may (no shared noise)
+    max_rounds limits communication; with fewer rounds than the budget could use, the plan says so.
+    rounds fixes their number
+    public     a sample (X, y) of the same kind that *is public*: the step is tuned on it
+               (`Plan.tuned`). It has no protection at all, and nothing is charged for it; never
+               pass private records here
 
     Reads no private data. `print(plan(...).explain())` tells the reasons.
     """
     topology = Topology.of(graph)
     check_adjacency(adjacency)
     constants = Constants.declared(
-        loss=loss, regulariser=regulariser, strength=strength, loss_scale=loss_scale, data_norm=data_norm,
-        clip_norm=clip_norm, classes=checks.whole("n_outputs", n_outputs, least=1),
-    )  # fmt: skip
-    facts = Facts(_sizes(sizes, topology.n), checks.whole("dim", dim, least=1), constants, adjacency)
-    found = plan_facts(facts, topology, epsilon, delta, coalition=coalition, max_rounds=max_rounds, rounds=rounds)
+        loss=loss,
+        regulariser=regulariser,
+        strength=strength,
+        loss_scale=loss_scale,
+        data_norm=data_norm,
+        clip_norm=clip_norm,
+        classes=checks.whole("n_outputs", n_outputs, least=1),
+    )
+    facts = Facts(
+        _sizes(sizes, topology.n), checks.whole("dim", dim, least=1), constants, adjacency
+    )
+    found = plan_facts(
+        facts, topology, epsilon, delta, coalition=coalition, max_rounds=max_rounds, rounds=rounds
+    )
     return found if public is None else found.tuned(public)
 
 
@@ -90,15 +112,21 @@ def plan_facts(
     rounds: int | None = None,
     longer: float = 1.0,
 ) -> Plan:
-    """The same from a problem's public facts (`Facts.of(problem)`); `rounds` fixes their number, `longer` multiplies the total step."""
+    """The same from a problem's public facts (`Facts.of(problem)`); `rounds` fixes their number,
+    `longer` multiplies the total step."""
     k = facts.constants
     if not math.isfinite(k.gradient_bound):
         raise UnsupportedError(
-            f"loss {k.loss.name!r} has unbounded gradients, so no noise can hide a record; pass clip_norm=..., or use 'huber'."
+            f"loss {k.loss.name!r} has unbounded gradients, so no noise can hide a record; "
+            "pass clip_norm=..., or use 'huber'."
         )
     if coalition is not None:
         checks.whole("coalition", coalition)
-    most = checks.whole("max_rounds", max_rounds, least=1) if rounds is None else checks.whole("rounds", rounds, least=1)
+    most = (
+        checks.whole("max_rounds", max_rounds, least=1)
+        if rounds is None
+        else checks.whole("rounds", rounds, least=1)
+    )
     node_noise = facts.gradient_sensitivity() / _mu(epsilon, delta, facts.n)
     case = Case(
         facts,
@@ -113,7 +141,8 @@ def plan_facts(
     best = independent(case)
     if coalition is not None:
         best = min([best, *shared(case, coalition)], key=lambda found: found.forecast.excess_risk)
-    plain = float(epsilon) if np.ndim(epsilon) == 0 else tuple(float(e) for e in np.asarray(epsilon))  # type: ignore[arg-type]
+    levels = np.asarray(epsilon, float)
+    plain = float(levels) if levels.ndim == 0 else tuple(float(e) for e in levels)
     return Plan(
         best.algorithm,
         best.rounds,
@@ -137,15 +166,25 @@ def _mu(epsilon: float | Sequence[float], delta: float, n: int) -> NDArray[np.fl
 
     values = np.asarray(epsilon, float)
     if values.ndim and values.shape != (n,):
-        raise InputError(f"epsilon must be one number or one per node ({n}), not shape {values.shape}.")
+        raise InputError(
+            f"epsilon must be one number or one per node ({n}), not shape {values.shape}."
+        )
     if checks.positive("delta", delta, zero=True) == 0:
-        raise InputError("delta must be above 0 for a plan, whose noise is Gaussian, not 0; a usual choice is 1e-5.")
-    found = {e: gaussian_mu(checks.positive("epsilon", e), delta) for e in np.unique(values).tolist()}
+        raise InputError(
+            "delta must be above 0 for a plan, whose noise is Gaussian, not 0; "
+            "a usual choice is 1e-5."
+        )
+    found = {
+        e: gaussian_mu(checks.positive("epsilon", e), delta) for e in np.unique(values).tolist()
+    }
     return np.array([found[e] for e in np.broadcast_to(values, (n,)).tolist()])
 
 
 def _sizes(sizes: ArrayLike, n: int) -> NDArray[np.float64]:
     values = np.asarray(sizes, float)
     if values.shape not in ((), (n,)) or not np.isfinite(values).all() or np.any(values <= 0):
-        raise InputError(f"sizes must hold one record count above 0 per node of the graph ({n}), not shape {values.shape}.")
+        raise InputError(
+            f"sizes must hold one record count above 0 per node of the graph ({n}), "
+            f"not shape {values.shape}."
+        )
     return np.array(np.broadcast_to(values, (n,)))

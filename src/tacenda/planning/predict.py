@@ -1,10 +1,13 @@
-"""`predict`: the planned run carried out on data that stands in for the private records, and what came of it.
+"""`predict`: the planned run carried out on data that stands in for the private records, and what
+came of it.
 
-With a public sample of the same kind, each trial draws its truth from what the sample tells (`plan.public`) and its rows from the
-sample's; without one, rows and truth of an assumed shape, another one in each trial. The stand-in has the private problem's nodes,
-sizes, loss and noise. Of more than `MOST_VALUES` values only 1/k of the records are drawn, with a budget of k mu: noise_std = 2Gc/(m mu)
-is then the same. Fewer records N have an optimum that follows chance more closely, by 1/(2N) in every direction; the part that a run of
-total step tau does not follow, exp(-2 h tau), is taken off again.
+With a public sample of the same kind, each trial draws its truth from what the sample tells
+(`plan.public`) and its rows from the sample's; without one, rows and truth of an assumed shape,
+another one in each trial. The stand-in has the private problem's nodes, sizes, loss and noise. Of
+more than `MOST_VALUES` values only 1/k of the records are drawn, with a budget of k mu: noise_std =
+2Gc/(m mu) is then the same. Fewer records N have an optimum that follows chance more closely, by
+1/(2N) in every direction; the part that a run of total step tau does not follow, exp(-2 h tau), is
+taken off again.
 """
 
 from __future__ import annotations
@@ -30,7 +33,8 @@ if TYPE_CHECKING:
     from tacenda.planning.outcome import Plan
 
 MOST_VALUES = 8_000_000
-# Generated data: (decay of the rows' spectrum, scores in units of the loss's typical ones): usual, flat and faint, steep and strong.
+# Generated data: (decay of the rows' spectrum, scores in units of the loss's typical ones): usual,
+# flat and faint, steep and strong.
 ASSUMED = ((1.0, 1.5), (0.5, 1.0), (1.5, 2.0))
 
 
@@ -52,8 +56,8 @@ class Range:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Excess risk of the nodes' own models over the noise-free optimum, their accuracy (None for a regression), the best accuracy
-    without noise, and what was assumed.
+    """Excess risk of the nodes' own models over the noise-free optimum, their accuracy (None for a
+    regression), the best accuracy without noise, and what was assumed.
     """
 
     excess_risk: Range
@@ -72,16 +76,24 @@ class Prediction:
         if self.accuracy is not None:
             lines[0] += f"; accuracy {self.accuracy}, {self.best_accuracy:.3g} without noise"
         return "\n".join(
-            [lines[0] + f"; {counted(self.trials, 'trial')}, mean and range.", *(f"  - {a}" for a in self.assumptions)]
+            [
+                lines[0] + f"; {counted(self.trials, 'trial')}, mean and range.",
+                *(f"  - {a}" for a in self.assumptions),
+            ]
         )
 
 
 def predict(plan: Plan, public: Any = None, trials: int = 3, seed: int = 0) -> Prediction:
-    """Carry the plan out `trials` times on stand-in data; public=(X, y) is a public sample of the same kind of records."""
+    """Carry the plan out `trials` times on stand-in data; public=(X, y) is a public sample of the
+    same kind of records."""
     trials, seed = checks.whole("trials", trials, least=1), checks.whole("seed", seed)
-    sample = None if public is None else PublicSample.of(public, plan.facts.constants, plan.facts.dim)
+    sample = (
+        None if public is None else PublicSample.of(public, plan.facts.constants, plan.facts.dim)
+    )
     shrink = max(1.0, float(plan.facts.sizes.sum()) * plan.facts.dim / MOST_VALUES)
-    found = [_trial(plan, sample, shrink, seed + t, ASSUMED[t % len(ASSUMED)]) for t in range(trials)]
+    found = [
+        _trial(plan, sample, shrink, seed + t, ASSUMED[t % len(ASSUMED)]) for t in range(trials)
+    ]
     excess, accuracy, best = zip(*found, strict=True)
     classes = accuracy[0] is not None
     return Prediction(
@@ -103,25 +115,38 @@ def _trial(
     X, y = _records(plan.facts, sample, int(sizes.sum()), seed, shape)
     problem = _problem(plan.facts, sizes, X, y)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # advice on convergence belongs to the real run
+        warnings.simplefilter(
+            "ignore", UserWarning
+        )  # advice on convergence belongs to the real run
         result = simulate(
-            problem, plan.topology, privacy=_privacy(plan, shrink), seed=seed, record_every=0, progress=False, **plan.settings
+            problem,
+            plan.topology,
+            privacy=_privacy(plan, shrink),
+            seed=seed,
+            record_every=0,
+            progress=False,
+            **plan.settings,
         )
     models = result.models.reshape(plan.topology.n, -1)
     optimum = problem.solve(3e-5)
     excess = float(np.mean(problem.objective(models))) - float(problem.objective(optimum))
     if shrink > 1:
-        excess = max(0.0, excess - _overfit(plan, X) * (1 / len(y) - 1 / float(plan.facts.sizes.sum())))
+        excess = max(
+            0.0, excess - _overfit(plan, X) * (1 / len(y) - 1 / float(plan.facts.sizes.sum()))
+        )
     if problem.loss.kind == "regression":
         return excess, None, None
     return excess, float(np.mean(problem.accuracy(models))), float(problem.accuracy(optimum))
 
 
 def _overfit(plan: Plan, X: Any) -> float:
-    """c/2 sum over directions of exp(-2 h tau), h = c * (typical curvature) * eigenvalue of X'X/N."""
+    """c/2 sum over directions of exp(-2 h tau), h = c * (typical curvature) * eigenvalue of
+    X'X/N."""
     k = plan.facts.constants
     square = X.T @ X
-    values = np.linalg.eigvalsh((square.toarray() if hasattr(square, "toarray") else square) / X.shape[0])
+    values = np.linalg.eigvalsh(
+        (square.toarray() if hasattr(square, "toarray") else square) / X.shape[0]
+    )
     h = k.loss_scale * TYPICAL[k.loss.name].curvature * np.maximum(values, 0.0)
     return 0.5 * k.loss_scale * k.n_outputs * float(np.sum(np.exp(-2 * h * plan.forecast.step)))
 
@@ -133,7 +158,9 @@ def _records(
     p = facts.dim // k.n_outputs
     # The truth comes first, so that two numbers of records with one seed are about the same truth.
     if sample is not None:
-        w, X, noise_std = draw.posterior(sample.mode, sample.precision_root), draw.resample(sample.X, n), sample.noise_std
+        w = draw.posterior(sample.mode, sample.precision_root)
+        X = draw.resample(sample.X, n)
+        noise_std = sample.noise_std
     else:
         w, X = draw.direction(facts.dim), draw.rows(n, p, shape[0], k.data_norm)
         scale = signal_scale(k)
@@ -147,10 +174,17 @@ def _problem(facts: Facts, sizes: NDArray[Any], X: Any, y: NDArray[Any]) -> Prob
     k = facts.constants
     classes = None if k.loss.kind == "regression" else tuple(range(max(2, k.n_outputs)))
     return Problem(
-        list(partition.by_sizes(X, y, sizes.tolist())), loss=k.loss, regulariser=k.regulariser, strength=k.strength,
-        loss_scale=k.loss_scale, data_norm=k.data_norm, clip_norm=k.clip_norm, on_large_rows="scale", classes=classes,
+        list(partition.by_sizes(X, y, sizes.tolist())),
+        loss=k.loss,
+        regulariser=k.regulariser,
+        strength=k.strength,
+        loss_scale=k.loss_scale,
+        data_norm=k.data_norm,
+        clip_norm=k.clip_norm,
+        on_large_rows="scale",
+        classes=classes,
         public_sizes=sizes if facts.adjacency == "add-remove" else None,
-    )  # fmt: skip
+    )
 
 
 def _privacy(plan: Plan, shrink: float) -> Privacy:
@@ -161,24 +195,31 @@ def _privacy(plan: Plan, shrink: float) -> Privacy:
     epsilon = plan.epsilon
     if shrink > 1:
         found = {
-            e: GaussianProfile(shrink * gaussian_mu(e, plan.delta)).epsilon(plan.delta) for e in set(np.ravel(epsilon).tolist())
+            e: GaussianProfile(shrink * gaussian_mu(e, plan.delta)).epsilon(plan.delta)
+            for e in set(np.ravel(epsilon).tolist())
         }
         epsilon = found[epsilon] if isinstance(epsilon, float) else tuple(found[e] for e in epsilon)
     return Privacy(epsilon, plan.delta, plan.facts.adjacency, coalition=plan.coalition)
 
 
-def _assumptions(facts: Facts, sample: PublicSample | None, shrink: float, trials: int) -> tuple[str, ...]:
+def _assumptions(
+    facts: Facts, sample: PublicSample | None, shrink: float, trials: int
+) -> tuple[str, ...]:
     k = facts.constants
     if sample is not None:
         said = [
-            f"The private records are of the same kind as the {sample.X.shape[0]} public ones; each trial draws a truth from what these "
+            f"The private records are of the same kind as the {sample.X.shape[0]} public ones; "
+            "each trial draws a truth from what these "
             "leave open, and rows from theirs."
         ]
     else:
         unit = TYPICAL[k.loss.name].signal * signal_scale(k)
-        shapes = ", ".join(f"k^-{a:g} with scores of size {s * unit:g}" for a, s in ASSUMED[:trials])
+        shapes = ", ".join(
+            f"k^-{a:g} with scores of size {s * unit:g}" for a, s in ASSUMED[:trials]
+        )
         said = [
-            f"No public sample was given: rows of norm {k.data_norm:g} whose variances fall, in turn, like {shapes}. Your data may be "
+            f"No public sample was given: rows of norm {k.data_norm:g} whose variances fall, "
+            f"in turn, like {shapes}. Your data may be "
             "easier or harder; a public sample of the same kind predicts better."
         ]
     if shrink > 1:

@@ -1,13 +1,15 @@
 """What a public sample tells of a problem, and what it leaves open: a posterior of the truth.
 
-A sample of a few thousand records has an optimum of its own, overfitted by d/(2N); to plan with it would forecast that overfit. So the
-sample is read as evidence: scores s = x.w with w ~ N(0, I/lambda), labels as in `data.stand_in`, Laplace's approximation
+A sample of a few thousand records has an optimum of its own, overfitted by d/(2N); to plan with it
+would forecast that overfit. So the sample is read as evidence: scores s = x.w with w ~ N(0,
+I/lambda), labels as in `data.stand_in`, Laplace's approximation
 
     w | sample ~ N(mode, H^-1),     H = sum_j x_j x_j' (x) curvature_j + lambda I,
 
-with the lambda of the largest evidence: the least of cost(mode) + lambda/2 |mode|^2 + ln det(H)/2 - d/2 ln lambda. (A regression with noise
-of variance v has lambda in units of 1/v; v = 2 cost/N takes its best value, and N/2 ln cost stands for the cost.) Each trial of a
-prediction draws its own truth, so that the range of a prediction also holds what the sample cannot know.
+with the lambda of the largest evidence: the least of cost(mode) + lambda/2 |mode|^2 + ln det(H)/2 -
+d/2 ln lambda. (A regression with noise of variance v has lambda in units of 1/v; v = 2 cost/N takes
+its best value, and N/2 ln cost stands for the cost.) Each trial of a prediction draws its own
+truth, so that the range of a prediction also holds what the sample cannot know.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ NEWTON = 50
 
 @dataclass(frozen=True, eq=False)
 class PublicSample:
-    """Rows X (N, p) within the norm bound, mode (d,) and root L (d, d) of the precision H = L L^T, noise of a regression."""
+    """Rows X (N, p) within the norm bound, mode (d,) and root L (d, d) of the precision H = L L^T,
+    noise of a regression."""
 
     X: Any
     mode: Floats
@@ -40,7 +43,8 @@ class PublicSample:
 
     @classmethod
     def of(cls, public: Any, constants: Constants, dim: int) -> PublicSample:
-        """From (X, y) with as many features as the problem; labels are any two values, K values, or numbers."""
+        """From (X, y) with as many features as the problem; labels are any two values, K values, or
+        numbers."""
         X, y = _checked(public, constants, dim)
         mode, precision, noise_std = _fit(X, y, constants.loss.kind, dim)
         return cls(X, mode, np.linalg.cholesky(precision), noise_std)
@@ -50,14 +54,20 @@ def _checked(public: Any, k: Constants, dim: int) -> tuple[Any, Floats]:
     try:
         X, y = public
     except (TypeError, ValueError):
-        raise InputError(f"public must be a pair (X, y) of arrays, not {type(public).__name__}.") from None
+        raise InputError(
+            f"public must be a pair (X, y) of arrays, not {type(public).__name__}."
+        ) from None
     p = dim // k.n_outputs
     X = X.tocsr() if is_sparse(X) else np.asarray(X, float)
     if X.ndim != 2 or X.shape[1] != p or X.shape[0] != len(y) or len(y) < 10:
-        raise InputError(f"public must hold X of shape (N, {p}) and N labels, N at least 10, not {X.shape} and {len(y)}.")
+        raise InputError(
+            f"public must hold X of shape (N, {p}) and N labels, N at least 10, "
+            f"not {X.shape} and {len(y)}."
+        )
     if dim > MOST_ENTRIES:
         raise InputError(
-            f"public serves models of at most {MOST_ENTRIES} entries, and this one has {dim}; leave it out, and generated data is used."
+            f"public serves models of at most {MOST_ENTRIES} entries, and this one has {dim}; "
+            "leave it out, and generated data is used."
         )
     labels = np.asarray(y)
     if k.loss.kind == "regression":
@@ -65,7 +75,10 @@ def _checked(public: Any, k: Constants, dim: int) -> tuple[Any, Floats]:
     wanted = max(2, k.n_outputs)
     names, codes = np.unique(labels, return_inverse=True)
     if len(names) != wanted:
-        raise InputError(f"public must show all {wanted} classes, but its labels have {len(names)}; take a larger sample.")
+        raise InputError(
+            f"public must show all {wanted} classes, but its labels have {len(names)}; "
+            "take a larger sample."
+        )
     return scale_rows(X, k.data_norm), codes
 
 
@@ -79,11 +92,15 @@ def _fit(X: Any, y: Floats, kind: str, dim: int) -> tuple[Floats, Floats, float]
         nonlocal start
         weight = math.exp(log_weight)
         start, precision = _mode(X, y, kind, start, weight)
-        cost = _cost(np.asarray(X @ start.reshape(-1, X.shape[1]).T), y, kind) + weight / 2 * float(start @ start)
+        cost = _cost(np.asarray(X @ start.reshape(-1, X.shape[1]).T), y, kind) + weight / 2 * float(
+            start @ start
+        )
         misfit = cost if kind != "regression" else len(y) / 2 * math.log(max(cost, 1e-300))
         return misfit + float(np.linalg.slogdet(precision)[1]) / 2 - dim / 2 * log_weight
 
-    found: Any = minimize_scalar(surprise, bounds=WEIGHTS, method="bounded", options={"xatol": 0.05})
+    found: Any = minimize_scalar(
+        surprise, bounds=WEIGHTS, method="bounded", options={"xatol": 0.05}
+    )
     weight = math.exp(float(found.x))
     w, precision = _mode(X, y, kind, start, weight)
     if kind != "regression":
@@ -148,7 +165,11 @@ def _hessian(X: Any, curvature: Floats) -> Floats:
     found = np.empty((outputs * p, outputs * p))
     for a in range(outputs):
         for b in range(a + 1):
-            bent = X.multiply(curvature[:, a, b][:, None]).tocsr() if is_sparse(X) else X * curvature[:, a, b][:, None]
+            bent = (
+                X.multiply(curvature[:, a, b][:, None]).tocsr()
+                if is_sparse(X)
+                else X * curvature[:, a, b][:, None]
+            )
             block = X.T @ bent
             block = block.toarray() if is_sparse(block) else block
             found[a * p : (a + 1) * p, b * p : (b + 1) * p] = block

@@ -1,9 +1,10 @@
 """Who must not collude with whom, where neighbours share noise, and what happens if they do.
 
-All nodes draw with one scale s, made so that mu_i = Delta_i sqrt(T h_i(q))/s keeps every node's budget against any q members
-(`graph.coalition`). Against others the same noise gives
+All nodes draw with one scale s, made so that mu_i = Delta_i sqrt(T h_i(q))/s keeps every node's
+budget against any q members (`graph.coalition`). Against others the same noise gives
 
-    mu = max_i Delta_i sqrt(T h_i(Q))/s,      h_i = 1 where all neighbours of i, and so also where all others, pool what they know.
+    mu = max_i Delta_i sqrt(T h_i(Q))/s,      h_i = 1 where all neighbours of i, and so also where
+    all others, pool what they know.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Adversary:
-    """One line: who pools what they know, the worst member's mu and epsilon against them, and whether the promise covers it."""
+    """One line: who pools what they know, the worst member's mu and epsilon against them, and
+    whether the promise covers it."""
 
     who: str
     members: int
@@ -34,7 +36,8 @@ class Adversary:
 
 
 def adversaries(plan: Plan, most: int = 3) -> list[Adversary]:
-    """An eavesdropper, coalitions of 1 to `most` members (the worst of each size), a member's neighbours, everybody else."""
+    """An eavesdropper, coalitions of 1 to `most` members (the worst of each size), a member's
+    neighbours, everybody else."""
     from tacenda.graph.coalition import leverage
     from tacenda.privacy.accounting.calibration import gaussian_mu
     from tacenda.privacy.accounting.curves import GaussianProfile
@@ -46,17 +49,35 @@ def adversaries(plan: Plan, most: int = 3) -> list[Adversary]:
     names = {0: "an eavesdropper who sees every message", 1: "any single member"}
     asked = [(names.get(q, f"any {q} members together"), q) for q in range(min(most, n - 2) + 1)]
     fewest = int(plan.topology.degrees.min(initial=n)) if n > 1 else 0
-    asked += [("all neighbours of one member", fewest), ("all other members together", n - 1)] if n > 1 else []
+    asked += (
+        [("all neighbours of one member", fewest), ("all other members together", n - 1)]
+        if n > 1
+        else []
+    )
     if plan.coalition is None:
         worst = float(promised_mu.max())
-        return [Adversary(who, q, worst, GaussianProfile(worst).epsilon(plan.delta), True, True) for who, q in asked]
+        return [
+            Adversary(who, q, worst, GaussianProfile(worst).epsilon(plan.delta), True, True)
+            for who, q in asked
+        ]
     ratio = float(plan.algorithm.correlation)  # type: ignore[attr-defined]
     own, _ = leverage(plan.topology, ratio, plan.coalition)
     scale = float(np.max(moved * np.sqrt(own) / promised_mu))
     found = []
     for k, (who, q) in enumerate(asked):
-        cut_off = k >= len(asked) - 2  # no edge of such a member is left secret: only its own part hides it
+        cut_off = (
+            k >= len(asked) - 2
+        )  # no edge of such a member is left secret: only its own part hides it
         h, how = (np.ones(n), "exact") if cut_off else leverage(plan.topology, ratio, q)
         mu = float(np.max(moved * np.sqrt(h))) / scale
-        found.append(Adversary(who, q, mu, GaussianProfile(mu).epsilon(plan.delta), q <= plan.coalition, how == "exact"))
+        found.append(
+            Adversary(
+                who,
+                q,
+                mu,
+                GaussianProfile(mu).epsilon(plan.delta),
+                q <= plan.coalition,
+                how == "exact",
+            )
+        )
     return found

@@ -1,4 +1,5 @@
-"""`tuned`: the total step that predicts best on a public sample; private records are not touched, and nothing is charged."""
+"""`tuned`: the total step that predicts best on a public sample; private records are not touched,
+and nothing is charged."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ WORTH = 0.97  # a change must lower the predicted excess risk to this share: les
 
 
 def tuned(plan: Plan, public: Any, trials: int = 2, seed: int = 0) -> Plan:
-    """Double the total step as long as that predicts a lower excess risk; if the first doubling does not, halve it likewise.
+    """Double the total step as long as that predicts a lower excess risk; if the first doubling
+    does not, halve it likewise.
 
     All steps are tried on the same stand-in data.
     """

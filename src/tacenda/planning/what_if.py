@@ -1,4 +1,5 @@
-"""What more budget, more members, more records or a denser graph would buy: the same plan with one thing changed."""
+"""What more budget, more members, more records or a denser graph would buy: the same plan with one
+thing changed."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ FAMILIES = ("ring", "path", "star", "complete", "exponential")  # that a number 
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """One line of the table; `factor` compares its excess risk with the plan's own. prediction: where trials were run."""
+    """One line of the table; `factor` compares its excess risk with the plan's own. prediction:
+    where trials were run."""
 
     name: str
     plan: Plan
@@ -29,27 +31,41 @@ class Change:
     @property
     def excess_risk(self) -> float:
         """The predicted mean where there are trials, else the forecast."""
-        return self.plan.forecast.excess_risk if self.prediction is None else self.prediction.excess_risk.mean
+        return (
+            self.plan.forecast.excess_risk
+            if self.prediction is None
+            else self.prediction.excess_risk.mean
+        )
 
     def to_plain(self) -> dict[str, Any]:
         """Plain values for files."""
         p, found = self.plan, self.prediction
         return {
-            "change": self.name, "nodes": p.facts.n, "records": float(p.facts.sizes.sum()), "degree": float(p.topology.degrees.mean()),
-            "algorithm": p.algorithm.name, "rounds": p.rounds, "excess_risk": self.excess_risk, "factor": self.factor,
-            "accuracy": None if found is None or found.accuracy is None else found.accuracy.mean, "bytes": p.bytes,
-        }  # fmt: skip
+            "change": self.name,
+            "nodes": p.facts.n,
+            "records": float(p.facts.sizes.sum()),
+            "degree": float(p.topology.degrees.mean()),
+            "algorithm": p.algorithm.name,
+            "rounds": p.rounds,
+            "excess_risk": self.excess_risk,
+            "factor": self.factor,
+            "accuracy": None if found is None or found.accuracy is None else found.accuracy.mean,
+            "bytes": p.bytes,
+        }
 
 
 def what_if(plan: Plan, trials: int = 0, public: Any = None, seed: int = 0) -> list[Change]:
-    """The plan itself and its changes. trials = 0 compares forecasts (at once); else every line is carried out on stand-in data."""
+    """The plan itself and its changes. trials = 0 compares forecasts (at once); else every line is
+    carried out on stand-in data."""
     from tacenda.planning.predict import predict
 
     found: list[Change] = []
     for name, changed in _changes(plan):
         prediction = predict(changed, public, trials, seed) if trials else None
         line = Change(name, changed, 1.0, prediction)
-        found.append(replace(line, factor=line.excess_risk / found[0].excess_risk) if found else line)
+        found.append(
+            replace(line, factor=line.excess_risk / found[0].excess_risk) if found else line
+        )
     return found
 
 
@@ -63,33 +79,57 @@ def _changes(p: Plan) -> Iterator[tuple[str, Plan]]:
     yield "twice the records at each member", again(p, sizes=2 * sizes)
     larger = of_same_kind(p.topology, 2 * n)
     both = epsilon if isinstance(epsilon, float) else (*epsilon, *epsilon)
-    yield "twice the members, each with as many records", again(p, sizes=np.tile(sizes, 2), topology=larger, epsilon=both)
+    yield (
+        "twice the members, each with as many records",
+        again(p, sizes=np.tile(sizes, 2), topology=larger, epsilon=both),
+    )
     if sizes.min() >= 2:
-        yield "the same records over twice the members", again(p, sizes=np.tile(sizes / 2, 2), topology=larger, epsilon=both)
+        yield (
+            "the same records over twice the members",
+            again(p, sizes=np.tile(sizes / 2, 2), topology=larger, epsilon=both),
+        )
     denser = denser_graph(p.topology)
     if denser is not None:
         yield (
-            f"a denser graph ({denser.degrees.mean():.3g} neighbours, not {p.topology.degrees.mean():.3g})",
+            f"a denser graph ({denser.degrees.mean():.3g} neighbours, "
+            f"not {p.topology.degrees.mean():.3g})",
             again(p, topology=denser),
         )
 
 
 def again(
-    p: Plan, *, sizes: Any = None, topology: Topology | None = None, epsilon: Any = None, longer: float | None = None
+    p: Plan,
+    *,
+    sizes: Any = None,
+    topology: Topology | None = None,
+    epsilon: Any = None,
+    longer: float | None = None,
 ) -> Plan:
     """The same wish with other sizes, graph, budget or total step."""
     from tacenda.planning.planner import plan_facts
 
-    facts = p.facts if sizes is None else replace(p.facts, sizes=np.asarray(sizes, float), noise_sizes=None)
-    limits: dict[str, Any] = {"rounds": p.rounds} if p.fixed_rounds else {"max_rounds": p.max_rounds}
+    facts = (
+        p.facts
+        if sizes is None
+        else replace(p.facts, sizes=np.asarray(sizes, float), noise_sizes=None)
+    )
+    limits: dict[str, Any] = (
+        {"rounds": p.rounds} if p.fixed_rounds else {"max_rounds": p.max_rounds}
+    )
     return plan_facts(
-        facts, p.topology if topology is None else topology, p.epsilon if epsilon is None else epsilon, p.delta,
-        coalition=p.asked_coalition, longer=p.longer if longer is None else longer, **limits,
-    )  # fmt: skip
+        facts,
+        p.topology if topology is None else topology,
+        p.epsilon if epsilon is None else epsilon,
+        p.delta,
+        coalition=p.asked_coalition,
+        longer=p.longer if longer is None else longer,
+        **limits,
+    )
 
 
 def of_same_kind(topology: Topology, n: int) -> Topology:
-    """n nodes of the same family; where the family does not tell, a random graph of the same mean degree."""
+    """n nodes of the same family; where the family does not tell, a random graph of the same mean
+    degree."""
     from tacenda.graph import generators
 
     family = topology.name.partition("(")[0]
@@ -99,7 +139,8 @@ def of_same_kind(topology: Topology, n: int) -> Topology:
 
 
 def denser_graph(topology: Topology) -> Topology | None:
-    """A random graph of twice the mean degree, the complete graph where that is all there is, None if it is complete already."""
+    """A random graph of twice the mean degree, the complete graph where that is all there is, None
+    if it is complete already."""
     n, degree = topology.n, float(topology.degrees.mean())
     return None if degree >= n - 1.5 else _regular(n, round(2 * degree))
 
@@ -118,9 +159,15 @@ def advice(changes: list[Change]) -> str:
     """One sentence: where the next effort buys most, and what would hardly help."""
     rest = [c for c in changes[1:] if c.factor < 1]
     if not rest:
-        return "None of these changes would lower the excess risk; the plan is as good as this shape allows."
+        return (
+            "None of these changes would lower the excess risk; "
+            "the plan is as good as this shape allows."
+        )
     best = min(rest, key=lambda c: c.factor)
-    sentence = f"{best.name[0].upper()}{best.name[1:]} would buy most: {best.factor:.2g} times the excess risk"
+    sentence = (
+        f"{best.name[0].upper()}{best.name[1:]} would buy most: "
+        f"{best.factor:.2g} times the excess risk"
+    )
     denser = next((c for c in changes if c.name.startswith("a denser graph")), None)
     if denser is not None and denser is not best:
         sentence += "; a denser graph would " + (

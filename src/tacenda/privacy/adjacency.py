@@ -1,7 +1,9 @@
 """The neighbouring relation: which two data sets must be hard to tell apart.
 
-`replace-one`   one record of one node is replaced by another; the node's size is public. The default, and that of all five papers.
-`add-remove`    one record is added or removed; the divisor m in f_i is then a declared public constant, not the count.
+`replace-one`   one record of one node is replaced by another; the node's size is public. The
+                default, and that of all five papers.
+`add-remove`    one record is added or removed; the divisor m in f_i is then a declared public
+                constant, not the count.
 """
 
 from __future__ import annotations
@@ -20,5 +22,6 @@ def check(adjacency: str) -> str:
 
 
 def records_changed(adjacency: str) -> float:
-    """How many records' contributions differ between neighbours: 2 (one out, one in) or 1. The one place of that factor."""
+    """How many records' contributions differ between neighbours: 2 (one out, one in) or 1. The one
+    place of that factor."""
     return 2.0 if check(adjacency) == "replace-one" else 1.0

@@ -19,17 +19,22 @@ MODES = ("sound", "as-published")
 
 @dataclass(frozen=True)
 class Privacy:
-    """(epsilon, delta) for the whole run, for one record of any node, against an adversary who sees every message.
+    """(epsilon, delta) for the whole run, for one record of any node, against an adversary who sees
+    every message.
 
     epsilon      a number, or one per node
     delta        the chance that the bound fails; 0 only for methods of pure privacy
     adjacency    "replace-one" (node sizes are public) or "add-remove"
-    mode         "sound": noise from an exact accountant. "as-published": the paper's own formula, for reproducing its figures;
-                 the result then carries the claimed and the true epsilon. Never for real data.
-    spread       how the budget is spread over the rounds: "uniform", a schedule, or one share per round
-    coalition    how many curious members may pool what they know, where neighbours share noise; None: all others may, so that
-                 only noise which needs no trust is accepted, and an algorithm whose neighbours share noise is refused
-    node_noise   "own": each node gets the noise its own size needs; "worst": all get what the smallest node needs
+    mode         "sound": noise from an exact accountant. "as-published": the paper's own formula,
+                 for reproducing its figures; the result then carries the claimed and the true
+                 epsilon. Never for real data.
+    spread       how the budget is spread over the rounds: "uniform", a schedule, or one share per
+                 round
+    coalition    how many curious members may pool what they know, where neighbours share noise;
+                 None: all others may, so that only noise which needs no trust is accepted, and an
+                 algorithm whose neighbours share noise is refused
+    node_noise   "own": each node gets the noise its own size needs; "worst": all get what the
+                 smallest node needs
     """
 
     epsilon: float | Sequence[float]
@@ -69,8 +74,9 @@ class Privacy:
     ) -> Privacy:
         """The other way round: the noise is given, and the result tells its epsilon at `delta`.
 
-        noise_multiplier: noise_std / sensitivity of each Gaussian release (of the first one, where the algorithm shapes
-        the noise over the run). round_epsilon: the pure epsilon of each round (DVP, PVP, PP, R-ADMM).
+        noise_multiplier: noise_std / sensitivity of each Gaussian release (of the first one, where
+        the algorithm shapes the noise over the run). round_epsilon: the pure epsilon of each round
+        (DVP, PVP, PP, R-ADMM).
         """
         if (noise_multiplier is None) == (round_epsilon is None):
             raise InputError("from_noise takes exactly one of noise_multiplier and round_epsilon.")
@@ -94,14 +100,23 @@ class Privacy:
     ) -> Privacy:
         """Noise as published, from the paper's own inputs.
 
-        c0 with epsilon (HuangGong20), a (ZhangEtAl18), alpha a round (ZhangZhu16), total phi (GauthierEtAl20).
+        c0 with epsilon (HuangGong20), a (ZhangEtAl18), alpha a round (ZhangZhu16), total phi
+        (GauthierEtAl20).
         """
         inputs = {"c0": c0, "a": a, "alpha": alpha, "phi": phi}
-        noise = {name: checks.positive(name, value) for name, value in inputs.items() if value is not None}
+        noise = {
+            name: checks.positive(name, value)
+            for name, value in inputs.items()
+            if value is not None
+        }
         if len(noise) > 1:
-            raise InputError(f"from_paper takes one of c0, a, alpha and phi, not {', '.join(noise)} together.")
+            raise InputError(
+                f"from_paper takes one of c0, a, alpha and phi, not {', '.join(noise)} together."
+            )
         if epsilon is None and (not noise or "c0" in noise):
-            raise InputError("from_paper needs epsilon (with c0 if you like), or one of a, alpha and phi.")
+            raise InputError(
+                "from_paper needs epsilon (with c0 if you like), or one of a, alpha and phi."
+            )
         claim = np.inf if epsilon is None else checks.positive("epsilon", epsilon)
         return cls(claim, delta, "replace-one", "as-published", spread, noise=noise)
 
@@ -109,15 +124,20 @@ class Privacy:
         """(n,) the target of each node."""
         values = np.asarray(self.epsilon, float)
         if values.ndim and len(values) != n:
-            raise InputError(f"epsilon must be one number or one per node ({n}), not {len(values)} numbers.")
+            raise InputError(
+                f"epsilon must be one number or one per node ({n}), not {len(values)} numbers."
+            )
         return np.broadcast_to(values, (n,)).copy()
 
     def pooled(self, title: str) -> int:
-        """How many members may pool what they know, for the algorithm `title`, whose neighbours share noise."""
+        """How many members may pool what they know, for the algorithm `title`, whose neighbours
+        share noise."""
         if self.coalition is None:
             raise UnsupportedError(
-                f"{title} shares noise between neighbours, which coalition=None (all others may pool what they know) rules out; pass "
-                "coalition=1 or more, or use noise that needs no trust: noise='independent', or an algorithm such as dpdda or cdpadmm."
+                f"{title} shares noise between neighbours, "
+                "which coalition=None (all others may pool what they know) rules out; pass "
+                "coalition=1 or more, or use noise that needs no trust: noise='independent', "
+                "or an algorithm such as dpdda or cdpadmm."
             )
         return self.coalition
 
@@ -138,7 +158,10 @@ class Privacy:
 
 def _epsilon(value: Any) -> Any:
     if isinstance(value, (str, bytes)) or value is None:
-        raise InputError(f"epsilon must be a number above 0, not {value!r}; for a run without privacy pass privacy=None.")
+        raise InputError(
+            f"epsilon must be a number above 0, not {value!r}; "
+            "for a run without privacy pass privacy=None."
+        )
     if np.ndim(value) == 0:
         return checks.positive("epsilon", value)
     return tuple(checks.positive("epsilon", v) for v in value)

@@ -1,4 +1,5 @@
-"""What a run really guarantees: the composition of what its ledger was charged, for the worst node."""
+"""What a run really guarantees: the composition of what its ledger was charged, for the worst
+node."""
 
 from __future__ import annotations
 
@@ -22,10 +23,12 @@ UNIT = "one record of one node"
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """(epsilon, delta) of one record against an adversary who sees every message of every node in every round.
+    """(epsilon, delta) of one record against an adversary who sees every message of every node in
+    every round.
 
-    epsilon is computed from the charges themselves, whatever was asked for; `target` is what was asked for.
-    claimed: what the paper says its noise gives, in mode "as-published"; why: one sentence where the two differ.
+    epsilon is computed from the charges themselves, whatever was asked for; `target` is what was
+    asked for. claimed: what the paper says its noise gives, in mode "as-published"; why: one
+    sentence where the two differ.
     """
 
     charges: Charges
@@ -46,9 +49,13 @@ class Statement:
         if not columns:
             return np.zeros(min(1, self.n_nodes), int), np.zeros(self.n_nodes, int)
         if all(charge.kind is events.Gaussian for charge, _ in self.charges):
-            mu = sum(count / charge.parameters["noise_multiplier"] ** 2 for charge, count in self.charges)
+            mu = sum(
+                count / charge.parameters["noise_multiplier"] ** 2 for charge, count in self.charges
+            )
             columns = [np.round(np.log(np.asarray(mu)), 12)]
-        _, first, kind = np.unique(np.column_stack(columns), axis=0, return_index=True, return_inverse=True)
+        _, first, kind = np.unique(
+            np.column_stack(columns), axis=0, return_index=True, return_inverse=True
+        )
         return first, kind.reshape(-1)
 
     @cached_property
@@ -65,7 +72,8 @@ class Statement:
 
     @property
     def epsilon(self) -> float:
-        """The largest over the nodes: a record lives on one node, so the losses of nodes do not add up."""
+        """The largest over the nodes: a record lives on one node, so the losses of nodes do not add
+        up."""
         return float(self.node_epsilons.max(initial=0.0))
 
     @property
@@ -79,7 +87,8 @@ class Statement:
         return self.curve().accountant
 
     def curve(self, node: int | None = None) -> Curve:
-        """The whole privacy curve of one node (the worst one): epsilon(delta), delta(epsilon), mu, the trade-off."""
+        """The whole privacy curve of one node (the worst one): epsilon(delta), delta(epsilon), mu,
+        the trade-off."""
         which = self.worst_node if node is None else node
         if not 0 <= which < self.n_nodes:
             raise InputError(f"node must be a position from 0 to {self.n_nodes - 1}, not {node!r}.")
@@ -90,31 +99,37 @@ class Statement:
         return self.charges.events(node)
 
     def person(self, nodes: list[int]) -> float:
-        """Epsilon for a person with one record on each of these nodes: mu = sqrt(sum mu_i^2), pure losses add.
+        """Epsilon for a person with one record on each of these nodes: mu = sqrt(sum mu_i^2), pure
+        losses add.
 
-        Noise shared by neighbours is not independent between the nodes: what hides one is what hides the other, so there mu
-        is the sum of the mu_i (Cauchy-Schwarz; nearly attained where the edges' noise is loud).
+        Noise shared by neighbours is not independent between the nodes: what hides one is what
+        hides the other, so there mu is the sum of the mu_i (Cauchy-Schwarz; nearly attained where
+        the edges' noise is loud).
         """
         from tacenda.privacy.accounting.judge import judge
 
         rows = sorted(int(node) for node in nodes)
         if not rows or len(set(rows)) < len(rows) or rows[0] < 0 or rows[-1] >= self.n_nodes:
             raise InputError(
-                f"nodes must be different positions from 0 to {self.n_nodes - 1}, not {nodes!r}; several records on one node are "
+                f"nodes must be different positions from 0 to {self.n_nodes - 1}, not {nodes!r}; "
+                "several records on one node are "
                 "curve(node).group(size)."
             )
         listed: list[tuple[events.Event, int]] = []
         for charge, count in self.charges:
             if charge.kind is events.CorrelatedGaussian:
                 mu, coalition = charge.parameters["mu"][rows], charge.parameters["coalition"][rows]
-                listed.append((events.CorrelatedGaussian(float(mu.sum()), int(coalition.min())), count))
+                listed.append(
+                    (events.CorrelatedGaussian(float(mu.sum()), int(coalition.min())), count)
+                )
             else:
                 listed += [(charge.event(row), count) for row in rows]
         return judge(events.merged(listed), self.adjacency).epsilon(self.delta)
 
     @property
     def round_losses(self) -> list[dict[str, Any]]:
-        """What each release cost by itself, given the past ("dynamic" privacy): the worst node's events, in order."""
+        """What each release cost by itself, given the past ("dynamic" privacy): the worst node's
+        events, in order."""
         node = self.worst_node
         return [{**charge.event(node).to_dict(), "count": count} for charge, count in self.charges]
 
@@ -136,7 +151,11 @@ class Statement:
             "claimed": self.claimed,
             "why": self.why,
             "charges": [
-                {"kind": c.kind.kind, "count": count, "parameters": {k: _short(v) for k, v in c.parameters.items()}}
+                {
+                    "kind": c.kind.kind,
+                    "count": count,
+                    "parameters": {k: _short(v) for k, v in c.parameters.items()},
+                }
                 for c, count in self.charges
             ],
         }
@@ -146,14 +165,27 @@ class Statement:
         """The inverse of `to_plain`."""
         n = values["n_nodes"]
         charges = Charges(
-            (Charge(events.KINDS[c["kind"]], {k: _long(v, n) for k, v in c["parameters"].items()}), c["count"])
+            (
+                Charge(
+                    events.KINDS[c["kind"]], {k: _long(v, n) for k, v in c["parameters"].items()}
+                ),
+                c["count"],
+            )
             for c in values["charges"]
         )
         claimed = tuple(values["claimed"]) if values.get("claimed") else None
         return cls(
-            charges, n, values["delta"], values["adjacency"], values["mode"], values["target"], values["noise"],
-            values["spread"], claimed, values.get("why"),
-        )  # fmt: skip
+            charges,
+            n,
+            values["delta"],
+            values["adjacency"],
+            values["mode"],
+            values["target"],
+            values["noise"],
+            values["spread"],
+            claimed,
+            values.get("why"),
+        )
 
     def __repr__(self) -> str:
         pooled = self.curve().coalition
@@ -169,7 +201,11 @@ def _short(values: Array) -> Any:
 
 
 def _long(values: Any, n: int) -> Array:
-    return np.array([float(v) for v in values]) if isinstance(values, list) else np.full(n, float(values))
+    return (
+        np.array([float(v) for v in values])
+        if isinstance(values, list)
+        else np.full(n, float(values))
+    )
 
 
 def _number(value: Any) -> Any:

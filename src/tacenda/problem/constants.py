@@ -14,17 +14,23 @@ from tacenda.problem import losses, regularisers
 from tacenda.problem.losses import Loss
 from tacenda.problem.regularisers import Regulariser
 
-RADIUS = 1e9  # far above any useful model; its squares and its products with bounded rows stay finite, also as float32
+# far above any useful model; its squares and its products with bounded rows stay finite, also as
+# float32
+RADIUS = 1e9
 LARGEST_RADIUS = 1e15
-SENSIBLE = (1e-9, 1e9)  # of what is declared: inside, no float can overflow on its way to a bounded gradient
+SENSIBLE = (
+    1e-9,
+    1e9,
+)  # of what is declared: inside, no float can overflow on its way to a bounded gradient
 
 
 @dataclass(frozen=True)
 class Constants:
     """Bounds which follow from public declarations alone, never from the data.
 
-    f_i(w) = (c/m_i) sum_j loss(w; x_ij, y_ij) + r R(w), with |x_ij| <= data_norm, c = `loss_scale`, r = `strength`.
-    radius: no coordinate of a point at which records are asked, or of a message, is larger in absolute value.
+    f_i(w) = (c/m_i) sum_j loss(w; x_ij, y_ij) + r R(w), with |x_ij| <= data_norm, c = `loss_scale`,
+    r = `strength`. radius: no coordinate of a point at which records are asked, or of a message, is
+    larger in absolute value.
     """
 
     loss: Loss
@@ -37,12 +43,18 @@ class Constants:
     radius: float = RADIUS
 
     def __post_init__(self) -> None:
-        """Declarations within sense: the proofs that no float breaks a bound (docs/decisions/0011) rest on these."""
+        """Declarations within sense: the proofs that no float breaks a bound (docs/decisions/0011)
+        rest on these."""
         for name in ("data_norm", "loss_scale", "clip_norm"):
             if getattr(self, name) is not None:
                 checks.between(name, getattr(self, name), *SENSIBLE, open_ends=False)
         if self.loss.parameter != 0.0:
-            checks.between(f"the parameter of {type(self.loss).__name__}", self.loss.parameter, *SENSIBLE, open_ends=False)
+            checks.between(
+                f"the parameter of {type(self.loss).__name__}",
+                self.loss.parameter,
+                *SENSIBLE,
+                open_ends=False,
+            )
         checks.between("strength", self.strength, 0.0, SENSIBLE[1], open_ends=False)
         checks.between("radius", self.radius, SENSIBLE[0], LARGEST_RADIUS, open_ends=False)
 
@@ -60,15 +72,18 @@ class Constants:
         classes: int = 0,
         prefix: str = "",
     ) -> Constants:
-        """From names or objects and plain numbers, each of them checked; `prefix` stands before a name in errors.
+        """From names or objects and plain numbers, each of them checked; `prefix` stands before a
+        name in errors.
 
-        classes: how many classes the labels have; a multiclass loss needs it, and the others do not look at it.
+        classes: how many classes the labels have; a multiclass loss needs it, and the others do not
+        look at it.
         """
         which = losses.by_name(loss)
         multiclass = which.kind == "multiclass"
         if multiclass and classes < 2:
             raise InputError(
-                f"{prefix}classes must be declared for the loss {which.name!r}, at least two of them "
+                f"{prefix}classes must be declared for the loss {which.name!r}, "
+                "at least two of them "
                 f"(n_outputs where they are only counted), not {classes}; "
                 "list the labels from public knowledge, or use a loss for two classes."
             )
@@ -85,12 +100,14 @@ class Constants:
 
     @property
     def lipschitz_argmin(self) -> float:
-        """G of the loss itself, slope * data_norm: what an argmin query needs, since clipping does not bound it."""
+        """G of the loss itself, slope * data_norm: what an argmin query needs, since clipping does
+        not bound it."""
         return self.loss.slope * self.data_norm
 
     @property
     def gradient_bound(self) -> float:
-        """G: no record's (clipped) loss gradient has a larger norm; infinite if nothing bounds it."""
+        """G: no record's (clipped) loss gradient has a larger norm; infinite if nothing bounds
+        it."""
         unclipped = self.lipschitz_argmin
         return unclipped if self.clip_norm is None else min(unclipped, self.clip_norm)
 
@@ -110,18 +127,26 @@ class Constants:
 
     @property
     def smoothness(self) -> float:
-        """A Lipschitz constant of f_i's gradient, c * curvature * data_norm^2 + r l2; infinite if f_i is not smooth."""
+        """A Lipschitz constant of f_i's gradient, c * curvature * data_norm^2 + r l2; infinite if
+        f_i is not smooth."""
         if not (self.loss.smooth and self.regulariser.smooth):
             return math.inf
-        return self.loss_scale * self.loss.curvature * self.data_norm**2 + self.strength * self.regulariser.l2
+        return (
+            self.loss_scale * self.loss.curvature * self.data_norm**2
+            + self.strength * self.regulariser.l2
+        )
 
     def log_curvature(self, size: float | Floats, kappa: float | Floats) -> Floats:
-        """ln(1 + c1 c/(m kappa)); for K classes (K-1) ln(1 + data_norm^2 c/(K m kappa)). `size` is m.
+        """ln(1 + c1 c/(m kappa)); for K classes (K-1) ln(1 + data_norm^2 c/(K m kappa)). `size` is
+        m.
 
-        The first form bounds a Hessian of rank one; the second one of rank K-1 and the same trace, whose determinant is
-        largest when its eigenvalues are equal. Infinite for a loss without a curvature bound.
+        The first form bounds a Hessian of rank one; the second one of rank K-1 and the same trace,
+        whose determinant is largest when its eigenvalues are equal. Infinite for a loss without a
+        curvature bound.
         """
         rank = self.n_outputs - 1 if self.loss.kind == "multiclass" else 1
         with np.errstate(divide="ignore"):
-            share = np.divide(self.curvature_trace * self.loss_scale / rank, np.multiply(size, kappa))
+            share = np.divide(
+                self.curvature_trace * self.loss_scale / rank, np.multiply(size, kappa)
+            )
         return np.asarray(rank * np.log1p(share))

@@ -1,15 +1,17 @@
 """Convex losses of one record, and what each of them promises to the algorithms.
 
-Every loss but the multinomial one is a function of the score s = x.w and the label y. A loss declares
+Every loss but the multinomial one is a function of the score s = x.w and the label y. A loss
+declares
 
     slope                 bound of |d loss / d s|; times the bound on |x| it is the letter G
-    curvature             bound of d^2 loss / d s^2; times the squared bound on |x| it is the letter c1
+    curvature             bound of d^2 loss / d s^2; times the squared bound on |x| it is the letter
+                          c1
     smooth                the gradient exists and is Lipschitz
     twice_differentiable  the Hessian exists everywhere; objective perturbation needs it
     kind                  "binary" (labels -1, +1), "regression" or "multiclass" (labels 0 .. K-1)
 
-and gives `value`, `derivative` and `second` as NumPy functions of arrays of scores and labels. `code` and `parameter`
-name the same functions inside the compiled kernels.
+and gives `value`, `derivative` and `second` as NumPy functions of arrays of scores and labels.
+`code` and `parameter` name the same functions inside the compiled kernels.
 """
 
 from __future__ import annotations
@@ -39,7 +41,6 @@ __all__ = [
 ]
 
 
-
 class Loss(Protocol):
     """What the rest of the package asks of a loss."""
 
@@ -66,7 +67,8 @@ class Loss(Protocol):
 
 @dataclass(frozen=True)
 class Logistic:
-    """ln(1 + exp(-y s)), labels y in {-1, +1}; slope 1, curvature 1/4, infinitely differentiable."""
+    """ln(1 + exp(-y s)), labels y in {-1, +1}; slope 1, curvature 1/4, infinitely
+    differentiable."""
 
     name: ClassVar[str] = "logistic"
     kind: ClassVar[str] = "binary"
@@ -95,7 +97,8 @@ class Logistic:
 
 @dataclass(frozen=True)
 class Hinge:
-    """max(0, 1 - y s), labels y in {-1, +1}; slope 1, not smooth; the subgradient at the kink is 0."""
+    """max(0, 1 - y s), labels y in {-1, +1}; slope 1, not smooth; the subgradient at the kink is
+    0."""
 
     name: ClassVar[str] = "hinge"
     kind: ClassVar[str] = "binary"
@@ -117,7 +120,8 @@ class Hinge:
 
 @dataclass(frozen=True)
 class SmoothedHinge:
-    """The hinge with its kink replaced by a parabola of half-width h = `width`; labels y in {-1, +1}, z = y s:
+    """The hinge with its kink replaced by a parabola of half-width h = `width`; labels y in {-1,
+    +1}, z = y s:
 
         0                    where z >= 1 + h
         (1 + h - z)^2/(4h)   where |1 - z| < h
@@ -163,7 +167,8 @@ class SmoothedHinge:
 
 @dataclass(frozen=True)
 class Squared:
-    """(s - y)^2 / 2, real labels; its slope is unbounded, so private gradients need clipping; curvature 1."""
+    """(s - y)^2 / 2, real labels; its slope is unbounded, so private gradients need clipping;
+    curvature 1."""
 
     name: ClassVar[str] = "squared"
     kind: ClassVar[str] = "regression"
@@ -216,7 +221,9 @@ class Huber:
     def value(self, scores: Array, labels: Array) -> Array:
         """The two pieces above."""
         size = np.abs(scores - labels)
-        return np.asarray(np.where(size <= self.delta, 0.5 * size**2, self.delta * (size - 0.5 * self.delta)))
+        return np.asarray(
+            np.where(size <= self.delta, 0.5 * size**2, self.delta * (size - 0.5 * self.delta))
+        )
 
     def derivative(self, scores: Array, labels: Array) -> Array:
         """clip(s - y, -delta, delta)."""
@@ -250,7 +257,8 @@ class AbsoluteDeviation:
 
 
 _BY_NAME: dict[str, type[Any]] = {
-    kind.name: kind for kind in (Logistic, Hinge, SmoothedHinge, Squared, Huber, AbsoluteDeviation, Multinomial)
+    kind.name: kind
+    for kind in (Logistic, Hinge, SmoothedHinge, Squared, Huber, AbsoluteDeviation, Multinomial)
 }
 
 
@@ -264,6 +272,9 @@ def by_name(loss: str | Loss) -> Loss:
     if isinstance(loss, tuple(_BY_NAME.values())):
         return loss  # type: ignore[return-value]
     if isinstance(loss, type):
-        raise InputError(f"loss must be a name or an object, not the class {loss.__name__}: write {loss.__name__}().")
+        raise InputError(
+            f"loss must be a name or an object, not the class {loss.__name__}: "
+            f"write {loss.__name__}()."
+        )
     word = loss.lower().replace("_", "-") if isinstance(loss, str) else loss
     return _BY_NAME[checks.one_of("loss", word, _BY_NAME)]()  # type: ignore[no-any-return]

@@ -15,9 +15,9 @@ from tacenda._types import Array
 class Multinomial:
     """ln(sum_k exp(s_k)) - s_y with s = W x, W of shape (K, p), labels y in {0, .., K-1}.
 
-    The gradient of one record is (softmax(s) - e_y) x^T, and |softmax(s) - e_y| <= sqrt(2): that is the slope. The
-    Hessian is (diag(q) - q q^T) kron x x^T with q = softmax(s); its largest eigenvalue is at most |x|^2/2 (the
-    curvature), its trace at most (1 - 1/K) |x|^2.
+    The gradient of one record is (softmax(s) - e_y) x^T, and |softmax(s) - e_y| <= sqrt(2): that is
+    the slope. The Hessian is (diag(q) - q q^T) kron x x^T with q = softmax(s); its largest
+    eigenvalue is at most |x|^2/2 (the curvature), its trace at most (1 - 1/K) |x|^2.
     """
 
     name: ClassVar[str] = "multinomial"
@@ -41,5 +41,7 @@ class Multinomial:
         result = np.exp(scores - scores.max(axis=-1, keepdims=True))
         result /= result.sum(axis=-1, keepdims=True)
         wanted = np.asarray(labels, dtype=np.int64)[..., None]
-        np.put_along_axis(result, wanted, np.take_along_axis(result, wanted, axis=-1) - 1.0, axis=-1)
+        np.put_along_axis(
+            result, wanted, np.take_along_axis(result, wanted, axis=-1) - 1.0, axis=-1
+        )
         return np.asarray(result)

@@ -1,4 +1,5 @@
-"""`Problem`: private records of every node, a loss, a regulariser, and the public bounds that go with them."""
+"""`Problem`: private records of every node, a loss, a regulariser, and the public bounds that go
+with them."""
 
 from __future__ import annotations
 
@@ -19,27 +20,35 @@ from tacenda.problem.validate.labels import encode_labels
 from tacenda.problem.validate.rows import NORM_SLACK, bound_rows, read_shards
 
 _CHUNK_SCORES = 1 << 20
-_CHUNK_RECORDS = 1 << 26  # table entries read between two looks at the losses, where nothing is copied
+_CHUNK_RECORDS = (
+    1 << 26
+)  # table entries read between two looks at the losses, where nothing is copied
 _FEW_SCORES = 4  # up to so many scores a record a pass of our own is faster
 
 
 class Problem:
-    """Minimise sum_i f_i(w), f_i(w) = (c/m_i) sum_j loss(w; x_ij, y_ij) + r R(w), over n nodes with private records.
+    """Minimise sum_i f_i(w), f_i(w) = (c/m_i) sum_j loss(w; x_ij, y_ij) + r R(w), over n nodes with
+    private records.
 
-    shards         list of (X_i, y_i) in the graph's node order, or a dict by node label; X_i dense or scipy sparse
+    shards         list of (X_i, y_i) in the graph's node order, or a dict by node label; X_i dense
+                   or scipy sparse
     loss           a name or an object of `tacenda.losses`;      regulariser   likewise
     strength       r >= 0;   loss_scale   c > 0
     data_norm      public bound on the l2 norm of every row of X
     clip_norm      public bound to which per-record gradients are clipped, or None
-    radius         public bound on every coordinate of a model: points at which records are asked, and messages, are cut to it
+    radius         public bound on every coordinate of a model: points at which records are asked,
+                   and messages, are cut to it
     on_large_rows  "error", or "scale" to shrink rows above data_norm onto it
-    classes        the public label set; without it, the sorted labels found at all nodes are taken as public, of which a
-                   private run warns once
-    public_sizes   declared m_i, one per node, where record counts are themselves private (add-remove adjacency)
+    classes        the public label set; without it, the sorted labels found at all nodes are taken
+                   as public, of which a private run warns once
+    public_sizes   declared m_i, one per node, where record counts are themselves private
+                   (add-remove adjacency)
 
-    Arrays which are already consecutive views of one array are read in place: do not change them afterwards.
-    `objective`, `local_objectives`, `loss_of`, `accuracy` and `solve` read private data without noise: they are
-    diagnostics of a simulation, and nothing that they return may leave the house of a real node.
+    Arrays which are already consecutive views of one array are read in place: do not change them
+    afterwards.
+    `objective`, `local_objectives`, `loss_of`, `accuracy` and `solve` read private data without
+    noise: they are diagnostics of a simulation, and nothing that they return may leave the house of
+    a real node.
     """
 
     def __init__(
@@ -57,16 +66,29 @@ class Problem:
         classes: Iterable[Any] | None = None,
         public_sizes: ArrayLike | None = None,
     ) -> None:
-        # Declarations without sense are refused before any record is read; how many classes there are comes later.
+        # Declarations without sense are refused before any record is read; how many classes there
+        # are comes later.
         declared = Constants.declared(
-            loss=loss, regulariser=regulariser, strength=strength, loss_scale=loss_scale, data_norm=data_norm,
-            clip_norm=clip_norm, radius=radius, classes=2,
-        )  # fmt: skip
-        self.loss, self.regulariser, self.strength = declared.loss, declared.regulariser, declared.strength
-        self.loss_scale, self.data_norm, self.clip_norm = declared.loss_scale, declared.data_norm, declared.clip_norm
+            loss=loss,
+            regulariser=regulariser,
+            strength=strength,
+            loss_scale=loss_scale,
+            data_norm=data_norm,
+            clip_norm=clip_norm,
+            radius=radius,
+            classes=2,
+        )
+        self.loss = declared.loss
+        self.regulariser = declared.regulariser
+        self.strength = declared.strength
+        self.loss_scale = declared.loss_scale
+        self.data_norm = declared.data_norm
+        self.clip_norm = declared.clip_norm
         self.radius = declared.radius
         checks.one_of("on_large_rows", on_large_rows, ("error", "scale"))
-        self.partition: str | None = getattr(shards, "kind", None)  # how the records were spread, where `data.partition` did it
+        self.partition: str | None = getattr(
+            shards, "kind", None
+        )  # how the records were spread, where `data.partition` did it
         table = read_shards(shards)
         labels, self.classes = encode_labels(table, self.loss, classes)
         self._undeclared = classes is None and self.classes is not None
@@ -78,25 +100,38 @@ class Problem:
         self.public_sizes = _sizes(public_sizes, len(self.sizes))
         self.store = self._store(rows, labels, table.offsets)
         self.dtype: np.dtype[Any] = (rows[0] if isinstance(rows, tuple) else rows).dtype
-        # Rounding may lift a float32 row above data_norm by a part in a million, and the bounds then hold that too.
+        # Rounding may lift a float32 row above data_norm by a part in a million, and the bounds
+        # then hold that too.
         slack = NORM_SLACK[self.dtype] if self.dtype == np.float32 else 0.0
-        self.constants = replace(declared, data_norm=self.data_norm * (1.0 + slack), n_outputs=self.n_outputs)
+        self.constants = replace(
+            declared, data_norm=self.data_norm * (1.0 + slack), n_outputs=self.n_outputs
+        )
 
     def _store(self, rows: Any, labels: Floats, offsets: Ints) -> Store:
         kind = SparseStore if isinstance(rows, tuple) else DenseStore
         divisors = self.sizes.astype(np.float64) if self.public_sizes is None else self.public_sizes
         return kind(
-            rows, labels, offsets, n_features=self.n_features, n_outputs=self.n_outputs, loss=self.loss,
-            regulariser=self.regulariser, strength=self.strength, loss_scale=self.loss_scale, divisors=divisors,
-        )  # fmt: skip
+            rows,
+            labels,
+            offsets,
+            n_features=self.n_features,
+            n_outputs=self.n_outputs,
+            loss=self.loss,
+            regulariser=self.regulariser,
+            strength=self.strength,
+            loss_scale=self.loss_scale,
+            divisors=divisors,
+        )
 
     def declaration_missing(self) -> str | None:
-        """What a private run should warn of: the label set, where it was read off the labels. Said once for each problem."""
+        """What a private run should warn of: the label set, where it was read off the labels. Said
+        once for each problem."""
         if not self._undeclared:
             return None
         self._undeclared = False
         return (
-            "classes is not declared: the label set was read off the private labels and counts as public. Declare it from public "
+            "classes is not declared: the label set was read off the private labels and counts as "
+            "public. Declare it from public "
             "knowledge, as in Problem(..., classes=('no', 'yes'))."
         )
 
@@ -117,21 +152,25 @@ class Problem:
     def __repr__(self) -> str:
         clip = "" if self.clip_norm is None else f", clip_norm={self.clip_norm:g}"
         return (
-            f"Problem(n_nodes={self.n_nodes}, n_features={self.n_features}, n_outputs={self.n_outputs}, "
+            f"Problem(n_nodes={self.n_nodes}, n_features={self.n_features}, "
+            f"n_outputs={self.n_outputs}, "
             f"loss={self.loss.name!r}, "
-            f"regulariser={self.regulariser.name!r}, strength={self.strength:g}, loss_scale={self.loss_scale:g}, "
+            f"regulariser={self.regulariser.name!r}, strength={self.strength:g}, "
+            f"loss_scale={self.loss_scale:g}, "
             f"data_norm={self.data_norm:g}{clip}, radius={self.radius:g})"
         )
 
     def objective(self, w: ArrayLike) -> Any:
-        """(1/n) sum_i f_i(w): a float for w (d,), or (k,) values for the rows of (k, d). Reads private data."""
+        """(1/n) sum_i f_i(w): a float for w (d,), or (k,) values for the rows of (k, d). Reads
+        private data."""
         rows, single = self._models(w)
         weights = np.repeat(self.loss_scale / (self.n_nodes * self.divisors), self.sizes)
         total = self._weighted(rows, weights) + self.strength * self.regulariser.value(rows)
         return float(total[0]) if single else total
 
     def loss_of(self, w: ArrayLike) -> Any:
-        """Mean loss over all records, without c and r R; shapes as in `objective`. Reads private data."""
+        """Mean loss over all records, without c and r R; shapes as in `objective`. Reads private
+        data."""
         rows, single = self._models(w)
         total = self._weighted(rows, np.full(len(self.store.labels), 1.0 / len(self.store.labels)))
         return float(total[0]) if single else total
@@ -161,14 +200,18 @@ class Problem:
         """Scores of new records x (N, p) under one model w (d,): (N,), or (N, K) for K classes."""
         rows, single = self._models(w)
         if not single or getattr(x, "ndim", 2) != 2:
-            raise InputError("predict_scores takes records of shape (N, p) and one model of shape (d,).")
+            raise InputError(
+                "predict_scores takes records of shape (N, p) and one model of shape (d,)."
+            )
         scores = np.asarray(x @ rows[0].reshape(self.n_outputs, self.n_features).T)
         return scores if self.n_outputs > 1 else scores[:, 0]
 
     def solve(self, tolerance: float = 1e-10) -> Floats:
-        """The centralised optimum of (1/n) sum_i f_i, (d,): the reference of a simulation. Reads private data.
+        """The centralised optimum of (1/n) sum_i f_i, (d,): the reference of a simulation. Reads
+        private data.
 
-        Smooth problems are solved to gradient norm `tolerance`; the others to that optimality residual or duality gap.
+        Smooth problems are solved to gradient norm `tolerance`; the others to that optimality
+        residual or duality gap.
         """
         from tacenda.problem.solver import reference as solver_reference
 
@@ -177,15 +220,23 @@ class Problem:
     def _models(self, w: ArrayLike) -> tuple[Floats, bool]:
         rows = np.asarray(w, dtype=np.float64)
         if rows.shape[-1:] != (self.dim,) or rows.ndim > 2:
-            raise InputError(f"w must have shape ({self.dim},) or (k, {self.dim}), not {rows.shape}.")
+            raise InputError(
+                f"w must have shape ({self.dim},) or (k, {self.dim}), not {rows.shape}."
+            )
         return np.atleast_2d(rows), rows.ndim == 1
 
     def _score_chunks(self, models: Floats) -> Iterator[tuple[int, int, Array]]:
-        """(a, b, scores (b - a, k, K)) of all records under k models, a chunk of records at a time."""
+        """(a, b, scores (b - a, k, K)) of all records under k models, a chunk of records at a
+        time."""
         matrix = models.reshape(len(models) * self.n_outputs, self.n_features).T
-        count, step = len(self.store.labels), max(1, _CHUNK_SCORES // max(self.n_features, matrix.shape[1]))
+        count = len(self.store.labels)
+        step = max(1, _CHUNK_SCORES // max(self.n_features, matrix.shape[1]))
         rows: Any = self.store.rows
-        if not isinstance(rows, tuple) and rows.dtype == np.float32 and matrix.shape[1] <= _FEW_SCORES:
+        if (
+            not isinstance(rows, tuple)
+            and rows.dtype == np.float32
+            and matrix.shape[1] <= _FEW_SCORES
+        ):
             yield from self._single_score_chunks(models)
             return
         if isinstance(rows, tuple):
@@ -197,7 +248,8 @@ class Problem:
             yield a, b, np.asarray(rows[a:b] @ matrix).reshape(b - a, len(models), self.n_outputs)
 
     def _single_score_chunks(self, models: Floats) -> Iterator[tuple[int, int, Array]]:
-        """The same for few models on float32 records: a product by NumPy would first copy them all to float64."""
+        """The same for few models on float32 records: a product by NumPy would first copy them all
+        to float64."""
         count, step = len(self.store.labels), max(1, _CHUNK_RECORDS // self.n_features)
         for a in range(0, count, step):
             b = min(count, a + step)
@@ -217,9 +269,13 @@ def _sizes(public_sizes: ArrayLike | None, n: int) -> Floats | None:
     if public_sizes is None:
         return None
     sizes = np.asarray(public_sizes, dtype=np.float64)
-    if sizes.shape not in ((), (n,)) or not ((sizes >= SENSIBLE[0]) & (sizes <= LARGEST_RADIUS)).all():
+    if (
+        sizes.shape not in ((), (n,))
+        or not ((sizes >= SENSIBLE[0]) & (sizes <= LARGEST_RADIUS)).all()
+    ):
         raise InputError(
-            f"public_sizes must be a number from {SENSIBLE[0]:g} to {LARGEST_RADIUS:g} or one per node ({n} of them); "
+            f"public_sizes must be a number from {SENSIBLE[0]:g} to {LARGEST_RADIUS:g} or one per "
+            f"node ({n} of them); "
             f"found shape {sizes.shape}."
         )
     return np.array(np.broadcast_to(sizes, (n,)))

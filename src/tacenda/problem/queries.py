@@ -1,11 +1,14 @@
-"""Questions that a block of nodes may ask of its private records. Every answer is a `Bounded`, or a question for the door.
+"""Questions that a block of nodes may ask of its private records. Every answer is a `Bounded`, or a
+question for the door.
 
-Gradients are asked at public points only, so one record moves them by at most 2Gc/m (replace-one). An argmin's linear term
-and centre may themselves be Bounded; its sensitivity then is (2Gc/m + sens(linear) + 2 q sens(centre) + 2 tol)/kappa.
+Gradients are asked at public points only, so one record moves them by at most 2Gc/m (replace-one).
+An argmin's linear term and centre may themselves be Bounded; its sensitivity then is (2Gc/m +
+sens(linear) + 2 q sens(centre) + 2 tol)/kappa.
 
-That holds for every float that a neighbour may have sent (docs/decisions/0011-every-float.md). Points are brought into the
-public radius. A public part that is so large that adding it would round a secret visibly is not added here: it goes along as
-the public offset of the answer, to which noise is added first.
+That holds for every float that a neighbour may have sent (docs/decisions/0011-every-float.md).
+Points are brought into the public radius. A public part that is so large that adding it would round
+a secret visibly is not added here: it goes along as the public offset of the answer, to which noise
+is added first.
 """
 
 from __future__ import annotations
@@ -17,20 +20,30 @@ import numpy as np
 from tacenda._types import Array
 from tacenda.errors import LeakError, PrivacyError, UnsupportedError
 from tacenda.privacy.noise.sources import NoiseSource
-from tacenda.privacy.secrets.bounded import ALL_RECORDS, Bounded, Sample, open_values, question_of, seal
+from tacenda.privacy.secrets.bounded import (
+    ALL_RECORDS,
+    Bounded,
+    Sample,
+    open_values,
+    question_of,
+    seal,
+)
 from tacenda.privacy.secrets.door import Question
 from tacenda.privacy.secrets.question import digest
 from tacenda.problem.facts import Facts
 from tacenda.problem.radius import brought_within, is_within
 
-# Up to here r R'(w) is added to the loss's part before the noise: its last place is then far below any noise.
+# Up to here r R'(w) is added to the loss's part before the noise: its last place is then far below
+# any noise.
 NEAR = {np.dtype(np.float64): 1e4, np.dtype(np.float32): 1e2}
 
 
 class Kernels(Protocol):
     """The private records and their kernels (`problem.store`); plain arrays in and out."""
 
-    def gradient(self, nodes: Array, w: Array, clip_norm: float | None = None, regularised: bool = True) -> Array: ...
+    def gradient(
+        self, nodes: Array, w: Array, clip_norm: float | None = None, regularised: bool = True
+    ) -> Array: ...
 
     def batch_gradient(
         self,
@@ -44,10 +57,18 @@ class Kernels(Protocol):
     ) -> Array: ...
 
     def argmin(
-        self, nodes: Array, linear: Array, quadratic: Array, centre: Array, start: Array, tolerance: float
+        self,
+        nodes: Array,
+        linear: Array,
+        quadratic: Array,
+        centre: Array,
+        start: Array,
+        tolerance: float,
     ) -> Array: ...
 
-    def argmin_around(self, nodes: Array, anchor: Array, convexity: Array, tolerance: float) -> Array: ...
+    def argmin_around(
+        self, nodes: Array, anchor: Array, convexity: Array, tolerance: float
+    ) -> Array: ...
 
 
 class Answers(Protocol):
@@ -58,21 +79,28 @@ class Answers(Protocol):
     def gradient(
         self, w: Array, turn: int, call: int, batch_size: int | None, one: bool, regularised: bool
     ) -> Bounded: ...
-    def argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Bounded: ...
+    def argmin(
+        self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded
+    ) -> Bounded: ...
     def question(self, linear: Array, quadratic: Array, centre: Array) -> Question: ...
 
 
 class Queries:
     """Answers from the records of the nodes at positions `nodes` (b,)."""
 
-    def __init__(self, store: Kernels, counts: Array, nodes: Array, facts: Facts, noise: NoiseSource) -> None:
+    def __init__(
+        self, store: Kernels, counts: Array, nodes: Array, facts: Facts, noise: NoiseSource
+    ) -> None:
         self._store, self._counts, self._nodes = store, counts[nodes], nodes
         self.facts, self._noise = facts, noise
         self._counts_are_public = bool(np.all(self._counts == facts.sizes))
         self._divisors: dict[int, Array] = {}
 
-    def gradient(self, w: Array, turn: int, call: int, batch_size: int | None, one: bool, regularised: bool) -> Bounded:
-        """The gradient of f_i at the public point w (b, d): of all records, a Poisson sample, or exactly one record."""
+    def gradient(
+        self, w: Array, turn: int, call: int, batch_size: int | None, one: bool, regularised: bool
+    ) -> Bounded:
+        """The gradient of f_i at the public point w (b, d): of all records, a Poisson sample, or
+        exactly one record."""
         _refuse_secret_point(w)
         asked = self._named("gradient", w, batch_size, one, regularised)
         sample = ALL_RECORDS if batch_size is None else sample_of(self.facts, batch_size, one)
@@ -82,7 +110,9 @@ class Queries:
             w = w.astype(np.float64)
         near = min(NEAR[w.dtype], self.facts.constants.radius)
         if is_within(w, near):
-            return seal(self._gradient(w, records, batch_size, regularised), sensitivity, sample, asked)
+            return seal(
+                self._gradient(w, records, batch_size, regularised), sensitivity, sample, asked
+            )
         far = ~(np.abs(w) <= near).all(axis=1, keepdims=True)
         w = brought_within(w, self.facts.constants.radius)
         values = self._gradient(w, records, batch_size, regularised)
@@ -92,19 +122,28 @@ class Queries:
         answer = seal(np.where(far, alone, values), sensitivity, sample, asked)
         return answer + np.where(far, self._regulariser(w), w.dtype.type(0))
 
-    def _drawn(self, sample: Sample, turn: int, call: int, one: bool, asked: bytes) -> tuple[Array, Array]:
+    def _drawn(
+        self, sample: Sample, turn: int, call: int, one: bool, asked: bytes
+    ) -> tuple[Array, Array]:
         """(indptr, records) of a sample; another question draws another one."""
         source = self._noise.asked(asked)
         if not one:
             return source.poisson_records(self._nodes, turn, call, self._counts, _rate(sample))
         if not self._counts_are_public:
             raise PrivacyError(
-                "One of a node's records is drawn, so its chance follows from the true count: public_sizes must be left out, or "
+                "One of a node's records is drawn, so its chance follows from the true count: "
+                "public_sizes must be left out, or "
                 "be the counts themselves; or use Poisson batches (sampling='poisson')."
             )
         return source.one_record(self._nodes, turn, call, self._counts)
 
-    def _gradient(self, w: Array, records: tuple[Array, Array] | None, batch_size: int | None, regularised: bool) -> Array:
+    def _gradient(
+        self,
+        w: Array,
+        records: tuple[Array, Array] | None,
+        batch_size: int | None,
+        regularised: bool,
+    ) -> Array:
         clip = self.facts.constants.clip_norm
         if records is None or batch_size is None:
             return self._store.gradient(self._nodes, w, clip, regularised)
@@ -123,7 +162,9 @@ class Queries:
         self.facts.check_tolerance()
         sensitivity = argmin_sensitivity(self.facts, linear, quadratic, centre)
         asked = self._named_argmin(linear, quadratic, centre)
-        core, offset = self._solve(*self._settled(_plain(linear), quadratic, _plain(centre), self.facts.constants.radius))
+        core, offset = self._solve(
+            *self._settled(_plain(linear), quadratic, _plain(centre), self.facts.constants.radius)
+        )
         answer = seal(core, sensitivity, asked=asked)
         return answer if offset is None else answer + offset
 
@@ -140,8 +181,11 @@ class Queries:
             q = np.broadcast_to(np.asarray(quadratic, float), (len(centre), 1))
             wider = q + extra[:, None] / 2
             moved = centre * np.divide(q, wider, out=np.ones_like(wider), where=wider > 0)
-            # The noise is never cut, which would not be post-processing: only the public part of the anchor is.
-            public, wider, moved = self._settled(linear, wider, moved, self.facts.answer_radius(wider))
+            # The noise is never cut, which would not be post-processing: only the public part of
+            # the anchor is.
+            public, wider, moved = self._settled(
+                linear, wider, moved, self.facts.answer_radius(wider)
+            )
             return self._solve(public + noise, wider, moved)
 
         asked = self._named_argmin(linear, quadratic, centre)
@@ -151,21 +195,27 @@ class Queries:
         """The digest of a question, where the noise is named by it."""
         return digest(*parts) if self._noise.by_question else b""
 
-    def _named_argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> bytes:
+    def _named_argmin(
+        self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded
+    ) -> bytes:
         """Also where the solver stands: within its tolerance the answer depends on it."""
         if not self._noise.by_question:
             return b""
-        terms = [question_of(part) if isinstance(part, Bounded) else (part,) for part in (linear, centre)]
+        terms = [
+            question_of(part) if isinstance(part, Bounded) else (part,) for part in (linear, centre)
+        ]
         solver = self._store.solver_state()  # type: ignore[attr-defined]
         return digest("argmin", quadratic, *terms[0], *terms[1], *solver.values())
 
     def _solve(self, linear: Array, quadratic: Array, centre: Array) -> tuple[Array, Array | None]:
-        """(core, offset) of the minimisers core + offset (b, d), each row within gradient norm `tolerance` of its minimum.
+        """(core, offset) of the minimisers core + offset (b, d), each row within gradient norm
+        `tolerance` of its minimum.
 
-        A row whose terms are so large that rounding errors would show beside the tolerance is solved around its anchor, and
-        the anchor is its offset.
+        A row whose terms are so large that rounding errors would show beside the tolerance is
+        solved around its anchor, and the anchor is its offset.
         """
-        facts, q = self.facts, np.ascontiguousarray(np.broadcast_to(np.asarray(quadratic, float), (len(centre), 1)))
+        facts = self.facts
+        q = np.ascontiguousarray(np.broadcast_to(np.asarray(quadratic, float), (len(centre), 1)))
         far = np.flatnonzero(~facts.argmin_is_near(q, linear, centre))
         tolerance = facts.tolerance * (1 - facts.ROUNDING_SHARE)
         if len(far) == 0:
@@ -173,16 +223,24 @@ class Queries:
         near, kappa = np.setdiff1d(np.arange(len(q)), far), facts.argmin_convexity(q)
         core, offset = np.empty((len(q), facts.dim)), np.zeros((len(q), facts.dim))
         if len(near):
-            core[near] = self._store.argmin(self._nodes[near], linear[near], q[near], centre[near], centre[near], tolerance)
+            core[near] = self._store.argmin(
+                self._nodes[near], linear[near], q[near], centre[near], centre[near], tolerance
+            )
         offset[far] = _anchor(linear[far], q[far], centre[far], kappa[far])
-        core[far] = self._store.argmin_around(self._nodes[far], offset[far], kappa[far], 0.25 * facts.tolerance)
+        core[far] = self._store.argmin_around(
+            self._nodes[far], offset[far], kappa[far], 0.25 * facts.tolerance
+        )
         return core, offset
 
-    def _settled(self, linear: Array, quadratic: Array, centre: Array, radius: Array | float) -> tuple[Array, Array, Array]:
-        """(linear, quadratic, centre) with their anchor brought into the radius; the same rows where they are small.
+    def _settled(
+        self, linear: Array, quadratic: Array, centre: Array, radius: Array | float
+    ) -> tuple[Array, Array, Array]:
+        """(linear, quadratic, centre) with their anchor brought into the radius; the same rows
+        where they are small.
 
-        The argmin depends on linear and centre through its anchor only, so this is all that must be bounded. A row that is
-        large, or has no anchor there, is written anew with linear = 0: large terms that cancel would round noise in `linear`.
+        The argmin depends on linear and centre through its anchor only, so this is all that must be
+        bounded. A row that is large, or has no anchor there, is written anew with linear = 0: large
+        terms that cancel would round noise in `linear`.
         """
         q = np.asarray(quadratic, float)
         kappa = self.facts.argmin_convexity(q)
@@ -191,7 +249,9 @@ class Queries:
         with np.errstate(over="ignore", invalid="ignore"):
             anchor = _anchor(linear, np.broadcast_to(q, (len(centre), 1)), centre, kappa)
             limit = np.broadcast_to(np.asarray(radius, float).reshape(-1, 1), anchor.shape)
-            kept = np.all(np.abs(anchor) <= limit, axis=1) & self.facts.argmin_is_near(q, linear, centre)
+            kept = np.all(np.abs(anchor) <= limit, axis=1) & self.facts.argmin_is_near(
+                q, linear, centre
+            )
         if kept.all():
             return linear, q, centre
         cut = np.clip(np.nan_to_num(anchor, nan=0.0, posinf=np.inf, neginf=-np.inf), -limit, limit)
@@ -203,43 +263,61 @@ class Queries:
 
 
 class BlankQueries:
-    """Answers with no records behind them: zeros of length one with the true sensitivities, for planning the noise."""
+    """Answers with no records behind them: zeros of length one with the true sensitivities, for
+    planning the noise."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
 
-    def gradient(self, w: Array, turn: int, call: int, batch_size: int | None, one: bool, regularised: bool) -> Bounded:
+    def gradient(
+        self, w: Array, turn: int, call: int, batch_size: int | None, one: bool, regularised: bool
+    ) -> Bounded:
         sample = ALL_RECORDS if batch_size is None else sample_of(self.facts, batch_size, one)
-        return seal(np.zeros((self.facts.n, 1)), self.facts.gradient_sensitivity(batch_size), sample)
+        return seal(
+            np.zeros((self.facts.n, 1)), self.facts.gradient_sensitivity(batch_size), sample
+        )
 
     def argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Bounded:
         self.facts.check_tolerance()
-        return seal(np.zeros((self.facts.n, 1)), argmin_sensitivity(self.facts, linear, quadratic, centre))
+        return seal(
+            np.zeros((self.facts.n, 1)), argmin_sensitivity(self.facts, linear, quadratic, centre)
+        )
 
     def question(self, linear: Array, quadratic: Array, centre: Array) -> Question:
         self.facts.check_tolerance()
         shape = (self.facts.n, 1)
-        return Question(self.facts.objective_terms(quadratic), shape, lambda noise, extra: (np.zeros(shape), None))
+        return Question(
+            self.facts.objective_terms(quadratic),
+            shape,
+            lambda noise, extra: (np.zeros(shape), None),
+        )
 
 
 def sample_of(facts: Facts, batch_size: int, one: bool) -> Sample:
-    """The law of a sample: a fresh object, so that values of two different draws are never added."""
+    """The law of a sample: a fresh object, so that values of two different draws are never
+    added."""
     if one:
         return Sample("one", facts.sampling_rate(1))
     rate = facts.sampling_rate(batch_size)
     if rate.max() > 1:
         raise UnsupportedError(
-            f"batch_size must be at most the smallest node's {int(facts.sizes.min())} records, not {batch_size}; "
+            f"batch_size must be at most the smallest node's {int(facts.sizes.min())} records, "
+            f"not {batch_size}; "
             "use batch_size=None for all records."
         )
     return Sample("poisson", rate)
 
 
-def argmin_sensitivity(facts: Facts, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Array:
+def argmin_sensitivity(
+    facts: Facts, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded
+) -> Array:
     """(b,) by the rule in this module's text."""
     for part in (linear, centre):
         if isinstance(part, Bounded) and part.sample.kind != "all":
-            raise LeakError("An argmin around a value of a sample of the records has no accountant here; release the value first.")
+            raise LeakError(
+                "An argmin around a value of a sample of the records has no accountant here; "
+                "release the value first."
+            )
     moved = linear.sensitivity if isinstance(linear, Bounded) else 0.0
     shifted = centre.sensitivity if isinstance(centre, Bounded) else 0.0
     return facts.argmin_sensitivity(quadratic, moved, shifted)
@@ -262,6 +340,7 @@ def _rate(sample: Sample) -> Array:
 def _refuse_secret_point(w: Any) -> None:
     if not isinstance(w, np.ndarray):
         raise LeakError(
-            f"A query must be asked at a public point, a plain array, not at a {type(w).__name__}: at a hidden point one "
+            f"A query must be asked at a public point, a plain array, not at a {type(w).__name__}: "
+            "at a hidden point one "
             "record moves the answer by more than its bound."
         )

@@ -1,4 +1,5 @@
-"""The public radius: no coordinate of a point at which records are asked, or of a message, is larger in absolute value."""
+"""The public radius: no coordinate of a point at which records are asked, or of a message, is
+larger in absolute value."""
 
 from __future__ import annotations
 
@@ -19,14 +20,17 @@ def _kernels() -> Any:
 
 
 def is_within(rows: Array, limit: float) -> bool:
-    """Whether no entry is NaN or larger than `limit` in absolute value: one pass over the memory."""
+    """Whether no entry is NaN or larger than `limit` in absolute value: one pass over the
+    memory."""
     return bool(_kernels().all_within(np.ascontiguousarray(rows).reshape(-1), limit))
 
 
 def brought_within(rows: Array, radius: float) -> Array:
-    """`rows` itself, the very array, if every entry lies within the radius; else a copy cut to it, where NaN is 0.
+    """`rows` itself, the very array, if every entry lies within the radius; else a copy cut to it,
+    where NaN is 0.
 
-    Of a public array this is post-processing. Cut is toward zero, also in float32, so the result passes `is_within`.
+    Of a public array this is post-processing. Cut is toward zero, also in float32, so the result
+    passes `is_within`.
     """
     if is_within(rows, radius):
         return rows

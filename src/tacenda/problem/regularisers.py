@@ -1,7 +1,7 @@
 """Regularisers R(w), acting on each row of a (b, d) array (or on one vector of length d).
 
-Each of them is l1 |w|_1 + (l2/2) |w|^2 with its own pair of weights (l1, l2), which is all that the kernels need to
-know.
+Each of them is l1 |w|_1 + (l2/2) |w|^2 with its own pair of weights (l1, l2), which is all that the
+kernels need to know.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from tacenda._types import Array
 from tacenda.errors import InputError
 
 __all__ = ["L1", "L2", "ElasticNet", "NoRegulariser", "Regulariser", "by_name", "names"]
-
 
 
 class Regulariser(Protocol):
@@ -73,7 +72,8 @@ class _Weighted:
         return result + self.l1 * np.sign(w) if self.l1 else result
 
     def prox(self, w: Array, step: float | Array) -> Array:
-        """argmin_v step R(v) + |v - w|^2/2, that is soft(w, step l1)/(1 + step l2); `step` a number or (b, 1)."""
+        """argmin_v step R(v) + |v - w|^2/2, that is soft(w, step l1)/(1 + step l2); `step` a number
+        or (b, 1)."""
         w = np.asarray(w)
         shrunk = np.sign(w) * np.maximum(np.abs(w) - step * self.l1, 0.0) if self.l1 else w
         return np.asarray(shrunk / (1.0 + step * self.l2))
@@ -141,7 +141,9 @@ def by_name(regulariser: str | Regulariser | None) -> Regulariser:
         return regulariser  # type: ignore[return-value]
     if isinstance(regulariser, type):
         word = regulariser.__name__
-        raise InputError(f"regulariser must be a name or an object, not the class {word}: write {word}().")
+        raise InputError(
+            f"regulariser must be a name or an object, not the class {word}: write {word}()."
+        )
     name = "none" if regulariser is None else regulariser
     name = name.lower().replace("_", "-") if isinstance(name, str) else name
     return _BY_NAME[checks.one_of("regulariser", name, _BY_NAME)]()  # type: ignore[no-any-return]

@@ -1,8 +1,8 @@
 """The private records of all nodes in one table, and the plain arrays which queries are made of.
 
-Nothing here is private by itself: `tacenda.problem.queries` wraps what these methods return. `nodes` is always an
-int64 array (b,) of node positions, the rows of every other argument belong to them, and a node's row of the result
-does not depend on the others.
+Nothing here is private by itself: `tacenda.problem.queries` wraps what these methods return.
+`nodes` is always an int64 array (b,) of node positions, the rows of every other argument belong to
+them, and a node's row of the result does not depend on the others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from tacenda.problem.losses import Loss
 from tacenda.problem.regularisers import Regulariser
 from tacenda.threads import is_small, kernel_threads
 
-_TASK_ELEMENTS = 1 << 17  # a task reads about a megabyte: long against its start, short against a whole large node
+_TASK_ELEMENTS = (
+    1 << 17
+)  # a task reads about a megabyte: long against its start, short against a whole large node
 _TASKS_PER_NODE = 16
 _NO_RECORDS: Ints = np.empty(0, dtype=np.int64)
 _NO_NORMS: Floats = np.empty(0)
@@ -32,12 +34,23 @@ def _read_only(array: Array) -> Array:
 
 
 class Store:
-    """Records of n nodes in one table; the base of `DenseStore` and `SparseStore`, which differ in the table only."""
+    """Records of n nodes in one table; the base of `DenseStore` and `SparseStore`, which differ in
+    the table only."""
 
     def __init__(
-        self, rows: Any, labels: Floats, offsets: Ints, *, n_features: int, n_outputs: int, loss: Loss,
-        regulariser: Regulariser, strength: float, loss_scale: float, divisors: Floats,
-    ) -> None:  # fmt: skip
+        self,
+        rows: Any,
+        labels: Floats,
+        offsets: Ints,
+        *,
+        n_features: int,
+        n_outputs: int,
+        loss: Loss,
+        regulariser: Regulariser,
+        strength: float,
+        loss_scale: float,
+        divisors: Floats,
+    ) -> None:
         self.rows, self.labels, self.offsets = rows, labels, offsets
         self.n_features, self.n_outputs = n_features, n_outputs
         self.loss, self.regulariser = loss, regulariser
@@ -55,7 +68,10 @@ class Store:
         return f"{type(self).__name__}(n_nodes={self.n_nodes}, dim={self.dim})"
 
     def __reduce__(self) -> Any:
-        raise TacendaError("A store holds private records and is not pickled; build the Problem again where it is needed.")
+        raise TacendaError(
+            "A store holds private records and is not pickled; "
+            "build the Problem again where it is needed."
+        )
 
     @property
     def n_nodes(self) -> int:
@@ -82,7 +98,8 @@ class Store:
     def kernel_rows(self) -> Any:
         """The table as the compiled code wants it: an array, or CSR arrays with unsigned integers.
 
-        Views, not copies, and always read-only, so that one compiled version serves all tables of a type.
+        Views, not copies, and always read-only, so that one compiled version serves all tables of a
+        type.
         """
         if self._kernel_rows is None or self._kernel_rows[0] is not self.rows:
             self._kernel_rows = (self.rows, self._views())
@@ -91,7 +108,11 @@ class Store:
     def _views(self) -> Any:
         if isinstance(self.rows, tuple):
             data, indices, indptr = self.rows
-            return _read_only(data), _read_only(indices.view(np.uint32)), _read_only(indptr.view(np.uint64))
+            return (
+                _read_only(data),
+                _read_only(indices.view(np.uint32)),
+                _read_only(indptr.view(np.uint64)),
+            )
         return _read_only(self.rows)
 
     @cached_property
@@ -105,71 +126,123 @@ class Store:
         """About how many table entries a pass over these nodes reads."""
         return int(self.sizes[nodes].sum()) * self._width * self.n_outputs
 
-    def gradient(self, nodes: Ints, w: Array, clip_norm: float | None = None, regularised: bool = True) -> Array:
-        """(c/m_i) sum_j clip(loss'(w_k; x_j, y_j) x_j) + r R'(w_k) for each row k, node i = nodes[k];
-        (b, d) -> (b, d).
+    def gradient(
+        self, nodes: Ints, w: Array, clip_norm: float | None = None, regularised: bool = True
+    ) -> Array:
+        """(c/m_i) sum_j clip(loss'(w_k; x_j, y_j) x_j) + r R'(w_k) for each row k, node i =
+        nodes[k]; (b, d) -> (b, d).
         """
         nodes, w = self._checked(nodes, w)
         owner, first, last, start = self._tasks(nodes)
         factor = self.loss_scale / self.divisors[nodes]
-        return self._gradients(w, (owner, first, last, start, _NO_RECORDS, nodes), factor, clip_norm, regularised)
+        return self._gradients(
+            w, (owner, first, last, start, _NO_RECORDS, nodes), factor, clip_norm, regularised
+        )
 
     def batch_gradient(
-        self, nodes: Ints, w: Array, indptr: Ints, records: Ints, batch_size: Array,
-        clip_norm: float | None = None, regularised: bool = True,
-    ) -> Array:  # fmt: skip
-        """(c/b_i) times the sum over the sampled records, plus r R'(w); batch_size (b,) is the public b_i.
+        self,
+        nodes: Ints,
+        w: Array,
+        indptr: Ints,
+        records: Ints,
+        batch_size: Array,
+        clip_norm: float | None = None,
+        regularised: bool = True,
+    ) -> Array:
+        """(c/b_i) times the sum over the sampled records, plus r R'(w); batch_size (b,) is the
+        public b_i.
 
         Row k's sample is records[indptr[k] : indptr[k+1]], record numbers within its node.
         """
         nodes, w = self._checked(nodes, w)
-        indptr, records = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(records, np.int64)
+        indptr = np.ascontiguousarray(indptr, np.int64)
+        records = np.ascontiguousarray(records, np.int64)
         divisor = np.asarray(batch_size, dtype=np.float64)
-        factor = self.loss_scale / (divisor if divisor.shape == nodes.shape else np.broadcast_to(divisor, nodes.shape))
+        factor = self.loss_scale / (
+            divisor if divisor.shape == nodes.shape else np.broadcast_to(divisor, nodes.shape)
+        )
         if is_small(len(records) * self._width):
-            return self._few_gradients(w, (nodes, self.offsets, indptr, records), factor, clip_norm, regularised)
-        self._refuse_sample(self._kernels.sample_fault(nodes, self.offsets, indptr, records), len(nodes))
+            return self._few_gradients(
+                w, (nodes, self.offsets, indptr, records), factor, clip_norm, regularised
+            )
+        self._refuse_sample(
+            self._kernels.sample_fault(nodes, self.offsets, indptr, records), len(nodes)
+        )
         start = np.arange(len(nodes) + 1)
         tasks = (start[:-1], indptr[:-1], indptr[1:], start, records, self.offsets[nodes])
         return self._gradients(w, tasks, factor, clip_norm, regularised)
 
-    def integer_gradient(self, nodes: Ints, w: Array, grid: Array, clip_norm: float | None = None) -> Ints:
+    def integer_gradient(
+        self, nodes: Ints, w: Array, grid: Array, clip_norm: float | None = None
+    ) -> Ints:
         """sum_j trunc(clip(loss'(w_k; x_j, y_j) x_j) / grid_k), loss part only, as int64 (b, d).
 
-        Exact for every float: one record moves row k by at most clip_norm/grid_k when it comes or goes, twice that when
-        it is replaced. All is computed in float64, where a gradient's norm comes out right to (d + 10) 2^-53 of itself;
-        the clip is taken shorter by more than that, and rounding toward zero cannot lengthen a gradient.
+        Exact for every float: one record moves row k by at most clip_norm/grid_k when it comes or
+        goes, twice that when it is replaced. All is computed in float64, where a gradient's norm
+        comes out right to (d + 10) 2^-53 of itself; the clip is taken shorter by more than that,
+        and rounding toward zero cannot lengthen a gradient.
         """
         nodes, w = self._checked(nodes, w)
         w = w.astype(np.float64, copy=False)
-        grid = np.ascontiguousarray(np.broadcast_to(np.asarray(grid, dtype=np.float64), nodes.shape))
+        grid = np.ascontiguousarray(
+            np.broadcast_to(np.asarray(grid, dtype=np.float64), nodes.shape)
+        )
         bound = self._record_bound(clip_norm)
         if not (grid > 0).all() or not np.isfinite(grid).all():
-            raise InputError("grid must hold numbers above 0; choose a power of two below the noise.")
+            raise InputError(
+                "grid must hold numbers above 0; choose a power of two below the noise."
+            )
         if (bound / grid >= 2.0**61).any():
-            raise InputError("grid is so fine that a record's integers could leave 64 bits; choose a coarser grid.")
+            raise InputError(
+                "grid is so fine that a record's integers could leave 64 bits; "
+                "choose a coarser grid."
+            )
         out = np.zeros(w.shape, dtype=np.int64)
         first, last = self.offsets[nodes], self.offsets[nodes + 1]
         with kernel_threads(self.elements(nodes)):
             self._kernels.integer_sums(
-                self.kernel_rows, self.labels, self.norms, first, last, w, self.n_outputs, self.loss.code,
-                self.loss.parameter, bound * (1.0 - max(1e-12, self.dim * 2.0**-50)), grid, out,
-            )  # fmt: skip
+                self.kernel_rows,
+                self.labels,
+                self.norms,
+                first,
+                last,
+                w,
+                self.n_outputs,
+                self.loss.code,
+                self.loss.parameter,
+                bound * (1.0 - max(1e-12, self.dim * 2.0**-50)),
+                grid,
+                out,
+            )
         return out
 
-    def argmin(self, nodes: Ints, linear: Array, quadratic: Array, centre: Array, start: Array, tolerance: float) -> Array:
-        """argmin_w f_i(w) + linear_k.w + quadratic_k |w - centre_k|^2 for each row, to gradient norm <= tolerance."""
+    def argmin(
+        self,
+        nodes: Ints,
+        linear: Array,
+        quadratic: Array,
+        centre: Array,
+        start: Array,
+        tolerance: float,
+    ) -> Array:
+        """argmin_w f_i(w) + linear_k.w + quadratic_k |w - centre_k|^2 for each row, to gradient
+        norm <= tolerance."""
         from tacenda.problem.solver import local as solver
 
         nodes, start = self._checked(nodes, start)
         return solver.argmin(self, nodes, linear, quadratic, centre, start, tolerance)
 
-    def argmin_around(self, nodes: Ints, anchor: Array, convexity: Array, tolerance: float) -> Floats:
-        """argmin_u (c/m_i) sum_j loss(anchor_k + u; x_j, y_j) + (convexity_k/2) |u|^2 for each row, float64 (b, d)."""
+    def argmin_around(
+        self, nodes: Ints, anchor: Array, convexity: Array, tolerance: float
+    ) -> Floats:
+        """argmin_u (c/m_i) sum_j loss(anchor_k + u; x_j, y_j) + (convexity_k/2) |u|^2 for each row,
+        float64 (b, d)."""
         from tacenda.problem.solver import around as solver_around
 
         nodes, anchor = self._checked(nodes, anchor)
-        return solver_around.argmin(self, nodes, anchor.astype(np.float64), np.asarray(convexity, np.float64), tolerance)
+        return solver_around.argmin(
+            self, nodes, anchor.astype(np.float64), np.asarray(convexity, np.float64), tolerance
+        )
 
     def chords(self) -> Any:
         """The argmin's cache of inverse Hessians, made when first needed."""
@@ -180,9 +253,11 @@ class Store:
         return self._chords
 
     def solver_state(self) -> dict[str, Floats]:
-        """Where the cached inverse Hessians were taken: what a checkpoint needs so that a resumed run is bit-identical.
+        """Where the cached inverse Hessians were taken: what a checkpoint needs so that a resumed
+        run is bit-identical.
 
-        The points are `start` rows of earlier calls, so nothing here is more private than the run's own state.
+        The points are `start` rows of earlier calls, so nothing here is more private than the run's
+        own state.
         """
         if self._chords is None:
             return {"anchors": np.zeros((0, self.dim)), "ridges": np.zeros(0)}
@@ -197,8 +272,8 @@ class Store:
             self._chords = solver.restored(self, state["anchors"], state["ridges"])
 
     def margins(self, nodes: Ints, w: Array) -> tuple[Array, Array, Ints]:
-        """Scores (M, K) of all records of the nodes at their own rows of w, their labels (M,), and where each node
-        starts.
+        """Scores (M, K) of all records of the nodes at their own rows of w, their labels (M,), and
+        where each node starts.
         """
         nodes, w = self._checked(nodes, w)
         owner, first, last, start = self._tasks(nodes)
@@ -206,24 +281,38 @@ class Store:
         begin = place[start[:-1]]
         scores = np.empty((int(self.sizes[nodes].sum()), self.n_outputs))
         with kernel_threads(self.elements(nodes)):
-            self._kernels.margins(self.kernel_rows, owner, first, last, place, w, self.n_outputs, scores)
+            self._kernels.margins(
+                self.kernel_rows, owner, first, last, place, w, self.n_outputs, scores
+            )
         within = np.arange(len(scores)) - np.repeat(begin, self.sizes[nodes])
-        return scores, self.labels[within + np.repeat(self.offsets[nodes], self.sizes[nodes])], begin
+        return (
+            scores,
+            self.labels[within + np.repeat(self.offsets[nodes], self.sizes[nodes])],
+            begin,
+        )
 
     def scores(self, first: int, last: int, model: Array) -> Floats:
-        """Scores (last - first, K) of the table's records first .. last - 1 under one model (d,), in float64."""
+        """Scores (last - first, K) of the table's records first .. last - 1 under one model (d,),
+        in float64."""
         out = np.empty((last - first, self.n_outputs))
         tasks = max(1, min(len(out), len(out) * self._width // _TASK_ELEMENTS))
         cuts = first + np.arange(tasks + 1) * len(out) // tasks
         with kernel_threads(len(out) * self._width * self.n_outputs):
             self._kernels.margins(
-                self.kernel_rows, np.zeros(tasks, np.int64), cuts[:-1], cuts[1:], cuts[:-1] - first,
-                np.ascontiguousarray(model, np.float64)[None], self.n_outputs, out,
-            )  # fmt: skip
+                self.kernel_rows,
+                np.zeros(tasks, np.int64),
+                cuts[:-1],
+                cuts[1:],
+                cuts[:-1] - first,
+                np.ascontiguousarray(model, np.float64)[None],
+                self.n_outputs,
+                out,
+            )
         return out
 
     def losses(self, nodes: Ints, w: Array) -> Floats:
-        """Mean loss of each node's records at its own row of w, (b,); unscaled and without the regulariser."""
+        """Mean loss of each node's records at its own row of w, (b,); unscaled and without the
+        regulariser."""
         scores, labels, begin = self.margins(nodes, w)
         values = self.loss.value(scores if self.n_outputs > 1 else scores[:, 0], labels)
         return np.asarray(np.add.reduceat(values, begin) / self.sizes[nodes])
@@ -231,50 +320,94 @@ class Store:
     def correct(self, nodes: Ints, w: Array) -> Ints:
         """How many of each node's records its own row of w classifies rightly, (b,)."""
         if self.loss.kind == "regression":
-            raise UnsupportedError(f"correct counts class labels, and the loss {self.loss.name!r} has none; use losses.")
+            raise UnsupportedError(
+                f"correct counts class labels, and the loss {self.loss.name!r} has none; "
+                "use losses."
+            )
         scores, labels, begin = self.margins(nodes, w)
         return np.add.reduceat(self.right(scores, labels).astype(np.int64), begin)
 
     def right(self, scores: Array, labels: Array) -> Flags:
-        """Whether scores (M, K), or (M,) for two classes, pick the label; a score of exactly 0 counts as the positive class."""
+        """Whether scores (M, K), or (M,) for two classes, pick the label; a score of exactly 0
+        counts as the positive class."""
         if self.n_outputs > 1:
             return np.asarray(scores.argmax(axis=1) == labels)
         return np.asarray((scores.reshape(-1) >= 0) == (labels > 0))
 
     def _gradients(
-        self, w: Array, tasks: tuple[Ints, ...], factor: Array, clip_norm: float | None, regularised: bool
+        self,
+        w: Array,
+        tasks: tuple[Ints, ...],
+        factor: Array,
+        clip_norm: float | None,
+        regularised: bool,
     ) -> Array:
         owner, first, last, start, records, base = tasks
         strength = self.strength if regularised else 0.0
         clip = math.inf if clip_norm is None else float(clip_norm)
         norms = _NO_NORMS if clip_norm is None else self.norms
         out = np.empty_like(w)
-        alone = len(owner) == len(w) and w.dtype == np.float64  # one task per row: it may add up in the result itself
+        alone = (
+            len(owner) == len(w) and w.dtype == np.float64
+        )  # one task per row: it may add up in the result itself
         partial = out if alone else np.empty((len(owner), self.dim))
         with kernel_threads(int((last - first).sum()) * self._width):
             self._kernels.gradients(
-                self.kernel_rows, self.labels, norms, owner, first, last, start, records, base, w, self.n_outputs,
-                self.loss.code, self.loss.parameter, clip, factor, strength * self.regulariser.l1,
-                strength * self.regulariser.l2, partial, out,
-            )  # fmt: skip
+                self.kernel_rows,
+                self.labels,
+                norms,
+                owner,
+                first,
+                last,
+                start,
+                records,
+                base,
+                w,
+                self.n_outputs,
+                self.loss.code,
+                self.loss.parameter,
+                clip,
+                factor,
+                strength * self.regulariser.l1,
+                strength * self.regulariser.l2,
+                partial,
+                out,
+            )
         return out
 
     def _few_gradients(
-        self, w: Array, samples: tuple[Ints, ...], factor: Array, clip_norm: float | None, regularised: bool
+        self,
+        w: Array,
+        samples: tuple[Ints, ...],
+        factor: Array,
+        clip_norm: float | None,
+        regularised: bool,
     ) -> Array:
-        """The same for small samples (nodes, offsets, indptr, records): no threads, and no table of partial sums."""
+        """The same for small samples (nodes, offsets, indptr, records): no threads, and no table of
+        partial sums."""
         strength = self.strength if regularised else 0.0
         out = np.empty_like(w)
         fault = self._kernels.few_gradients(
-            self.kernel_rows, self.labels, _NO_NORMS if clip_norm is None else self.norms, *samples, w, self.n_outputs,
-            self.loss.code, self.loss.parameter, math.inf if clip_norm is None else float(clip_norm), factor,
-            strength * self.regulariser.l1, strength * self.regulariser.l2, out,
-        )  # fmt: skip
+            self.kernel_rows,
+            self.labels,
+            _NO_NORMS if clip_norm is None else self.norms,
+            *samples,
+            w,
+            self.n_outputs,
+            self.loss.code,
+            self.loss.parameter,
+            math.inf if clip_norm is None else float(clip_norm),
+            factor,
+            strength * self.regulariser.l1,
+            strength * self.regulariser.l2,
+            out,
+        )
         self._refuse_sample(fault, len(w))
         return out
 
     def _tasks(self, nodes: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-        """(owner, first, last, start): how the nodes' records are cut; depends on each node's own size only."""
+        """(owner, first, last, start): how the nodes' records are cut; depends on each node's own
+        size only."""
         if self._one_task_each:
             start = np.arange(len(nodes) + 1)
             return start[:-1], self.offsets[nodes], self.offsets[nodes + 1], start
@@ -292,7 +425,9 @@ class Store:
         if w.dtype not in (np.float32, np.float64):
             w = w.astype(np.float64)
         if w.shape != (len(nodes), self.dim):
-            raise InputError(f"w must have shape ({len(nodes)}, {self.dim}), one row per node, not {w.shape}.")
+            raise InputError(
+                f"w must have shape ({len(nodes)}, {self.dim}), one row per node, not {w.shape}."
+            )
         if not self._kernels.are_positions(nodes, self.n_nodes):
             raise InputError(f"nodes must be positions from 0 to {self.n_nodes - 1}.")
         return nodes, w
@@ -300,16 +435,27 @@ class Store:
     @staticmethod
     def _refuse_sample(fault: int, rows: int) -> None:
         if fault == 1:
-            raise InputError(f"indptr must have {rows + 1} entries rising from 0 to the number of records.")
+            raise InputError(
+                f"indptr must have {rows + 1} entries rising from 0 to the number of records."
+            )
         if fault == 2:
-            raise InputError("records must be record numbers within each node, from 0 to its size minus 1.")
+            raise InputError(
+                "records must be record numbers within each node, from 0 to its size minus 1."
+            )
 
     def _record_bound(self, clip_norm: float | None) -> float:
-        """A norm which no record's gradient exceeds after clipping; the loss's own slope counts where it is finite."""
-        own = self.loss.slope * float(self.norms.max()) if math.isfinite(self.loss.slope) else math.inf
+        """A norm which no record's gradient exceeds after clipping; the loss's own slope counts
+        where it is finite."""
+        own = (
+            self.loss.slope * float(self.norms.max())
+            if math.isfinite(self.loss.slope)
+            else math.inf
+        )
         bound = own * (1.0 + 1e-9) if clip_norm is None else float(clip_norm)
         if not math.isfinite(bound):
-            raise UnsupportedError(f"The loss {self.loss.name!r} has no gradient bound; set clip_norm, or use 'huber'.")
+            raise UnsupportedError(
+                f"The loss {self.loss.name!r} has no gradient bound; set clip_norm, or use 'huber'."
+            )
         return bound
 
     def _row_elements(self) -> int:
@@ -332,7 +478,8 @@ class DenseStore(Store):
 
 
 class SparseStore(Store):
-    """Records as CSR arrays (data, indices, indptr) without duplicate entries; costs by its non-zeros."""
+    """Records as CSR arrays (data, indices, indptr) without duplicate entries; costs by its
+    non-zeros."""
 
     def _row_elements(self) -> int:
         return 1 + len(self.rows[0]) // max(1, len(self.labels))

@@ -1,6 +1,8 @@
-"""The report: one self-contained HTML page, figures for papers and a model card, from a run folder or a `RunResult`.
+"""The report: one self-contained HTML page, figures for papers and a model card, from a run folder
+or a `RunResult`.
 
-    build(run_folder)            run_folder/report.html: works offline, light and dark, on paper (extra `report`)
+    build(run_folder)            run_folder/report.html: works offline, light and dark, on paper
+                                 (extra `report`)
     figures(run_folder, out_dir) the same figures as SVG and PDF (extra `plots`)
     model_card(result)           Markdown that states what one model promises
 

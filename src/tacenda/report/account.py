@@ -1,7 +1,9 @@
-"""What one run's ledger says, prepared for the eye: the worst node's curve, what observers gain, how it was spent.
+"""What one run's ledger says, prepared for the eye: the worst node's curve, what observers gain,
+how it was spent.
 
-All numbers are composed again from the charges. Judging sampled releases takes seconds for each kind of node; the
-stored ledger's `worst_node` then tells which node to judge, and the other nodes are only said to be no worse.
+All numbers are composed again from the charges. Judging sampled releases takes seconds for each
+kind of node; the stored ledger's `worst_node` then tells which node to judge, and the other nodes
+are only said to be no worse.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ class Account:
         worst = stored.get("worst_node")
         if quick or not isinstance(worst, int) or not 0 <= worst < statement.n_nodes:
             worst = statement.worst_node
-        return cls(statement, worst, judge(statement.charges.events(worst), statement.adjacency), quick)
+        return cls(
+            statement, worst, judge(statement.charges.events(worst), statement.adjacency), quick
+        )
 
     @property
     def delta(self) -> float:
@@ -60,12 +64,14 @@ class Account:
 
     @cached_property
     def best_guess(self) -> float:
-        """The largest chance (1 + delta(0))/2 of telling two neighbouring data sets apart, from a fair coin's 1/2."""
+        """The largest chance (1 + delta(0))/2 of telling two neighbouring data sets apart, from a
+        fair coin's 1/2."""
         return (1.0 + self.curve.delta(0.0)) / 2.0
 
     @property
     def target(self) -> float | None:
-        """The epsilon that was asked for, the largest over the nodes, or None where the noise was given."""
+        """The epsilon that was asked for, the largest over the nodes, or None where the noise was
+        given."""
         asked = self.statement.target
         if isinstance(asked, dict) or asked is None:
             return None
@@ -73,11 +79,13 @@ class Account:
 
     @property
     def kept(self) -> bool:
-        """Whether the composed epsilon is what was asked for, up to the width of the accountants' grids."""
+        """Whether the composed epsilon is what was asked for, up to the width of the accountants'
+        grids."""
         return self.target is None or self.epsilon <= self.target * (1 + GRID)
 
     def profile(self) -> tuple[Array, Array]:
-        """(deltas, epsilons) of the worst node, finite ones only, the run's own delta among them."""
+        """(deltas, epsilons) of the worst node, finite ones only, the run's own delta among
+        them."""
         own = [self.delta] if self.delta > 0 else []
         deltas = np.unique(np.concatenate([DELTAS, own]))
         found = np.array([self.curve.epsilon(float(d)) for d in deltas])
@@ -85,7 +93,8 @@ class Account:
         return deltas[good], found[good]
 
     def groups(self, sizes: tuple[int, ...] = (2, 5)) -> list[tuple[int, float]]:
-        """Epsilon at the run's delta for several records of one person on one node, where an accountant can say it."""
+        """Epsilon at the run's delta for several records of one person on one node, where an
+        accountant can say it."""
         answers = []
         for size in sizes:
             try:
@@ -95,19 +104,28 @@ class Account:
         return answers
 
     def spending(self, rounds: int) -> tuple[Array, Array]:
-        """(round, epsilon spent up to it) of the worst node; releases are spread evenly over the rounds."""
-        listed = [(charge.event(self.worst_node), count) for charge, count in self.statement.charges]
+        """(round, epsilon spent up to it) of the worst node; releases are spread evenly over the
+        rounds."""
+        listed = [
+            (charge.event(self.worst_node), count) for charge, count in self.statement.charges
+        ]
         total = sum(count for _, count in listed)
         points = POINTS if self.quick or _pure(listed) else SLOW_POINTS
         stops = np.unique(
             (total * np.linspace(0, 1, min(points, total) + 1) ** 1.5).round().astype(int)
         )  # dense where it rises steeply
-        spent = [judge(_first(listed, int(k)), self.statement.adjacency).epsilon(self.delta) for k in stops]
+        spent = [
+            judge(_first(listed, int(k)), self.statement.adjacency).epsilon(self.delta)
+            for k in stops
+        ]
         return stops * (rounds / max(total, 1)), np.array(spent)
 
     def single_releases(self, rounds: int) -> tuple[Array, Array]:
-        """(round, epsilon of that release by itself at the run's delta) of the worst node, thinned."""
-        listed = [(charge.event(self.worst_node), count) for charge, count in self.statement.charges]
+        """(round, epsilon of that release by itself at the run's delta) of the worst node,
+        thinned."""
+        listed = [
+            (charge.event(self.worst_node), count) for charge, count in self.statement.charges
+        ]
         starts = np.cumsum([0] + [count for _, count in listed])
         points = POINTS if self.quick or _pure(listed) else SLOW_POINTS
         at = np.unique(np.linspace(0, max(starts[-1] - 1, 0), points).round().astype(int))
@@ -119,21 +137,29 @@ class Account:
 
 
 def together(accounts: list[Account]) -> tuple[float, float] | None:
-    """(epsilon, delta) of all runs published together on the same records, or None where their relations differ.
+    """(epsilon, delta) of all runs published together on the same records, or None where their
+    relations differ.
 
-    Exact for Gaussian releases (the mu^2 of each node add); else the sums of the epsilons and of the deltas, which
-    always hold.
+    Exact for Gaussian releases (the mu^2 of each node add); else the sums of the epsilons and of
+    the deltas, which always hold.
     """
     first = accounts[0].statement
-    if any((a.statement.adjacency, a.statement.n_nodes) != (first.adjacency, first.n_nodes) for a in accounts):
+    if any(
+        (a.statement.adjacency, a.statement.n_nodes) != (first.adjacency, first.n_nodes)
+        for a in accounts
+    ):
         return None
     gaussian = all(c.kind is events.Gaussian for a in accounts for c, _ in a.statement.charges)
     if not gaussian:
         return float(sum(a.epsilon for a in accounts)), float(sum(a.delta for a in accounts))
-    squares = sum(n / c.parameters["noise_multiplier"] ** 2 for a in accounts for c, n in a.statement.charges)
+    squares = sum(
+        n / c.parameters["noise_multiplier"] ** 2 for a in accounts for c, n in a.statement.charges
+    )
     mu = float(np.sqrt(np.max(squares)))
     delta = max(a.delta for a in accounts)
-    return judge([(events.Gaussian(1.0 / mu if mu > 0 else math.inf), 1)], first.adjacency).epsilon(delta), delta
+    return judge([(events.Gaussian(1.0 / mu if mu > 0 else math.inf), 1)], first.adjacency).epsilon(
+        delta
+    ), delta
 
 
 def _pure(listed: list[tuple[events.Event, int]]) -> bool:

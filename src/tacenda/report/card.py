@@ -17,7 +17,8 @@ from tacenda.words import counted
 
 
 def model_card(result: RunResult) -> str:
-    """The card of one result. It holds no measure of the records, so it may go wherever the model goes."""
+    """The card of one result. It holds no measure of the records, so it may go wherever the model
+    goes."""
     s = result.settings
     title = f"{s['algorithm']['name']}, {s['problem']['loss']}"
     return card(title, s, result.privacy, result.models.shape, s["problem"].get("classes"))
@@ -48,12 +49,18 @@ def card(
 
 def _network(graph: dict[str, Any]) -> str:
     edges = f", {counted(len(graph['edges']), 'edge')}" if "edges" in graph else ""
-    return f"## Network\n\n{counted(graph['n'], 'node')}{edges} ({graph.get('name') or 'given graph'}); no server."
+    return (
+        f"## Network\n\n{counted(graph['n'], 'node')}{edges} "
+        f"({graph.get('name') or 'given graph'}); no server."
+    )
 
 
 def _privacy(statement: Statement | None, conditions: Sequence[str]) -> str:
     if statement is None:
-        return "## Privacy\n\n**None.** No noise was added; the model and the messages may show what the records hold."
+        return (
+            "## Privacy\n\n**None.** No noise was added; "
+            "the model and the messages may show what the records hold."
+        )
     account = Account.of(statement, {})
     s = account.statement
     rows = [
@@ -63,7 +70,8 @@ def _privacy(statement: Statement | None, conditions: Sequence[str]) -> str:
         ("unit", UNIT),
         (
             "accountant",
-            f"{account.curve.accountant}: {ACCOUNTANTS.get(account.curve.accountant, 'see the documentation')}",
+            f"{account.curve.accountant}: "
+            f"{ACCOUNTANTS.get(account.curve.accountant, 'see the documentation')}",
         ),
         ("mode", s.mode),
         ("noise", s.noise),
@@ -77,7 +85,10 @@ def _privacy(statement: Statement | None, conditions: Sequence[str]) -> str:
             ),
         )
     table = "\n".join(f"| {name} | {value} |" for name, value in rows)
-    return f"## Privacy\n\n| | |\n| --- | --- |\n{table}\n\n{meaning(account)}\n\n{_conditions(account, conditions)}"
+    return (
+        "## Privacy\n\n| | |\n| --- | --- "
+        f"|\n{table}\n\n{meaning(account)}\n\n{_conditions(account, conditions)}"
+    )
 
 
 def _conditions(account: Account, stated: Sequence[str]) -> str:
@@ -88,7 +99,8 @@ def _conditions(account: Account, stated: Sequence[str]) -> str:
     for size, epsilon in account.groups((2,)):
         if math.isfinite(epsilon):
             lines.append(
-                f"somebody with {size} records on one node has epsilon {numbers.epsilon(epsilon)} instead"
+                f"somebody with {size} records on one node has epsilon {numbers.epsilon(epsilon)} "
+                "instead"
             )
     return "Conditions:\n\n" + "\n".join(
         f"- {line}" for line in [*lines, *(stated or _usual(account))]
@@ -102,7 +114,8 @@ def _usual(account: Account) -> list[str]:
     ]
     if "simulation" in account.statement.noise:
         lines.append(
-            "the noise came from a seed: this model is a simulation's, not to be released as private"
+            "the noise came from a seed: this model is a simulation's, "
+            "not to be released as private"
         )
     return lines
 
@@ -113,7 +126,8 @@ def _model(p: dict[str, Any], shape: Sequence[int], classes: Sequence[Any] | Non
     return (
         f"## Model\n\nLinear, {weights} weights for {counted(p['n_features'], 'feature')}{named}; "
         f"one model per node ({shape[0]}) and their average.\n"
-        f"Loss {p['loss']}, regulariser {p['regulariser']} of strength {numbers.setting(p['strength'])}; "
+        f"Loss {p['loss']}, regulariser {p['regulariser']} of strength "
+        f"{numbers.setting(p['strength'])}; "
         f"rows of norm at most {numbers.setting(p['data_norm'])}."
     )
 
@@ -124,6 +138,8 @@ def _training(s: dict[str, Any]) -> str:
     )
     sizes = np.asarray(s["problem"]["sizes"])
     return (
-        f"{s['algorithm']['name']} ({chosen}), {counted(s['rounds'], 'round')}, output {s.get('output')}, "
-        f"{counted(s.get('finish_mixing', 0), 'closing mixing round')}, on {counted(int(sizes.sum()), 'record')}."
+        f"{s['algorithm']['name']} ({chosen}), {counted(s['rounds'], 'round')}, "
+        f"output {s.get('output')}, "
+        f"{counted(s.get('finish_mixing', 0), 'closing mixing round')}, "
+        f"on {counted(int(sizes.sum()), 'record')}."
     )

@@ -1,4 +1,5 @@
-"""Charts as plain descriptions, drawn three times: interactive in the page, on paper, and as a table of numbers."""
+"""Charts as plain descriptions, drawn three times: interactive in the page, on paper, and as a
+table of numbers."""
 
 from __future__ import annotations
 
@@ -18,8 +19,9 @@ MOST_POINTS, MOST_ROWS = 400, 40
 class Series:
     """One line or cloud: x (k,), y (k,), and the range low..high over the seeds where there is one.
 
-    colour: position in the palette; dashes and symbols follow it, so that colour is never the only difference.
-    style: "line", "points" (marks joined by a line), "mark" (one mark that stands out) or "level" (a thin grey line).
+    colour: position in the palette; dashes and symbols follow it, so that colour is never the only
+    difference. style: "line", "points" (marks joined by a line), "mark" (one mark that stands out)
+    or "level" (a thin grey line).
     """
 
     name: str
@@ -34,7 +36,8 @@ class Series:
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """Everything a drawing needs. `words` is what a reader hears who cannot see it; percent: y is a share."""
+    """Everything a drawing needs. `words` is what a reader hears who cannot see it; percent: y is a
+    share."""
 
     key: str
     title: str
@@ -50,7 +53,8 @@ class Chart:
     x_ticks: tuple[float, ...] = ()
 
     def table(self) -> TextTable:
-        """The numbers: one row per x, one column per series; at most MOST_ROWS rows, evenly thinned."""
+        """The numbers: one row per x, one column per series; at most MOST_ROWS rows, evenly
+        thinned."""
         xs = np.unique(np.concatenate([s.x for s in self.series]))
         rows_x = thin(xs, MOST_ROWS)
         named = [s for s in self.series if s.legend]
@@ -84,7 +88,8 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class TextTable:
-    """Rows of finished text; `sort` holds for each cell what a column is sorted by, where text would mislead."""
+    """Rows of finished text; `sort` holds for each cell what a column is sorted by, where text
+    would mislead."""
 
     caption: str
     columns: list[Column]
@@ -100,18 +105,23 @@ def thin(values: Array, most: int) -> Array:
 
 
 def visible(values: Any) -> Any:
-    """Values for a logarithmic axis: rounding errors around zero become gaps instead of deep spikes."""
+    """Values for a logarithmic axis: rounding errors around zero become gaps instead of deep
+    spikes."""
     found = np.asarray(values, float)
     return np.where(found > 1e-12 * found.max(initial=0.0), found, np.nan)
 
 
 def dash_of(colour: int) -> int:
-    """Which of four dashes goes with a place in the palette of eight: 32 pairs before one comes again."""
+    """Which of four dashes goes with a place in the palette of eight: 32 pairs before one comes
+    again."""
     return (colour + colour // 8) % 4
 
 
-def over_seeds(histories: list[list[dict[str, Any]]], metric: str) -> tuple[Array, Array, Array, Array] | None:
-    """(rounds, mean, least, largest) of a metric over the seeds that recorded it; None where nobody did."""
+def over_seeds(
+    histories: list[list[dict[str, Any]]], metric: str
+) -> tuple[Array, Array, Array, Array] | None:
+    """(rounds, mean, least, largest) of a metric over the seeds that recorded it; None where nobody
+    did."""
     found: dict[int, list[float]] = {}
     for rows in histories:
         for row in rows:

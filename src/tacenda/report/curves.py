@@ -11,14 +11,44 @@ from tacenda.report.reading import Folder, Group
 # metric: (title, axis, what a reader wants of it, logarithmic)
 METRICS: dict[str, tuple[str, str, str, bool]] = {
     "objective": ("Objective of the average model", "objective", "lower is better", False),
-    "suboptimality": ("Objective above the noise-free optimum", "suboptimality", "lower is better", True),
-    "node_objective": ("Objective of the nodes' own models, mean", "objective", "lower is better", False),
-    "worst_objective": ("Objective of the worst node's model", "objective", "lower is better", False),
-    "local_objective": ("Objective of each node on its own data, mean", "objective", "lower is better", False),
+    "suboptimality": (
+        "Objective above the noise-free optimum",
+        "suboptimality",
+        "lower is better",
+        True,
+    ),
+    "node_objective": (
+        "Objective of the nodes' own models, mean",
+        "objective",
+        "lower is better",
+        False,
+    ),
+    "worst_objective": (
+        "Objective of the worst node's model",
+        "objective",
+        "lower is better",
+        False,
+    ),
+    "local_objective": (
+        "Objective of each node on its own data, mean",
+        "objective",
+        "lower is better",
+        False,
+    ),
     "loss": ("Loss of the average model", "loss", "lower is better", False),
     "accuracy": ("Accuracy of the average model", "accuracy", "higher is better", False),
-    "misclassification": ("Share of records classified wrongly", "misclassified", "lower is better", False),
-    "node_accuracy": ("Accuracy of the nodes' own models, mean", "accuracy", "higher is better", False),
+    "misclassification": (
+        "Share of records classified wrongly",
+        "misclassified",
+        "lower is better",
+        False,
+    ),
+    "node_accuracy": (
+        "Accuracy of the nodes' own models, mean",
+        "accuracy",
+        "higher is better",
+        False,
+    ),
     "worst_accuracy": ("Accuracy of the worst node's model", "accuracy", "higher is better", False),
     "test_loss": ("Loss on test data", "loss", "lower is better", False),
     "test_accuracy": ("Accuracy on test data", "accuracy", "higher is better", False),
@@ -47,7 +77,9 @@ def is_share(metric: str) -> bool:
 
 def about(metric: str) -> tuple[str, str, str, bool]:
     """Words for a metric; an unknown one is called by its own name."""
-    return METRICS.get(metric, (metric.replace("_", " ").capitalize(), metric.replace("_", " "), "", False))
+    return METRICS.get(
+        metric, (metric.replace("_", " ").capitalize(), metric.replace("_", " "), "", False)
+    )
 
 
 def learning(folder: Folder) -> list[Chart]:
@@ -70,7 +102,16 @@ def _course(folder: Folder, metric: str) -> Chart | None:
         if found is not None:
             rounds, mean, low, high = found
             several = len(group.runs) > 1
-            series.append(Series(group.label, rounds, mean, k, low if several else None, high if several else None))
+            series.append(
+                Series(
+                    group.label,
+                    rounds,
+                    mean,
+                    k,
+                    low if several else None,
+                    high if several else None,
+                )
+            )
     if not series:
         return None
     show = numbers.percent if is_share(metric) else numbers.short
@@ -78,16 +119,27 @@ def _course(folder: Folder, metric: str) -> Chart | None:
     series += _reference_lines(folder, metric, series)
     y_log = logarithmic and all(np.all(s.y >= 0) and np.any(s.y > 0) for s in series)
     return Chart(
-        f"course-{metric}", title, "round", axis, series, f"Line chart of {title.lower()} against the round: {ends}.",
-        _course_note(folder, wish), y_log=y_log, percent=is_share(metric), tab=axis if metric == axis else title,
-    )  # fmt: skip
+        f"course-{metric}",
+        title,
+        "round",
+        axis,
+        series,
+        f"Line chart of {title.lower()} against the round: {ends}.",
+        _course_note(folder, wish),
+        y_log=y_log,
+        percent=is_share(metric),
+        tab=axis if metric == axis else title,
+    )
 
 
 def _reference_lines(folder: Folder, metric: str, series: list[Series]) -> list[Series]:
     """The noise-free ceiling and the floor as level lines, where the manifest has them."""
     ends = np.array([min(s.x[0] for s in series), max(s.x[-1] for s in series)], float)
     known = [(name, values[metric]) for name, values in folder.references if metric in values]
-    return [Series(name, ends, np.full(2, value), k, style="level") for k, (name, value) in enumerate(known)]
+    return [
+        Series(name, ends, np.full(2, value), k, style="level")
+        for k, (name, value) in enumerate(known)
+    ]
 
 
 def _course_note(folder: Folder, wish: str) -> str:
@@ -96,7 +148,10 @@ def _course_note(folder: Folder, wish: str) -> str:
         parts.append("Line: mean over the seeds; band: least to largest.")
     closing = {group.settings.get("finish_mixing", 0) for group in folder.groups} - {0}
     if closing:
-        parts.append("The last point comes after the closing rounds, which only mix what was already sent and cost no privacy.")
+        parts.append(
+            "The last point comes after the closing rounds, "
+            "which only mix what was already sent and cost no privacy."
+        )
     return " ".join(parts)
 
 
@@ -115,15 +170,22 @@ def privacy_curve(folder: Folder) -> Chart | None:
     if not series:
         return None
     said = "; ".join(
-        f"{g.label} has epsilon {numbers.epsilon(g.account.epsilon)} at delta {numbers.short(g.account.delta)}"
-        for g in folder.private if g.account is not None
-    )  # fmt: skip
+        f"{g.label} has epsilon {numbers.epsilon(g.account.epsilon)} at delta "
+        f"{numbers.short(g.account.delta)}"
+        for g in folder.private
+        if g.account is not None
+    )
     return Chart(
-        "privacy-curve", "Privacy curve of the worst node", "δ, chance that the bound fails", "ε, privacy loss", series,
+        "privacy-curve",
+        "Privacy curve of the worst node",
+        "δ, chance that the bound fails",
+        "ε, privacy loss",
+        series,
         f"Line chart of epsilon against delta: {said}.",
-        "Every point of a curve holds at once; the open mark is the one the run states. Lower is more private.",
+        "Every point of a curve holds at once; the open mark is the one the run states. "
+        "Lower is more private.",
         x_log=True,
-    )  # fmt: skip
+    )
 
 
 def spending(folder: Folder) -> list[Chart]:
@@ -147,27 +209,43 @@ def _spent(series: list[Series]) -> Chart | None:
         return None
     ends = "; ".join(f"{s.name} reaches {numbers.short(s.y[-1])}" for s in series)
     return Chart(
-        "spent", "Privacy spent so far", "round", "ε spent up to the round", series,
+        "spent",
+        "Privacy spent so far",
+        "round",
+        "ε spent up to the round",
+        series,
         f"Line chart of the epsilon spent up to each round at the run's delta: {ends}.",
-        "Composed as for the whole run, for its worst node. It is not a sum: many small releases cost less together.",
+        "Composed as for the whole run, for its worst node. It is not a sum: "
+        "many small releases cost less together.",
         tab="spent so far",
-    )  # fmt: skip
+    )
 
 
 def _each(series: list[Series]) -> Chart | None:
     if not series:
         return None
-    ends = "; ".join(f"{s.name} from {numbers.short(s.y[0])} to {numbers.short(s.y[-1])}" for s in series)
+    ends = "; ".join(
+        f"{s.name} from {numbers.short(s.y[0])} to {numbers.short(s.y[-1])}" for s in series
+    )
     return Chart(
-        "each-release", "Privacy cost of each release by itself", "round", "ε of one release", series,
+        "each-release",
+        "Privacy cost of each release by itself",
+        "round",
+        "ε of one release",
+        series,
         f"Line chart of the epsilon of each single release, at the run's delta: {ends}.",
-        "What one message alone tells about a record, given all that was sent before.", tab="each release",
-    )  # fmt: skip
+        "What one message alone tells about a record, given all that was sent before.",
+        tab="each release",
+    )
 
 
 def utility(folder: Folder) -> list[Chart]:
     """Final quality against the true epsilon, where the folder holds several epsilons."""
-    accounts = [g.account for g in folder.private if g.account is not None and np.isfinite(g.account.epsilon)]
+    accounts = [
+        g.account
+        for g in folder.private
+        if g.account is not None and np.isfinite(g.account.epsilon)
+    ]
     if len({f"{a.epsilon:.3g}" for a in accounts}) < 2:
         return []
     charts = [_utility(folder, metric) for metric in UTILITY if metric in folder.measures]
@@ -186,14 +264,23 @@ def _utility(folder: Folder, metric: str) -> Chart | None:
         return None
     show = numbers.percent if is_share(metric) else numbers.short
     said = "; ".join(
-        f"{s.name} {show(s.y[0])} at {numbers.short(s.x[0])} and {show(s.y[-1])} at {numbers.short(s.x[-1])}" for s in shown
+        f"{s.name} {show(s.y[0])} at {numbers.short(s.x[0])} and {show(s.y[-1])} at "
+        f"{numbers.short(s.x[-1])}"
+        for s in shown
     )
     return Chart(
-        f"utility-{metric}", f"{title} against ε", "ε, true for the whole run", axis, shown,
+        f"utility-{metric}",
+        f"{title} against ε",
+        "ε, true for the whole run",
+        axis,
+        shown,
         f"Chart of {title.lower()} against epsilon: {said}.",
         f"{wish.capitalize()}. Marks: mean over the seeds; bars: least to largest." if wish else "",
-        x_log=True, percent=is_share(metric), tab=axis, x_ticks=tuple(sorted({float(x) for s in shown for x in s.x})),
-    )  # fmt: skip
+        x_log=True,
+        percent=is_share(metric),
+        tab=axis,
+        x_ticks=tuple(sorted({float(x) for s in shown for x in s.x})),
+    )
 
 
 def _against_epsilon(groups: list[Group], name: str, colour: int, metric: str) -> Series:

@@ -33,16 +33,21 @@ class Panel:
 
 
 def build(run: str | Path | RunResult, out: str | Path | None = None) -> Path:
-    """Write the report of a run folder, or of one result, to `out` (report.html, in the folder) and return its path.
+    """Write the report of a run folder, or of one result, to `out` (report.html, in the folder) and
+    return its path.
 
-    Only the run folder is read: manifest, results, ledger, configuration. The file is written whole or not at all.
+    Only the run folder is read: manifest, results, ledger, configuration. The file is written whole
+    or not at all.
     """
     library = plotly_js()
     folder = of_result(run) if isinstance(run, RunResult) else read(run)
     page = render(folder, library)
     target = folder.path / "report.html" if out is None else Path(out)
     if target.is_dir():
-        raise StateError(f"out must be a file, but {target} is a folder; give a name such as {target / 'report.html'}.")
+        raise StateError(
+            f"out must be a file, but {target} is a folder; "
+            f"give a name such as {target / 'report.html'}."
+        )
     return write_text(target, page)
 
 
@@ -61,9 +66,13 @@ def render(folder: Folder, library: str) -> str:
 
     # Every value is escaped, except for the three trusted texts below.
     environment = Environment(
-        loader=PackageLoader("tacenda.report", "template"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, finalize=_unbroken,
-    )  # fmt: skip
+        loader=PackageLoader("tacenda.report", "template"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_unbroken,
+    )
     environment.filters["script_json"] = script_json
     return environment.get_template("report.html.j2").render(
         **content(folder),
@@ -74,7 +83,8 @@ def render(folder: Folder, library: str) -> str:
 
 
 def _moment(text: str) -> str:
-    """2030-01-02T03:04:05+00:00 as people write it, 2030-01-02 03:04 UTC; anything else as it stands."""
+    """2030-01-02T03:04:05+00:00 as people write it, 2030-01-02 03:04 UTC; anything else as it
+    stands."""
     from datetime import UTC, datetime
 
     try:
@@ -133,14 +143,26 @@ def tiles(folder: Folder) -> list[tuple[str, str, str]]:
                 f"at δ = {numbers.short(worst.account.delta)}, whole run",
             )
         )
-        shown.append(("Observer's best guess", numbers.percent(worst.account.best_guess), "a coin gives 50 %"))
+        shown.append(
+            (
+                "Observer's best guess",
+                numbers.percent(worst.account.best_guess),
+                "a coin gives 50 %",
+            )
+        )
     else:
         shown.append(("Privacy loss", "unbounded", "no noise was added"))
     metric = next((m for m in curves.UTILITY if m in folder.measures), None)
     if metric is not None:
         shown.append(_quality(folder, metric))
     held = f"{numbers.whole(len(sizes))} {noun(len(sizes), 'node')}"
-    shown.append(("Data stays with", held, f"{numbers.whole(int(sizes.sum()))} {noun(sizes.sum(), 'record')}, no server"))
+    shown.append(
+        (
+            "Data stays with",
+            held,
+            f"{numbers.whole(int(sizes.sum()))} {noun(sizes.sum(), 'record')}, no server",
+        )
+    )
     return shown
 
 
@@ -149,13 +171,20 @@ def _quality(folder: Folder, metric: str) -> tuple[str, str, str]:
     higher = curves.about(metric)[2].startswith("higher")
     best = max(groups, key=lambda g: float(g.final(metric).mean()) * (1 if higher else -1))
     mean, _ = numbers.spread(best.final(metric), curves.is_share(metric))
-    return tables.heading(metric), mean, f"best of {len(groups)}: {best.label}" if len(groups) > 1 else best.label
+    return (
+        tables.heading(metric),
+        mean,
+        f"best of {len(groups)}: {best.label}" if len(groups) > 1 else best.label,
+    )
 
 
 def _panels(charts: list[Chart]) -> list[Panel]:
     from tacenda.report.plotly_figures import chart_figure
 
-    return [Panel(c.key, c.title, c.tab or c.title, c.words, c.note, chart_figure(c), c.table()) for c in charts]
+    return [
+        Panel(c.key, c.title, c.tab or c.title, c.words, c.note, chart_figure(c), c.table())
+        for c in charts
+    ]
 
 
 def _network_panel(net: network_drawing.NetworkDrawing) -> list[Panel]:
@@ -164,10 +193,27 @@ def _network_panel(net: network_drawing.NetworkDrawing) -> list[Panel]:
 
     if net.positions is None:
         return []
-    traffic = f"{numbers.whole(round(net.edge_messages))} {noun(round(net.edge_messages), 'message')} ({numbers.size(net.edge_bytes)})"
+    traffic = (
+        f"{numbers.whole(round(net.edge_messages))} {noun(round(net.edge_messages), 'message')} "
+        f"({numbers.size(net.edge_bytes)})"
+    )
     shade = net.legend[0].upper() + net.legend[1:]
-    note = f"Area of a node: its records. {shade}. Each edge carried {traffic}, both ways together. Run: {net.label}."
-    return [Panel("network", "The network", "network", net.words, note, network_figure(net), None, tall=True)]
+    note = (
+        f"Area of a node: its records. {shade}. Each edge carried {traffic}, both ways together. "
+        f"Run: {net.label}."
+    )
+    return [
+        Panel(
+            "network",
+            "The network",
+            "network",
+            net.words,
+            note,
+            network_figure(net),
+            None,
+            tall=True,
+        )
+    ]
 
 
 def script_json(value: Any) -> Any:

@@ -20,9 +20,11 @@ ROUND = ("ring", "complete", "exponential")
 
 @dataclass(frozen=True, eq=False)
 class NetworkDrawing:
-    """The nodes of one group, and where each is drawn: positions (n, 2), edges (e, 2), sizes and shade (n,).
+    """The nodes of one group, and where each is drawn: positions (n, 2), edges (e, 2), sizes and
+    shade (n,).
 
-    bound: the largest epsilon of a node, also where the nodes' own (epsilons) would take too long to judge.
+    bound: the largest epsilon of a node, also where the nodes' own (epsilons) would take too long
+    to judge.
     """
 
     label: str
@@ -48,7 +50,8 @@ class NetworkDrawing:
 
     @property
     def even(self) -> bool:
-        """Whether the shades could not be told apart by their shown numbers, so that a scale would only mislead."""
+        """Whether the shades could not be told apart by their shown numbers, so that a scale would
+        only mislead."""
         show = numbers.percent if self.percent else numbers.short
         return show(self.shade.min()) == show(self.shade.max())
 
@@ -56,7 +59,11 @@ class NetworkDrawing:
     def legend(self) -> str:
         """What the shade means, in words."""
         show = numbers.percent if self.percent else numbers.short
-        return f"{self.shade_name}: {show(self.shade[0])} at every node" if self.even else f"shade: {self.shade_name}"
+        return (
+            f"{self.shade_name}: {show(self.shade[0])} at every node"
+            if self.even
+            else f"shade: {self.shade_name}"
+        )
 
     @property
     def words(self) -> str:
@@ -64,9 +71,11 @@ class NetworkDrawing:
         show = numbers.percent if self.percent else numbers.short
         fewest, most = (numbers.whole(int(k)) for k in (self.sizes.min(), self.sizes.max()))
         return (
-            f"Drawing of the network of {counted(self.n, 'node')} and {counted(len(self.edges), 'edge')}. "
+            f"Drawing of the network of {counted(self.n, 'node')} and "
+            f"{counted(len(self.edges), 'edge')}. "
             f"Nodes hold {fewest} to {most} {noun(self.sizes.max(), 'record')} "
-            f"and have {int(self.degrees.min())} to {counted(int(self.degrees.max()), 'neighbour')}; "
+            f"and have {int(self.degrees.min())} to "
+            f"{counted(int(self.degrees.max()), 'neighbour')}; "
             f"{self.shade_name} runs from {show(self.shade.min())} to {show(self.shade.max())}."
         )
 
@@ -74,7 +83,8 @@ class NetworkDrawing:
         """One node in words."""
         lines = [
             f"node {self.labels[node]}",
-            f"{numbers.whole(int(self.sizes[node]))} {noun(self.sizes[node], 'record')}, {counted(int(self.degrees[node]), 'neighbour')}",
+            f"{numbers.whole(int(self.sizes[node]))} {noun(self.sizes[node], 'record')}, "
+            f"{counted(int(self.degrees[node]), 'neighbour')}",
         ]
         if self.accuracy is not None:
             lines.append(f"accuracy {numbers.percent(self.accuracy[node])}")
@@ -91,7 +101,9 @@ def drawing(folder: Folder, group: Group | None = None) -> NetworkDrawing:
     edges = np.asarray(graph["edges"], int).reshape(-1, 2)
     n = int(graph["n"])
     degrees = np.bincount(edges.ravel(), minlength=n)
-    accuracy, objective, apart = _mean(chosen, "node_accuracy"), _mean(chosen, "node_objective"), _distances(chosen)
+    accuracy = _mean(chosen, "node_accuracy")
+    objective = _mean(chosen, "node_objective")
+    apart = _distances(chosen)
     shade, name, percent = apart, "distance from the average model", False
     if accuracy is not None:
         shade, name, percent = accuracy, "accuracy of the node's own model", True
@@ -102,10 +114,23 @@ def drawing(folder: Folder, group: Group | None = None) -> NetworkDrawing:
     epsilons = None if chosen.account is None else chosen.account.node_epsilons
     positions = layout(n, edges, str(graph.get("name", ""))) if drawn else None
     return NetworkDrawing(
-        chosen.label, [str(x) for x in graph["labels"]], edges, positions,
-        np.asarray(problem["sizes"], float), degrees, shade, name, percent, first.messages / max(len(edges), 1),
-        first.bytes / max(len(edges), 1), epsilons, apart, accuracy, objective, None if chosen.account is None else chosen.account.epsilon,
-    )  # fmt: skip
+        chosen.label,
+        [str(x) for x in graph["labels"]],
+        edges,
+        positions,
+        np.asarray(problem["sizes"], float),
+        degrees,
+        shade,
+        name,
+        percent,
+        first.messages / max(len(edges), 1),
+        first.bytes / max(len(edges), 1),
+        epsilons,
+        apart,
+        accuracy,
+        objective,
+        None if chosen.account is None else chosen.account.epsilon,
+    )
 
 
 def layout(n: int, edges: Array, name: str) -> Array:
@@ -127,7 +152,8 @@ def layout(n: int, edges: Array, name: str) -> Array:
 
 
 def node_table(net: NetworkDrawing) -> TextTable:
-    """One row per node; where there are many, those with the fewest records, which need the most noise."""
+    """One row per node; where there are many, those with the fewest records, which need the most
+    noise."""
     columns = [Column("Node"), Column("Records", True), Column("Neighbours", True)]
     numeric: list[tuple[Array, Any]] = [
         (net.sizes, lambda v: numbers.whole(int(v))),
@@ -144,7 +170,11 @@ def node_table(net: NetworkDrawing) -> TextTable:
         if values is not None:
             columns.append(Column(title, True))
             numeric.append((values, show))
-    shown = np.arange(net.n) if net.n <= MOST_LISTED else np.argsort(net.sizes, kind="stable")[:MOST_LISTED]
+    shown = (
+        np.arange(net.n)
+        if net.n <= MOST_LISTED
+        else np.argsort(net.sizes, kind="stable")[:MOST_LISTED]
+    )
     rows = [[net.labels[k], *(show(values[k]) for values, show in numeric)] for k in shown]
     sort = [[int(k), *(float(values[k]) for values, _ in numeric)] for k in shown]
     caption = f"Nodes of {net.label}"

@@ -42,12 +42,15 @@ def _plain(number: float, digits: int) -> str:
 
 
 def epsilon(value: Any) -> str:
-    """A privacy loss, rounded up at the fourth digit (never to look smaller than it is), without idle zeros."""
+    """A privacy loss, rounded up at the fourth digit (never to look smaller than it is), without
+    idle zeros."""
     number = float(value)
     if not math.isfinite(number) or number <= 0:
         return short(number)
     step = 10.0 ** (math.floor(math.log10(number)) - 3)
-    up = math.ceil(number / step * (1 - 1e-4 / 10)) * step  # up to rounding errors of the accountant
+    up = (
+        math.ceil(number / step * (1 - 1e-4 / 10)) * step
+    )  # up to rounding errors of the accountant
     return f"{up:.4g}" if 1e-3 <= up < 1e4 else short(up)
 
 
@@ -57,7 +60,11 @@ def whole(value: int) -> str:
 
 
 def percent(value: Any, places: int = 1) -> str:
-    return "–" if value is None or math.isnan(float(value)) else f"{100 * float(value):.{places}f}{NARROW}%"
+    return (
+        "–"
+        if value is None or math.isnan(float(value))
+        else f"{100 * float(value):.{places}f}{NARROW}%"
+    )
 
 
 def size(count: Any) -> str:

@@ -16,20 +16,37 @@ from tacenda.report.charts import Chart, Series, dash_of, visible
 from tacenda.report.reading import Folder, read
 
 FORMATS = ("svg", "pdf", "png", "eps")
-# Okabe and Ito's colours in an order whose neighbours differ most, then darker ones: safe for colour-blind readers.
+# Okabe and Ito's colours in an order whose neighbours differ most, then darker ones: safe for
+# colour-blind readers.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#a87400", "#56b4e9", "#5b5b5b", "#7a4fb5")
 DASHES = ("-", "--", ":", "-.")
 MARKERS = ("o", "s", "D", "^", "P", "X", "*", "p")
 STYLE: Any = {
-    "font.size": 8.0, "axes.titlesize": 8.0, "axes.labelsize": 8.0, "legend.fontsize": 7.0,
-    "xtick.labelsize": 7.0, "ytick.labelsize": 7.0, "lines.linewidth": 1.2, "axes.linewidth": 0.6,
-    "axes.grid": True, "grid.linewidth": 0.4, "grid.color": "#dddddd", "axes.axisbelow": True,
-    "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False,
-    "svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "tacenda", "figure.dpi": 150,
-}  # fmt: skip
+    "font.size": 8.0,
+    "axes.titlesize": 8.0,
+    "axes.labelsize": 8.0,
+    "legend.fontsize": 7.0,
+    "xtick.labelsize": 7.0,
+    "ytick.labelsize": 7.0,
+    "lines.linewidth": 1.2,
+    "axes.linewidth": 0.6,
+    "axes.grid": True,
+    "grid.linewidth": 0.4,
+    "grid.color": "#dddddd",
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "tacenda",
+    "figure.dpi": 150,
+}
 
 
-def figures(run_folder: str | Path, out_dir: str | Path, formats: Sequence[str] = ("svg", "pdf")) -> list[Path]:
+def figures(
+    run_folder: str | Path, out_dir: str | Path, formats: Sequence[str] = ("svg", "pdf")
+) -> list[Path]:
     """Write every figure of the report to `out_dir`, one file per format, and return the paths.
 
     One column wide (8.5 cm); text stays text; the same folder gives the same files.
@@ -44,7 +61,9 @@ def figures(run_folder: str | Path, out_dir: str | Path, formats: Sequence[str] 
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError:
-        raise ImportError("Figures for papers need matplotlib: pip install 'tacenda[plots]'.") from None
+        raise ImportError(
+            "Figures for papers need matplotlib: pip install 'tacenda[plots]'."
+        ) from None
     target = Path(out_dir)
     written = []
     with mpl.rc_context(STYLE):
@@ -58,7 +77,12 @@ def figures(run_folder: str | Path, out_dir: str | Path, formats: Sequence[str] 
 
 
 def _all(folder: Folder, new: Any) -> list[tuple[str, Any]]:
-    charts = [*curves.learning(folder), *curves.agreement(folder), *curves.spending(folder), *curves.utility(folder)]
+    charts = [
+        *curves.learning(folder),
+        *curves.agreement(folder),
+        *curves.spending(folder),
+        *curves.utility(folder),
+    ]
     curve = curves.privacy_curve(folder)
     drawn = [(c.key, _chart(c, new)) for c in ([curve] if curve is not None else []) + charts]
     net = network_drawing.drawing(folder)
@@ -93,16 +117,39 @@ def _draw(axes: Any, series: Series, shown: Any) -> None:
     colour, dash, marker = COLOURS[k % len(COLOURS)], DASHES[dash_of(k)], MARKERS[k % len(MARKERS)]
     name = series.name if series.legend else None
     if series.style == "mark":
-        axes.plot(series.x, series.y, marker, color=colour, markersize=6, markerfacecolor="white", label=name, zorder=4)
+        axes.plot(
+            series.x,
+            series.y,
+            marker,
+            color=colour,
+            markersize=6,
+            markerfacecolor="white",
+            label=name,
+            zorder=4,
+        )
     elif series.style == "level":
-        axes.plot(series.x, series.y, (":", "--")[k % 2], color="#777777", linewidth=0.8, label=name)
+        axes.plot(
+            series.x, series.y, (":", "--")[k % 2], color="#777777", linewidth=0.8, label=name
+        )
     elif series.style == "points" and series.low is not None and series.high is not None:
         spans = np.maximum([series.y - series.low, series.high - series.y], 0.0)
-        axes.errorbar(series.x, series.y, spans, fmt=marker, linestyle=dash, color=colour, markersize=4, capsize=2, label=name)
+        axes.errorbar(
+            series.x,
+            series.y,
+            spans,
+            fmt=marker,
+            linestyle=dash,
+            color=colour,
+            markersize=4,
+            capsize=2,
+            label=name,
+        )
     else:
         axes.plot(series.x, shown(series.y), dash, color=colour, label=name)
         if series.low is not None and series.high is not None:
-            axes.fill_between(series.x, shown(series.low), series.high, color=colour, alpha=0.16, linewidth=0)
+            axes.fill_between(
+                series.x, shown(series.low), series.high, color=colour, alpha=0.16, linewidth=0
+            )
 
 
 def _network(net: network_drawing.NetworkDrawing, new: Any) -> Any:
@@ -111,10 +158,19 @@ def _network(net: network_drawing.NetworkDrawing, new: Any) -> Any:
     assert net.positions is not None
     figure = new(figsize=(3.6, 3.0))
     axes = figure.subplots()
-    axes.add_collection(LineCollection(list(net.positions[net.edges]), colors="#999999", linewidths=0.5, zorder=1))
+    axes.add_collection(
+        LineCollection(list(net.positions[net.edges]), colors="#999999", linewidths=0.5, zorder=1)
+    )
     area = 160.0 * net.sizes / net.sizes.max()
     paint = {"color": COLOURS[0]} if net.even else {"c": net.shade, "cmap": "cividis"}
-    dots = axes.scatter(*net.positions.T, s=np.maximum(area, 6.0), edgecolors="white", linewidths=0.6, zorder=2, **paint)
+    dots = axes.scatter(
+        *net.positions.T,
+        s=np.maximum(area, 6.0),
+        edgecolors="white",
+        linewidths=0.6,
+        zorder=2,
+        **paint,
+    )
     if not net.even:
         bar = figure.colorbar(dots, ax=axes, shrink=0.7, label=net.shade_name)
         bar.outline.set_visible(False)

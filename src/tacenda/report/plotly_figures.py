@@ -1,6 +1,8 @@
-"""Charts and the network as plotly.js figures: plain dictionaries. The page fills in the colours, light or dark.
+"""Charts and the network as plotly.js figures: plain dictionaries. The page fills in the colours,
+light or dark.
 
-Every trace carries meta = {"c": place in the palette, "role": line, band, edge, point, mark or node}.
+Every trace carries meta = {"c": place in the palette, "role": line, band, edge, point, mark or
+node}.
 """
 
 from __future__ import annotations
@@ -35,7 +37,10 @@ def chart_figure(chart: Chart) -> Spec:
         words = [f"{t:.3g}" for t in chart.x_ticks]
         x |= {"tickmode": "array", "tickvals": chart.x_ticks, "ticktext": words, "tickangle": 0}
     named = sum(s.legend for s in chart.series)
-    return {"data": data, "layout": {"xaxis": x, "yaxis": y, "showlegend": named > 1, "hovermode": "closest"}}
+    return {
+        "data": data,
+        "layout": {"xaxis": x, "yaxis": y, "showlegend": named > 1, "hovermode": "closest"},
+    }
 
 
 def _axis(label: str, logarithmic: bool) -> Spec:
@@ -68,7 +73,10 @@ def _trace(series: Series, chart: Chart) -> Spec:
             "hovertemplate": f"{name}<br>{value}<extra></extra>",
         }
     elif series.style == "points" or len(series.x) == 1:
-        trace |= {"mode": "lines+markers", "marker": {"size": 9, "symbol": SYMBOLS[series.colour % len(SYMBOLS)]}}
+        trace |= {
+            "mode": "lines+markers",
+            "marker": {"size": 9, "symbol": SYMBOLS[series.colour % len(SYMBOLS)]},
+        }
         if series.low is not None and series.high is not None:
             up, down = _plain(series.high - series.y), _plain(series.y - series.low)
             trace["error_y"] = {
@@ -111,21 +119,38 @@ def network_figure(net: NetworkDrawing) -> Spec:
     lines[:, :2] = ends
     middle = ends.mean(axis=1)
     traffic = (
-        f"{numbers.whole(round(net.edge_messages))} {noun(round(net.edge_messages), 'message')}, {numbers.size(net.edge_bytes)}"
+        f"{numbers.whole(round(net.edge_messages))} {noun(round(net.edge_messages), 'message')}, "
+        f"{numbers.size(net.edge_bytes)}"
     )
-    between = [f"{html.escape(net.labels[a])} – {html.escape(net.labels[b])}<br>{traffic}" for a, b in net.edges]
+    between = [
+        f"{html.escape(net.labels[a])} – {html.escape(net.labels[b])}<br>{traffic}"
+        for a, b in net.edges
+    ]
     hidden = {"visible": False, "range": [-0.06, 1.06]}
     edges = {
-        "type": "scatter", "mode": "lines", "x": _plain(lines[:, :, 0].ravel()), "y": _plain(lines[:, :, 1].ravel()),
-        "line": {"width": 1.2 if len(net.edges) < 400 else 0.7}, "hoverinfo": "skip", "meta": {"c": 0, "role": "edge"},
-    }  # fmt: skip
+        "type": "scatter",
+        "mode": "lines",
+        "x": _plain(lines[:, :, 0].ravel()),
+        "y": _plain(lines[:, :, 1].ravel()),
+        "line": {"width": 1.2 if len(net.edges) < 400 else 0.7},
+        "hoverinfo": "skip",
+        "meta": {"c": 0, "role": "edge"},
+    }
     middles = {
-        "type": "scatter", "mode": "markers", "x": _plain(middle[:, 0]), "y": _plain(middle[:, 1]), "text": between,
-        "marker": {"size": 9, "opacity": 0}, "hovertemplate": "%{text}<extra></extra>",
+        "type": "scatter",
+        "mode": "markers",
+        "x": _plain(middle[:, 0]),
+        "y": _plain(middle[:, 1]),
+        "text": between,
+        "marker": {"size": 9, "opacity": 0},
+        "hovertemplate": "%{text}<extra></extra>",
         "meta": {"c": 0, "role": "middle"},
-    }  # fmt: skip
+    }
     data = [edges, middles, _nodes(net)]
-    return {"data": data, "layout": {"xaxis": hidden, "yaxis": hidden, "showlegend": False, "hovermode": "closest"}}
+    return {
+        "data": data,
+        "layout": {"xaxis": hidden, "yaxis": hidden, "showlegend": False, "hovermode": "closest"},
+    }
 
 
 def _nodes(net: NetworkDrawing) -> Spec:
@@ -134,22 +159,35 @@ def _nodes(net: NetworkDrawing) -> Spec:
         marker |= _scale(net)
     assert net.positions is not None
     return {
-        "type": "scatter", "mode": "markers", "x": _plain(net.positions[:, 0]), "y": _plain(net.positions[:, 1]),
+        "type": "scatter",
+        "mode": "markers",
+        "x": _plain(net.positions[:, 0]),
+        "y": _plain(net.positions[:, 1]),
         "text": [html.escape(net.hover(k)).replace("\n", "<br>") for k in range(net.n)],
         "hovertemplate": "%{text}<extra></extra>",
         "meta": {"c": 0, "role": "node"},
         "marker": marker,
-    }  # fmt: skip
+    }
 
 
 def _scale(net: NetworkDrawing) -> Spec:
-    """Shades from a scale that colour-blind readers can tell apart, with its ends and middle named."""
+    """Shades from a scale that colour-blind readers can tell apart, with its ends and middle
+    named."""
     show = numbers.percent if net.percent else numbers.short
     low, high = float(net.shade.min()), float(net.shade.max())
     ticks = [low, (low + high) / 2, high]
-    bar = {"title": {"text": html.escape(net.shade_name), "side": "right"}, "thickness": 12, "outlinewidth": 0}
+    bar = {
+        "title": {"text": html.escape(net.shade_name), "side": "right"},
+        "thickness": 12,
+        "outlinewidth": 0,
+    }
     named = {"tickvals": ticks, "ticktext": [show(t) for t in ticks]}
-    return {"color": _plain(net.shade), "colorscale": "Cividis", "showscale": True, "colorbar": bar | named}
+    return {
+        "color": _plain(net.shade),
+        "colorscale": "Cividis",
+        "showscale": True,
+        "colorbar": bar | named,
+    }
 
 
 def marker_sizes(net: NetworkDrawing) -> Any:

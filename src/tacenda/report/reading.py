@@ -1,4 +1,5 @@
-"""What a report is made of: the manifest and every result of a run folder, grouped by label over the seeds."""
+"""What a report is made of: the manifest and every result of a run folder, grouped by label over
+the seeds."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One result of the folder: label and seed, the result itself, and what the manifest says about it."""
+    """One result of the folder: label and seed, the result itself, and what the manifest says about
+    it."""
 
     label: str
     algorithm: str
@@ -31,7 +33,8 @@ class Run:
     entry: dict[str, Any]
 
     def per_node(self, name: str) -> Array | None:
-        """(n,) a per-node diagnostic such as "node_accuracy", where the manifest has it for every node."""
+        """(n,) a per-node diagnostic such as "node_accuracy", where the manifest has it for every
+        node."""
         values = self.entry.get(name)
         n = len(self.result.models)
         return np.array(values, float) if isinstance(values, list) and len(values) == n else None
@@ -63,14 +66,16 @@ class Group:
 
     @property
     def measures(self) -> list[str]:
-        """The names of all that is known of the final models: from the history, or from the manifest."""
+        """The names of all that is known of the final models: from the history, or from the
+        manifest."""
         stated = [
             c for run in self.runs for c, v in run.entry.items() if c != "seed" and _is_number(v)
         ]
         return list(dict.fromkeys([*self.metrics, *stated]))
 
     def final(self, metric: str) -> Array:
-        """The final value of a metric, one per seed that has it: the manifest's, else the last one of the history."""
+        """The final value of a metric, one per seed that has it: the manifest's, else the last one
+        of the history."""
         found = [
             {**(run.result.history.rows or [{}])[-1], **run.entry}.get(metric) for run in self.runs
         ]
@@ -105,7 +110,8 @@ class Folder:
 
     @cached_property
     def references(self) -> list[tuple[str, dict[str, float]]]:
-        """(name, numbers) of the manifest's rows that are no run of this folder: the noise-free ceiling, the floor."""
+        """(name, numbers) of the manifest's rows that are no run of this folder: the noise-free
+        ceiling, the floor."""
         runs = {name.lower() for group in self.groups for name in (group.label, group.algorithm)}
         found = []
         for row in self.manifest.get("table") or []:
@@ -122,7 +128,8 @@ class Folder:
 
     @cached_property
     def weakest(self) -> Group | None:
-        """The private group with the largest epsilon, to three digits; None where nobody is private."""
+        """The private group with the largest epsilon, to three digits; None where nobody is
+        private."""
         return max(
             self.private,
             key=lambda g: float(f"{g.account.epsilon:.3g}") if g.account else 0.0,
@@ -131,7 +138,8 @@ class Folder:
 
     @property
     def lead(self) -> Group:
-        """The group that the network and the node table show: the first private one, else the first."""
+        """The group that the network and the node table show: the first private one, else the
+        first."""
         return (self.private or self.groups)[0]
 
 
@@ -142,7 +150,8 @@ def read(run_folder: str | Path) -> Folder:
     runs = [_run(entry, home.result(entry)) for entry in manifest.get("results", [])]
     if not runs:
         raise StateError(
-            f"The run folder {home.path} lists no results, so there is nothing to report; run it to the end first."
+            f"The run folder {home.path} lists no results, so there is nothing to report; "
+            "run it to the end first."
         )
     labels = list(dict.fromkeys(run.label for run in runs))
     known: dict[str, Account] = {}
@@ -179,7 +188,8 @@ def _is_number(value: Any) -> bool:
 
 
 def _group(label: str, runs: list[Run], ledger: dict[str, Any], known: dict[str, Account]) -> Group:
-    """The group's privacy is that of its seed with the largest epsilon; equal ledgers are judged once."""
+    """The group's privacy is that of its seed with the largest epsilon; equal ledgers are judged
+    once."""
     accounts = []
     for run in runs:
         if run.result.privacy is not None:

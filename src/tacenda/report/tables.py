@@ -14,7 +14,16 @@ from tacenda.report.curves import about, is_share
 from tacenda.report.reading import Folder, Group
 from tacenda.words import counted
 
-SHOWN = ("test_accuracy", "accuracy", "worst_accuracy", "objective", "suboptimality", "test_loss", "loss", "consensus")
+SHOWN = (
+    "test_accuracy",
+    "accuracy",
+    "worst_accuracy",
+    "objective",
+    "suboptimality",
+    "test_loss",
+    "loss",
+    "consensus",
+)
 _HEADINGS = {
     "bytes": "Sent",
     "seconds": "Time",
@@ -43,8 +52,19 @@ def results(folder: Folder) -> TextTable:
         finals = [group.final(m) for m in metrics]
         cells = [_with_range(v, is_share(m)) for v, m in zip(finals, metrics, strict=True)]
         rows.append([group.label, *cells, *_cost(group)])
-        sort.append([group.label, *(float(v.mean()) if len(v) else math.nan for v in finals), *_cost_numbers(group)])
-    return TextTable("Results of every run: mean over the seeds, with least and largest beneath", columns, rows, sort)
+        sort.append(
+            [
+                group.label,
+                *(float(v.mean()) if len(v) else math.nan for v in finals),
+                *_cost_numbers(group),
+            ]
+        )
+    return TextTable(
+        "Results of every run: mean over the seeds, with least and largest beneath",
+        columns,
+        rows,
+        sort,
+    )
 
 
 def references(folder: Folder) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -59,26 +79,40 @@ def references(folder: Folder) -> list[tuple[str, list[tuple[str, str]]]]:
 
 def shown_metrics(folder: Folder) -> list[str]:
     """The measures that the table of results has room for."""
-    named = [m for m in SHOWN if m in folder.measures and not (m == "loss" and "objective" in folder.measures)]
+    named = [
+        m
+        for m in SHOWN
+        if m in folder.measures and not (m == "loss" and "objective" in folder.measures)
+    ]
     return named[:4]
 
 
 def shared_settings(folder: Folder) -> list[tuple[str, str]]:
     """The settings that are the same in every run."""
     plain = [_settings(group) for group in folder.groups]
-    return [(name, value) for name, value in plain[0].items() if all(other.get(name) == value for other in plain)]
+    return [
+        (name, value)
+        for name, value in plain[0].items()
+        if all(other.get(name) == value for other in plain)
+    ]
 
 
 def differing_settings(folder: Folder) -> TextTable | None:
-    """One row per label, one column per setting in which the runs differ; None where they do not."""
+    """One row per label, one column per setting in which the runs differ; None where they do
+    not."""
     plain = [_settings(group) for group in folder.groups]
     names = list(dict.fromkeys(name for settings in plain for name in settings))
     differing = [name for name in names if len({settings.get(name) for settings in plain}) > 1]
     if not differing:
         return None
     columns = [Column("Run"), *(Column(name.replace("_", " ")) for name in differing)]
-    rows = [[group.label, *(s.get(name, "–") for name in differing)] for group, s in zip(folder.groups, plain, strict=True)]
-    return TextTable("Hyperparameters in which the runs differ (–: the method has none such)", columns, rows)
+    rows = [
+        [group.label, *(s.get(name, "–") for name in differing)]
+        for group, s in zip(folder.groups, plain, strict=True)
+    ]
+    return TextTable(
+        "Hyperparameters in which the runs differ (–: the method has none such)", columns, rows
+    )
 
 
 def problem(folder: Folder) -> list[tuple[str, str]]:
@@ -95,11 +129,12 @@ def problem(folder: Folder) -> list[tuple[str, str]]:
         ("Classes", ", ".join(p["classes"]) if p.get("classes") else "none (regression)"),
         ("Public bound on a record's norm", numbers.setting(p["data_norm"])),
         ("Gradient clipping", numbers.setting(p["clip_norm"])),
+        ("Records", f"{total} in all, {fewest} to {most} per node"),
         (
-            "Records",
-            f"{total} in all, {fewest} to {most} per node",
+            "Network",
+            f"{g.get('name') or 'given graph'}, {counted(g['n'], 'node')}, "
+            f"{counted(len(g['edges']), 'edge')}",
         ),
-        ("Network", f"{g.get('name') or 'given graph'}, {counted(g['n'], 'node')}, {counted(len(g['edges']), 'edge')}"),
     ]
     return [(name, str(value)) for name, value in facts]
 
@@ -188,4 +223,8 @@ def _value(value: Any) -> str:
         return numbers.setting(list(value))
     if isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False)
-    return numbers.whole(value) if isinstance(value, int) and not isinstance(value, bool) else numbers.setting(value)
+    return (
+        numbers.whole(value)
+        if isinstance(value, int) and not isinstance(value, bool)
+        else numbers.setting(value)
+    )

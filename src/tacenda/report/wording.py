@@ -1,4 +1,5 @@
-"""The verdict and its conditions in plain words: what is promised, to whom, against whom, and what is not."""
+"""The verdict and its conditions in plain words: what is promised, to whom, against whom, and what
+is not."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ RELATIONS = {
 
 @dataclass(frozen=True)
 class PromiseVerdict:
-    """level: "good", "caution", "bad" or "none" (sets the colour, never alone: `word` says it too)."""
+    """level: "good", "caution", "bad" or "none" (sets the colour, never alone: `word` says it
+    too)."""
 
     level: str
     word: str
@@ -47,17 +49,28 @@ def verdict(folder: Folder) -> PromiseVerdict:
         return _bad(max(broken, key=lambda g: g.account.epsilon if g.account is not None else 0.0))
     worst = folder.weakest
     if worst is None or worst.account is None:
-        nothing = "Nothing is promised to the people behind the records: whoever sees the messages may learn what they hold."
-        return PromiseVerdict("none", "No privacy", "These models were learnt without noise.", (nothing,))
+        nothing = (
+            "Nothing is promised to the people behind the records: "
+            "whoever sees the messages may learn what they hold."
+        )
+        return PromiseVerdict(
+            "none", "No privacy", "These models were learnt without noise.", (nothing,)
+        )
     sentences = [meaning(worst.account)]
     open_runs = [g.label for g in folder.groups if g.account is None]
     if open_runs:
         sentences.append(f"Without any noise, for comparison only: {', '.join(open_runs)}.")
     if any(g.account is not None and g.account.statement.mode != "sound" for g in folder.private):
         sentences.append(PUBLISHED)
-    elif not any(g.account is not None and "simulation" in g.account.statement.noise for g in folder.private):
-        return PromiseVerdict("good", "Promise kept", _promise(folder, worst.account), tuple(sentences))
-    return PromiseVerdict("caution", "Simulation", _promise(folder, worst.account), (*sentences, SEEDED))
+    elif not any(
+        g.account is not None and "simulation" in g.account.statement.noise for g in folder.private
+    ):
+        return PromiseVerdict(
+            "good", "Promise kept", _promise(folder, worst.account), tuple(sentences)
+        )
+    return PromiseVerdict(
+        "caution", "Simulation", _promise(folder, worst.account), (*sentences, SEEDED)
+    )
 
 
 def stated(account: Account) -> str:
@@ -77,15 +90,27 @@ def _bad(group: Group) -> PromiseVerdict:
     assert account is not None
     s = account.statement
     if s.claimed is not None:
-        headline = f"{group.label} claims ε = {numbers.epsilon(s.claimed[0])}; its noise really gives {stated(account)}."
-        return PromiseVerdict("bad", "Claim not kept", headline, (*([s.why] if s.why else []), PUBLISHED))
-    asked = "" if account.target is None else f" where ε = {numbers.epsilon(account.target)} was asked for"
+        headline = (
+            f"{group.label} claims ε = {numbers.epsilon(s.claimed[0])}; "
+            f"its noise really gives {stated(account)}."
+        )
+        return PromiseVerdict(
+            "bad", "Claim not kept", headline, (*([s.why] if s.why else []), PUBLISHED)
+        )
+    asked = (
+        ""
+        if account.target is None
+        else f" where ε = {numbers.epsilon(account.target)} was asked for"
+    )
     headline = f"{group.label} gives {stated(account)}{asked}."
     return PromiseVerdict("bad", "Promise not kept", headline, ("Do not release these models.",))
 
 
 def _promise(folder: Folder, worst: Account) -> str:
-    several = len({numbers.epsilon(g.account.epsilon) for g in folder.private if g.account is not None}) > 1
+    several = (
+        len({numbers.epsilon(g.account.epsilon) for g in folder.private if g.account is not None})
+        > 1
+    )
     runs = "Each private run" if len(folder.runs) > 1 else "The run"
     return f"{runs} keeps {'at most ' if several else ''}{stated(worst)} for every single record."
 
@@ -97,25 +122,38 @@ def meaning(account: Account) -> str:
     replaced = account.statement.adjacency == "replace-one"
     what = "which of two values one record has" if replaced else "whether one record was there"
     return (
-        f"Somebody who reads every message, and knows all other records, guesses {what} rightly with a chance of at "
-        f"most {numbers.percent(account.best_guess)}; tossing a coin gives {numbers.percent(0.5, 0)}."
+        "Somebody who reads every message, and knows all other records, "
+        f"guesses {what} rightly with a chance of at "
+        f"most {numbers.percent(account.best_guess)}; "
+        f"tossing a coin gives {numbers.percent(0.5, 0)}."
     )
 
 
 def promised(account: Account) -> list[tuple[str, str]]:
     """(question, answer) pairs of the promise."""
     s, judge = account.statement, account.curve.accountant
-    watchers = "Anybody who sees every message of every node in every round and knows all records but one"
+    watchers = (
+        "Anybody who sees every message of every node in every round and knows all records but one"
+    )
     answers = [
         ("What", f"{stated(account)}, for the whole run, all rounds together."),
-        ("For whom", f"Every single record of every node: {RELATIONS[s.adjacency]} ({s.adjacency})."),
+        (
+            "For whom",
+            f"Every single record of every node: {RELATIONS[s.adjacency]} ({s.adjacency}).",
+        ),
         ("Against whom", f"{watchers}{_members(account)}."),
         ("In other words", meaning(account)),
-        ("Counted by", _sentence(f"{ACCOUNTANTS.get(judge, judge)}, over every release in the ledger")),
+        (
+            "Counted by",
+            _sentence(f"{ACCOUNTANTS.get(judge, judge)}, over every release in the ledger"),
+        ),
         ("Noise", _sentence(s.noise)),
     ]
     if s.claimed is not None:
-        claim = f"ε = {numbers.epsilon(s.claimed[0])} at δ = {numbers.short(s.claimed[1])} (mode {s.mode})."
+        claim = (
+            f"ε = {numbers.epsilon(s.claimed[0])} at δ = {numbers.short(s.claimed[1])} (mode "
+            f"{s.mode})."
+        )
         answers.insert(1, ("Claimed in print", claim))
     return answers
 
@@ -124,26 +162,35 @@ def _members(account: Account) -> str:
     pooled = account.curve.coalition
     if pooled is None:
         return ""
-    return f"; of the members themselves, {'no two' if pooled == 1 else f'at most {pooled}'} may pool what they know"
+    return (
+        f"; of the members themselves, {'no two' if pooled == 1 else f'at most {pooled}'} may pool "
+        "what they know"
+    )
 
 
 def not_promised(folder: Folder, account: Account | None) -> list[str]:
     """What nobody should read into the numbers."""
     lines = [
-        "This page: its accuracies, objectives and curves were computed from the records without noise, as only a "
-        "simulation may. They are diagnostics, not covered by the promise; with real data do not pass the page on.",
+        "This page: its accuracies, objectives and curves were computed from the records without "
+        "noise, as only a "
+        "simulation may. They are diagnostics, not covered by the promise; "
+        "with real data do not pass the page on."
     ]
     if account is not None:
         lines += [_people(account), *_all_runs(folder)]
     lines += [
-        "What can be learnt from the population as a whole: a model may say much about somebody whose record was never used.",
-        "The network, the settings and, under replace-one, the number of records at each node: they are public.",
-        "Right answers from dishonest nodes: a node that sends wrong values can spoil the model, though not the promise "
+        "What can be learnt from the population as a whole: "
+        "a model may say much about somebody whose record was never used.",
+        "The network, the settings and, under replace-one, the number of records at each node: "
+        "they are public.",
+        "Right answers from dishonest nodes: a node that sends wrong values can spoil the model, "
+        "though not the promise "
         "to the others.",
     ]
     if account is not None:
         lines.append(
-            "Anything read off the data beforehand (bounds, levels, labels, step sizes chosen by looking): it must be "
+            "Anything read off the data beforehand (bounds, levels, labels, "
+            "step sizes chosen by looking): it must be "
             "public or be charged."
         )
     return lines
@@ -165,21 +212,26 @@ def _all_runs(folder: Folder) -> list[str]:
         return []
     if _shared_noise(folder):
         return [
-            "Several of these runs at once: runs with the same seed have the same noise, which their difference no longer hides. "
-            "Publish one of them at most, or draw other seeds; and choosing the best of them by looking costs privacy too."
+            "Several of these runs at once: runs with the same seed have the same noise, "
+            "which their difference no longer hides. "
+            "Publish one of them at most, or draw other seeds; "
+            "and choosing the best of them by looking costs privacy too."
         ]
     total = together(accounts)
     if total is None:
         return ["Several of these runs at once: the promise is made by each run alone."]
     return [
-        f"All {len(accounts)} private runs of this folder at once: each promise stands alone. Published together on the "
-        f"same records they would cost at most ε = {numbers.epsilon(total[0])} at δ = {numbers.short(total[1])}; and choosing "
+        f"All {len(accounts)} private runs of this folder at once: each promise stands alone. "
+        "Published together on the "
+        f"same records they would cost at most ε = {numbers.epsilon(total[0])} at δ = "
+        f"{numbers.short(total[1])}; and choosing "
         "the best of them by looking costs privacy too."
     ]
 
 
 def _shared_noise(folder: Folder) -> bool:
-    """Whether two private runs had one seed; runs charged to a ledger have noise of their own all the same."""
+    """Whether two private runs had one seed; runs charged to a ledger have noise of their own all
+    the same."""
     settings = [run.result.settings for group in folder.private for run in group.runs]
     seeds = [s["seed"] for s in settings if s.get("seed") is not None and not s.get("charged")]
     return len(set(seeds)) < len(seeds)

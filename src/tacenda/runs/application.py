@@ -71,9 +71,9 @@ class Fitted:
 def fit(config: Source, *, resume: bool = False, progress: str | bool = "auto") -> Fitted:
     """Learn one private model over a network, and keep it in a run folder: what `tacenda fit` does.
 
-    config: a TOML file, a run folder, a dict of the same sections, or a `RunConfig`; its [[compare]]
-    is for `compare`. The run is written to run.folder, or to runs/<name>-<time>. resume: go on with
-    the interrupted run that lies there.
+    config: a TOML file, a run folder, a dict of the same sections, or a `RunConfig`; its
+    [[compare]] is for `compare`. The run is written to run.folder, or to runs/<name>-<time>.
+    resume: go on with the interrupted run that lies there.
 
         fitted = tc.fit({"data": {"name": "breast_cancer"}, "privacy": {"epsilon": 8.0}})
         fitted.result.model, fitted.table, fitted.report()
@@ -92,8 +92,8 @@ def compare(
 ) -> Fitted:
     """Several algorithms at the same true (epsilon, delta), over all seeds, as `tacenda compare`.
 
-    algorithms: their names; by default the configuration's [[compare]], or auto, ipadmm, cdpadmm and
-    dpdda. All else as in `fit`.
+    algorithms: their names; by default the configuration's [[compare]], or auto, ipadmm, cdpadmm
+    and dpdda. All else as in `fit`.
     """
     return run(compared(_read(config), algorithms), "compare", resume=resume, progress=progress)
 
@@ -245,7 +245,8 @@ def _small_nodes(private: PrivateRun, adjacency: str) -> list[str]:
         return []
     return [
         f"the smallest node holds {least} of {sum(sizes)} records, where the median node holds "
-        f"{middle}: every node counts alike, so its noise weighs on the model of all; joining small nodes to others helps"
+        f"{middle}: every node counts alike, so its noise weighs on the model of all; "
+        "joining small nodes to others helps"
     ]
 
 

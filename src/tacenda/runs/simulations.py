@@ -1,4 +1,5 @@
-"""The simulations of a run folder, one (algorithm, seed) each: resumable one by one, and side by side in processes."""
+"""The simulations of a run folder, one (algorithm, seed) each: resumable one by one, and side by
+side in processes."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from tacenda.runtime.result import RunResult, load
 from tacenda.runtime.run_folder import RunFolder
 from tacenda.runtime.simulate import simulate
 
-PARALLEL_WORK = 4e10  # multiplications in all runs below which starting further processes costs more than it saves
+# multiplications in all runs below which starting further processes costs more than it saves
+PARALLEL_WORK = 4e10
 HISTORY_ROWS = 50
 
 
@@ -46,7 +48,8 @@ def chosen(config: RunConfig, private: PrivateRun) -> list[Choice]:
 def simulate_all(
     config: RunConfig, private: PrivateRun, folder: RunFolder, *, progress: str | bool
 ) -> list[Simulated]:
-    """All runs of the configuration, in order; those whose results already lie in the folder are not repeated."""
+    """All runs of the configuration, in order; those whose results already lie in the folder are
+    not repeated."""
     choices = chosen(config, private)
     tasks = [(k, seed) for k in range(len(choices)) for seed in config.run.seeds]
     jobs = _jobs(config, private, choices, len(tasks))
@@ -178,7 +181,8 @@ def _keeps_a_secret(config: RunConfig, choice: Choice) -> bool:
 
 
 def metrics_of(config: RunConfig, private: PrivateRun) -> tuple[str, ...]:
-    """What is recorded along the way: as configured, or the objective, the consensus error and the accuracy."""
+    """What is recorded along the way: as configured, or the objective, the consensus error and the
+    accuracy."""
     if config.run.metrics != "auto":
         return tuple(config.run.metrics)
     names = ["objective", "consensus"]

@@ -1,4 +1,5 @@
-"""The rows that a run shows first: every algorithm with mean and range over seeds, the noise-free ceiling, the floor."""
+"""The rows that a run shows first: every algorithm with mean and range over seeds, the noise-free
+ceiling, the floor."""
 
 from __future__ import annotations
 
@@ -12,13 +13,17 @@ from tacenda.runtime.result import RunResult
 
 Array = NDArray[Any]
 CEILING, FLOOR = "noise-free optimum (ceiling)", "majority class (floor)"
-NOTE = "accuracy and objective are diagnostics of a simulation: they read the private records without noise"
+NOTE = (
+    "accuracy and objective are diagnostics of a simulation: "
+    "they read the private records without noise"
+)
 
 
 def evaluate(
     problem: Any, test: tuple[Any, Any] | None, models: Array, adjacency: str
 ) -> dict[str, Any]:
-    """How good the average model is, and each node's own: {accuracy, objective, loss, ..., node_accuracy}; see `as_shown`."""
+    """How good the average model is, and each node's own: {accuracy, objective, loss, ...,
+    node_accuracy}; see `as_shown`."""
     rows = np.asarray(models, float).reshape(-1, problem.dim)
     average = rows.mean(axis=0)
     found: dict[str, Any] = {
@@ -43,7 +48,8 @@ def evaluate(
 
 
 def ceiling(problem: Any, test: tuple[Any, Any] | None, adjacency: str) -> dict[str, Any]:
-    """The centralised optimum without privacy: nothing that learns this model can do better on the objective."""
+    """The centralised optimum without privacy: nothing that learns this model can do better on the
+    objective."""
     return {
         "label": CEILING,
         "algorithm": None,
@@ -54,7 +60,8 @@ def ceiling(problem: Any, test: tuple[Any, Any] | None, adjacency: str) -> dict[
 def floor(problem: Any, test: tuple[Any, Any] | None, adjacency: str) -> dict[str, Any]:
     """What knows nothing of a record: the most frequent class, and the objective at w = 0.
 
-    Under add-remove without that objective: at 0 every record's loss is the same, so it is the number of records in disguise.
+    Under add-remove without that objective: at 0 every record's loss is the same, so it is the
+    number of records in disguise.
     """
     row: dict[str, Any] = {"label": FLOOR, "algorithm": None}
     if adjacency == "replace-one":

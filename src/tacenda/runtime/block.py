@@ -1,4 +1,5 @@
-"""A block: the nodes hosted here, as an algorithm's step sees them. It is the `Node` of `algorithms.base`."""
+"""A block: the nodes hosted here, as an algorithm's step sees them. It is the `Node` of
+`algorithms.base`."""
 
 from __future__ import annotations
 
@@ -24,12 +25,15 @@ class Neighbours(Protocol):
 class Gate(Protocol):
     """`privacy.door.Door`, or the notebook of a rehearsal."""
 
-    def release(self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None) -> Array: ...
+    def release(
+        self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None
+    ) -> Array: ...
     def release_argmin(self, question: Question, turn: int, call: int) -> Array: ...
 
 
 class Block:
-    """b nodes with their queries, their door and their neighbours. `start` opens a round; every call has its place in it."""
+    """b nodes with their queries, their door and their neighbours. `start` opens a round; every
+    call has its place in it."""
 
     def __init__(
         self,
@@ -67,16 +71,27 @@ class Block:
         """(b, 1) z of a Gaussian release in this round; 0 without privacy."""
         if self._scale is None or self._weights is None:
             return np.zeros_like(self.degree)
-        z: Array = (self._scale / np.sqrt(self._weights[self.turn - 1])).astype(self._dtype)[:, None]
+        z: Array = (self._scale / np.sqrt(self._weights[self.turn - 1])).astype(self._dtype)[
+            :, None
+        ]
         return z
 
-    def gradient(self, w: Array, batch_size: int | None = None, *, one: bool = False, regularised: bool = True) -> Bounded:
+    def gradient(
+        self,
+        w: Array,
+        batch_size: int | None = None,
+        *,
+        one: bool = False,
+        regularised: bool = True,
+    ) -> Bounded:
         return self._queries.gradient(w, self.turn, self._places(), batch_size, one, regularised)
 
     def argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Bounded:
         return self._queries.argmin(linear, quadratic, centre)
 
-    def release(self, value: Bounded, *, noise: str = "gaussian", relative_std: float | None = None) -> Array:
+    def release(
+        self, value: Bounded, *, noise: str = "gaussian", relative_std: float | None = None
+    ) -> Array:
         return self._gate.release(value, self.turn, self._places(), noise, relative_std)
 
     def release_argmin(self, linear: Array, quadratic: Array, centre: Array) -> Array:

@@ -1,8 +1,9 @@
 """From a budget to the noise of every release, before any data is touched.
 
-A run is first rehearsed: the algorithm's own `step` is played for all rounds on blank records, where every query answers zeros with
-its true sensitivity. What it would release is noted (`Site`); one noise scale per node is then solved for, so that the composition
-of all its releases meets (epsilon, delta); and the resulting charges are reserved, in order, for the real run.
+A run is first rehearsed: the algorithm's own `step` is played for all rounds on blank records,
+where every query answers zeros with its true sensitivity. What it would release is noted (`Site`);
+one noise scale per node is then solved for, so that the composition of all its releases meets
+(epsilon, delta); and the resulting charges are reserved, in order, for the real run.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import Tag
 
 Sites = list[tuple[Site, int]]
-NEAR, MANY = 1.1, 4  # sampling rates within 10 % share the noise of the largest, and at most so many groups are calibrated
+NEAR, MANY = (
+    1.1,
+    4,
+)  # sampling rates within 10 % share the noise of the largest, and at most so many groups are calibrated
 
 
 class Notebook:
@@ -41,12 +45,27 @@ class Notebook:
         self.dim, self.weights, self.dtype = dim, weights, dtype
         self.sites: Sites = []
 
-    def release(self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None) -> Array:
+    def release(
+        self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None
+    ) -> Array:
         if not isinstance(value, Bounded):
-            raise LeakError(f"release takes a Bounded from a query, not a {type(value).__name__}: public values need none.")
+            raise LeakError(
+                f"release takes a Bounded from a query, not a {type(value).__name__}: "
+                "public values need none."
+            )
         value.sample.spend()
         weight = float(self.weights[turn - 1])
-        self._note(Site(turn, weight, self.dim, NoiseKind.added(noise), bound_of(value), value.sample, relative_std))
+        self._note(
+            Site(
+                turn,
+                weight,
+                self.dim,
+                NoiseKind.added(noise),
+                bound_of(value),
+                value.sample,
+                relative_std,
+            )
+        )
         return np.zeros(value.shape, self.dtype)
 
     def release_argmin(self, question: Question, turn: int, call: int) -> Array:
@@ -71,12 +90,21 @@ class Silence:
         return shared
 
 
-def blank_host(spec: RunSpec, positions: Array, gate: Gate, queries: Answers | None = None, neighbours: Neighbours | None = None) -> Host:
-    """A host of some of the run's nodes on blank records; its rows have length one, since no release depends on it."""
+def blank_host(
+    spec: RunSpec,
+    positions: Array,
+    gate: Gate,
+    queries: Answers | None = None,
+    neighbours: Neighbours | None = None,
+) -> Host:
+    """A host of some of the run's nodes on blank records; its rows have length one, since no
+    release depends on it."""
     plan = ScaledPlan(np.ones(len(positions)), spec.weights)
     asked = BlankQueries(spec.facts.rows(positions)) if queries is None else queries
     start = np.zeros((len(positions), 1), spec.row_type)
-    return Host(replace(spec, output="last"), positions, asked, gate, neighbours or Silence(), plan, start)
+    return Host(
+        replace(spec, output="last"), positions, asked, gate, neighbours or Silence(), plan, start
+    )
 
 
 def rehearse(spec: RunSpec, positions: Array) -> Sites:
@@ -90,7 +118,8 @@ def rehearse(spec: RunSpec, positions: Array) -> Sites:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """The noise plan of all n nodes, and the charges it will make; claimed and why: of noise as published."""
+    """The noise plan of all n nodes, and the charges it will make; claimed and why: of noise as
+    published."""
 
     plan: NoisePlan
     reserved: Charges
@@ -99,7 +128,8 @@ class Calibration:
 
 
 def calibrate(spec: RunSpec) -> Calibration:
-    """Solve for the noise scale of every node; nodes alike in size, degree and target are solved once."""
+    """Solve for the noise scale of every node; nodes alike in size, degree and target are solved
+    once."""
     algorithm, facts, topology, privacy = spec.algorithm, spec.facts, spec.topology, spec.privacy
     assert privacy is not None
     hub = np.arange(topology.n) == topology.hub()
@@ -113,14 +143,23 @@ def calibrate(spec: RunSpec) -> Calibration:
     kind = kind.reshape(-1)
     weights = spec.weights
     sites = rehearse(spec, first)
-    if not isinstance(privacy.spread, str) and any(site.relative_std is not None for site, _ in sites):
-        raise UnsupportedError(f"{algorithm.title} has its own spread of the noise over the rounds; leave spread='uniform'.")
+    if not isinstance(privacy.spread, str) and any(
+        site.relative_std is not None for site, _ in sites
+    ):
+        raise UnsupportedError(
+            f"{algorithm.title} has its own spread of the noise over the rounds; "
+            "leave spread='uniform'."
+        )
     if privacy.mode == "as-published":
         printed = algorithm.published_noise(facts.rows(first), sites, weights, privacy)
         plan, claimed, why = printed.plan, printed.claimed, printed.why
     else:
         plan = ScaledPlan(np.ones(len(first)), weights, _rounded_up(shares)[first], pooled)
-        scale = _given_scale(privacy, sites, len(first)) if privacy.noise else _solved_scale(privacy, sites, target[first], plan)
+        scale = (
+            _given_scale(privacy, sites, len(first))
+            if privacy.noise
+            else _solved_scale(privacy, sites, target[first], plan)
+        )
         if ratio is not None:
             scale = np.full(len(first), scale.max())  # both ends of an edge draw alike
         plan, claimed, why = replace(plan, scale=scale), None, None
@@ -133,14 +172,22 @@ def _given_scale(privacy: Privacy, sites: Sites, n: int) -> Array:
     gaussian = all(site.noise in (NoiseKind.GAUSSIAN, NoiseKind.CORRELATED) for site, _ in sites)
     if "round_epsilon" in privacy.noise:
         if gaussian and sites:
-            raise InputError("round_epsilon is for pure rounds; this algorithm's noise is Gaussian, so give noise_multiplier.")
+            raise InputError(
+                "round_epsilon is for pure rounds; this algorithm's noise is Gaussian, "
+                "so give noise_multiplier."
+            )
         return np.full(n, 1.0 / privacy.noise["round_epsilon"])
     if not gaussian:
-        raise InputError("noise_multiplier is for Gaussian noise; this algorithm's rounds are pure, so give round_epsilon.")
+        raise InputError(
+            "noise_multiplier is for Gaussian noise; this algorithm's rounds are pure, "
+            "so give round_epsilon."
+        )
     z = privacy.noise["noise_multiplier"]
     if not sites:
         return np.full(n, z)
-    first = sites[0][0]  # of the first release, where the algorithm or the spread shapes the noise over the run
+    first = sites[0][
+        0
+    ]  # of the first release, where the algorithm or the spread shapes the noise over the run
     if first.relative_std is not None:
         return np.asarray(z * np.asarray(first.sensitivity) / first.relative_std)
     if first.noise == NoiseKind.CORRELATED:
@@ -161,18 +208,31 @@ def _solved_scale(privacy: Privacy, sites: Sites, target: Array, plan: ScaledPla
 
 
 def _mu(charge: Charge) -> Array:
-    return charge.parameters["mu"] if "mu" in charge.parameters else 1 / charge.parameters["noise_multiplier"]
+    return (
+        charge.parameters["mu"]
+        if "mu" in charge.parameters
+        else 1 / charge.parameters["noise_multiplier"]
+    )
 
 
-def _solved_by_kind(privacy: Privacy, sites: Sites, unit: Sequence[Any], target: Array, plan: ScaledPlan) -> Array:
-    """One solve for each distinct list of events; among nodes alike but for their sampling rates these are grouped, upwards."""
-    named = [(name, _rounded(np.asarray(v, float))) for charge, _ in unit for name, v in charge.parameters.items()]
+def _solved_by_kind(
+    privacy: Privacy, sites: Sites, unit: Sequence[Any], target: Array, plan: ScaledPlan
+) -> Array:
+    """One solve for each distinct list of events; among nodes alike but for their sampling rates
+    these are grouped, upwards."""
+    named = [
+        (name, _rounded(np.asarray(v, float)))
+        for charge, _ in unit
+        for name, v in charge.parameters.items()
+    ]
     signature = np.column_stack([values for _, values in named] + [target])
     _, first, kind = np.unique(signature, axis=0, return_index=True, return_inverse=True)
     kind, stand_in = kind.reshape(-1), np.arange(len(first))
     rates = [values[first] for name, values in named if name == "rate"]
     if rates and all(np.array_equal(r, rates[0]) for r in rates):
-        rest = np.column_stack([values for name, values in named if name != "rate"] + [target])[first]
+        rest = np.column_stack([values for name, values in named if name != "rate"] + [target])[
+            first
+        ]
         _, family = np.unique(rest, axis=0, return_inverse=True)
         for which in np.unique(family):
             members = np.flatnonzero(family.reshape(-1) == which)
@@ -180,12 +240,15 @@ def _solved_by_kind(privacy: Privacy, sites: Sites, unit: Sequence[Any], target:
     scale = np.empty(len(first))
     for which in np.unique(stand_in):
         at = _events_at(sites, int(first[which]), plan)
-        scale[stand_in == which] = solve_scale(at, float(target[first[which]]), privacy.delta, privacy.adjacency)
+        scale[stand_in == which] = solve_scale(
+            at, float(target[first[which]]), privacy.delta, privacy.adjacency
+        )
     return scale[kind]
 
 
 def _by_largest_rate(rates: Array) -> Array:
-    """For each rate, the position of the largest one of its group: no node gets too little noise."""
+    """For each rate, the position of the largest one of its group: no node gets too little
+    noise."""
     order = np.argsort(rates)
     steps = np.log(rates[order[-1]] / rates[order]) / np.log(NEAR)
     group = np.floor(steps * min(1.0, MANY / (1.0 + steps.max())))
@@ -207,12 +270,15 @@ def _events_at(sites: Sites, row: int, plan: ScaledPlan) -> Callable[[float], ev
 def _rounded(values: Array) -> Array:
     """To twelve digits: rounding errors do not make two nodes different."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        size = np.where(np.isfinite(values) & (values != 0), 10.0 ** np.floor(np.log10(np.abs(values))), 1.0)
+        size = np.where(
+            np.isfinite(values) & (values != 0), 10.0 ** np.floor(np.log10(np.abs(values))), 1.0
+        )
     return np.asarray(np.round(values / size, 12) * size)
 
 
 def _rounded_up(leverages: Array) -> Array:
-    """To six digits, upwards: nodes that differ by rounding are planned together, and none gets too little noise."""
+    """To six digits, upwards: nodes that differ by rounding are planned together, and none gets too
+    little noise."""
     return np.asarray(np.minimum(np.ceil(leverages * 1e6 * (1 - 1e-9)) / 1e6, 1.0))
 
 
@@ -222,11 +288,15 @@ def _alike(a: Site, b: Site) -> bool:
     if a.objective is not None and b.objective is not None:
         same = np.array_equal(a.objective.slope, b.objective.slope)
         return same and np.array_equal(a.objective.convexity, b.objective.convexity)
-    bounds_alike = a.sensitivity is b.sensitivity or np.array_equal(np.asarray(a.sensitivity), np.asarray(b.sensitivity))
+    bounds_alike = a.sensitivity is b.sensitivity or np.array_equal(
+        np.asarray(a.sensitivity), np.asarray(b.sensitivity)
+    )
     return bounds_alike and _same_sample(a.sample, b.sample)
 
 
 def _same_sample(a: Sample | None, b: Sample | None) -> bool:
     if a is None or b is None:
         return a is b
-    return a.kind == b.kind and (a.rate is b.rate or np.array_equal(np.asarray(a.rate), np.asarray(b.rate)))
+    return a.kind == b.kind and (
+        a.rate is b.rate or np.array_equal(np.asarray(a.rate), np.asarray(b.rate))
+    )

@@ -1,9 +1,11 @@
-"""Checkpoints between rounds: one safetensors file, replaced atomically, from which a run goes on bit for bit.
+"""Checkpoints between rounds: one safetensors file, replaced atomically, from which a run goes on
+bit for bit.
 
-It holds the state of all nodes in the graph's order (so a run may be resumed on another placement), the running average,
-where the local solver's factorisations were taken, the charges made so far, and the history. Noise needs nothing: streams are
-named by (seed, node, round, call). A digest over all of it shows a file that was damaged or changed, and the charges must be as many
-as the plan has up to the round, so that a resumed run never reports less than it has spent.
+It holds the state of all nodes in the graph's order (so a run may be resumed on another placement),
+the running average, where the local solver's factorisations were taken, the charges made so far,
+and the history. Noise needs nothing: streams are named by (seed, node, round, call). A digest over
+all of it shows a file that was damaged or changed, and the charges must be as many as the plan has
+up to the round, so that a resumed run never reports less than it has spent.
 """
 
 from __future__ import annotations
@@ -37,15 +39,22 @@ def prepare(path: str | Path, resume: bool) -> Path:
     """The file's path; an old checkpoint is never overwritten unasked."""
     target = Path(path)
     if target.is_dir():
-        raise InputError(f"checkpoint must be a file, not the folder {target}; give a name such as {target / 'run.ckpt'}.")
+        raise InputError(
+            f"checkpoint must be a file, not the folder {target}; "
+            f"give a name such as {target / 'run.ckpt'}."
+        )
     if target.exists() and not resume:
-        raise InputError(f"checkpoint {target} exists; pass resume=True to go on from it, or remove it to start anew.")
+        raise InputError(
+            f"checkpoint {target} exists; pass resume=True to go on from it, "
+            "or remove it to start anew."
+        )
     target.parent.mkdir(parents=True, exist_ok=True)
     return target
 
 
 def write(path: Path, saved: Saved) -> None:
-    """For its owner's eyes only: it holds the seed, and whoever knows that can take the noise off."""
+    """For its owner's eyes only: it holds the seed, and whoever knows that can take the noise
+    off."""
     from safetensors.numpy import save
 
     about = json.dumps({"format": FORMAT, **saved.about})
@@ -68,11 +77,16 @@ def _read(path: Path) -> Saved:
             about = json.loads(words.get("tacenda", "{}"))
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, json.JSONDecodeError, OSError) as damaged:
-        raise StateError(f"The checkpoint {path} cannot be read: {damaged}. Remove it to start anew.") from None
+        raise StateError(
+            f"The checkpoint {path} cannot be read: {damaged}. Remove it to start anew."
+        ) from None
     if about.get("format") != FORMAT:
         raise StateError(f"{path} is not a checkpoint of this version of the program.")
     if words.get("digest") != _digest(words["tacenda"], arrays):
-        raise StateError(f"The checkpoint {path} is damaged: its content is not what was written. Remove it to start anew.")
+        raise StateError(
+            f"The checkpoint {path} is damaged: its content is not what was written. "
+            "Remove it to start anew."
+        )
     return Saved(arrays, about)
 
 
@@ -85,13 +99,15 @@ def _digest(about: str, arrays: dict[str, Array]) -> str:
 
 
 def check_charges(charges: Charges, reserved: Charges | None, rounds: int, done: int) -> None:
-    """A checkpoint of round `done` holds all releases that were planned up to it, where every round has as many."""
+    """A checkpoint of round `done` holds all releases that were planned up to it, where every round
+    has as many."""
     if reserved is None or not rounds or len(reserved) % rounds:
         return
     planned = done * len(reserved) // rounds
     if len(charges) != planned:
         raise StateError(
-            f"The checkpoint is of round {done} and holds {len(charges)} releases, where {planned} were planned: charges were lost or "
+            f"The checkpoint is of round {done} and holds {len(charges)} releases, "
+            f"where {planned} were planned: charges were lost or "
             "changed. Remove it to start anew; what the run has spent stays spent."
         )
 
@@ -102,7 +118,8 @@ def read(path: Path, identity: dict[str, Any]) -> Saved:
     for name, value in identity.items():
         if saved.about["identity"].get(name) != json.loads(json.dumps(value)):
             raise StateError(
-                f"The checkpoint {path} belongs to another run: its {name} differs. Use the same settings, or remove it."
+                f"The checkpoint {path} belongs to another run: its {name} differs. "
+                "Use the same settings, or remove it."
             )
     return saved
 
@@ -120,6 +137,9 @@ def plain_charges(charges: Charges, arrays: dict[str, Array], name: str) -> list
 def charges_from(rows: list[dict[str, Any]], arrays: dict[str, Array], name: str) -> Charges:
     """The inverse of `plain_charges`."""
     return Charges(
-        (Charge(KINDS[row["kind"]], {key: arrays[f"{name}.{k}.{key}"] for key in row["keys"]}), row["count"])
+        (
+            Charge(KINDS[row["kind"]], {key: arrays[f"{name}.{k}.{key}"] for key in row["keys"]}),
+            row["count"],
+        )
         for k, row in enumerate(rows)
     )

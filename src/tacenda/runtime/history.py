@@ -12,7 +12,8 @@ from tacenda.words import counted
 
 
 class History:
-    """Rows with round, metrics, seconds, messages and bytes. The metrics read private data: simulation diagnostics only."""
+    """Rows with round, metrics, seconds, messages and bytes. The metrics read private data:
+    simulation diagnostics only."""
 
     note = "metrics of a simulation: computed from private data without noise"
 
@@ -44,5 +45,8 @@ class History:
         try:
             import pandas as pd
         except ImportError:
-            raise ImportError("History.to_pandas needs pandas: pip install 'tacenda[pandas]', or use history.rows.") from None
+            raise ImportError(
+                "History.to_pandas needs pandas: pip install 'tacenda[pandas]', "
+                "or use history.rows."
+            ) from None
         return pd.DataFrame(self.rows)

@@ -1,7 +1,8 @@
 """`Host`: some nodes of a run, with their state, taken from round to round.
 
-Every run is made of hosts and differs only in what is put into them: real records and a door (`simulate`, a peer), a door that an
-adversary listens at (an audit), or blank records and a notebook (calibration, a dry run).
+Every run is made of hosts and differs only in what is put into them: real records and a door
+(`simulate`, a peer), a door that an adversary listens at (an audit), or blank records and a
+notebook (calibration, a dry run).
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from tacenda.runtime.spec import RunSpec
 
 
 class Host:
-    """The nodes of `spec` at `positions` (b,), a position for each row; an audit hosts many copies of one node.
+    """The nodes of `spec` at `positions` (b,), a position for each row; an audit hosts many copies
+    of one node.
 
-    plan: the noise of these rows, None without privacy; start (b, d): the public point where they begin.
+    plan: the noise of these rows, None without privacy; start (b, d): the public point where they
+    begin.
     """
 
     def __init__(
@@ -65,7 +68,8 @@ class Host:
         *,
         restart: bool = True,
     ) -> None:
-        """Take part in another graph from here on; restart=True: what belongs to the old neighbours is forgotten."""
+        """Take part in another graph from here on; restart=True: what belongs to the old neighbours
+        is forgotten."""
         self.spec, self._positions = spec, positions
         self.block = self._block(gate, neighbours, plan)
         if restart:
@@ -102,10 +106,15 @@ class Host:
 
     def save(self) -> dict[str, Array]:
         """Everything that the next round builds on: released values only."""
-        arrays = {f"state.{f.name}": getattr(self.state, f.name) for f in dataclasses.fields(self.state)}
+        arrays = {
+            f"state.{f.name}": getattr(self.state, f.name) for f in dataclasses.fields(self.state)
+        }
         arrays = {name: rows for name, rows in arrays.items() if rows is not None}
         if not self.can_be_saved:
-            raise StateError("A run as published keeps an unreleased value in its state, and is therefore not checkpointed.")
+            raise StateError(
+                "A run as published keeps an unreleased value in its state, "
+                "and is therefore not checkpointed."
+            )
         if self._sum is not None:
             arrays |= {"average.sum": self._sum, "average.weight": np.array([self._weight])}
         return arrays
@@ -113,7 +122,10 @@ class Host:
     def restore(self, arrays: dict[str, Array]) -> None:
         """Go on from what `save` gave, rows of these nodes."""
         names = {f.name: f"state.{f.name}" for f in dataclasses.fields(self.state)}
-        found = {name: np.ascontiguousarray(arrays[key]) for name, key in names.items() if key in arrays}
+        found = {
+            name: np.ascontiguousarray(arrays[key]) for name, key in names.items() if key in arrays
+        }
         self.state = dataclasses.replace(self.state, **found)
         if self._sum is not None:
-            self._sum, self._weight = np.array(arrays["average.sum"]), float(arrays["average.weight"][0])
+            self._sum = np.array(arrays["average.sum"])
+            self._weight = float(arrays["average.weight"][0])

@@ -1,4 +1,5 @@
-"""Ctrl-C between rounds: the first one lets the round end, so that a checkpoint is whole; the second stops at once."""
+"""Ctrl-C between rounds: the first one lets the round end, so that a checkpoint is whole; the
+second stops at once."""
 
 from __future__ import annotations
 

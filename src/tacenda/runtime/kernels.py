@@ -1,7 +1,8 @@
 """Compiled passes over released rows (b, d): weighted sums over neighbours, running averages.
 
-Each entry is computed by the same operations in the same order as NumPy and SciPy would (no fused multiply-add), so that nothing
-depends on which of them does it. One thread: a pass is far shorter than the start of a second one, except in the largest networks.
+Each entry is computed by the same operations in the same order as NumPy and SciPy would (no fused
+multiply-add), so that nothing depends on which of them does it. One thread: a pass is far shorter
+than the start of a second one, except in the largest networks.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ OPTIONS: dict[str, Any] = {"cache": True, "nogil": True}
 
 @njit(**OPTIONS)
 def weighted_sums(indptr: Any, columns: Any, weights: Any, rows: Any, out: Any) -> None:
-    """out[i] = sum over k of weights[k] rows[columns[k]], k = indptr[i] .. indptr[i+1] - 1 in this order; out (b, d)."""
+    """out[i] = sum over k of weights[k] rows[columns[k]], k = indptr[i] .. indptr[i+1] - 1 in this
+    order; out (b, d)."""
     zero = out.dtype.type(0)
     for i in range(out.shape[0]):
         mine, first, last = out[i], indptr[i], indptr[i + 1]
@@ -27,7 +29,10 @@ def weighted_sums(indptr: Any, columns: Any, weights: Any, rows: Any, out: Any) 
         else:
             mine[:] = 0
         for k in range(first + (last - first) % 2, last, 2):  # two rows a pass
-            weight, row, other, next_row = weights[k], rows[columns[k]], weights[k + 1], rows[columns[k + 1]]
+            weight = weights[k]
+            row = rows[columns[k]]
+            other = weights[k + 1]
+            next_row = rows[columns[k + 1]]
             for j in range(mine.shape[0]):
                 mine[j] = mine[j] + weight * row[j] + other * next_row[j]
 
@@ -41,7 +46,11 @@ def _add_weighted(total: Any, rows: Any, weight: Any) -> None:
 
 def add_weighted(total: Any, rows: Any, weight: float) -> None:
     """total += weight * rows, in one pass where both are plain rows of one type."""
-    if weight == 1 or total.dtype != rows.dtype or not (total.flags.c_contiguous and rows.flags.c_contiguous):
+    if (
+        weight == 1
+        or total.dtype != rows.dtype
+        or not (total.flags.c_contiguous and rows.flags.c_contiguous)
+    ):
         total += rows if weight == 1 else np.multiply(weight, rows)
         return
     _add_weighted(total, rows, total.dtype.type(weight))

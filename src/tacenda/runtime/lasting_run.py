@@ -1,4 +1,5 @@
-"""A simulation that is charged to a lasting ledger: what its data set loses is kept beyond the run."""
+"""A simulation that is charged to a lasting ledger: what its data set loses is kept beyond the
+run."""
 
 from __future__ import annotations
 
@@ -21,14 +22,16 @@ NOTHING_HIDDEN = Gaussian(0.0)  # a release without noise
 
 
 class LastingRun:
-    """One run's account in the ledger file. The whole run is reserved first, and each release charged before its draw.
+    """One run's account in the ledger file. The whole run is reserved first, and each release
+    charged before its draw.
 
-    The data set is the pool of all nodes' records; a record lives on one node, so each release is charged at the worst node's
-    parameters. The run is known by all that its releases depend on: the same run again draws the same noise, and costs nothing
-    more; any other run has another name, and with it other noise (`SimulatedNoise.named`), so that the two compose.
+    The data set is the pool of all nodes' records; a record lives on one node, so each release is
+    charged at the worst node's parameters. The run is known by all that its releases depend on: the
+    same run again draws the same noise, and costs nothing more; any other run has another name, and
+    with it other noise (`SimulatedNoise.named`), so that the two compose.
 
-    reserved: what the run will release, or None for a run without privacy. That one is refused where the records have a budget,
-    and is booked as an infinite loss where they have none.
+    reserved: what the run will release, or None for a run without privacy. That one is refused
+    where the records have a budget, and is booked as an infinite loss where they have none.
     """
 
     def __init__(
@@ -42,7 +45,9 @@ class LastingRun:
         relation: str,
     ) -> None:
         self.run = f"simulation-{content_hash(identity)[:24]}"
-        self._ahead: list[Event] = [charge.worst() for charge, count in reserved or () for _ in range(count)]
+        self._ahead: list[Event] = [
+            charge.worst() for charge, count in reserved or () for _ in range(count)
+        ]
         self._made = 0
         self._store = LedgerStore(path)
         try:
@@ -50,7 +55,9 @@ class LastingRun:
             for note in account.notes:
                 warnings.warn(note, LedgerWarning, stacklevel=5)
             self.dataset = account.name
-            self._ended = any(row["run"] == self.run and not row["open"] for row in self._store.runs())
+            self._ended = any(
+                row["run"] == self.run and not row["open"] for row in self._store.runs()
+            )
             if not self._ended:
                 self._begin(name, relation, reserved is not None)
         except BaseException:
@@ -61,11 +68,18 @@ class LastingRun:
         budget = self._store.budget(self.dataset)
         if not private and budget is not None:
             raise BudgetError(
-                f"data set {self.dataset!r} has a budget (epsilon {budget.epsilon:g}), and a run with privacy=None would spend all "
-                "of it and more: its messages hide nothing. Give a privacy, or leave the ledger out for records that need no "
+                f"data set {self.dataset!r} has a budget (epsilon {budget.epsilon:g}), "
+                "and a run with privacy=None would spend all "
+                "of it and more: its messages hide nothing. Give a privacy, "
+                "or leave the ledger out for records that need no "
                 "protection."
             )
-        self._store.open_run(self.run, self.dataset, f"simulation of {name}{'' if private else ', not private'}", relation)
+        self._store.open_run(
+            self.run,
+            self.dataset,
+            f"simulation of {name}{'' if private else ', not private'}",
+            relation,
+        )
         if private:
             self._store.reserve(self.run, merged((event, 1) for event in self._ahead))
         else:
@@ -88,13 +102,15 @@ class LastingRun:
 
 
 def account_of(store: LedgerStore, problem: Problem, dataset: str | None) -> Account:
-    """The account to which runs on this problem's records are booked, with what the user should be told about it."""
+    """The account to which runs on this problem's records are booked, with what the user should be
+    told about it."""
     former = store.fingerprint([data_digest(problem).encode()])
     return store.account(problem.store.rows, problem.store.labels, dataset, former)
 
 
 def data_digest(problem: Problem) -> str:
-    """A fingerprint of the records in their order and place, to tell runs apart on this machine; not for sending."""
+    """A fingerprint of the records in their order and place, to tell runs apart on this machine;
+    not for sending."""
     digest = hashlib.blake2b(digest_size=16)
     rows = problem.store.rows if isinstance(problem.store.rows, tuple) else (problem.store.rows,)
     for array in (*rows, problem.store.labels):

@@ -1,4 +1,5 @@
-"""All hosts of a run in this process: one block with all nodes, or several that hand each other their rows."""
+"""All hosts of a run in this process: one block with all nodes, or several that hand each other
+their rows."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def shared_noise(spec: RunSpec, topology: Topology, rows: Array) -> SharedNoise 
 
 
 class LocalHosts:
-    """One host for each of `parts`, the node positions of each block; `start` (n, d) is where all begin."""
+    """One host for each of `parts`, the node positions of each block; `start` (n, d) is where all
+    begin."""
 
     def __init__(
         self,
@@ -42,7 +44,9 @@ class LocalHosts:
         witness: Witness | None = None,
     ) -> None:
         self._spec, self._parts, self._store = spec, parts, problem.store
-        self._store.restore_solver_state({"ridges": np.zeros(0)})  # what an earlier run left there must not show
+        self._store.restore_solver_state(
+            {"ridges": np.zeros(0)}
+        )  # what an earlier run left there must not show
         self._meeting = InProcess() if len(parts) > 1 else None
         self._threads = ThreadPoolExecutor(len(parts)) if self._meeting else None
         self._ledgers: list[Ledger] = []
@@ -50,28 +54,50 @@ class LocalHosts:
         self._hosts: list[Host] = []
         for k, part in enumerate(parts):
             transport = NoTransport() if self._meeting is None else InProcessEnd(self._meeting, k)
-            network = Network(spec.topology, parts, k, transport, spec.row_type, spec.mixing, spec.facts.constants.radius)
+            network = Network(
+                spec.topology,
+                parts,
+                k,
+                transport,
+                spec.row_type,
+                spec.mixing,
+                spec.facts.constants.radius,
+            )
             found = spec.calibration
-            plan, reserved = (None, None) if found is None else (found.plan.rows(part), found.reserved.rows(part))
-            ledger = Ledger(reserved, witness if k == 0 else None)  # every block makes the same releases: one tells of them
+            plan, reserved = (
+                (None, None)
+                if found is None
+                else (found.plan.rows(part), found.reserved.rows(part))
+            )
+            ledger = Ledger(
+                reserved, witness if k == 0 else None
+            )  # every block makes the same releases: one tells of them
             queries = Queries(problem.store, problem.sizes, part, spec.facts.rows(part), noise)
-            door = Door(part, problem.dim, plan, ledger, noise, shared_noise(spec, spec.topology, part))
+            door = Door(
+                part, problem.dim, plan, ledger, noise, shared_noise(spec, spec.topology, part)
+            )
             self._networks.append(network)
             self._ledgers.append(ledger)
-            self._hosts.append(Host(spec, part, queries, door, network, plan, start[part].astype(spec.row_type)))
+            self._hosts.append(
+                Host(spec, part, queries, door, network, plan, start[part].astype(spec.row_type))
+            )
 
     def step(self, turn: int) -> None:
         """One round of all nodes."""
         self._each(lambda k: self._hosts[k].step(turn))
         if any(network.reached_radius is not None for network in self._networks):
-            # There are no liars here: a message at the radius means settings that diverge. Seen from released values only.
+            # There are no liars here: a message at the radius means settings that diverge. Seen
+            # from released values only.
             raise NetworkError(
-                f"A message has reached the radius {self._spec.facts.constants.radius:g}: the run diverges. Use a larger proximal weight "
-                "or penalty, or a smaller step; or declare a larger Problem(radius=...), if such numbers are meant."
+                f"A message has reached the radius {self._spec.facts.constants.radius:g}: "
+                "the run diverges. Use a larger proximal weight "
+                "or penalty, or a smaller step; or declare a larger Problem(radius=...), "
+                "if such numbers are meant."
             )
 
     def _each(self, work: Callable[[int], Any]) -> list[Any]:
-        """work(k) of every block: one after the other where they meet, so that compiled kernels never run at once."""
+        """work(k) of every block: one after the other where they meet, so that compiled kernels
+        never run at once."""
         if self._meeting is None or self._threads is None:
             return [work(0)]
         meeting = self._meeting
@@ -84,7 +110,10 @@ class LocalHosts:
                     meeting.fail(error)
                     raise
 
-        return [job.result() for job in [self._threads.submit(alone, k) for k in range(len(self._parts))]]
+        return [
+            job.result()
+            for job in [self._threads.submit(alone, k) for k in range(len(self._parts))]
+        ]
 
     def outputs(self) -> Array:
         """(n, d) each node's output by the run's rule."""
@@ -101,35 +130,56 @@ class LocalHosts:
         return models
 
     def _mixed_once(self, models: Array, k: int) -> Array:
-        return self._whole(self._each(lambda block: self._networks[block].mix(models[self._parts[block]], (-1, k))))
+        return self._whole(
+            self._each(lambda block: self._networks[block].mix(models[self._parts[block]], (-1, k)))
+        )
 
     def charges(self) -> Charges:
         """What was charged to each node; every block made the same releases in the same order."""
-        if len(self._parts) == 1 and np.array_equal(self._parts[0], np.arange(self._spec.topology.n)):
+        if len(self._parts) == 1 and np.array_equal(
+            self._parts[0], np.arange(self._spec.topology.n)
+        ):
             return self._ledgers[0].charges
         joined = Charges()
         for same in zip(*(ledger.charges.each() for ledger in self._ledgers), strict=True):
-            values = {name: self._whole([charge.parameters[name] for charge in same]) for name in same[0].parameters}
+            values = {
+                name: self._whole([charge.parameters[name] for charge in same])
+                for name in same[0].parameters
+            }
             joined.add(Charge(same[0].kind, values))
         return joined
 
     def traffic(self) -> tuple[int, int]:
         """Messages and bytes sent by all nodes."""
-        return sum(n.traffic.messages for n in self._networks), sum(n.traffic.bytes for n in self._networks)
+        return sum(n.traffic.messages for n in self._networks), sum(
+            n.traffic.bytes for n in self._networks
+        )
 
     def save(self) -> dict[str, Array]:
         """State, running average and solver anchors of all nodes, in the graph's order."""
         saved = [host.save() for host in self._hosts]
-        arrays = {name: rows if name == "average.weight" else self._whole([s[name] for s in saved]) for name, rows in saved[0].items()}
-        return {**arrays, **{f"solver.{name}": values for name, values in self._store.solver_state().items()}}
+        arrays = {
+            name: rows if name == "average.weight" else self._whole([s[name] for s in saved])
+            for name, rows in saved[0].items()
+        }
+        return {
+            **arrays,
+            **{f"solver.{name}": values for name, values in self._store.solver_state().items()},
+        }
 
     def restore(self, arrays: dict[str, Array], charges: Charges) -> None:
         """Go on from what `save` gave."""
         for host, ledger, part in zip(self._hosts, self._ledgers, self._parts, strict=True):
-            own = {name: rows if name == "average.weight" else rows[part] for name, rows in arrays.items() if name[:6] != "solver"}
+            own = {
+                name: rows if name == "average.weight" else rows[part]
+                for name, rows in arrays.items()
+                if name[:6] != "solver"
+            }
             host.restore(own)
             ledger.restore(charges.rows(part))
-        self._store.restore_solver_state({k[7:]: v for k, v in arrays.items() if k.startswith("solver.")})
+        self._store.restore_solver_state(
+            {k[7:]: v for k, v in arrays.items() if k.startswith("solver.")}
+        )
 
     def _whole(self, rows: list[Array]) -> Array:
         n = self._spec.topology.n

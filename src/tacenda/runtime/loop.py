@@ -1,4 +1,5 @@
-"""`drive`: rounds one after the other, with everybody told who wants to know. Ctrl-C waits for the end of a round."""
+"""`drive`: rounds one after the other, with everybody told who wants to know. Ctrl-C waits for the
+end of a round."""
 
 from __future__ import annotations
 
@@ -9,12 +10,17 @@ from pathlib import Path
 from tacenda.runtime import checkpoint
 from tacenda.runtime.interrupt import BetweenRounds
 
-Observer = Callable[[int, bool], bool | None]  # (rounds done, Ctrl-C was asked for) -> True to stop the run here
+Observer = Callable[
+    [int, bool], bool | None
+]  # (rounds done, Ctrl-C was asked for) -> True to stop the run here
 SAVE_SECONDS = 5.0
 
 
-def drive(step: Callable[[int], None], done: int, rounds: int, observers: Sequence[Observer]) -> int:
-    """step(t) for t = done + 1 .. rounds, all observers told after each round; the number of rounds done in the end."""
+def drive(
+    step: Callable[[int], None], done: int, rounds: int, observers: Sequence[Observer]
+) -> int:
+    """step(t) for t = done + 1 .. rounds, all observers told after each round; the number of rounds
+    done in the end."""
     with BetweenRounds() as interrupt:
         while done < rounds:
             step(done + 1)
@@ -28,7 +34,8 @@ def drive(step: Callable[[int], None], done: int, rounds: int, observers: Sequen
 
 
 class Checkpointer:
-    """An observer that keeps a checkpoint file up to date: every few seconds, and when Ctrl-C was asked for."""
+    """An observer that keeps a checkpoint file up to date: every few seconds, and when Ctrl-C was
+    asked for."""
 
     def __init__(self, path: Path, saved: Callable[[], checkpoint.Saved]) -> None:
         self._path, self._saved, self._last = path, saved, time.monotonic()

@@ -1,13 +1,17 @@
-"""What a simulation can measure between rounds. All of it reads private data without noise: diagnostics of a simulation only.
+"""What a simulation can measure between rounds. All of it reads private data without noise:
+diagnostics of a simulation only.
 
-objective            (1/n) sum_i f_i at the average model              suboptimality   the same above the reference's
-node_objective       its mean over the nodes' own models               worst_objective its largest over the nodes' own models
+objective            (1/n) sum_i f_i at the average model              suboptimality   the same
+                     above the reference's
+node_objective       its mean over the nodes' own models               worst_objective its largest
+                     over the nodes' own models
 local_objective      mean over nodes of f_i at the node's own model, on its own data (ZhangEtAl18)
 loss, accuracy, misclassification       of the average model, over all records
 node_accuracy, worst_accuracy           mean and least accuracy of the nodes' own models
 test_loss, test_accuracy                of the average model, on the given test data
 consensus            root mean square distance of the nodes' models from their average
-distance             sum_i |w_i - w*|^2 / |w*|^2 with w* the reference (GauthierEtAl20's normalised error)
+distance             sum_i |w_i - w*|^2 / |w*|^2 with w* the reference (GauthierEtAl20's normalised
+                     error)
 infeasibility        sum over edges |w_i - w_j| (HuangGong20's feasibility violation (21) uses it)
 """
 
@@ -56,7 +60,8 @@ class Snapshot:
 
     @cached_property
     def test_scores(self) -> tuple[Array, Array]:
-        """Scores of the test records under the average model, and their labels as the loss wants them."""
+        """Scores of the test records under the average model, and their labels as the loss wants
+        them."""
         assert self.test is not None
         scores = self.problem.predict_scores(self.test[0], self.average)
         return scores, encode_like(self.problem, self.test[1])
@@ -69,7 +74,9 @@ def encode_like(problem: Problem, labels: Any) -> Array:
         return y.astype(float)
     known = np.asarray(problem.classes)
     if not np.isin(y, known).all():
-        raise InputError(f"test labels must be among the problem's classes {known.tolist()}; some are not.")
+        raise InputError(
+            f"test labels must be among the problem's classes {known.tolist()}; some are not."
+        )
     order = np.argsort(known, kind="stable")
     position = order[np.searchsorted(known[order], y)].astype(float)
     return 2 * position - 1 if problem.loss.kind == "binary" else position
@@ -87,7 +94,10 @@ def _distance(s: Snapshot) -> float:
 
 def _reference(s: Snapshot) -> Array:
     if s.reference is None:
-        raise InputError("reference must be given (a model, or 'optimum') for the metrics suboptimality and distance.")
+        raise InputError(
+            "reference must be given (a model, or 'optimum') "
+            "for the metrics suboptimality and distance."
+        )
     return s.reference
 
 
@@ -122,20 +132,33 @@ METRICS: dict[str, Callable[[Snapshot], float]] = {
     "distance": _distance,
     "infeasibility": _infeasibility,
 }
-_CLASSES_ONLY = ("accuracy", "misclassification", "node_accuracy", "worst_accuracy", "test_accuracy")
+_CLASSES_ONLY = (
+    "accuracy",
+    "misclassification",
+    "node_accuracy",
+    "worst_accuracy",
+    "test_accuracy",
+)
 
 
-def check_metrics(metrics: Sequence[str], problem: Problem, reference: Any, test: Any) -> tuple[str, ...]:
+def check_metrics(
+    metrics: Sequence[str], problem: Problem, reference: Any, test: Any
+) -> tuple[str, ...]:
     """The metrics' names, if all are known and can be computed here."""
     names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     for name in names:
         checks.one_of("metrics", name, METRICS)
         if name in _CLASSES_ONLY and problem.loss.kind == "regression":
-            raise InputError(f"metrics must not hold {name!r} for the regression loss {problem.loss.name!r}; use 'loss'.")
+            raise InputError(
+                f"metrics must not hold {name!r} for the regression loss {problem.loss.name!r}; "
+                "use 'loss'."
+            )
         if name.startswith("test_") and test is None:
             raise InputError(f"test must be given, (X, y), for the metric {name!r}.")
         if name in ("suboptimality", "distance") and reference is None:
-            raise InputError(f"reference must be given (a model, or 'optimum') for the metric {name!r}.")
+            raise InputError(
+                f"reference must be given (a model, or 'optimum') for the metric {name!r}."
+            )
     if test is not None:
         _check_test(test, problem)
     return names
@@ -148,12 +171,15 @@ def _check_test(test: Any, problem: Problem) -> None:
     shape, labels = np.shape(test[0]) or getattr(test[0], "shape", ()), np.asarray(test[1])
     if len(shape) != 2 or shape[1] != problem.n_features or labels.shape != shape[:1]:
         raise InputError(
-            f"test must hold X of shape (N, {problem.n_features}) and y of length N, not shapes {tuple(shape)} and {labels.shape}."
+            f"test must hold X of shape (N, {problem.n_features}) and y of length N, "
+            f"not shapes {tuple(shape)} and {labels.shape}."
         )
     encode_like(problem, labels)
 
 
-def measure(names: Sequence[str], snapshot: Snapshot, adjacency: str = "replace-one") -> dict[str, float]:
+def measure(
+    names: Sequence[str], snapshot: Snapshot, adjacency: str = "replace-one"
+) -> dict[str, float]:
     """The value of each metric, as fine as the relation allows."""
     return as_shown({name: METRICS[name](snapshot) for name in names}, adjacency)
 
@@ -161,8 +187,9 @@ def measure(names: Sequence[str], snapshot: Snapshot, adjacency: str = "replace-
 def as_shown(values: dict[str, Any], adjacency: str) -> dict[str, Any]:
     """Measures of private records as they may stand in a file or on a screen.
 
-    Under add-remove the number of records is private, and exact measures tell it: an accuracy is a fraction with that number below, an
-    objective grows with it. There accuracies are given to 0.01, objectives and losses to two digits.
+    Under add-remove the number of records is private, and exact measures tell it: an accuracy is a
+    fraction with that number below, an objective grows with it. There accuracies are given to 0.01,
+    objectives and losses to two digits.
     """
     if adjacency == "replace-one":
         return values

@@ -1,4 +1,5 @@
-"""The neighbours of a block of nodes: sums and mixings of released rows, wherever the neighbours are hosted."""
+"""The neighbours of a block of nodes: sums and mixings of released rows, wherever the neighbours
+are hosted."""
 
 from __future__ import annotations
 
@@ -16,17 +17,28 @@ from tacenda.runtime.transport import Tag, Transport
 
 
 def placement(n: int, blocks: int | Any) -> list[Array]:
-    """Which nodes each block hosts: a number of equal blocks, or a list of lists of positions that covers every node once."""
+    """Which nodes each block hosts: a number of equal blocks, or a list of lists of positions that
+    covers every node once."""
     if isinstance(blocks, (int, np.integer)) and not isinstance(blocks, bool):
         if not 1 <= blocks <= n:
-            raise InputError(f"blocks must be between 1 and the number of nodes ({n}), not {blocks}.")
+            raise InputError(
+                f"blocks must be between 1 and the number of nodes ({n}), not {blocks}."
+            )
         return [np.asarray(part, np.int64) for part in np.array_split(np.arange(n), int(blocks))]
     try:
         parts = [np.sort(np.asarray(part, np.int64)) for part in blocks]
     except (TypeError, ValueError):
-        raise InputError(f"blocks must be a whole number or lists of node positions, not {blocks!r}.") from None
-    if not parts or any(len(p) == 0 for p in parts) or not np.array_equal(np.sort(np.concatenate(parts)), np.arange(n)):
-        raise InputError(f"blocks must place each of the {n} nodes exactly once, and no block may be empty.")
+        raise InputError(
+            f"blocks must be a whole number or lists of node positions, not {blocks!r}."
+        ) from None
+    if (
+        not parts
+        or any(len(p) == 0 for p in parts)
+        or not np.array_equal(np.sort(np.concatenate(parts)), np.arange(n))
+    ):
+        raise InputError(
+            f"blocks must place each of the {n} nodes exactly once, and no block may be empty."
+        )
     return parts
 
 
@@ -41,12 +53,14 @@ class Traffic:
 class Network:
     """One block's view of the graph.
 
-    Rows of neighbours in other blocks arrive as a halo; each node adds its neighbours in the order of their positions in
-    the whole graph, so the sums do not depend on the placement, to the last bit.
+    Rows of neighbours in other blocks arrive as a halo; each node adds its neighbours in the order
+    of their positions in the whole graph, so the sums do not depend on the placement, to the last
+    bit.
 
-    No entry of a message is larger than the run's public `radius` in absolute value. What we send is cut to it, and NaN is
-    sent as 0: a function of released values only. `reached_radius` is then the first round in which that was needed: the run
-    diverges, or a neighbour pushes it. A block that sends more than the radius is named, and refused.
+    No entry of a message is larger than the run's public `radius` in absolute value. What we send
+    is cut to it, and NaN is sent as 0: a function of released values only. `reached_radius` is then
+    the first round in which that was needed: the run diverges, or a neighbour pushes it. A block
+    that sends more than the radius is named, and refused.
     """
 
     def __init__(
@@ -59,7 +73,10 @@ class Network:
         mixing: str = "metropolis",
         radius: float = RADIUS,
     ) -> None:
-        self._me, self._transport, self._dtype, self._radius = me, transport, np.dtype(dtype), radius
+        self._me = me
+        self._transport = transport
+        self._dtype = np.dtype(dtype)
+        self._radius = radius
         self.reached_radius: int | None = None
         self.nodes = parts[me]
         self._owner = np.empty(topology.n, np.int64)
@@ -69,14 +86,17 @@ class Network:
         self._degree = topology.degrees[self.nodes]
         self._links = int(self._degree.sum())
         self._halo = self._plan_halo(topology)
-        self._adjacency = self._local(topology.indptr, topology.indices, np.ones(len(topology.indices)))
+        self._adjacency = self._local(
+            topology.indptr, topology.indices, np.ones(len(topology.indices))
+        )
         self._mixing = self._local(*topology.mixing(mixing))  # type: ignore[arg-type]
         from tacenda.runtime import kernels  # here: it loads the compiler
 
         self._kernels = kernels
 
     def neighbour_sum(self, shared: Array, tag: Tag, senders: Array | None = None) -> Array:
-        """(b, d) sum over neighbours; where `senders` (b, 1) is 0 a node sends nothing, and counts as zero."""
+        """(b, d) sum over neighbours; where `senders` (b, 1) is 0 a node sends nothing, and counts
+        as zero."""
         shared = self._sendable(shared, tag)
         if senders is not None:
             shared = shared * senders.astype(shared.dtype)
@@ -90,7 +110,8 @@ class Network:
         return self._weighted_sums(self._mixing, self._with_halo(shared, tag))
 
     def _plan_halo(self, topology: Topology) -> dict[int, tuple[Array, Array]]:
-        """For every other block that we border: which of our rows it needs, and which positions it sends to us."""
+        """For every other block that we border: which of our rows it needs, and which positions it
+        sends to us."""
         position = np.full(topology.n, -1, np.int64)
         position[self.nodes] = np.arange(len(self.nodes))
         halo = {}
@@ -102,7 +123,8 @@ class Network:
         return halo
 
     def _local(self, indptr: Array, indices: Array, weights: Array) -> tuple[Array, Array, Array]:
-        """CSR rows (indptr, columns, weights) of our nodes, columns renumbered to [our rows, halo rows], in the graph's order."""
+        """CSR rows (indptr, columns, weights) of our nodes, columns renumbered to [our rows, halo
+        rows], in the graph's order."""
         column = np.full(len(indptr) - 1, -1, np.int64)
         column[self.nodes] = np.arange(len(self.nodes))
         start = len(self.nodes)
@@ -117,7 +139,9 @@ class Network:
     def _with_halo(self, shared: Array, tag: Tag) -> Array:
         if not self._halo:
             return shared
-        received = self._transport.exchange(tag, {other: shared[rows] for other, (rows, _) in self._halo.items()})
+        received = self._transport.exchange(
+            tag, {other: shared[rows] for other, (rows, _) in self._halo.items()}
+        )
         parts = [shared]
         for other, (_, arriving) in self._halo.items():
             rows = received[other]
@@ -132,10 +156,20 @@ class Network:
     def _sendable(self, shared: Any, tag: Tag) -> Array:
         """The released rows, within the radius."""
         if type(shared) is not np.ndarray or shared.dtype != self._dtype:
-            what = f"an array of type {shared.dtype}" if isinstance(shared, np.ndarray) else f"a {type(shared).__name__}"
-            raise LeakError(f"Only released arrays of type {self._dtype} are sent, not {what}: release it first.")
+            what = (
+                f"an array of type {shared.dtype}"
+                if isinstance(shared, np.ndarray)
+                else f"a {type(shared).__name__}"
+            )
+            raise LeakError(
+                f"Only released arrays of type {self._dtype} are sent, not {what}: "
+                "release it first."
+            )
         if shared.ndim != 2 or len(shared) != len(self.nodes):
-            raise NetworkError(f"A message holds one row per node ({len(self.nodes)}), not the shape {shared.shape}.")
+            raise NetworkError(
+                f"A message holds one row per node ({len(self.nodes)}), "
+                f"not the shape {shared.shape}."
+            )
         sent = brought_within(shared, self._radius)
         if sent is not shared and self.reached_radius is None:
             self.reached_radius = tag[0]

@@ -1,4 +1,5 @@
-"""Progress of long work on standard error: a bar on a terminal, now and then a plain line elsewhere, silence when asked."""
+"""Progress of long work on standard error: a bar on a terminal, now and then a plain line
+elsewhere, silence when asked."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ LINE_SECONDS = 10.0
 
 
 class Progress:
-    """`with Progress("auto", "ipadmm", rounds) as show: show(t)`; mode "auto", True (always) or False (never)."""
+    """`with Progress("auto", "ipadmm", rounds) as show: show(t)`; mode "auto", True (always) or
+    False (never)."""
 
     def __init__(self, mode: str | bool, title: str, total: int) -> None:
         if not isinstance(mode, bool):
@@ -35,7 +37,10 @@ class Progress:
     def __call__(self, done: int) -> None:
         now = time.monotonic()
         if self._first is None:
-            self._first = (done, now)  # the first round also compiles, and a resumed run does not begin at 0
+            self._first = (
+                done,
+                now,
+            )  # the first round also compiles, and a resumed run does not begin at 0
         if not self._shown or now - self._begin < QUIET_SECONDS:
             return
         if self._terminal:
@@ -46,7 +51,11 @@ class Progress:
         elif now - self._line >= LINE_SECONDS or done == self._total:
             self._line = now
             rate = self._rate(done, now)
-            speed = "" if rate is None else f", {rate:.3g} a second, {(self._total - done) / rate:.0f} s left"
+            speed = (
+                ""
+                if rate is None
+                else f", {rate:.3g} a second, {(self._total - done) / rate:.0f} s left"
+            )
             print(f"{self._title}: {done} of {self._total}{speed}", file=sys.stderr, flush=True)
 
     def _rate(self, done: int, now: float) -> float | None:
@@ -61,11 +70,22 @@ class Progress:
         from rich.progress import Progress as Bar
 
         rate = TextColumn("{task.fields[rate]}")
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn())
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            rate,
+            TimeRemainingColumn(),
+        )
         self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
         self._bar.add_task(self._title, total=self._total, rate="")
         self._bar.start()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._bar is not None:
             self._bar.stop()

@@ -21,9 +21,11 @@ FORMAT = "tacenda-result-1"
 
 @dataclass(frozen=True, eq=False)
 class RunResult:
-    """models (n, d), or (n, K, p) for K classes: each node's output. last: each node's newest iterate.
+    """models (n, d), or (n, K, p) for K classes: each node's output. last: each node's newest
+    iterate.
 
-    privacy is None for a run without noise. settings are plain values: algorithm, problem, graph, rounds, seed, versions.
+    privacy is None for a run without noise. settings are plain values: algorithm, problem, graph,
+    rounds, seed, versions.
     """
 
     models: Array
@@ -48,7 +50,10 @@ class RunResult:
     def __repr__(self) -> str:
         name = self.settings["algorithm"]["name"]
         privacy = "no privacy" if self.privacy is None else repr(self.privacy)
-        return f"RunResult({name}, {counted(len(self.models), 'node')}, {counted(self.rounds, 'round')}, {privacy})"
+        return (
+            f"RunResult({name}, {counted(len(self.models), 'node')}, "
+            f"{counted(self.rounds, 'round')}, {privacy})"
+        )
 
     def save(self, path: str | Path) -> Path:
         """Write everything to one file (safetensors with JSON in its header); no pickle."""
@@ -64,7 +69,10 @@ class RunResult:
             "messages": self.messages,
             "bytes": self.bytes,
         }
-        tensors = {"models": np.ascontiguousarray(self.models), "last": np.ascontiguousarray(self.last)}
+        tensors = {
+            "models": np.ascontiguousarray(self.models),
+            "last": np.ascontiguousarray(self.last),
+        }
         return write_bytes(path, save(tensors, metadata={"tacenda": json.dumps(about)}))
 
     def report(self, path: str | Path = "report.html") -> Path:
@@ -87,9 +95,19 @@ def load(path: str | Path) -> RunResult:
     except (SafetensorError, json.JSONDecodeError) as damaged:
         raise StateError(f"{path} is not a readable result file: {damaged}.") from None
     if about.get("format") != FORMAT:
-        raise StateError(f"{path} is not a result of this program (format {about.get('format')!r}, not {FORMAT!r}).")
+        raise StateError(
+            f"{path} is not a result of this program (format {about.get('format')!r}, "
+            f"not {FORMAT!r})."
+        )
     privacy = None if about["privacy"] is None else Statement.from_plain(about["privacy"])
     return RunResult(
-        tensors["models"], tensors["last"], History(about["history"]), privacy, about["settings"], about["warnings"],
-        about["seconds"], about["messages"], about["bytes"],
-    )  # fmt: skip
+        tensors["models"],
+        tensors["last"],
+        History(about["history"]),
+        privacy,
+        about["settings"],
+        about["warnings"],
+        about["seconds"],
+        about["messages"],
+        about["bytes"],
+    )

@@ -33,7 +33,8 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: str | Path, config: str, *, resume: bool) -> RunFolder:
-        """A new folder with its configuration; an old one only with `resume`, and only for the same configuration."""
+        """A new folder with its configuration; an old one only with `resume`, and only for the same
+        configuration."""
         folder = cls(path)
         if folder.path.exists() and not folder.path.is_dir():
             raise InputError(
@@ -42,13 +43,15 @@ class RunFolder:
         used = folder.path.is_dir() and any(folder.path.iterdir())
         if used and not resume:
             raise InputError(
-                f"the run folder {folder.path} is not empty; go on with --resume, or choose another place with --folder."
+                f"the run folder {folder.path} is not empty; go on with --resume, "
+                "or choose another place with --folder."
             )
         if used and folder.config_path.is_file():
             folder._check_same(config)
         elif used:
             raise StateError(
-                f"{folder.path} holds no config.toml, so it is not a run folder that could be resumed."
+                f"{folder.path} holds no config.toml, so it is not a run folder that could be "
+                "resumed."
             )
         write_text(folder.config_path, config)
         return folder
@@ -59,7 +62,8 @@ class RunFolder:
         folder = cls(path)
         if not folder.path.is_dir():
             raise InputError(
-                f"there is no run folder at {str(path)!r}; `tacenda fit` and `tacenda compare` write one."
+                f"there is no run folder at {str(path)!r}; "
+                "`tacenda fit` and `tacenda compare` write one."
             )
         if not folder.manifest_path.is_file():
             hint = (
@@ -77,7 +81,8 @@ class RunFolder:
         )
 
     def discard_if_empty(self) -> None:
-        """Take back a folder in which no run was finished or checkpointed: a refused run leaves nothing behind."""
+        """Take back a folder in which no run was finished or checkpointed: a refused run leaves
+        nothing behind."""
         if self.has_progress():
             return
         for path in (self.config_path, self.schema_path):
@@ -102,7 +107,8 @@ class RunFolder:
                     continue
                 place = f"{section}.{keys[0]}" if keys else section
                 raise StateError(
-                    f"{self.path} belongs to another run: its {place} differs. Use the same settings, or another --folder."
+                    f"{self.path} belongs to another run: its {place} differs. "
+                    "Use the same settings, or another --folder."
                 )
 
     @property
@@ -136,7 +142,8 @@ class RunFolder:
         values = _json(self.manifest_path)
         if values.get("format") != FORMAT:
             raise StateError(
-                f"{self.manifest_path} has format {values.get('format')!r}, but this program reads {FORMAT!r}."
+                f"{self.manifest_path} has format {values.get('format')!r}, "
+                f"but this program reads {FORMAT!r}."
             )
         return values
 
@@ -165,7 +172,8 @@ class RunFolder:
         return target
 
     def finish(self, results: dict[str, RunResult], manifest: dict[str, Any]) -> None:
-        """Metrics, ledger and, last of all, the manifest, whose presence says that the run is complete."""
+        """Metrics, ledger and, last of all, the manifest, whose presence says that the run is
+        complete."""
         rows = [
             {"run": run, **row} for run, result in results.items() for row in result.history.rows
         ]

@@ -62,47 +62,76 @@ def simulate(
     ledger: str | Path | None = None,
     dataset: str | None = None,
 ) -> RunResult:
-    """Run `algorithm` on `problem` over `graph` for a number of rounds; privacy=None runs without noise.
+    """Run `algorithm` on `problem` over `graph` for a number of rounds; privacy=None runs without
+    noise.
 
     init            a public starting model (d,) or one row per node; zeros by default
     output          "average" or "last"; by default the algorithm's own rule
-    finish_mixing   closing rounds that only mix what was released: free of privacy, they bring all nodes near the average model
-    blocks          into how many blocks (or which lists of positions) the nodes are placed; the result does not depend on it
+    finish_mixing   closing rounds that only mix what was released: free of privacy, they bring all
+                    nodes near the average model
+    blocks          into how many blocks (or which lists of positions) the nodes are placed; the
+                    result does not depend on it
     record_every    a history row every so many rounds, and after the last; 0 for none
-    metrics         see `tacenda.runtime.metrics`; they read private data, as only a simulation may (coarsely under add-remove, where
-                    exact ones tell how many records there are)
-    reference       the optimum for "suboptimality" and "distance": a model, or "optimum" to have it solved for
+    metrics         see `tacenda.runtime.metrics`; they read private data, as only a simulation may
+                    (coarsely under add-remove, where exact ones tell how many records there are)
+    reference       the optimum for "suboptimality" and "distance": a model, or "optimum" to have it
+                    solved for
     test            (X, y) for "test_loss" and "test_accuracy"
-    callback        called as callback(round, models (n, d)) at every recorded round; a true answer stops the run
-    checkpoint      a file that is kept up to date between rounds, also on Ctrl-C; resume=True goes on from it, bit for bit
-    mixing          weights of dual averaging and of the closing rounds: "metropolis", "uniform" or "max-degree"
-    solver_tolerance  gradient norm at which an exact local minimiser stops; its remaining gap is charged
-    ledger          a lasting ledger's file: the run's releases are charged to the account of its records there, and a run that would
-                    exceed that account's budget is refused before any noise is drawn; so is privacy=None where there is a budget.
-                    The noise then depends on all settings besides the seed, since two runs with one noise would not compose
-    dataset         the account's name. Given once, it is remembered with the records: later runs on them, in any order and split,
-                    are booked there by themselves (see docs/decisions/0014-accounts.md for what is not recognised)
+    callback        called as callback(round, models (n, d)) at every recorded round; a true answer
+                    stops the run
+    checkpoint      a file that is kept up to date between rounds, also on Ctrl-C; resume=True goes
+                    on from it, bit for bit
+    mixing          weights of dual averaging and of the closing rounds: "metropolis", "uniform" or
+                    "max-degree"
+    solver_tolerance  gradient norm at which an exact local minimiser stops; its remaining gap is
+                      charged
+    ledger          a lasting ledger's file: the run's releases are charged to the account of its
+                    records there, and a run that would exceed that account's budget is refused
+                    before any noise is drawn; so is privacy=None where there is a budget. The noise
+                    then depends on all settings besides the seed, since two runs with one noise
+                    would not compose
+    dataset         the account's name. Given once, it is remembered with the records: later runs on
+                    them, in any order and split, are booked there by themselves (see
+                    docs/decisions/0014-accounts.md for what is not recognised)
     """
     given = seed
     if seed is None and checkpoint is not None and resume:
-        seed = checkpoints.seed_of(Path(checkpoint))  # the broken run's own, which it drew by itself
+        seed = checkpoints.seed_of(
+            Path(checkpoint)
+        )  # the broken run's own, which it drew by itself
     relation = privacy.adjacency if isinstance(privacy, Privacy) else "replace-one"
     facts = Facts.of(problem, relation, checks.positive("solver_tolerance", solver_tolerance))
     spec = RunSpec(
-        algorithm_of(algorithm), match(problem, graph), facts, rounds, privacy, output, finish_mixing, mixing, problem.dtype
-    ).checked()  # fmt: skip
+        algorithm_of(algorithm),
+        match(problem, graph),
+        facts,
+        rounds,
+        privacy,
+        output,
+        finish_mixing,
+        mixing,
+        problem.dtype,
+    ).checked()
     names = check_metrics(metrics, problem, reference, test)
     every = checks.whole("record_every", record_every)
     bar = Progress(progress, spec.algorithm.name, spec.rounds)
     run = _Simulation(spec, problem, seed, given, init, blocks, ledger, dataset)
     optimum = _reference(reference, problem)
-    lowest = float(problem.objective(optimum)) if optimum is not None and "suboptimality" in names else None
+    lowest = (
+        float(problem.objective(optimum))
+        if optimum is not None and "suboptimality" in names
+        else None
+    )
     file = None if checkpoint is None else checkpoints.prepare(checkpoint, resume)
     if file is not None and file.exists():
         run.restore(checkpoints.read(file, run.identity))
 
     def measured(models: Array) -> dict[str, Any]:
-        return measure(names, Snapshot(problem, spec.topology, models, optimum, test, lowest), spec.facts.adjacency)
+        return measure(
+            names,
+            Snapshot(problem, spec.topology, models, optimum, test, lowest),
+            spec.facts.adjacency,
+        )
 
     def record(done: int, asked: bool) -> bool:
         if not every or (done % every and done != spec.rounds):
@@ -149,11 +178,17 @@ class _Simulation:
         self.charged, found = ledger is not None, spec.calibration
         if ledger is not None:
             reserved, name = None if found is None else found.reserved, spec.algorithm.name
-            self.lasting = LastingRun(ledger, dataset, problem, name, self.identity, reserved, spec.facts.adjacency)
+            self.lasting = LastingRun(
+                ledger, dataset, problem, name, self.identity, reserved, spec.facts.adjacency
+            )
         if self.lasting is not None and found is not None:
-            self.noise = self.noise.named(self.lasting.run)  # runs add up in a ledger only if they share no noise
+            self.noise = self.noise.named(
+                self.lasting.run
+            )  # runs add up in a ledger only if they share no noise
         witness = None if self.lasting is None or found is None else self.lasting.charge
-        self.hosts = LocalHosts(spec, problem, placement(spec.topology.n, blocks), self.noise, self.start, witness)
+        self.hosts = LocalHosts(
+            spec, problem, placement(spec.topology.n, blocks), self.noise, self.start, witness
+        )
 
     def drive(self, observers: Sequence[Observer]) -> None:
         """All rounds that are left."""
@@ -167,7 +202,11 @@ class _Simulation:
 
     def cost(self) -> dict[str, Any]:
         messages, size = self.hosts.traffic()
-        return {"seconds": self.seconds, "messages": self.messages + messages, "bytes": self.bytes + size}
+        return {
+            "seconds": self.seconds,
+            "messages": self.messages + messages,
+            "bytes": self.bytes + size,
+        }
 
     def result(self, measured: Callable[[Array], dict[str, Any]] | None) -> RunResult:
         if self.lasting is not None:
@@ -180,21 +219,34 @@ class _Simulation:
         shape = (-1, p.dim) if p.n_outputs == 1 else (-1, p.n_outputs, p.n_features)
         cost, statement = self.cost(), self.spec.statement(self.hosts.charges(), self.noise.kind)
         return RunResult(
-            models.reshape(shape), last.reshape(shape), self.history, statement, {**self.settings(), "rounds": self.done},
-            self.warnings, cost["seconds"], cost["messages"], cost["bytes"],
-        )  # fmt: skip
+            models.reshape(shape),
+            last.reshape(shape),
+            self.history,
+            statement,
+            {**self.settings(), "rounds": self.done},
+            self.warnings,
+            cost["seconds"],
+            cost["messages"],
+            cost["bytes"],
+        )
 
     def settings(self) -> dict[str, Any]:
         """Plain values that describe the run, for files and reports."""
         import tacenda
 
         p, plain = self.problem, self.spec.to_plain()
-        own: dict[str, Any] = {"data_norm": p.data_norm, "classes": None if p.classes is None else [str(c) for c in p.classes]}
-        if self.spec.facts.adjacency == "replace-one":  # where counts are public; else what was declared stands for them
+        own: dict[str, Any] = {
+            "data_norm": p.data_norm,
+            "classes": None if p.classes is None else [str(c) for c in p.classes],
+        }
+        if (
+            self.spec.facts.adjacency == "replace-one"
+        ):  # where counts are public; else what was declared stands for them
             own["sizes"] = [int(m) for m in p.sizes]
         return {
             **plain,
-            "seed": self._given_seed,  # one that was drawn afresh is nobody's business: who knows it can take the noise off
+            # one that was drawn afresh is nobody's business: who knows it can take the noise off
+            "seed": self._given_seed,
             "charged": self.charged,
             "problem": {**plain["problem"], **own, "dtype": str(p.dtype)},
             "versions": {"tacenda": tacenda.__version__, "numpy": np.__version__},
@@ -202,23 +254,34 @@ class _Simulation:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """By its content, all that the releases depend on: what must be equal for a checkpoint, or a charge, to belong to this run."""
+        """By its content, all that the releases depend on: what must be equal for a checkpoint, or
+        a charge, to belong to this run."""
         p = self.problem
         own = {
             "records": (p.classes, str(p.dtype), p.data_norm),
-            # The start too: the same noise on a run from elsewhere would be a second release, not the same one again.
+            # The start too: the same noise on a run from elsewhere would be a second release, not
+            # the same one again.
             "init": self.start,
             "placement": (p.store.offsets, p.divisors),
             "ledger": self.charged,
         }
-        known = {**self.spec.identity(), **{name: content_hash(value, name) for name, value in own.items()}}
+        known = {
+            **self.spec.identity(),
+            **{name: content_hash(value, name) for name, value in own.items()},
+        }
         return {**known, "seed": self.noise.seed, "data": data_digest(p), "program": program()}
 
     def saved(self) -> checkpoints.Saved:
         """Everything needed to go on from the last complete round."""
         arrays = self.hosts.save()
         rows = checkpoints.plain_charges(self.hosts.charges(), arrays, "charge")
-        about = {"identity": self.identity, "round": self.done, "charges": rows, "history": self.history.rows, **self.cost()}
+        about = {
+            "identity": self.identity,
+            "round": self.done,
+            "charges": rows,
+            "history": self.history.rows,
+            **self.cost(),
+        }
         return checkpoints.Saved(arrays, about)
 
     def restore(self, saved: checkpoints.Saved) -> None:
@@ -226,11 +289,15 @@ class _Simulation:
         charges = checkpoints.charges_from(about["charges"], saved.arrays, "charge")
         planned = None if self.spec.calibration is None else self.spec.calibration.reserved
         checkpoints.check_charges(charges, planned, self.spec.rounds, about["round"])
-        self.hosts.restore({k: v for k, v in saved.arrays.items() if not k.startswith("charge.")}, charges)
+        self.hosts.restore(
+            {k: v for k, v in saved.arrays.items() if not k.startswith("charge.")}, charges
+        )
         if self.lasting is not None:
             self.lasting.skip(len(charges))
         self.done, self.history = about["round"], History(about["history"])
-        self.seconds, self.messages, self.bytes = about["seconds"], about["messages"], about["bytes"]
+        self.seconds = about["seconds"]
+        self.messages = about["messages"]
+        self.bytes = about["bytes"]
 
 
 def _check_spread(problem: Problem, adjacency: str) -> None:
@@ -240,10 +307,14 @@ def _check_spread(problem: Problem, adjacency: str) -> None:
         return
     if adjacency == "add-remove":
         raise InputError(
-            f"problem must not be spread like this under adjacency 'add-remove': {why}, and the promise would not hold. Give each "
+            f"problem must not be spread like this under adjacency 'add-remove': {why}, "
+            "and the promise would not hold. Give each "
             "node's own records as its shard (by_column, or a list), or use 'replace-one'."
         )
-    words = f"{why}: the promise is for the records as they lie on the nodes, not for the table that was spread."
+    words = (
+        f"{why}: the promise is for the records as they lie on the nodes, "
+        "not for the table that was spread."
+    )
     python_warnings.warn(words, DeclarationWarning, stacklevel=4)
 
 
@@ -256,5 +327,7 @@ def _reference(given: Any, problem: Problem) -> Array | None:
         return None
     model = np.asarray(given, float)
     if model.size != problem.dim:
-        raise InputError(f"reference must be one model of length {problem.dim}, not of shape {model.shape}.")
+        raise InputError(
+            f"reference must be one model of length {problem.dim}, not of shape {model.shape}."
+        )
     return model.reshape(problem.dim)

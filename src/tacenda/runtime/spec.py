@@ -1,9 +1,12 @@
-"""`RunSpec`: all that a run is, before any record is touched. Simulations, peers, audits and dry runs all start from one.
+"""`RunSpec`: all that a run is, before any record is touched. Simulations, peers, audits and dry
+runs all start from one.
 
-    checked()      the same run with its defaults filled in, or an error that names what does not go together
-    calibration    the noise of every release, solved for the budget by rehearsing the run (once; `runtime.budget`)
-    statement()    what charges under this run guarantee
-    to_plain()     plain values, for files and reports
+checked()      the same run with its defaults filled in, or an error that names what does not go
+               together
+calibration    the noise of every release, solved for the budget by rehearsing the run (once;
+               `runtime.budget`)
+statement()    what charges under this run guarantee
+to_plain()     plain values, for files and reports
 """
 
 from __future__ import annotations
@@ -37,7 +40,8 @@ OUTPUTS = ("average", "last")
 
 @dataclass(frozen=True, eq=False)
 class RunSpec:
-    """One algorithm on one graph with public facts, for a number of rounds, under a budget (or none).
+    """One algorithm on one graph with public facts, for a number of rounds, under a budget (or
+    none).
 
     output         "average" or "last"; None: the algorithm's own rule
     finish_mixing  closing rounds that only mix what was released
@@ -57,20 +61,31 @@ class RunSpec:
 
     def checked(self) -> RunSpec:
         """This run with its defaults filled in; an error where its parts do not go together."""
-        algorithm, facts, privacy = algorithm_of(self.algorithm), self.facts, check_privacy(self.privacy, self.algorithm)
+        algorithm = algorithm_of(self.algorithm)
+        facts = self.facts
+        privacy = check_privacy(self.privacy, self.algorithm)
         rounds = checks.whole("rounds", self.rounds, least=1)
         if privacy is not None and privacy.mode == "as-published":
             algorithm = algorithm.published_form()
         if privacy is not None and privacy.node_noise == "worst":
             facts = facts.for_the_smallest()
-        output = algorithm.default_output if self.output is None else checks.one_of("output", self.output, OUTPUTS)
+        output = (
+            algorithm.default_output
+            if self.output is None
+            else checks.one_of("output", self.output, OUTPUTS)
+        )
         algorithm.check(facts, self.topology, rounds, privacy is not None)
         # Exact minimisers are computed in float64 whatever the records are.
         row_type = np.dtype(float if algorithm.needs.smooth_loss else self.row_type)
         return replace(
-            self, algorithm=algorithm, facts=facts, rounds=rounds, output=output, row_type=row_type,
+            self,
+            algorithm=algorithm,
+            facts=facts,
+            rounds=rounds,
+            output=output,
+            row_type=row_type,
             finish_mixing=checks.whole("finish_mixing", self.finish_mixing),
-        )  # fmt: skip
+        )
 
     @cached_property
     def calibration(self) -> Calibration | None:
@@ -82,14 +97,19 @@ class RunSpec:
     @property
     def weights(self) -> Array:
         """(rounds,) each round's share of the budget, 1 on average."""
-        return round_weights("uniform" if self.privacy is None else self.privacy.spread, self.rounds)
+        return round_weights(
+            "uniform" if self.privacy is None else self.privacy.spread, self.rounds
+        )
 
     def advice(self) -> list[str]:
         """Warnings about settings that may not converge."""
         return self.algorithm.advice(self.facts, self.topology, self.rounds)
 
-    def statement(self, charges: Charges, noise: str, n_nodes: int | None = None) -> Statement | None:
-        """What these charges guarantee under the run's budget; `noise` says how it was drawn. None without privacy."""
+    def statement(
+        self, charges: Charges, noise: str, n_nodes: int | None = None
+    ) -> Statement | None:
+        """What these charges guarantee under the run's budget; `noise` says how it was drawn. None
+        without privacy."""
         if self.privacy is None or self.calibration is None:
             return None
         p, found = self.privacy, self.calibration
@@ -107,7 +127,8 @@ class RunSpec:
         )
 
     def identity(self) -> dict[str, str]:
-        """A hash of each part by its content, code of plugins included: what tells two runs apart."""
+        """A hash of each part by its content, code of plugins included: what tells two runs
+        apart."""
         graph, k = self.topology, self.facts.constants
         parts = {
             "algorithm": self.algorithm,
@@ -130,7 +151,12 @@ class RunSpec:
             "output": self.output,
             "finish_mixing": self.finish_mixing,
             "privacy": None if self.privacy is None else self.privacy.to_plain(),
-            "graph": {"name": t.name, "n": t.n, "labels": [str(x) for x in t.labels], "edges": t.edges.tolist()},
+            "graph": {
+                "name": t.name,
+                "n": t.n,
+                "labels": [str(x) for x in t.labels],
+                "edges": t.edges.tolist(),
+            },
             "mixing": self.mixing,
             "solver_tolerance": self.facts.tolerance,
             "problem": {
@@ -154,7 +180,9 @@ def algorithm_of(algorithm: Any) -> Algorithm:
     """An algorithm by its name or as an object."""
     found = by_name(algorithm) if isinstance(algorithm, str) else algorithm
     if not isinstance(found, Algorithm):
-        raise InputError(f"algorithm must be a name or an object of tacenda.algorithms, not {algorithm!r}.")
+        raise InputError(
+            f"algorithm must be a name or an object of tacenda.algorithms, not {algorithm!r}."
+        )
     return found
 
 
@@ -166,7 +194,8 @@ def check_privacy(privacy: Any, algorithm: Algorithm) -> Privacy | None:
         raise InputError(f"privacy must be a tacenda.Privacy or None, not {privacy!r}.")
     if not algorithm.private:
         raise UnsupportedError(
-            f"{algorithm.title} adds no noise, so it cannot keep a privacy budget; the private algorithms are "
+            f"{algorithm.title} adds no noise, so it cannot keep a privacy budget; "
+            "the private algorithms are "
             f"{', '.join(private_names())}. For a run without privacy pass privacy=None."
         )
     if algorithm.shared_noise is not None:
@@ -175,10 +204,13 @@ def check_privacy(privacy: Any, algorithm: Algorithm) -> Privacy | None:
 
 
 def match(problem: Problem, graph: Any) -> Topology:
-    """The graph's topology, if it has one node for each shard; shards named by label are matched by name."""
+    """The graph's topology, if it has one node for each shard; shards named by label are matched by
+    name."""
     topology = Topology.of(graph)
     if topology.n != problem.n_nodes:
-        raise InputError(f"graph must have one node per shard: {topology.n} nodes, but {problem.n_nodes} shards.")
+        raise InputError(
+            f"graph must have one node per shard: {topology.n} nodes, but {problem.n_nodes} shards."
+        )
     labels = problem.node_labels
     if labels is not None and tuple(labels) != topology.labels:
         raise InputError(
@@ -198,7 +230,10 @@ def start_rows(init: Any, dim: int, n: int) -> Array:
     elif rows.size == n * dim:
         rows = rows.reshape(n, dim)
     else:
-        raise InputError(f"init must be one model of length {dim} or one per node ({n}), not of shape {rows.shape}.")
+        raise InputError(
+            f"init must be one model of length {dim} or one per node ({n}), "
+            f"not of shape {rows.shape}."
+        )
     if not np.isfinite(rows).all():
         raise InputError("init must hold finite numbers only.")
     return np.array(rows)

@@ -1,7 +1,9 @@
-"""How blocks of nodes hand each other released rows. The seam is one method; gRPC and MPI fit behind it.
+"""How blocks of nodes hand each other released rows. The seam is one method; gRPC and MPI fit
+behind it.
 
-`exchange(tag, outgoing)` sends an array to each named block and returns what those blocks sent under the same tag. Every
-block calls it for the same tags in the same order, because all run the same program.
+`exchange(tag, outgoing)` sends an array to each named block and returns what those blocks sent
+under the same tag. Every block calls it for the same tags in the same order, because all run the
+same program.
 """
 
 from __future__ import annotations
@@ -28,14 +30,18 @@ class NoTransport:
 
     def exchange(self, tag: Tag, outgoing: dict[int, Array]) -> dict[int, Array]:
         if outgoing:
-            raise NetworkError("A single block has no one to send to; this is a defect of its placement.")
+            raise NetworkError(
+                "A single block has no one to send to; this is a defect of its placement."
+            )
         return {}
 
 
 class InProcess:
-    """Where the blocks of one process hand each other rows. One lock lets a single block work at a time.
+    """Where the blocks of one process hand each other rows. One lock lets a single block work at a
+    time.
 
-    So compiled kernels with threads of their own never run at once, and every run takes the same course.
+    So compiled kernels with threads of their own never run at once, and every run takes the same
+    course.
     """
 
     def __init__(self) -> None:

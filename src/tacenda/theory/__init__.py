@@ -1,4 +1,5 @@
-"""The five papers' bounds as functions, each with its assumptions; letters in the bodies are the papers' own.
+"""The five papers' bounds as functions, each with its assumptions; letters in the bodies are the
+papers' own.
 
     HuangGong20   ipadmm_bound, ipadmm_bound_limit                  Theorem 7
     ZhangEtAl18   recycled_condition_holds, least_recycle_proximal  (26)-(27)

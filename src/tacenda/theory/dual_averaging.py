@@ -5,7 +5,8 @@ second singular value beta < 1; noise N(0, noise_std^2 I) on each subgradient, i
 paper's m). With M = L^2/2 + 2 L^2/(1 - beta),
 
     E[F(y~(t)) - F(x*)] <= 1/A(t) ( gamma(t) |x*|^2/2
-                           + sum_s a(s)^2/(mu A(s) + gamma(s)) (M + d noise_std^2/2 + 2 sqrt(d) L noise_std/(1 - beta)) )    (7)
+                           + sum_s a(s)^2/(mu A(s) + gamma(s)) (M + d noise_std^2/2 + 2 sqrt(d) L
+                           noise_std/(1 - beta)) )    (7)
 
 y~ is the a-weighted average of an auxiliary sequence that follows the network's mean; (11) tells
 how far the nodes are from it. The paper's noise (Theorem 1) is right for full gradients only, see
@@ -26,7 +27,8 @@ from tacenda.schedules import Schedule, at
 def published_noise_std(
     rounds: int, records: int, epsilon: float, delta: float, lipschitz: float = 1.0
 ) -> float:
-    """Theorem 1: noise_std = L sqrt(12 T ln(1/delta)) / (q epsilon); 0.091046 at T = 60000, q = 20000, (1, 0.01)."""
+    """Theorem 1: noise_std = L sqrt(12 T ln(1/delta)) / (q epsilon); 0.091046 at T = 60000, q =
+    20000, (1, 0.01)."""
     log = math.log(1 / checks.between("delta", delta, 0.0, 1.0))
     return (
         lipschitz
@@ -47,7 +49,8 @@ def dual_averaging_bound(
     offset: float | Schedule = 0.0,
     optimum_norm: float = 0.0,
 ) -> float:
-    """Theorem 2, the right-hand side of (7). weights: "linear" is a(t) = t, "constant" a(t) = 1. offset: gamma."""
+    """Theorem 2, the right-hand side of (7). weights: "linear" is a(t) = t, "constant" a(t) = 1.
+    offset: gamma."""
     mu, beta = checks.positive("strong_convexity", strong_convexity), _second(second_singular)
     checks.one_of("weights", weights, ("linear", "constant"))
     t = np.arange(1, checks.whole("rounds", rounds, least=1) + 1, dtype=float)
@@ -74,7 +77,8 @@ def dual_averaging_utility_loss(
     epsilon: float,
     delta: float,
 ) -> float:
-    """Corollary 1's (10), for a(t) = t, gamma = 0 and the paper's noise of Theorem 1 at T = rounds; the log is inside the root.
+    """Corollary 1's (10), for a(t) = t, gamma = 0 and the paper's noise of Theorem 1 at T = rounds;
+    the log is inside the root.
 
     4M/(mu (t+1)) + 16 L^2 sqrt(3 d ln(1/delta)) / (mu (1-beta) q epsilon sqrt(t+1)) + 24 d L^2
     ln(1/delta) / (mu q^2 epsilon^2)
@@ -98,7 +102,8 @@ def consensus_distance(
     dim: int,
     noise_std: float = 0.0,
 ) -> float:
-    """(11): mean squared distance of the nodes from y~(t), 8 (L^2 + d noise_std^2)(ln t + 1) / (mu^2 t (t+1) (1-beta)^2)."""
+    """(11): mean squared distance of the nodes from y~(t), 8 (L^2 + d noise_std^2)(ln t + 1) /
+    (mu^2 t (t+1) (1-beta)^2)."""
     t, mu, gap = rounds, strong_convexity, 1 - _second(second_singular)
     return (
         8 * (lipschitz**2 + dim * noise_std**2) * (math.log(t) + 1) / (mu**2 * t * (t + 1) * gap**2)
@@ -114,7 +119,8 @@ def dual_averaging_distance(
     dim: int,
     noise_std: float = 0.0,
 ) -> float:
-    """Corollary 1's left-hand side (9): mean |x~_i(t) - x*|^2 <= 2 (11) + (4/mu) (7), for a(t) = t and gamma = 0."""
+    """Corollary 1's left-hand side (9): mean |x~_i(t) - x*|^2 <= 2 (11) + (4/mu) (7), for a(t) = t
+    and gamma = 0."""
     known: dict[str, Any] = {
         "strong_convexity": strong_convexity,
         "lipschitz": lipschitz,
@@ -129,7 +135,8 @@ def dual_averaging_distance(
 def noise_free_distance(
     rounds: int, *, strong_convexity: float, lipschitz: float, second_singular: float
 ) -> float:
-    """Corollary 2 (12): mean |x~_i(t) - x*|^2 <= 16/(t+1) ( L^2 (ln t + 1)/(mu^2 (1-beta)^2 t) + M/mu^2 ), without noise."""
+    """Corollary 2 (12): mean |x~_i(t) - x*|^2 <= 16/(t+1) ( L^2 (ln t + 1)/(mu^2 (1-beta)^2 t) +
+    M/mu^2 ), without noise."""
     t = checks.whole("rounds", rounds, least=1)
     mu, beta = strong_convexity, _second(second_singular)
     near = lipschitz**2 * (math.log(t) + 1) / (mu**2 * (1 - beta) ** 2 * t)

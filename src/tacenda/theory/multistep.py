@@ -4,8 +4,10 @@ Assumes: every loss convex and c1-Lipschitz (our G); the regularised objective c
 iterates in a set of diameter D; dual variables of norm at most beta; the learning rate (23); full
 gradients, noise multiplier z the same in every step. Bounds
 
-    E[ sum_i L_i(what_i) - L_i(w*) ] + beta sum_i sum_j |what_i - what_j|                                                  (21)
-      <=  sum_i ( sqrt(2) D / sqrt(t l) * sqrt( c2^2/n^2 + d (2 c1 z / m_i)^2 ) + (rho deg_i D^2 + deg_i beta^2 / rho) / t )   (24)
+    E[ sum_i L_i(what_i) - L_i(w*) ] + beta sum_i sum_j |what_i - what_j|
+    (21)
+      <=  sum_i ( sqrt(2) D / sqrt(t l) * sqrt( c2^2/n^2 + d (2 c1 z / m_i)^2 ) + (rho deg_i D^2 +
+          deg_i beta^2 / rho) / t )   (24)
 
 The print has z = c0 sqrt(2 t l ln(1.25/delta))/epsilon; written in z the bound holds for any noise,
 ours included.
@@ -48,7 +50,8 @@ def ipadmm_bound(
     loss_slope: float = 1.0,
     objective_slope: float = 1.0,
 ) -> float:
-    """The right-hand side of (24), summed over the nodes; sizes m_i and degrees are numbers or (n,).
+    """The right-hand side of (24), summed over the nodes; sizes m_i and degrees are numbers or
+    (n,).
 
     noise_multiplier: z, 0 for no noise. loss_slope: c1. objective_slope: c2. dual_bound: beta.
     """
@@ -76,7 +79,8 @@ def ipadmm_bound_limit(
     c0: float = 1.0,
     loss_slope: float = 1.0,
 ) -> float:
-    """What is left of (24) after ever more rounds at the print's noise: sum_i 4 c0 c1 D sqrt(d ln(1.25/delta)) / (m_i epsilon)."""
+    """What is left of (24) after ever more rounds at the print's noise: sum_i 4 c0 c1 D sqrt(d
+    ln(1.25/delta)) / (m_i epsilon)."""
     m = np.atleast_1d(np.asarray(sizes, float))
     log = math.log(1.25 / checks.between("delta", delta, 0.0, 1.0))
     return float(

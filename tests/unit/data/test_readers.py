@@ -1,4 +1,5 @@
-"""Readers: CSV in the shapes that users have, DuckDB for the rest, and one helpful sentence for each bad file."""
+"""Readers: CSV in the shapes that users have, DuckDB for the rest, and one helpful sentence for
+each bad file."""
 
 import builtins
 import gzip
@@ -46,13 +47,19 @@ def test_csv(write, content):
 
 def test_other_separators_and_gzip(write):
     for mark in ";\t|":
-        assert cells(data.read_table(write(f"a{mark}b\n1{mark}x,y\n"))) == {"a": ["1"], "b": ["x,y"]}
+        assert cells(data.read_table(write(f"a{mark}b\n1{mark}x,y\n"))) == {
+            "a": ["1"],
+            "b": ["x,y"],
+        }
     assert cells(data.read_table(write(gzip.compress(CSV.encode()), "t.csv.gz"))) == EXPECTED
 
 
 def test_one_column_and_names(write):
     assert cells(data.read_table(write("a\n1\n2\n"))) == {"a": ["1", "2"]}
-    assert cells(data.read_table(write("1,2\n3,4\n"), names=["a", "b"])) == {"a": ["1", "3"], "b": ["2", "4"]}
+    assert cells(data.read_table(write("1,2\n3,4\n"), names=["a", "b"])) == {
+        "a": ["1", "3"],
+        "b": ["2", "4"],
+    }
 
 
 @pytest.mark.parametrize(
@@ -97,7 +104,11 @@ def test_files_are_encoded_chunk_by_chunk(write, monkeypatch):
     whole = data.encode(SCHEMA, data.read_table(path))
     seen = []
     original = readers.iter_csv
-    monkeypatch.setattr(readers, "iter_csv", lambda p, rows=0: (seen.append(len(t)) or t for t in original(p, rows=64)))
+    monkeypatch.setattr(
+        readers,
+        "iter_csv",
+        lambda p, rows=0: (seen.append(len(t)) or t for t in original(p, rows=64)),
+    )
     for sparse in (False, True):
         d = data.encode(SCHEMA, path, sparse=sparse)
         np.testing.assert_array_equal(d.X.toarray() if sparse else d.X, whole.X)
@@ -118,14 +129,19 @@ def test_parquet_sql_and_big_csv_through_duckdb(write, tmp_path, monkeypatch):
     duckdb = pytest.importorskip("duckdb")
     parquet, database = tmp_path / "t.parquet", tmp_path / "t.db"
     with duckdb.connect(str(database)) as connection:
-        connection.execute("CREATE TABLE t AS SELECT * FROM (VALUES (1, 'a', 2.5), (2, NULL, NULL)) v(n, s, f)")
+        connection.execute(
+            "CREATE TABLE t AS SELECT * FROM (VALUES (1, 'a', 2.5), (2, NULL, NULL)) v(n, s, f)"
+        )
         connection.execute(f"COPY t TO '{parquet}' (FORMAT parquet)")
     for table in (
         data.read_table(parquet),
         data.read_table(f"SELECT * FROM '{parquet}'"),
         data.read_table("select * from t", database=database),
     ):
-        assert table.columns["n"].tolist() == [1.0, 2.0] and table.columns["s"].tolist() == ["a", None]
+        assert table.columns["n"].tolist() == [1.0, 2.0] and table.columns["s"].tolist() == [
+            "a",
+            None,
+        ]
         assert table.columns["f"][0] == 2.5 and np.isnan(table.columns["f"][1])
     with pytest.raises(InputError, match="query could not be run.*nowhere"):
         data.read_table("SELECT * FROM nowhere")
@@ -161,7 +177,9 @@ def test_a_parquet_file_is_encoded_like_the_csv(write, tmp_path):
 
 def test_without_duckdb_csv_works_and_parquet_names_the_extra(write, monkeypatch):
     real_find, real_import = importlib.util.find_spec, builtins.__import__
-    monkeypatch.setattr("tacenda.data.duck.find_spec", lambda name: None if name == "duckdb" else real_find(name))
+    monkeypatch.setattr(
+        "tacenda.data.duck.find_spec", lambda name: None if name == "duckdb" else real_find(name)
+    )
 
     def no_duckdb(name, *rest, **named):
         if name.startswith("duckdb"):

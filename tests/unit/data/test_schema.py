@@ -14,7 +14,12 @@ def fields(**changes):
         "name": "clinic",
         "columns": [
             {"kind": "numeric", "name": "age", "low": 0, "high": 100},
-            {"kind": "categorical", "name": "ward", "levels": ["north", "south"], "unknown": "column"},
+            {
+                "kind": "categorical",
+                "name": "ward",
+                "levels": ["north", "south"],
+                "unknown": "column",
+            },
         ],
         "label": {"name": "ill", "classes": ["no", "yes"]},
         **changes,
@@ -22,7 +27,12 @@ def fields(**changes):
 
 
 def test_features_follow_the_columns():
-    assert Schema.build(**fields()).feature_names == ("age", "ward=north", "ward=south", "ward=<other>")
+    assert Schema.build(**fields()).feature_names == (
+        "age",
+        "ward=north",
+        "ward=south",
+        "ward=<other>",
+    )
     assert Schema.build(**fields(intercept=True)).feature_names[-1] == "intercept"
 
 
@@ -30,13 +40,17 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(texts, min_size=2, max_size=5, unique=True), texts, st.floats(-1e9, 1e9), st.booleans())
+@given(
+    st.lists(texts, min_size=2, max_size=5, unique=True), texts, st.floats(-1e9, 1e9), st.booleans()
+)
 def test_toml_round_trip_with_any_text(levels, notes, low, confirmed):
     schema = Schema(
         name="t",
         notes=notes,
         columns=(
-            NumericColumn(name="n", low=low, high=low + abs(low) + 1, impute=low, confirmed=confirmed),
+            NumericColumn(
+                name="n", low=low, high=low + abs(low) + 1, impute=low, confirmed=confirmed
+            ),
             CategoricalColumn(name="c", levels=tuple(levels), impute=levels[0]),
         ),
         label=Label(name="y", low=-1, high=2.5),
@@ -89,14 +103,26 @@ NUMERIC = {"kind": "numeric", "name": "age", "low": 0, "high": 100}
         ({"columns": [{**NUMERIC, "high": float("inf")}]}, "both finite"),
         ({"columns": [{**NUMERIC, "impute": 200}]}, r"impute must lie in \[0, 100\]"),
         ({"columns": [{**NUMERIC, "hihg": 3}]}, "hihg"),
-        ({"columns": [{"kind": "categorical", "name": "c", "levels": ["a", "a"]}]}, "must be distinct"),
-        ({"columns": [{"kind": "categorical", "name": "c", "levels": ["a"], "impute": "b"}]}, "one of its levels"),
+        (
+            {"columns": [{"kind": "categorical", "name": "c", "levels": ["a", "a"]}]},
+            "must be distinct",
+        ),
+        (
+            {"columns": [{"kind": "categorical", "name": "c", "levels": ["a"], "impute": "b"}]},
+            "one of its levels",
+        ),
         ({"columns": [{"kind": "text", "name": "c"}]}, "columns.0"),
         ({"label": {"name": "y"}}, "either classes or both"),
         ({"label": {"name": "y", "classes": ["a", "b"], "low": 0}}, "either classes or both"),
-        ({"label": {"name": "y", "classes": ["a", "b"], "scale_to": "symmetric"}}, "scale_to is for numbers"),
+        (
+            {"label": {"name": "y", "classes": ["a", "b"], "scale_to": "symmetric"}},
+            "scale_to is for numbers",
+        ),
         ({"label": {"name": "y", "classes": ["a"]}}, "at least two"),
-        ({"label": {"name": "age", "classes": ["a", "b"]}}, "label 'age' must not be among the columns"),
+        (
+            {"label": {"name": "age", "classes": ["a", "b"]}},
+            "label 'age' must not be among the columns",
+        ),
         ({"node_column": "ward"}, "node_column 'ward' must not be"),
         ({"missing": "impute"}, r"\['age', 'ward'\] have none"),
         ({"missing": "guess"}, "missing"),
@@ -116,7 +142,10 @@ def test_a_draft_marks_everything_as_to_be_confirmed(tmp_path):
     path = tmp_path / "people.csv"
     path.write_text(CSV + "".join(f"{30 + k},Bern,z{k},1,yes\n" for k in range(80)))
     schema = data.draft_schema(path, label="who")
-    assert [(c.name, c.kind) for c in schema.columns] == [("age", "numeric"), ("city", "categorical")]
+    assert [(c.name, c.kind) for c in schema.columns] == [
+        ("age", "numeric"),
+        ("city", "categorical"),
+    ]
     assert (schema.columns[0].low, schema.columns[0].high) == (30, 110)
     assert schema.columns[0].scale_to == "symmetric" and schema.intercept
     assert schema.columns[1].levels == ("Bern", "Oslo", "Rome")

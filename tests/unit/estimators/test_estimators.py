@@ -31,7 +31,8 @@ BOUNDS = (LOW, HIGH)
 
 
 def records(n: int = 3000, classes: int = 2, seed: int = 0) -> tuple[Any, Any, Any]:
-    """Features on very different scales inside BOUNDS; labels by a linear rule; a linear target in about 0..60."""
+    """Features on very different scales inside BOUNDS; labels by a linear rule; a linear target in
+    about 0..60."""
     rng = np.random.default_rng(seed)
     u = rng.uniform(-1, 1, size=(n, 4))
     X = (LOW + HIGH) / 2 + u * (HIGH - LOW) / 2
@@ -40,7 +41,9 @@ def records(n: int = 3000, classes: int = 2, seed: int = 0) -> tuple[Any, Any, A
         if classes > 2
         else np.column_stack([0 * u[:, 0], u @ [2.0, -1.5, 1.0, 0.3] + 0.3])
     )
-    y = np.array(["no", "yes", "perhaps"])[(scores + 0.1 * rng.gumbel(size=scores.shape)).argmax(axis=1)]
+    y = np.array(["no", "yes", "perhaps"])[
+        (scores + 0.1 * rng.gumbel(size=scores.shape)).argmax(axis=1)
+    ]
     return X, y, 30 + u @ [12.0, -8.0, 4.0, 0.0] + rng.standard_normal(n)
 
 
@@ -49,9 +52,13 @@ def records(n: int = 3000, classes: int = 2, seed: int = 0) -> tuple[Any, Any, A
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_check_estimator(kind: Any) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the checks call fit on purpose with odd data, and warn themselves
+        warnings.simplefilter(
+            "ignore"
+        )  # the checks call fit on purpose with odd data, and warn themselves
         results = check_estimator(kind(), on_fail=None)
-    failed = {r["check_name"]: r["exception"] for r in results if r["status"] not in ("passed", "skipped")}
+    failed = {
+        r["check_name"]: r["exception"] for r in results if r["status"] not in ("passed", "skipped")
+    }
     assert not failed
     assert sum(r["status"] == "passed" for r in results) > 40
 
@@ -59,7 +66,9 @@ def test_check_estimator(kind: Any) -> None:
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 def test_binary_classifier_learns_and_states_its_privacy(kind: Any) -> None:
     X, y, _ = records()
-    model = kind(epsilon=2.0, bounds=BOUNDS, classes=("no", "yes"), n_nodes=8, random_state=0).fit(X, y)
+    model = kind(epsilon=2.0, bounds=BOUNDS, classes=("no", "yes"), n_nodes=8, random_state=0).fit(
+        X, y
+    )
     assert model.score(X, y) > 0.85
     assert list(model.classes_) == ["no", "yes"]
     assert model.coef_.shape == (1, 4)
@@ -77,7 +86,9 @@ def test_binary_classifier_learns_and_states_its_privacy(kind: Any) -> None:
 
 def test_multiclass_probabilities_are_the_softmax() -> None:
     X, y, _ = records(6000, classes=3)
-    model = tc.PrivateLogisticRegression(epsilon=3.0, bounds=BOUNDS, n_nodes=6, random_state=1).fit(X, y)
+    model = tc.PrivateLogisticRegression(epsilon=3.0, bounds=BOUNDS, n_nodes=6, random_state=1).fit(
+        X, y
+    )
     assert model.coef_.shape == (3, 4)
     assert model.score(X, y) > 0.75
     scores = X @ model.coef_.T + model.intercept_
@@ -92,7 +103,9 @@ def test_multiclass_probabilities_are_the_softmax() -> None:
 def test_regressions_come_near_plain_ridge_in_the_users_units(kind: Any) -> None:
     X, _, t = records()
     plain = Ridge(alpha=1e-6).fit(X, t)
-    model = kind(epsilon=2.0, bounds=BOUNDS, target_bounds=(0, 60), n_nodes=8, random_state=0).fit(X, t)
+    model = kind(epsilon=2.0, bounds=BOUNDS, target_bounds=(0, 60), n_nodes=8, random_state=0).fit(
+        X, t
+    )
     assert model.score(X, t) > plain.score(X, t) - 0.05
     np.testing.assert_allclose(model.coef_ * (HIGH - LOW), plain.coef_ * (HIGH - LOW), atol=4.0)
     np.testing.assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_)
@@ -101,12 +114,20 @@ def test_regressions_come_near_plain_ridge_in_the_users_units(kind: Any) -> None
 
 
 def test_with_hardly_any_noise_logistic_regression_is_scikit_learns() -> None:
-    """No intercept and rows inside the norm: the same objective, so the same weights as the noise goes away."""
+    """No intercept and rows inside the norm: the same objective, so the same weights as the noise
+    goes away."""
     rng = np.random.default_rng(3)
     X = rng.uniform(-0.5, 0.5, size=(4000, 4))
     y = (X @ [3.0, -2.0, 1.0, 0.0] + 0.5 * rng.logistic(size=4000) > 0).astype(int)
     model = tc.PrivateLogisticRegression(
-        epsilon=1e4, delta=1e-3, bounds="norm", fit_intercept=False, strength=0.01, n_nodes=4, random_state=0, rounds=2000
+        epsilon=1e4,
+        delta=1e-3,
+        bounds="norm",
+        fit_intercept=False,
+        strength=0.01,
+        n_nodes=4,
+        random_state=0,
+        rounds=2000,
     ).fit(X, y)
     plain = LogisticRegression(C=1 / (0.01 * 4000), fit_intercept=False, tol=1e-10).fit(X, y)
     np.testing.assert_allclose(model.coef_, plain.coef_, rtol=0.02, atol=0.02)
@@ -117,10 +138,14 @@ def test_forms_of_data_give_the_same_model(form: str) -> None:
     X, y, _ = records(600)
 
     def make() -> Any:
-        return tc.PrivateLogisticRegression(bounds=(np.minimum(LOW, 0), HIGH), fit_intercept=False, n_nodes=4, random_state=5)
+        return tc.PrivateLogisticRegression(
+            bounds=(np.minimum(LOW, 0), HIGH), fit_intercept=False, n_nodes=4, random_state=5
+        )
 
     if form in ("pandas", "polars"):
-        frame = pytest.importorskip(form).DataFrame(X, **{"columns" if form == "pandas" else "schema": ["a", "b", "c", "d"]})
+        frame = pytest.importorskip(form).DataFrame(
+            X, **{"columns" if form == "pandas" else "schema": ["a", "b", "c", "d"]}
+        )
         model = make().fit(frame, y)
         assert list(model.feature_names_in_) == ["a", "b", "c", "d"]
         np.testing.assert_array_equal(model.predict(frame), model.predict(frame))
@@ -129,7 +154,9 @@ def test_forms_of_data_give_the_same_model(form: str) -> None:
         model = make().fit(csr_matrix(X), y)
         np.testing.assert_array_equal(model.predict(csr_matrix(X)), model.predict(X))
     elif form == "float32":
-        np.testing.assert_allclose(make().fit(X.astype(np.float32), y).coef_, make().fit(X, y).coef_, rtol=1e-2, atol=1e-3)
+        np.testing.assert_allclose(
+            make().fit(X.astype(np.float32), y).coef_, make().fit(X, y).coef_, rtol=1e-2, atol=1e-3
+        )
     else:
         np.testing.assert_allclose(make().fit(X.tolist(), list(y)).coef_, make().fit(X, y).coef_)
 
@@ -149,19 +176,30 @@ def test_to_sklearn_predicts_the_same() -> None:
         np.testing.assert_allclose(model.to_sklearn().predict(X), model.predict(X))
     X3, y3, _ = records(1000, classes=3)
     many = tc.PrivateLogisticRegression(bounds=BOUNDS, random_state=0).fit(X3, y3)
-    np.testing.assert_allclose(many.to_sklearn().predict_proba(X3), many.predict_proba(X3), atol=1e-12)
+    np.testing.assert_allclose(
+        many.to_sklearn().predict_proba(X3), many.predict_proba(X3), atol=1e-12
+    )
 
 
 def test_pipeline_clone_and_seeds() -> None:
     X, y, _ = records(600)
-    pipe = make_pipeline(FunctionTransformer(), tc.PrivateLogisticRegression(bounds=BOUNDS, random_state=3, n_nodes=3))
+    pipe = make_pipeline(
+        FunctionTransformer(),
+        tc.PrivateLogisticRegression(bounds=BOUNDS, random_state=3, n_nodes=3),
+    )
     nodes = np.repeat(["north", "south", "west"], 200)
     first = pipe.fit(X, y, privatelogisticregression__nodes=nodes).decision_function(X)
-    np.testing.assert_array_equal(clone(pipe).fit(X, y, privatelogisticregression__nodes=nodes).decision_function(X), first)
+    np.testing.assert_array_equal(
+        clone(pipe).fit(X, y, privatelogisticregression__nodes=nodes).decision_function(X), first
+    )
     other = clone(pipe).set_params(privatelogisticregression__random_state=4)
-    assert not np.allclose(other.fit(X, y, privatelogisticregression__nodes=nodes).decision_function(X), first)
+    assert not np.allclose(
+        other.fit(X, y, privatelogisticregression__nodes=nodes).decision_function(X), first
+    )
     fresh = tc.PrivateLogisticRegression(bounds=BOUNDS)
-    assert not np.allclose(fresh.fit(X, y).coef_, fresh.fit(X, y).coef_)  # without random_state noise is new every time
+    assert not np.allclose(
+        fresh.fit(X, y).coef_, fresh.fit(X, y).coef_
+    )  # without random_state noise is new every time
     generator = np.random.RandomState(1)
     fresh.set_params(random_state=generator)
     assert not np.allclose(fresh.fit(X, y).coef_, fresh.fit(X, y).coef_)
@@ -172,21 +210,28 @@ def test_a_search_warns_and_can_be_charged(tmp_path: Path) -> None:
     book = tmp_path / "ledger.db"
     with LedgerStore(book) as store:
         store.set_budget("patients", 3.0, 1e-5)
-    model = tc.PrivateLogisticRegression(bounds=BOUNDS, n_nodes=2, rounds=20, ledger=str(book), dataset="patients")
+    model = tc.PrivateLogisticRegression(
+        bounds=BOUNDS, n_nodes=2, rounds=20, ledger=str(book), dataset="patients"
+    )
     with pytest.warns(BudgetWarning, match="charged to the ledger"):
         search = GridSearchCV(model, {"strength": [1e-4, 1e-2]}, cv=2).fit(X, y)
     assert search.best_estimator_.privacy_.epsilon == pytest.approx(1.0, abs=1e-6)
     with LedgerStore(book) as store:
         spent = store.spent("patients").curve.epsilon(1e-5)
-    # Four fits of the search and one refit compose to sqrt(5) mu(1): more than one fit, less than the sum.
+    # Four fits of the search and one refit compose to sqrt(5) mu(1): more than one fit, less than
+    # the sum.
     assert spent == pytest.approx(2.43, abs=0.05)
     with pytest.raises(BudgetError, match="patients"):
         clone(model).set_params(epsilon=2.5).fit(X, y)
-    unnamed = tc.PrivateLogisticRegression(bounds=BOUNDS, n_nodes=2, rounds=5, ledger=str(tmp_path / "other.db"))
+    unnamed = tc.PrivateLogisticRegression(
+        bounds=BOUNDS, n_nodes=2, rounds=5, ledger=str(tmp_path / "other.db")
+    )
     with pytest.warns(BudgetWarning, match="never add up"):
         cross_val_score(unnamed, X, y, cv=2)
     with pytest.warns(BudgetWarning, match="Pass ledger="):
-        cross_val_score(tc.PrivateLogisticRegression(bounds=BOUNDS, n_nodes=2, rounds=5), X, y, cv=2)
+        cross_val_score(
+            tc.PrivateLogisticRegression(bounds=BOUNDS, n_nodes=2, rounds=5), X, y, cv=2
+        )
 
 
 def test_warnings_tell_nothing_about_the_data() -> None:
@@ -208,10 +253,20 @@ def test_nodes_and_graphs() -> None:
     X, y, _ = records(600)
     nodes = np.array(["b", "a", "c"])[np.arange(600) % 3]
     graph = nx.Graph([("c", "b"), ("b", "a")])
-    model = tc.PrivateLogisticRegression(bounds=BOUNDS, graph=graph, random_state=0).fit(X, y, nodes=nodes)
+    model = tc.PrivateLogisticRegression(bounds=BOUNDS, graph=graph, random_state=0).fit(
+        X, y, nodes=nodes
+    )
     assert model.node_labels_ == ("c", "b", "a")
-    assert tc.PrivateLogisticRegression(bounds=BOUNDS, graph="ring:5").fit(X, y).node_coef_.shape[0] == 5
-    assert tc.PrivateLogisticRegression(bounds=BOUNDS, graph="ring", n_nodes=7).fit(X, y).node_coef_.shape[0] == 7
+    assert (
+        tc.PrivateLogisticRegression(bounds=BOUNDS, graph="ring:5").fit(X, y).node_coef_.shape[0]
+        == 5
+    )
+    assert (
+        tc.PrivateLogisticRegression(bounds=BOUNDS, graph="ring", n_nodes=7)
+        .fit(X, y)
+        .node_coef_.shape[0]
+        == 7
+    )
     assert tc.PrivateLogisticRegression(bounds=BOUNDS).fit(X[:60], y[:60]).node_coef_.shape[0] == 1
     assert tc.PrivateLogisticRegression(bounds=BOUNDS).fit(X, y).node_coef_.shape[0] == 10
     with pytest.raises(InputError, match="one node for each"):
@@ -223,11 +278,15 @@ def test_nodes_and_graphs() -> None:
 @pytest.mark.parametrize("algorithm", ["ipadmm", "cdp-admm", tc.algorithms.DPDDA(offset=5.0)])
 def test_named_algorithms(algorithm: Any) -> None:
     X, y, _ = records(600)
-    model = tc.PrivateLogisticRegression(bounds=BOUNDS, algorithm=algorithm, rounds=10, n_nodes=5, random_state=0).fit(X, y)
+    model = tc.PrivateLogisticRegression(
+        bounds=BOUNDS, algorithm=algorithm, rounds=10, n_nodes=5, random_state=0
+    ).fit(X, y)
     assert model.plan_ is None
     assert model.n_iter_ == 10
     assert model.privacy_.epsilon == pytest.approx(1.0, abs=1e-6)
-    assert np.ptp(model.node_coef_ * (HIGH - LOW), axis=0).max() < 0.1  # closing mixings brought the nodes together
+    assert (
+        np.ptp(model.node_coef_ * (HIGH - LOW), axis=0).max() < 0.1
+    )  # closing mixings brought the nodes together
 
 
 def test_add_remove_needs_declared_sizes_and_halves_the_noise() -> None:
@@ -235,7 +294,9 @@ def test_add_remove_needs_declared_sizes_and_halves_the_noise() -> None:
     nodes = np.arange(600) % 3
     with pytest.raises(InputError, match="public_sizes"):
         tc.PrivateLogisticRegression(bounds=BOUNDS, adjacency="add-remove").fit(X, y, nodes=nodes)
-    model = tc.PrivateLogisticRegression(bounds=BOUNDS, adjacency="add-remove", n_nodes=3, public_sizes=200, coalition=None)
+    model = tc.PrivateLogisticRegression(
+        bounds=BOUNDS, adjacency="add-remove", n_nodes=3, public_sizes=200, coalition=None
+    )
     twin = tc.PrivateLogisticRegression(bounds=BOUNDS, n_nodes=3, coalition=None)
     with pytest.raises(InputError, match="nodes must be given"):
         model.fit(X, y)  # one record more would move others from holder to holder
@@ -250,7 +311,9 @@ def test_trust_is_stated() -> None:
     model = tc.PrivateLogisticRegression(bounds=BOUNDS, n_nodes=10, random_state=0).fit(X, y)
     assert any("at most 1 curious data holder" in c for c in model.conditions_)
     assert any("random_state" in c for c in model.conditions_)
-    alone = tc.PrivateLogisticRegression(bounds=BOUNDS, n_nodes=10, coalition=None, classes=("no", "yes")).fit(X, y)
+    alone = tc.PrivateLogisticRegression(
+        bounds=BOUNDS, n_nodes=10, coalition=None, classes=("no", "yes")
+    ).fit(X, y)
     assert not any("curious" in c or "random_state" in c for c in alone.conditions_)
     assert any("label set was declared" in c for c in alone.conditions_)
 
@@ -281,19 +344,37 @@ def test_bad_parameters_are_one_sentence(settings: dict[str, Any], word: str) ->
 @pytest.mark.parametrize("kind", [tc.PrivateLogisticRegression, tc.PrivateHuberRegressor])
 def test_auto_tunes_its_step_on_a_public_sample_and_charges_nothing_for_it(kind: Any) -> None:
     X, y, target = records(900)
-    z, about = (y, {"classes": ("no", "yes")}) if kind is tc.PrivateLogisticRegression else (target, {"target_bounds": (0, 60)})
+    z, about = (
+        (y, {"classes": ("no", "yes")})
+        if kind is tc.PrivateLogisticRegression
+        else (target, {"target_bounds": (0, 60)})
+    )
     public = (X[:200], z[:200])
     models = [
-        kind(2.0, bounds=BOUNDS, n_nodes=5, random_state=0, **about).fit(X[200:], z[200:], public=sample)
-        for sample in (None, public, (10 * X[:200], z[:200]))  # the last one lies beyond its bounds, and is clipped to them
+        kind(2.0, bounds=BOUNDS, n_nodes=5, random_state=0, **about).fit(
+            X[200:], z[200:], public=sample
+        )
+        for sample in (
+            None,
+            public,
+            (10 * X[:200], z[:200]),
+        )  # the last one lies beyond its bounds, and is clipped to them
     ]
     assert [m.plan_.public_records for m in models] == [None, 200, 200]
-    assert models[1].privacy_.epsilon == pytest.approx(models[0].privacy_.epsilon) == pytest.approx(2.0)
     assert (
-        models[1].plan_.longer == models[1].plan_.forecast.step / models[0].plan_.forecast.step or models[1].plan_.longer == 1
+        models[1].privacy_.epsilon
+        == pytest.approx(models[0].privacy_.epsilon)
+        == pytest.approx(2.0)
+    )
+    assert (
+        models[1].plan_.longer == models[1].plan_.forecast.step / models[0].plan_.forecast.step
+        or models[1].plan_.longer == 1
     )
     said = [" ".join(m.conditions_) for m in models]
-    assert "declared public" not in said[0] and "200 records declared public: these have no protection" in said[1]
+    assert (
+        "declared public" not in said[0]
+        and "200 records declared public: these have no protection" in said[1]
+    )
     assert "public" not in models[1].get_params()
 
 
@@ -313,7 +394,9 @@ def test_a_wrong_public_sample_is_named() -> None:
 
 def test_a_public_sample_passes_through_a_pipeline_and_a_search() -> None:
     X, y, _ = records(400)
-    model = tc.PrivateLogisticRegression(8.0, bounds=BOUNDS, classes=("no", "yes"), n_nodes=2, random_state=0)
+    model = tc.PrivateLogisticRegression(
+        8.0, bounds=BOUNDS, classes=("no", "yes"), n_nodes=2, random_state=0
+    )
     line = make_pipeline(FunctionTransformer(), model)
     line.fit(X, y, privatelogisticregression__public=(X[:100], y[:100]))
     assert line[-1].plan_.public_records == 100
@@ -338,19 +421,35 @@ def test_verbose_prints_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("TACENDA_DATA" not in os.environ, reason="needs the Adult files: set TACENDA_DATA to their folder")
-@pytest.mark.parametrize(("coalition", "objective", "accuracy"), [(1, 0.380, 0.825), (None, 0.415, 0.805)])
+@pytest.mark.skipif(
+    "TACENDA_DATA" not in os.environ,
+    reason="needs the Adult files: set TACENDA_DATA to their folder",
+)
+@pytest.mark.parametrize(
+    ("coalition", "objective", "accuracy"), [(1, 0.380, 0.825), (None, 0.415, 0.805)]
+)
 def test_adult_defaults_are_good(coalition: int | None, objective: float, accuracy: float) -> None:
-    """100 nodes, random 6-regular, (1, 1e-5), replace-one, strength 1e-4, no intercept; mean of 5 seeds, every node's own model."""
+    """100 nodes, random 6-regular, (1, 1e-5), replace-one, strength 1e-4, no intercept; mean of 5
+    seeds, every node's own model."""
     data = tc.data.load("adult", encoding="papers")
     problem = tc.Problem(tc.data.partition.even(data.X, data.y, 100, seed=0), strength=1e-4)
     found = []
     for seed in range(5):
         model = tc.PrivateLogisticRegression(
-            bounds="norm", fit_intercept=False, graph="random-regular:100,6", random_state=seed, coalition=coalition
+            bounds="norm",
+            fit_intercept=False,
+            graph="random-regular:100,6",
+            random_state=seed,
+            coalition=coalition,
         ).fit(data.X, data.y)
         own = model.node_coef_[:, 0]
-        found.append((problem.objective(model.coef_[0]), problem.objective(own).max(), problem.accuracy(own).min()))
+        found.append(
+            (
+                problem.objective(model.coef_[0]),
+                problem.objective(own).max(),
+                problem.accuracy(own).min(),
+            )
+        )
     average, worst, least = np.mean(found, axis=0)
     assert average <= worst <= objective
     assert least >= accuracy

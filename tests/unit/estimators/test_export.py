@@ -23,18 +23,31 @@ def data(n: int = 400) -> tuple[Any, Any]:
 def fitted(classes: Any = ("no", "yes")) -> tuple[Any, Any]:
     X, score = data()
     y = np.asarray(classes)[np.digitize(score, np.linspace(-1, 1, len(classes) + 1)[1:-1])]
-    return tc.PrivateLogisticRegression(epsilon=1.5, bounds=(-1, 1), n_nodes=4, random_state=77).fit(X, y), X
+    return tc.PrivateLogisticRegression(
+        epsilon=1.5, bounds=(-1, 1), n_nodes=4, random_state=77
+    ).fit(X, y), X
 
 
 def test_files_hold_the_model_and_its_promise(tmp_path: Path) -> None:
     model, _ = fitted()
     folder = model.export(tmp_path / "model")
-    assert sorted(p.name for p in folder.iterdir()) == ["MODEL_CARD.md", "model.json", "model.safetensors"]
+    assert sorted(p.name for p in folder.iterdir()) == [
+        "MODEL_CARD.md",
+        "model.json",
+        "model.safetensors",
+    ]
     np.testing.assert_array_equal(load_file(folder / "model.safetensors")["coef"], model.coef_)
     about = json.loads((folder / "model.json").read_text())
     assert about["privacy"]["epsilon"] == pytest.approx(1.5, abs=1e-6)
     card = (folder / "MODEL_CARD.md").read_text()
-    for said in ("| epsilon | 1.5 |", "| delta | 10⁻⁵ |", "replace-one", "one record of one node", "accountant", "Conditions"):
+    for said in (
+        "| epsilon | 1.5 |",
+        "| delta | 10⁻⁵ |",
+        "replace-one",
+        "one record of one node",
+        "accountant",
+        "Conditions",
+    ):
         assert said in card
     for sentence in model.conditions_:
         assert sentence in card
@@ -63,7 +76,9 @@ def test_a_loaded_model_predicts_the_same(tmp_path: Path, classes: Any) -> None:
     assert load_model(again.export(tmp_path / "twice")).conditions_ == model.conditions_
 
 
-@pytest.mark.parametrize("kind", [tc.PrivateRidge, tc.PrivateLasso, tc.PrivateElasticNet, tc.PrivateHuberRegressor])
+@pytest.mark.parametrize(
+    "kind", [tc.PrivateRidge, tc.PrivateLasso, tc.PrivateElasticNet, tc.PrivateHuberRegressor]
+)
 def test_regressions_travel_too(tmp_path: Path, kind: Any) -> None:
     pandas = pytest.importorskip("pandas")
     X, y = data()

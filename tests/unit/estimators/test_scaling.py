@@ -17,13 +17,18 @@ from tacenda.estimators.scaling import Scaling, TargetScaling
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
-    bounds=st.sampled_from([None, "norm", (-1.0, 3.0), (0.0, 50.0), ([-1.0, 0.0, 5.0], [1.0, 0.0, 9.0])]),
+    bounds=st.sampled_from(
+        [None, "norm", (-1.0, 3.0), (0.0, 50.0), ([-1.0, 0.0, 5.0], [1.0, 0.0, 9.0])]
+    ),
     norm=st.sampled_from([0.1, 1.0, 7.0]),
     intercept=st.booleans(),
     single=st.booleans(),
 )
-def test_rows_fit_and_the_model_comes_back(seed: int, bounds: Any, norm: float, intercept: bool, single: bool) -> None:
-    """For records inside the bounds, w.row = k (coef.x + intercept): the same sign, whatever the row's length was."""
+def test_rows_fit_and_the_model_comes_back(
+    seed: int, bounds: Any, norm: float, intercept: bool, single: bool
+) -> None:
+    """For records inside the bounds, w.row = k (coef.x + intercept): the same sign, whatever the
+    row's length was."""
     rng = np.random.default_rng(seed)
     low, high = (-5.0, 5.0) if bounds is None or isinstance(bounds, str) else bounds
     X = rng.uniform(low, high, size=(20, 3)).astype(np.float32 if single else np.float64)
@@ -36,7 +41,9 @@ def test_rows_fit_and_the_model_comes_back(seed: int, bounds: Any, norm: float, 
     w = rng.standard_normal((2, rows.shape[1]))
     coef, offset = scaling.back(w)
     tolerance = 1e-4 if single else 1e-9
-    np.testing.assert_allclose(rows @ w.T, k[:, None] * (X @ coef.T + offset), rtol=tolerance, atol=tolerance * norm)
+    np.testing.assert_allclose(
+        rows @ w.T, k[:, None] * (X @ coef.T + offset), rtol=tolerance, atol=tolerance * norm
+    )
 
 
 def test_values_outside_the_bounds_are_clipped() -> None:
@@ -54,7 +61,9 @@ def test_sparse_rows_are_those_of_the_dense_formula_and_stay_sparse(intercept: b
     constant = [0.5] if intercept else []
     by_hand = np.array([[0, 1.0, 0, *constant], [0, 0, 0, *constant], [1.0, -1.0, 1.0, *constant]])
     lengths = np.linalg.norm(by_hand, axis=1)
-    np.testing.assert_allclose(rows.toarray(), by_hand / np.maximum(1.0, lengths)[:, None], rtol=1e-6)
+    np.testing.assert_allclose(
+        rows.toarray(), by_hand / np.maximum(1.0, lengths)[:, None], rtol=1e-6
+    )
     assert rows.nnz == 4 + 3 * len(constant)
     np.testing.assert_allclose(k, np.minimum(1, 1 / np.maximum(lengths, 1e-9)), rtol=1e-6)
     assert X[0, 1] == 2.0  # the user's matrix is not changed

@@ -98,7 +98,4 @@ def test_json_is_strict_and_canonical_json_has_one_form(tmp_path: Path) -> None:
 def test_toml_keeps_every_text(text: str) -> None:
     assert tomllib.loads(
         toml({"text": text, "nothing": None, "empty": {}, "of": [{"t": text}]})
-    ) == {
-        "text": text,
-        "of": [{"t": text}],
-    }
+    ) == {"text": text, "of": [{"t": text}]}

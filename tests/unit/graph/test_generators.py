@@ -1,4 +1,5 @@
-"""The generators: sizes, degrees and edges counted by hand; clear errors for what cannot be built."""
+"""The generators: sizes, degrees and edges counted by hand; clear errors for what cannot be
+built."""
 
 import networkx as nx
 import pytest
@@ -27,7 +28,9 @@ BY_HAND = [
 ]
 
 
-@pytest.mark.parametrize(("graph", "nodes", "edges", "degrees"), BY_HAND, ids=lambda v: getattr(v, "name", None))
+@pytest.mark.parametrize(
+    ("graph", "nodes", "edges", "degrees"), BY_HAND, ids=lambda v: getattr(v, "name", None)
+)
 def test_sizes_and_degrees(graph, nodes, edges, degrees):
     assert list(graph.nodes) == list(range(nodes))
     assert graph.number_of_edges() == edges
@@ -69,7 +72,9 @@ def test_random_graphs_are_connected_repeatable_and_follow_the_seed(make):
 
 def test_erdos_renyi_has_about_the_expected_number_of_edges():
     n, p = 300, 0.1
-    assert g.erdos_renyi(n, p, seed=0).number_of_edges() == pytest.approx(p * n * (n - 1) / 2, rel=0.05)
+    assert g.erdos_renyi(n, p, seed=0).number_of_edges() == pytest.approx(
+        p * n * (n - 1) / 2, rel=0.05
+    )
     assert g.erdos_renyi(5, 1.0).number_of_edges() == 10
 
 
@@ -100,8 +105,12 @@ def test_errors_name_the_remedy(call, words):
 
 
 def test_names_for_files():
-    assert nx.utils.graphs_equal(g.by_name("random-regular", n=20, degree=4), g.random_regular(20, 4))
-    assert nx.utils.graphs_equal(g.parse("random-regular:20,4,seed=2"), g.random_regular(20, 4, seed=2))
+    assert nx.utils.graphs_equal(
+        g.by_name("random-regular", n=20, degree=4), g.random_regular(20, 4)
+    )
+    assert nx.utils.graphs_equal(
+        g.parse("random-regular:20,4,seed=2"), g.random_regular(20, 4, seed=2)
+    )
     assert nx.utils.graphs_equal(g.parse(" erdos_renyi:40, p=0.2 "), g.erdos_renyi(40, 0.2))
     assert nx.utils.graphs_equal(g.parse("ring:7"), g.ring(7))
     assert set(g.KINDS) <= set(g.__all__)

@@ -51,7 +51,11 @@ def test_arrays_agree_with_networkx(graph):
     assert t.is_bipartite == nx.is_bipartite(graph)
     assert t.diameter == nx.diameter(graph)
     np.testing.assert_array_equal(t.laplacian().toarray(), nx.laplacian_matrix(graph).toarray())
-    second = np.linalg.eigvalsh(nx.laplacian_matrix(graph).toarray().astype(float))[1] if t.n > 1 else 0.0
+    second = (
+        np.linalg.eigvalsh(nx.laplacian_matrix(graph).toarray().astype(float))[1]
+        if t.n > 1
+        else 0.0
+    )
     assert t.algebraic_connectivity == pytest.approx(second, abs=1e-10)
     assert t.name == graph.graph["name"]
 
@@ -79,17 +83,23 @@ def test_weights_by_hand():
     # star of 3: hub degree 2, so every edge weighs 1/3; hub keeps 1/3, a leaf 2/3
     w = dense(3, Topology.of(g.star(3)).mixing())
     np.testing.assert_allclose(w, [[1 / 3, 1 / 3, 1 / 3], [1 / 3, 2 / 3, 0], [1 / 3, 0, 2 / 3]])
-    # path of 4: Metropolis on the inner edge and the outer ones 1/3; max-degree the same here, on star(4) 1/4
+    # path of 4: Metropolis on the inner edge and the outer ones 1/3; max-degree the same here, on
+    # star(4) 1/4
     assert dense(4, Topology.of(g.star(4)).mixing("max-degree"))[1, 1] == 0.75
-    assert dense(4, Topology.of(g.ring(4)).mixing("uniform"))[0].tolist() == pytest.approx([1 / 3, 1 / 3, 0, 1 / 3])
+    assert dense(4, Topology.of(g.ring(4)).mixing("uniform"))[0].tolist() == pytest.approx(
+        [1 / 3, 1 / 3, 0, 1 / 3]
+    )
 
 
 @pytest.mark.parametrize("n", [900, 4001])
 def test_large_ring_gap_is_the_closed_form(n):
-    # W has eigenvalues (1 + 2 cos(2 pi k / n)) / 3; Lanczos stalls here, so this is the factorising fall-back.
+    # W has eigenvalues (1 + 2 cos(2 pi k / n)) / 3; Lanczos stalls here, so this is the factorising
+    # fall-back.
     gap = Topology.of(g.ring(n)).spectral_gap()
     assert gap == pytest.approx(4 / 3 * math.sin(math.pi / n) ** 2, rel=1e-6)
-    assert Topology.of(g.ring(n)).algebraic_connectivity == pytest.approx(4 * math.sin(math.pi / n) ** 2, rel=1e-6)
+    assert Topology.of(g.ring(n)).algebraic_connectivity == pytest.approx(
+        4 * math.sin(math.pi / n) ** 2, rel=1e-6
+    )
 
 
 def test_large_expander_and_large_bipartite_gap():
@@ -134,8 +144,14 @@ def test_label_order_is_the_graphs_own():
         (nx.Graph(), "at least one node"),
         (nx.DiGraph([(0, 1)]), "undirected.*to_undirected"),
         (nx.Graph([(0, 1), ("x", "x"), ("x", 1)]), "node 'x' is joined to itself.*selfloop_edges"),
-        (nx.MultiGraph([(0, 1), ("p", 1), (1, "p")]), "nodes 1 and 'p' are joined more than once.*networkx.Graph"),
-        (nx.Graph([(0, 1), (2, 3), (3, 4)]), r"2 components of sizes 3, 2 \(no path from node 0 to 2\)"),
+        (
+            nx.MultiGraph([(0, 1), ("p", 1), (1, "p")]),
+            "nodes 1 and 'p' are joined more than once.*networkx.Graph",
+        ),
+        (
+            nx.Graph([(0, 1), (2, 3), (3, 4)]),
+            r"2 components of sizes 3, 2 \(no path from node 0 to 2\)",
+        ),
         (nx.empty_graph(9), r"9 components of sizes 1, 1, 1, 1, 1, \.\.\."),
         ([[0, 1], [1, 0]], "networkx.Graph or a Topology, not list"),
     ],

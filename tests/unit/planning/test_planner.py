@@ -24,10 +24,14 @@ def landscape(h: float, r: float) -> Landscape:
 
 
 @pytest.mark.parametrize(
-    ("h", "r", "tau", "shrinking"), [(0.02, 0.05, 60.0, True), (0.02, 0.05, 60.0, False), (0.1, 0.0, 30.0, True)]
+    ("h", "r", "tau", "shrinking"),
+    [(0.02, 0.05, 60.0, True), (0.02, 0.05, 60.0, False), (0.1, 0.0, 30.0, True)],
 )
-def test_excess_matches_the_recursion_step_by_step(h: float, r: float, tau: float, shrinking: bool) -> None:
-    """Distance and variance of one coordinate carried through 20,000 steps, against the closed form."""
+def test_excess_matches_the_recursion_step_by_step(
+    h: float, r: float, tau: float, shrinking: bool
+) -> None:
+    """Distance and variance of one coordinate carried through 20,000 steps, against the closed
+    form."""
     rounds, noise = 20_000, 0.3
     offset = rounds / tau
     distance = -2.0 * h / (h + r)  # from w = 0 to the regularised optimum of a signal of size 2
@@ -69,7 +73,8 @@ def test_lingering_matches_the_covariance_carried_forward(mixings: int, ratio: f
     off = np.eye(12) - 1 / 12
     for _ in range(3000):
         covariance = w @ (off @ fresh @ off + covariance) @ w.T
-    # Eigenvectors of W and of L differ on an irregular graph: the closed form takes the diagonal part only, which is the trace.
+    # Eigenvectors of W and of L differ on an irregular graph: the closed form takes the diagonal
+    # part only, which is the trace.
     assert mixing.lingering(mixings, ratio) == pytest.approx(np.trace(covariance) / 12, rel=1e-6)
     assert mixing._probed(mixings, ratio) == pytest.approx(np.trace(covariance) / 12, rel=0.2)
 
@@ -86,12 +91,23 @@ def test_rounds_to_shrinks_the_worst_disagreement() -> None:
 def test_noise_of_the_average_by_hand() -> None:
     found = tc.plan(452, 104, tc.graph.random_regular(100, 6, seed=0), 1.0, 1e-5, coalition=None)
     assert found.forecast.average_noise_std == pytest.approx(2 / (452 * MU * 10), rel=1e-4)
-    half = tc.plan(452, 104, tc.graph.random_regular(100, 6, seed=0), 1.0, 1e-5, coalition=None, adjacency="add-remove")
-    assert half.forecast.average_noise_std == pytest.approx(found.forecast.average_noise_std / 2, rel=1e-9)
+    half = tc.plan(
+        452,
+        104,
+        tc.graph.random_regular(100, 6, seed=0),
+        1.0,
+        1e-5,
+        coalition=None,
+        adjacency="add-remove",
+    )
+    assert half.forecast.average_noise_std == pytest.approx(
+        found.forecast.average_noise_std / 2, rel=1e-9
+    )
 
 
 def test_shared_noise_by_hand_on_a_complete_graph() -> None:
-    """Without one curious node the rest is K_n-1 with Laplacian (n-1) I - J: h = 1/(n-1) + (1 - 1/(n-1))/(1 + c^2 (n-1))."""
+    """Without one curious node the rest is K_n-1 with Laplacian (n-1) I - J: h = 1/(n-1) + (1 -
+    1/(n-1))/(1 + c^2 (n-1))."""
     n, k = 12, 11
     found = shared_noise(Topology.of(tc.graph.complete(n)), 1)
     assert found is not None
@@ -99,7 +115,9 @@ def test_shared_noise_by_hand_on_a_complete_graph() -> None:
     assert h.max() == pytest.approx(1 / k + (1 - 1 / k) / (1 + ratio**2 * k), rel=1e-9)
     plan_ = tc.plan(452, 20, tc.graph.complete(n), 1.0)
     assert plan_.coalition == 1
-    assert plan_.forecast.average_noise_std == pytest.approx(2 / (452 * MU) * math.sqrt(h.max() / n), rel=1e-4)
+    assert plan_.forecast.average_noise_std == pytest.approx(
+        2 / (452 * MU) * math.sqrt(h.max() / n), rel=1e-4
+    )
 
 
 def test_choice_follows_the_trust() -> None:
@@ -114,7 +132,8 @@ def test_choice_follows_the_trust() -> None:
 
 
 def test_units_do_not_matter() -> None:
-    """Features in other units are the same problem: the step on w then scales by 1/data_norm^2, rounds and risk not at all."""
+    """Features in other units are the same problem: the step on w then scales by 1/data_norm^2,
+    rounds and risk not at all."""
     graph = tc.graph.ring(8)
     one = tc.plan(500, 10, graph, 1.0, strength=0.0, regulariser="none")
     ten = tc.plan(500, 10, graph, 1.0, strength=0.0, regulariser="none", data_norm=10.0)
@@ -136,7 +155,8 @@ def test_more_budget_more_data_and_more_rounds_help() -> None:
 
 
 def test_forecast_matches_simulation_on_generated_data() -> None:
-    """Within a factor of two of the measured excess objective, and every node within 1e-3 of the average model's."""
+    """Within a factor of two of the measured excess objective, and every node within 1e-3 of the
+    average model's."""
     data = tc.data.make_classification(8000, 15, 0.3, seed=4)
     problem = tc.Problem(tc.data.partition.even(data.X, data.y, 16), classes=(0, 1))
     graph = tc.graph.random_regular(16, 4, seed=0)
@@ -144,15 +164,24 @@ def test_forecast_matches_simulation_on_generated_data() -> None:
     for coalition in (1, None):
         found = plan_facts(Facts.of(problem), Topology.of(graph), 1.0, 1e-5, coalition=coalition)
         runs = [
-            tc.simulate(problem, graph, privacy=tc.Privacy(1.0), seed=s, record_every=0, **found.settings) for s in range(3)
+            tc.simulate(
+                problem, graph, privacy=tc.Privacy(1.0), seed=s, record_every=0, **found.settings
+            )
+            for s in range(3)
         ]
         excess = np.mean([problem.objective(r.model) for r in runs]) - optimum
         assert 0.5 < excess / found.forecast.excess_risk < 2.0
         assert problem.objective(runs[0].models).max() < problem.objective(runs[0].model) + 1e-3
         open_end = tc.simulate(
-            problem, graph, privacy=tc.Privacy(1.0), record_every=0, **{**found.settings, "finish_mixing": 0}
+            problem,
+            graph,
+            privacy=tc.Privacy(1.0),
+            record_every=0,
+            **{**found.settings, "finish_mixing": 0},
         )
-        assert open_end.messages == found.messages - 2 * graph.number_of_edges() * found.finish_mixing
+        assert (
+            open_end.messages == found.messages - 2 * graph.number_of_edges() * found.finish_mixing
+        )
         assert runs[0].privacy is not None
         assert runs[0].privacy.epsilon == pytest.approx(1.0, abs=1e-6)
 
@@ -178,9 +207,16 @@ def test_plan_is_a_function_and_a_package() -> None:
     assert "Plan(" in repr(first)
 
 
-@pytest.mark.parametrize("loss", ["logistic", "hinge", "smoothed-hinge", "huber", "absolute-deviation", "multinomial"])
+@pytest.mark.parametrize(
+    "loss", ["logistic", "hinge", "smoothed-hinge", "huber", "absolute-deviation", "multinomial"]
+)
 def test_every_loss_has_a_plan(loss: str) -> None:
-    assert tc.plan(500, 12, tc.graph.ring(6), 1.0, loss=loss, n_outputs=3 if loss == "multinomial" else 1).rounds >= 20
+    assert (
+        tc.plan(
+            500, 12, tc.graph.ring(6), 1.0, loss=loss, n_outputs=3 if loss == "multinomial" else 1
+        ).rounds
+        >= 20
+    )
 
 
 @pytest.mark.parametrize(
@@ -199,7 +235,13 @@ def test_every_loss_has_a_plan(loss: str) -> None:
     ],
 )
 def test_bad_input_names_the_field(wrong: dict[str, object], word: str) -> None:
-    given: dict[str, object] = {"sizes": 100, "dim": 5, "graph": tc.graph.ring(5), "epsilon": 1.0, **wrong}
+    given: dict[str, object] = {
+        "sizes": 100,
+        "dim": 5,
+        "graph": tc.graph.ring(5),
+        "epsilon": 1.0,
+        **wrong,
+    }
     with pytest.raises(InputError, match=word):
         tc.plan(**given)  # type: ignore[arg-type]
 

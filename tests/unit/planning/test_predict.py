@@ -1,4 +1,5 @@
-"""Predictions: the stand-in data, what a public sample tells, and predicted against measured excess risk on data never seen."""
+"""Predictions: the stand-in data, what a public sample tells, and predicted against measured excess
+risk on data never seen."""
 
 from __future__ import annotations
 
@@ -19,13 +20,19 @@ from tacenda.privacy.accounting.calibration import gaussian_mu
 
 
 def measured(name: str) -> tuple[Any, Any, int, Any]:
-    """(X, y, size of the public sample, graph) of a set on which nothing in the planner was tuned."""
+    """(X, y, size of the public sample, graph) of a set on which nothing in the planner was
+    tuned."""
     from sklearn import datasets
 
     if name == "digits":
         bunch = datasets.load_digits()
         X = np.hstack([bunch.data / 16, np.ones((len(bunch.data), 1))])
-        return X / np.linalg.norm(X, axis=1, keepdims=True), bunch.target % 2, 400, tc.graph.complete(6)
+        return (
+            X / np.linalg.norm(X, axis=1, keepdims=True),
+            bunch.target % 2,
+            400,
+            tc.graph.complete(6),
+        )
     if name == "breast_cancer":
         data = tc.data.load(name, intercept=True)
         return data.X, data.y, 150, tc.graph.complete(5)
@@ -34,15 +41,25 @@ def measured(name: str) -> tuple[Any, Any, int, Any]:
 
 
 def ratio(name: str, epsilon: float, seeds: int, trials: int, coalition: int | None = 1) -> float:
-    """Predicted over measured excess risk: a small random part of the set is public, the rest is private."""
+    """Predicted over measured excess risk: a small random part of the set is public, the rest is
+    private."""
     X, y, count, graph = measured(name)
     order = np.random.default_rng(1).permutation(len(y))
     public, private = order[:count], order[count:]
-    problem = tc.Problem(tc.data.partition.even(X[private], y[private], graph.number_of_nodes()), classes=(0, 1))
+    problem = tc.Problem(
+        tc.data.partition.even(X[private], y[private], graph.number_of_nodes()), classes=(0, 1)
+    )
     plan = tc.plan(problem.sizes, problem.dim, graph, epsilon, coalition=coalition)
     optimum = problem.objective(problem.solve(1e-5))
     runs = [
-        tc.simulate(problem, graph, privacy=tc.Privacy(epsilon), seed=100 + s, record_every=0, **plan.settings)
+        tc.simulate(
+            problem,
+            graph,
+            privacy=tc.Privacy(epsilon),
+            seed=100 + s,
+            record_every=0,
+            **plan.settings,
+        )
         for s in range(seeds)
     ]
     excess = float(np.mean([problem.objective(run.models).mean() for run in runs])) - optimum
@@ -72,9 +89,14 @@ def test_stand_in_labels_follow_their_chances() -> None:
     assert two.mean() == pytest.approx(1 / (1 + math.exp(-0.7)), abs=4 * 0.5 / math.sqrt(n))
     scores = np.array([0.0, 1.0, -0.5])
     three = draw.labels("multiclass", np.tile(scores, (n, 1)))
-    assert np.bincount(three) / n == pytest.approx(np.exp(scores) / np.exp(scores).sum(), abs=4 * 0.5 / math.sqrt(n))
+    assert np.bincount(three) / n == pytest.approx(
+        np.exp(scores) / np.exp(scores).sum(), abs=4 * 0.5 / math.sqrt(n)
+    )
     numbers = draw.labels("regression", np.full((n, 1), 2.0), 0.3)
-    assert (numbers.mean(), numbers.std()) == (pytest.approx(2.0, abs=0.01), pytest.approx(0.3, rel=0.03))
+    assert (numbers.mean(), numbers.std()) == (
+        pytest.approx(2.0, abs=0.01),
+        pytest.approx(0.3, rel=0.03),
+    )
 
 
 def test_stand_in_rows_and_posterior() -> None:
@@ -97,7 +119,9 @@ def test_mode_of_two_and_of_three_classes_is_scikit_learns() -> None:
     three = (X @ rng.normal(size=(4, 3)) + rng.gumbel(size=(300, 3))).argmax(axis=1)
     for kind, y, outputs in (("binary", (three > 0).astype(int), 1), ("multiclass", three, 3)):
         w, hessian = _mode(X, y, kind, np.zeros(4 * outputs), 0.5)
-        fitted = LogisticRegression(C=1 / 0.5, fit_intercept=False, tol=1e-9, max_iter=2000).fit(X, y)
+        fitted = LogisticRegression(C=1 / 0.5, fit_intercept=False, tol=1e-9, max_iter=2000).fit(
+            X, y
+        )
         assert w.reshape(outputs, 4) == pytest.approx(fitted.coef_, abs=2e-4)
         step = 1e-3 * np.eye(len(w))
 
@@ -105,12 +129,15 @@ def test_mode_of_two_and_of_three_classes_is_scikit_learns() -> None:
             return _cost(X @ v.reshape(outputs, 4).T, y, kind) + 0.25 * float(v @ v)
 
         for a, b in ((0, 0), (0, 3), (len(w) - 1, 1)):
-            around = value(w + step[a] + step[b]) - value(w + step[a]) - value(w + step[b]) + value(w)
+            around = (
+                value(w + step[a] + step[b]) - value(w + step[a]) - value(w + step[b]) + value(w)
+            )
             assert hessian[a, b] == pytest.approx(around / 1e-6, rel=0.02, abs=0.05)
 
 
 def test_regression_takes_the_largest_marginal_likelihood() -> None:
-    """y ~ N(0, v (I + X X'/lambda)): the density itself over a grid of both, against the fit's lambda and v."""
+    """y ~ N(0, v (I + X X'/lambda)): the density itself over a grid of both, against the fit's
+    lambda and v."""
     rng = np.random.default_rng(2)
     X = rng.normal(size=(60, 5))
     y = X @ (0.7 * rng.normal(size=5)) + 0.4 * rng.normal(size=60)
@@ -118,17 +145,27 @@ def test_regression_takes_the_largest_marginal_likelihood() -> None:
     weight = (np.trace(precision * noise_std**2) - np.trace(X.T @ X)) / 5
 
     def density(log_weight: float, variance: float) -> float:
-        return float(multivariate_normal.logpdf(y, np.zeros(60), variance * (np.eye(60) + X @ X.T / math.exp(log_weight))))
+        return float(
+            multivariate_normal.logpdf(
+                y, np.zeros(60), variance * (np.eye(60) + X @ X.T / math.exp(log_weight))
+            )
+        )
 
     found = density(math.log(weight), noise_std**2)
-    around = [density(math.log(weight) + a, noise_std**2 * b) for a in (-0.5, 0.0, 0.5) for b in (0.85, 1.0, 1.15)]
+    around = [
+        density(math.log(weight) + a, noise_std**2 * b)
+        for a in (-0.5, 0.0, 0.5)
+        for b in (0.85, 1.0, 1.15)
+    ]
     assert found >= max(around) - 1e-3
     assert noise_std == pytest.approx(0.4, rel=0.25)
 
 
 def test_fewer_records_with_the_same_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = tc.plan(200, 20, tc.graph.random_regular(20, 4, seed=0), 1.0)
-    assert gaussian_mu(predicting._privacy(plan, 3.0).epsilon, 1e-5) == pytest.approx(3 * gaussian_mu(1.0, 1e-5), rel=1e-6)  # type: ignore[arg-type]
+    assert gaussian_mu(predicting._privacy(plan, 3.0).epsilon, 1e-5) == pytest.approx(
+        3 * gaussian_mu(1.0, 1e-5), rel=1e-6
+    )  # type: ignore[arg-type]
     whole = plan.predict(trials=3)
     monkeypatch.setattr(predicting, "MOST_VALUES", 20_000)
     part = plan.predict(trials=3)
@@ -139,10 +176,23 @@ def test_fewer_records_with_the_same_noise(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("loss", ["hinge", "huber", "multinomial"])
 def test_every_kind_of_loss_is_predicted(loss: str) -> None:
     outputs = 3 if loss == "multinomial" else 1
-    plan = tc.plan(100, 4 * outputs, tc.graph.ring(4), 4.0, loss=loss, n_outputs=outputs, rounds=20, adjacency="add-remove")
+    plan = tc.plan(
+        100,
+        4 * outputs,
+        tc.graph.ring(4),
+        4.0,
+        loss=loss,
+        n_outputs=outputs,
+        rounds=20,
+        adjacency="add-remove",
+    )
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 4)) / 3
-    y = X[:, 0] if loss == "huber" else np.digitize(X[:, 0], [-0.1, 0.1])[:, None].ravel() % max(2, outputs)
+    y = (
+        X[:, 0]
+        if loss == "huber"
+        else np.digitize(X[:, 0], [-0.1, 0.1])[:, None].ravel() % max(2, outputs)
+    )
     for public in (None, (X, y)):
         found = plan.predict(public, trials=2)
         assert found.excess_risk.low <= found.excess_risk.mean <= found.excess_risk.high
@@ -187,20 +237,34 @@ def test_a_sparse_sample_is_read_like_a_dense_one() -> None:
 def test_a_public_sample_tunes_the_step_and_the_measured_risk_falls() -> None:
     X, y, count, graph = measured("breast_cancer")
     order = np.random.default_rng(1).permutation(len(y))
-    problem = tc.Problem(tc.data.partition.even(X[order[count:]], y[order[count:]], 5), classes=(0, 1))
+    problem = tc.Problem(
+        tc.data.partition.even(X[order[count:]], y[order[count:]], 5), classes=(0, 1)
+    )
     plan = tc.plan(problem.sizes, problem.dim, graph, 2.0)
     better = plan.tuned((X[order[:count]], y[order[:count]]))
-    assert better.longer > 1 and better.forecast.step == pytest.approx(better.longer * plan.forecast.step, rel=1e-6)
+    assert better.longer > 1 and better.forecast.step == pytest.approx(
+        better.longer * plan.forecast.step, rel=1e-6
+    )
     assert "public sample" in better.explain() and better.to_plain()["longer"] == better.longer
     assert all(c.plan.longer == better.longer for c in better.what_if())
-    at_once = tc.plan(problem.sizes, problem.dim, graph, 2.0, public=(X[order[:count]], y[order[:count]]))
+    at_once = tc.plan(
+        problem.sizes, problem.dim, graph, 2.0, public=(X[order[:count]], y[order[:count]])
+    )
     assert at_once.settings == better.settings and at_once.public_records == count
-    assert f"{count} records. They were declared public: they have no protection, and nothing is charged" in at_once.explain()
-    assert "no record was read" in plan.explain() and "no private record was read" in at_once.explain()
+    assert (
+        f"{count} records. They were declared public: they have no protection, "
+        "and nothing is charged" in at_once.explain()
+    )
+    assert (
+        "no record was read" in plan.explain() and "no private record was read" in at_once.explain()
+    )
 
     def risk(found: Any) -> float:
         runs = [
-            tc.simulate(problem, graph, privacy=tc.Privacy(2.0), seed=s, record_every=0, **found.settings) for s in range(3)
+            tc.simulate(
+                problem, graph, privacy=tc.Privacy(2.0), seed=s, record_every=0, **found.settings
+            )
+            for s in range(3)
         ]
         return float(np.mean([problem.objective(run.models).mean() for run in runs]))
 

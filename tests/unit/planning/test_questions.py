@@ -28,8 +28,15 @@ def test_what_if_asks_one_thing_at_a_time() -> None:
     assert lines["twice the budget"].plan.epsilon == 2.0
     assert lines["twice the records at each member"].plan.facts.sizes.tolist() == [400.0] * 12
     more = lines["twice the members, each with as many records"].plan
-    assert (more.facts.n, more.facts.sizes.sum(), more.topology.degrees.tolist()) == (24, 4800, [4] * 24)
-    assert lines["the same records over twice the members"].plan.facts.sizes.sum() == plan.facts.sizes.sum()
+    assert (more.facts.n, more.facts.sizes.sum(), more.topology.degrees.tolist()) == (
+        24,
+        4800,
+        [4] * 24,
+    )
+    assert (
+        lines["the same records over twice the members"].plan.facts.sizes.sum()
+        == plan.facts.sizes.sum()
+    )
     assert lines["a denser graph"].plan.topology.degrees.tolist() == [8] * 12
     for line in lines.values():
         fresh = tc.plan(line.plan.facts.sizes, 10, line.plan.topology, line.plan.epsilon)
@@ -38,7 +45,8 @@ def test_what_if_asks_one_thing_at_a_time() -> None:
 
 
 def test_what_if_keeps_the_wish() -> None:
-    """Independent noise, a fixed number of rounds and budgets of its own for each node stay what they were."""
+    """Independent noise, a fixed number of rounds and budgets of its own for each node stay what
+    they were."""
     plan = tc.plan(100, 5, tc.graph.ring(5), [1.0, 1.0, 2.0, 1.0, 1.0], coalition=None, rounds=30)
     assert all(c.plan.rounds == 30 and c.plan.coalition is None for c in plan.what_if())
     assert plan.what_if()[1].plan.epsilon == (2.0, 2.0, 4.0, 2.0, 2.0)
@@ -120,11 +128,16 @@ def test_time_and_privacy_by_hand() -> None:
 
 
 def test_adversaries_match_the_covariance_by_brute_force() -> None:
-    """Node i against Q: Delta^2 T times the i-th diagonal entry of the inverse covariance of what Q cannot compute."""
+    """Node i against Q: Delta^2 T times the i-th diagonal entry of the inverse covariance of what Q
+    cannot compute."""
     graph = tc.graph.random_regular(8, 4, seed=1)
     plan = tc.plan([100.0] * 4 + [150.0] * 4, 6, graph, 1.0)
     assert plan.coalition == 1
-    c, topology, moved = plan.algorithm.correlation, plan.topology, plan.facts.gradient_sensitivity()  # type: ignore[attr-defined]
+    c, topology, moved = (
+        plan.algorithm.correlation,
+        plan.topology,
+        plan.facts.gradient_sensitivity(),
+    )  # type: ignore[attr-defined]
     adjacency = topology.adjacency().toarray()
 
     def worst(members: tuple[int, ...]) -> float:
@@ -137,7 +150,8 @@ def test_adversaries_match_the_covariance_by_brute_force() -> None:
     neighbours = max(worst(tuple(np.flatnonzero(adjacency[i]))) for i in range(8))
     found = plan.adversaries()
     expected = [
-        0.26805 * value / of_size[1] for value in (*of_size, neighbours, max(worst(q) for q in combinations(range(8), 7)))
+        0.26805 * value / of_size[1]
+        for value in (*of_size, neighbours, max(worst(q) for q in combinations(range(8), 7)))
     ]
     assert [a.mu for a in found] == pytest.approx(expected, rel=1e-4)
     assert [a.promised for a in found] == [True, True, False, False, False, False]
@@ -170,8 +184,12 @@ def test_large_slow_graphs_are_seen_through_at_once(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("ending", ["svg", "html"])
 def test_the_picture_names_every_change(tmp_path: Path, ending: str) -> None:
     plan = tc.plan(200, 10, GRAPH, 1.0)
-    text = draw(plan, plan.what_if(), tmp_path / "new" / f"plan.{ending}").read_text(encoding="utf-8")
-    assert len(text) > 5000 and list((tmp_path / "new").iterdir()) == [tmp_path / "new" / f"plan.{ending}"]
+    text = draw(plan, plan.what_if(), tmp_path / "new" / f"plan.{ending}").read_text(
+        encoding="utf-8"
+    )
+    assert len(text) > 5000 and list((tmp_path / "new").iterdir()) == [
+        tmp_path / "new" / f"plan.{ending}"
+    ]
     if ending == "html":
         assert "twice the budget" in text
     with pytest.raises(InputError, match="plot must end"):
@@ -181,8 +199,26 @@ def test_the_picture_names_every_change(tmp_path: Path, ending: str) -> None:
 def test_the_command_tells_all(tmp_path: Path) -> None:
     from tacenda.cli.app import app
 
-    shape = ["plan", "--graph", "random-regular:12,4", "--records", "100", "--features", "5", "--epsilon", "2"]
-    wish = [*shape, "--trials", "1", "--target-excess", "0.05", "--plot", str(tmp_path / "plan.svg")]
+    shape = [
+        "plan",
+        "--graph",
+        "random-regular:12,4",
+        "--records",
+        "100",
+        "--features",
+        "5",
+        "--epsilon",
+        "2",
+    ]
+    wish = [
+        *shape,
+        "--trials",
+        "1",
+        "--target-excess",
+        "0.05",
+        "--plot",
+        str(tmp_path / "plan.svg"),
+    ]
     said = CliRunner().invoke(app, wish)
     assert said.exit_code == 0, said.output
     expected = (
@@ -211,9 +247,14 @@ def _people(folder: Path, rows: int) -> tuple[Path, Path]:
     rng = np.random.default_rng(0)
     age, red = rng.integers(20, 90, rows), rng.integers(0, 2, rows)
     ill = age + 10 * red + rng.normal(0, 8, rows) > 60
-    lines = [f"{a},{'red' if r else 'green'},{'yes' if i else 'no'}" for a, r, i in zip(age, red, ill, strict=True)]
+    lines = [
+        f"{a},{'red' if r else 'green'},{'yes' if i else 'no'}"
+        for a, r, i in zip(age, red, ill, strict=True)
+    ]
     table.write_text("\n".join(["age,colour,ill", *lines]) + "\n")
-    schema.write_text(draft_schema(table, label="ill").to_toml().replace("confirmed = false", "confirmed = true"))
+    schema.write_text(
+        draft_schema(table, label="ill").to_toml().replace("confirmed = false", "confirmed = true")
+    )
     return table, schema
 
 
@@ -229,11 +270,19 @@ def test_a_public_file_tunes_and_predicts_like_a_named_set(tmp_path: Path) -> No
     found = json.loads(answer.stdout)
     data = encode(Schema.read(schema), table)
     again = tc.plan(60, data.n_features, tc.graph.complete(4), 2.0, public=(data.X, data.y))
-    assert found["public_records"] == 80 and found["longer"] == again.longer and found["rounds"] == again.rounds
+    assert (
+        found["public_records"] == 80
+        and found["longer"] == again.longer
+        and found["rounds"] == again.rounds
+    )
     assert "80 public ones" in found["prediction"]["assumptions"][0]
     config = tmp_path / "run.toml"
-    config.write_text(f'[data]\nfile = "{table}"\nschema = "{schema}"\n[network]\nnodes = 4\n[privacy]\nepsilon = 2.0\n')
-    own_schema = CliRunner().invoke(app, ["plan", str(config), "--public", str(table), "--trials", "1", "--json"])
+    config.write_text(
+        f'[data]\nfile = "{table}"\nschema = "{schema}"\n[network]\nnodes = 4\n[privacy]\nepsilon = 2.0\n'
+    )
+    own_schema = CliRunner().invoke(
+        app, ["plan", str(config), "--public", str(table), "--trials", "1", "--json"]
+    )
     assert own_schema.exit_code == 0, own_schema.output
     assert json.loads(own_schema.stdout)["public_records"] == 80
     for wrong, words in (

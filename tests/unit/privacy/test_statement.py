@@ -1,4 +1,5 @@
-"""A printed statement names the coalition where neighbours share noise, and none where they do not."""
+"""A printed statement names the coalition where neighbours share noise, and none where they do
+not."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from tacenda.errors import UnsupportedError
 
 def test_the_coalition_is_printed_with_the_promise() -> None:
     data = tc.data.make_classification(120, 3, difficulty=0.3, seed=0)
-    problem = tc.Problem(tc.data.partition.even(data.X, data.y, 6, seed=0), strength=1e-3, classes=(0, 1))
+    problem = tc.Problem(
+        tc.data.partition.even(data.X, data.y, 6, seed=0), strength=1e-3, classes=(0, 1)
+    )
     shared, own = tc.algorithms.GossipGD(noise="correlated"), tc.algorithms.CDPADMM()
     for algorithm, pooled, words in (
         (shared, 2, "replace-one, coalition 2, sound"),
@@ -19,28 +22,43 @@ def test_the_coalition_is_printed_with_the_promise() -> None:
         (own, None, "replace-one, sound"),
     ):
         privacy = tc.Privacy(2.0, 1e-5, coalition=pooled)
-        run = tc.simulate(problem, tc.graph.complete(6), algorithm, 3, privacy, seed=0, record_every=0)
+        run = tc.simulate(
+            problem, tc.graph.complete(6), algorithm, 3, privacy, seed=0, record_every=0
+        )
         assert words in repr(run.privacy)
 
 
 def test_no_trust_is_the_same_promise_for_noise_of_ones_own_and_refuses_shared_noise() -> None:
     data = tc.data.make_classification(120, 3, difficulty=0.3, seed=0)
-    problem = tc.Problem(tc.data.partition.even(data.X, data.y, 6, seed=0), strength=1e-3, classes=(0, 1))
+    problem = tc.Problem(
+        tc.data.partition.even(data.X, data.y, 6, seed=0), strength=1e-3, classes=(0, 1)
+    )
     graph, no_trust = tc.graph.complete(6), tc.Privacy(2.0, 1e-5, coalition=None)
-    a, b = (tc.simulate(problem, graph, "cdpadmm", 3, p, seed=0, record_every=0) for p in (no_trust, tc.Privacy(2.0, 1e-5)))
+    a, b = (
+        tc.simulate(problem, graph, "cdpadmm", 3, p, seed=0, record_every=0)
+        for p in (no_trust, tc.Privacy(2.0, 1e-5))
+    )
     assert np.array_equal(a.models, b.models) and a.privacy.epsilon == b.privacy.epsilon
     assert a.settings["privacy"]["coalition"] is None and a.privacy.curve().coalition is None
     own = tc.algorithms.GossipGD(noise="independent")
-    assert tc.simulate(problem, graph, own, 3, no_trust, seed=0, record_every=0).privacy.epsilon == pytest.approx(2.0)
+    assert tc.simulate(
+        problem, graph, own, 3, no_trust, seed=0, record_every=0
+    ).privacy.epsilon == pytest.approx(2.0)
     shared = tc.algorithms.GossipGD(noise="correlated")
     for run in (
         lambda: tc.simulate(problem, graph, shared, 3, no_trust),
         lambda: tc.audit(shared, privacy=no_trust, rounds=2, trials=100),
         lambda: tc.audit_one_run(problem, graph, shared, privacy=no_trust, rounds=2),
-        lambda: tc.PrivateLogisticRegression(algorithm=shared, coalition=None, bounds=(-1, 1)).fit(data.X, data.y),
-        lambda: tc.simulate(problem, graph, shared, 3, tc.Privacy.from_noise(noise_multiplier=3.0, coalition=None)),
+        lambda: tc.PrivateLogisticRegression(algorithm=shared, coalition=None, bounds=(-1, 1)).fit(
+            data.X, data.y
+        ),
+        lambda: tc.simulate(
+            problem, graph, shared, 3, tc.Privacy.from_noise(noise_multiplier=3.0, coalition=None)
+        ),
     ):
-        with pytest.raises(UnsupportedError, match="coalition=1 or more, or use noise that needs no trust"):
+        with pytest.raises(
+            UnsupportedError, match="coalition=1 or more, or use noise that needs no trust"
+        ):
             run()
 
 
@@ -50,7 +68,12 @@ def test_given_noise_is_judged_against_the_coalition_that_was_named() -> None:
     shared = tc.algorithms.GossipGD(noise="correlated")
     found = [
         tc.simulate(
-            problem, tc.graph.path(3), shared, 2, tc.Privacy.from_noise(noise_multiplier=3.0, coalition=q), seed=0
+            problem,
+            tc.graph.path(3),
+            shared,
+            2,
+            tc.Privacy.from_noise(noise_multiplier=3.0, coalition=q),
+            seed=0,
         ).privacy
         for q in (0, 1, 2)
     ]

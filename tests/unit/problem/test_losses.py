@@ -57,7 +57,9 @@ def test_derivative_is_the_slope_of_the_value(loss):
         np.testing.assert_allclose(loss.derivative(away, np.array(y)), slope, atol=2e-6)
 
 
-@pytest.mark.parametrize("loss", [loss for loss in SCALAR if loss.smooth], ids=lambda loss: loss.name)
+@pytest.mark.parametrize(
+    "loss", [loss for loss in SCALAR if loss.smooth], ids=lambda loss: loss.name
+)
 def test_curvature_bounds_the_change_of_slope_and_is_attained(loss):
     for y in labels_of(loss):
         slopes = loss.derivative(GRID, np.array(y))
@@ -91,9 +93,13 @@ def test_compiled_losses_agree_with_numpy():
     for loss in SCALAR:
         for y in labels_of(loss):
             got = [kernels_rows.slope_of(loss.code, loss.parameter, s, y) for s in GRID[::20]]
-            np.testing.assert_allclose(got, loss.derivative(GRID[::20], np.array(y)), rtol=1e-15, atol=1e-300)
+            np.testing.assert_allclose(
+                got, loss.derivative(GRID[::20], np.array(y)), rtol=1e-15, atol=1e-300
+            )
             if loss.smooth:
-                second = [kernels_rows.curvature_of(loss.code, loss.parameter, s, y) for s in GRID[::20]]
+                second = [
+                    kernels_rows.curvature_of(loss.code, loss.parameter, s, y) for s in GRID[::20]
+                ]
                 np.testing.assert_allclose(second, loss.second(GRID[::20], np.array(y)), rtol=1e-15)
 
 
@@ -105,7 +111,9 @@ def test_multinomial_gradient_and_bounds():
         e = h * np.eye(4)[k]
         slope = (loss.value(scores + e, labels) - loss.value(scores - e, labels)) / (2 * h)
         np.testing.assert_allclose(got[:, k], slope, atol=1e-8)
-    assert np.linalg.norm(loss.derivative(scores * 50, labels), axis=1).max() <= loss.slope * (1 + 1e-15)
+    assert np.linalg.norm(loss.derivative(scores * 50, labels), axis=1).max() <= loss.slope * (
+        1 + 1e-15
+    )
     worst = loss.derivative(np.array([[100.0, 0.0, 0.0]]), np.array([1]))
     assert np.linalg.norm(worst) == pytest.approx(math.sqrt(2), rel=1e-12)
     # Two classes with scores (0, s) are the binary logistic loss; 1000 does not overflow.
@@ -116,7 +124,11 @@ def test_multinomial_gradient_and_bounds():
 
 def test_truth_about_smoothness():
     facts = {name: losses.by_name(name) for name in losses.names()}
-    assert {n for n, x in facts.items() if x.twice_differentiable} == {"logistic", "squared", "multinomial"}
+    assert {n for n, x in facts.items() if x.twice_differentiable} == {
+        "logistic",
+        "squared",
+        "multinomial",
+    }
     assert {n for n, x in facts.items() if not x.smooth} == {"hinge", "absolute-deviation"}
     assert all(math.isinf(x.curvature) != x.smooth for x in facts.values())
 

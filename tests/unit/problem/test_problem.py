@@ -31,7 +31,8 @@ def test_what_a_problem_knows():
     assert problem.dtype == np.float64 and problem.public_sizes is None
     assert problem.constants.gradient_bound == 0.4
     assert repr(problem) == (
-        "Problem(n_nodes=3, n_features=3, n_outputs=1, loss='logistic', regulariser='l2', strength=0.1, loss_scale=1, "
+        "Problem(n_nodes=3, n_features=3, n_outputs=1, loss='logistic', regulariser='l2', "
+        "strength=0.1, loss_scale=1, "
         "data_norm=1, clip_norm=0.4, radius=1e+09)"
     )
 
@@ -106,8 +107,11 @@ def test_sparse_tables(kind):
 
 
 def test_duplicate_entries_of_a_sparse_row_count_together():
-    """Two entries of 0.6 at one place are 1.2: above the bound, although each alone and their squares are below."""
-    x = sp.csr_matrix((np.array([0.6, 0.6, 0.1]), np.array([0, 0, 1]), np.array([0, 2, 3])), shape=(2, 2))
+    """Two entries of 0.6 at one place are 1.2: above the bound, although each alone and their
+    squares are below."""
+    x = sp.csr_matrix(
+        (np.array([0.6, 0.6, 0.1]), np.array([0, 0, 1]), np.array([0, 2, 3])), shape=(2, 2)
+    )
     with pytest.raises(TacendaError, match="norm is above data_norm=1"):
         Problem([(x, [0, 1])])
     assert x.nnz == 3  # the user's matrix is untouched
@@ -119,7 +123,10 @@ def test_large_rows_are_scaled_on_request(sparse, dtype):
     x = (X * 12).astype(dtype)
     before = x.copy()
     shards = [(sp.csr_matrix(a) if sparse else a, y) for a, y in pairs(x)]
-    with pytest.raises(TacendaError, match=r"Node \d has a row of X whose norm is above data_norm=1; .*on_large_rows"):
+    with pytest.raises(
+        TacendaError,
+        match=r"Node \d has a row of X whose norm is above data_norm=1; .*on_large_rows",
+    ):
         Problem(shards)
     problem = Problem(shards, on_large_rows="scale")
     norms = np.linalg.norm(before, axis=1)
@@ -175,7 +182,11 @@ NAN[3, 1] = np.nan
         (pairs(), {"clip_norm": -2}, "clip_norm must be"),
         (pairs(), {"on_large_rows": "clip"}, "on_large_rows must be one of"),
         (pairs(), {"public_sizes": [1, 2]}, "one per node"),
-        (pairs(), {"public_sizes": [1, 2, 0]}, "public_sizes must be a number from 1e-09 to 1e.15 or one per node"),
+        (
+            pairs(),
+            {"public_sizes": [1, 2, 0]},
+            "public_sizes must be a number from 1e-09 to 1e.15 or one per node",
+        ),
         (pairs(), {"public_sizes": 1e-300}, "public_sizes must be a number from"),
         (pairs(), {"radius": 0}, "radius must be a number above 0"),
         (pairs(), {"radius": 1e300}, "radius must be between 1e-09 and 1e.15"),
@@ -183,7 +194,11 @@ NAN[3, 1] = np.nan
         (pairs(), {"clip_norm": 1e-300}, "clip_norm must be between"),
         (pairs(), {"loss_scale": 1e300}, "loss_scale must be between"),
         (pairs(), {"strength": 1e300}, "strength must be between"),
-        (pairs(), {"loss": losses.SmoothedHinge(1e-200)}, "parameter of SmoothedHinge must be between"),
+        (
+            pairs(),
+            {"loss": losses.SmoothedHinge(1e-200)},
+            "parameter of SmoothedHinge must be between",
+        ),
     ],
 )
 def test_bad_input_gets_one_helpful_sentence(shards, more, words):
@@ -197,13 +212,18 @@ def test_objective_by_hand():
     problem = Problem(pairs(), strength=0.3, loss_scale=2.0)
     w = np.array([[1.0, -2.0, 0.5], [0.0, 0.0, 0.0]])
     y = 2.0 * Y - 1
-    parts = [np.mean([np.log1p(np.exp(-y[j] * X[j] @ w[0])) for j in range(*s.indices(40))]) for s in CUTS]
+    parts = [
+        np.mean([np.log1p(np.exp(-y[j] * X[j] @ w[0])) for j in range(*s.indices(40))])
+        for s in CUTS
+    ]
     want = 2.0 * np.mean(parts) + 0.15 * w[0] @ w[0]
     np.testing.assert_allclose(problem.objective(w), [want, 2 * np.log(2)], rtol=1e-14)
     assert isinstance(problem.objective(w[0]), float)
     local = problem.local_objectives(np.tile(w[0], (3, 1)))
     np.testing.assert_allclose(local, 2.0 * np.array(parts) + 0.15 * w[0] @ w[0], rtol=1e-14)
-    assert problem.loss_of(w[0]) == pytest.approx(np.mean(np.log1p(np.exp(-y * (X @ w[0])))), rel=1e-14)
+    assert problem.loss_of(w[0]) == pytest.approx(
+        np.mean(np.log1p(np.exp(-y * (X @ w[0])))), rel=1e-14
+    )
     assert problem.accuracy(w[0]) == np.mean((X @ w[0] >= 0) == (Y == 1))
     np.testing.assert_array_equal(problem.predict_scores(X, w[0]), X @ w[0])
     assert Problem(pairs(), loss="squared").accuracy(w[0]) is None
@@ -215,7 +235,9 @@ def test_reference_against_scikit_learn():
     from sklearn.linear_model import Lasso, LogisticRegression
 
     one = Problem([(X, Y)], strength=0.05)
-    theirs = LogisticRegression(C=1 / (0.05 * 40), fit_intercept=False, tol=1e-12, max_iter=1000).fit(X, Y)
+    theirs = LogisticRegression(
+        C=1 / (0.05 * 40), fit_intercept=False, tol=1e-12, max_iter=1000
+    ).fit(X, Y)
     np.testing.assert_allclose(one.solve(), theirs.coef_[0], atol=1e-7)
     targets = X @ [2.0, 0.0, -1.0] + 0.01 * Y
     lasso = Problem([(X, targets)], loss="squared", regulariser="l1", strength=1e-3)
@@ -223,7 +245,9 @@ def test_reference_against_scikit_learn():
     np.testing.assert_allclose(lasso.solve(), theirs.coef_, atol=1e-8)
     labels = np.digitize(targets, [-0.1, 0.1])
     many = Problem([(X, labels)], loss="multinomial", strength=0.02)
-    theirs = LogisticRegression(C=1 / (0.02 * 40), fit_intercept=False, tol=1e-12, max_iter=5000).fit(X, labels)
+    theirs = LogisticRegression(
+        C=1 / (0.02 * 40), fit_intercept=False, tol=1e-12, max_iter=5000
+    ).fit(X, labels)
     np.testing.assert_allclose(many.solve().reshape(3, 3), theirs.coef_, atol=1e-6)
 
 
@@ -233,7 +257,11 @@ def test_reference_against_scikit_learn():
 def test_reference_is_optimal(loss, regulariser, sparse):
     """No small move in any of many directions lowers the objective."""
     kind, rng = losses.by_name(loss).kind, np.random.default_rng(3)
-    y = {"binary": Y, "regression": X @ [9.0, 0, 0] + rng.normal(size=40), "multiclass": np.arange(40) % 3}[kind]
+    y = {
+        "binary": Y,
+        "regression": X @ [9.0, 0, 0] + rng.normal(size=40),
+        "multiclass": np.arange(40) % 3,
+    }[kind]
     shards = [(sp.csr_matrix(a) if sparse else a, b) for a, b in pairs(X, y)]
     problem = Problem(shards, loss=loss, regulariser=regulariser, strength=0.01, loss_scale=3.0)
     w = problem.solve(1e-9)

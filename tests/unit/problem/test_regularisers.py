@@ -12,12 +12,22 @@ from tacenda.errors import InputError
 from tacenda.problem import losses, regularisers
 from tacenda.problem.constants import Constants
 
-ALL = [regularisers.NoRegulariser(), regularisers.L2(), regularisers.L1(), regularisers.ElasticNet(0.3)]
+ALL = [
+    regularisers.NoRegulariser(),
+    regularisers.L2(),
+    regularisers.L1(),
+    regularisers.ElasticNet(0.3),
+]
 W = np.array([[0.5, -2.0, 0.0], [3.0, 1.0, -0.25]])
 
 
 def test_values_by_hand():
-    values = {"none": [0, 0], "l2": [2.125, 5.03125], "l1": [2.5, 4.25], "elastic-net": [2.2375, 4.796875]}
+    values = {
+        "none": [0, 0],
+        "l2": [2.125, 5.03125],
+        "l1": [2.5, 4.25],
+        "elastic-net": [2.2375, 4.796875],
+    }
     for reg in ALL:
         np.testing.assert_allclose(reg.value(W), values[reg.name], rtol=1e-15)
         assert reg.value(W[0]) == pytest.approx(values[reg.name][0])
@@ -61,31 +71,46 @@ def test_names():
 
 
 def make(loss, **more):
-    return Constants(loss, more.pop("reg", regularisers.L2()), 0.1, 2.0, more.pop("data_norm", 3.0), **more)
+    return Constants(
+        loss, more.pop("reg", regularisers.L2()), 0.1, 2.0, more.pop("data_norm", 3.0), **more
+    )
 
 
 def test_constants_by_hand():
     logistic = make(losses.Logistic())
-    assert (logistic.gradient_bound, logistic.curvature_trace, logistic.strong_convexity) == (3.0, 2.25, 0.1)
+    assert (logistic.gradient_bound, logistic.curvature_trace, logistic.strong_convexity) == (
+        3.0,
+        2.25,
+        0.1,
+    )
     assert logistic.smoothness == pytest.approx(2.0 * 0.25 * 9 + 0.1)
-    assert float(logistic.log_curvature(100, 0.5)) == pytest.approx(math.log(1 + 2.25 * 2 / 50), rel=1e-15)
+    assert float(logistic.log_curvature(100, 0.5)) == pytest.approx(
+        math.log(1 + 2.25 * 2 / 50), rel=1e-15
+    )
     assert make(losses.Logistic(), clip_norm=0.5).gradient_bound == 0.5
     assert make(losses.Logistic(), clip_norm=5.0).gradient_bound == 3.0
     squared = make(losses.Squared(), clip_norm=0.5)
     assert (squared.gradient_bound, squared.lipschitz_argmin) == (0.5, math.inf)
     assert make(losses.Squared()).gradient_bound == math.inf
     assert make(losses.Huber(0.2)).gradient_bound == pytest.approx(0.6)
-    assert make(losses.Logistic(), reg=regularisers.ElasticNet(0.25)).strong_convexity == pytest.approx(0.075)
+    assert make(
+        losses.Logistic(), reg=regularisers.ElasticNet(0.25)
+    ).strong_convexity == pytest.approx(0.075)
     assert math.isinf(float(make(losses.Hinge()).log_curvature(10, 1.0)))
     assert math.isinf(make(losses.Logistic(), reg=regularisers.L1()).smoothness)
 
 
 def test_constants_from_declarations():
-    """Names or objects, the class count only where the loss asks for it, and errors that say whose name it is."""
-    made = Constants.declared(loss="huber", regulariser=None, strength=0.1, data_norm=3.0, clip_norm=2, classes=5)
+    """Names or objects, the class count only where the loss asks for it, and errors that say whose
+    name it is."""
+    made = Constants.declared(
+        loss="huber", regulariser=None, strength=0.1, data_norm=3.0, clip_norm=2, classes=5
+    )
     assert made == Constants(losses.Huber(), regularisers.NoRegulariser(), 0.1, 1.0, 3.0, 2.0)
     assert Constants.declared(loss="multinomial", classes=5).n_outputs == 5
-    with pytest.raises(InputError, match="problem.classes must be declared for the loss 'multinomial'"):
+    with pytest.raises(
+        InputError, match="problem.classes must be declared for the loss 'multinomial'"
+    ):
         Constants.declared(loss="multinomial", prefix="problem.")
     for name in ("strength", "loss_scale", "data_norm", "clip_norm", "radius"):
         with pytest.raises(InputError, match=f"problem.{name} must be a number"):
@@ -93,7 +118,8 @@ def test_constants_from_declarations():
 
 
 def test_multinomial_log_determinant_is_bounded_and_nearly_attained():
-    """ln det(I + (c/(m kappa)) H) of one record never exceeds (K-1) ln(1 + data_norm^2 c/(K m kappa))."""
+    """ln det(I + (c/(m kappa)) H) of one record never exceeds (K-1) ln(1 + data_norm^2 c/(K m
+    kappa))."""
     classes, m, kappa = 3, 7.0, 0.4
     constants = make(losses.Multinomial(), n_outputs=classes, data_norm=1.5)
     assert constants.gradient_bound == pytest.approx(1.5 * math.sqrt(2))

@@ -1,4 +1,5 @@
-"""The local solver: against SciPy, to the promised tolerance, whatever the blocks and the history."""
+"""The local solver: against SciPy, to the promised tolerance, whatever the blocks and the
+history."""
 
 from __future__ import annotations
 
@@ -25,7 +26,11 @@ def make(loss, sparse=False, seed=0, dtype=np.float64, **more):
         x = rng.normal(size=(m, P))
         x = (x / np.linalg.norm(x, axis=1, keepdims=True) * 0.999).astype(dtype)
         s = x @ np.array([4.0, -2, 1, 0, 0]) + rng.normal(size=m)
-        y = {"binary": np.where(s > 0, 1, -1), "regression": 2 * s, "multiclass": np.digitize(s, [-1, 1])}[kind]
+        y = {
+            "binary": np.where(s > 0, 1, -1),
+            "regression": 2 * s,
+            "multiclass": np.digitize(s, [-1, 1]),
+        }[kind]
         shards.append((sp.csr_matrix(x) if sparse else x, y))
     more = {"strength": 0.01, "loss_scale": 1.3} | more
     return Problem(shards, loss=loss, **more)
@@ -49,7 +54,9 @@ def test_argmin_against_scipy(loss, sparse, matrix_free, monkeypatch):
     problem = make(loss, sparse)
     linear, quadratic, centre = terms(problem)
     w = problem.store.argmin(np.arange(N), linear, quadratic, centre, np.zeros_like(linear), 1e-10)
-    assert np.linalg.norm(gradient_at(problem, w, linear, quadratic, centre), axis=1).max() <= 1.01e-10
+    assert (
+        np.linalg.norm(gradient_at(problem, w, linear, quadratic, centre), axis=1).max() <= 1.01e-10
+    )
     for i in range(N):
 
         def cost(v, i=i):
@@ -68,7 +75,9 @@ def test_squared_loss_has_a_closed_form():
         rows = slice(problem.store.offsets[i], problem.store.offsets[i + 1])
         x, y = problem.store.rows[rows], problem.store.labels[rows]
         matrix = 1.3 / len(y) * x.T @ x + (0.01 + 2 * quadratic[i, 0]) * np.eye(P)
-        want = np.linalg.solve(matrix, 1.3 / len(y) * x.T @ y - linear[i] + 2 * quadratic[i, 0] * centre[i])
+        want = np.linalg.solve(
+            matrix, 1.3 / len(y) * x.T @ y - linear[i] + 2 * quadratic[i, 0] * centre[i]
+        )
         np.testing.assert_allclose(w[i], want, atol=1e-9)
 
 
@@ -96,7 +105,9 @@ def test_a_restored_cache_continues_bit_for_bit():
 
     def turns(target, w, first, last):
         for turn in range(first, last):
-            w = target.store.argmin(np.arange(N), linear, quadratic, centre + 0.3 * turn * w, w, 1e-8)
+            w = target.store.argmin(
+                np.arange(N), linear, quadratic, centre + 0.3 * turn * w, w, 1e-8
+            )
         return w
 
     middle = turns(problem, w, 0, 4)
@@ -119,7 +130,9 @@ def test_cache_anchors_are_starts_of_calls():
     starts, w = [], np.zeros_like(linear)
     for turn in range(8):
         starts.append(w)
-        w = problem.store.argmin(np.arange(N), linear * (1 + turn) ** 2, quadratic * 1.3**turn, centre, w, 1e-8)
+        w = problem.store.argmin(
+            np.arange(N), linear * (1 + turn) ** 2, quadratic * 1.3**turn, centre, w, 1e-8
+        )
         state = problem.store.solver_state()
         for i in np.flatnonzero(state["ridges"] >= 0):
             assert any((state["anchors"][i] == start[i]).all() for start in starts)
@@ -133,7 +146,10 @@ def test_far_starts_and_extreme_penalties(loss, scale):
     q = quadratic * scale
     for start in (np.zeros_like(linear), np.full_like(linear, 300.0)):
         w = problem.store.argmin(np.arange(N), 0.02 * linear, q, centre, start, 1e-8)
-        assert np.linalg.norm(gradient_at(problem, w, 0.02 * linear, q, centre), axis=1).max() <= 1.01e-8
+        assert (
+            np.linalg.norm(gradient_at(problem, w, 0.02 * linear, q, centre), axis=1).max()
+            <= 1.01e-8
+        )
 
 
 @pytest.mark.parametrize("dtype", [np.float64, pytest.param(np.float32, marks=pytest.mark.slow)])
@@ -149,12 +165,15 @@ def test_growing_penalties(dtype):
 
 
 def test_zero_curvature_without_regulariser():
-    """No regulariser, no penalty, dependent columns: the Hessian is singular, the minimum still exists."""
+    """No regulariser, no penalty, dependent columns: the Hessian is singular, the minimum still
+    exists."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(50, 2))
     x = np.column_stack([x, x[:, 0]]) / 10
     problem = Problem([(x, rng.choice([0, 1], 50))], regulariser="none")
-    w = problem.store.argmin(np.array([0]), np.zeros((1, 3)), np.zeros((1, 1)), np.zeros((1, 3)), np.zeros((1, 3)), 1e-9)
+    w = problem.store.argmin(
+        np.array([0]), np.zeros((1, 3)), np.zeros((1, 1)), np.zeros((1, 3)), np.zeros((1, 3)), 1e-9
+    )
     assert np.linalg.norm(problem.store.gradient(np.array([0]), w)) <= 1.01e-9
 
 
@@ -171,12 +190,15 @@ def test_refusals():
         good.argmin(nodes, zero, -q, zero, zero, 1e-8)
     with pytest.raises(InputError, match=r"linear must have shape \(3, 5\)"):
         good.argmin(nodes, np.zeros((2, P)), q, zero, zero, 1e-8)
-    with pytest.raises(TacendaError, match="node 0 did not reach gradient norm tolerance=1e-30.*without privacy"):
+    with pytest.raises(
+        TacendaError, match="node 0 did not reach gradient norm tolerance=1e-30.*without privacy"
+    ):
         make("squared").store.argmin(nodes, zero + 0.3, q, zero + 1.1, zero, 1e-30)
 
 
 def test_a_bounded_loss_never_stops_a_run():
-    """Below what floats can do, the answer is as good as they can; a run asks for more in vain only by its public settings."""
+    """Below what floats can do, the answer is as good as they can; a run asks for more in vain only
+    by its public settings."""
     nodes, zero, q = np.arange(N), np.zeros((N, P)), np.ones((N, 1))
     problem = make("logistic")
     w = problem.store.argmin(nodes, zero + 0.3, q, zero + 1.1, zero, 1e-30)

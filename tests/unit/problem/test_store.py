@@ -23,15 +23,28 @@ def shards(loss, sparse=False, dtype=np.float64, seed=0, sizes=SIZES):
     kind = losses.by_name(loss).kind
     for m in sizes:
         x = rng.normal(size=(m, P)) * (rng.random((m, P)) < 0.6)
-        x = (x / np.maximum(1.0, np.linalg.norm(x, axis=1, keepdims=True))).astype(dtype) * dtype(0.999)
-        y = {"binary": rng.choice([-1, 1], m), "regression": rng.normal(size=m), "multiclass": rng.integers(0, 3, m)}[kind]
+        x = (x / np.maximum(1.0, np.linalg.norm(x, axis=1, keepdims=True))).astype(dtype) * dtype(
+            0.999
+        )
+        y = {
+            "binary": rng.choice([-1, 1], m),
+            "regression": rng.normal(size=m),
+            "multiclass": rng.integers(0, 3, m),
+        }[kind]
         result.append((sp.csr_matrix(x) if sparse else x, y))
     return result
 
 
 def make(loss, sparse=False, dtype=np.float64, **more):
     classes = {"binary": (-1, 1), "multiclass": (0, 1, 2)}.get(losses.by_name(loss).kind)
-    return Problem(shards(loss, sparse, dtype), loss=loss, strength=0.3, loss_scale=1.7, classes=classes, **more)
+    return Problem(
+        shards(loss, sparse, dtype),
+        loss=loss,
+        strength=0.3,
+        loss_scale=1.7,
+        classes=classes,
+        **more,
+    )
 
 
 def record_gradients(problem, node, w):
@@ -74,7 +87,9 @@ def test_gradient_is_the_slope_of_the_local_objective():
         got = problem.store.gradient(np.arange(4), w)
         for a in range(problem.dim):
             step = h * np.eye(problem.dim)[a]
-            slope = (problem.local_objectives(w + step) - problem.local_objectives(w - step)) / (2 * h)
+            slope = (problem.local_objectives(w + step) - problem.local_objectives(w - step)) / (
+                2 * h
+            )
             np.testing.assert_allclose(got[:, a], slope, atol=1e-7)
 
 
@@ -83,7 +98,9 @@ def test_declared_sizes_divide():
     w = points(problem)
     got = problem.store.gradient(np.arange(4), w, regularised=False)
     for i, size in enumerate([10, 10, 20, 10]):
-        np.testing.assert_allclose(got[i], 1.7 / size * record_gradients(problem, i, w[i]).sum(axis=0), atol=1e-15)
+        np.testing.assert_allclose(
+            got[i], 1.7 / size * record_gradients(problem, i, w[i]).sum(axis=0), atol=1e-15
+        )
     np.testing.assert_array_equal(problem.sizes, SIZES)
 
 
@@ -93,21 +110,31 @@ def test_batch_gradient(loss, sparse):
     problem = make(loss, sparse)
     w, nodes = points(problem), np.array([2, 0, 1])
     indptr, records = np.array([0, 3, 3, 4]), np.array([11, 0, 4, 0])
-    got = problem.store.batch_gradient(nodes, w[nodes], indptr, records, np.array([4.0, 2.0, 1.0]), clip_norm=0.3)
+    got = problem.store.batch_gradient(
+        nodes, w[nodes], indptr, records, np.array([4.0, 2.0, 1.0]), clip_norm=0.3
+    )
     each = clipped(record_gradients(problem, 2, w[2]), 0.3)[[11, 0, 4]]
     np.testing.assert_allclose(got[0], 1.7 / 4 * each.sum(axis=0) + 0.3 * w[2], atol=1e-15)
     np.testing.assert_allclose(got[1], 0.3 * w[0], atol=1e-15)  # an empty sample
-    np.testing.assert_allclose(got[2], 1.7 * clipped(record_gradients(problem, 1, w[1]), 0.3)[0] + 0.3 * w[1], atol=1e-15)
-    empty = problem.store.batch_gradient(nodes, w[nodes], np.zeros(4, int), np.empty(0, int), 3.0, regularised=False)
+    np.testing.assert_allclose(
+        got[2], 1.7 * clipped(record_gradients(problem, 1, w[1]), 0.3)[0] + 0.3 * w[1], atol=1e-15
+    )
+    empty = problem.store.batch_gradient(
+        nodes, w[nodes], np.zeros(4, int), np.empty(0, int), 3.0, regularised=False
+    )
     np.testing.assert_array_equal(empty, 0.0)
 
 
 def test_batch_must_fit():
     problem, nodes = make("logistic"), np.array([0, 1])
     with pytest.raises(InputError, match="records must be record numbers within each node"):
-        problem.store.batch_gradient(nodes, points(problem)[:2], np.array([0, 0, 1]), np.array([1]), 1.0)
+        problem.store.batch_gradient(
+            nodes, points(problem)[:2], np.array([0, 0, 1]), np.array([1]), 1.0
+        )
     with pytest.raises(InputError, match="indptr must have 3 entries"):
-        problem.store.batch_gradient(nodes, points(problem)[:2], np.array([0, 1]), np.array([1]), 1.0)
+        problem.store.batch_gradient(
+            nodes, points(problem)[:2], np.array([0, 1]), np.array([1]), 1.0
+        )
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared", "multinomial"])
@@ -119,7 +146,9 @@ def test_integer_gradient(loss, sparse):
     assert got.dtype == np.int64
     for i in range(4):
         each = np.trunc(clipped(record_gradients(problem, i, w[i]), 0.25) / grid[i])
-        assert np.abs(got[i] - each.sum(axis=0)).max() <= 1  # a value may lie on the grid but for rounding
+        assert (
+            np.abs(got[i] - each.sum(axis=0)).max() <= 1
+        )  # a value may lie on the grid but for rounding
         assert (np.linalg.norm(each, axis=1) <= 0.25 / grid[i] * (1 + 1e-12)).all()
 
 
@@ -127,8 +156,12 @@ def test_integer_gradient_never_exceeds_its_clip():
     """One record per node: the integer vector's exact norm stays within clip/grid."""
     rng = np.random.default_rng(3)
     x = rng.normal(size=(300, 3))
-    problem = Problem([(row[None], [rng.normal() * 9]) for row in x], loss="squared", data_norm=10.0)
-    got = problem.store.integer_gradient(np.arange(300), np.zeros((300, 3)), np.full(300, 2.0**-30), clip_norm=1.0)
+    problem = Problem(
+        [(row[None], [rng.normal() * 9]) for row in x], loss="squared", data_norm=10.0
+    )
+    got = problem.store.integer_gradient(
+        np.arange(300), np.zeros((300, 3)), np.full(300, 2.0**-30), clip_norm=1.0
+    )
     squares = [sum(int(v) ** 2 for v in row) for row in got]
     assert max(squares) <= 2**60
     assert max(squares) >= 2**60 * (1 - 1e-6)
@@ -147,14 +180,18 @@ def test_integer_gradient_refuses():
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
 def test_a_node_does_not_depend_on_its_block(sparse, monkeypatch):
-    monkeypatch.setattr(store_module, "_TASK_ELEMENTS", 12)  # so that nodes are cut into several tasks
+    monkeypatch.setattr(
+        store_module, "_TASK_ELEMENTS", 12
+    )  # so that nodes are cut into several tasks
     for loss in ("logistic", "multinomial"):
         problem = make(loss, sparse)
         assert problem.store._tasks_of.max() > 1
         w = points(problem)
         whole = problem.store.gradient(np.arange(4), w, clip_norm=0.4)
         for block in ([0], [3, 1], [2, 0, 1]):
-            np.testing.assert_array_equal(problem.store.gradient(np.array(block), w[block], clip_norm=0.4), whole[block])
+            np.testing.assert_array_equal(
+                problem.store.gradient(np.array(block), w[block], clip_norm=0.4), whole[block]
+            )
         for i in range(4):
             want = 1.7 * clipped(record_gradients(problem, i, w[i]), 0.4).mean(axis=0) + 0.3 * w[i]
             np.testing.assert_allclose(whole[i], want, atol=1e-15)
@@ -185,18 +222,39 @@ def test_float32_sums_stay_accurate_over_many_records():
 
 
 def test_no_record_exceeds_the_gradient_bound_and_some_reach_it():
-    """Brute force over many points: the norm of a record's gradient stays within G and comes close to it."""
+    """Brute force over many points: the norm of a record's gradient stays within G and comes close
+    to it."""
     rng = np.random.default_rng(7)
-    for loss in ("logistic", "hinge", "smoothed-hinge", "huber", "absolute-deviation", "multinomial"):
+    for loss in (
+        "logistic",
+        "hinge",
+        "smoothed-hinge",
+        "huber",
+        "absolute-deviation",
+        "multinomial",
+    ):
         x = rng.normal(size=(400, 3))
         x *= 2.0 / np.linalg.norm(x, axis=1, keepdims=True)
-        y = rng.normal(size=400) if losses.by_name(loss).kind == "regression" else np.arange(400) % 2
-        problem = Problem([(x[i : i + 1], y[i : i + 1]) for i in range(400)], loss=loss, data_norm=2.0, classes=None
-                          if losses.by_name(loss).kind == "regression" else (0, 1))  # fmt: skip
+        y = (
+            rng.normal(size=400)
+            if losses.by_name(loss).kind == "regression"
+            else np.arange(400) % 2
+        )
+        problem = Problem(
+            [(x[i : i + 1], y[i : i + 1]) for i in range(400)],
+            loss=loss,
+            data_norm=2.0,
+            classes=None if losses.by_name(loss).kind == "regression" else (0, 1),
+        )
         bound, worst = problem.constants.gradient_bound, 0.0
         for scale in (0.1, 1.0, 30.0):
             w = scale * rng.normal(size=(400, problem.dim))
-            worst = max(worst, np.linalg.norm(problem.store.gradient(np.arange(400), w, regularised=False), axis=1).max())
+            worst = max(
+                worst,
+                np.linalg.norm(
+                    problem.store.gradient(np.arange(400), w, regularised=False), axis=1
+                ).max(),
+            )
         assert 0.99 * bound <= worst <= bound * (1 + 1e-12)
 
 
@@ -210,7 +268,9 @@ def test_losses_and_correct():
             flat = scores if problem.n_outputs > 1 else scores[:, 0]
             assert means[i] == pytest.approx(problem.loss.value(flat, y).mean(), rel=1e-14)
             if loss != "huber":
-                guess = scores.argmax(axis=1) if problem.n_outputs > 1 else np.where(flat >= 0, 1, -1)
+                guess = (
+                    scores.argmax(axis=1) if problem.n_outputs > 1 else np.where(flat >= 0, 1, -1)
+                )
                 assert problem.store.correct(np.array([i]), w[i : i + 1])[0] == (guess == y).sum()
     with pytest.raises(UnsupportedError, match="has none"):
         problem.store.correct(np.arange(4), w)

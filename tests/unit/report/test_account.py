@@ -17,7 +17,9 @@ from tacenda.report.account import Account, together
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    return float(norm.cdf(-epsilon / mu + mu / 2) - math.exp(epsilon) * norm.cdf(-epsilon / mu - mu / 2))
+    return float(
+        norm.cdf(-epsilon / mu + mu / 2) - math.exp(epsilon) * norm.cdf(-epsilon / mu - mu / 2)
+    )
 
 
 def gaussian_epsilon(delta: float, mu: float) -> float:
@@ -30,7 +32,13 @@ def statement(multipliers: list[list[float]], counts: list[int], **changes: Any)
         (Charge(events.Gaussian, {"noise_multiplier": np.array(row)}), count)
         for row, count in zip(multipliers, counts, strict=True)
     )
-    given: dict[str, Any] = {"adjacency": "replace-one", "mode": "sound", "target": 1.0, "noise": "operating system", **changes}
+    given: dict[str, Any] = {
+        "adjacency": "replace-one",
+        "mode": "sound",
+        "target": 1.0,
+        "noise": "operating system",
+        **changes,
+    }
     return Statement(charges, len(multipliers[0]), 1e-5, **given)
 
 
@@ -79,7 +87,8 @@ def test_several_records_of_one_person() -> None:
 
 
 def test_runs_published_together_add_node_by_node() -> None:
-    one, other = Account.of(statement([[4.0, 8.0]], [1]), {}), Account.of(statement([[8.0, 4.0]], [1]), {})
+    one = Account.of(statement([[4.0, 8.0]], [1]), {})
+    other = Account.of(statement([[8.0, 4.0]], [1]), {})
     found = together([one, other])
     # each node has mu^2 = 1/16 + 1/64, less than the two worst nodes' 2/16
     assert found is not None

@@ -60,11 +60,17 @@ def test_size_percent_seconds() -> None:
     assert numbers.size(5_376_000) == "5.38\u202fMB"
     assert numbers.percent(0.55345) == "55.3\u202f%"
     assert numbers.seconds(150) == "2.5\u202fmin"
-    assert numbers.spread(np.array([0.5, 0.7]), percentage=True) == ("60.0\u202f%", "50.0\u202f% – 70.0\u202f%")
+    assert numbers.spread(np.array([0.5, 0.7]), percentage=True) == (
+        "60.0\u202f%",
+        "50.0\u202f% – 70.0\u202f%",
+    )
     assert numbers.spread(np.array([2.0])) == ("2", "")
 
 
 def test_settings_in_words() -> None:
-    assert numbers.setting({"schedule": "geometric", "first": 1.0, "factor": 1.01}) == "geometric (first 1, factor 1.01)"
+    assert (
+        numbers.setting({"schedule": "geometric", "first": 1.0, "factor": 1.01})
+        == "geometric (first 1, factor 1.01)"
+    )
     assert numbers.setting(list(range(9))) == "0, 1, 2, 3, 4, 5, … (9 values)"
     assert numbers.setting(None) == "not set"

@@ -67,17 +67,30 @@ def test_page_is_whole_and_needs_nothing_else(folder: Path, page: Page) -> None:
     text = (folder / "report.html").read_text("utf-8")
     assert text.count(plotly_js()[:200]) == 1
     assert all("src" not in a for a in page.all("script"))
-    assert all(a.get("href", "").startswith(("#", "data:")) for a in page.all("a") + page.all("link"))
+    assert all(
+        a.get("href", "").startswith(("#", "data:")) for a in page.all("a") + page.all("link")
+    )
     assert "default-src 'none'" in str(page.all("meta"))
     assert not list(folder.glob("*.part*"))
 
 
 def test_page_tells_everything(page: Page) -> None:
     for words in (
-        "Each private run keeps at most ε = 2 at δ = 10⁻⁵", "Seeded noise: simulation only", "Not promised", "Simulation-only diagnostics",
-        "Without any noise, for comparison only: noise-free", "noise-free optimum (ceiling)", "Agreement between the nodes",
-        "The whole curve", "Spending", "Utility against privacy", "inner steps", "replace-one", "python", "made up for a test",
-    ):  # fmt: skip
+        "Each private run keeps at most ε = 2 at δ = 10⁻⁵",
+        "Seeded noise: simulation only",
+        "Not promised",
+        "Simulation-only diagnostics",
+        "Without any noise, for comparison only: noise-free",
+        "noise-free optimum (ceiling)",
+        "Agreement between the nodes",
+        "The whole curve",
+        "Spending",
+        "Utility against privacy",
+        "inner steps",
+        "replace-one",
+        "python",
+        "made up for a test",
+    ):
         assert words in page.text, words
 
 
@@ -105,7 +118,9 @@ def test_specs_are_figures_that_plotly_accepts(folder: Path) -> None:
     import plotly.graph_objects as go
 
     text = (folder / "report.html").read_text("utf-8")
-    specs = re.findall(r'<script type="application/json" id="spec-([a-z_-]+)">(.*?)</script>', text, re.S)
+    specs = re.findall(
+        r'<script type="application/json" id="spec-([a-z_-]+)">(.*?)</script>', text, re.S
+    )
     assert {
         "network",
         "course-objective",
@@ -120,14 +135,23 @@ def test_specs_are_figures_that_plotly_accepts(folder: Path) -> None:
 
 
 def test_same_folder_same_bytes(folder: Path, tmp_path: Path) -> None:
-    assert build(folder, tmp_path / "a" / "one.html").read_bytes() == build(folder, tmp_path / "two.html").read_bytes()
+    assert (
+        build(folder, tmp_path / "a" / "one.html").read_bytes()
+        == build(folder, tmp_path / "two.html").read_bytes()
+    )
 
 
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
     evil = '</script><script>alert("x")</script><img src=x onerror=alert(1)>'
     graph = nx.relabel_nodes(nx.cycle_graph(6), {k: f"{evil}{k}" for k in range(6)})
     choices = {evil: PRIVATE["IPADMM"]}
-    made = make_folder(tmp_path / "evil", choices, seeds=(0,), graph=graph, dataset={"name": evil, evil: evil, "notes": evil})
+    made = make_folder(
+        tmp_path / "evil",
+        choices,
+        seeds=(0,),
+        graph=graph,
+        dataset={"name": evil, evil: evil, "notes": evil},
+    )
     found = Page(build(made).read_text("utf-8"))
     assert evil in found.text
     assert not found.all("img")
@@ -189,7 +213,10 @@ def test_network_numbers(folder: Path) -> None:
     accuracy = np.mean([run.entry["node_accuracy"] for run in found.lead.runs], axis=0)
     assert net.shade == pytest.approx(accuracy)
     assert len(network_drawing.node_table(net).rows) == 6
-    assert network_drawing.layout(6, net.edges, "x").tolist() == network_drawing.layout(6, net.edges, "x").tolist()
+    assert (
+        network_drawing.layout(6, net.edges, "x").tolist()
+        == network_drawing.layout(6, net.edges, "x").tolist()
+    )
 
 
 def test_large_network_is_listed_not_drawn(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -217,7 +244,9 @@ def test_utility_needs_several_epsilons(folder: Path, tmp_path: Path) -> None:
 
 def test_verdicts(tmp_path: Path, folder: Path) -> None:
     assert wording.verdict(read(folder)).level == "caution"
-    nothing = wording.verdict(read(make_folder(tmp_path / "open", {"ADMM": (A.ADMM(), None)}, seeds=(0,))))
+    nothing = wording.verdict(
+        read(make_folder(tmp_path / "open", {"ADMM": (A.ADMM(), None)}, seeds=(0,)))
+    )
     assert (nothing.level, nothing.word) == ("none", "No privacy")
     assert "Nothing: no noise was added" in Page(build(tmp_path / "open").read_text("utf-8")).text
 
@@ -280,8 +309,13 @@ def test_figures_for_papers(tmp_path: Path) -> None:
             "utility-accuracy",
         )
     }
-    assert "IPADMM</text>" in (tmp_path / "a" / "course-accuracy.svg").read_text("utf-8").replace("\n", "")
-    again = figures(make_folder(tmp_path / "one", PRIVATE, metrics=("accuracy",), rounds=2, seeds=(0,)), tmp_path / "b")
+    assert "IPADMM</text>" in (tmp_path / "a" / "course-accuracy.svg").read_text("utf-8").replace(
+        "\n", ""
+    )
+    again = figures(
+        make_folder(tmp_path / "one", PRIVATE, metrics=("accuracy",), rounds=2, seeds=(0,)),
+        tmp_path / "b",
+    )
     assert {p.suffix for p in again} == {".svg", ".pdf"}
     assert (tmp_path / "b" / "network.pdf").read_bytes().startswith(b"%PDF")
 
@@ -313,7 +347,9 @@ def test_bad_folders(tmp_path: Path, folder: Path) -> None:
 
 def test_a_manifest_may_not_point_elsewhere(tmp_path: Path, folder: Path) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["results"] = [{**manifest["results"][0], "file": f"../{folder.name}/results/0.safetensors"}]
+    manifest["results"] = [
+        {**manifest["results"][0], "file": f"../{folder.name}/results/0.safetensors"}
+    ]
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(StateError, match="outside its folder"):
         build(tmp_path)
@@ -327,7 +363,9 @@ def test_lazy_names() -> None:
         _ = report.nothing
 
 
-def test_missing_extras_are_named(monkeypatch: pytest.MonkeyPatch, folder: Path, tmp_path: Path) -> None:
+def test_missing_extras_are_named(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, tmp_path: Path
+) -> None:
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"tacenda\[report\]"):
@@ -338,7 +376,8 @@ def test_missing_extras_are_named(monkeypatch: pytest.MonkeyPatch, folder: Path,
 
 
 def test_runs_with_one_seed_are_not_said_to_compose(folder: Path, tmp_path: Path) -> None:
-    """Found in review: composition takes noise for independent, and two algorithms with one seed have the same noise."""
+    """Found in review: composition takes noise for independent, and two algorithms with one seed
+    have the same noise."""
     assert any("same seed have the same noise" in line for line in wording._all_runs(read(folder)))
     alone = read(make_folder(tmp_path / "alone", PRIVATE, finish_mixing=0))
     assert any("they would cost at most" in line for line in wording._all_runs(alone))

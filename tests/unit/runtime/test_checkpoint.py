@@ -1,4 +1,5 @@
-"""A broken run goes on bit for bit: models, course and ledger, for every algorithm, also on another placement."""
+"""A broken run goes on bit for bit: models, course and ledger, for every algorithm, also on another
+placement."""
 
 from __future__ import annotations
 
@@ -57,7 +58,9 @@ def assert_same(a: Any, b: Any) -> None:
     assert np.array_equal(a.last, b.last)
     assert same_statement(a.privacy, b.privacy)
     assert (a.messages, a.bytes) == (b.messages, b.bytes)
-    strip = [[{k: v for k, v in row.items() if k != "seconds"} for row in r.history.rows] for r in (a, b)]
+    strip = [
+        [{k: v for k, v in row.items() if k != "seconds"} for row in r.history.rows] for r in (a, b)
+    ]
     assert strip[0] == strip[1]
 
 
@@ -109,7 +112,8 @@ def test_resume_without_a_file_starts_anew(tmp_path: Path) -> None:
 
 
 def test_the_store_keeps_no_trace_of_an_earlier_run() -> None:
-    """The local solver's cached factorisations must not make the second run different from the first."""
+    """The local solver's cached factorisations must not make the second run different from the
+    first."""
     data = problem(6)
     first = run("admm", data)
     run("admm", data, algorithm=tc.algorithms.ADMM(penalty=3.0))
@@ -145,15 +149,27 @@ def test_other_records_are_refused(tmp_path: Path) -> None:
     broken(tmp_path / "a", "ipadmm", data=tc.Problem(parts, classes=("no", "yes"), strength=0.1))
     parts[2][0][0, 0] *= 0.5
     with pytest.raises(StateError, match="its data differs"):
-        run("ipadmm", tc.Problem(parts, classes=("no", "yes"), strength=0.1), checkpoint=tmp_path / "a", resume=True)
+        run(
+            "ipadmm",
+            tc.Problem(parts, classes=("no", "yes"), strength=0.1),
+            checkpoint=tmp_path / "a",
+            resume=True,
+        )
 
 
 def test_other_rounds_are_refused(tmp_path: Path) -> None:
     broken(tmp_path / "a", "ipadmm")
     with pytest.raises(StateError, match="its rounds differs"):
         tc.simulate(
-            problem(6), graph_for("ipadmm"), TUNED["ipadmm"], ROUNDS + 1, privacy_for("ipadmm"), 5, checkpoint=tmp_path / "a", resume=True
-        )  # fmt: skip
+            problem(6),
+            graph_for("ipadmm"),
+            TUNED["ipadmm"],
+            ROUNDS + 1,
+            privacy_for("ipadmm"),
+            5,
+            checkpoint=tmp_path / "a",
+            resume=True,
+        )
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped header", "empty", "text", "other safetensors"])
@@ -166,8 +182,12 @@ def test_a_damaged_file_is_named_and_kept(tmp_path: Path, damage: str) -> None:
 
         spoiled = save({"x": np.zeros(3)})
     else:
-        spoiled = {"cut": content[: len(content) // 2], "flipped header": b"\xff" * 9 + content[9:], "empty": b"",
-                   "text": b"hello, this is not a checkpoint"}[damage]  # fmt: skip
+        spoiled = {
+            "cut": content[: len(content) // 2],
+            "flipped header": b"\xff" * 9 + content[9:],
+            "empty": b"",
+            "text": b"hello, this is not a checkpoint",
+        }[damage]
     path.write_bytes(spoiled)
     with pytest.raises(StateError, match=r"a\.ckpt"):
         run("ipadmm", checkpoint=path, resume=True)
@@ -240,7 +260,9 @@ def test_ctrl_c_leaves_a_usable_checkpoint(tmp_path: Path, blocks: int) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["run.ckpt"]
     seen: list[int] = []
     args = (problem(6), graph_for("ipadmm"), TUNED["ipadmm"], 200, privacy_for("ipadmm"), 5)
-    resumed = tc.simulate(*args, checkpoint=path, resume=True, callback=lambda t, m: seen.append(t), progress=False)
+    resumed = tc.simulate(
+        *args, checkpoint=path, resume=True, callback=lambda t, m: seen.append(t), progress=False
+    )
     assert 4 < seen[0] < 200
     assert_same(resumed, tc.simulate(*args))
 
@@ -248,7 +270,11 @@ def test_ctrl_c_leaves_a_usable_checkpoint(tmp_path: Path, blocks: int) -> None:
 def test_kill_9_leaves_the_last_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "run.ckpt"
     script = SCRIPT.format(path=str(path), blocks=1)
-    script = script.replace("import tacenda as tc", "import tacenda as tc\nimport tacenda.runtime.loop as s\ns.SAVE_SECONDS = 0.1", 1)
+    script = script.replace(
+        "import tacenda as tc",
+        "import tacenda as tc\nimport tacenda.runtime.loop as s\ns.SAVE_SECONDS = 0.1",
+        1,
+    )
     process = _in_the_background(script)
     end = time.monotonic() + 60
     while not path.exists() and time.monotonic() < end:
@@ -256,15 +282,20 @@ def test_kill_9_leaves_the_last_checkpoint(tmp_path: Path) -> None:
     process.kill()
     process.communicate(timeout=60)
     args = (problem(6), graph_for("ipadmm"), TUNED["ipadmm"], 200, privacy_for("ipadmm"), 5)
-    assert_same(tc.simulate(*args, checkpoint=path, resume=True, progress=False), tc.simulate(*args))
+    assert_same(
+        tc.simulate(*args, checkpoint=path, resume=True, progress=False), tc.simulate(*args)
+    )
 
 
 def test_a_damaged_checkpoint_is_found_or_changes_nothing(tmp_path: Path) -> None:
-    """Any byte flipped, any cut: the run is refused, or it is the very same run with the very same spending."""
+    """Any byte flipped, any cut: the run is refused, or it is the very same run with the very same
+    spending."""
     path, whole = tmp_path / "run.ckpt", run("ipadmm")
     broken(path, "ipadmm")
     data = path.read_bytes()
-    for at in sorted({*np.linspace(0, len(data) - 1, 40).astype(int).tolist(), 8, data.index(b"count") + 8}):
+    for at in sorted(
+        {*np.linspace(0, len(data) - 1, 40).astype(int).tolist(), 8, data.index(b"count") + 8}
+    ):
         for damaged in (data[:at], data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]):
             path.write_bytes(damaged)
             with pytest.raises(StateError):
@@ -280,6 +311,8 @@ def test_a_checkpoint_with_fewer_charges_than_its_rounds_is_refused(tmp_path: Pa
     saved.about.pop("format")
     for count in (0, 1, saved.about["charges"][0]["count"] - 1):
         saved.about["charges"][0]["count"] = count
-        checkpoints.write(path, saved)  # with a digest that fits, as a faulty program would have left it
+        checkpoints.write(
+            path, saved
+        )  # with a digest that fits, as a faulty program would have left it
         with pytest.raises(StateError, match="charges were lost or changed"):
             run("ipadmm", checkpoint=path, resume=True)

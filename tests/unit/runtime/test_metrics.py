@@ -19,7 +19,9 @@ def snapshot() -> Snapshot:
     rng = np.random.default_rng(3)
     data = problem(N)
     test = shards([30], 4, seed=9)[0]
-    return Snapshot(data, tc.graph.Topology.of(tc.graph.ring(N)), rng.normal(size=(N, 4)), data.solve(), test)
+    return Snapshot(
+        data, tc.graph.Topology.of(tc.graph.ring(N)), rng.normal(size=(N, 4)), data.solve(), test
+    )
 
 
 def by_definition(s: Snapshot) -> dict[str, float]:
@@ -68,9 +70,24 @@ def test_every_metric_by_its_definition(snapshot: Snapshot) -> None:
 
 def test_history_rows_columns_and_recording() -> None:
     data = problem(N)
-    result = tc.simulate(data, tc.graph.ring(N), TUNED["ipadmm"], 7, record_every=3, metrics=("objective", "consensus"), finish_mixing=2)
+    result = tc.simulate(
+        data,
+        tc.graph.ring(N),
+        TUNED["ipadmm"],
+        7,
+        record_every=3,
+        metrics=("objective", "consensus"),
+        finish_mixing=2,
+    )
     assert result.history["round"].tolist() == [3, 6, 7, 9]
-    assert result.history.columns == ["round", "objective", "consensus", "seconds", "messages", "bytes"]
+    assert result.history.columns == [
+        "round",
+        "objective",
+        "consensus",
+        "seconds",
+        "messages",
+        "bytes",
+    ]
     assert result.history["messages"].tolist()[:3] == [30, 60, 70]
     assert np.all(np.diff(result.history["seconds"]) >= 0)
     assert len(result.history.to_pandas()) == 4
@@ -78,19 +95,31 @@ def test_history_rows_columns_and_recording() -> None:
 
 
 def test_a_true_answer_of_the_callback_stops_the_run() -> None:
-    result = tc.simulate(problem(N), tc.graph.ring(N), TUNED["ipadmm"], 50, callback=lambda t, models: t == 4)
+    result = tc.simulate(
+        problem(N), tc.graph.ring(N), TUNED["ipadmm"], 50, callback=lambda t, models: t == 4
+    )
     assert result.rounds == 4
     assert result.history["round"].tolist() == [1, 2, 3, 4]
 
 
 def test_a_stopped_private_run_is_charged_for_what_it_released() -> None:
     budget = tc.Privacy(epsilon=2.0)
-    stopped = tc.simulate(problem(N), tc.graph.ring(N), TUNED["ipadmm"], 20, budget, 0, callback=lambda t, models: t == 5)
+    stopped = tc.simulate(
+        problem(N),
+        tc.graph.ring(N),
+        TUNED["ipadmm"],
+        20,
+        budget,
+        0,
+        callback=lambda t, models: t == 5,
+    )
     assert len(stopped.privacy.charges) == 15
     assert 0 < stopped.privacy.epsilon < 2.0
 
 
 def test_labels_in_the_problems_own_coding() -> None:
     assert encode_like(problem(N), ["yes", "no"]).tolist() == [1.0, -1.0]
-    classes = tc.Problem(shards(uneven(N), 3, task="classes"), loss="multinomial", classes=(2, 0, 1))
+    classes = tc.Problem(
+        shards(uneven(N), 3, task="classes"), loss="multinomial", classes=(2, 0, 1)
+    )
     assert encode_like(classes, [2, 0, 1]).tolist() == [0.0, 1.0, 2.0]

@@ -23,20 +23,28 @@ def dense_mixing(topology: Any, kind: str) -> Any:
     n, degree = topology.n, topology.degrees
     w = np.zeros((n, n))
     for i, j in topology.edges:
-        share = {"metropolis": 1 / (1 + max(degree[i], degree[j])), "max-degree": 1 / (1 + degree.max())}[kind]
+        share = {
+            "metropolis": 1 / (1 + max(degree[i], degree[j])),
+            "max-degree": 1 / (1 + degree.max()),
+        }[kind]
         w[i, j] = w[j, i] = share
     return w + np.diag(1 - w.sum(axis=1))
 
 
 @pytest.mark.parametrize("kind", ["metropolis", "max-degree"])
-@pytest.mark.parametrize("graph", [tc.graph.ring(6), tc.graph.star(6), tc.graph.erdos_renyi(6, 0.5, seed=1)], ids=str)
+@pytest.mark.parametrize(
+    "graph", [tc.graph.ring(6), tc.graph.star(6), tc.graph.erdos_renyi(6, 0.5, seed=1)], ids=str
+)
 def test_one_block_against_dense_matrices(graph: Any, kind: str) -> None:
     topology, rows = tc.graph.Topology.of(graph), RNG.normal(size=(6, 3))
     network = Network(topology, [np.arange(6)], 0, NoTransport(), float, kind)
     assert np.allclose(network.neighbour_sum(rows, (1, 0)), topology.adjacency().toarray() @ rows)
     assert np.allclose(network.mix(rows, (1, 1)), dense_mixing(topology, kind) @ rows)
     senders = np.array([[1.0], [0], [0], [1], [1], [0]])
-    assert np.allclose(network.neighbour_sum(rows, (1, 2), senders), topology.adjacency().toarray() @ (senders * rows))
+    assert np.allclose(
+        network.neighbour_sum(rows, (1, 2), senders),
+        topology.adjacency().toarray() @ (senders * rows),
+    )
 
 
 def test_traffic_is_counted_per_edge_and_byte() -> None:
@@ -54,7 +62,8 @@ def test_traffic_is_counted_per_edge_and_byte() -> None:
 @given(st.lists(st.integers(0, 2), min_size=6, max_size=6))
 def test_any_blocks_give_the_same_sums(owners: list[int]) -> None:
     """Three threads that share one transport; equal to the last bit."""
-    topology, rows = tc.graph.Topology.of(tc.graph.erdos_renyi(6, 0.5, seed=1)), RNG.normal(size=(6, 3))
+    topology = tc.graph.Topology.of(tc.graph.erdos_renyi(6, 0.5, seed=1))
+    rows = RNG.normal(size=(6, 3))
     parts = [np.flatnonzero(np.array(owners) == k) for k in range(3)]
     parts = [part for part in parts if len(part)]
     alone = Network(topology, [np.arange(6)], 0, NoTransport(), float).mix(rows, (1, 0))
@@ -75,9 +84,12 @@ def test_any_blocks_give_the_same_sums(owners: list[int]) -> None:
 
 
 RUBBISH = {
-    "shape": np.zeros((2, 3)), "type": np.zeros((1, 3), np.float32), "nan": np.full((1, 3), np.nan), "huge": np.full((1, 3), -1.79e308),
+    "shape": np.zeros((2, 3)),
+    "type": np.zeros((1, 3), np.float32),
+    "nan": np.full((1, 3), np.nan),
+    "huge": np.full((1, 3), -1.79e308),
     "just beyond": np.full((1, 3), np.nextafter(1e9, np.inf)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("rows", RUBBISH.values(), ids=RUBBISH)
@@ -86,7 +98,9 @@ def test_a_neighbour_block_that_sends_rubbish_is_named(rows: Any) -> None:
         def exchange(self, tag: Any, outgoing: dict[int, Any]) -> dict[int, Any]:
             return dict.fromkeys(outgoing, rows)
 
-    network = Network(tc.graph.Topology.of(tc.graph.path(2)), [np.array([0]), np.array([1])], 0, Rubbish(), float)
+    network = Network(
+        tc.graph.Topology.of(tc.graph.path(2)), [np.array([0]), np.array([1])], 0, Rubbish(), float
+    )
     with pytest.raises(NetworkError, match="Block 1 sent rows"):
         network.neighbour_sum(np.zeros((1, 3)), (1, 0))
 
@@ -107,15 +121,30 @@ def test_a_single_block_has_no_one_to_send_to() -> None:
 def test_placements() -> None:
     assert [part.tolist() for part in placement(5, 2)] == [[0, 1, 2], [3, 4]]
     assert [part.tolist() for part in placement(4, [[3, 0], [2, 1]])] == [[0, 3], [1, 2]]
-    for bad in (0, 6, True, [[0, 1], [1, 2, 3, 4]], [[0, 1, 2, 3, 4], []], [[0, 1, 2, 3, 9]], "all", None, [["a"]]):
+    for bad in (
+        0,
+        6,
+        True,
+        [[0, 1], [1, 2, 3, 4]],
+        [[0, 1, 2, 3, 4], []],
+        [[0, 1, 2, 3, 9]],
+        "all",
+        None,
+        [["a"]],
+    ):
         with pytest.raises(InputError, match="blocks"):
             placement(5, bad)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_messages_are_cut_to_the_declared_radius_and_arrive(dtype: Any) -> None:
-    """Two blocks that share a transport: whatever one holds, what it sends is accepted by the other, and the round is noted."""
-    topology, parts, radius = tc.graph.Topology.of(tc.graph.path(2)), [np.array([0]), np.array([1])], 0.1  # no float32 is 0.1
+    """Two blocks that share a transport: whatever one holds, what it sends is accepted by the
+    other, and the round is noted."""
+    topology, parts, radius = (
+        tc.graph.Topology.of(tc.graph.path(2)),
+        [np.array([0]), np.array([1])],
+        0.1,
+    )  # no float32 is 0.1
     shared, heard, noted = InProcess(), {}, {}
     rows = {0: np.array([[np.nan, np.inf, -3.0, 0.05]], dtype), 1: np.zeros((1, 4), dtype)}
 

@@ -1,4 +1,5 @@
-"""Plain lines of progress: the rate leaves out the first round, which compiles, and what a resumed run had done before."""
+"""Plain lines of progress: the rate leaves out the first round, which compiles, and what a resumed
+run had done before."""
 
 from __future__ import annotations
 
@@ -7,7 +8,11 @@ import pytest
 from tacenda.runtime import progress
 
 
-def lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], calls: list[tuple[int, float]]) -> list[str]:
+def lines(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    calls: list[tuple[int, float]],
+) -> list[str]:
     """What is printed where round `done` ends at `moment`, of 100, begun at 0."""
     clock = iter([0.0, *(moment for _, moment in calls)])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
@@ -26,7 +31,9 @@ def test_the_first_round_does_not_count_towards_the_rate(monkeypatch, capsys) ->
 
 
 def test_a_resumed_run_counts_its_own_rounds(monkeypatch, capsys) -> None:
-    assert lines(monkeypatch, capsys, [(81, 1.0), (91, 11.0)]) == ["run: 91 of 100, 1 a second, 9 s left"]
+    assert lines(monkeypatch, capsys, [(81, 1.0), (91, 11.0)]) == [
+        "run: 91 of 100, 1 a second, 9 s left"
+    ]
 
 
 def test_short_work_is_silent(monkeypatch, capsys) -> None:

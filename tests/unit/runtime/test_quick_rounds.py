@@ -1,4 +1,5 @@
-"""What makes a small round quick changes no bit of it: kernels without threads, and prices that are worked out once."""
+"""What makes a small round quick changes no bit of it: kernels without threads, and prices that are
+worked out once."""
 
 from __future__ import annotations
 
@@ -37,10 +38,20 @@ def data(dtype: Any, sparse: bool = False, loss: str = "logistic", **more: Any) 
 @pytest.mark.parametrize("clip", [None, 0.2])
 @pytest.mark.parametrize(
     ("dtype", "sparse", "loss"),
-    [(np.float32, False, "logistic"), (np.float64, False, "hinge"), (np.float32, True, "logistic"), (np.float32, False, "multinomial")],
+    [
+        (np.float32, False, "logistic"),
+        (np.float64, False, "hinge"),
+        (np.float32, True, "logistic"),
+        (np.float32, False, "multinomial"),
+    ],
 )
 def test_samples_without_threads_give_the_same_bits(
-    monkeypatch: pytest.MonkeyPatch, dtype: Any, sparse: bool, loss: str, clip: float | None, sizes: tuple[int, ...]
+    monkeypatch: pytest.MonkeyPatch,
+    dtype: Any,
+    sparse: bool,
+    loss: str,
+    clip: float | None,
+    sizes: tuple[int, ...],
 ) -> None:
     store = data(dtype, sparse, loss).store
     rng, nodes = np.random.default_rng(2), np.arange(NODES)[::-1].copy()
@@ -51,18 +62,27 @@ def test_samples_without_threads_give_the_same_bits(
         found = []
         for small in (True, False):
             monkeypatch.setattr(store_module, "is_small", lambda elements, small=small: small)
-            found.append(store.batch_gradient(nodes, w, indptr, records, divisor, clip, regularised))
+            found.append(
+                store.batch_gradient(nodes, w, indptr, records, divisor, clip, regularised)
+            )
         assert found[0].dtype == dtype and found[0].tobytes() == found[1].tobytes()
 
 
 @pytest.mark.parametrize("small", [True, False])
-def test_samples_outside_their_node_are_refused(monkeypatch: pytest.MonkeyPatch, small: bool) -> None:
+def test_samples_outside_their_node_are_refused(
+    monkeypatch: pytest.MonkeyPatch, small: bool
+) -> None:
     store, two, w = data(np.float32).store, np.array([0, 1]), np.zeros((2, FEATURES), np.float32)
     monkeypatch.setattr(store_module, "is_small", lambda elements: small)
     for indptr, records, words in (
-        ([0, 1, 2], [79, 81], "within each node"), ([0, 1, 2], [80, 0], "within each node"), ([0, 1, 2], [-1, 0], "within each node"),
-        ([0, 2, 1], [0], "rising"), ([0, 1, 3], [0, 1], "rising"), ([1, 1, 2], [0, 1], "rising"), ([0, 2], [0, 1], "rising"),
-    ):  # fmt: skip
+        ([0, 1, 2], [79, 81], "within each node"),
+        ([0, 1, 2], [80, 0], "within each node"),
+        ([0, 1, 2], [-1, 0], "within each node"),
+        ([0, 2, 1], [0], "rising"),
+        ([0, 1, 3], [0, 1], "rising"),
+        ([1, 1, 2], [0, 1], "rising"),
+        ([0, 2], [0, 1], "rising"),
+    ):
         with pytest.raises(InputError, match=words):
             store.batch_gradient(two, w, np.array(indptr), np.array(records), 1.0)
     with pytest.raises(InputError, match="positions"):
@@ -103,13 +123,28 @@ def test_running_average_is_that_of_numpy(dtype: Any) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_within_a_radius_are_told_from_others_and_cut(dtype: Any) -> None:
-    """Also where the radius is no number of that type: what is cut lies within, and what lies within is not copied."""
-    for radius in (1e9, 0.1, 1e15, float(np.finfo(dtype).max)):  # the sum of the last is infinite, and they are not
-        most = dtype(radius) if float(dtype(radius)) <= radius else np.nextafter(dtype(radius), dtype(0))
+    """Also where the radius is no number of that type: what is cut lies within, and what lies
+    within is not copied."""
+    for radius in (
+        1e9,
+        0.1,
+        1e15,
+        float(np.finfo(dtype).max),
+    ):  # the sum of the last is infinite, and they are not
+        most = (
+            dtype(radius)
+            if float(dtype(radius)) <= radius
+            else np.nextafter(dtype(radius), dtype(0))
+        )
         rows = np.full((3, 40), most, dtype)
         with np.errstate(over="ignore"):
             above = np.nextafter(most, dtype(np.inf))
-        assert is_within(rows, radius) and is_within(-rows, radius) and is_within(rows[:0], radius) and is_within(rows[:, ::2], radius)
+        assert (
+            is_within(rows, radius)
+            and is_within(-rows, radius)
+            and is_within(rows[:0], radius)
+            and is_within(rows[:, ::2], radius)
+        )
         assert brought_within(rows, radius) is rows
         for bad, cut in ((np.nan, 0), (np.inf, most), (-np.inf, -most), (above, most)):
             for place in ((0, 0), (2, 39)):
@@ -117,7 +152,11 @@ def test_rows_within_a_radius_are_told_from_others_and_cut(dtype: Any) -> None:
                 worse[place] = bad
                 assert not is_within(worse, radius)
                 better, worse[place] = brought_within(worse, radius), cut
-                assert is_within(better, radius) and better.dtype == dtype and np.array_equal(better, worse)
+                assert (
+                    is_within(better, radius)
+                    and better.dtype == dtype
+                    and np.array_equal(better, worse)
+                )
 
 
 def test_a_fixed_sensitivity_cannot_be_written() -> None:
@@ -143,10 +182,26 @@ def test_equal_releases_share_a_price_and_others_do_not() -> None:
         charge, _ = list(ledger.charges)[-1]
         return float(charge.parameters["noise_multiplier"][0])
 
-    for factor, relative_std in ((1.0, None), (1.0, None), (3.0, None), (3.0, 0.5), (3.0, 0.25), (6.0, 0.25), (1.0, None)):
+    for factor, relative_std in (
+        (1.0, None),
+        (1.0, None),
+        (3.0, None),
+        (3.0, 0.5),
+        (3.0, 0.25),
+        (6.0, 0.25),
+        (1.0, None),
+    ):
         before.append(release(factor, relative_std))
     sensitivity = float(block.facts.gradient_sensitivity()[0])
-    want = [2.0, 2.0, 2.0, 1.0 / (3 * sensitivity), 0.5 / (3 * sensitivity), 0.5 / (6 * sensitivity), 2.0]
+    want = [
+        2.0,
+        2.0,
+        2.0,
+        1.0 / (3 * sensitivity),
+        0.5 / (3 * sensitivity),
+        0.5 / (6 * sensitivity),
+        2.0,
+    ]
     assert np.allclose(before, want, rtol=1e-12) and len(ledger.charges) == 7
     door.plan = type(door.plan)(door.plan.scale / 2, door.plan.weights)  # type: ignore[union-attr, call-arg]
     assert release(1.0) == 1.0  # another plan, another price
@@ -170,7 +225,8 @@ def test_a_charge_that_passed_once_is_compared_with_each_new_reservation() -> No
 
 @pytest.mark.parametrize("loss", ["logistic", "multinomial"])
 def test_objective_of_float32_records(monkeypatch: pytest.MonkeyPatch, loss: str) -> None:
-    """One model's scores are taken without a float64 copy of the table, in chunks, and are those of that copy."""
+    """One model's scores are taken without a float64 copy of the table, in chunks, and are those of
+    that copy."""
     single = data(np.float32, loss=loss)
     monkeypatch.setattr(problem_module, "_CHUNK_RECORDS", 100 * FEATURES)
     w = np.random.default_rng(6).normal(size=(1, single.dim))
@@ -182,7 +238,9 @@ def test_objective_of_float32_records(monkeypatch: pytest.MonkeyPatch, loss: str
     else:
         losses, right = np.log1p(np.exp(-y * scores[:, 0])), (scores[:, 0] >= 0) == (y > 0)
     means = [part.mean() for part in np.split(losses, single.store.offsets[1:-1])]
-    assert single.objective(w[0]) == pytest.approx(1.3 * np.mean(means) + 0.1 * np.sum(w**2), rel=1e-13)
+    assert single.objective(w[0]) == pytest.approx(
+        1.3 * np.mean(means) + 0.1 * np.sum(w**2), rel=1e-13
+    )
     assert single.loss_of(w[0]) == pytest.approx(losses.mean(), rel=1e-13)
     assert single.accuracy(w[0]) == right.mean()
 
@@ -192,7 +250,13 @@ def test_the_reference_is_judged_once_a_run(monkeypatch: pytest.MonkeyPatch) -> 
     reference, honest = small.solve(), small.objective
     monkeypatch.setattr(small, "objective", lambda w: asked.append(np.array(w)) or honest(w))
     run = tc.simulate(
-        small, tc.graph.ring(4), tc.algorithms.DDA(), 5, reference=reference, metrics=("suboptimality", "objective"), finish_mixing=2
+        small,
+        tc.graph.ring(4),
+        tc.algorithms.DDA(),
+        5,
+        reference=reference,
+        metrics=("suboptimality", "objective"),
+        finish_mixing=2,
     )
     assert sum(np.array_equal(w, reference) for w in asked) == 1 and len(asked) == 7
     for row in run.history.rows:
@@ -202,6 +266,11 @@ def test_the_reference_is_judged_once_a_run(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("name", ["ipadmm", "cdpadmm", "ddpadmm", "dpdda", "gossipgd"])
 def test_float32_records_run_without_noise_as_well(name: str) -> None:
     runs = [
-        tc.simulate(data(dtype), tc.graph.ring(NODES), name, 20, record_every=0, progress=False).models for dtype in (np.float32, float)
+        tc.simulate(
+            data(dtype), tc.graph.ring(NODES), name, 20, record_every=0, progress=False
+        ).models
+        for dtype in (np.float32, float)
     ]
-    assert runs[0].dtype == np.float32 and np.allclose(runs[0], runs[1], atol=1e-4 * np.abs(runs[1]).max())
+    assert runs[0].dtype == np.float32 and np.allclose(
+        runs[0], runs[1], atol=1e-4 * np.abs(runs[1]).max()
+    )

@@ -1,12 +1,16 @@
-"""Who a member is: a TLS key and a signing key made on site, a certificate that others can check, and a public card.
+"""Who a member is: a TLS key and a signing key made on site, a certificate that others can check,
+and a public card.
 
-    certs init      makes a folder with both private keys (mode 0600, they never leave it) and a certificate request
+    certs init      makes a folder with both private keys (mode 0600, they never leave it) and a
+                    certificate request
     certs sign      any member, or an existing authority, turns a request into a certificate
-    certs show      prints name, dates and fingerprint, and writes the card that goes into the contract
+    certs show      prints name, dates and fingerprint, and writes the card that goes into the
+                    contract
 
-TLS keys are ECDSA P-256 (what every TLS library takes); contracts are signed with Ed25519. The certificate's subject
-alternative name is the member's name, and the contract pins the SHA-256 fingerprint of the certificate: an authority that signs
-a second certificate for the same name cannot pass for the member.
+TLS keys are ECDSA P-256 (what every TLS library takes); contracts are signed with Ed25519. The
+certificate's subject alternative name is the member's name, and the contract pins the SHA-256
+fingerprint of the certificate: an authority that signs a second certificate for the same name
+cannot pass for the member.
 """
 
 from __future__ import annotations
@@ -30,7 +34,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from tacenda.errors import InputError, StateError
 from tacenda.formats.files import write_bytes
 
-TLS_KEY, SIGNING_KEY, REQUEST, CERTIFICATE, AUTHORITY = "tls.key", "signing.key", "request.csr", "node.crt", "authority.crt"
+TLS_KEY = "tls.key"
+SIGNING_KEY = "signing.key"
+REQUEST = "request.csr"
+CERTIFICATE = "node.crt"
+AUTHORITY = "authority.crt"
 AUTHORITY_KEY, AUTHORITY_OWN = "authority.key", "authority-own.crt"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _ALLOWED_SKEW = dt.timedelta(minutes=5)
@@ -40,17 +48,22 @@ def check_name(name: str) -> str:
     """A member's name: what may stand in a certificate as a host name."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InputError(
-            f"name must be 1 to 63 lower-case letters, digits and inner hyphens, not {name!r}; for example 'hospital-a'."
+            f"name must be 1 to 63 lower-case letters, digits and inner hyphens, not {name!r}; "
+            "for example 'hospital-a'."
         )
     return name
 
 
 def init(folder: str | Path, name: str) -> Path:
-    """Make both keys and a certificate request in `folder`; keys that exist are never overwritten."""
+    """Make both keys and a certificate request in `folder`; keys that exist are never
+    overwritten."""
     place = Path(folder)
     check_name(name)
     if (place / TLS_KEY).exists():
-        raise StateError(f"{place} holds keys already; use another folder, or `certs request` to renew the certificate.")
+        raise StateError(
+            f"{place} holds keys already; use another folder, "
+            "or `certs request` to renew the certificate."
+        )
     place.mkdir(parents=True, exist_ok=True)
     os.chmod(place, 0o700)
     _write_key(place / TLS_KEY, ec.generate_private_key(ec.SECP256R1()))
@@ -59,7 +72,8 @@ def init(folder: str | Path, name: str) -> Path:
 
 
 def request(folder: str | Path, name: str, *, new_key: bool = False) -> Path:
-    """Write a certificate request for the TLS key; with `new_key` for a fresh one (rotation), the old kept beside it."""
+    """Write a certificate request for the TLS key; with `new_key` for a fresh one (rotation), the
+    old kept beside it."""
     place = Path(folder)
     check_name(name)
     if new_key:
@@ -90,13 +104,21 @@ def make_authority(folder: str | Path, name: str, days: int = 3650) -> Path:
     builder = _builder(subject, subject, key.public_key(), days)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_usage(sign_certificates=True), critical=True)
-    builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    write_bytes(place / AUTHORITY_OWN, builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    builder = builder.add_extension(
+        x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
+    )
+    write_bytes(
+        place / AUTHORITY_OWN,
+        builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM),
+    )
     return place / AUTHORITY_OWN
 
 
-def sign(authority: str | Path, csr_path: str | Path, out: str | Path, days: int = 365) -> x509.Certificate:
-    """Turn a request into a certificate; the request's own signature proves that the sender holds its key."""
+def sign(
+    authority: str | Path, csr_path: str | Path, out: str | Path, days: int = 365
+) -> x509.Certificate:
+    """Turn a request into a certificate; the request's own signature proves that the sender holds
+    its key."""
     place = Path(authority)
     issuer, key = _read_certificate(place / AUTHORITY_OWN), _elliptic(place / AUTHORITY_KEY)
     csr = _read_request(csr_path)
@@ -104,13 +126,20 @@ def sign(authority: str | Path, csr_path: str | Path, out: str | Path, days: int
     if days < 1 or days > 3650:
         raise InputError(f"days must be between 1 and 3650, not {days}.")
     builder = _builder(_subject(name), issuer.subject, _public(csr), days)
-    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    builder = builder.add_extension(
+        x509.BasicConstraints(ca=False, path_length=None), critical=True
+    )
     builder = builder.add_extension(_usage(sign_certificates=False), critical=True)
     builder = builder.add_extension(
-        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
+        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
+        critical=False,
     )
-    builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-    builder = builder.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False)
+    builder = builder.add_extension(
+        x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False
+    )
+    builder = builder.add_extension(
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False
+    )
     certificate = builder.sign(key, hashes.SHA256())
     target = Path(out)
     target.mkdir(parents=True, exist_ok=True)
@@ -134,7 +163,10 @@ class Identity:
         own, key = certificate.public_key(), tls_key(place)
         _guarded(place / SIGNING_KEY)
         if own != key.public_key():
-            raise StateError(f"{place / CERTIFICATE} was not made for the key in {place / TLS_KEY}; request a new certificate.")
+            raise StateError(
+                f"{place / CERTIFICATE} was not made for the key in {place / TLS_KEY}; "
+                "request a new certificate."
+            )
         _read_certificate(place / AUTHORITY)
         return cls(place, certificate, (place / AUTHORITY).read_text("ascii"))
 
@@ -171,7 +203,10 @@ class Identity:
     def _contract_key(self) -> ed25519.Ed25519PrivateKey:
         key = _read_key(self.folder / SIGNING_KEY)
         if not isinstance(key, ed25519.Ed25519PrivateKey):
-            raise StateError(f"{self.folder / SIGNING_KEY} must be an Ed25519 key; make a new folder with `certs init`.")
+            raise StateError(
+                f"{self.folder / SIGNING_KEY} must be an Ed25519 key; "
+                "make a new folder with `certs init`."
+            )
         return key
 
     def days_left(self, now: dt.datetime | None = None) -> float:
@@ -219,7 +254,10 @@ def name_of(document: x509.Certificate | x509.CertificateSigningRequest) -> str:
         names = None
     found = [] if names is None else names.get_values_for_type(x509.DNSName)
     if len(found) != 1:
-        raise InputError(f"a certificate must name exactly one member in its subject alternative name, not {len(found)}.")
+        raise InputError(
+            "a certificate must name exactly one member in its subject alternative name, "
+            f"not {len(found)}."
+        )
     return found[0]
 
 
@@ -231,30 +269,45 @@ def tls_key(folder: str | Path) -> ec.EllipticCurvePrivateKey:
 def _elliptic(path: Path) -> ec.EllipticCurvePrivateKey:
     key = _read_key(path)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise StateError(f"{path} must be an elliptic-curve key; make a new folder with `certs init`.")
+        raise StateError(
+            f"{path} must be an elliptic-curve key; make a new folder with `certs init`."
+        )
     return key
 
 
 def _public(csr: x509.CertificateSigningRequest) -> ec.EllipticCurvePublicKey:
     key = csr.public_key()
     if not isinstance(key, ec.EllipticCurvePublicKey):
-        raise InputError("a certificate request must be for an elliptic-curve key; `tacenda certs init` makes one.")
+        raise InputError(
+            "a certificate request must be for an elliptic-curve key; "
+            "`tacenda certs init` makes one."
+        )
     return key
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
+) -> x509.CertificateBuilder:
     now = dt.datetime.now(dt.UTC)
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
     builder = builder.serial_number(x509.random_serial_number())
-    return builder.not_valid_before(now - _ALLOWED_SKEW).not_valid_after(now + dt.timedelta(days=days))
+    return builder.not_valid_before(now - _ALLOWED_SKEW).not_valid_after(
+        now + dt.timedelta(days=days)
+    )
 
 
 def _usage(*, sign_certificates: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
-        digital_signature=True, content_commitment=False, key_encipherment=False, data_encipherment=False,
-        key_agreement=False, key_cert_sign=sign_certificates, crl_sign=sign_certificates, encipher_only=False,
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=sign_certificates,
+        crl_sign=sign_certificates,
+        encipher_only=False,
         decipher_only=False,
-    )  # fmt: skip
+    )
 
 
 def _subject(name: str) -> x509.Name:
@@ -262,7 +315,9 @@ def _subject(name: str) -> x509.Name:
 
 
 def _write_key(path: Path, key: ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey) -> None:
-    data = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    data = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
     # Created unreadable for others from the first byte: a later chmod would leave a gap.
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(data)
@@ -274,12 +329,16 @@ def _guarded(path: Path) -> bytes:
         with open(path, "rb") as file:  # rights and contents of the same file
             facts, data = os.fstat(file.fileno()), file.read()
     except FileNotFoundError:
-        raise StateError(f"There is no key at {path}; make one with `tacenda certs init`.") from None
+        raise StateError(
+            f"There is no key at {path}; make one with `tacenda certs init`."
+        ) from None
     mode = stat.S_IMODE(facts.st_mode)
-    # A secret that is mounted into a container belongs to root and can be read by the process's own group only.
+    # A secret that is mounted into a container belongs to root and can be read by the process's own
+    # group only.
     if mode & (0o077 if facts.st_uid == os.geteuid() else 0o037):
         raise StateError(
-            f"{path} may be read or written by others than its owner (mode {mode:04o}); if it may have been read, make new keys in a new "
+            f"{path} may be read or written by others than its owner (mode {mode:04o}); "
+            "if it may have been read, make new keys in a new "
             f"folder, otherwise `chmod 600 {path}`."
         )
     return data
@@ -289,25 +348,36 @@ def _read_key(path: Path) -> object:
     try:
         return serialization.load_pem_private_key(_guarded(path), password=None)
     except (ValueError, TypeError):
-        raise StateError(f"{path} is not a readable private key without a password; restore it from your backup.") from None
+        raise StateError(
+            f"{path} is not a readable private key without a password; restore it from your backup."
+        ) from None
 
 
 def _read_certificate(path: Path) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(path.read_bytes())
     except FileNotFoundError:
-        raise StateError(f"There is no certificate at {path}; send {REQUEST} to who signs, and put the answer there.") from None
+        raise StateError(
+            f"There is no certificate at {path}; send {REQUEST} to who signs, "
+            "and put the answer there."
+        ) from None
     except ValueError:
-        raise StateError(f"{path} is not a readable PEM certificate; ask its signer to send it again.") from None
+        raise StateError(
+            f"{path} is not a readable PEM certificate; ask its signer to send it again."
+        ) from None
 
 
 def _read_request(path: str | Path) -> x509.CertificateSigningRequest:
     try:
         csr = x509.load_pem_x509_csr(Path(path).read_bytes())
     except FileNotFoundError:
-        raise InputError(f"There is no certificate request at {path}; `tacenda certs init` writes one.") from None
+        raise InputError(
+            f"There is no certificate request at {path}; `tacenda certs init` writes one."
+        ) from None
     except ValueError:
-        raise InputError(f"{path} is not a readable certificate request (PEM); ask for it again.") from None
+        raise InputError(
+            f"{path} is not a readable certificate request (PEM); ask for it again."
+        ) from None
     if not csr.is_signature_valid:
         raise InputError(f"{path} is not signed by the key that it names; ask for it again.")
     return csr

@@ -1,9 +1,12 @@
-"""The contract: one TOML file with everything public that a run needs, the same at every member, and signed by each.
+"""The contract: one TOML file with everything public that a run needs, the same at every member,
+and signed by each.
 
-Nothing private is in it. Nodes compare its hash when they meet and refuse to run on a difference, naming the field.
+Nothing private is in it. Nodes compare its hash when they meet and refuse to run on a difference,
+naming the field.
 
-`hash()` covers every field. `run_id()` covers what defines the run and leaves out addresses, certificates and keys, so that a member
-may move or renew its certificate in the middle of a run: the members sign the new text, and every node goes on with its state.
+`hash()` covers every field. `run_id()` covers what defines the run and leaves out addresses,
+certificates and keys, so that a member may move or renew its certificate in the middle of a run:
+the members sign the new text, and every node goes on with its state.
 """
 
 from __future__ import annotations
@@ -19,7 +22,9 @@ from tacenda.formats.text import canonical_json
 from tacenda.node.identity.certificates import check_name
 from tacenda.problem.constants import RADIUS
 
-PROTOCOL = 3  # of the frames between nodes; 2: votes on who takes part are signed; 3: so are rows, and edge keys are hybrid
+# of the frames between nodes; 2: votes on who takes part are signed; 3: so are rows, and edge keys
+# are hybrid
+PROTOCOL = 3
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 IDENTITY_FIELDS = ("address", "fingerprint", "signing_key", "listens")
@@ -30,7 +35,8 @@ class _Part(BaseModel):
 
 
 class Member(_Part):
-    """One organisation. size: its public number of records (replace-one), or its public divisor (add-remove)."""
+    """One organisation. size: its public number of records (replace-one), or its public divisor
+    (add-remove)."""
 
     name: str
     size: Annotated[int, Field(ge=1)]
@@ -46,9 +52,11 @@ class Member(_Part):
 
 
 class ProblemTerms(_Part):
-    """f_i(w) = (loss_scale/size_i) sum_j loss + strength R(w), rows of norm at most data_norm, gradients clipped to clip_norm.
+    """f_i(w) = (loss_scale/size_i) sum_j loss + strength R(w), rows of norm at most data_norm,
+    gradients clipped to clip_norm.
 
-    radius: no coordinate of a message is larger in absolute value; who sends a larger one is cut off.
+    radius: no coordinate of a message is larger in absolute value; who sends a larger one is cut
+    off.
     """
 
     loss: str = "logistic"
@@ -63,9 +71,11 @@ class ProblemTerms(_Part):
 
 
 class PrivacyTerms(_Part):
-    """(epsilon, delta) of the whole run. floating_point_noise: True accepts, by name, noise drawn as floating-point numbers.
+    """(epsilon, delta) of the whole run. floating_point_noise: True accepts, by name, noise drawn
+    as floating-point numbers.
 
-    coalition: where neighbours share noise, how many curious members may pool what they know (0: an eavesdropper only).
+    coalition: where neighbours share noise, how many curious members may pool what they know (0: an
+    eavesdropper only).
     """
 
     epsilon: Positive
@@ -84,7 +94,8 @@ class AbsenceTerms(_Part):
 
 
 class AlgorithmTerms(BaseModel):
-    """`name` and the algorithm's hyperparameters; a schedule is a table with `schedule` and its fields.
+    """`name` and the algorithm's hyperparameters; a schedule is a table with `schedule` and its
+    fields.
 
     code: of a plugin, the hash of its source, which must be the same at every member.
     """
@@ -95,7 +106,8 @@ class AlgorithmTerms(BaseModel):
 
 
 class Contract(_Part):
-    """The whole file. rehearsal_seed: seeded noise for a rehearsal; a node refuses such a contract for a real run."""
+    """The whole file. rehearsal_seed: seeded noise for a rehearsal; a node refuses such a contract
+    for a real run."""
 
     version: Literal[1] = 1
     title: Annotated[str, Field(min_length=1, max_length=200)]
@@ -106,7 +118,9 @@ class Contract(_Part):
     solver_tolerance: Positive = 1e-8
     schema_hash: Hex
     rehearsal_seed: Annotated[int, Field(ge=0)] | None = None
-    edges: Annotated[list[Annotated[list[str], Field(min_length=2, max_length=2)]], Field(min_length=1)]
+    edges: Annotated[
+        list[Annotated[list[str], Field(min_length=2, max_length=2)]], Field(min_length=1)
+    ]
     authorities: Annotated[list[str], Field(min_length=1)]
     problem: ProblemTerms
     algorithm: AlgorithmTerms
@@ -117,20 +131,33 @@ class Contract(_Part):
     @model_validator(mode="after")
     def _whole(self) -> Contract:
         names = self.names
-        for field, what in (("name", "names"), ("fingerprint", "fingerprints"), ("signing_key", "signing keys")):
+        for field, what in (
+            ("name", "names"),
+            ("fingerprint", "fingerprints"),
+            ("signing_key", "signing keys"),
+        ):
             found: dict[str | bytes, str] = {}
             for member in self.members:
                 value = getattr(member, field)
-                value = base64.b64decode(value) if field == "signing_key" else value  # one key can be written in several ways
+                value = (
+                    base64.b64decode(value) if field == "signing_key" else value
+                )  # one key can be written in several ways
                 if value in found:
-                    raise ValueError(f"members must have distinct {what}, but {found[value]} and {member.name} have the same")
+                    raise ValueError(
+                        f"members must have distinct {what}, "
+                        f"but {found[value]} and {member.name} have the same"
+                    )
                 found[value] = member.name
         for a, b in self.edges:
             for end in (a, b):
                 if end not in names:
-                    raise ValueError(f"edges join members, and {end!r} is not one of {', '.join(names)}")
+                    raise ValueError(
+                        f"edges join members, and {end!r} is not one of {', '.join(names)}"
+                    )
             if not (self.member(a).listens or self.member(b).listens):
-                raise ValueError(f"edge {a} - {b}: at least one end must accept connections (listens = true)")
+                raise ValueError(
+                    f"edge {a} - {b}: at least one end must accept connections (listens = true)"
+                )
         for pem in self.authorities:
             if not pem.startswith("-----BEGIN CERTIFICATE-----"):
                 raise ValueError("authorities must be certificates in PEM form")
@@ -145,7 +172,9 @@ class Contract(_Part):
             first = error.errors()[0]
             place = ".".join(str(step) for step in first["loc"]) or "contract"
             rule = first["msg"].removeprefix("Value error, ")
-            raise InputError(f"contract field {place}: {rule}; correct it in the contract file.") from None
+            raise InputError(
+                f"contract field {place}: {rule}; correct it in the contract file."
+            ) from None
 
     @property
     def names(self) -> list[str]:
@@ -155,7 +184,9 @@ class Contract(_Part):
         for member in self.members:
             if member.name == name:
                 return member
-        raise InputError(f"{name!r} is not a member of the contract; its members are {', '.join(self.names)}.")
+        raise InputError(
+            f"{name!r} is not a member of the contract; its members are {', '.join(self.names)}."
+        )
 
     def position(self, name: str) -> int:
         return self.names.index(self.member(name).name)
@@ -182,25 +213,36 @@ class Contract(_Part):
         """SHA-256 over what defines the run: not addresses, certificates, keys."""
         values = self.to_plain()
         values.pop("authorities")
-        values["members"] = [{k: v for k, v in m.items() if k not in IDENTITY_FIELDS} for m in values["members"]]
+        values["members"] = [
+            {k: v for k, v in m.items() if k not in IDENTITY_FIELDS} for m in values["members"]
+        ]
         return hashlib.sha256(canonical_json(values).encode()).hexdigest()
 
     def field_hashes(self) -> dict[str, str]:
-        """A short hash of every field by its path, so that two nodes can name the field in which they differ."""
+        """A short hash of every field by its path, so that two nodes can name the field in which
+        they differ."""
         leaves = _leaves(self.to_plain(), "")
-        return {path: hashlib.sha256(canonical_json(value).encode()).hexdigest()[:16] for path, value in leaves}
+        return {
+            path: hashlib.sha256(canonical_json(value).encode()).hexdigest()[:16]
+            for path, value in leaves
+        }
 
 
 def differing_fields(mine: dict[str, str], theirs: dict[str, str]) -> list[str]:
     """The paths at which two contracts' `field_hashes` differ."""
-    return sorted(path for path in mine.keys() | theirs.keys() if mine.get(path) != theirs.get(path))
+    return sorted(
+        path for path in mine.keys() | theirs.keys() if mine.get(path) != theirs.get(path)
+    )
 
 
 def _leaves(value: Any, path: str) -> list[tuple[str, Any]]:
     if isinstance(value, dict):
-        return [leaf for key, v in value.items() for leaf in _leaves(v, f"{path}.{key}" if path else key)]
+        return [
+            leaf
+            for key, v in value.items()
+            for leaf in _leaves(v, f"{path}.{key}" if path else key)
+        ]
     if isinstance(value, list) and value and isinstance(value[0], dict):
         named = [(v.get("name", str(k)), v) for k, v in enumerate(value)]
         return [leaf for key, v in named for leaf in _leaves(v, f"{path}.{key}")]
     return [(path, value)]
-

@@ -1,7 +1,7 @@
 """Contracts and their signatures as files.
 
-`contract.toml` holds the contract, `contract.toml.signatures` one line `name signature` per member. Members sign their own copies; the
-signature files are lines that may simply be put together.
+`contract.toml` holds the contract, `contract.toml.signatures` one line `name signature` per member.
+Members sign their own copies; the signature files are lines that may simply be put together.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ def read(path: str | Path) -> Contract:
     try:
         values = tomllib.loads(Path(path).read_text("utf-8"))
     except FileNotFoundError:
-        raise InputError(f"There is no contract at {path}; `tacenda contract new` drafts one.") from None
+        raise InputError(
+            f"There is no contract at {path}; `tacenda contract new` drafts one."
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"The contract {path} is not valid TOML: {error}.") from None
     return Contract.build(values)
@@ -39,18 +41,26 @@ def signatures_path(contract: str | Path) -> Path:
 
 
 def sign(path: str | Path, identity: Identity) -> Path:
-    """Add this member's signature to the side file; the member must be in the contract, with this very certificate and key."""
+    """Add this member's signature to the side file; the member must be in the contract, with this
+    very certificate and key."""
     contract = read(path)
     member = contract.member(identity.name)
-    for field, mine in (("fingerprint", identity.fingerprint), ("signing_key", identity.signing_key)):
+    for field, mine in (
+        ("fingerprint", identity.fingerprint),
+        ("signing_key", identity.signing_key),
+    ):
         if getattr(member, field) != mine:
             raise InputError(
-                f"contract field members.{member.name}.{field} is not that of the certificate in {identity.folder}; "
+                f"contract field members.{member.name}.{field} is not that of the certificate in "
+                f"{identity.folder}; "
                 "put your own card into the contract before you sign it."
             )
     others = [line for line in _lines(path) if not line.startswith(f"{member.name} ")]
     target = signatures_path(path)
-    write_text(target, "\n".join([*others, f"{member.name} {identity.sign_text(_signed_text(contract))}"]) + "\n")
+    write_text(
+        target,
+        "\n".join([*others, f"{member.name} {identity.sign_text(_signed_text(contract))}"]) + "\n",
+    )
     return target
 
 
@@ -60,7 +70,9 @@ def missing_signatures(path: str | Path) -> list[str]:
     text, valid = _signed_text(contract), set()
     for line in _lines(path):
         name, _, signature = line.partition(" ")
-        if name in contract.names and text_signed(contract.member(name).signing_key, text, signature.strip()):
+        if name in contract.names and text_signed(
+            contract.member(name).signing_key, text, signature.strip()
+        ):
             valid.add(name)
     return [name for name in contract.names if name not in valid]
 
@@ -70,24 +82,36 @@ def require_signed(path: str | Path) -> None:
     missing = missing_signatures(path)
     if missing:
         raise PrivacyError(
-            f"The contract {path} lacks a valid signature of {', '.join(missing)}; each runs `tacenda contract sign`, and the "
+            f"The contract {path} lacks a valid signature of {', '.join(missing)}; "
+            "each runs `tacenda contract sign`, and the "
             f"lines go into {signatures_path(path)}."
         )
 
 
-def write_card(identity: Identity, address: str, size: int, path: str | Path, *, listens: bool = True) -> Path:
+def write_card(
+    identity: Identity, address: str, size: int, path: str | Path, *, listens: bool = True
+) -> Path:
     """The public facts of one member, as a TOML file to send to who drafts the contract."""
     card = {
-        "name": identity.name, "size": size, "address": address, "fingerprint": identity.fingerprint,
-        "signing_key": identity.signing_key, "listens": listens, "authority": identity.authority_pem,
-    }  # fmt: skip
+        "name": identity.name,
+        "size": size,
+        "address": address,
+        "fingerprint": identity.fingerprint,
+        "signing_key": identity.signing_key,
+        "listens": listens,
+        "authority": identity.authority_pem,
+    }
     return write_text(path, toml(card))
 
 
 def draft(
-    cards: list[str | Path], terms: dict[str, Any], edges: list[tuple[str, str]] | None = None, graph: str = "ring"
+    cards: list[str | Path],
+    terms: dict[str, Any],
+    edges: list[tuple[str, str]] | None = None,
+    graph: str = "ring",
 ) -> Contract:
-    """A contract from members' cards and the terms of the run; edges as given, or a ring, path, star or complete graph."""
+    """A contract from members' cards and the terms of the run; edges as given, or a ring, path,
+    star or complete graph."""
     from tacenda.algorithms.registry import with_code
 
     if isinstance(terms.get("algorithm"), dict):
@@ -97,13 +121,21 @@ def draft(
         try:
             values = tomllib.loads(Path(card).read_text("utf-8"))
         except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"The card {card} cannot be read: {error}; ask the member to send it again.") from None
+            raise InputError(
+                f"The card {card} cannot be read: {error}; ask the member to send it again."
+            ) from None
         authority = values.pop("authority", "")
         if authority not in authorities:
             authorities.append(authority)
         members.append(values)
-    joined = [list(edge) for edge in edges] if edges else named_edges(graph, [str(m.get("name")) for m in members])
-    return Contract.build({**terms, "members": members, "authorities": authorities, "edges": joined})
+    joined = (
+        [list(edge) for edge in edges]
+        if edges
+        else named_edges(graph, [str(m.get("name")) for m in members])
+    )
+    return Contract.build(
+        {**terms, "members": members, "authorities": authorities, "edges": joined}
+    )
 
 
 def named_edges(graph: str, names: list[str]) -> list[list[str]]:
@@ -131,4 +163,6 @@ def _lines(path: str | Path) -> list[str]:
     try:
         return [line.strip() for line in side.read_text("ascii").splitlines() if line.strip()]
     except UnicodeDecodeError:
-        raise InputError(f"{side} must hold lines 'name signature'; ask the members for their lines again.") from None
+        raise InputError(
+            f"{side} must hold lines 'name signature'; ask the members for their lines again."
+        ) from None

@@ -1,34 +1,43 @@
-"""Going on without a member that stays away, and with it again when it returns. All remaining members agree first.
+"""Going on without a member that stays away, and with it again when it returns. All remaining
+members agree first.
 
-A *view* is a numbered set of members who take part; the run begins in view 0 with all of them. Whoever misses a
-neighbour for longer than the contract's limit stops in its round and says so: the number of the next view, who is
-absent, and the round in which it stopped, signed (`votes`). The news goes round; every member that hears it stops too
-and adds its own vote. Once a member has the signatures of *all* remaining members under the same set of absent ones,
-the decision is made, and it is the same for everybody:
+A *view* is a numbered set of members who take part; the run begins in view 0 with all of them.
+Whoever misses a neighbour for longer than the contract's limit stops in its round and says so: the
+number of the next view, who is absent, and the round in which it stopped, signed (`votes`). The
+news goes round; every member that hears it stops too and adds its own vote. Once a member has the
+signatures of *all* remaining members under the same set of absent ones, the decision is made, and
+it is the same for everybody:
 
-    new view = the one voted on;   next round = 1 + the latest round in which anybody stopped;   duals are zero, w is kept
+    new view = the one voted on;   next round = 1 + the latest round in which anybody stopped;
+                                   duals are zero, w is kept
 
-so no noise of an abandoned round is used again, and what it cost stays booked. More than half of the contract's
-members must remain, so two parts of a broken network cannot both go on. A member that comes back is taken in by the
-same agreement. Since a member signs once per view, every honest one that a decision counts as present has agreed to
-that very set, and draws the noise of its edges for it.
+so no noise of an abandoned round is used again, and what it cost stays booked. More than half of
+the contract's members must remain, so two parts of a broken network cannot both go on. A member
+that comes back is taken in by the same agreement. Since a member signs once per view, every honest
+one that a decision counts as present has agreed to that very set, and draws the noise of its edges
+for it.
 
 One member's phases (`Phase`):
 
                        propose, hear, returned
-      +-------------+ -----------------------> +----------+   freeze(round)   +--------+ --+ propose, hear: another
-      | TAKING_PART |                          | STOPPING | ----------------> | VOTING |   | set, in a later view
+      +-------------+ -----------------------> +----------+   freeze(round)   +--------+ --+
+      propose, hear: another
+      | TAKING_PART |                          | STOPPING | ----------------> | VOTING |   | set, in
+      a later view
       +-------------+ <-------------+          +----------+                   +--------+ <-+
                                     |                ^                            |
-                                    |                | a later view was           | decided(): all remaining members
-                                    |                | proposed meanwhile         | have signed the same set
+                                    |                | a later view was           | decided(): all
+                                                     remaining members
+                                    |                | proposed meanwhile         | have signed the
+                                                     same set
                                     |                |                            v
                                     +----------------+------------------------ enact()
 
-    CONFLICT    from any of them, for good, once two different votes of one member for one view are known: `check`
-                raises, nothing more is sent, and a restart stays there.
+    CONFLICT    from any of them, for good, once two different votes of one member for one view are
+                known: `check` raises, nothing more is sent, and a restart stays there.
 
-Proposal and vote are durable before they are told, so after kill -9 the member is in the phase in which it was.
+Proposal and vote are durable before they are told, so after kill -9 the member is in the phase in
+which it was.
 """
 
 from __future__ import annotations
@@ -64,17 +73,28 @@ class Frozen(NetworkError):
 
 
 class Agreement:
-    """One member's view of who takes part. Frames come from the network thread, questions from the algorithm's.
+    """One member's view of who takes part. Frames come from the network thread, questions from the
+    algorithm's.
 
     sign: an Ed25519 signature (base64) by the key that the contract names for this member.
     """
 
-    def __init__(self, plan: RunPlan, name: str, state: NodeState, tell: Any, log: Any, sign: Callable[[bytes], str]) -> None:
+    def __init__(
+        self,
+        plan: RunPlan,
+        name: str,
+        state: NodeState,
+        tell: Any,
+        log: Any,
+        sign: Callable[[bytes], str],
+    ) -> None:
         self._plan, self._me, self._state, self._tell, self._log = plan, name, state, tell, log
         self._mutex = threading.RLock()
         noted = state.noted(NOTE) or {"view": 0, "absent": [], "pending": None}
         self.view, self.absent = int(noted["view"]), frozenset(noted["absent"])
-        self.pending: tuple[int, frozenset[str]] | None = None  # (view, absent) of the agreement under way
+        self.pending: tuple[int, frozenset[str]] | None = (
+            None  # (view, absent) of the agreement under way
+        )
         self._stopped_in: int | None = None  # the round in which this member has stopped
         self._votes = Votes(plan.contract, name, state, sign)
         self.enacted = 0.0
@@ -85,13 +105,15 @@ class Agreement:
             self._stopped_in = noted["pending"].get("stopped_in")
 
     def check(self) -> None:
-        """Raise ConflictingVotes once a member was caught with two votes: nothing more is sent, in any view."""
+        """Raise ConflictingVotes once a member was caught with two votes: nothing more is sent, in
+        any view."""
         if self._votes.conflict is not None:
             raise self._votes.conflict
 
     @property
     def phase(self) -> Phase:
-        """Where this member is in the diagram; messages of the present view are sent only while it takes part."""
+        """Where this member is in the diagram; messages of the present view are sent only while it
+        takes part."""
         with self._mutex:
             if self._votes.conflict is not None:
                 return Phase.CONFLICT
@@ -100,7 +122,8 @@ class Agreement:
             return Phase.STOPPING if self._stopped_in is None else Phase.VOTING
 
     def propose(self, absent: frozenset[str]) -> None:
-        """Ask all to agree on this set of absent members; refused where too few, or no connected graph, would remain."""
+        """Ask all to agree on this set of absent members; refused where too few, or no connected
+        graph, would remain."""
         check_remaining(self._plan, self._me, absent)
         with self._mutex:
             if self.pending is not None and self.pending[1] == absent:
@@ -123,7 +146,9 @@ class Agreement:
                 return
             if frame.view <= self.view:
                 decided = self._votes.of(self.view, self.absent)
-                if (frame.view, absent) == (self.view, self.absent) and len(frame.votes) < len(decided):
+                if (frame.view, absent) == (self.view, self.absent) and len(frame.votes) < len(
+                    decided
+                ):
                     self._say(self.view, self.absent)
                 return
             if self.pending is not None and frame.view < self.pending[0]:
@@ -136,20 +161,24 @@ class Agreement:
                 self.announce()
 
     def _take(self, frame: wire.Membership, absent: frozenset[str]) -> bool:
-        """Keep the votes of a frame; whether some were new. Where a member is caught with two, the neighbours are shown them."""
+        """Keep the votes of a frame; whether some were new. Where a member is caught with two, the
+        neighbours are shown them."""
         if self._votes.conflict is not None:
             return False
         if frame.view > self.view + MOST_PROPOSALS:
             raise wire.BadFrame("an agreement for a view that no fault explains.")
         fresh = self._votes.take(frame.view, absent, frame.votes)
         if self._votes.conflict is not None:
-            self._log.warning("a member has signed two decisions", message=str(self._votes.conflict))
+            self._log.warning(
+                "a member has signed two decisions", message=str(self._votes.conflict)
+            )
             for proof in self._votes.proof:
                 self._tell(proof)
         return fresh
 
     def freeze(self, round: int) -> None:
-        """This member has stopped in round `round` and sends nothing more of the old view: it votes."""
+        """This member has stopped in round `round` and sends nothing more of the old view: it
+        votes."""
         with self._mutex:
             if self._stopped_in is None:
                 self._stopped_in = round
@@ -179,7 +208,9 @@ class Agreement:
     def returned(self, present: set[str]) -> None:
         """Absent members who are there again are taken in, a few times at most."""
         with self._mutex:
-            back = {name for name in present & self.absent if self._returns.get(name, 0) < MOST_RETURNS}
+            back = {
+                name for name in present & self.absent if self._returns.get(name, 0) < MOST_RETURNS
+            }
             if self.pending is None and back:
                 for name in back:
                     self._returns[name] = self._returns.get(name, 0) + 1
@@ -197,7 +228,8 @@ class Agreement:
             return more | (self.pending[1] if self.pending is not None else self.absent)
 
     def decided(self) -> tuple[int, frozenset[str], int] | None:
-        """(view, absent, next round) once all remaining members have signed that they stopped, for this very set."""
+        """(view, absent, next round) once all remaining members have signed that they stopped, for
+        this very set."""
         with self._mutex:
             self.check()
             if self.pending is None:
@@ -206,17 +238,22 @@ class Agreement:
             votes = self._votes.of(view, absent)
             if set(votes) != set(self._plan.contract.names) - absent:
                 return None
-            # From here on this member goes on: a vote for a later view must wait until it has stopped again, and say where.
+            # From here on this member goes on: a vote for a later view must wait until it has
+            # stopped again, and say where.
             self._stopped_in = None
             return view, absent, max(vote.round for vote in votes.values()) + 1
 
     def enact(self, view: int, absent: frozenset[str]) -> None:
         """The decision holds from now on."""
         with self._mutex:
-            self._log.warning("membership changed", view=view, absent=", ".join(sorted(absent)) or "nobody")
+            self._log.warning(
+                "membership changed", view=view, absent=", ".join(sorted(absent)) or "nobody"
+            )
             self.view, self.absent = view, absent
             self._stopped_in, self.enacted = None, time.monotonic()
-            if self.pending is not None and self.pending[0] <= view:  # a later one, heard of meanwhile, is next
+            if (
+                self.pending is not None and self.pending[0] <= view
+            ):  # a later one, heard of meanwhile, is next
                 self.pending = None
             self._note()
             self._say(view, absent)
@@ -232,7 +269,8 @@ class Agreement:
             self._tell(frame)
 
     def _follow(self, peer: str, view: int, absent: frozenset[str]) -> None:
-        """Take up what a neighbour proposes, if it can be: not for ever, and not to the end of the run."""
+        """Take up what a neighbour proposes, if it can be: not for ever, and not to the end of the
+        run."""
         self._heard[peer] = self._heard.get(peer, 0) + 1
         if self._heard[peer] > MOST_PROPOSALS:
             raise wire.BadFrame("more proposals to change the members than any fault explains.")
@@ -246,35 +284,52 @@ class Agreement:
         while not self._can_sign(view, absent):
             view += 1
         self.pending = (view, absent)
-        self._log.warning("agreement under way", view=view, absent=", ".join(sorted(absent)) or "nobody")
+        self._log.warning(
+            "agreement under way", view=view, absent=", ".join(sorted(absent)) or "nobody"
+        )
         self._note()
         if self._stopped_in is not None:
             self._votes.cast(view, absent, self._stopped_in)
         self.announce()
 
     def _can_sign(self, view: int, absent: frozenset[str]) -> bool:
-        """One vote per view: one from a lost state, for another set or an earlier round, leaves only a later view to vote in."""
+        """One vote per view: one from a lost state, for another set or an earlier round, leaves
+        only a later view to vote in."""
         mine = self._votes.find(view, self._me)
-        return mine is None or (mine.absent == sorted(absent) and mine.round >= (self._stopped_in or 0))
+        return mine is None or (
+            mine.absent == sorted(absent) and mine.round >= (self._stopped_in or 0)
+        )
 
     def _note(self) -> None:
         pending = None
         if self.pending is not None:
-            pending = {"view": self.pending[0], "absent": sorted(self.pending[1]), "stopped_in": self._stopped_in}
-        self._state.note(NOTE, {"view": self.view, "absent": sorted(self.absent), "pending": pending})
+            pending = {
+                "view": self.pending[0],
+                "absent": sorted(self.pending[1]),
+                "stopped_in": self._stopped_in,
+            }
+        self._state.note(
+            NOTE, {"view": self.view, "absent": sorted(self.absent), "pending": pending}
+        )
 
 
 def check_remaining(plan: RunPlan, name: str, absent: frozenset[str]) -> None:
-    """The remaining members are a majority, form a connected graph that the algorithm can use, and this member is one of them."""
+    """The remaining members are a majority, form a connected graph that the algorithm can use, and
+    this member is one of them."""
     contract = plan.contract
     left = len(contract.members) - len(absent)
     if name in absent or 2 * left <= len(contract.members):
         raise NetworkError(
-            f"{', '.join(sorted(absent))} stayed away, and the {left} remaining members are not more than half of the contract's "
-            f"{len(contract.members)}. Everything is saved: start the node again when more are back."
+            f"{', '.join(sorted(absent))} stayed away, "
+            f"and the {left} remaining members are not more than half of the contract's "
+            f"{len(contract.members)}. Everything is saved: "
+            "start the node again when more are back."
         )
     try:
         topology = topology_of(contract, absent)
         plan.algorithm.check(plan.facts, topology, contract.rounds, True)
     except (InputError, UnsupportedError) as broken:
-        raise NetworkError(f"Without {', '.join(sorted(absent))} the run cannot go on: {broken} Everything is saved.") from None
+        raise NetworkError(
+            f"Without {', '.join(sorted(absent))} the run cannot go on: "
+            f"{broken} Everything is saved."
+        ) from None

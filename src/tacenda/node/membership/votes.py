@@ -4,10 +4,11 @@ A member that has stopped signs, with the Ed25519 key of the contract,
 
     (run, member, view, sorted absent members, the round in which it stopped)
 
-and signs one such statement per view, ever: the vote is durable before it is sent, and after kill -9 the same one is sent again.
-Votes are passed on as they are. A decision needs the votes of all members whom it counts as present (`agreement`).
-Two different votes of one member for one view prove a lie (or a state that was lost, restored from an old copy or runs twice): both are
-kept in the state, written to a file for the operator, shown to the neighbours, and this node stops.
+and signs one such statement per view, ever: the vote is durable before it is sent, and after kill
+-9 the same one is sent again. Votes are passed on as they are. A decision needs the votes of all
+members whom it counts as present (`agreement`). Two different votes of one member for one view
+prove a lie (or a state that was lost, restored from an old copy or runs twice): both are kept in
+the state, written to a file for the operator, shown to the neighbours, and this node stops.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class Vote:
 
 
 def statement(run: str, view: int, name: str, vote: Vote) -> bytes:
-    """What member `name` signs; the first line keeps it apart from the other texts that this key signs."""
+    """What member `name` signs; the first line keeps it apart from the other texts that this key
+    signs."""
     values = {"absent": vote.absent, "view": view, "member": name, "round": vote.round, "run": run}
     return b"tacenda membership v1\n" + canonical_json(values).encode()
 
@@ -53,7 +55,9 @@ def statement(run: str, view: int, name: str, vote: Vote) -> bytes:
 class Votes:
     """All votes that this member has cast or heard, one per view and member, kept in its state."""
 
-    def __init__(self, contract: Contract, name: str, state: NodeState, sign: Callable[[bytes], str]) -> None:
+    def __init__(
+        self, contract: Contract, name: str, state: NodeState, sign: Callable[[bytes], str]
+    ) -> None:
         self._contract, self._me, self._state, self._sign = contract, name, state, sign
         self._run = contract.run_id()
         self._known: dict[tuple[int, str], Vote | None] = {}
@@ -67,12 +71,17 @@ class Votes:
         """Sign this member's vote; what it has signed for the view before stands."""
         if self.find(view, self._me) is None:
             vote = Vote(sorted(absent), round, "")
-            self._keep(view, {self._me: replace(vote, signature=self._sign(self._text(view, self._me, vote)))})
+            self._keep(
+                view,
+                {self._me: replace(vote, signature=self._sign(self._text(view, self._me, vote)))},
+            )
 
     def take(self, view: int, absent: frozenset[str], votes: dict[str, wire.SignedStop]) -> bool:
-        """Keep what a neighbour passes on, all of it or nothing; whether some was new. BadFrame where a signature does not hold.
+        """Keep what a neighbour passes on, all of it or nothing; whether some was new. BadFrame
+        where a signature does not hold.
 
-        This member's own vote may be among them, from a state that was lost: it is then its vote again, and no other is cast.
+        This member's own vote may be among them, from a state that was lost: it is then its vote
+        again, and no other is cast.
         """
         fresh: dict[str, Vote] = {}
         caught: tuple[str, list[Vote]] | None = None
@@ -109,9 +118,14 @@ class Votes:
             row = self._state.noted(f"vote {view} {name}")
             vote = None if row is None else Vote(**row)
             if vote is not None and not self._holds(view, name, vote):
-                # The contract was signed anew with another key: the own statement stays the same, others are asked for again.
+                # The contract was signed anew with another key: the own statement stays the same,
+                # others are asked for again.
                 again = name == self._me
-                vote = replace(vote, signature=self._sign(self._text(view, name, vote))) if again else None
+                vote = (
+                    replace(vote, signature=self._sign(self._text(view, name, vote)))
+                    if again
+                    else None
+                )
             self._known[key] = vote
         return self._known[key]
 
@@ -126,19 +140,33 @@ class Votes:
         self._state.note_all({f"vote {view} {name}": asdict(vote) for name, vote in votes.items()})
         self._known |= {(view, name): vote for name, vote in votes.items()}
 
-    # ---- two votes of one member -----------------------------------------------------------------------------------------
+    # ---- two votes of one member
+    # ------------------------------------------------------------
     def _accuse(self, view: int, name: str, votes: list[Vote]) -> None:
-        """From here on the node does not go on, also after a restart; the sentence, the proof and the file say why."""
+        """From here on the node does not go on, also after a restart; the sentence, the proof and
+        the file say why."""
         path = self._state.folder / f"evidence-{name}-view-{view}.json"
         self.conflict = ConflictingVotes(self._sentence(view, name, votes, path))
-        self.proof = [wire.Membership(view, v.absent, {name: wire.SignedStop(v.round, v.signature)}) for v in votes]
-        self._state.note(CONFLICT, {"view": view, "member": name, "votes": [asdict(vote) for vote in votes]})
-        signed = [{"text": self._text(view, name, v).decode(), "signature": v.signature} for v in votes]
+        self.proof = [
+            wire.Membership(view, v.absent, {name: wire.SignedStop(v.round, v.signature)})
+            for v in votes
+        ]
+        self._state.note(
+            CONFLICT, {"view": view, "member": name, "votes": [asdict(vote) for vote in votes]}
+        )
+        signed = [
+            {"text": self._text(view, name, v).decode(), "signature": v.signature} for v in votes
+        ]
         key = self._contract.member(name).signing_key
-        write_json(path, {"what": str(self.conflict), "member": name, "signing_key": key, "signed": signed})
+        write_json(
+            path, {"what": str(self.conflict), "member": name, "signing_key": key, "signed": signed}
+        )
 
     def _sentence(self, view: int, name: str, votes: list[Vote], path: Path) -> str:
-        first, second = (f"({', '.join(vote.absent) or 'nobody'} absent, stopped in round {vote.round})" for vote in votes)
+        first, second = (
+            f"({', '.join(vote.absent) or 'nobody'} absent, stopped in round {vote.round})"
+            for vote in votes
+        )
         who = f"This member's own key ({name})" if name == self._me else name
         why = (
             "its state was lost, is an old copy, or runs twice. Leave the run"
@@ -146,6 +174,8 @@ class Votes:
             else f"it lies, or its state was lost or copied. Show them to the others and go on without {name}, under a new contract"
         )
         return (
-            f"{who} has signed two different decisions about who takes part from view {view} on: {first} and {second}. The node stops, "
-            f"so that it counts on no noise which others do not draw. Both signatures are in {path}: {why}."
+            f"{who} has signed two different decisions about who takes part from view {view} on: "
+            f"{first} and {second}. The node stops, "
+            "so that it counts on no noise which others do not draw. "
+            f"Both signatures are in {path}: {why}."
         )

@@ -2,13 +2,17 @@
 
 With the Ed25519 key of the contract a member signs
 
-    every row that leaves it:    (run, member, view, round, call, digest of the row), the same for all its neighbours
-    its state, to a neighbour:   (run, member, neighbour, view, name of the state folder, X25519 half of the edge's key)
+    every row that leaves it:    (run, member, view, round, call, digest of the row), the same for
+                                 all its neighbours
+    its state, to a neighbour:   (run, member, neighbour, view, name of the state folder, X25519
+                                 half of the edge's key)
 
-Neighbours keep both, and show them at the next meeting. So nobody's word stops a node: only its own signature on a row, or on a state
-folder, that it does not remember, which proves that its state was lost, is an old copy or runs twice. And a member that tells two
-neighbours two different things has signed both. The digests travel with the rows to everybody; whoever holds two different ones for one
-call keeps and writes down the evidence, shows it to its neighbours, and cuts that member off for good.
+Neighbours keep both, and show them at the next meeting. So nobody's word stops a node: only its own
+signature on a row, or on a state folder, that it does not remember, which proves that its state was
+lost, is an old copy or runs twice. And a member that tells two neighbours two different things has
+signed both. The digests travel with the rows to everybody; whoever holds two different ones for one
+call keeps and writes down the evidence, shows it to its neighbours, and cuts that member off for
+good.
 """
 
 from __future__ import annotations
@@ -34,11 +38,14 @@ MOST_CALLS_KEPT = 64  # of one round, where nobody says which calls the algorith
 MOST_NEWS = 4096  # and that wait to be passed on
 
 LOST = (
-    "the state was lost, is an old copy or runs twice. Going on would spend twice; restore the newest state, or leave the run (where the "
-    "contract says 'continue': start again with an empty folder once the others go on). Its spending stays as reserved in the ledger."
+    "the state was lost, is an old copy or runs twice. Going on would spend twice; "
+    "restore the newest state, or leave the run (where the "
+    "contract says 'continue': start again with an empty folder once the others go on). "
+    "Its spending stays as reserved in the ledger."
 )
 LOST_KEY = (
-    "the state was lost or is an old copy, and with it the noise shared with neighbours, which is agreed once in a run. Restore the newest "
+    "the state was lost or is an old copy, and with it the noise shared with neighbours, "
+    "which is agreed once in a run. Restore the newest "
     "state, or leave the run. Its spending stays as reserved in the ledger."
 )
 
@@ -50,11 +57,16 @@ def digest(frame: wire.Rows) -> bytes:
 
 
 def row_text(run: str, claim: wire.Claim) -> bytes:
-    """What the sender of a row signs; the first line keeps it apart from the other texts that this key signs."""
+    """What the sender of a row signs; the first line keeps it apart from the other texts that this
+    key signs."""
     values = {
-        "call": claim.call, "digest": claim.digest.hex(), "view": claim.view, "member": claim.member, "round": claim.round,
+        "call": claim.call,
+        "digest": claim.digest.hex(),
+        "view": claim.view,
+        "member": claim.member,
+        "round": claim.round,
         "run": run,
-    }  # fmt: skip
+    }
     return b"tacenda row v1\n" + canonical_json(values).encode()
 
 
@@ -72,7 +84,8 @@ def state_text(run: str, member: str, peer: str, introduction: wire.Introduction
 
 
 class Witness:
-    """What this member has signed and what it holds of others' signatures. Used by the network's and the algorithm's thread."""
+    """What this member has signed and what it holds of others' signatures. Used by the network's
+    and the algorithm's thread."""
 
     def __init__(
         self,
@@ -85,9 +98,14 @@ class Witness:
     ) -> None:
         """calls: those of a round in which the algorithm sends rows (`run_plan.row_calls`).
 
-        Only their digests are kept: a member that signs many others cannot fill the memory in which its lies would show.
+        Only their digests are kept: a member that signs many others cannot fill the memory in which
+        its lies would show.
         """
-        self._contract, self._me, self._state, self._sign, self._log = contract, name, state, sign, log
+        self._contract = contract
+        self._me = name
+        self._state = state
+        self._sign = sign
+        self._log = log
         self._calls, self._total = calls, contract.rounds + contract.finish_mixing
         self._run = contract.run_id()
         self._mutex = threading.RLock()
@@ -101,22 +119,30 @@ class Witness:
         self.on_caught: Callable[[str], None] = lambda member: None
         done = state.checkpoint()
         self.done: tuple[int, int] = (0, 0) if done is None else done[:2]
-        self.latest = max([(*self.done, wire.MOST_CALLS if done else 0), *(key for key, _, _ in state.unsent())])
+        self.latest = max(
+            [(*self.done, wire.MOST_CALLS if done else 0), *(key for key, _, _ in state.unsent())]
+        )
         for _, peer, raw in state.received():
             frame = wire.stored_rows(raw)
             claim = self._claim(peer, frame)
-            if claim is not None and self.holds(claim):  # not after the contract was signed anew with another key
+            if claim is not None and self.holds(
+                claim
+            ):  # not after the contract was signed anew with another key
                 self._latest[peer] = claim
                 self._known[peer][claim.key] = claim
         for member in contract.names:
             noted = state.noted(f"caught {member}")
             if noted is not None:
                 self.caught[member] = str(noted["sentence"])
-                self.proofs.extend(wire.stored_proof(bytes.fromhex(text)) for text in noted["proofs"])
+                self.proofs.extend(
+                    wire.stored_proof(bytes.fromhex(text)) for text in noted["proofs"]
+                )
 
-    # ---- rows ------------------------------------------------------------------------------------------------------------
+    # ---- rows
+    # ------------------------------------------------------------
     def signed(self, frame: wire.Rows) -> wire.Rows:
-        """This member's row, ready to leave: with its signature, and with what was heard of others."""
+        """This member's row, ready to leave: with its signature, and with what was heard of
+        others."""
         claim = wire.Claim(self._me, frame.view, frame.round, frame.call, digest(frame), "")
         claim = wire.replaced(claim, signature=self._sign(row_text(self._run, claim)))
         with self._mutex:
@@ -125,7 +151,8 @@ class Witness:
         return wire.replaced(frame, signature=claim.signature, heard=heard)
 
     def row(self, peer: str, frame: wire.Rows) -> None:
-        """A neighbour's row: BadFrame unless it is signed, and the neighbour is caught if it has signed another one."""
+        """A neighbour's row: BadFrame unless it is signed, and the neighbour is caught if it has
+        signed another one."""
         claim = self._claim(peer, frame)
         if claim is None or not self.holds(claim):
             raise wire.BadFrame("rows that it has not signed.")
@@ -147,14 +174,27 @@ class Witness:
                     self._compare(claim, verified=False)
 
     def proof(self, frame: wire.Proof) -> bool:
-        """A neighbour shows two signatures of one member; whether that was new. BadFrame if they prove nothing."""
+        """A neighbour shows two signatures of one member; whether that was new. BadFrame if they
+        prove nothing."""
         first, second = frame.first, frame.second
-        alike = (first.member, first.key) == (second.member, second.key) and first.digest != second.digest
-        if not alike or first.member not in self._known or not (self.holds(first) and self.holds(second)):
+        alike = (first.member, first.key) == (
+            second.member,
+            second.key,
+        ) and first.digest != second.digest
+        if (
+            not alike
+            or first.member not in self._known
+            or not (self.holds(first) and self.holds(second))
+        ):
             raise wire.BadFrame("a proof that proves nothing.")
         with self._mutex:
             if first.member == self._me:
-                self.lose(second.signature, row_text(self._run, second), f"two messages for round {second.round}", LOST)
+                self.lose(
+                    second.signature,
+                    row_text(self._run, second),
+                    f"two messages for round {second.round}",
+                    LOST,
+                )
             elif first.member in self.caught:
                 return False
             else:
@@ -175,14 +215,20 @@ class Witness:
             return heard
 
     def recent(self) -> list[wire.Claim]:
-        """The signed digests that are known of the last rounds, for a neighbour who has just connected."""
+        """The signed digests that are known of the last rounds, for a neighbour who has just
+        connected."""
         with self._mutex:
-            claims = sorted((c for known in self._known.values() for c in known.values()), key=lambda claim: claim.key)
+            claims = sorted(
+                (c for known in self._known.values() for c in known.values()),
+                key=lambda claim: claim.key,
+            )
             return claims[-wire.MOST_HEARD :]
 
     def _near(self, claim: wire.Claim) -> bool:
         view, round = self._at
-        return claim.view in (view, view + 1) and (claim.view > view or abs(claim.round - round) <= WINDOW)
+        return claim.view in (view, view + 1) and (
+            claim.view > view or abs(claim.round - round) <= WINDOW
+        )
 
     def _compare(self, claim: wire.Claim, *, verified: bool) -> None:
         known = self._known[claim.member].get(claim.key)
@@ -191,17 +237,29 @@ class Witness:
         if not verified and not self.holds(claim):
             raise wire.BadFrame(f"a signature that is not {claim.member}'s.")
         if claim.member == self._me and self.latest == (0, 0, 0):
-            return  # an empty state, perhaps in the place of a lost one: the handshake judges that, and nothing leaves before
+            # an empty state, perhaps in the place of a lost one: the handshake judges that, and
+            # nothing leaves before
+            return
         if claim.member == self._me and (known is not None or not self.remembers(claim)):
-            self.lose(claim.signature, row_text(self._run, claim), f"round {claim.round}, call {claim.call}", LOST)
+            self.lose(
+                claim.signature,
+                row_text(self._run, claim),
+                f"round {claim.round}, call {claim.call}",
+                LOST,
+            )
         elif known is not None and claim.member not in self.caught:
             self._convict(known, claim)
         elif known is None and self._has_room(claim):
             self._keep(claim)
 
     def _has_room(self, claim: wire.Claim) -> bool:
-        """For every row that an honest member may send in this view, whatever else it has signed."""
-        if not self._near(claim) or claim.call not in self._calls or not 1 <= claim.round <= self._total:
+        """For every row that an honest member may send in this view, whatever else it has
+        signed."""
+        if (
+            not self._near(claim)
+            or claim.call not in self._calls
+            or not 1 <= claim.round <= self._total
+        ):
             return False
         later = sum(1 for key in self._known[claim.member] if key[0] > self._at[0])
         return claim.view == self._at[0] or later < MOST_CLAIMS
@@ -220,22 +278,31 @@ class Witness:
         key = self._contract.member(claim.member).signing_key
         return text_signed(key, row_text(self._run, claim), claim.signature)
 
-    # ---- states ----------------------------------------------------------------------------------------------------------
+    # ---- states
+    # ------------------------------------------------------------
     def introduce(self, peer: str, state_id: str, view: int, half: bytes) -> wire.Introduction:
         """This member's own, for `peer`."""
         introduction = wire.Introduction(state_id, view, half, "")
-        return wire.replaced(introduction, signature=self._sign(state_text(self._run, self._me, peer, introduction)))
+        return wire.replaced(
+            introduction, signature=self._sign(state_text(self._run, self._me, peer, introduction))
+        )
 
     def introduced(self, member: str, peer: str, introduction: wire.Introduction) -> bool:
         """Whether `member` has signed this introduction for `peer`."""
         return text_signed(
-            self._contract.member(member).signing_key, state_text(self._run, member, peer, introduction), introduction.signature
+            self._contract.member(member).signing_key,
+            state_text(self._run, member, peer, introduction),
+            introduction.signature,
         )
 
     def known_state(self, peer: str) -> wire.Introduction | None:
         """What the neighbour has signed about its state, as far as it is kept here."""
         noted = self._state.noted(f"introduced {peer}")
-        return None if noted is None else wire.Introduction(noted[0], noted[1], bytes.fromhex(noted[2]), noted[3])
+        return (
+            None
+            if noted is None
+            else wire.Introduction(noted[0], noted[1], bytes.fromhex(noted[2]), noted[3])
+        )
 
     def keep_state(self, peer: str, introduction: wire.Introduction) -> None:
         """Durable at the first meeting, before any row is sent."""
@@ -245,7 +312,12 @@ class Witness:
             or (known.state_id, known.half) != (introduction.state_id, introduction.half)
             or not self.introduced(peer, self._me, known)
         ):
-            values = [introduction.state_id, introduction.view, introduction.half.hex(), introduction.signature]
+            values = [
+                introduction.state_id,
+                introduction.view,
+                introduction.half.hex(),
+                introduction.signature,
+            ]
             self._state.note(f"introduced {peer}", values)
 
     def latest_of(self, peer: str) -> wire.Claim | None:
@@ -253,28 +325,37 @@ class Witness:
         return self._latest.get(peer)
 
     def shown(self, peer: str) -> wire.Shown:
-        """What the neighbour itself has signed; after it was given another key in the contract the old signatures count for nothing."""
+        """What the neighbour itself has signed; after it was given another key in the contract the
+        old signatures count for nothing."""
         known = self.known_state(peer)
         if known is not None and not self.introduced(peer, self._me, known):
             known = None
         return wire.Shown(self.latest_of(peer), known)
 
     def remembers(self, claim: wire.Claim) -> bool:
-        """Whether a row with this member's own signature is in its state: before the checkpoint, or in the outbox with these bytes."""
+        """Whether a row with this member's own signature is in its state: before the checkpoint, or
+        in the outbox with these bytes."""
         if claim.key[:2] <= self.done:
             return True
-        return any(digest(wire.stored_rows(raw)) == claim.digest for raw in self._state.sent(claim.key))
+        return any(
+            digest(wire.stored_rows(raw)) == claim.digest for raw in self._state.sent(claim.key)
+        )
 
     @property
     def began(self) -> int:
         """The view in which this state folder took up a run that it had no history of."""
         return int(self._state.noted("began", 0))
 
-    # ---- what is proved --------------------------------------------------------------------------------------------------
+    # ---- what is proved
+    # ------------------------------------------------------------
     def lose(self, signature: str, text: bytes, what: str, why: str) -> StateError:
-        """This member's own signature on something that its state does not hold: it stops, and keeps what it was shown."""
+        """This member's own signature on something that its state does not hold: it stops, and
+        keeps what it was shown."""
         path = self._state.folder / f"evidence-{self._me}-own-state.json"
-        sentence = f"This member ({self._me}) has itself signed {what}, which its state does not hold: {why} The signature is in {path}."
+        sentence = (
+            f"This member ({self._me}) has itself signed {what}, which its state does not hold: "
+            f"{why} The signature is in {path}."
+        )
         signed = [{"text": text.decode(), "signature": signature}]
         self._write(path, self._me, sentence, signed)
         with self._mutex:
@@ -288,7 +369,10 @@ class Witness:
         if claim is None or not self.holds(claim) or peer in self.caught:
             return
         path = self._state.folder / f"evidence-{peer}-view-{frame.view}-round-{frame.round}.json"
-        sentence = f"{peer} has signed {why.rstrip('.')} in round {frame.round}; it is cut off. The signature is in {path}"
+        sentence = (
+            f"{peer} has signed {why.rstrip('.')} in round {frame.round}; it is cut off. "
+            f"The signature is in {path}"
+        )
         signed = [{"text": row_text(self._run, claim).decode(), "signature": claim.signature}]
         self._write(path, peer, sentence, signed, data=base64.b64encode(frame.data).decode())
         self._note(peer, sentence)
@@ -297,10 +381,14 @@ class Witness:
         member = first.member
         path = self._state.folder / f"evidence-{member}-view-{first.view}-round-{first.round}.json"
         sentence = (
-            f"{member} has signed two different messages for round {first.round}, call {first.call}: it lies, or its state was lost or "
+            f"{member} has signed two different messages for round {first.round}, "
+            f"call {first.call}: it lies, or its state was lost or "
             f"copied. It is cut off. Both signatures are in {path}"
         )
-        signed = [{"text": row_text(self._run, c).decode(), "signature": c.signature} for c in (first, second)]
+        signed = [
+            {"text": row_text(self._run, c).decode(), "signature": c.signature}
+            for c in (first, second)
+        ]
         self._write(path, member, sentence, signed)
         self.proofs.append(wire.Proof(first, second))
         self._note(member, sentence)
@@ -314,7 +402,10 @@ class Witness:
             self._log.warning("a member was caught", peer=member, message=sentence)
         self.on_caught(member)
 
-    def _write(self, path: Path, member: str, sentence: str, signed: list[dict[str, str]], **more: str) -> None:
+    def _write(
+        self, path: Path, member: str, sentence: str, signed: list[dict[str, str]], **more: str
+    ) -> None:
         key = self._contract.member(member).signing_key
-        write_json(path, {"what": sentence, "member": member, "signing_key": key, "signed": signed, **more})
-
+        write_json(
+            path, {"what": sentence, "member": member, "signing_key": key, "signed": signed, **more}
+        )

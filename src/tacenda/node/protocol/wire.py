@@ -1,15 +1,20 @@
-"""What travels between two members: typed frames in MessagePack, checked field by field. Never pickle.
+"""What travels between two members: typed frames in MessagePack, checked field by field. Never
+pickle.
 
-    Hello, Welcome   who I am, which contract, how far I am, and what the other has signed; Welcome proves the listener's certificate
+    Hello, Welcome   who I am, which contract, how far I am, and what the other has signed; Welcome
+                     proves the listener's certificate
     Confirm          the caller holds the same edge key (only where neighbours share noise)
-    Refusal          why not, in words without any value, with what the refused one has signed itself
-    Rows             released rows, keyed by (view, round, call) and signed, with the signed digests that the sender has heard of
+    Refusal          why not, in words without any value, with what the refused one has signed
+                     itself
+    Rows             released rows, keyed by (view, round, call) and signed, with the signed digests
+                     that the sender has heard of
     Progress         how far I am: the receiver may forget messages up to that round
     Proof            two signatures of one member that no honest one gives
-    Membership       who is absent, for an agreed change of the graph, with the members' signed votes
+    Membership       who is absent, for an agreed change of the graph, with the members' signed
+                     votes
 
-A frame that does not decode, is too large, has the wrong shape or type, or a value that is not finite or beyond the contract's
-radius raises `BadFrame`.
+A frame that does not decode, is too large, has the wrong shape or type, or a value that is not
+finite or beyond the contract's radius raises `BadFrame`.
 """
 
 from __future__ import annotations
@@ -30,11 +35,15 @@ Hex64 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
 DTYPES: dict[str, np.dtype[Any]] = {"f4": np.dtype("<f4"), "f8": np.dtype("<f8")}
 Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Signature = Annotated[str, Meta(pattern="^[A-Za-z0-9+/]{86}==$", max_length=88)]  # Ed25519, base64
-Half = Annotated[bytes, Meta(max_length=1216)]  # of an edge key; empty where neighbours share no noise
+Half = Annotated[
+    bytes, Meta(max_length=1216)
+]  # of an edge key; empty where neighbours share no noise
 MOST_CALLS = 100_000  # messages of one round
 MOST_HEARD = 256  # signed digests that travel with one message
 Call = Annotated[int, Meta(ge=0, le=MOST_CALLS)]
-OVERHEAD = 1 << 17  # of a Hello with its field hashes, or of the signed digests, above the rows themselves
+OVERHEAD = (
+    1 << 17
+)  # of a Hello with its field hashes, or of the signed digests, above the rows themselves
 
 
 class BadFrame(NetworkError):
@@ -50,7 +59,8 @@ class _Frame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
 
 
 class Claim(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A member's signature on the digest of the one row that it sends to all its neighbours in a call (`claims.row_text`)."""
+    """A member's signature on the digest of the one row that it sends to all its neighbours in a
+    call (`claims.row_text`)."""
 
     member: Name
     view: Count
@@ -65,7 +75,8 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
 
 class Introduction(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A member's signature on the name of its state folder and its half of the edge's key (`claims.state_text`).
+    """A member's signature on the name of its state folder and its half of the edge's key
+    (`claims.state_text`).
 
     state_id: a new folder after a loss has another one. half: the X25519 part, or empty.
     """
@@ -77,7 +88,8 @@ class Introduction(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 
 
 class Shown(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What the receiver itself has signed, as far as the sender has kept it: its latest row, and its introduction."""
+    """What the receiver itself has signed, as far as the sender has kept it: its latest row, and
+    its introduction."""
 
     row: Claim | None = None
     state: Introduction | None = None
@@ -129,7 +141,9 @@ class Rows(_Frame, frozen=True, tag="rows"):
     dtype: Annotated[str, Meta(pattern="^f[48]$")]
     shape: tuple[Annotated[int, Meta(ge=1, le=2**31)], Annotated[int, Meta(ge=1, le=2**31)]]
     data: bytes
-    signature: Signature | None = None  # None only in the state folder: rows are signed when they leave
+    signature: Signature | None = (
+        None  # None only in the state folder: rows are signed when they leave
+    )
     heard: Annotated[list[Claim], Meta(max_length=MOST_HEARD)] = []
 
 
@@ -148,7 +162,8 @@ class Proof(_Frame, frozen=True, tag="proof"):
 
 
 class SignedStop(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The round in which a member stopped, and its Ed25519 signature (base64) of the whole vote (`votes.statement`)."""
+    """The round in which a member stopped, and its Ed25519 signature (base64) of the whole vote
+    (`votes.statement`)."""
 
     round: Count
     signature: Signature
@@ -192,7 +207,8 @@ def decode(data: bytes, limit: int) -> Frame:
 
 
 def protocol_of(data: bytes) -> int | None:
-    """The protocol that a hello speaks, also one whose other fields are of another version; None if it is no hello."""
+    """The protocol that a hello speaks, also one whose other fields are of another version; None if
+    it is no hello."""
     try:
         return _hello_decoder.decode(data).protocol
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -222,16 +238,23 @@ def printable(text: str, most: int = 600) -> str:
 def rows_frame(view: int, round: int, call: int, rows: Array) -> Rows:
     """Released rows (b, d), ready to send."""
     name = {4: "f4", 8: "f8"}[rows.dtype.itemsize]
-    return Rows(view, round, call, name, rows.shape, np.ascontiguousarray(rows, DTYPES[name]).tobytes())
+    return Rows(
+        view, round, call, name, rows.shape, np.ascontiguousarray(rows, DTYPES[name]).tobytes()
+    )
 
 
 def rows_of(frame: Rows, dim: int, dtype: Any, radius: float) -> Array:
     """The rows (1, dim) of a frame, if they are what the contract makes this node expect."""
     wanted = np.dtype(dtype)
     if frame.shape != (1, dim) or DTYPES[frame.dtype].itemsize != wanted.itemsize:
-        raise BadFrame(f"rows of shape {frame.shape} and type {frame.dtype}, where (1, {dim}) and {wanted} are expected.")
+        raise BadFrame(
+            f"rows of shape {frame.shape} and type {frame.dtype}, where (1, {dim}) "
+            f"and {wanted} are expected."
+        )
     if len(frame.data) != dim * wanted.itemsize:
-        raise BadFrame(f"rows of {len(frame.data)} bytes, where {dim * wanted.itemsize} are expected.")
+        raise BadFrame(
+            f"rows of {len(frame.data)} bytes, where {dim * wanted.itemsize} are expected."
+        )
     rows: Array = np.frombuffer(frame.data, DTYPES[frame.dtype]).astype(wanted).reshape(1, dim)
     if not np.isfinite(rows).all():
         raise UnfitRows("rows with values that are not finite.")
@@ -241,5 +264,6 @@ def rows_of(frame: Rows, dim: int, dtype: Any, radius: float) -> Array:
 
 
 def frame_limit(dim: int) -> int:
-    """The most bytes that a frame of this contract may have; `MOST_HEARD` signed digests stay below OVERHEAD."""
+    """The most bytes that a frame of this contract may have; `MOST_HEARD` signed digests stay below
+    OVERHEAD."""
     return OVERHEAD + 8 * dim

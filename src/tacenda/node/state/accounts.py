@@ -1,8 +1,8 @@
 """Which ledger and which account a member's run is charged to, and that it has a budget.
 
-One ledger for each member and machine, outside every run's state folder: what its records lose in all runs together is the
-sum over contracts, which no contract bounds. So a run needs a budget for its account, or the operator's word that there
-shall be none.
+One ledger for each member and machine, outside every run's state folder: what its records lose in
+all runs together is the sum over contracts, which no contract bounds. So a run needs a budget for
+its account, or the operator's word that there shall be none.
 """
 
 from __future__ import annotations
@@ -26,15 +26,18 @@ def default_ledger(member: str) -> Path:
 
 
 def ledger_path(given: Path | None, member: str, state: Path, rehearsal: bool) -> Path:
-    """The ledger's file (the default one's folder is made); a rehearsal has a ledger of its own in its state folder."""
+    """The ledger's file (the default one's folder is made); a rehearsal has a ledger of its own in
+    its state folder."""
     if given is not None:
         return given
     if rehearsal:
         return state / REHEARSAL_LEDGER
     if (state / REHEARSAL_LEDGER).exists():
         raise StateError(
-            f"the state folder {str(state)!r} holds a ledger of its own, as an earlier version or a rehearsal made it; to go on "
-            f"with it pass --ledger {state / REHEARSAL_LEDGER}, or move it to where the ledger of all your runs shall lie and pass "
+            f"the state folder {str(state)!r} holds a ledger of its own, "
+            "as an earlier version or a rehearsal made it; to go on "
+            f"with it pass --ledger {state / REHEARSAL_LEDGER}, "
+            "or move it to where the ledger of all your runs shall lie and pass "
             "that path."
         )
     path = default_ledger(member)
@@ -43,11 +46,18 @@ def ledger_path(given: Path | None, member: str, state: Path, rehearsal: bool) -
 
 
 def claim(
-    path: Path, problem: Any, dataset: str | None, privacy: Any, budget: float | None, needs_budget: bool
+    path: Path,
+    problem: Any,
+    dataset: str | None,
+    privacy: Any,
+    budget: float | None,
+    needs_budget: bool,
 ) -> tuple[str, list[str]]:
-    """The account of the member's records, and what to tell the operator; refused, before anything is sent, without a budget.
+    """The account of the member's records, and what to tell the operator; refused, before anything
+    is sent, without a budget.
 
-    privacy: the contract's terms. budget: epsilon for all runs together, set where the account has none yet.
+    privacy: the contract's terms. budget: epsilon for all runs together, set where the account has
+    none yet.
     """
     with LedgerStore(path) as store:
         account = account_of(store, problem, dataset)
@@ -56,13 +66,19 @@ def claim(
             store.set_budget(account.name, budget, privacy.delta, privacy.adjacency)
         elif budget is not None and known is not None and known.epsilon != budget:
             raise InputError(
-                f"--budget is {budget:g}, and the ledger {str(path)!r} already holds a budget of epsilon {known.epsilon:g} for "
-                f"{account.name!r}; leave --budget out, or change the ledger's: tacenda ledger budget {path} --dataset "
+                f"--budget is {budget:g}, and the ledger {str(path)!r} already holds a budget of "
+                f"epsilon {known.epsilon:g} for "
+                f"{account.name!r}; leave --budget out, or change the ledger's: "
+                f"tacenda ledger budget {path} --dataset "
                 f"{account.name!r} --epsilon ..."
             )
         spent = store.spent(account.name)
         if needs_budget and spent.budget is None:
-            raise PrivacyError(_missing(path, spent, privacy, [n for n in store.datasets() if n not in spent.names]))
+            raise PrivacyError(
+                _missing(
+                    path, spent, privacy, [n for n in store.datasets() if n not in spent.names]
+                )
+            )
     return account.name, [*account.notes, _so_far(path, spent, privacy.delta)]
 
 
@@ -76,9 +92,16 @@ def _so_far(path: Path, spent: Spent, delta: float) -> str:
 
 def _missing(path: Path, spent: Spent, privacy: Any, others: list[str]) -> str:
     known = ", ".join(map(repr, others))
-    also = f" If these are the records of {known} written in another way, pass --dataset with that name." if others else ""
+    also = (
+        f" If these are the records of {known} written in another way, "
+        "pass --dataset with that name."
+        if others
+        else ""
+    )
     return (
-        f"{_so_far(path, spent, privacy.delta)} This run may add epsilon {privacy.epsilon:g}, and the contract does not bound the "
-        "sum over runs: say what all runs on these records together may lose (--budget EPSILON, kept in the ledger), or "
+        f"{_so_far(path, spent, privacy.delta)} This run may add epsilon {privacy.epsilon:g}, "
+        "and the contract does not bound the "
+        "sum over runs: say what all runs on these records together may lose (--budget EPSILON, "
+        "kept in the ledger), or "
         f"--no-budget if they shall have no limit.{also}"
     )

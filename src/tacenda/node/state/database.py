@@ -1,12 +1,16 @@
-"""A node's lasting state: one SQLite file (WAL, synchronous = FULL) with the noise key, the charges, the outbox and a checkpoint.
+"""A node's lasting state: one SQLite file (WAL, synchronous = FULL) with the noise key, the
+charges, the outbox and a checkpoint.
 
-One transaction before every message: what it releases is booked, the message's bytes are stored, and the checkpoint that it
-builds on is there; only then is it sent. After a crash the node goes on from its checkpoint, computes the same message again (its noise
-is keyed) and sends the stored bytes. Charges are known by (view, round, call), so a redone step is booked once; beside each stands the
-digest of its question, so a redone step that asks anything else is refused before its noise is drawn.
+One transaction before every message: what it releases is booked, the message's bytes are stored,
+and the checkpoint that it builds on is there; only then is it sent. After a crash the node goes on
+from its checkpoint, computes the same message again (its noise is keyed) and sends the stored
+bytes. Charges are known by (view, round, call), so a redone step is booked once; beside each stands
+the digest of its question, so a redone step that asks anything else is refused before its noise is
+drawn.
 
-No charge is ever lost unseen. They are chained by hashes, and the chain's head (their number and the last seal) is kept twice: in this
-file, in the transaction of the charges, and in a mark outside it (`mark`), which shows a file that was put back or cut short.
+No charge is ever lost unseen. They are chained by hashes, and the chain's head (their number and
+the last seal) is kept twice: in this file, in the transaction of the charges, and in a mark outside
+it (`mark`), which shows a file that was put back or cut short.
 """
 
 from __future__ import annotations
@@ -81,23 +85,36 @@ class NodeState:
         except sqlite3.DatabaseError as damaged:
             self.close()
             raise StateError(
-                f"The state {path} is damaged ({damaged}). Do not delete it and start anew: that would spend again. Restore it from "
+                f"The state {path} is damaged ({damaged}). Do not delete it and start anew: "
+                "that would spend again. Restore it from "
                 "a backup taken while the node stood still, or leave the run."
             ) from None
 
-    # ---- identity of the run -----------------------------------------------------------------------------------------
+    # ---- identity of the run
+    # ------------------------------------------------------------
     def bind(self, run_id: str, member: str, data: str) -> bytes:
-        """The noise key, made on the first start; run, member and data must be those of that start ever after."""
+        """The noise key, made on the first start; run, member and data must be those of that start
+        ever after."""
         if self.get("format") is None:
-            if any(self._db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() for table in ("about", "outbox", "checkpoint")):
+            if any(
+                self._db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()
+                for table in ("about", "outbox", "checkpoint")
+            ):
                 raise self._lost("its key is gone, though messages of the run are there")
             key = os.urandom(32)
             self._write(
-                [("INSERT INTO about VALUES (?, ?)", row) for row in (
-                    ("format", FORMAT.encode()), ("key", key), ("run", run_id.encode()), ("member", member.encode()),
-                    ("data", _keyed(key, data)), ("head", sealed(START, key)),
-                )]
-            )  # fmt: skip
+                [
+                    ("INSERT INTO about VALUES (?, ?)", row)
+                    for row in (
+                        ("format", FORMAT.encode()),
+                        ("key", key),
+                        ("run", run_id.encode()),
+                        ("member", member.encode()),
+                        ("data", _keyed(key, data)),
+                        ("head", sealed(START, key)),
+                    )
+                ]
+            )
             return key
         key = self._key()
         found = {"run": run_id.encode(), "member": member.encode(), "data": _keyed(key, data)}
@@ -109,13 +126,16 @@ class NodeState:
         for name, value in found.items():
             if not hmac.compare_digest(self.get(name) or b"", value):
                 raise StateError(
-                    f"The state {self.folder} belongs to {why[name]}. Resuming is refused; restore what it was started with, or "
-                    "start a new run under a new contract in a new folder (it is charged as a new run)."
+                    f"The state {self.folder} belongs to {why[name]}. Resuming is refused; "
+                    "restore what it was started with, or "
+                    "start a new run under a new contract in a new folder (it is charged as a new "
+                    "run)."
                 )
         return key
 
     def keep_mark(self, path: Path) -> None:
-        """Note the charges' head at `path` too, from now on; refuse a state that is not at least as far as its mark."""
+        """Note the charges' head at `path` too, from now on; refuse a state that is not at least as
+        far as its mark."""
         mark = Mark(path, self._key())
         try:
             self._compare(mark)
@@ -129,14 +149,18 @@ class NodeState:
         if found is None:
             if self.get("marked") is not None:
                 raise StateError(
-                    f"The mark {mark.path} is missing, so nobody can tell whether {self.folder} is an old copy; put it back beside the "
-                    "lasting ledger, or leave the run. Its spending stays as reserved in the ledger."
+                    f"The mark {mark.path} is missing, so nobody can tell whether {self.folder} is "
+                    "an old copy; put it back beside the "
+                    "lasting ledger, or leave the run. Its spending stays as reserved in the "
+                    "ledger."
                 )
             mark.create(self._head)
         else:
             row = self._db.execute("SELECT seal FROM charges WHERE seq=?", (found[0],)).fetchone()
             if found[0] and (row is None or bytes(row[0]) != found[1]):
-                raise self._lost(f"{found[0]} charges were noted in {mark.path}, and {self._head[0]} are here")
+                raise self._lost(
+                    f"{found[0]} charges were noted in {mark.path}, and {self._head[0]} are here"
+                )
             if found != self._head:
                 mark.write(self._head)
         if self.get("marked") is None:
@@ -153,7 +177,8 @@ class NodeState:
         ]
         self._write(steps + [("DELETE FROM about WHERE name=?", (name,)) for name in forget or ()])
 
-    # ---- one transaction before every message ------------------------------------------------------------------------
+    # ---- one transaction before every message
+    # ------------------------------------------------------------
     def commit(
         self,
         charges: list[Booking],
@@ -162,49 +187,76 @@ class NodeState:
         forget: tuple[int, int] | None = None,
         received: list[tuple[Key, str, bytes]] | None = None,
     ) -> dict[tuple[Key, str], bytes]:
-        """Make all durable, or nothing. Returns the stored frames of these messages: the old bytes where they existed.
+        """Make all durable, or nothing. Returns the stored frames of these messages: the old bytes
+        where they existed.
 
-        checkpoint: (view, round, state). forget: (view, round) up to which no peer needs the outbox any more. received: the
-        neighbours' rows on which these messages or this checkpoint build; the latest of each neighbour is kept for good.
+        checkpoint: (view, round, state). forget: (view, round) up to which no peer needs the outbox
+        any more. received: the neighbours' rows on which these messages or this checkpoint build;
+        the latest of each neighbour is kept for good.
         """
         with self._mutex:
             steps: list[tuple[str, tuple[Any, ...]]] = []
             count, seal = self._head
             for key, event, question in charges:
                 text = json.dumps(event, sort_keys=True, separators=(",", ":"))
-                booked = self._db.execute("SELECT event FROM charges WHERE view=? AND round=? AND call=?", key).fetchone()
+                booked = self._db.execute(
+                    "SELECT event FROM charges WHERE view=? AND round=? AND call=?", key
+                ).fetchone()
                 if booked is None:
                     count, seal = count + 1, _next_seal(seal, key, text, question)
-                    steps.append(("INSERT INTO charges VALUES (?,?,?,?,?,?,?)", (count, *key, text, question, seal)))
+                    steps.append(
+                        (
+                            "INSERT INTO charges VALUES (?,?,?,?,?,?,?)",
+                            (count, *key, text, question, seal),
+                        )
+                    )
                 elif booked[0] != text:
-                    raise StateError(f"Round {key[1]} was booked as another release before; a redone step must be the same.")
+                    raise StateError(
+                        f"Round {key[1]} was booked as another release before; "
+                        "a redone step must be the same."
+                    )
                 self.check_question(key, question)
             head = (count, seal)
             if head != self._head:
-                steps.append(("INSERT OR REPLACE INTO about VALUES ('head', ?)", (sealed(head, self._key()),)))
+                steps.append(
+                    (
+                        "INSERT OR REPLACE INTO about VALUES ('head', ?)",
+                        (sealed(head, self._key()),),
+                    )
+                )
             stored = {}
             for key, peer, frame in messages:
                 old = self._db.execute(
-                    "SELECT frame FROM outbox WHERE view=? AND round=? AND call=? AND peer=?", (*key, peer)
+                    "SELECT frame FROM outbox WHERE view=? AND round=? AND call=? AND peer=?",
+                    (*key, peer),
                 ).fetchone()
                 if old is None:
                     steps.append(("INSERT INTO outbox VALUES (?,?,?,?,?)", (*key, peer, frame)))
                 elif bytes(old[0]) != frame:
                     raise StateError(
-                        f"Round {key[1]}, done again after a stop, gave other bytes than were sent before; nothing new was sent. Run "
+                        f"Round {key[1]}, done again after a stop, "
+                        "gave other bytes than were sent before; nothing new was sent. Run "
                         "with the same version of the program and its libraries as before the stop."
                     )
                 stored[key, peer] = frame
             if checkpoint is not None:
                 digest = hashlib.sha256(checkpoint[2]).digest()
-                steps.append(("INSERT OR REPLACE INTO checkpoint VALUES (1,?,?,?,?)", (*checkpoint, digest)))
+                steps.append(
+                    ("INSERT OR REPLACE INTO checkpoint VALUES (1,?,?,?,?)", (*checkpoint, digest))
+                )
             steps.extend(
-                ("INSERT OR IGNORE INTO inbox VALUES (?,?,?,?,?)", (*key, peer, row)) for key, peer, row in received or ()
+                ("INSERT OR IGNORE INTO inbox VALUES (?,?,?,?,?)", (*key, peer, row))
+                for key, peer, row in received or ()
             )
             if checkpoint is not None:
                 steps.append((_FORGET_RECEIVED, checkpoint[:2]))
             if forget is not None and steps:
-                steps.append(("DELETE FROM outbox WHERE view < ? OR (view = ? AND round <= ?)", (forget[0], *forget)))
+                steps.append(
+                    (
+                        "DELETE FROM outbox WHERE view < ? OR (view = ? AND round <= ?)",
+                        (forget[0], *forget),
+                    )
+                )
             self._write_locked(steps)
             if head != self._head:
                 self._head = head
@@ -213,12 +265,17 @@ class NodeState:
             return stored
 
     def check_question(self, key: Key, question: bytes) -> None:
-        """Refuse a redone step that asks something else than what its place was charged for; called before noise is drawn."""
-        row = self._db.execute("SELECT question FROM charges WHERE view=? AND round=? AND call=?", key).fetchone()
+        """Refuse a redone step that asks something else than what its place was charged for; called
+        before noise is drawn."""
+        row = self._db.execute(
+            "SELECT question FROM charges WHERE view=? AND round=? AND call=?", key
+        ).fetchone()
         if row is not None and bytes(row[0]) != question:
             raise StateError(
-                f"Round {key[1]}, done again after a stop, asks the records another question than the one it was charged for; nothing was "
-                "drawn or sent. A neighbour has sent other rows than before the stop, or this is another version of the program."
+                f"Round {key[1]}, done again after a stop, "
+                "asks the records another question than the one it was charged for; nothing was "
+                "drawn or sent. A neighbour has sent other rows than before the stop, "
+                "or this is another version of the program."
             )
 
     def checkpoint(self) -> tuple[int, int, bytes] | None:
@@ -227,30 +284,42 @@ class NodeState:
         if row is None:
             return None
         if hashlib.sha256(row[2]).digest() != row[3]:
-            raise StateError(f"The checkpoint in {self.folder} is damaged; restore the folder from a backup, or leave the run.")
+            raise StateError(
+                f"The checkpoint in {self.folder} is damaged; restore the folder from a backup, "
+                "or leave the run."
+            )
         return int(row[0]), int(row[1]), bytes(row[2])
 
     def unsent(self) -> list[tuple[Key, str, bytes]]:
         """The whole outbox, in order."""
-        rows = self._db.execute("SELECT view, round, call, peer, frame FROM outbox ORDER BY view, round, call").fetchall()
+        rows = self._db.execute(
+            "SELECT view, round, call, peer, frame FROM outbox ORDER BY view, round, call"
+        ).fetchall()
         return [((e, r, c), peer, bytes(frame)) for e, r, c, peer, frame in rows]
 
     def received(self) -> list[tuple[Key, str, bytes]]:
         """The neighbours' rows since the checkpoint, and the latest one of each, in order."""
-        rows = self._db.execute("SELECT view, round, call, peer, frame FROM inbox ORDER BY view, round, call").fetchall()
+        rows = self._db.execute(
+            "SELECT view, round, call, peer, frame FROM inbox ORDER BY view, round, call"
+        ).fetchall()
         return [((e, r, c), peer, bytes(frame)) for e, r, c, peer, frame in rows]
 
     def sent(self, key: Key) -> list[bytes]:
         """The stored frames under this key, as long as some peer may need them."""
-        rows = self._db.execute("SELECT frame FROM outbox WHERE view=? AND round=? AND call=?", key).fetchall()
+        rows = self._db.execute(
+            "SELECT frame FROM outbox WHERE view=? AND round=? AND call=?", key
+        ).fetchall()
         return [bytes(frame) for (frame,) in rows]
 
     def charges(self) -> list[tuple[Key, dict[str, Any]]]:
-        """Everything booked, in order; StateError if any of it was lost since this process began."""
+        """Everything booked, in order; StateError if any of it was lost since this process
+        began."""
         with self._mutex:
             if self._verified() != self._head:
                 raise self._lost("its charges were changed while the node ran")
-            rows = self._db.execute("SELECT view, round, call, event FROM charges ORDER BY seq").fetchall()
+            rows = self._db.execute(
+                "SELECT view, round, call, event FROM charges ORDER BY seq"
+            ).fetchall()
         return [((e, r, c), json.loads(event)) for e, r, c, event in rows]
 
     def note(self, name: str, value: Any) -> None:
@@ -259,7 +328,12 @@ class NodeState:
 
     def note_all(self, values: dict[str, Any]) -> None:
         """Keep small plain values, all of them or none."""
-        self._write([("INSERT OR REPLACE INTO notes VALUES (?, ?)", (k, json.dumps(v))) for k, v in values.items()])
+        self._write(
+            [
+                ("INSERT OR REPLACE INTO notes VALUES (?, ?)", (k, json.dumps(v)))
+                for k, v in values.items()
+            ]
+        )
 
     def noted(self, name: str, default: Any = None) -> Any:
         row = self._db.execute("SELECT value FROM notes WHERE name=?", (name,)).fetchone()
@@ -271,7 +345,8 @@ class NodeState:
         self._db.close()
         os.close(self._lock)
 
-    # ---- inside ------------------------------------------------------------------------------------------------------
+    # ---- inside
+    # ------------------------------------------------------------
     def _write(self, steps: list[tuple[str, tuple[Any, ...]]]) -> None:
         with self._mutex:
             self._write_locked(steps)
@@ -288,7 +363,8 @@ class NodeState:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             raise StateError(
-                f"The state in {self.folder} cannot be written ({failed}); nothing was sent. Free disk space or mend the disk, "
+                f"The state in {self.folder} cannot be written ({failed}); nothing was sent. "
+                "Free disk space or mend the disk, "
                 "then start the node again: it goes on where it was."
             ) from None
 
@@ -312,7 +388,8 @@ class NodeState:
         found = self.get("format")
         if found is not None and found != FORMAT.encode():
             raise StateError(
-                f"{self.folder} is a node's state of another version of the program; finish that run with that version, or use another "
+                f"{self.folder} is a node's state of another version of the program; "
+                "finish that run with that version, or use another "
                 "folder for a new run."
             )
 
@@ -337,16 +414,23 @@ class NodeState:
         return head
 
     def _check_checkpoint(self) -> None:
-        """The charges of a round go into one transaction with the round before it, so they are one round ahead at most."""
-        last = self._db.execute("SELECT view, round FROM charges WHERE call >= 0 ORDER BY view DESC, round DESC").fetchone()
+        """The charges of a round go into one transaction with the round before it, so they are one
+        round ahead at most."""
+        last = self._db.execute(
+            "SELECT view, round FROM charges WHERE call >= 0 ORDER BY view DESC, round DESC"
+        ).fetchone()
         saved = self._db.execute("SELECT view, round FROM checkpoint").fetchone() or (0, 0)
         if last is not None and tuple(last) > (saved[0], saved[1] + 1):
-            raise self._lost(f"round {last[1]} is booked, and the checkpoint is of round {saved[1]}")
+            raise self._lost(
+                f"round {last[1]} is booked, and the checkpoint is of round {saved[1]}"
+            )
 
     def _lost(self, what: str) -> StateError:
         return StateError(
-            f"The state {self.folder} is damaged or an old copy: {what}. What was spent is not known from it, so the node does not go on, "
-            "and the whole run stays spent in the lasting ledger; put the newest state back, or leave the run."
+            f"The state {self.folder} is damaged or an old copy: {what}. "
+            "What was spent is not known from it, so the node does not go on, "
+            "and the whole run stays spent in the lasting ledger; put the newest state back, "
+            "or leave the run."
         )
 
     def _lock_file(self) -> None:
@@ -357,7 +441,10 @@ class NodeState:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._lock)
-            raise StateError(f"Another node runs on the state {self.folder}; stop it first, or use another folder.") from None
+            raise StateError(
+                f"Another node runs on the state {self.folder}; stop it first, "
+                "or use another folder."
+            ) from None
 
 
 def _keyed(key: bytes, text: str) -> bytes:

@@ -1,11 +1,13 @@
-"""How far a node's charges have come, noted a second time outside its state folder: a few bytes beside the lasting ledger.
+"""How far a node's charges have come, noted a second time outside its state folder: a few bytes
+beside the lasting ledger.
 
-A state folder that is put back from an old copy, or whose write-ahead log was cut short, is whole in itself: nothing inside it can
-tell. The mark can. The order is always the same:
+A state folder that is put back from an old copy, or whose write-ahead log was cut short, is whole
+in itself: nothing inside it can tell. The mark can. The order is always the same:
 
     charges into the state (durable)   ->   mark (durable)   ->   message sent
 
-so after any crash the mark is equal to the state or behind it, never ahead. A state that is behind its mark has lost charges.
+so after any crash the mark is equal to the state or behind it, never ahead. A state that is behind
+its mark has lost charges.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ _SLOT, _SIZE = 512, 72  # two slots, each in a sector of its own: a torn write l
 
 
 class Mark:
-    """The mark of one state, sealed with a key made from its noise key; held by one process at a time, so two copies never run at once."""
+    """The mark of one state, sealed with a key made from its noise key; held by one process at a
+    time, so two copies never run at once."""
 
     def __init__(self, path: Path, key: bytes) -> None:
         self.path, self._key = path, key
@@ -42,12 +45,18 @@ class Mark:
         except FileNotFoundError:
             return None
         except BlockingIOError:
-            raise StateError(f"Another node runs on a copy of this state: it holds the mark {self.path}. Stop it first.") from None
+            raise StateError(
+                f"Another node runs on a copy of this state: it holds the mark {self.path}. "
+                "Stop it first."
+            ) from None
         except OSError as failed:
-            raise StateError(f"The mark {self.path} cannot be read ({failed}); nothing was sent.") from None
+            raise StateError(
+                f"The mark {self.path} cannot be read ({failed}); nothing was sent."
+            ) from None
         if found == [None, None]:
             raise StateError(
-                f"The mark {self.path} is damaged or belongs to another state, so nobody can tell whether charges were lost; put the "
+                f"The mark {self.path} is damaged or belongs to another state, "
+                "so nobody can tell whether charges were lost; put the "
                 "newest one back, or leave the run. Its spending stays as reserved in the ledger."
             )
         self._last = max(head for head in found if head is not None)
@@ -70,7 +79,10 @@ class Mark:
         try:
             slots = [found or START for found in self._slots()]
             if max(slots) != self._last:
-                raise StateError(f"The mark {self.path} was changed by another process: a copy of this state runs; nothing was sent.")
+                raise StateError(
+                    f"The mark {self.path} was changed by another process: "
+                    "a copy of this state runs; nothing was sent."
+                )
             os.pwrite(self._file, sealed(head, self._key), 0 if slots[0] <= slots[1] else _SLOT)
             os.fdatasync(self._file)
         except OSError as failed:
@@ -88,7 +100,8 @@ class Mark:
 
     def _unwritten(self, failed: OSError) -> StateError:
         return StateError(
-            f"The mark {self.path} cannot be written ({failed}); nothing was sent. Free disk space or mend the disk, then start the node "
+            f"The mark {self.path} cannot be written ({failed}); nothing was sent. "
+            "Free disk space or mend the disk, then start the node "
             "again: it goes on where it was."
         )
 
@@ -109,4 +122,3 @@ def unsealed(record: bytes, key: bytes) -> Head | None:
 
 def _mac(text: bytes, key: bytes) -> bytes:
     return hmac.new(key, b"tacenda mark v1\0" + text, hashlib.sha256).digest()
-

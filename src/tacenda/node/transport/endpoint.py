@@ -1,7 +1,9 @@
-"""The node's network thread: gRPC over mutual TLS, one long-lived stream in both directions per edge.
+"""The node's network thread: gRPC over mutual TLS, one long-lived stream in both directions per
+edge.
 
-Of two members who both listen, the earlier one in the contract calls. A lost stream is opened again with growing pauses, for ever;
-certificates are read anew each time, so a renewed one is taken up without a restart.
+Of two members who both listen, the earlier one in the contract calls. A lost stream is opened again
+with growing pauses, for ever; certificates are read anew each time, so a renewed one is taken up
+without a restart.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from tacenda.node.transport.mailbox import Key, Mailbox
 METHOD = "/tacenda.Node/Talk"
 HELLO_SECONDS = 10.0
 HANDSHAKE_MS = 10_000  # for TLS: a connection that says nothing holds its place for so long
-MOST_CONNECTIONS = 512  # at once, before and after TLS: what strangers can make this process hold in memory is bounded
+# at once, before and after TLS: what strangers can make this process hold in memory is bounded
+MOST_CONNECTIONS = 512
 PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 KEEPALIVE = (
     ("grpc.keepalive_time_ms", 20_000),
@@ -36,7 +39,8 @@ KEEPALIVE = (
 
 
 class Endpoint:
-    """All edges of one node. `start` and `stop` from the node's thread; everything else runs in the loop's thread."""
+    """All edges of one node. `start` and `stop` from the node's thread; everything else runs in the
+    loop's thread."""
 
     def __init__(
         self,
@@ -59,16 +63,23 @@ class Endpoint:
         me, contract = handshake.identity.name, handshake.contract
         self.links = {
             peer: Link(
-                peer, mailbox, handshake.witness, frame_limit, log, lambda p, f: self.on_membership(p, f), lambda e: self.greeting(e)
+                peer,
+                mailbox,
+                handshake.witness,
+                frame_limit,
+                log,
+                lambda p, f: self.on_membership(p, f),
+                lambda e: self.greeting(e),
             )
             for peer in contract.neighbours(me)
-        }  # fmt: skip
+        }
         handshake.witness.on_caught = self._caught
         self._total = contract.rounds + contract.finish_mixing
         self.refused = 0
         self.port: int | None = None
 
-    # ---- from the node's thread ----------------------------------------------------------------------------------------
+    # ---- from the node's thread
+    # ------------------------------------------------------------
     def start(self) -> None:
         self._thread.start()
         self._ready.wait(30)
@@ -94,7 +105,8 @@ class Endpoint:
         self._loop.call_soon_threadsafe(all_links)
 
     def _caught(self, member: str) -> None:
-        """A signature has convicted a member, or this node's own state: the edge ends, and the neighbours are shown the proof."""
+        """A signature has convicted a member, or this node's own state: the edge ends, and the
+        neighbours are shown the proof."""
         witness = self.handshake.witness
         if witness.lost is not None:
             self.mailbox.alarm(witness.lost)
@@ -112,14 +124,19 @@ class Endpoint:
             self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join(10)
 
-    # ---- the loop ------------------------------------------------------------------------------------------------------
+    # ---- the loop
+    # ------------------------------------------------------------
     def _run(self) -> None:
         self._loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_until_complete(self._main())
         except Exception as error:
-            self._failed = error if isinstance(error, NetworkError) else NetworkError(f"The network thread failed: {error}.")
+            self._failed = (
+                error
+                if isinstance(error, NetworkError)
+                else NetworkError(f"The network thread failed: {error}.")
+            )
             self.mailbox.alarm(self._failed)
         finally:
             self._ready.set()
@@ -128,7 +145,11 @@ class Endpoint:
     async def _main(self) -> None:
         self._stopping = asyncio.Event()
         server = await self._serve() if self._bind else None
-        callers = [asyncio.ensure_future(self._call_on_and_on(link)) for link in self.links.values() if self._calls(link.peer)]
+        callers = [
+            asyncio.ensure_future(self._call_on_and_on(link))
+            for link in self.links.values()
+            if self._calls(link.peer)
+        ]
         self._ready.set()
         await self._stopping.wait()
         await asyncio.sleep(0.05)  # lets the last notices leave
@@ -137,7 +158,9 @@ class Endpoint:
         await asyncio.gather(*callers, return_exceptions=True)
         if server is not None:
             await server.stop(0.2)
-        left = asyncio.all_tasks() - {asyncio.current_task()}  # gRPC's own, which it does not wait for
+        left = asyncio.all_tasks() - {
+            asyncio.current_task()
+        }  # gRPC's own, which it does not wait for
         for task in left:
             task.cancel()
         if left:
@@ -149,7 +172,8 @@ class Endpoint:
             return False
         return not contract.member(me).listens or contract.position(me) < contract.position(peer)
 
-    # ---- listening -------------------------------------------------------------------------------------------------------
+    # ---- listening
+    # ------------------------------------------------------------
     async def _serve(self) -> Any:
         options = (
             ("grpc.so_reuseport", 0),
@@ -162,17 +186,21 @@ class Endpoint:
             ("grpc.max_connection_idle_ms", 60_000),
             *KEEPALIVE,
         )
-        # No limit on all streams together, which one member could use up for all: each peer has its own (`Link.knock`).
+        # No limit on all streams together, which one member could use up for all: each peer has its
+        # own (`Link.knock`).
         server = grpc.aio.server(options=options)
         handler = grpc.stream_stream_rpc_method_handler(self._answer)
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("tacenda.Node", {"Talk": handler}),))
+        server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler("tacenda.Node", {"Talk": handler}),)
+        )
         try:
             self.port = server.add_secure_port(str(self._bind), self._server_credentials())
         except RuntimeError:
             self.port = 0
         if not self.port:
             raise NetworkError(
-                f"The address {self._bind} cannot be listened on: is another program there? Choose another with --bind."
+                f"The address {self._bind} cannot be listened on: "
+                "is another program there? Choose another with --bind."
             )
         await server.start()
         self.log.info("listening", address=str(self._bind), port=self.port)
@@ -187,7 +215,9 @@ class Endpoint:
             if found == stamp["at"]:
                 return None
             stamp["at"] = found
-            return grpc.ssl_server_certificate_configuration([self.handshake.identity.tls_pem()], self._roots())
+            return grpc.ssl_server_certificate_configuration(
+                [self.handshake.identity.tls_pem()], self._roots()
+            )
 
         first = fetch()
         return grpc.dynamic_ssl_server_credentials(first, fetch, require_client_authentication=True)
@@ -205,7 +235,13 @@ class Endpoint:
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "refused")
         link = self.links[caller]
         if caller in self.handshake.witness.caught:
-            await self._refuse(context, caller, Refused(self.handshake.witness.caught[caller], self.handshake.witness.shown(caller)))
+            await self._refuse(
+                context,
+                caller,
+                Refused(
+                    self.handshake.witness.caught[caller], self.handshake.witness.shown(caller)
+                ),
+            )
             return
         if link.banned:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "cut off")
@@ -246,7 +282,8 @@ class Endpoint:
         await context.write(wire.encode(wire.Refusal(_reason(why)[:2000], shown)))
         self._maybe_fatal(why)
 
-    # ---- calling ---------------------------------------------------------------------------------------------------------
+    # ---- calling
+    # ------------------------------------------------------------
     async def _call_on_and_on(self, link: Link) -> None:
         failures, told = 0, ""
         while not self._stopping.is_set():
@@ -268,7 +305,9 @@ class Endpoint:
                 if link.peer in self.handshake.witness.caught:
                     return
             failures = 0 if time.monotonic() - begin > 5 else failures + 1
-            longest = self.handshake.contract.absence.limit_seconds / 8  # so that nobody counts as away for lack of a call
+            longest = (
+                self.handshake.contract.absence.limit_seconds / 8
+            )  # so that nobody counts as away for lack of a call
             await asyncio.sleep(min(longest, PAUSES[min(failures, len(PAUSES) - 1)]))
 
     async def _call(self, link: Link) -> None:
@@ -286,12 +325,16 @@ class Endpoint:
             nonce = os.urandom(32)
             try:
                 await call.write(wire.encode(self.handshake.hello(link.peer, nonce)))
-            except grpc.aio.AioRpcError as why:  # ended while it was written to: the peer's word is the call's status
+            except (
+                grpc.aio.AioRpcError
+            ) as why:  # ended while it was written to: the peer's word is the call's status
                 raise Refused(_plainly(await _status(call))) from why
             answer = await asyncio.wait_for(call.read(), HELLO_SECONDS)
             if not isinstance(answer, bytes):
                 raise Refused(f"{link.peer} closed the stream ({await _status(call)})")
-            welcome = self.handshake.check_welcome(wire.decode(answer, self._limit), link.peer, nonce)
+            welcome = self.handshake.check_welcome(
+                wire.decode(answer, self._limit), link.peer, nonce
+            )
             link.met(welcome.view, welcome.done, welcome.done >= self._total)
             confirmation = self.handshake.confirmation(link.peer)
             if confirmation is not None:
@@ -300,7 +343,8 @@ class Endpoint:
             await link.converse(call.read, call.write)
 
     def _maybe_fatal(self, why: Exception) -> None:
-        """A state that was lost or cannot be written stops the node; nothing that a peer says does."""
+        """A state that was lost or cannot be written stops the node; nothing that a peer says
+        does."""
         if isinstance(why, StateError):
             self.mailbox.alarm(why)
 
@@ -318,7 +362,9 @@ def _reason(why: BaseException) -> str:
 def _plainly(details: str) -> str:
     """The transport's own words, with a hint where they are obscure."""
     hints = {
-        "CERTIFICATE_VERIFY_FAILED": "the peer's certificate is not signed by an authority of the contract, or has expired",
+        "CERTIFICATE_VERIFY_FAILED": (
+            "the peer's certificate is not signed by an authority of the contract, or has expired"
+        ),
         "WRONG_VERSION_NUMBER": "the peer does not speak TLS on this port",
         "Connection refused": "nobody listens there (yet)",
         "alert": "the peer refused this node's certificate",

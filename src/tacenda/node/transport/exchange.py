@@ -29,7 +29,8 @@ class PeerAbsent(NetworkError):
     def __init__(self, peers: list[str], seconds: float, reasons: list[str]) -> None:
         said = "; ".join(sorted({reason for reason in reasons if reason}))
         super().__init__(
-            f"{', '.join(peers)} stayed away for more than {seconds:g} s, the contract's limit. Everything is saved: start the node again "
+            f"{', '.join(peers)} stayed away for more than {seconds:g} s, the contract's limit. "
+            "Everything is saved: start the node again "
             f"when they are back. Last heard: {said or 'nothing'}."
         )
         self.peers = peers
@@ -40,15 +41,23 @@ class MemberCaught(NetworkError):
 
     def __init__(self, sentences: list[str]) -> None:
         super().__init__(
-            f"{'; '.join(sentences)}. Everything is saved, and what was spent stays booked. The run does not go on with "
+            f"{'; '.join(sentences)}. Everything is saved, and what was spent stays booked. "
+            "The run does not go on with "
             "that member: show the others the evidence, and go on without it under a new contract."
         )
 
 
 class Exchange:
-    """`Transport` of one member. Charges and the checkpoint wait here for the transaction of the next message."""
+    """`Transport` of one member. Charges and the checkpoint wait here for the transaction of the
+    next message."""
 
-    def __init__(self, contract: Contract, state: NodeState, endpoint: Endpoint, check: Callable[[list[str]], None]) -> None:
+    def __init__(
+        self,
+        contract: Contract,
+        state: NodeState,
+        endpoint: Endpoint,
+        check: Callable[[list[str]], None],
+    ) -> None:
         self._contract, self._state, self._endpoint, self._check = contract, state, endpoint, check
         self._names = contract.names
         self._charges: list[Booking] = []
@@ -59,7 +68,8 @@ class Exchange:
         self.waited = self.written = 0.0
 
     def book(self, round: int, call: int, event: Event, question: bytes = b"") -> None:
-        """A release, to be made durable before anything that depends on it leaves; a redone one must ask the same question."""
+        """A release, to be made durable before anything that depends on it leaves; a redone one
+        must ask the same question."""
         key = (self.view, round, call)
         self._state.check_question(key, question)
         self._charges.append((key, event.to_dict(), question))
@@ -86,15 +96,19 @@ class Exchange:
         signed = wire.encode(self._witness.signed(frame))
         self._endpoint.post([(key, peer, signed) for peer in peers])
         found = self.wait(key, peers)
-        # Before anything that builds on them leaves, they are durable: whatever a neighbour sends again, the first version counts.
+        # Before anything that builds on them leaves, they are durable: whatever a neighbour sends
+        # again, the first version counts.
         for peer, arrived in self._endpoint.mailbox.frames(key, peers).items():
             self._received.append((key, peer, wire.encode(wire.replaced(arrived, heard=[]))))
         return {block: found[self._names[block]] for block in outgoing}
 
     def resend(self) -> None:
-        """Hand the stored outbox to the links, signed; and use again what had been received since the checkpoint."""
+        """Hand the stored outbox to the links, signed; and use again what had been received since
+        the checkpoint."""
         unsent = self._state.unsent()
-        signed = {key: wire.encode(self._witness.signed(wire.stored_rows(raw))) for key, _, raw in unsent}
+        signed = {
+            key: wire.encode(self._witness.signed(wire.stored_rows(raw))) for key, _, raw in unsent
+        }
         self._endpoint.post([(key, peer, signed[key]) for key, peer, _ in unsent])
         for key, peer, raw in self._state.received():
             if key[:2] > self._witness.done:
@@ -104,18 +118,25 @@ class Exchange:
         """The one row that all neighbours get; `Network` has cut it to the contract's radius."""
         rows = list(outgoing.values())
         if any(other.tobytes() != rows[0].tobytes() for other in rows[1:]):
-            raise NetworkError("A member sends the same row to all its neighbours; this is a defect of the algorithm.")
+            raise NetworkError(
+                "A member sends the same row to all its neighbours; "
+                "this is a defect of the algorithm."
+            )
         return rows[0]
 
     def meet(self, edges: EdgeKeys | None, peers: list[str]) -> None:
-        """Wait until all these neighbours were met, with what they hold of this node's signatures and the keys of the edges.
+        """Wait until all these neighbours were met, with what they hold of this node's signatures
+        and the keys of the edges.
 
-        Nothing new leaves before: an old copy of a state is found by its neighbours, and each of them may be the only honest one.
+        Nothing new leaves before: an old copy of a state is found by its neighbours, and each of
+        them may be the only honest one.
         """
         links, handshake = self._endpoint.links, self._endpoint.handshake
         while True:
             missing = [
-                peer for peer in peers if not links[peer].greeted or (edges is not None and peer in edges.missing([peer]))
+                peer
+                for peer in peers
+                if not links[peer].greeted or (edges is not None and peer in edges.missing([peer]))
             ]
             if not missing and handshake.lost != self.view:
                 return
@@ -136,12 +157,18 @@ class Exchange:
 
     def _commit(self, messages: list[tuple[Key, str, bytes]]) -> None:
         begin = time.monotonic()
-        present = [link.done for link in self._endpoint.links.values() if link.peer not in self.absent]
+        present = [
+            link.done for link in self._endpoint.links.values() if link.peer not in self.absent
+        ]
         done = self._witness.done if self._checkpoint is None else self._checkpoint[:2]
-        forget = min([done, *present])  # never what is not behind this node's own checkpoint, whatever the peers say
+        forget = min(
+            [done, *present]
+        )  # never what is not behind this node's own checkpoint, whatever the peers say
         self._state.commit(self._charges, messages, self._checkpoint, forget, self._received)
         if self._checkpoint is not None:
-            self._endpoint.handshake.view, self._endpoint.handshake.done = self._witness.done = self._checkpoint[:2]
+            self._endpoint.handshake.view, self._endpoint.handshake.done = self._witness.done = (
+                self._checkpoint[:2]
+            )
             self._witness.latest = max(self._witness.latest, (*self._witness.done, wire.MOST_CALLS))
         if messages:
             self._endpoint.handshake.started = True

@@ -1,7 +1,9 @@
-"""One edge of the graph, seen from one end: who is there, what still has to be sent, and what may be believed.
+"""One edge of the graph, seen from one end: who is there, what still has to be sent, and what may
+be believed.
 
-Frames stay on the list until the peer is known to have used them; after a reconnection all of them are sent again, the very same
-bytes. A peer's message of round t proves that it has made round t - 1 durable, so nothing else needs to be acknowledged.
+Frames stay on the list until the peer is known to have used them; after a reconnection all of them
+are sent again, the very same bytes. A peer's message of round t proves that it has made round t - 1
+durable, so nothing else needs to be acknowledged.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from tacenda.node.protocol import wire
 from tacenda.node.protocol.signed_rows import Witness
 from tacenda.node.transport.mailbox import Key, Mailbox
 
-MOST_USELESS = 512  # frames of one connection that change nothing, before the peer counts as flooding
+MOST_USELESS = (
+    512  # frames of one connection that change nothing, before the peer counts as flooding
+)
 MOST_STRIKES = 8
 MOST_KNOCKING = 4  # streams of one peer without a hello
 LONGEST_BAN = 60.0
@@ -24,7 +28,8 @@ LONGEST_BAN = 60.0
 
 @dataclass
 class Link:
-    """The state of one edge; touched by the network thread only, except for `frames` through the loop."""
+    """The state of one edge; touched by the network thread only, except for `frames` through the
+    loop."""
 
     peer: str
     mailbox: Mailbox
@@ -81,8 +86,11 @@ class Link:
         for frame in self.greeting(view):
             self.tell(frame)
 
-    async def converse(self, read: Callable[[], Awaitable[Any]], write: Callable[[bytes], Awaitable[Any]]) -> None:
-        """Send and receive until the stream ends, the peer misbehaves, or a newer connection takes over."""
+    async def converse(
+        self, read: Callable[[], Awaitable[Any]], write: Callable[[bytes], Awaitable[Any]]
+    ) -> None:
+        """Send and receive until the stream ends, the peer misbehaves, or a newer connection takes
+        over."""
         if self._over is not None:
             self._over.set()
         mine = self._over = asyncio.Event()
@@ -94,12 +102,16 @@ class Link:
         reader = asyncio.ensure_future(self._read(read))
         over = asyncio.ensure_future(mine.wait())
         try:
-            ended, _ = await asyncio.wait({writer, reader, over}, return_when=asyncio.FIRST_COMPLETED)
+            ended, _ = await asyncio.wait(
+                {writer, reader, over}, return_when=asyncio.FIRST_COMPLETED
+            )
             for task in ended:
                 task.result()
         except wire.BadFrame as lie:
             self.strike(str(lie))
-        except Exception as broken:  # a stream may break in many ways, and all mean the same: connect again
+        except (
+            Exception
+        ) as broken:  # a stream may break in many ways, and all mean the same: connect again
             self.reason = type(broken).__name__
         finally:
             for task in (writer, reader, over):
@@ -157,12 +169,18 @@ class Link:
             return False
         if isinstance(frame, wire.Proof):
             return self.witness.proof(frame)
-        raise wire.BadFrame(f"a frame of kind {type(frame).__name__} in the middle of a conversation.")
+        raise wire.BadFrame(
+            f"a frame of kind {type(frame).__name__} in the middle of a conversation."
+        )
 
     def strike(self, what: str) -> None:
         """Cut the peer off for a while that doubles each time."""
         self.strikes += 1
-        seconds = float("inf") if self.strikes >= MOST_STRIKES else min(LONGEST_BAN, 2.0 ** (self.strikes - 1))
+        seconds = (
+            float("inf")
+            if self.strikes >= MOST_STRIKES
+            else min(LONGEST_BAN, 2.0 ** (self.strikes - 1))
+        )
         self.banned_until = time.monotonic() + seconds
         self.reason = f"cut off: it sent {what}"
         self.log.warning("peer cut off", peer=self.peer, reason=what, strikes=self.strikes)
@@ -174,7 +192,8 @@ class Link:
             self._over.set()
 
     async def knock(self, read: Callable[[], Awaitable[Any]], seconds: float) -> Any:
-        """The next frame of a stream whose handshake is not done; TimeoutError if none comes, or newer streams of this peer do."""
+        """The next frame of a stream whose handshake is not done; TimeoutError if none comes, or
+        newer streams of this peer do."""
         turned_away = asyncio.Event()
         self._knocking.append(turned_away)
         if len(self._knocking) > MOST_KNOCKING:

@@ -1,8 +1,10 @@
-"""Messages that have arrived and wait to be used; the meeting place of the network thread and the algorithm's thread.
+"""Messages that have arrived and wait to be used; the meeting place of the network thread and the
+algorithm's thread.
 
-A message is kept under (peer, view, round, call). What a well-behaved peer can send is narrow: it is at most one round ahead, because
-it needs this node's message to go on. Everything else is counted as useless or, where it can only be a lie (two different messages
-under one key, a round too far ahead), cuts the peer off. So memory is bounded whatever a peer does.
+A message is kept under (peer, view, round, call). What a well-behaved peer can send is narrow: it
+is at most one round ahead, because it needs this node's message to go on. Everything else is
+counted as useless or, where it can only be a lie (two different messages under one key, a round too
+far ahead), cuts the peer off. So memory is bounded whatever a peer does.
 """
 
 from __future__ import annotations
@@ -42,18 +44,26 @@ class Mailbox:
         self._nudges = 0
 
     def put(self, peer: str, frame: Rows) -> bool:
-        """Keep a message; False if it was of no use (old, or known already). BadFrame if it can only be a lie."""
+        """Keep a message; False if it was of no use (old, or known already). BadFrame if it can
+        only be a lie."""
         key, digest = (frame.view, frame.round, frame.call), hashlib.sha256(frame.data).digest()
         with self._changed:
             if frame.view < self.view or (frame.view == self.view and frame.round < self.round):
                 return False
-            if frame.view > self.view + MOST_VIEWS or (frame.view == self.view and frame.round > self.round + 1):
-                raise BadFrame(f"a message of view {frame.view}, round {frame.round}, which nobody can have reached.")
+            if frame.view > self.view + MOST_VIEWS or (
+                frame.view == self.view and frame.round > self.round + 1
+            ):
+                raise BadFrame(
+                    f"a message of view {frame.view}, round {frame.round}, "
+                    "which nobody can have reached."
+                )
             shelf = self._shelves[peer]
             known = shelf.digests.get(key)
             if known is not None:
                 if known != digest:
-                    raise BadFrame(f"two different messages for round {frame.round}, call {frame.call}.")
+                    raise BadFrame(
+                        f"two different messages for round {frame.round}, call {frame.call}."
+                    )
                 return False
             if len(shelf.digests) >= MOST_WAITING:
                 raise BadFrame("more messages than any algorithm sends.")
@@ -73,7 +83,9 @@ class Mailbox:
                     shelf.rows.pop(key, None)
                     shelf.frames.pop(key, None)
 
-    def take(self, key: Key, peers: list[str], seconds: float) -> tuple[dict[str, Array], list[str]]:
+    def take(
+        self, key: Key, peers: list[str], seconds: float
+    ) -> tuple[dict[str, Array], list[str]]:
         """(what has arrived under the key, who is still missing) after at most so many seconds."""
         end = time.monotonic() + seconds
         with self._changed:
@@ -84,7 +96,9 @@ class Mailbox:
                 missing = [peer for peer in peers if key not in self._shelves[peer].rows]
                 left = end - time.monotonic()
                 if not missing or left <= 0 or nudges != self._nudges:
-                    found = {peer: self._shelves[peer].rows[key] for peer in peers if peer not in missing}
+                    found = {
+                        peer: self._shelves[peer].rows[key] for peer in peers if peer not in missing
+                    }
                     return found, missing
                 self._changed.wait(left)
 

@@ -1,7 +1,9 @@
-"""Reasons of failed TLS handshakes, for the log: gRPC tells them on standard error only, so that is listened to.
+"""Reasons of failed TLS handshakes, for the log: gRPC tells them on standard error only, so that is
+listened to.
 
-For the node's own process: standard error goes through a pipe, gRPC's lines about handshakes become log entries (at most one a
-second for each reason, with a count), its other lines are dropped, and everything else passes through.
+For the node's own process: standard error goes through a pipe, gRPC's lines about handshakes become
+log entries (at most one a second for each reason, with a count), its other lines are dropped, and
+everything else passes through.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ class TlsLog:
         read, write = os.pipe()
         os.dup2(write, 2)
         os.close(write)
-        self._thread = threading.Thread(target=self._listen, args=(read,), name="tacenda-tls-log", daemon=True)
+        self._thread = threading.Thread(
+            target=self._listen, args=(read,), name="tacenda-tls-log", daemon=True
+        )
         self._thread.start()
         return self
 

@@ -1,4 +1,5 @@
-"""From a target (epsilon, delta) to the noise: exact for Gaussians, a bracketed root of the judged curve otherwise.
+"""From a target (epsilon, delta) to the noise: exact for Gaussians, a bracketed root of the judged
+curve otherwise.
 
 Whatever is returned was evaluated and meets its target: rounding may cost noise, never privacy.
 """
@@ -13,18 +14,30 @@ from scipy.special import ndtri
 from tacenda.checks import positive
 from tacenda.errors import InputError, PrivacyError
 from tacenda.privacy.accounting.curves import gaussian_log_delta
-from tacenda.privacy.accounting.events import CorrelatedGaussian, Events, Gaussian, L2Laplace, Pure, merged, pure_sum
+from tacenda.privacy.accounting.events import (
+    CorrelatedGaussian,
+    Events,
+    Gaussian,
+    L2Laplace,
+    Pure,
+    merged,
+    pure_sum,
+)
 from tacenda.privacy.accounting.judge import Curve, judge
 from tacenda.privacy.accounting.pld import pld_profile
 
 TOLERANCE = 1e-6  # relative, on the noise scale
 SMALLEST, LARGEST = 1e-9, 1e12
-CONVOLVED = ("l2-laplace", "pld")  # accountants slow enough to look for the root on a coarse grid first
+CONVOLVED = (
+    "l2-laplace",
+    "pld",
+)  # accountants slow enough to look for the root on a coarse grid first
 FLOOR = -800.0  # ln delta is cut here: below the smallest double
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """The largest mu whose Gaussian-DP curve passes under (epsilon, delta): mu(1, 1e-5) = 0.26805."""
+    """The largest mu whose Gaussian-DP curve passes under (epsilon, delta): mu(1, 1e-5) =
+    0.26805."""
     from scipy.optimize import brentq  # slow to load
 
     eps, d = _check_target(epsilon, delta)
@@ -42,7 +55,10 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     while gap(math.log(high)) < 0:
         high *= 2
     mu = math.exp(float(brentq(gap, math.log(low), math.log(high), xtol=1e-14, rtol=1e-14)))
-    mu, step = mu * (1 - 2e-13), 1e-15  # beyond the rounding of ln delta, so that any later evaluation agrees
+    mu, step = (
+        mu * (1 - 2e-13),
+        1e-15,
+    )  # beyond the rounding of ln delta, so that any later evaluation agrees
     while math.exp(gaussian_log_delta(mu, eps)) > d:
         mu, step = mu * (1 - step), 2 * step
     return mu
@@ -55,16 +71,20 @@ def solve_scale(
     adjacency: str = "replace-one",
     hint: float | None = None,
 ) -> float:
-    """The smallest noise scale k, to a relative 1e-6, whose events `events_at(k)` keep delta(epsilon) <= delta.
+    """The smallest noise scale k, to a relative 1e-6, whose events `events_at(k)` keep
+    delta(epsilon) <= delta.
 
-    A larger k must mean more noise for every event. `hint` is a guess of k, worth a few evaluations. delta = 0 asks
-    for pure privacy, where epsilon is the sum over all events.
+    A larger k must mean more noise for every event. `hint` is a guess of k, worth a few
+    evaluations. delta = 0 asks for pure privacy, where epsilon is the sum over all events.
     """
     eps, d = _check_target(epsilon, delta)
     guess = 1.0 if hint is None else positive("hint", hint)
     sample = merged(events_at(guess))
     if not sample:
-        raise InputError("events_at must give at least one event that costs privacy, not none; without one no noise is needed.")
+        raise InputError(
+            "events_at must give at least one event that costs privacy, not none; "
+            "without one no noise is needed."
+        )
     if d == 0:
         if not all(isinstance(event, Pure | L2Laplace) for event, _ in sample):
             raise PrivacyError(_no_delta("an event that is not pure"))
@@ -83,13 +103,18 @@ def solve_scale(
         events = merged(events_at(k))
         if any(event.lossy for event, _ in events):
             return -math.log(d)
-        return _log_over(pld_profile(events, adjacency, coarseness=16).delta(eps), d) if events else FLOOR
+        return (
+            _log_over(pld_profile(events, adjacency, coarseness=16).delta(eps), d)
+            if events
+            else FLOOR
+        )
 
     return _root(gap, _root(rough, start, tolerance=1e-3), reach=1.002)
 
 
 def _gaussian_scale(events_at: Callable[[float], Events], mu: float, guess: float) -> float:
-    """All Gaussian: mu of the events is compared with the target's; one step where it is proportional to 1/k."""
+    """All Gaussian: mu of the events is compared with the target's; one step where it is
+    proportional to 1/k."""
 
     def gap(k: float) -> float:
         found = _mu(events_at(k))
@@ -106,12 +131,18 @@ def _gaussian_scale(events_at: Callable[[float], Events], mu: float, guess: floa
 def _mu(events: Events) -> float:
     curve: Curve = judge(events)
     if curve.mu is None:
-        raise InputError("events_at must give events of the same kinds at every scale, not Gaussians at some only.")
+        raise InputError(
+            "events_at must give events of the same kinds at every scale, "
+            "not Gaussians at some only."
+        )
     return curve.mu
 
 
-def _first_guess(events_at: Callable[[float], Events], eps: float, delta: float, start: float) -> float:
-    """From the closed forms: zCDP of everything, with sampled events counted at rate^2 (good for much noise)."""
+def _first_guess(
+    events_at: Callable[[float], Events], eps: float, delta: float, start: float
+) -> float:
+    """From the closed forms: zCDP of everything, with sampled events counted at rate^2 (good for
+    much noise)."""
     mu = gaussian_mu(eps, delta)
     for _ in range(4):  # where the events are proportional to 1/k one step is enough
         square = sum(count * _rough_mu(event) ** 2 for event, count in merged(events_at(start)))
@@ -137,8 +168,11 @@ def _log_over(found: float, delta: float) -> float:
     return (math.log(found) if found > 0 else FLOOR) - math.log(delta)
 
 
-def _root(gap: Callable[[float], float], guess: float, tolerance: float = TOLERANCE, reach: float = 1.1) -> float:
-    """The smallest k with gap(k) <= 0 for a falling gap: bracket, then regula falsi (Illinois) in ln k."""
+def _root(
+    gap: Callable[[float], float], guess: float, tolerance: float = TOLERANCE, reach: float = 1.1
+) -> float:
+    """The smallest k with gap(k) <= 0 for a falling gap: bracket, then regula falsi (Illinois) in
+    ln k."""
     low, high, at_low, at_high = _bracket(gap, guess, reach)
     side = 0
     for _ in range(200):
@@ -163,7 +197,9 @@ def _root(gap: Callable[[float], float], guess: float, tolerance: float = TOLERA
     return high
 
 
-def _bracket(gap: Callable[[float], float], guess: float, factor: float) -> tuple[float, float, float, float]:
+def _bracket(
+    gap: Callable[[float], float], guess: float, factor: float
+) -> tuple[float, float, float, float]:
     """Ends with gap(low) > 0 >= gap(high), walking out from the guess in growing steps."""
     k, value = guess, gap(guess)
     while True:
@@ -177,7 +213,8 @@ def _bracket(gap: Callable[[float], float], guess: float, factor: float) -> tupl
         k, value, factor = other, found, min(factor**2, 1e3)
     if value > 0:
         raise PrivacyError(
-            f"no noise scale up to {LARGEST:g} meets the target, because part of the loss does not shrink with the noise; "
+            f"no noise scale up to {LARGEST:g} meets the target, "
+            "because part of the loss does not shrink with the noise; "
             "allow a larger epsilon or delta, or fewer releases."
         )
     raise InputError("the target is met with no noise at all; ask for a smaller epsilon or delta.")
@@ -187,9 +224,15 @@ def _check_target(epsilon: float, delta: float) -> tuple[float, float]:
     eps = positive("epsilon", epsilon)
     d = positive("delta", delta, zero=True)
     if d >= 1:
-        raise InputError(f"delta must be below 1, not {delta!r}; a usual choice is 1e-5, well under 1 / (number of records).")
+        raise InputError(
+            f"delta must be below 1, not {delta!r}; a usual choice is 1e-5, "
+            "well under 1 / (number of records)."
+        )
     return eps, d
 
 
 def _no_delta(what: str) -> str:
-    return f"delta must be above 0 for {what}, not 0; give a small delta such as 1e-5, or use pure noise (l2-Laplace)."
+    return (
+        f"delta must be above 0 for {what}, not 0; give a small delta such as 1e-5, "
+        "or use pure noise (l2-Laplace)."
+    )

@@ -1,7 +1,9 @@
-"""Privacy profiles in closed form: Gaussian, zCDP, and the generic group bound (pure rounds are in `pure`).
+"""Privacy profiles in closed form: Gaussian, zCDP, and the generic group bound (pure rounds are in
+`pure`).
 
-A profile answers delta(epsilon) and epsilon(delta) for one composed mechanism. Everything is done in logarithms, so
-that delta may be as small as 1e-300 and epsilon as large as 1e4. (scipy.optimize is imported late: it is slow to load.)
+A profile answers delta(epsilon) and epsilon(delta) for one composed mechanism. Everything is done
+in logarithms, so that delta may be as small as 1e-300 and epsilon as large as 1e4. (scipy.optimize
+is imported late: it is slow to load.)
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 class Profile(Protocol):
-    """delta(epsilon) for epsilon >= 0, non-increasing, and its inverse; both may only err upwards."""
+    """delta(epsilon) for epsilon >= 0, non-increasing, and its inverse; both may only err
+    upwards."""
 
     def delta(self, epsilon: float) -> float: ...
 
@@ -47,7 +50,8 @@ class GaussianProfile:
 
 
 def gaussian_log_delta(mu: float, epsilon: float) -> float:
-    """ln delta(eps) of mu-Gaussian-DP; with a, b = eps/mu -+ mu/2 and Mills' ratio M, delta = phi(a) (M(a) - M(b))."""
+    """ln delta(eps) of mu-Gaussian-DP; with a, b = eps/mu -+ mu/2 and Mills' ratio M, delta =
+    phi(a) (M(a) - M(b))."""
     if mu == 0:
         return 0.0 if epsilon < 0 else -math.inf
     if math.isinf(mu):
@@ -56,7 +60,9 @@ def gaussian_log_delta(mu: float, epsilon: float) -> float:
     if a > 1e10:  # delta is 0 in double precision long before, and a * a would overflow
         return -math.inf
     log_phi = -a * a / 2 - LOG_ROOT_TWO_PI
-    if a < -5:  # M(a) would overflow; Phi(-a) is close to 1 and the second term small, so nothing cancels
+    if (
+        a < -5
+    ):  # M(a) would overflow; Phi(-a) is close to 1 and the second term small, so nothing cancels
         second = math.exp(log_phi) * _mills(b)
         return float(log_ndtr(-a)) + math.log1p(-second / float(ndtr(-a)))
     return log_phi + math.log(_mills_drop(a, b))
@@ -81,7 +87,8 @@ def _mills_drop(a: float, b: float) -> float:
 
 @dataclass(frozen=True)
 class ZcdpProfile:
-    """rho-zCDP, converted at the best Renyi order: eps = a rho + ln((a-1)/a) - (ln delta + ln a)/(a-1), a > 1."""
+    """rho-zCDP, converted at the best Renyi order: eps = a rho + ln((a-1)/a) - (ln delta + ln
+    a)/(a-1), a > 1."""
 
     rho: float
 
@@ -89,7 +96,11 @@ class ZcdpProfile:
         def bound(log_excess: float) -> float:
             excess = math.exp(log_excess)
             order = 1 + excess
-            return excess * (order * self.rho - epsilon) + excess * math.log(excess / order) - math.log(order)
+            return (
+                excess * (order * self.rho - epsilon)
+                + excess * math.log(excess / order)
+                - math.log(order)
+            )
 
         return min(self._best(bound), 0.0)
 
@@ -105,13 +116,18 @@ class ZcdpProfile:
         def bound(log_excess: float) -> float:
             excess = math.exp(log_excess)
             order = 1 + excess
-            return order * self.rho + math.log(excess / order) - (math.log(delta) + math.log(order)) / excess
+            return (
+                order * self.rho
+                + math.log(excess / order)
+                - (math.log(delta) + math.log(order)) / excess
+            )
 
         return max(self._best(bound), 0.0)
 
     @staticmethod
     def _best(bound: Callable[[float], float]) -> float:
-        """Any order is sound, so the minimum need only be near; a coarse grid saves it from a local one."""
+        """Any order is sound, so the minimum need only be near; a coarse grid saves it from a local
+        one."""
         from scipy.optimize import minimize_scalar
 
         grid = np.linspace(-14, 14, 113)
@@ -122,7 +138,8 @@ class ZcdpProfile:
 
 @dataclass(frozen=True)
 class GroupProfile:
-    """k records of any mechanism: delta_k(eps) = delta(eps/k) (e^eps - 1)/(e^{eps/k} - 1), by k triangle steps."""
+    """k records of any mechanism: delta_k(eps) = delta(eps/k) (e^eps - 1)/(e^{eps/k} - 1), by k
+    triangle steps."""
 
     inner: Profile
     size: int
@@ -135,10 +152,12 @@ class GroupProfile:
         return math.exp(min(math.log(one) + growth, 0.0))
 
     def epsilon(self, delta: float) -> float:
-        """delta_k need not be monotone; from a safe upper end the bracket closes on a point that satisfies delta."""
+        """delta_k need not be monotone; from a safe upper end the bracket closes on a point that
+        satisfies delta."""
         if delta >= 1:
             return 0.0
-        # e^{eps(k-1)/k} bounds the growth: look for delta' = delta e^{-eps'} with eps' = eps(delta') (k - 1)
+        # e^{eps(k-1)/k} bounds the growth: look for delta' = delta e^{-eps'} with eps' =
+        # eps(delta') (k - 1)
         high = self._upper(delta)
         if math.isinf(high):
             return high
@@ -153,8 +172,11 @@ class GroupProfile:
         return math.inf
 
 
-def solve_decreasing(log_delta: Callable[[float], float], target: float, low: float, high: float) -> float:
-    """The smallest x in [low, high] with log_delta(x) <= target, from above: the value returned satisfies it."""
+def solve_decreasing(
+    log_delta: Callable[[float], float], target: float, low: float, high: float
+) -> float:
+    """The smallest x in [low, high] with log_delta(x) <= target, from above: the value returned
+    satisfies it."""
     from scipy.optimize import brentq
 
     if log_delta(low) <= target:

@@ -1,8 +1,9 @@
 """Privacy events: what one release was, as frozen values that are judged elsewhere (`accounting`).
 
-An event knows its parameters and nothing of composition. Every noise multiplier is in this project's convention,
-z = noise_std / sensitivity, where the sensitivity already holds replace-one's factor 2; one Gaussian release then is
-mu-Gaussian-DP with mu = 1/z. An infinite multiplier means no loss at all, a multiplier of 0 an infinite loss.
+An event knows its parameters and nothing of composition. Every noise multiplier is in this
+project's convention, z = noise_std / sensitivity, where the sensitivity already holds replace-one's
+factor 2; one Gaussian release then is mu-Gaussian-DP with mu = 1/z. An infinite multiplier means no
+loss at all, a multiplier of 0 an infinite loss.
 
 A run is a sequence of (event, count).
 """
@@ -28,21 +29,28 @@ class Event:
     @property
     def lossless(self) -> bool:
         """Nothing at all is learnt about one record."""
-        raise TypeError(f"{type(self).__name__} is only the base of events; use one of {sorted(KINDS)}.")
+        raise TypeError(
+            f"{type(self).__name__} is only the base of events; use one of {sorted(KINDS)}."
+        )
 
     @property
     def lossy(self) -> bool:
         """Everything may be learnt about one record: no finite epsilon exists."""
-        raise TypeError(f"{type(self).__name__} is only the base of events; use one of {sorted(KINDS)}.")
+        raise TypeError(
+            f"{type(self).__name__} is only the base of events; use one of {sorted(KINDS)}."
+        )
 
     def grouped(self, size: int) -> Event | None:
-        """The same release seen by `size` neighbouring records at once, or None where no exact event says so."""
+        """The same release seen by `size` neighbouring records at once, or None where no exact
+        event says so."""
         return None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; an infinity is written as the word "inf"."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        plain = {k: "inf" if isinstance(v, float) and math.isinf(v) else v for k, v in values.items()}
+        plain = {
+            k: "inf" if isinstance(v, float) and math.isinf(v) else v for k, v in values.items()
+        }
         return {"kind": self.kind, **plain}
 
 
@@ -54,7 +62,11 @@ class Gaussian(Event):
     kind: ClassVar[str] = "gaussian"
 
     def __post_init__(self) -> None:
-        _set(self, "noise_multiplier", positive("noise_multiplier", self.noise_multiplier, zero=True, infinite=True))
+        _set(
+            self,
+            "noise_multiplier",
+            positive("noise_multiplier", self.noise_multiplier, zero=True, infinite=True),
+        )
 
     @property
     def mu(self) -> float:
@@ -81,7 +93,11 @@ class PoissonGaussian(Event):
     kind: ClassVar[str] = "poisson-gaussian"
 
     def __post_init__(self) -> None:
-        _set(self, "noise_multiplier", positive("noise_multiplier", self.noise_multiplier, zero=True, infinite=True))
+        _set(
+            self,
+            "noise_multiplier",
+            positive("noise_multiplier", self.noise_multiplier, zero=True, infinite=True),
+        )
         _set(self, "rate", between("rate", self.rate, 0.0, 1.0, open_ends=False))
 
     @property
@@ -95,14 +111,19 @@ class PoissonGaussian(Event):
 
 @dataclass(frozen=True, slots=True)
 class OneOfGaussian(Event):
-    """Exactly one of `population` records is drawn uniformly (dual averaging as printed in LiuEtAl22), plus Gaussian noise."""
+    """Exactly one of `population` records is drawn uniformly (dual averaging as printed in
+    LiuEtAl22), plus Gaussian noise."""
 
     noise_multiplier: float
     population: int
     kind: ClassVar[str] = "one-of-gaussian"
 
     def __post_init__(self) -> None:
-        _set(self, "noise_multiplier", positive("noise_multiplier", self.noise_multiplier, zero=True, infinite=True))
+        _set(
+            self,
+            "noise_multiplier",
+            positive("noise_multiplier", self.noise_multiplier, zero=True, infinite=True),
+        )
         _set(self, "population", whole("population", self.population, least=1))
 
     @property
@@ -138,7 +159,8 @@ class Pure(Event):
 
 @dataclass(frozen=True, slots=True)
 class L2Laplace(Event):
-    """Additive noise e in R^dim with density proportional to exp(-(epsilon/sensitivity) |e|); epsilon-DP, and far better.
+    """Additive noise e in R^dim with density proportional to exp(-(epsilon/sensitivity) |e|);
+    epsilon-DP, and far better.
 
     Only for noise added to the released value itself: noise inside an objective is a `Pure` event.
     """
@@ -165,13 +187,18 @@ class L2Laplace(Event):
 
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussian(Event):
-    """Discrete Gaussian on the integer lattice, z = std / l2 sensitivity (both on the lattice): (1/(2 z^2))-zCDP."""
+    """Discrete Gaussian on the integer lattice, z = std / l2 sensitivity (both on the lattice):
+    (1/(2 z^2))-zCDP."""
 
     noise_multiplier: float
     kind: ClassVar[str] = "discrete-gaussian"
 
     def __post_init__(self) -> None:
-        _set(self, "noise_multiplier", positive("noise_multiplier", self.noise_multiplier, zero=True, infinite=True))
+        _set(
+            self,
+            "noise_multiplier",
+            positive("noise_multiplier", self.noise_multiplier, zero=True, infinite=True),
+        )
 
     @property
     def rho(self) -> float:
@@ -192,7 +219,8 @@ class DiscreteGaussian(Event):
 
 @dataclass(frozen=True, slots=True)
 class CorrelatedGaussian(Event):
-    """One round of noise shared by neighbours: a Gaussian of parameter mu against any `coalition` curious members."""
+    """One round of noise shared by neighbours: a Gaussian of parameter mu against any `coalition`
+    curious members."""
 
     mu: float
     coalition: int
@@ -217,7 +245,16 @@ class CorrelatedGaussian(Event):
 Events = Sequence[tuple[Event, int]]
 
 KINDS: dict[str, type[Event]] = {
-    cls.kind: cls for cls in (Gaussian, PoissonGaussian, OneOfGaussian, Pure, L2Laplace, DiscreteGaussian, CorrelatedGaussian)
+    cls.kind: cls
+    for cls in (
+        Gaussian,
+        PoissonGaussian,
+        OneOfGaussian,
+        Pure,
+        L2Laplace,
+        DiscreteGaussian,
+        CorrelatedGaussian,
+    )
 }
 
 
@@ -230,12 +267,16 @@ def event_from_dict(values: Mapping[str, Any]) -> Event:
     names = {field.name for field in dataclasses.fields(cls)}
     given = set(values) - {"kind"}
     if given != names:
-        raise InputError(f"an event of kind {kind!r} must have exactly the fields {sorted(names)}, not {sorted(given)}.")
+        raise InputError(
+            f"an event of kind {kind!r} must have exactly the fields {sorted(names)}, "
+            f"not {sorted(given)}."
+        )
     return cls(**{name: math.inf if values[name] == "inf" else values[name] for name in names})
 
 
 def merged(events: Iterable[tuple[Event, int]]) -> list[tuple[Event, int]]:
-    """Equal events joined, those that cost nothing left out; k times one event equals that event with count k."""
+    """Equal events joined, those that cost nothing left out; k times one event equals that event
+    with count k."""
     counts: dict[Event, int] = {}
     for item in events:
         if not (isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], Event)):

@@ -1,11 +1,17 @@
-"""The judge: from a list of (event, count) to the whole privacy curve, by the tightest sound accountant that applies.
+"""The judge: from a list of (event, count) to the whole privacy curve, by the tightest sound
+accountant that applies.
 
     accountant        judges                                                       how
-    gaussian-exact    Gaussians, also correlated ones                              closed form, mu^2 add
-    pure-optimal      pure rounds                                                  exact if alike, else dominating pairs
-    l2-laplace        additive l2-Laplace noise, alone or with pure rounds         own loss distribution, convolved
-    pld               any mixture of the above and of sampled Gaussians            dp-accounting, convolved
-    zcdp              any unsampled mixture with discrete Gaussians                rho adds, tight conversion
+    gaussian-exact    Gaussians, also correlated ones                              closed form, mu^2
+                      add
+    pure-optimal      pure rounds                                                  exact if alike,
+                      else dominating pairs
+    l2-laplace        additive l2-Laplace noise, alone or with pure rounds         own loss
+                      distribution, convolved
+    pld               any mixture of the above and of sampled Gaussians            dp-accounting,
+                      convolved
+    zcdp              any unsampled mixture with discrete Gaussians                rho adds, tight
+                      conversion
     rdp               Gaussians, discrete ones, Poisson-sampled under add-remove   dp-accounting
 
 What no accountant can judge soundly is refused, never guessed.
@@ -49,7 +55,8 @@ CONTINUOUS = (Gaussian, CorrelatedGaussian, Pure, L2Laplace, PoissonGaussian, On
 
 @dataclass(frozen=True)
 class Curve:
-    """The privacy of everything released: epsilon(delta), delta(epsilon), the trade-off, and on what it rests."""
+    """The privacy of everything released: epsilon(delta), delta(epsilon), the trade-off, and on
+    what it rests."""
 
     profile: Profile = field(repr=False)
     accountant: str
@@ -88,15 +95,26 @@ class Curve:
         many = "one record" if self.group_size == 1 else f"at most {self.group_size} records"
         words = [f"neighbouring data sets differ in {many} ({self.adjacency})"]
         if self.coalition is not None:
-            known = "no two members pool" if self.coalition == 1 else f"at most {self.coalition} members pool"
+            known = (
+                "no two members pool"
+                if self.coalition == 1
+                else f"at most {self.coalition} members pool"
+            )
             words.append(f"{known} what they know")
         return tuple(words)
 
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
-        """The least false-negative rate any test can have at each false-positive rate; never above the true one."""
+        """The least false-negative rate any test can have at each false-positive rate; never above
+        the true one."""
         alpha = np.asarray(false_positive_rates, dtype=float)
         if alpha.size and not (np.all(alpha >= 0) and np.all(alpha <= 1)):
-            checks.between("false_positive_rates", float(alpha.flat[np.argmax(np.abs(alpha - 0.5))]), 0, 1, open_ends=False)
+            checks.between(
+                "false_positive_rates",
+                float(alpha.flat[np.argmax(np.abs(alpha - 0.5))]),
+                0,
+                1,
+                open_ends=False,
+            )
         if isinstance(self.profile, GaussianProfile):
             if math.isinf(self.profile.mu):
                 return np.zeros_like(alpha)
@@ -105,7 +123,9 @@ class Curve:
         best = np.zeros_like(alpha)
         for e in np.linspace(0.0, top, 257):
             keep = 1 - self.profile.delta(float(e))
-            best = np.maximum(best, np.maximum(keep - math.exp(e) * alpha, math.exp(-e) * (keep - alpha)))
+            best = np.maximum(
+                best, np.maximum(keep - math.exp(e) * alpha, math.exp(-e) * (keep - alpha))
+            )
         return best
 
     def group(self, size: int) -> Curve:
@@ -119,7 +139,9 @@ class Curve:
             if len(exact) == len(larger):
                 return replace(judge(exact, self.adjacency), group_size=self.group_size * k)
         name = f"{self.accountant}, group bound"
-        return Curve(GroupProfile(self.profile, k), name, self.adjacency, self.events, self.group_size * k)
+        return Curve(
+            GroupProfile(self.profile, k), name, self.adjacency, self.events, self.group_size * k
+        )
 
 
 def judge(events: Events, adjacency: str = "replace-one", accountant: str = "auto") -> Curve:
@@ -140,16 +162,20 @@ def judge(events: Events, adjacency: str = "replace-one", accountant: str = "aut
             return Curve(profile, name, adjacency, listed)
     kinds = sorted({event.kind for event, _ in whole})
     raise PrivacyError(
-        f"accountant {accountant!r} cannot soundly judge events of kind {', '.join(kinds)} under {adjacency}; "
-        "release them with noise that composes (all continuous or all unsampled), or under add-remove."
+        f"accountant {accountant!r} cannot soundly judge events of kind {', '.join(kinds)} under "
+        f"{adjacency}; "
+        "release them with noise that composes (all continuous or all unsampled), "
+        "or under add-remove."
     )
 
 
 def _check_relation(events: Events, adjacency: str) -> None:
     if adjacency != "replace-one" and any(isinstance(event, OneOfGaussian) for event, _ in events):
         raise PrivacyError(
-            "adjacency must be 'replace-one' for an event that draws exactly one of its population, because adding a record "
-            f"changes every other record's chance, not {adjacency!r}; use Poisson batches (PoissonGaussian) instead."
+            "adjacency must be 'replace-one' for an event that draws exactly one of its "
+            "population, because adding a record "
+            f"changes every other record's chance, not {adjacency!r}; "
+            "use Poisson batches (PoissonGaussian) instead."
         )
 
 
@@ -165,7 +191,9 @@ def _unsampled(event: Event) -> Event:
 def _gaussian(events: Events, adjacency: str) -> Profile | None:
     if not _all(events, Gaussian, CorrelatedGaussian):
         return None
-    squares = [count * e.mu**2 for e, count in events if isinstance(e, Gaussian | CorrelatedGaussian)]
+    squares = [
+        count * e.mu**2 for e, count in events if isinstance(e, Gaussian | CorrelatedGaussian)
+    ]
     return GaussianProfile(math.sqrt(math.fsum(squares)))
 
 
@@ -187,7 +215,9 @@ def _pld(events: Events, adjacency: str) -> Profile | None:
 
 
 def _convolved(events: Events, adjacency: str) -> Profile:
-    return _convolved_once(tuple(sorted(events, key=repr)), adjacency)  # one order, so that rounding is the same too
+    return _convolved_once(
+        tuple(sorted(events, key=repr)), adjacency
+    )  # one order, so that rounding is the same too
 
 
 @lru_cache(maxsize=16)
@@ -231,7 +261,8 @@ class RdpProfile:
 
 
 def _rdp(events: Events, adjacency: str) -> Profile | None:
-    """Our z means mu = 1/z under either relation, which is dp-accounting's add-remove; it ignores REPLACE_ONE here.
+    """Our z means mu = 1/z under either relation, which is dp-accounting's add-remove; it ignores
+    REPLACE_ONE here.
 
     A discrete Gaussian has the Renyi bound of the continuous one.
     """

@@ -1,7 +1,9 @@
-"""Privacy loss distributions: any mixture of Gaussian, sampled, pure and l2-Laplace releases, composed numerically.
+"""Privacy loss distributions: any mixture of Gaussian, sampled, pure and l2-Laplace releases,
+composed numerically.
 
-Each event becomes a pessimistic pmf of its privacy loss on one common grid (dp-accounting does the Gaussians and the
-convolutions; pure rounds, l2-Laplace and one-of-q are ours), so delta only errs upwards.
+Each event becomes a pessimistic pmf of its privacy loss on one common grid (dp-accounting does the
+Gaussians and the convolutions; pure rounds, l2-Laplace and one-of-q are ours), so delta only errs
+upwards.
 """
 
 from __future__ import annotations
@@ -25,14 +27,21 @@ from tacenda.privacy.accounting.events import (
 )
 from tacenda.privacy.accounting.l2laplace import l2_laplace_pmf
 from tacenda.privacy.accounting.pure import response_pmf
-from tacenda.privacy.accounting.subsampled import NO_NOISE, amplified, one_of_loss, poisson_gaussian_loss, their_multiplier
+from tacenda.privacy.accounting.subsampled import (
+    NO_NOISE,
+    amplified,
+    one_of_loss,
+    poisson_gaussian_loss,
+    their_multiplier,
+)
 
 COARSEST, COARSEST_PURE, MOST_POINTS, POINTS_PER_STD = 1e-4, 1e-3, 2**20, 25
 
 
 @dataclass(frozen=True)
 class PldProfile:
-    """A composed privacy loss distribution; `slack` covers rounding in the convolutions and is added to every delta."""
+    """A composed privacy loss distribution; `slack` covers rounding in the convolutions and is
+    added to every delta."""
 
     loss: Any = field(repr=False)
     slack: float
@@ -53,7 +62,8 @@ class PldProfile:
         return min(found, self.pure_epsilon)
 
     def _checked(self, epsilon: float, delta: float) -> float:
-        """dp-accounting inverts by a running sum; its rounding may leave delta(epsilon) a hair above the target."""
+        """dp-accounting inverts by a running sum; its rounding may leave delta(epsilon) a hair
+        above the target."""
         if math.isinf(epsilon) or self.delta(epsilon) <= delta:
             return epsilon
         step = 1e-12 * max(epsilon, 1e-3)
@@ -63,7 +73,8 @@ class PldProfile:
 
 
 def pld_profile(events: Events, adjacency: str, coarseness: float = 1.0) -> Profile:
-    """The composition of `events` (merged, none lossless or lossy); a coarser grid is quicker, looser and still sound."""
+    """The composition of `events` (merged, none lossless or lossy); a coarser grid is quicker,
+    looser and still sound."""
     step = grid_step(events, adjacency) * coarseness
     if step > coarseness:  # losses of a million nats: nothing is promised
         return GaussianProfile(math.inf)
@@ -79,7 +90,9 @@ def pld_profile(events: Events, adjacency: str, coarseness: float = 1.0) -> Prof
 
 def _joined(events: Events) -> list[tuple[Event, int]]:
     """All plain Gaussians as one: their mu^2 add exactly."""
-    square = math.fsum(count * e.mu**2 for e, count in events if isinstance(e, Gaussian | CorrelatedGaussian))
+    square = math.fsum(
+        count * e.mu**2 for e, count in events if isinstance(e, Gaussian | CorrelatedGaussian)
+    )
     rest = [(e, count) for e, count in events if not isinstance(e, Gaussian | CorrelatedGaussian)]
     return ([(Gaussian(1 / math.sqrt(square)), 1)] if square else []) + rest
 
@@ -89,7 +102,9 @@ def _loss(event: Event, adjacency: str, step: float) -> Any:
 
     match event:
         case Gaussian():
-            return pld.from_gaussian_mechanism(event.noise_multiplier, value_discretization_interval=step)
+            return pld.from_gaussian_mechanism(
+                event.noise_multiplier, value_discretization_interval=step
+            )
         case PoissonGaussian():
             return poisson_gaussian_loss(event, adjacency, step)
         case OneOfGaussian() if adjacency == "replace-one":
@@ -98,11 +113,15 @@ def _loss(event: Event, adjacency: str, step: float) -> Any:
             return pld.PrivacyLossDistribution(response_pmf(event.epsilon, step))
         case L2Laplace():
             return pld.PrivacyLossDistribution(l2_laplace_pmf(event.epsilon, event.dim, step))
-    raise PrivacyError(f"accountant 'pld' has no dominating pair for {event} under {adjacency}; use another accountant.")
+    raise PrivacyError(
+        f"accountant 'pld' has no dominating pair for {event} under {adjacency}; "
+        "use another accountant."
+    )
 
 
 def grid_step(events: Events, adjacency: str) -> float:
-    """The loss grid: fine against every event's own spread, yet no more than about a million points over all."""
+    """The loss grid: fine against every event's own spread, yet no more than about a million points
+    over all."""
     only_pure = all(isinstance(event, Pure | L2Laplace) for event, _ in events)
     finest, window, peak = COARSEST_PURE if only_pure else COARSEST, 0.0, 0.0
     for event, count in _joined(events):
@@ -131,7 +150,8 @@ def _moments(event: Event, adjacency: str) -> tuple[float, float, float]:
 
 
 def _sampled_moments(z: float, rate: float) -> tuple[float, float, float]:
-    """A record is sampled with probability `rate` and then loses about what a Gaussian does, dampened by the rate."""
+    """A record is sampled with probability `rate` and then loses about what a Gaussian does,
+    dampened by the rate."""
     z = max(z, NO_NOISE)
     typical, loud, top = (amplified(0.5 / z**2 + width / z, rate) for width in (1, 2, 9))
     return rate * typical, math.sqrt(rate) * loud, top

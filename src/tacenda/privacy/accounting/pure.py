@@ -1,7 +1,9 @@
-"""Optimal composition of pure-DP rounds: exact where all rounds are alike, by a dominating pair where they differ.
+"""Optimal composition of pure-DP rounds: exact where all rounds are alike, by a dominating pair
+where they differ.
 
-Every epsilon-DP release is dominated by randomised response that tells the truth with odds e^epsilon (Kairouz, Oh,
-Viswanath), so composing randomised responses bounds any adaptive composition, and is attained.
+Every epsilon-DP release is dominated by randomised response that tells the truth with odds
+e^epsilon (Kairouz, Oh, Viswanath), so composing randomised responses bounds any adaptive
+composition, and is attained.
 """
 
 from __future__ import annotations
@@ -20,9 +22,11 @@ from tacenda.privacy.accounting.curves import solve_decreasing
 
 @dataclass(frozen=True)
 class PureProfile:
-    """`count` rounds of pure `each`-DP, composed optimally (Kairouz, Oh, Viswanath): exact for randomised response.
+    """`count` rounds of pure `each`-DP, composed optimally (Kairouz, Oh, Viswanath): exact for
+    randomised response.
 
-    delta(eps) = sum_l C(T, l) [e^{l a} - e^{eps + (T - l) a}]_+ / (1 + e^a)^T, with a = each, T = count.
+    delta(eps) = sum_l C(T, l) [e^{l a} - e^{eps + (T - l) a}]_+ / (1 + e^a)^T, with a = each, T =
+    count.
     """
 
     each: float
@@ -30,7 +34,8 @@ class PureProfile:
 
     @cached_property
     def _law(self) -> tuple[Floats, Floats]:
-        """The losses (2l - T) a and their log probabilities under the first of the pair, shape (T + 1,)."""
+        """The losses (2l - T) a and their log probabilities under the first of the pair, shape (T +
+        1,)."""
         a, t = self.each, self.count
         ell = np.arange(t + 1)
         log_choose = gammaln(t + 1) - gammaln(ell + 1) - gammaln(t - ell + 1)
@@ -58,9 +63,11 @@ class PureProfile:
 
 
 def response_pmf(epsilon: float, step: float) -> Any:
-    """dp-accounting's pmf of randomised response on the loss grid `step * integers`, rounded so that loss only grows.
+    """dp-accounting's pmf of randomised response on the loss grid `step * integers`, rounded so
+    that loss only grows.
 
-    The four grid points around -epsilon and +epsilon carry it; delta(e) = (e^eps - e^e)/(1 + e^eps) between them.
+    The four grid points around -epsilon and +epsilon carry it; delta(e) = (e^eps - e^e)/(1 + e^eps)
+    between them.
     """
     from dp_accounting.pld import pld_pmf
 

@@ -1,7 +1,7 @@
 """Dominating pairs of sampled Gaussians, as dp-accounting pmfs on a loss grid.
 
-Under replace-one dp-accounting's convention is noise_std over one record's norm, ours noise_std over the sensitivity,
-which holds the factor 2; `their_multiplier` is the one place that converts.
+Under replace-one dp-accounting's convention is noise_std over one record's norm, ours noise_std
+over the sensitivity, which holds the factor 2; `their_multiplier` is the one place that converts.
 """
 
 from __future__ import annotations
@@ -27,12 +27,16 @@ def relation(adjacency: str) -> Any:
     """dp-accounting's name of the neighbouring relation."""
     from dp_accounting import NeighboringRelation
 
-    names = {"replace-one": NeighboringRelation.REPLACE_ONE, "add-remove": NeighboringRelation.ADD_OR_REMOVE_ONE}
+    names = {
+        "replace-one": NeighboringRelation.REPLACE_ONE,
+        "add-remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
+    }
     return names[adjacency]
 
 
 def revealed_loss(rate: float, step: float) -> Any:
-    """No noise worth the name: the record is seen with probability `rate`, and not seeing it says -ln(1 - rate) at most."""
+    """No noise worth the name: the record is seen with probability `rate`, and not seeing it says
+    -ln(1 - rate) at most."""
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
     quiet = math.ceil(-math.log1p(-rate) / step)
@@ -58,13 +62,15 @@ def poisson_gaussian_loss(event: PoissonGaussian, adjacency: str, step: float) -
 def one_of_loss(event: OneOfGaussian, step: float) -> Any:
     """Privacy loss distribution of a Gaussian on exactly one of q records, under replace-one.
 
-    Advanced joint convexity bounds the profile of any such pair: with g = 1/q and the plain Gaussian's delta_G,
+    Advanced joint convexity bounds the profile of any such pair: with g = 1/q and the plain
+    Gaussian's delta_G,
 
         delta(ln(1 + g (e^eps - 1))) <= g delta_G(eps)      for eps >= 0,
 
-    in both directions, so below 0 it is the mirror image, delta(-e) = 1 - e^-e + e^-e delta(e). The other records may
-    move the mean to either side, round by round: the one-sided pairs of Poisson sampling (record added, or removed)
-    attain the bound on one side each, and neither covers the other, so neither may be composed alone.
+    in both directions, so below 0 it is the mirror image, delta(-e) = 1 - e^-e + e^-e delta(e). The
+    other records may move the mean to either side, round by round: the one-sided pairs of Poisson
+    sampling (record added, or removed) attain the bound on one side each, and neither covers the
+    other, so neither may be composed alone.
     """
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 

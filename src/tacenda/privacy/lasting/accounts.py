@@ -1,9 +1,9 @@
 """Whose budget a run is charged to: the account of its records, whatever their order, split or run.
 
-An account has a name. `dataset=` gives it, once: the ledger notes which records were meant, and books every later run on
-the same records there, named or not. Records that it has seen under two names, or that overlap strongly with those of
-another account, have these accounts *joined*: from then on what any of them spent counts for all of them, and each one's
-budget holds for the sum.
+An account has a name. `dataset=` gives it, once: the ledger notes which records were meant, and
+books every later run on the same records there, named or not. Records that it has seen under two
+names, or that overlap strongly with those of another account, have these accounts *joined*: from
+then on what any of them spent counts for all of them, and each one's budget holds for the sum.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from tacenda.privacy.lasting.fingerprints import Marks
 
 @dataclass(frozen=True)
 class Account:
-    """The name under which a run is booked, and what the user should read about how it was found."""
+    """The name under which a run is booked, and what the user should read about how it was
+    found."""
 
     name: str
     notes: tuple[str, ...] = ()
@@ -51,11 +52,15 @@ def join(file: LedgerFile, one: str, other: str) -> bool:
     """Make two accounts add up; False if they do already. Inside a transaction."""
     if other in joined(file, one):
         return False
-    relations = {relation for name in (one, other) for relation in relations_of(file, joined(file, name))}
+    relations = {
+        relation for name in (one, other) for relation in relations_of(file, joined(file, name))
+    }
     if len(relations) > 1:
         raise PrivacyError(
-            f"accounts {one!r} and {other!r} hold the same records, and their runs were charged under different relations "
-            f"({', '.join(sorted(relations))}), which do not add up; keep to one relation for these records."
+            f"accounts {one!r} and {other!r} hold the same records, "
+            "and their runs were charged under different relations "
+            f"({', '.join(sorted(relations))}), which do not add up; "
+            "keep to one relation for these records."
         )
     file.append("join", one, key=other)
     return True
@@ -65,34 +70,52 @@ def relations_of(file: LedgerFile, names: Iterable[str]) -> list[str]:
     """The neighbouring relations of the runs of these accounts."""
     listed = list(names)
     marks = ", ".join("?" * len(listed))
-    return [r[0] for r in file.all(f"SELECT DISTINCT adjacency FROM runs WHERE dataset IN ({marks}) ORDER BY adjacency", *listed)]
+    return [
+        r[0]
+        for r in file.all(
+            f"SELECT DISTINCT adjacency FROM runs WHERE dataset IN ({marks}) ORDER BY adjacency",
+            *listed,
+        )
+    ]
 
 
 def account_of(file: LedgerFile, marks: Marks, name: str | None, former: str) -> Account:
     """The account of these records, noted for the next time; inside a transaction.
 
-    former: the name that earlier versions gave to an account without one; it is kept where a ledger has it.
+    former: the name that earlier versions gave to an account without one; it is kept where a ledger
+    has it.
     """
-    known = [r[0] for r in file.all("SELECT dataset FROM rows WHERE kind='records' AND key=? ORDER BY seq", marks.digest)]
+    known = [
+        r[0]
+        for r in file.all(
+            "SELECT dataset FROM rows WHERE kind='records' AND key=? ORDER BY seq", marks.digest
+        )
+    ]
     if file.one("SELECT 1 FROM runs WHERE dataset=? LIMIT 1", former) is not None:
         known.append(former)
     near = [] if known else _overlapping(file, marks)
-    found = _named(file, name, known, near) if name is not None else _unnamed(file, marks, known, near)
+    found = (
+        _named(file, name, known, near) if name is not None else _unnamed(file, marks, known, near)
+    )
     _note(file, found.name, marks)
     return found
 
 
 def _named(file: LedgerFile, name: str, known: list[str], near: list[Near]) -> Account:
-    """The user's word counts; only the very same records are never counted under two names apart."""
+    """The user's word counts; only the very same records are never counted under two names
+    apart."""
     notes = [
-        f"the records of data set {name!r} are also booked as {other!r}: from now on the two add up."
+        f"the records of data set {name!r} are also booked as {other!r}: "
+        "from now on the two add up."
         for other in dict.fromkeys(known)
         if join(file, name, other)
     ]
     together = joined(file, name)
     notes += [
-        f"about {n.share:.0%} of the records of data set {name!r} or of {n.name!r} are in both, and their budgets are kept apart because "
-        f"you named them apart. If they are the same people's: tacenda ledger join LEDGER {name!r} {n.name!r}"
+        f"about {n.share:.0%} of the records of data set {name!r} or of {n.name!r} are in both, "
+        "and their budgets are kept apart because "
+        "you named them apart. If they are the same people's: "
+        f"tacenda ledger join LEDGER {name!r} {n.name!r}"
         for n in near
         if n.name not in together
     ]
@@ -109,22 +132,27 @@ def _unnamed(file: LedgerFile, marks: Marks, known: list[str], near: list[Near])
         return Account(
             first.name,
             (
-                f"about {first.share:.0%} of these records or of those of {first.name!r} are in both, so the run is booked to "
-                f"{first.name!r}{also}. If these are other people's records, pass a name of their own: dataset=...",
+                f"about {first.share:.0%} of these records or of those of {first.name!r} are in "
+                "both, so the run is booked to "
+                f"{first.name!r}{also}. If these are other people's records, "
+                "pass a name of their own: dataset=...",
             ),
         )
     waiting = _budgets_without_records(file)
     if waiting:
         raise PrivacyError(
-            f"the ledger holds a budget for {', '.join(map(repr, waiting))} and has not seen its records yet; these may be they. Pass "
-            f"dataset={waiting[0]!r}, or another name if they are other people's: it is remembered with the records."
+            f"the ledger holds a budget for {', '.join(map(repr, waiting))} and has not seen its "
+            "records yet; these may be they. Pass "
+            f"dataset={waiting[0]!r}, or another name if they are other people's: "
+            "it is remembered with the records."
         )
     return Account(f"records-{marks.digest[:16]}")
 
 
 def _budgets_without_records(file: LedgerFile) -> list[str]:
     rows = file.all(
-        "SELECT DISTINCT dataset FROM rows WHERE kind='budget' AND dataset NOT IN (SELECT dataset FROM rows WHERE kind='records') "
+        "SELECT DISTINCT dataset FROM rows WHERE kind='budget' AND dataset NOT IN (SELECT dataset "
+        "FROM rows WHERE kind='records') "
         "ORDER BY dataset"
     )
     return [row[0] for row in rows]
@@ -137,12 +165,21 @@ def _overlapping(file: LedgerFile, marks: Marks) -> list[Near]:
         share = marks.share(read_sketch(sketch))
         if share > best.get(name, 0.0):
             best[name] = share
-    return [Near(name, share) for name, share in sorted(best.items(), key=lambda item: (-item[1], item[0]))]
+    return [
+        Near(name, share)
+        for name, share in sorted(best.items(), key=lambda item: (-item[1], item[0]))
+    ]
 
 
 def _note(file: LedgerFile, name: str, marks: Marks) -> None:
-    """The chained row holds a hash of the sketch, since exports leave the house and a sketch tells how many records there are."""
-    if file.one("SELECT 1 FROM rows WHERE kind='records' AND dataset=? AND key=?", name, marks.digest) is not None:
+    """The chained row holds a hash of the sketch, since exports leave the house and a sketch tells
+    how many records there are."""
+    if (
+        file.one(
+            "SELECT 1 FROM rows WHERE kind='records' AND dataset=? AND key=?", name, marks.digest
+        )
+        is not None
+    ):
         return
     blob = marks.sketch.astype("<u8").tobytes()
     file.append("records", name, key=marks.digest, body={"sketch": file.keyed(blob)})
@@ -157,8 +194,15 @@ def sketch_fault(file: LedgerFile, rows: Iterable[dict[str, Any]]) -> str:
     """In words, where the kept sketches are not those of the rows; empty where they are."""
     import json
 
-    noted = {(r["dataset"], r["key"]): json.loads(r["body"])["sketch"] for r in rows if r["kind"] == "records"}
-    kept = {(name, digest): file.keyed(blob) for name, digest, blob in file.all("SELECT dataset, digest, sketch FROM sketches")}
+    noted = {
+        (r["dataset"], r["key"]): json.loads(r["body"])["sketch"]
+        for r in rows
+        if r["kind"] == "records"
+    }
+    kept = {
+        (name, digest): file.keyed(blob)
+        for name, digest, blob in file.all("SELECT dataset, digest, sketch FROM sketches")
+    }
     for key in sorted(set(noted) | set(kept)):
         if noted.get(key) != kept.get(key):
             return f"the records noted for data set {key[0]!r} are not those that the rows speak of"

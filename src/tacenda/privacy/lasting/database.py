@@ -79,13 +79,23 @@ class LedgerFile:
             with self._transaction("BEGIN"):
                 yield
 
-    def append(self, kind: str, dataset: str, run: str = "", key: str = "", event: str = "", body: Any = None) -> None:
+    def append(
+        self,
+        kind: str,
+        dataset: str,
+        run: str = "",
+        key: str = "",
+        event: str = "",
+        body: Any = None,
+    ) -> None:
         """Add a sealed row and move the head; only inside `writing`."""
         last, previous = self.head()
         moment = datetime.now(UTC).isoformat(timespec="milliseconds")
         values = (last + 1, moment, kind, dataset, run, key, event, canonical_json(body))
         hashed = seal(previous, dict(zip(FIELDS, values, strict=True)))
-        self.execute("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *values, previous, hashed)
+        self.execute(
+            "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *values, previous, hashed
+        )
         self.execute("INSERT OR REPLACE INTO head VALUES (1, ?, ?)", last + 1, hashed)
 
     def head(self) -> tuple[int, str]:
@@ -97,7 +107,9 @@ class LedgerFile:
     def salt(self) -> bytes:
         row = self.one("SELECT value FROM meta WHERE name = 'salt'")
         if row is None:
-            raise StateError(f"the ledger {str(self._path)!r} has lost its salt; restore it from a copy.")
+            raise StateError(
+                f"the ledger {str(self._path)!r} has lost its salt; restore it from a copy."
+            )
         return bytes.fromhex(row[0])
 
     def keyed(self, content: bytes) -> str:
@@ -115,7 +127,9 @@ class LedgerFile:
             self._db.close()
 
     def _connection(self) -> sqlite3.Connection:
-        if self._pid != os.getpid():  # after a fork: closing the parent's handle would drop the parent's locks
+        if (
+            self._pid != os.getpid()
+        ):  # after a fork: closing the parent's handle would drop the parent's locks
             self._inherited.append(self._db)
             self._lock = threading.RLock()
             self._open()
@@ -137,12 +151,17 @@ class LedgerFile:
         make_private(self._path)
         try:
             self._db = sqlite3.connect(
-                self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False, cached_statements=64
+                self._path,
+                timeout=self._timeout,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=64,
             )
             self._prepare()
         except sqlite3.DatabaseError as error:
             raise StateError(
-                f"the ledger {str(self._path)!r} cannot be opened ({error}); restore it from a copy or choose another path."
+                f"the ledger {str(self._path)!r} cannot be opened ({error}); "
+                "restore it from a copy or choose another path."
             ) from error
         try:
             close_to_others(self._path)
@@ -155,29 +174,39 @@ class LedgerFile:
         db = self._db
         if self._wal() != "wal":
             raise StateError(
-                f"the ledger {str(self._path)!r} cannot use a write-ahead log here; choose a path on a local disk."
+                f"the ledger {str(self._path)!r} cannot use a write-ahead log here; "
+                "choose a path on a local disk."
             )
         db.execute("PRAGMA synchronous = FULL")
         names = "'meta', 'rows', 'head', 'tally', 'sketches'"
-        known = db.execute(f"SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ({names})").fetchone()
+        known = db.execute(
+            f"SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ({names})"
+        ).fetchone()
         if known[0] < 5:
             with self._transaction("BEGIN IMMEDIATE"):
                 for statement in SCHEMA.split(";\n"):
                     if statement.strip():
                         db.execute(statement)
                 db.execute("INSERT OR IGNORE INTO meta VALUES ('version', ?)", (VERSION,))
-                db.execute("INSERT OR IGNORE INTO meta VALUES ('salt', ?)", (secrets.token_hex(32),))
+                db.execute(
+                    "INSERT OR IGNORE INTO meta VALUES ('salt', ?)", (secrets.token_hex(32),)
+                )
                 marks = ", ".join("?" * len(OLDER))
-                db.execute(f"UPDATE meta SET value = ? WHERE name = 'version' AND value IN ({marks})", (VERSION, *OLDER))
+                db.execute(
+                    f"UPDATE meta SET value = ? WHERE name = 'version' AND value IN ({marks})",
+                    (VERSION, *OLDER),
+                )
         version = db.execute("SELECT value FROM meta WHERE name = 'version'").fetchone()
         if version is None or version[0] != VERSION:
             found = None if version is None else version[0]
             raise StateError(
-                f"the ledger's version must be {VERSION!r}, not {found!r}; open it with the program that wrote it."
+                f"the ledger's version must be {VERSION!r}, not {found!r}; "
+                "open it with the program that wrote it."
             )
 
     def _wal(self) -> str:
-        """Turning a new file to WAL does not wait for other processes that do the same, so it is tried again."""
+        """Turning a new file to WAL does not wait for other processes that do the same, so it is
+        tried again."""
         end = time.monotonic() + self._timeout
         while True:
             try:
@@ -194,7 +223,8 @@ class LedgerFile:
         if ends != self.head():
             self.close()
             raise StateError(
-                f"the ledger {str(self._path)!r} was changed by hand: its last row is {ends[0]}, its head record says "
+                f"the ledger {str(self._path)!r} was changed by hand: its last row is {ends[0]}, "
+                "its head record says "
                 "otherwise; restore it from a copy (`verify` on the copy names the place)."
             )
 

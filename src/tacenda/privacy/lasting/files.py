@@ -1,4 +1,5 @@
-"""Where a ledger may live, and how a data set is named in it: file system check, salted fingerprint."""
+"""Where a ledger may live, and how a data set is named in it: file system check, salted
+fingerprint."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from pathlib import Path
 
 from tacenda.errors import InputError, LedgerWarning, StateError
 
-# File systems shared between machines: SQLite's write-ahead log needs memory shared by all users of the file.
+# File systems shared between machines: SQLite's write-ahead log needs memory shared by all users of
+# the file.
 REMOTE = {
     "nfs",
     "nfs4",
@@ -30,7 +32,15 @@ REMOTE = {
     "gfs2",
     "beegfs",
 }
-REMOTE_FUSE = {"fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "fuse.cephfs", "fuse.davfs", "davfs"}
+REMOTE_FUSE = {
+    "fuse.sshfs",
+    "fuse.glusterfs",
+    "fuse.s3fs",
+    "fuse.rclone",
+    "fuse.cephfs",
+    "fuse.davfs",
+    "davfs",
+}
 MOUNTS = Path("/proc/self/mountinfo")
 
 Chunk = bytes | bytearray | memoryview
@@ -39,11 +49,15 @@ Chunk = bytes | bytearray | memoryview
 def fingerprint(chunks: Iterable[Chunk], salt: bytes) -> str:
     """HMAC-SHA256 of the concatenated chunks under the ledger's salt, in hex.
 
-    The salt keeps outsiders from confirming a guess of the data by its hash. It names exactly these bytes: a data set
-    with one record changed has another name, so who keeps several versions must say that they share one budget.
+    The salt keeps outsiders from confirming a guess of the data by its hash. It names exactly these
+    bytes: a data set with one record changed has another name, so who keeps several versions must
+    say that they share one budget.
     """
     if len(salt) < 16:
-        raise InputError(f"salt must be at least 16 bytes, not {len(salt)}; use the ledger's own (LedgerStore.fingerprint).")
+        raise InputError(
+            f"salt must be at least 16 bytes, not {len(salt)}; "
+            "use the ledger's own (LedgerStore.fingerprint)."
+        )
     digest = hmac.new(salt, digestmod=hashlib.sha256)
     for chunk in chunks:
         digest.update(chunk)
@@ -51,29 +65,38 @@ def fingerprint(chunks: Iterable[Chunk], salt: bytes) -> str:
 
 
 def check_place(path: Path) -> None:
-    """Refuse a file system on which two machines could write at once without seeing each other's locks."""
+    """Refuse a file system on which two machines could write at once without seeing each other's
+    locks."""
     if not path.parent.is_dir():
-        raise StateError(f"the ledger's folder must exist, and {str(path.parent)!r} does not; create it first.")
+        raise StateError(
+            f"the ledger's folder must exist, and {str(path.parent)!r} does not; create it first."
+        )
     if path.exists() and not path.is_file():
-        raise StateError(f"the ledger must be a file, and {str(path)!r} is none; choose another path.")
+        raise StateError(
+            f"the ledger must be a file, and {str(path)!r} is none; choose another path."
+        )
     if not MOUNTS.exists():  # not Linux: nothing more can be found out
         return
     kind = mount_type(os.path.realpath(path), MOUNTS.read_text())
     if kind in REMOTE or kind in REMOTE_FUSE:
         raise StateError(
-            f"the ledger must lie on a local file system, and {str(path)!r} is on {kind}, where SQLite's write-ahead log is "
+            f"the ledger must lie on a local file system, and {str(path)!r} is on {kind}, "
+            "where SQLite's write-ahead log is "
             "not safe between machines; choose a path on a local disk."
         )
 
 
 def make_private(path: Path) -> None:
-    """Make an empty file for its owner alone, if there is none: a ledger holds the key under which records are hashed.
+    """Make an empty file for its owner alone, if there is none: a ledger holds the key under which
+    records are hashed.
 
-    Who can read it can confirm a guess of a record, count them roughly, and see what was spent. An export holds no key.
+    Who can read it can confirm a guess of a record, count them roughly, and see what was spent. An
+    export holds no key.
     """
     if os.name != "posix" or path.exists():  # elsewhere the folder's own rules decide
         return
-    # Made beside and then named: closing a file that another thread has opened meanwhile would take that thread's locks away.
+    # Made beside and then named: closing a file that another thread has opened meanwhile would take
+    # that thread's locks away.
     beside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
     os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     try:
@@ -97,18 +120,21 @@ def close_to_others(path: Path) -> None:
             file.chmod(0o600)
         except PermissionError:
             raise StateError(
-                f"the ledger {str(file)!r} must be its owner's alone (mode 600), and has mode {mode:o}; its owner mends it with "
+                f"the ledger {str(file)!r} must be its owner's alone (mode 600), "
+                f"and has mode {mode:o}; its owner mends it with "
                 "chmod 600."
             ) from None
         warnings.warn(
-            f"the ledger {str(file)!r} was open to other users of this machine (mode {mode:o}); it is closed now (600).",
+            f"the ledger {str(file)!r} was open to other users of this machine (mode {mode:o}); "
+            "it is closed now (600).",
             LedgerWarning,
             stacklevel=2,
         )
 
 
 def mount_type(path: str, mountinfo: str) -> str:
-    """The file system type of the mount that holds `path`, from the text of /proc/self/mountinfo."""
+    """The file system type of the mount that holds `path`, from the text of
+    /proc/self/mountinfo."""
     best, found = "", "unknown"
     for line in mountinfo.splitlines():
         left, separator, right = line.partition(" - ")
@@ -117,6 +143,8 @@ def mount_type(path: str, mountinfo: str) -> str:
             continue
         point = fields[4].encode().decode("unicode_escape")  # blanks are written \\040
         inside = path == point or path.startswith(point.rstrip("/") + "/")
-        if inside and len(point) >= len(best):  # a later mount on the same point hides the earlier one
+        if inside and len(point) >= len(
+            best
+        ):  # a later mount on the same point hides the earlier one
             best, found = point, right.split()[0]
     return found

@@ -1,13 +1,16 @@
-"""How a ledger knows records again: an order-free digest of all of them, and a small sample for subsets and overlaps.
+"""How a ledger knows records again: an order-free digest of all of them, and a small sample for
+subsets and overlaps.
 
-Every record is hashed by itself under the ledger's own key: its non-zero features, in float64, and its label. So the order
-of the records, who holds them, dense or sparse, float32 or float64 make no difference as long as the values are the same.
-The *digest* is the sum of all hashes modulo 2^256, and names exactly this multiset of records. The *sketch* keeps the
-smallest of the distinct hashes (bottom-k): the same key puts the same records of two data sets into both sketches, which
-tells how far they overlap.
+Every record is hashed by itself under the ledger's own key: its non-zero features, in float64, and
+its label. So the order of the records, who holds them, dense or sparse, float32 or float64 make no
+difference as long as the values are the same. The *digest* is the sum of all hashes modulo 2^256,
+and names exactly this multiset of records. The *sketch* keeps the smallest of the distinct hashes
+(bottom-k): the same key puts the same records of two data sets into both sketches, which tells how
+far they overlap.
 
-**What is not recognised:** records that were written in another way (scaled, rounded, encoded anew, another set of columns,
-other label names), and overlaps so small that the sketches share nearly nothing. A name (`dataset=`) is needed there.
+**What is not recognised:** records that were written in another way (scaled, rounded, encoded anew,
+another set of columns, other label names), and overlaps so small that the sketches share nearly
+nothing. A name (`dataset=`) is needed there.
 """
 
 from __future__ import annotations
@@ -23,24 +26,30 @@ from numpy.typing import NDArray
 from tacenda._types import Array
 
 KEPT = 1024  # hashes in a sketch
-LEAST_SHARE, LEAST_SHARED = 0.1, 4  # an overlap counts from this share of the smaller set, seen in so many records
+LEAST_SHARE, LEAST_SHARED = (
+    0.1,
+    4,
+)  # an overlap counts from this share of the smaller set, seen in so many records
 _CHUNK = 1 << 22  # numbers that are looked at together
 _HEAD = np.dtype([("label", "<f8"), ("entries", "<i8")])
 
 
 @dataclass(frozen=True, eq=False)
 class Marks:
-    """digest: hex, of the multiset of records. sketch: (k,) uint64, the smallest hashes of distinct records, rising."""
+    """digest: hex, of the multiset of records. sketch: (k,) uint64, the smallest hashes of distinct
+    records, rising."""
 
     digest: str
     sketch: NDArray[np.uint64]
 
     def share(self, other: NDArray[np.uint64]) -> float:
-        """How much of the smaller set of records lies in the other, by the sketches; 0 where too little is shared to tell."""
+        """How much of the smaller set of records lies in the other, by the sketches; 0 where too
+        little is shared to tell."""
         mine, theirs = self.sketch, other
         if not len(mine) or not len(theirs):
             return 0.0
-        # Below the smaller of the two ends both sketches are complete: there they are samples of their sets at the same rate.
+        # Below the smaller of the two ends both sketches are complete: there they are samples of
+        # their sets at the same rate.
         ends = [int(s[-1]) for s in (mine, theirs) if len(s) == KEPT]
         end = min(ends, default=2**64 - 1)
         mine, theirs = mine[mine <= end], theirs[theirs <= end]
@@ -63,16 +72,22 @@ def marks_of(rows: Any, labels: Array, key: bytes) -> Marks:
 
 
 def _hashes(rows: Any, labels: Array, key: bytes) -> Iterator[list[bytes]]:
-    """The records' hashes, block by block: label, number of entries, values, and the features unless they are simply the first."""
+    """The records' hashes, block by block: label, number of entries, values, and the features
+    unless they are simply the first."""
     for first, features, values, counts in _entries(rows):
         heads = np.empty(len(counts), _HEAD)
         heads["label"], heads["entries"] = labels[first : first + len(counts)], counts
         ends = np.cumsum(counts)
         last = np.full(len(counts), -1, np.int64)
-        last[counts > 0] = features[ends[counts > 0] - 1] if features is not None else counts[counts > 0] - 1
+        last[counts > 0] = (
+            features[ends[counts > 0] - 1] if features is not None else counts[counts > 0] - 1
+        )
         leading = (last + 1 == counts).tolist()
-        head, content = memoryview(heads.tobytes()), np.ascontiguousarray(values, "<f8").data.cast("B")
-        places = memoryview(b"" if features is None else np.ascontiguousarray(features, "<i4").tobytes())
+        head = memoryview(heads.tobytes())
+        content = np.ascontiguousarray(values, "<f8").data.cast("B")
+        places = memoryview(
+            b"" if features is None else np.ascontiguousarray(features, "<i4").tobytes()
+        )
         begin, found, blake2b = 0, [], hashlib.blake2b
         for k, end in enumerate(ends.tolist()):
             one = blake2b(head[16 * k : 16 * k + 16], key=key, digest_size=32)
@@ -85,7 +100,8 @@ def _hashes(rows: Any, labels: Array, key: bytes) -> Iterator[list[bytes]]:
 
 
 def _entries(rows: Any) -> Iterator[tuple[int, Array | None, Array, Array]]:
-    """Block by block: first record, features of the non-zero entries (None: all), their values, how many each record has."""
+    """Block by block: first record, features of the non-zero entries (None: all), their values, how
+    many each record has."""
     if isinstance(rows, tuple):
         data, indices, indptr = rows
         n, width = len(indptr) - 1, max(1, len(data) // max(1, len(indptr) - 1))
@@ -100,7 +116,12 @@ def _entries(rows: Any) -> Iterator[tuple[int, Array | None, Array, Array]]:
             features, values = indices[a:b], data[a:b]
             keep = np.flatnonzero(values)
             keep = keep[np.lexsort((features[keep], owner[keep]))]
-            yield first, features[keep], values[keep], np.bincount(owner[keep], minlength=last - first)
+            yield (
+                first,
+                features[keep],
+                values[keep],
+                np.bincount(owner[keep], minlength=last - first),
+            )
             continue
         block = rows[first:last]
         there = block != 0
@@ -108,4 +129,9 @@ def _entries(rows: Any) -> Iterator[tuple[int, Array | None, Array, Array]]:
         if counts.sum() == block.size:
             yield first, None, block.reshape(-1), counts
         else:
-            yield first, np.broadcast_to(np.arange(block.shape[1], dtype=np.int32), block.shape)[there], block[there], counts
+            yield (
+                first,
+                np.broadcast_to(np.arange(block.shape[1], dtype=np.int32), block.shape)[there],
+                block[there],
+                counts,
+            )

@@ -1,12 +1,14 @@
 """The lasting ledger: one SQLite file that outlives runs and says what every data set has spent.
 
-A run reserves what it will release, and is refused before any noise is drawn if the composition of everything charged
-and reserved on its data set would exceed the budget. Each release is charged *before* it is drawn. A charge is known by
-(run, index): a step that is done again after a crash is charged once, and must then use the same noise again. Killed
-processes lose nothing: what was charged is on disk (WAL, synchronous=FULL), and a reservation stays counted until its
-run is closed. Writers take turns (BEGIN IMMEDIATE), so two processes at once are safe.
+A run reserves what it will release, and is refused before any noise is drawn if the composition of
+everything charged and reserved on its data set would exceed the budget. Each release is charged
+*before* it is drawn. A charge is known by (run, index): a step that is done again after a crash is
+charged once, and must then use the same noise again. Killed processes lose nothing: what was
+charged is on disk (WAL, synchronous=FULL), and a reservation stays counted until its run is closed.
+Writers take turns (BEGIN IMMEDIATE), so two processes at once are safe.
 
-All rows are append-only and hash-chained: see `store_chain` for what tampering that shows and what it cannot show.
+All rows are append-only and hash-chained: see `store_chain` for what tampering that shows and what
+it cannot show.
 """
 
 from __future__ import annotations
@@ -22,9 +24,22 @@ from tacenda.checks import one_of, positive
 from tacenda.errors import BudgetError, InputError, PrivacyError, StateError
 from tacenda.formats.text import canonical_json
 from tacenda.privacy import adjacency as relations
-from tacenda.privacy.accounting.events import CorrelatedGaussian, Event, Events, event_from_dict, merged
+from tacenda.privacy.accounting.events import (
+    CorrelatedGaussian,
+    Event,
+    Events,
+    event_from_dict,
+    merged,
+)
 from tacenda.privacy.accounting.judge import Curve, judge
-from tacenda.privacy.lasting.accounts import Account, account_of, join, joined, relations_of, sketch_fault
+from tacenda.privacy.lasting.accounts import (
+    Account,
+    account_of,
+    join,
+    joined,
+    relations_of,
+    sketch_fault,
+)
 from tacenda.privacy.lasting.chain import Verification, genesis, verify_chain
 from tacenda.privacy.lasting.database import LedgerFile
 from tacenda.privacy.lasting.files import Chunk, check_place, fingerprint
@@ -45,7 +60,8 @@ class Budget:
     adjacency: str
 
     def allows(self, events: Events) -> bool:
-        """Whether the composition of `events` fits; a run calibrated to exactly the budget does, rounding included."""
+        """Whether the composition of `events` fits; a run calibrated to exactly the budget does,
+        rounding included."""
         curve = judge(events, self.adjacency)
         if self.delta == 0:
             return curve.pure_epsilon <= self.epsilon * (1 + ROUNDING)
@@ -54,7 +70,8 @@ class Budget:
 
 @dataclass(frozen=True)
 class Spent:
-    """What one data set has lost: `events` charged, `reserved` still outstanding, and the curves of both."""
+    """What one data set has lost: `events` charged, `reserved` still outstanding, and the curves of
+    both."""
 
     dataset: str
     events: list[tuple[Event, int]]
@@ -66,8 +83,13 @@ class Spent:
 
     @property
     def coalition(self) -> int | None:
-        """Against how many pooling members all of it holds, charged or reserved: the fewest; None means any number."""
-        sizes = [e.coalition for e, _ in (*self.events, *self.reserved) if isinstance(e, CorrelatedGaussian)]
+        """Against how many pooling members all of it holds, charged or reserved: the fewest; None
+        means any number."""
+        sizes = [
+            e.coalition
+            for e, _ in (*self.events, *self.reserved)
+            if isinstance(e, CorrelatedGaussian)
+        ]
         return min(sizes, default=None)
 
     @property
@@ -82,7 +104,8 @@ class Spent:
 
 
 class LedgerStore:
-    """The ledger at `path` (made if missing). Safe for several threads and processes; use as a context manager or close()."""
+    """The ledger at `path` (made if missing). Safe for several threads and processes; use as a
+    context manager or close()."""
 
     def __init__(self, path: str | os.PathLike[str], timeout: float = 60.0) -> None:
         self.path = Path(path)
@@ -91,8 +114,11 @@ class LedgerStore:
 
     # -- data sets and budgets
 
-    def account(self, rows: Any, labels: Any, dataset: str | None = None, former: str = "") -> Account:
-        """The account of these records, remembered: by name if one is given, else by the records themselves (`store_accounts`)."""
+    def account(
+        self, rows: Any, labels: Any, dataset: str | None = None, former: str = ""
+    ) -> Account:
+        """The account of these records, remembered: by name if one is given, else by the records
+        themselves (`store_accounts`)."""
         if dataset is not None:
             _name("dataset", dataset)
         marks = marks_of(rows, labels, self._file.salt)
@@ -100,17 +126,21 @@ class LedgerStore:
             return account_of(self._file, marks, dataset, former)
 
     def join(self, one: str, other: str) -> bool:
-        """From now on two accounts add up: what either spent counts against the budgets of both. False if they did already."""
+        """From now on two accounts add up: what either spent counts against the budgets of both.
+        False if they did already."""
         for name in (one, other):
             one_of("dataset", name, self.datasets())
         with self._file.writing():
             return join(self._file, one, other)
 
     def fingerprint(self, chunks: Iterable[Chunk]) -> str:
-        """The name of a data set in this ledger: a hash of its bytes under the ledger's own salt."""
+        """The name of a data set in this ledger: a hash of its bytes under the ledger's own
+        salt."""
         return fingerprint(chunks, self._file.salt)
 
-    def set_budget(self, dataset: str, epsilon: float, delta: float, adjacency: str = "replace-one") -> None:
+    def set_budget(
+        self, dataset: str, epsilon: float, delta: float, adjacency: str = "replace-one"
+    ) -> None:
         """The budget of `dataset` from now on; what was spent before counts against it."""
         budget = Budget(positive("epsilon", epsilon), _delta(delta), relations.check(adjacency))
         _name("dataset", dataset)
@@ -119,25 +149,33 @@ class LedgerStore:
             self._file.append("budget", dataset, body=vars(budget))
 
     def budget(self, dataset: str) -> Budget | None:
-        """The budget in force, or None where none was set: then everything is booked and nothing refused."""
+        """The budget in force, or None where none was set: then everything is booked and nothing
+        refused."""
         return next(iter(self._budgets(dataset).values()), None)
 
     def _budgets(self, dataset: str) -> dict[str, Budget]:
         """The budgets of this account and of those that add up with it, its own first."""
         found = {}
         for name in joined(self._file, dataset):
-            row = self._file.one("SELECT body FROM rows WHERE kind='budget' AND dataset=? ORDER BY seq DESC LIMIT 1", name)
+            row = self._file.one(
+                "SELECT body FROM rows WHERE kind='budget' AND dataset=? ORDER BY seq DESC LIMIT 1",
+                name,
+            )
             if row:
                 found[name] = Budget(**json.loads(row[0]))
         return found
 
     def datasets(self) -> list[str]:
         """All data sets with a budget or a run."""
-        return [row[0] for row in self._file.all("SELECT DISTINCT dataset FROM rows ORDER BY dataset")]
+        return [
+            row[0] for row in self._file.all("SELECT DISTINCT dataset FROM rows ORDER BY dataset")
+        ]
 
     # -- runs
 
-    def open_run(self, run_id: str, dataset: str, description: str = "", adjacency: str | None = None) -> bool:
+    def open_run(
+        self, run_id: str, dataset: str, description: str = "", adjacency: str | None = None
+    ) -> bool:
         """Begin a run, or go on with one that is still open (after a crash); True if it is new."""
         _name("run_id", run_id)
         _name("dataset", dataset)
@@ -145,30 +183,43 @@ class LedgerStore:
             known = self._run(run_id)
             if known is not None:
                 if known["dataset"] not in joined(self._file, dataset):
-                    raise StateError(f"run_id {run_id!r} belongs to another data set; choose a new run_id.")
+                    raise StateError(
+                        f"run_id {run_id!r} belongs to another data set; choose a new run_id."
+                    )
                 if not known["open"]:
-                    raise StateError(f"run_id {run_id!r} was closed; a closed run is final, choose a new run_id.")
+                    raise StateError(
+                        f"run_id {run_id!r} was closed; a closed run is final, choose a new run_id."
+                    )
                 return False
             relation = relations.check(adjacency or self._relation(dataset))
             self._check_relation(dataset, relation)
-            self._file.append("open", dataset, run_id, body={"description": description, "adjacency": relation})
+            self._file.append(
+                "open", dataset, run_id, body={"description": description, "adjacency": relation}
+            )
             self._file.execute("INSERT INTO runs VALUES (?, ?, ?, 1)", run_id, dataset, relation)
             return True
 
     def reserve(self, run_id: str, events: Events, key: str = "") -> bool:
-        """Set `events` aside for the run, or raise BudgetError with nothing booked. True if booked now.
+        """Set `events` aside for the run, or raise BudgetError with nothing booked. True if booked
+        now.
 
-        Idempotent per (run, key): a resumed run reserves again for nothing; other events need another key.
+        Idempotent per (run, key): a resumed run reserves again for nothing; other events need
+        another key.
         """
         wanted = merged(events)
         body = [[event.to_dict(), count] for event, count in wanted]
         with self._file.writing():
             run = self._open_run(run_id)
-            before = self._file.one("SELECT body FROM rows WHERE run=? AND kind='reserve' AND key=?", run_id, key)
+            before = self._file.one(
+                "SELECT body FROM rows WHERE run=? AND kind='reserve' AND key=?", run_id, key
+            )
             if before is not None:
                 if json.loads(before[0]) == body:
                     return False
-                raise StateError(f"run {run_id!r} holds another reservation under key {key!r}; use a new key for more.")
+                raise StateError(
+                    f"run {run_id!r} holds another reservation under key {key!r}; "
+                    "use a new key for more."
+                )
             self._check_budget(run["dataset"], wanted, f"the reservation of run {run_id!r}")
             self._file.append("reserve", run["dataset"], run_id, key, body=body)
             for event, count in wanted:
@@ -176,13 +227,15 @@ class LedgerStore:
             return True
 
     def charge(self, run_id: str, index: Index, event: Event) -> bool:
-        """Book one release before it is drawn; False if (run, index) was booked already and the noise must be the same."""
+        """Book one release before it is drawn; False if (run, index) was booked already and the
+        noise must be the same."""
         return self.charge_many(run_id, [(index, event)]) == 1
 
     def charge_many(self, run_id: str, charges: Iterable[tuple[Index, Event]]) -> int:
         """Book many releases in one transaction, all or none; how many of them are new.
 
-        What the run has reserved is taken from its reservation; anything beyond is compared with the budget at once.
+        What the run has reserved is taken from its reservation; anything beyond is compared with
+        the budget at once.
         """
         with self._file.writing():
             run = self._run(run_id)
@@ -190,10 +243,14 @@ class LedgerStore:
                 raise StateError(f"run_id {run_id!r} is unknown; open_run comes first.")
             fresh = self._fresh(run_id, charges)
             if fresh and not run["open"]:
-                raise StateError(f"run {run_id!r} was closed and can release nothing more; open a new run.")
+                raise StateError(
+                    f"run {run_id!r} was closed and can release nothing more; open a new run."
+                )
             self._check_uncovered(run_id, run["dataset"], [event for _, event in fresh])
             for key, event in fresh:
-                self._file.append("charge", run["dataset"], run_id, key, event=canonical_json(event.to_dict()))
+                self._file.append(
+                    "charge", run["dataset"], run_id, key, event=canonical_json(event.to_dict())
+                )
             for event, count in _counted(event for _, event in fresh):
                 self._tally(run_id, event, charged=count)
             return len(fresh)
@@ -213,11 +270,21 @@ class LedgerStore:
         with self._file.reading():
             relation = relations.check(adjacency or self._relation(dataset))
             names = tuple(joined(self._file, dataset))
-            return Spent(dataset, self._charged(dataset), self._held(dataset), self.budget(dataset), relation, names)
+            return Spent(
+                dataset,
+                self._charged(dataset),
+                self._held(dataset),
+                self.budget(dataset),
+                relation,
+                names,
+            )
 
     def runs(self, dataset: str | None = None) -> list[dict[str, Any]]:
         """Run, data set, adjacency and whether it is open, in order of opening."""
-        query = "SELECT run, dataset, adjacency, open FROM runs WHERE ? IS NULL OR dataset = ? ORDER BY rowid"
+        query = (
+            "SELECT run, dataset, adjacency, open FROM runs WHERE ? IS NULL OR dataset = ? ORDER "
+            "BY rowid"
+        )
         return [
             {"run": run, "dataset": data, "adjacency": relation, "open": bool(is_open)}
             for run, data, relation, is_open in self._file.all(query, dataset, dataset)
@@ -230,7 +297,8 @@ class LedgerStore:
         return self._file.head()
 
     def verify(self, anchor: tuple[int, str] | None = None) -> Verification:
-        """Check every row, the head, and that the working tables say what the rows say; names the first broken row."""
+        """Check every row, the head, and that the working tables say what the rows say; names the
+        first broken row."""
         with self._file.reading():
             first = genesis(self._file.salt)
             found = verify_chain(self._file.rows(), first, self.head(), anchor)
@@ -265,11 +333,14 @@ class LedgerStore:
         run = self._run(run_id)
         if run is None or not run["open"]:
             state = "unknown" if run is None else "closed"
-            raise StateError(f"run_id {run_id!r} is {state}; open_run with a new run_id comes first.")
+            raise StateError(
+                f"run_id {run_id!r} is {state}; open_run with a new run_id comes first."
+            )
         return run
 
     def _relation(self, dataset: str) -> str:
-        """The account's neighbouring relation: that of its budget or first run, else the default."""
+        """The account's neighbouring relation: that of its budget or first run, else the
+        default."""
         budget, runs = self.budget(dataset), relations_of(self._file, joined(self._file, dataset))
         return budget.adjacency if budget else runs[0] if runs else "replace-one"
 
@@ -278,10 +349,13 @@ class LedgerStore:
         runs = relations_of(self._file, joined(self._file, dataset))
         others = [relation for relation in runs if relation != adjacency]
         if runs and not others:
-            others = [b.adjacency for b in self._budgets(dataset).values() if b.adjacency != adjacency]
+            others = [
+                b.adjacency for b in self._budgets(dataset).values() if b.adjacency != adjacency
+            ]
         if others:
             raise PrivacyError(
-                f"adjacency of data set {dataset!r} must stay {others[0]!r}, not become {adjacency!r}, because its runs were "
+                f"adjacency of data set {dataset!r} must stay {others[0]!r}, "
+                f"not become {adjacency!r}, because its runs were "
                 "charged under it; keep the relation, or open the data set under another ledger."
             )
 
@@ -289,39 +363,56 @@ class LedgerStore:
         self._file.execute(
             "INSERT INTO tally VALUES (?, ?, ?, ?) ON CONFLICT (run, event) DO UPDATE SET "
             "reserved = reserved + excluded.reserved, charged = charged + excluded.charged",
-            run_id, canonical_json(event.to_dict()), reserved, charged,
-        )  # fmt: skip
+            run_id,
+            canonical_json(event.to_dict()),
+            reserved,
+            charged,
+        )
 
     def _outstanding(self, run_id: str) -> list[tuple[Event, int]]:
-        rows = self._file.all("SELECT event, reserved - charged FROM tally WHERE run=? AND reserved > charged", run_id)
+        rows = self._file.all(
+            "SELECT event, reserved - charged FROM tally WHERE run=? AND reserved > charged", run_id
+        )
         return _events(rows)
 
     def _charged(self, dataset: str) -> list[tuple[Event, int]]:
         return self._sums("sum(charged)", "charged > 0", dataset)
 
     def _held(self, dataset: str) -> list[tuple[Event, int]]:
-        """Reserved by runs that are still open (also dead ones: nobody knows) and not charged yet."""
+        """Reserved by runs that are still open (also dead ones: nobody knows) and not charged
+        yet."""
         return self._sums("sum(reserved - charged)", "open=1 AND reserved > charged", dataset)
 
     def _sums(self, what: str, where: str, dataset: str) -> list[tuple[Event, int]]:
         """Per event, over this account and all that add up with it."""
         names = joined(self._file, dataset)
         marks = ", ".join("?" * len(names))
-        query = f"SELECT event, {what} FROM tally JOIN runs USING (run) WHERE dataset IN ({marks}) AND {where} GROUP BY event"
+        query = (
+            f"SELECT event, {what} FROM tally JOIN runs USING (run) WHERE dataset IN ({marks}) "
+            f"AND {where} GROUP BY event"
+        )
         return _events(self._file.all(query, *names))
 
-    def _fresh(self, run_id: str, charges: Iterable[tuple[Index, Event]]) -> list[tuple[str, Event]]:
+    def _fresh(
+        self, run_id: str, charges: Iterable[tuple[Index, Event]]
+    ) -> list[tuple[str, Event]]:
         """Those not booked before; the same index with another event is refused."""
         fresh: dict[str, Event] = {}
         for index, event in charges:
             if not isinstance(event, Event):
-                raise InputError(f"event must be a privacy event, not {event!r}; see tacenda.privacy.accounting.events.")
+                raise InputError(
+                    f"event must be a privacy event, not {event!r}; "
+                    "see tacenda.privacy.accounting.events."
+                )
             key = _key(index)
-            row = self._file.one("SELECT event FROM rows WHERE run=? AND key=? AND kind='charge'", run_id, key)
+            row = self._file.one(
+                "SELECT event FROM rows WHERE run=? AND key=? AND kind='charge'", run_id, key
+            )
             booked = event_from_dict(json.loads(row[0])) if row else fresh.get(key)
             if booked is not None and booked != event:
                 raise PrivacyError(
-                    f"index {key} of run {run_id!r} was charged as {booked} and cannot become {event}; "
+                    f"index {key} of run {run_id!r} was charged as {booked} and cannot become "
+                    f"{event}; "
                     "a redone step must be the same release."
                 )
             if booked is None:
@@ -330,9 +421,13 @@ class LedgerStore:
 
     def _check_uncovered(self, run_id: str, dataset: str, events: list[Event]) -> None:
         held = dict(self._outstanding(run_id))
-        beyond = [(e, count - held.get(e, 0)) for e, count in _counted(events) if count > held.get(e, 0)]
+        beyond = [
+            (e, count - held.get(e, 0)) for e, count in _counted(events) if count > held.get(e, 0)
+        ]
         if beyond:
-            self._check_budget(dataset, beyond, f"a release of run {run_id!r} that it had not reserved")
+            self._check_budget(
+                dataset, beyond, f"a release of run {run_id!r} that it had not reserved"
+            )
 
     def _check_budget(self, dataset: str, more: Events, what: str) -> None:
         before = [*self._charged(dataset), *self._held(dataset)]
@@ -342,9 +437,12 @@ class LedgerStore:
             after = judge([*before, *more], budget.adjacency)
             spent = judge(before, budget.adjacency).epsilon(budget.delta)
             raise BudgetError(
-                f"the budget of data set {name!r} is epsilon {budget.epsilon:g} at delta {budget.delta:g} "
-                f"({budget.adjacency}); {spent:.4g} is spent or reserved, and {what} would make it {after.epsilon(budget.delta):.4g}, "
-                f"against {against(after.coalition)}. Nothing was booked: use more noise or fewer releases, close runs that are "
+                f"the budget of data set {name!r} is epsilon {budget.epsilon:g} at delta "
+                f"{budget.delta:g} "
+                f"({budget.adjacency}); {spent:.4g} is spent or reserved, "
+                f"and {what} would make it {after.epsilon(budget.delta):.4g}, "
+                f"against {against(after.coalition)}. Nothing was booked: "
+                "use more noise or fewer releases, close runs that are "
                 "over, or raise the budget."
             )
 

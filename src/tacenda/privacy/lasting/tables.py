@@ -1,4 +1,5 @@
-"""The ledger's working tables (runs, tallies) are only a summary of its rows; here the rows are replayed to prove it."""
+"""The ledger's working tables (runs, tallies) are only a summary of its rows; here the rows are
+replayed to prove it."""
 
 from __future__ import annotations
 
@@ -25,11 +26,17 @@ class Tables:
         """In words, where `other` departs from this one; empty where it does not."""
         for run in sorted(set(self.runs) | set(other.runs)):
             if self.runs.get(run) != other.runs.get(run):
-                return f"the table of runs says {other.runs.get(run)} of run {run!r}, the rows say {self.runs.get(run)}"
+                return (
+                    f"the table of runs says {other.runs.get(run)} of run {run!r}, "
+                    f"the rows say {self.runs.get(run)}"
+                )
         for run, event in sorted(set(self.tally) | set(other.tally)):
             mine, theirs = self.tally.get((run, event)), other.tally.get((run, event))
             if mine != theirs:
-                return f"the tally says {theirs} (reserved, charged) of {event} in run {run!r}, the rows say {mine}"
+                return (
+                    f"the tally says {theirs} (reserved, charged) of {event} in run {run!r}, "
+                    f"the rows say {mine}"
+                )
         return ""
 
 
@@ -53,6 +60,11 @@ def replayed(rows: Iterable[dict[str, Any]]) -> Tables:
 
 def stored(file: LedgerFile) -> Tables:
     """The tables as they stand in the file."""
-    runs = {run: (data, relation, is_open) for run, data, relation, is_open in file.all("SELECT * FROM runs")}
-    tally = {(run, event): (held, made) for run, event, held, made in file.all("SELECT * FROM tally")}
+    runs = {
+        run: (data, relation, is_open)
+        for run, data, relation, is_open in file.all("SELECT * FROM runs")
+    }
+    tally = {
+        (run, event): (held, made) for run, event, held, made in file.all("SELECT * FROM tally")
+    }
     return Tables(runs, tally)

@@ -1,8 +1,10 @@
-"""Keyed random words for a real node: AES-256 in counter mode, one stream for every (run, round, call).
+"""Keyed random words for a real node: AES-256 in counter mode, one stream for every (run, round,
+call).
 
-The stream's own AES key is HMAC-SHA256(key, name), so streams with different names are independent and no nonce can
-be used twice; with the same key and name a resumed node draws the same words again, which it must, because a release
-redone with fresh noise would be a second release. The key comes from the operating system and never leaves the node.
+The stream's own AES key is HMAC-SHA256(key, name), so streams with different names are independent
+and no nonce can be used twice; with the same key and name a resumed node draws the same words
+again, which it must, because a release redone with fresh noise would be a second release. The key
+comes from the operating system and never leaves the node.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ KEY_BYTES = 32
 class AesStream:
     """A sequence of uniform 64-bit words named by (run, round, call) under a secret 32-byte `key`.
 
-    Reading moves on: two reads of n words give the same as one of 2n. `spare` names a side stream (used by rare
-    fallbacks, so that the main stream's position does not depend on them).
+    Reading moves on: two reads of n words give the same as one of 2n. `spare` names a side stream
+    (used by rare fallbacks, so that the main stream's position does not depend on them).
     """
 
     key: bytes = field(repr=False)
@@ -40,8 +42,13 @@ class AesStream:
 
     def __post_init__(self) -> None:
         if not isinstance(self.key, bytes) or len(self.key) != KEY_BYTES:
-            found = f"{len(self.key)} bytes" if isinstance(self.key, bytes) else type(self.key).__name__
-            raise InputError(f"key must be {KEY_BYTES} secret bytes, not {found}; use AesStream.fresh() or os.urandom(32).")
+            found = (
+                f"{len(self.key)} bytes" if isinstance(self.key, bytes) else type(self.key).__name__
+            )
+            raise InputError(
+                f"key must be {KEY_BYTES} secret bytes, not {found}; use AesStream.fresh() "
+                "or os.urandom(32)."
+            )
         for name in ("round", "call", "spare"):
             whole(name, getattr(self, name))
 
@@ -65,10 +72,15 @@ class AesStream:
 
             run = self.run.encode()
             name = b"tacenda noise v1" + len(run).to_bytes(8, "big") + run
-            name += b"".join(int(part).to_bytes(8, "big") for part in (self.round, self.call, self.spare))
+            name += b"".join(
+                int(part).to_bytes(8, "big") for part in (self.round, self.call, self.spare)
+            )
             own = hmac.new(self.key, name, hashlib.sha256).digest()
             self._cipher = Cipher(algorithms.AES(own), modes.CTR(bytes(16))).encryptor()
         return self._cipher
 
     def __reduce__(self) -> Any:
-        raise TypeError("an AesStream holds a node's noise key and cannot be pickled; keep the key in the node's own store.")
+        raise TypeError(
+            "an AesStream holds a node's noise key and cannot be pickled; "
+            "keep the key in the node's own store."
+        )

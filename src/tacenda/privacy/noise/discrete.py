@@ -1,25 +1,31 @@
-"""Noise for a real node: exact discrete Gaussians, and floating-point normals and l2-Laplace, all from an AES stream.
+"""Noise for a real node: exact discrete Gaussians, and floating-point normals and l2-Laplace, all
+from an AES stream.
 
-**What is exact.** `discrete_gaussian(scale, ...)` draws n with probability proportional to exp(-n^2/(2 scale^2)) over
-all integers, where `scale` is the rational number that the double stands for, and the bits of AES-CTR are taken as
-uniform. Nothing is cut off and no probability is rounded:
+**What is exact.** `discrete_gaussian(scale, ...)` draws n with probability proportional to
+exp(-n^2/(2 scale^2)) over all integers, where `scale` is the rational number that the double stands
+for, and the bits of AES-CTR are taken as uniform. Nothing is cut off and no probability is rounded:
 
-- the integers 0, 1, 2, ... are cut into blocks of B = 2^b; a block is chosen with a whole-number weight c_k of at least
-  A exp(-(kB)^2/(2 scale^2)), A a whole number near 2^63 (the c_k from interval arithmetic); the place inside the block
-  and the sign are plain bits;
-- the integer is kept with probability A exp(-n^2/(2 scale^2))/c_k <= 1: a 53-bit uniform is compared with that number in
-  double precision, and if they are nearer than 2^-45 the comparison is settled with further bits of the uniform and as
-  many digits of the exponential as it takes (`_settle`);
-- beyond 12 scales the blocks go on without end, with halving weights inside one last cell (`_tail`).
+- the integers 0, 1, 2, ... are cut into blocks of B = 2^b; a block is chosen with a whole-number
+  weight c_k of at least A exp(-(kB)^2/(2 scale^2)), A a whole number near 2^63 (the c_k from
+  interval arithmetic); the place inside the block and the sign are plain bits;
+- the integer is kept with probability A exp(-n^2/(2 scale^2))/c_k <= 1: a 53-bit uniform is
+  compared with that number in double precision, and if they are nearer than 2^-45 the comparison is
+  settled with further bits of the uniform and as many digits of the exponential as it takes
+  (`_settle`);
+- beyond 12 scales the blocks go on without end, with halving weights inside one last cell
+  (`_tail`).
 
-So the output is a function of uniform bits with exactly the stated law (timing aside: the number of tries varies).
+So the output is a function of uniform bits with exactly the stated law (timing aside: the number of
+tries varies).
 
-**Cost**, measured on one quiet core of a small server: 33 million discrete Gaussians a second at scale 1 and 37 to 42
-million at scales from 4 to 1e6 (a third of that beside busy neighbours), 45 million normals, 32 million coordinates of
-l2-Laplace. A new scale costs 1 to 20 ms of table, which is kept for the last 256 scales.
+**Cost**, measured on one quiet core of a small server: 33 million discrete Gaussians a second at
+scale 1 and 37 to 42 million at scales from 4 to 1e6 (a third of that beside busy neighbours), 45
+million normals, 32 million coordinates of l2-Laplace. A new scale costs 1 to 20 ms of table, which
+is kept for the last 256 scales.
 
-`aes_normal` and `l2_laplace` are doubles: statistically right to about 1e-15, but not safe against attacks on the low bits of
-floating point; a node uses them only where its contract accepts floating-point noise by name.
+`aes_normal` and `l2_laplace` are doubles: statistically right to about 1e-15, but not safe against
+attacks on the low bits of floating point; a node uses them only where its contract accepts
+floating-point noise by name.
 """
 
 from __future__ import annotations
@@ -54,12 +60,14 @@ CHUNK = 1 << 18
 
 
 def discrete_gaussian(scale: float, size: int | tuple[int, ...], stream: AesStream) -> Ints:
-    """Integers of the given shape, independent, P(n) proportional to exp(-n^2/(2 scale^2)); `scale` on the integer grid."""
+    """Integers of the given shape, independent, P(n) proportional to exp(-n^2/(2 scale^2)); `scale`
+    on the integer grid."""
     return _discrete(scale, size, stream, MARGIN)
 
 
 def aes_normal(shape: int | tuple[int, ...], stream: AesStream) -> Floats:
-    """Standard normals by Box-Muller on 64-bit radii (up to 9.4 deviations) and 53-bit angles; doubles, see above."""
+    """Standard normals by Box-Muller on 64-bit radii (up to 9.4 deviations) and 53-bit angles;
+    doubles, see above."""
     out = np.empty(_shape(shape))
     flat = out.reshape(-1)
     for start in range(0, flat.size, CHUNK):
@@ -69,12 +77,14 @@ def aes_normal(shape: int | tuple[int, ...], stream: AesStream) -> Floats:
 
 
 def l2_laplace(rate: ArrayLike, shape: tuple[int, int], stream: AesStream) -> Floats:
-    """Rows of shape (b, d), density proportional to exp(-rate |e|); `rate` a number or one per row, (b,)."""
+    """Rows of shape (b, d), density proportional to exp(-rate |e|); `rate` a number or one per row,
+    (b,)."""
     b, d = _shape(shape)
     rates = np.ascontiguousarray(np.broadcast_to(np.asarray(rate, dtype=np.float64), (b,)))
     if b and not (np.all(rates > 0) and np.all(np.isfinite(rates))):
         raise InputError(
-            f"rate must be a number above 0 for every row, not {float(rates.min())!r}; it is epsilon / sensitivity."
+            f"rate must be a number above 0 for every row, not {float(rates.min())!r}; "
+            "it is epsilon / sensitivity."
         )
     out = aes_normal((b, d), stream)
     scale_rows(out, stream.words(b * d), rates)
@@ -86,7 +96,8 @@ def _shape(size: int | tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _discrete(scale: float, size: int | tuple[int, ...], stream: AesStream, margin: float) -> Ints:
-    """As `discrete_gaussian`; a wider `margin` only sends more tries the slow way, and changes no value."""
+    """As `discrete_gaussian`; a wider `margin` only sends more tries the slow way, and changes no
+    value."""
     table = _table(_check_scale(scale))
     out = np.empty(_shape(size), dtype=np.int64)
     flat = out.reshape(-1)
@@ -96,7 +107,15 @@ def _discrete(scale: float, size: int | tuple[int, ...], stream: AesStream, marg
         words, used = stream.words(WORDS_PER_TRY * tries), 0
         while at < flat.size:
             at, step, status, cell, offset = fill_discrete(
-                flat, at, words[used:], table.cumulative, table.guide, table.block_bits, table.keep, table.rate, margin
+                flat,
+                at,
+                words[used:],
+                table.cumulative,
+                table.guide,
+                table.block_bits,
+                table.keep,
+                table.rate,
+                margin,
             )
             used += step
             if status not in (UNDECIDED, TAIL):
@@ -113,13 +132,16 @@ def _discrete(scale: float, size: int | tuple[int, ...], stream: AesStream, marg
 def _check_scale(scale: float) -> float:
     value = positive("scale", scale)
     if value > LARGEST_SCALE:
-        raise InputError(f"scale must be at most 2^28 grid steps, not {scale!r}; use a coarser grid.")
+        raise InputError(
+            f"scale must be at most 2^28 grid steps, not {scale!r}; use a coarser grid."
+        )
     return value
 
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """Blocks of 2^block_bits integers with whole-number weights; the last cell, of weight 1, is the endless tail."""
+    """Blocks of 2^block_bits integers with whole-number weights; the last cell, of weight 1, is the
+    endless tail."""
 
     variance: Fraction
     height: int  # A
@@ -131,23 +153,36 @@ class _Table:
     rate: float  # 1 / (2 scale^2)
 
     def settle(self, cell: int, offset: int, accept: int, side: AesStream) -> int | None:
-        """The integer if the uniform that starts with the 64 bits `accept` lies below A e^{-n^2/2s^2}/c_k, else None."""
+        """The integer if the uniform that starts with the 64 bits `accept` lies below A
+        e^{-n^2/2s^2}/c_k, else None."""
         n = (cell << self.block_bits) + offset
-        below = _is_below(accept, Fraction(self.height, self.weights[cell]), Fraction(n * n) / (2 * self.variance), side)
+        below = _is_below(
+            accept,
+            Fraction(self.height, self.weights[cell]),
+            Fraction(n * n) / (2 * self.variance),
+            side,
+        )
         return n if below else None
 
     def settle_tail(self, cell: int, offset: int, accept: int, side: AesStream) -> int | None:
-        """Block `cell + g` of the tail has weight 2^-(g+1): g is the number of coin tosses before the first head."""
+        """Block `cell + g` of the tail has weight 2^-(g+1): g is the number of coin tosses before
+        the first head."""
         g = 0
         while not int(side.words(1)[0]) & 1:
             g += 1
         n = ((cell + g) << self.block_bits) + offset
-        below = _is_below(accept, Fraction(self.height * 2 ** (g + 1)), Fraction(n * n) / (2 * self.variance), side)
+        below = _is_below(
+            accept,
+            Fraction(self.height * 2 ** (g + 1)),
+            Fraction(n * n) / (2 * self.variance),
+            side,
+        )
         return n if below else None
 
 
 def _is_below(first: int, factor: Fraction, exponent: Fraction, side: AesStream) -> bool:
-    """Whether U < factor e^-exponent, U the uniform whose first 64 bits are `first` and the rest from `side`."""
+    """Whether U < factor e^-exponent, U the uniform whose first 64 bits are `first` and the rest
+    from `side`."""
     bits, length, digits = first, 64, 40
     while True:
         low, high = _exp_bounds(exponent, digits)
@@ -159,10 +194,13 @@ def _is_below(first: int, factor: Fraction, exponent: Fraction, side: AesStream)
 
 
 def _exp_bounds(exponent: Fraction, digits: int) -> tuple[Fraction, Fraction]:
-    """Rational bounds of e^-exponent, to about `digits` digits: decimal's exp is correctly rounded, its ends are moved out."""
+    """Rational bounds of e^-exponent, to about `digits` digits: decimal's exp is correctly rounded,
+    its ends are moved out."""
     import decimal
 
-    with decimal.localcontext(decimal.Context(prec=digits + 20, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX)) as context:
+    with decimal.localcontext(
+        decimal.Context(prec=digits + 20, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX)
+    ) as context:
         top, bottom = decimal.Decimal(exponent.numerator), decimal.Decimal(exponent.denominator)
         context.rounding = decimal.ROUND_CEILING
         low = (-(top / bottom)).exp(context).next_minus(context)
@@ -173,7 +211,8 @@ def _exp_bounds(exponent: Fraction, digits: int) -> tuple[Fraction, Fraction]:
 
 @lru_cache(maxsize=256)
 def _table(scale: float) -> _Table:
-    """Weights for one scale: B is between scale/16 and scale/8 (at least 1), blocks reach just beyond 12 scales."""
+    """Weights for one scale: B is between scale/16 and scale/8 (at least 1), blocks reach just
+    beyond 12 scales."""
     variance = Fraction(scale) ** 2
     bits = max(0, math.frexp(scale / 8)[1] - 1)
     cells = math.ceil(12 * scale / (1 << bits)) + 1
@@ -186,4 +225,6 @@ def _table(scale: float) -> _Table:
     corners = np.arange(1 << (63 - GUIDE_SHIFT), dtype=np.uint64) << np.uint64(GUIDE_SHIFT)
     guide = np.searchsorted(cumulative, corners, side="right").astype(np.int64)
     keep = np.array([float(height * top / w) for top, w in zip(tops, weights, strict=True)])
-    return _Table(variance, height, bits, weights, cumulative, guide, keep, float(1 / (2 * variance)))
+    return _Table(
+        variance, height, bits, weights, cumulative, guide, keep, float(1 / (2 * variance))
+    )

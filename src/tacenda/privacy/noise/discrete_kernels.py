@@ -1,4 +1,5 @@
-"""The inner loops of `discrete`, compiled: they turn words into noise and draw nothing themselves."""
+"""The inner loops of `discrete`, compiled: they turn words into noise and draw nothing
+themselves."""
 
 from __future__ import annotations
 
@@ -13,10 +14,14 @@ GUIDE_SHIFT = 53  # the guide table has an entry for each value of the top 10 of
 
 
 @njit(cache=True)
-def fill_discrete(out, at, words, cumulative, guide, block_bits, keep, inverse_double_variance, margin):  # type: ignore[no-untyped-def]
-    """Fill `out` from position `at`; answers (position, words used, status, cell, offset) of the last try.
+def fill_discrete(  # type: ignore[no-untyped-def]
+    out, at, words, cumulative, guide, block_bits, keep, inverse_double_variance, margin
+):
+    """Fill `out` from position `at`; answers (position, words used, status, cell, offset) of the
+    last try.
 
-    A try takes three words: one chooses a block of integers and the sign, one the place inside the block, one accepts.
+    A try takes three words: one chooses a block of integers and the sign, one the place inside the
+    block, one accepts.
     """
     used, n = 0, out.shape[0]
     last = cumulative.shape[0] - 1  # the cell of the tail
@@ -52,11 +57,14 @@ def fill_discrete(out, at, words, cumulative, guide, block_bits, keep, inverse_d
 
 @njit(cache=True)
 def fill_normal(out, words):  # type: ignore[no-untyped-def]
-    """Box-Muller: two words make two standard normals; out (n,) and words (n rounded up to even,)."""
+    """Box-Muller: two words make two standard normals; out (n,) and words (n rounded up to
+    even,)."""
     n = out.shape[0]
     for i in range(0, n, 2):
         r = math.sqrt(-2.0 * math.log((float(words[i]) + 0.5) * 5.421010862427522e-20))
-        angle = 6.283185307179586 * (float(np.int64(words[i + 1] >> uint64(11))) * 1.1102230246251565e-16)
+        angle = 6.283185307179586 * (
+            float(np.int64(words[i + 1] >> uint64(11))) * 1.1102230246251565e-16
+        )
         out[i] = r * math.cos(angle)
         if i + 1 < n:
             out[i + 1] = r * math.sin(angle)
@@ -64,7 +72,8 @@ def fill_normal(out, words):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def scale_rows(out, words, rate):  # type: ignore[no-untyped-def]
-    """Rows of normals (b, d) become l2-Laplace: direction kept, length Gamma(d)/rate as a sum of d exponentials."""
+    """Rows of normals (b, d) become l2-Laplace: direction kept, length Gamma(d)/rate as a sum of d
+    exponentials."""
     b, d = out.shape
     for i in range(b):
         square, length = 0.0, 0.0

@@ -1,12 +1,15 @@
-"""Noise of a real node: a keyed AES stream for every (run, round, call, question), on the integer lattice wherever a query allows it.
+"""Noise of a real node: a keyed AES stream for every (run, round, call, question), on the integer
+lattice wherever a query allows it.
 
-The key comes from the operating system and stays with the node. A step that is done again after a crash draws the same noise
-again, which it must: a second draw on the same answer would be a second release. Another question at the same place (an old copy of the
-state, a neighbour that sends other rows than before) has another digest, and so meets other noise.
+The key comes from the operating system and stays with the node. A step that is done again after a
+crash draws the same noise again, which it must: a second draw on the same answer would be a second
+release. Another question at the same place (an old copy of the state, a neighbour that sends other
+rows than before) has another digest, and so meets other noise.
 
-A gradient of `node.lattice` arrives as whole numbers (int64) times a public factor plus a public offset. Its noise is an exact
-discrete Gaussian added to the whole numbers, before anything becomes a floating-point number (rule 7 of the specification).
-Everything else needs floating-point noise, which is refused unless the contract accepts it by name.
+A gradient of `node.lattice` arrives as whole numbers (int64) times a public factor plus a public
+offset. Its noise is an exact discrete Gaussian added to the whole numbers, before anything becomes
+a floating-point number (rule 7 of the specification). Everything else needs floating-point noise,
+which is refused unless the contract accepts it by name.
 """
 
 from __future__ import annotations
@@ -23,16 +26,21 @@ from tacenda.privacy.noise.discrete import AesStream, aes_normal, discrete_gauss
 from tacenda.privacy.noise.sources import ByPlace
 
 Parts = tuple[Array, Any, Array | None]
-SCALE_BITS = 30  # scales are rounded up to so many bits, so that equal rounds share one table of the sampler
+SCALE_BITS = (
+    30  # scales are rounded up to so many bits, so that equal rounds share one table of the sampler
+)
 
 
 class KeyedNoise:
-    """A `NoiseSource` for one node; `run` names the run, and holds the data's fingerprint, so other data means other noise."""
+    """A `NoiseSource` for one node; `run` names the run, and holds the data's fingerprint, so other
+    data means other noise."""
 
     def __init__(self, key: bytes, run: str, *, floating_point: bool) -> None:
         self._key, self._run, self._floating_point = key, run, floating_point
         self._question = ""
-        self._doubles: list[str] = []  # what floating-point noise was used for; one list for all questions
+        self._doubles: list[
+            str
+        ] = []  # what floating-point noise was used for; one list for all questions
         self._epoch = 0
         self._edge_key: Callable[[int], bytes] | None = None
         self._edge_run = ""
@@ -40,9 +48,13 @@ class KeyedNoise:
     by_question = True
 
     def asked(self, question: bytes) -> KeyedNoise:
-        """The streams of one question; noise shared by neighbours has none of it, because both ends must draw alike."""
+        """The streams of one question; noise shared by neighbours has none of it, because both ends
+        must draw alike."""
         if not question:
-            raise PrivacyError("A real node's noise is named by what is asked, and here no question was given; nothing was drawn.")
+            raise PrivacyError(
+                "A real node's noise is named by what is asked, and here no question was given; "
+                "nothing was drawn."
+            )
         named = object.__new__(KeyedNoise)
         named.__dict__.update(self.__dict__, _question=f"?{question.hex()}")
         return named
@@ -51,14 +63,17 @@ class KeyedNoise:
         return AesStream(self._key, self._run + self._question, turn, call)
 
     def share(self, edge_key: Callable[[int], bytes], run: str) -> None:
-        """The keys of the edges in use, by their number, and the name that both ends give to this run and its members.
+        """The keys of the edges in use, by their number, and the name that both ends give to this
+        run and its members.
 
-        Where the two ends do not mean the same members their streams differ, and nothing cancels: more noise, never less.
+        Where the two ends do not mean the same members their streams differ, and nothing cancels:
+        more noise, never less.
         """
         self._edge_key, self._edge_run = edge_key, run
 
     def enter(self, epoch: int) -> None:
-        """After a change of membership: streams of a new name, so that no noise is ever used twice."""
+        """After a change of membership: streams of a new name, so that no noise is ever used
+        twice."""
         self._run = f"{self._run.partition('#')[0]}#{epoch}"
         self._epoch = epoch
 
@@ -68,7 +83,9 @@ class KeyedNoise:
         what = "floating-point, accepted by name" if self._doubles else "exact discrete Gaussian"
         return f"keyed by the operating system's entropy (AES-CTR): {what}"
 
-    def add_gaussian(self, nodes: Array, turn: int, call: int, parts: Parts, noise_std: Array) -> Array:
+    def add_gaussian(
+        self, nodes: Array, turn: int, call: int, parts: Parts, noise_std: Array
+    ) -> Array:
         core, factor, offset = parts
         stream = self._stream(turn, call)
         if core.dtype.kind == "i":
@@ -78,25 +95,38 @@ class KeyedNoise:
             out: Array = noisy * column  # from here on post-processing of a released whole number
             return out if offset is None else out + offset
         self._accept("a value that is not on the integer lattice")
-        released: Array = (core * factor + noise_std[:, None] * aes_normal(core.shape, stream)).astype(core.dtype)
-        return released if offset is None else released + offset  # last: a large one would round what noise has not covered
+        released: Array = (
+            core * factor + noise_std[:, None] * aes_normal(core.shape, stream)
+        ).astype(core.dtype)
+        return (
+            released if offset is None else released + offset
+        )  # last: a large one would round what noise has not covered
 
     def shared(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
-        """(1, dim) the sum over this node's edges of plus or minus the edge's normals, the same numbers at both ends."""
+        """(1, dim) the sum over this node's edges of plus or minus the edge's normals, the same
+        numbers at both ends."""
         self._accept("noise shared by neighbours")
         if self._edge_key is None:
-            raise PrivacyError("Noise shared by neighbours needs the keys of the edges, and this node was set up without them.")
+            raise PrivacyError(
+                "Noise shared by neighbours needs the keys of the edges, "
+                "and this node was set up without them."
+            )
         _, numbers, signs = edges
         out = np.zeros((1, dim))
         for k, sign in zip(numbers, signs, strict=True):
-            out += sign * aes_normal((1, dim), AesStream(self._edge_key(int(k)), f"{self._edge_run}#{self._epoch}", turn, call))
+            out += sign * aes_normal(
+                (1, dim),
+                AesStream(self._edge_key(int(k)), f"{self._edge_run}#{self._epoch}", turn, call),
+            )
         return out
 
     def l2_laplace(self, nodes: Array, turn: int, call: int, rate: Array, dim: int) -> Array:
         self._accept("l2-Laplace noise")
         return l2_laplace(rate, (len(nodes), dim), self._stream(turn, call))
 
-    def poisson_records(self, nodes: Array, turn: int, call: int, sizes: Array, rates: Array) -> tuple[Array, Array]:
+    def poisson_records(
+        self, nodes: Array, turn: int, call: int, sizes: Array, rates: Array
+    ) -> tuple[Array, Array]:
         words = self._stream(turn, call).words(int(sizes[0]))
         uniform = (words >> np.uint64(11)).astype(float) * 2.0**-53
         chosen = np.flatnonzero(uniform < rates[0]).astype(np.int64)
@@ -113,8 +143,10 @@ class KeyedNoise:
     def _accept(self, what: str) -> None:
         if not self._floating_point:
             raise PrivacyError(
-                f"This release needs floating-point noise ({what}), which the contract does not accept; set "
-                "privacy.floating_point_noise = true in the contract, or use IPADMM, DDPADMM, CDPADMM, DPADMM or DPDDA "
+                f"This release needs floating-point noise ({what}), "
+                "which the contract does not accept; set "
+                "privacy.floating_point_noise = true in the contract, or use IPADMM, DDPADMM, "
+                "CDPADMM, DPADMM or DPDDA "
                 "with all records."
             )
         self._doubles[:] = [what]
@@ -124,7 +156,8 @@ class KeyedNoise:
 
 
 class AtPosition(ByPlace):
-    """Seeded noise of a rehearsal, for a node whose only record store has position 0 but whose place in the graph is another."""
+    """Seeded noise of a rehearsal, for a node whose only record store has position 0 but whose
+    place in the graph is another."""
 
     def enter(self, epoch: int) -> None:
         """Rounds are never done twice, so seeded streams keep their names."""
@@ -139,13 +172,17 @@ class AtPosition(ByPlace):
     def shared(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
         return np.asarray(self._noise.shared(edges, turn, call, dim))
 
-    def add_gaussian(self, nodes: Array, turn: int, call: int, parts: Parts, noise_std: Array) -> Array:
+    def add_gaussian(
+        self, nodes: Array, turn: int, call: int, parts: Parts, noise_std: Array
+    ) -> Array:
         return np.asarray(self._noise.add_gaussian(self._at, turn, call, parts, noise_std))
 
     def l2_laplace(self, nodes: Array, turn: int, call: int, rate: Array, dim: int) -> Array:
         return np.asarray(self._noise.l2_laplace(self._at, turn, call, rate, dim))
 
-    def poisson_records(self, nodes: Array, turn: int, call: int, sizes: Array, rates: Array) -> tuple[Array, Array]:
+    def poisson_records(
+        self, nodes: Array, turn: int, call: int, sizes: Array, rates: Array
+    ) -> tuple[Array, Array]:
         found: tuple[Array, Array] = self._noise.poisson_records(self._at, turn, call, sizes, rates)
         return found
 
@@ -155,6 +192,7 @@ class AtPosition(ByPlace):
 
 
 def rounded_up(scale: float) -> float:
-    """The next number with SCALE_BITS significant bits that is not below `scale`: never less noise."""
+    """The next number with SCALE_BITS significant bits that is not below `scale`: never less
+    noise."""
     mantissa, exponent = math.frexp(scale)
     return math.ldexp(math.ceil(math.ldexp(mantissa, SCALE_BITS)), exponent - SCALE_BITS)

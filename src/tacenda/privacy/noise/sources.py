@@ -1,8 +1,9 @@
 """Where noise and samples of records come from.
 
-A source is asked by name: (node, round, call). The same name gives the same numbers, so a partition of the nodes or a
-resumed run changes nothing, and no two names share a stream. `SimulatedNoise` is seeded and therefore for simulation only.
-On a real node, whose messages others can influence, the name also holds what is asked (`question`).
+A source is asked by name: (node, round, call). The same name gives the same numbers, so a partition
+of the nodes or a resumed run changes nothing, and no two names share a stream. `SimulatedNoise` is
+seeded and therefore for simulation only. On a real node, whose messages others can influence, the
+name also holds what is asked (`question`).
 """
 
 from __future__ import annotations
@@ -19,23 +20,33 @@ from tacenda.threads import is_small, kernel_threads
 
 
 class NoiseSource(Protocol):
-    """What the door draws from; rows belong to `nodes` (b,), `turn` is the round and `call` the place within it."""
+    """What the door draws from; rows belong to `nodes` (b,), `turn` is the round and `call` the
+    place within it."""
 
     kind: str
-    by_question: bool  # whether names hold what is asked; if not, nobody needs to work out its digest
+    by_question: (
+        bool  # whether names hold what is asked; if not, nobody needs to work out its digest
+    )
 
     def asked(self, question: bytes) -> NoiseSource:
         """The streams of one question, by its digest."""
         ...
 
     def add_gaussian(
-        self, nodes: Array, turn: int, call: int, parts: tuple[Array, Any, Array | None], noise_std: Array
+        self,
+        nodes: Array,
+        turn: int,
+        call: int,
+        parts: tuple[Array, Any, Array | None],
+        noise_std: Array,
     ) -> Array:
-        """factor * core + offset + noise_std * normal, a new (b, d) array; parts = (core, factor, offset)."""
+        """factor * core + offset + noise_std * normal, a new (b, d) array; parts = (core, factor,
+        offset)."""
         ...
 
     def shared(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
-        """(b, dim) the sum over each node's edges of plus or minus the edge's standard normals (graph.coalition)."""
+        """(b, dim) the sum over each node's edges of plus or minus the edge's standard normals
+        (graph.coalition)."""
         ...
 
     def l2_laplace(self, nodes: Array, turn: int, call: int, rate: Array, dim: int) -> Array:
@@ -45,7 +56,8 @@ class NoiseSource(Protocol):
     def poisson_records(
         self, nodes: Array, turn: int, call: int, sizes: Array, rates: Array
     ) -> tuple[Array, Array]:
-        """Each record enters with its node's rate: (indptr (b + 1,), record numbers within the node)."""
+        """Each record enters with its node's rate: (indptr (b + 1,), record numbers within the
+        node)."""
         ...
 
     def one_record(self, nodes: Array, turn: int, call: int, sizes: Array) -> tuple[Array, Array]:
@@ -62,7 +74,8 @@ def _streams() -> Any:
 
 
 class ByPlace:
-    """Streams named by their place alone: a seeded run asks one question at each place, and hashing it would cost more than the noise."""
+    """Streams named by their place alone: a seeded run asks one question at each place, and hashing
+    it would cost more than the noise."""
 
     by_question = False
 
@@ -77,28 +90,45 @@ class SimulatedNoise(ByPlace):
 
     def __init__(self, seed: int | None, name: str = "") -> None:
         self.seed = secrets.randbits(64) if seed is None else int(seed)
-        words = np.frombuffer(hashlib.sha256(name.encode()).digest(), np.uint32).tolist() if name else []
-        self._key = np.random.SeedSequence([self.seed, *words] if words else self.seed).generate_state(2, np.uint64)
+        words = (
+            np.frombuffer(hashlib.sha256(name.encode()).digest(), np.uint32).tolist()
+            if name
+            else []
+        )
+        self._key = np.random.SeedSequence(
+            [self.seed, *words] if words else self.seed
+        ).generate_state(2, np.uint64)
 
     def named(self, name: str) -> SimulatedNoise:
         """Streams of the same seed for the run of that name: two names share no noise."""
         return SimulatedNoise(self.seed, name)
 
     def add_gaussian(
-        self, nodes: Array, turn: int, call: int, parts: tuple[Array, Any, Array | None], noise_std: Array
+        self,
+        nodes: Array,
+        turn: int,
+        call: int,
+        parts: tuple[Array, Any, Array | None],
+        noise_std: Array,
     ) -> Array:
         core, factor, offset = parts
         if isinstance(factor, float):
             column = np.full(nodes.shape, factor)
         else:
-            column = np.ascontiguousarray(np.broadcast_to(np.asarray(factor, float).reshape(-1), nodes.shape))
+            column = np.ascontiguousarray(
+                np.broadcast_to(np.asarray(factor, float).reshape(-1), nodes.shape)
+            )
         shift = np.empty((0, core.shape[1]), core.dtype) if offset is None else offset
         out = np.empty_like(core)
         if is_small(core.size):
-            _streams().release_normal_few(self._key, nodes, turn, call, core, column, shift, noise_std, out)
+            _streams().release_normal_few(
+                self._key, nodes, turn, call, core, column, shift, noise_std, out
+            )
             return out
         with kernel_threads(core.size):
-            _streams().release_normal(self._key, nodes, turn, call, core, column, shift, noise_std, out)
+            _streams().release_normal(
+                self._key, nodes, turn, call, core, column, shift, noise_std, out
+            )
         return out
 
     def shared(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
@@ -116,7 +146,9 @@ class SimulatedNoise(ByPlace):
     def poisson_records(
         self, nodes: Array, turn: int, call: int, sizes: Array, rates: Array
     ) -> tuple[Array, Array]:
-        found: tuple[Array, Array] = _streams().poisson_records(self._key, nodes, turn, call, sizes, rates)
+        found: tuple[Array, Array] = _streams().poisson_records(
+            self._key, nodes, turn, call, sizes, rates
+        )
         return found
 
     def one_record(self, nodes: Array, turn: int, call: int, sizes: Array) -> tuple[Array, Array]:

@@ -1,11 +1,14 @@
-"""Counter-based random streams for simulations: every (seed, node, round, call) names its own stream.
+"""Counter-based random streams for simulations: every (seed, node, round, call) names its own
+stream.
 
-No generator object exists per node: a stream's starting state is a hash of its name, so any block of nodes draws the same
-numbers for its nodes, in any order and on any number of threads, and a resumed run draws what the unbroken one would have.
-The generator is SFC64 (256 bits of state); normals are Marsaglia-Tsang ziggurat with 256 layers on 52-bit uniforms, and the
-tail beyond 3.65 is drawn exactly, so nothing is cut off.
+No generator object exists per node: a stream's starting state is a hash of its name, so any block
+of nodes draws the same numbers for its nodes, in any order and on any number of threads, and a
+resumed run draws what the unbroken one would have. The generator is SFC64 (256 bits of state);
+normals are Marsaglia-Tsang ziggurat with 256 layers on 52-bit uniforms, and the tail beyond 3.65 is
+drawn exactly, so nothing is cut off.
 
-Statistical quality, not secrecy: these streams are for simulation. A real node draws from `privacy.noise.discrete` instead.
+Statistical quality, not secrecy: these streams are for simulation. A real node draws from
+`privacy.noise.discrete` instead.
 """
 
 from __future__ import annotations
@@ -15,10 +18,17 @@ import math
 import numpy as np
 from numba import int64, njit, prange, uint64
 
-NORMAL, DIRECTION, RADIUS, RECORDS, EDGE = 1, 2, 3, 4, 5  # what a stream is used for, part of its name
+NORMAL, DIRECTION, RADIUS, RECORDS, EDGE = (
+    1,
+    2,
+    3,
+    4,
+    5,
+)  # what a stream is used for, part of its name
 
 _LAYERS = 256
-_EDGE = 3.6541528853610088  # right edge of the lowest box: the root that makes 256 layers of equal area fit
+# right edge of the lowest box: the root that makes 256 layers of equal area fit
+_EDGE = 3.6541528853610088
 _AREA = 0.00492867323399141  # the area of each layer
 _STEPS = float(1 << 52)
 
@@ -30,7 +40,9 @@ def _ziggurat() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     x[_LAYERS - 1] = _EDGE
     for k in range(_LAYERS - 2, 0, -1):
         x[k] = math.sqrt(-2.0 * math.log(_AREA / x[k + 1] + math.exp(-0.5 * x[k + 1] ** 2)))
-        if k == _LAYERS - 2:  # the layer above the base rests on the edge, not on the base's virtual width
+        if (
+            k == _LAYERS - 2
+        ):  # the layer above the base rests on the edge, not on the base's virtual width
             x[k] = math.sqrt(-2.0 * math.log(_AREA / _EDGE + math.exp(-0.5 * _EDGE**2)))
     x[0] = 0.0
     outer = x[1:]  # outer[k] is the width of layer k, x[k] the part of it surely below the curve
@@ -40,7 +52,10 @@ def _ziggurat() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 _WIDTH, _SURE, _HEIGHT = _ziggurat()
 _HEIGHT[_LAYERS] = 0.0
-_SIGNED_WIDTH, _SIGNED_SURE = np.concatenate([_WIDTH, -_WIDTH]), np.concatenate([_SURE, _SURE])  # by layer and sign, nine bits of a word
+_SIGNED_WIDTH, _SIGNED_SURE = (
+    np.concatenate([_WIDTH, -_WIDTH]),
+    np.concatenate([_SURE, _SURE]),
+)  # by layer and sign, nine bits of a word
 
 
 @njit(cache=True, inline="always")
@@ -84,7 +99,8 @@ def uniform(s):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _edge_cases(s, layer, x):  # type: ignore[no-untyped-def]
-    """The rare part of the ziggurat: the tail, and the wedge of a layer; answers (accepted, value)."""
+    """The rare part of the ziggurat: the tail, and the wedge of a layer; answers (accepted,
+    value)."""
     if layer == uint64(_LAYERS - 1):
         while True:
             a = -math.log(uniform(s)) / _EDGE
@@ -96,7 +112,8 @@ def _edge_cases(s, layer, x):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _unsure_normal(s, word):  # type: ignore[no-untyped-def]
-    """The normal that begins with `word`, which one draw in eighty leaves open; words after it come from the stream."""
+    """The normal that begins with `word`, which one draw in eighty leaves open; words after it come
+    from the stream."""
     while True:
         layer = word & uint64(0xFF)
         step = int64(word >> uint64(12))
@@ -111,7 +128,8 @@ def _unsure_normal(s, word):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def fill_normal(s, row):  # type: ignore[no-untyped-def]
-    """Standard normals into `row`. The state lives in registers here: writing it back at each draw costs half the time."""
+    """Standard normals into `row`. The state lives in registers here: writing it back at each draw
+    costs half the time."""
     a, b, c, count = s[0], s[1], s[2], s[3]
     for j in range(row.shape[0]):
         word = a + b + count
@@ -158,21 +176,24 @@ def _release_row(i, key, node, turn, call, core, f, offset, s, out):  # type: ig
 
 @njit(parallel=True, cache=True)
 def release_normal(key, nodes, turn, call, core, factor, offset, std, out):  # type: ignore[no-untyped-def]
-    """out = factor * core + offset + std * normal, row by row: one pass over the memory. offset may have no rows."""
+    """out = factor * core + offset + std * normal, row by row: one pass over the memory. offset may
+    have no rows."""
     for i in prange(nodes.shape[0]):
         _release_row(i, key, nodes[i], turn, call, core, factor[i], offset, std[i], out)
 
 
 @njit(cache=True, nogil=True)
 def release_normal_few(key, nodes, turn, call, core, factor, offset, std, out):  # type: ignore[no-untyped-def]
-    """The same bits without threads, whose mere start costs more than a small block's noise saves."""
+    """The same bits without threads, whose mere start costs more than a small block's noise
+    saves."""
     for i in range(nodes.shape[0]):
         _release_row(i, key, nodes[i], turn, call, core, factor[i], offset, std[i], out)
 
 
 @njit(parallel=True, cache=True)
 def edge_normals(key, indptr, edges, signs, turn, call, out):  # type: ignore[no-untyped-def]
-    """out[i] = sum over the edges of row i of sign * (the edge's normals); both ends draw the same stream."""
+    """out[i] = sum over the edges of row i of sign * (the edge's normals); both ends draw the same
+    stream."""
     d = out.shape[1]
     for i in prange(out.shape[0]):
         state, row = np.empty(4, np.uint64), np.empty(d)
@@ -186,7 +207,8 @@ def edge_normals(key, indptr, edges, signs, turn, call, out):  # type: ignore[no
 
 @njit(parallel=True, cache=True)
 def l2_laplace(key, nodes, turn, call, rate, out):  # type: ignore[no-untyped-def]
-    """Rows with density proportional to exp(-rate |e|): a uniform direction times a Gamma(d, 1/rate) length."""
+    """Rows with density proportional to exp(-rate |e|): a uniform direction times a Gamma(d,
+    1/rate) length."""
     d = out.shape[1]
     for i in prange(nodes.shape[0]):
         state = np.empty(4, np.uint64)
@@ -203,7 +225,8 @@ def l2_laplace(key, nodes, turn, call, rate, out):  # type: ignore[no-untyped-de
 
 @njit(cache=True)
 def poisson_records(key, nodes, turn, call, sizes, rates):  # type: ignore[no-untyped-def]
-    """Each record of node i enters with probability rates[i], independently: (indptr (b + 1,), record numbers)."""
+    """Each record of node i enters with probability rates[i], independently: (indptr (b + 1,),
+    record numbers)."""
     b = nodes.shape[0]
     indptr = np.zeros(b + 1, np.int64)
     records = np.empty(0, np.int64)
@@ -231,7 +254,8 @@ def poisson_records(key, nodes, turn, call, sizes, rates):  # type: ignore[no-un
 
 @njit(cache=True)
 def one_record(key, nodes, turn, call, sizes):  # type: ignore[no-untyped-def]
-    """Exactly one record of each node, uniformly: (indptr, record numbers), as LiuEtAl22 prints it."""
+    """Exactly one record of each node, uniformly: (indptr, record numbers), as LiuEtAl22 prints
+    it."""
     b = nodes.shape[0]
     records = np.empty(b, np.int64)
     state = np.empty(4, np.uint64)

@@ -1,17 +1,23 @@
-"""`Bounded`: a secret with a known sensitivity. It can be shifted and scaled, and it leaves only through the door.
+"""`Bounded`: a secret with a known sensitivity. It can be shifted and scaled, and it leaves only
+through the door.
 
-A Bounded stands for b rows of length d that depend on private records. Its row k moves by at most `sensitivity[k]` in the
-Euclidean norm when one record of that node changes. Allowed, because the sensitivity stays known:
+A Bounded stands for b rows of length d that depend on private records. Its row k moves by at most
+`sensitivity[k]` in the Euclidean norm when one record of that node changes. Allowed, because the
+sensitivity stays known:
 
     bounded + array, bounded - array, array - bounded      array public, of the same shape (b, d)
-    bounded * factor, bounded / factor, -bounded           factor a public number, or a public column (b, 1)
-    bounded + bounded, bounded - bounded                   both computed from the same sample of records
+    bounded * factor, bounded / factor, -bounded           factor a public number, or a public
+    column (b, 1)
+    bounded + bounded, bounded - bounded                   both computed from the same sample of
+    records
 
-Everything else raises `LeakError`: turning it into an array or a number, indexing, comparing, iterating, copying, pickling,
-a factor that varies within a row. The values themselves do not hang on the object (there is no `__dict__`, and no slot holds
-them); they lie in a vault of this module, as factor * core + offset, and only `door` and `queries` open it.
+Everything else raises `LeakError`: turning it into an array or a number, indexing, comparing,
+iterating, copying, pickling, a factor that varies within a row. The values themselves do not hang
+on the object (there is no `__dict__`, and no slot holds them); they lie in a vault of this module,
+as factor * core + offset, and only `door` and `queries` open it.
 
-This guards against every accident, not against hostile code in the same process: Python has no walls inside a process.
+This guards against every accident, not against hostile code in the same process: Python has no
+walls inside a process.
 """
 
 from __future__ import annotations
@@ -29,7 +35,8 @@ from tacenda.privacy.secrets.question import digest
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """How the records behind a Bounded were chosen: `kind` all, poisson or one; `rate` (b,) the chance of each record."""
+    """How the records behind a Bounded were chosen: `kind` all, poisson or one; `rate` (b,) the
+    chance of each record."""
 
     kind: str
     rate: Array | None = None
@@ -37,13 +44,17 @@ class Sample:
 
     def __post_init__(self) -> None:
         if self.rate is not None:
-            self.rate.setflags(write=False)  # a smaller rate would claim amplification that did not happen
+            self.rate.setflags(
+                write=False
+            )  # a smaller rate would claim amplification that did not happen
 
     def spend(self) -> None:
-        """A sample is drawn for one release: two releases of it are seen together, and are not two sampled ones."""
+        """A sample is drawn for one release: two releases of it are seen together, and are not two
+        sampled ones."""
         if self.kind != "all" and self._spent:
             raise LeakError(
-                "A value of a sample of the records was released before, and a second release of the same sample has no accountant "
+                "A value of a sample of the records was released before, "
+                "and a second release of the same sample has no accountant "
                 "here: ask for a new gradient, whose sample is a new one."
             )
         if self.kind != "all":
@@ -64,18 +75,23 @@ _vault: dict[int, _Secret] = {}
 
 
 class Bounded:
-    """Secret rows (b, d) with one l2 sensitivity each; see the module's text for what is allowed."""
+    """Secret rows (b, d) with one l2 sensitivity each; see the module's text for what is
+    allowed."""
 
     __slots__ = ("_asked", "_sample", "_sensitivity", "_shape")
     _asked: bytes
     _sample: Sample
     _sensitivity: Array
     _shape: tuple[int, int]
-    __array_ufunc__ = None  # numpy then leaves every operator to this class, and refuses every ufunc
+    __array_ufunc__ = (
+        None  # numpy then leaves every operator to this class, and refuses every ufunc
+    )
     __hash__ = object.__hash__
 
     def __init__(self) -> None:
-        raise LeakError("A Bounded is made by a query of private data (gradient, argmin), never by hand.")
+        raise LeakError(
+            "A Bounded is made by a query of private data (gradient, argmin), never by hand."
+        )
 
     @property
     def sensitivity(self) -> Array:
@@ -93,9 +109,13 @@ class Bounded:
         return self._shape
 
     def __repr__(self) -> str:
-        return f"Bounded(shape={self._shape}, sensitivity<={float(self._sensitivity.max(initial=0.0)):.3g}, values hidden)"
+        return (
+            f"Bounded(shape={self._shape}, "
+            f"sensitivity<={float(self._sensitivity.max(initial=0.0)):.3g}, values hidden)"
+        )
 
-    # ---- what is allowed -------------------------------------------------------------------------------------------
+    # ---- what is allowed
+    # ------------------------------------------------------------
     def __add__(self, other: Any) -> Bounded:
         return self._plus(other, 1.0)
 
@@ -126,17 +146,27 @@ class Bounded:
         if isinstance(other, Bounded):
             return self._plus_bounded(other, sign)
         if not _is_public(other, self._shape):
-            raise LeakError(f"Only a public float array of shape {self._shape} may be added to a Bounded, not {_what(other)}.")
+            raise LeakError(
+                f"Only a public float array of shape {self._shape} may be added to a Bounded, "
+                f"not {_what(other)}."
+            )
         shift = other if sign > 0 else -other
         offset = shift if secret.offset is None else secret.offset + shift
-        return _make(secret.core, secret.factor, offset, self._sensitivity, self._sample, self._asked)
+        return _make(
+            secret.core, secret.factor, offset, self._sensitivity, self._sample, self._asked
+        )
 
     def _plus_bounded(self, other: Bounded, sign: float) -> Bounded:
         if other._shape != self._shape:
-            raise LeakError(f"Two Bounded values of shapes {self._shape} and {other._shape} cannot be added.")
+            raise LeakError(
+                f"Two Bounded values of shapes {self._shape} and {other._shape} cannot be added."
+            )
         if other._sample is not self._sample:
-            raise LeakError("Two Bounded values computed from different samples of records cannot be added.")
-        # The public offsets stay apart from the secrets: a large one would round what noise has not yet covered.
+            raise LeakError(
+                "Two Bounded values computed from different samples of records cannot be added."
+            )
+        # The public offsets stay apart from the secrets: a large one would round what noise has not
+        # yet covered.
         (core, factor, offset), (others, its, shift) = open_parts(self), open_parts(other)
         values = core * factor + sign * (others * its)
         kind = np.result_type(core, others)
@@ -144,19 +174,32 @@ class Bounded:
             shift = sign * shift
             offset = shift if offset is None else offset + shift
         values = values.astype(kind, copy=False) if kind.kind == "f" else values
-        asked = digest("sum", *question_of(self), sign, *question_of(other)) if self._asked and other._asked else b""
-        return _make(values, 1.0, offset, self._sensitivity + other._sensitivity, self._sample, asked)
+        asked = (
+            digest("sum", *question_of(self), sign, *question_of(other))
+            if self._asked and other._asked
+            else b""
+        )
+        return _make(
+            values, 1.0, offset, self._sensitivity + other._sensitivity, self._sample, asked
+        )
 
     def _factor(self, factor: Any) -> Any:
         if isinstance(factor, (bool, np.bool_, Bounded)):
-            raise LeakError(f"A Bounded is scaled by a public number or column (b, 1), not by {_what(factor)}.")
+            raise LeakError(
+                f"A Bounded is scaled by a public number or column (b, 1), not by {_what(factor)}."
+            )
         if isinstance(factor, (int, float, np.integer, np.floating)):
             value: Any = float(factor)
-        elif isinstance(factor, np.ndarray) and factor.dtype.kind in "fiu" and factor.shape == (self._shape[0], 1):
+        elif (
+            isinstance(factor, np.ndarray)
+            and factor.dtype.kind in "fiu"
+            and factor.shape == (self._shape[0], 1)
+        ):
             value = factor.astype(float)
         else:
             raise LeakError(
-                f"A Bounded is scaled by a public number or a column of shape ({self._shape[0]}, 1), so that a row keeps "
+                f"A Bounded is scaled by a public number or a column of shape ({self._shape[0]}, "
+                "1), so that a row keeps "
                 f"one factor, not by {_what(factor)}."
             )
         if not np.all(np.isfinite(value)):
@@ -167,17 +210,29 @@ class Bounded:
         secret = _vault[id(self)]
         size = np.abs(factor[:, 0]) if isinstance(factor, np.ndarray) else abs(factor)
         offset = None if secret.offset is None else secret.offset * factor
-        return _make(secret.core, secret.factor * factor, offset, self._sensitivity * size, self._sample, self._asked)
+        return _make(
+            secret.core,
+            secret.factor * factor,
+            offset,
+            self._sensitivity * size,
+            self._sample,
+            self._asked,
+        )
 
-    # ---- what is refused -------------------------------------------------------------------------------------------
+    # ---- what is refused
+    # ------------------------------------------------------------
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise LeakError("A Bounded holds private values: release it through the door (node.release) first.")
+        raise LeakError(
+            "A Bounded holds private values: release it through the door (node.release) first."
+        )
 
     __array__ = __array_function__ = __buffer__ = _refuse  # type: ignore[assignment]
     __getitem__ = __setitem__ = __iter__ = __len__ = __contains__ = __reversed__ = _refuse
     __float__ = __int__ = __index__ = __complex__ = __bool__ = __round__ = _refuse
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse  # type: ignore[assignment]
-    __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __rtruediv__ = __mod__ = __floordiv__ = __abs__ = _refuse
+    __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __rtruediv__ = __mod__ = __floordiv__ = (
+        __abs__
+    ) = _refuse
     __reduce__ = __reduce_ex__ = __getstate__ = __copy__ = __deepcopy__ = __setstate__ = _refuse  # type: ignore[assignment]
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
@@ -197,7 +252,12 @@ _set = object.__setattr__
 
 
 def _make(
-    core: Array, factor: Any, offset: Array | None, sensitivity: Array, sample: Sample, asked: bytes = b""
+    core: Array,
+    factor: Any,
+    offset: Array | None,
+    sensitivity: Array,
+    sample: Sample,
+    asked: bytes = b"",
 ) -> Bounded:
     bounded = object.__new__(Bounded)
     sensitivity.setflags(write=False)
@@ -213,13 +273,15 @@ _fixed: WeakValueDictionary[int, Array] = WeakValueDictionary()
 
 
 def fixed(numbers: Array) -> Array:
-    """A copy in float64 that nobody can write to, not even after `setflags`: it lies in a bytes object."""
+    """A copy in float64 that nobody can write to, not even after `setflags`: it lies in a bytes
+    object."""
     copy = np.ascontiguousarray(numbers, dtype=np.float64)
     return np.frombuffer(copy.tobytes(), np.float64).reshape(copy.shape)
 
 
 def fixed_sensitivity(sensitivity: Array) -> Array:
-    """Sensitivities (b,) as a fixed copy, checked here once, so that `seal` need not look again at every query."""
+    """Sensitivities (b,) as a fixed copy, checked here once, so that `seal` need not look again at
+    every query."""
     if not np.all(sensitivity >= 0):  # NaN too
         raise LeakError("A sensitivity must be a number of at least 0.")
     found = fixed(sensitivity)
@@ -227,21 +289,33 @@ def fixed_sensitivity(sensitivity: Array) -> Array:
     return found
 
 
-def seal(values: Array, sensitivity: Array, sample: Sample = ALL_RECORDS, asked: bytes = b"") -> Bounded:
-    """Wrap secret rows (b, d) with sensitivities (b,); `asked` is the question's digest (`question`). For queries only."""
+def seal(
+    values: Array, sensitivity: Array, sample: Sample = ALL_RECORDS, asked: bytes = b""
+) -> Bounded:
+    """Wrap secret rows (b, d) with sensitivities (b,); `asked` is the question's digest
+    (`question`). For queries only."""
     if values.ndim != 2 or sensitivity.shape != values.shape[:1]:
-        raise LeakError(f"A Bounded needs rows (b, d) and sensitivities (b,), not {values.shape} and {sensitivity.shape}.")
-    checked = sensitivity if _fixed.get(id(sensitivity)) is sensitivity else fixed_sensitivity(sensitivity)
+        raise LeakError(
+            "A Bounded needs rows (b, d) and sensitivities (b,), "
+            f"not {values.shape} and {sensitivity.shape}."
+        )
+    checked = (
+        sensitivity
+        if _fixed.get(id(sensitivity)) is sensitivity
+        else fixed_sensitivity(sensitivity)
+    )
     return _make(values, 1.0, None, checked, sample, asked)
 
 
 def bound_of(bounded: Bounded) -> Array:
-    """(b,) its sensitivity itself, read-only: the same array for every value that was sealed with it."""
+    """(b,) its sensitivity itself, read-only: the same array for every value that was sealed with
+    it."""
     return bounded._sensitivity
 
 
 def question_of(bounded: Bounded) -> tuple[bytes, Any, Array | None]:
-    """(digest of what its core was asked, factor, offset): all that the value depends on besides the records; public."""
+    """(digest of what its core was asked, factor, offset): all that the value depends on besides
+    the records; public."""
     secret = _vault[id(bounded)]
     return bounded._asked, secret.factor, secret.offset
 
@@ -258,7 +332,8 @@ def open_values(bounded: Bounded) -> Array:
     values: Array = core * factor
     if offset is not None:
         values = values + offset
-    # A float32 secret stays one, as it does with noise, though its factors are float64; whole numbers become real ones.
+    # A float32 secret stays one, as it does with noise, though its factors are float64; whole
+    # numbers become real ones.
     return values.astype(core.dtype, copy=False) if core.dtype.kind == "f" else values
 
 

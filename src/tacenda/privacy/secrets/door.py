@@ -1,4 +1,5 @@
-"""The one door: the only way from a secret to a plain array. Charge first, then draw, once per value.
+"""The one door: the only way from a secret to a plain array. Charge first, then draw, once per
+value.
 
     release(value)             value + noise, for a Bounded value
     release_argmin(question)   the minimiser of an objective with noise inside it
@@ -26,20 +27,25 @@ from tacenda.privacy.secrets.question import digest
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """An argmin that is asked but not answered: its public terms, and how to solve it once the noise is known.
+    """An argmin that is asked but not answered: its public terms, and how to solve it once the
+    noise is known.
 
-    The answer comes as (core, offset), the minimiser core + offset with an offset that holds nothing of the records, or None.
+    The answer comes as (core, offset), the minimiser core + offset with an offset that holds
+    nothing of the records, or None.
     """
 
     terms: ObjectiveTerms
     shape: tuple[int, int]
-    solve: Callable[[Array | None, Array | None], tuple[Array, Array | None]]  # (noise (b, d), extra (b,)) -> rows (b, d)
+    solve: Callable[
+        [Array | None, Array | None], tuple[Array, Array | None]
+    ]  # (noise (b, d), extra (b,)) -> rows (b, d)
     asked: bytes = b""  # the digest of its terms, where the noise is named by what is asked
 
 
 @dataclass(frozen=True, eq=False)
 class SharedNoise:
-    """The block's edges (indptr, numbers, signs), and how much larger than its own a node's noise on each edge is."""
+    """The block's edges (indptr, numbers, signs), and how much larger than its own a node's noise
+    on each edge is."""
 
     edges: tuple[Array, Array, Array]
     ratio: float
@@ -56,7 +62,9 @@ class _Priced:
     charge: Charge
     amount: Any
 
-    def holds(self, plan: NoisePlan, terms: tuple[Any, ...], sensitivity: Array, rate: Array | None) -> bool:
+    def holds(
+        self, plan: NoisePlan, terms: tuple[Any, ...], sensitivity: Array, rate: Array | None
+    ) -> bool:
         if self.plan is not plan or self.terms != terms or self.rate is not rate:
             return False
         return self.sensitivity is sensitivity or np.array_equal(self.sensitivity, sensitivity)
@@ -78,15 +86,22 @@ class Door:
         self.shared = shared
         self._priced: _Priced | None = None
 
-    def release(self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None) -> Array:
+    def release(
+        self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None
+    ) -> Array:
         """The value plus noise (b, d)."""
         if not isinstance(value, Bounded):
-            raise LeakError(f"release takes a Bounded from a query, not a {type(value).__name__}: public values need none.")
+            raise LeakError(
+                f"release takes a Bounded from a query, not a {type(value).__name__}: "
+                "public values need none."
+            )
         if self.plan is None:
             return open_values(value)
         kind = NoiseKind.added(noise)
         if kind is NoiseKind.CORRELATED and self.shared is None:
-            raise LeakError("noise='correlated' needs the edges' streams, and this run was set up without them.")
+            raise LeakError(
+                "noise='correlated' needs the edges' streams, and this run was set up without them."
+            )
         value.sample.spend()
         charge, amount = self._price(value, turn, kind, relative_std)
         parts = open_parts(value)
@@ -95,10 +110,13 @@ class Door:
         source = self.noise.asked(asked)
         if kind is NoiseKind.GAUSSIAN:
             return source.add_gaussian(self.nodes, turn, call, parts, amount)
-        # The public offset comes last: added first, a large one would round what no noise has covered yet.
+        # The public offset comes last: added first, a large one would round what no noise has
+        # covered yet.
         core, factor, offset = parts
         if kind is NoiseKind.L2_LAPLACE:
-            released = core * factor + source.l2_laplace(self.nodes, turn, call, amount, value.shape[1])
+            released = core * factor + source.l2_laplace(
+                self.nodes, turn, call, amount, value.shape[1]
+            )
         else:
             assert self.shared is not None
             released = source.add_gaussian(self.nodes, turn, call, (core, factor, None), amount)
@@ -106,41 +124,65 @@ class Door:
             released += ((self.shared.ratio * amount)[:, None] * edges).astype(released.dtype)
         return released if offset is None else released + offset
 
-    def _price(self, value: Bounded, turn: int, noise: NoiseKind, relative_std: float | None) -> tuple[Charge, Any]:
-        """What the release costs and its noise; an equal release just before has the same, and so the same Charge object."""
+    def _price(
+        self, value: Bounded, turn: int, noise: NoiseKind, relative_std: float | None
+    ) -> tuple[Charge, Any]:
+        """What the release costs and its noise; an equal release just before has the same, and so
+        the same Charge object."""
         assert self.plan is not None
-        weight, sensitivity, sample, last = self.plan.weight(turn), bound_of(value), value.sample, self._priced
+        weight = self.plan.weight(turn)
+        sensitivity = bound_of(value)
+        sample = value.sample
+        last = self._priced
         terms = (weight, self.dim, noise, relative_std, sample.kind)
         if last is not None and last.holds(self.plan, terms, sensitivity, sample.rate):
             return last.charge, last.amount
-        charge, amount = price(self.plan, Site(turn, weight, self.dim, noise, sensitivity, sample, relative_std))
+        charge, amount = price(
+            self.plan, Site(turn, weight, self.dim, noise, sensitivity, sample, relative_std)
+        )
         charge.freeze()
         self._priced = _Priced(self.plan, terms, sensitivity, sample.rate, charge, amount)
         return charge, amount
 
     def _named(self, question: bytes, *terms: Any) -> bytes:
-        """The release's own name: what the records were asked, and all that was done with the answer."""
+        """The release's own name: what the records were asked, and all that was done with the
+        answer."""
         if not self.noise.by_question:
             return b""
         if not question:
-            raise LeakError("This noise is named by what is asked, and the value does not say what it was asked; nothing was drawn.")
+            raise LeakError(
+                "This noise is named by what is asked, "
+                "and the value does not say what it was asked; nothing was drawn."
+            )
         return digest("release", question, *terms)
 
     def release_argmin(self, question: Question, turn: int, call: int) -> Array:
-        """The minimiser (b, d) with noise in the objective, and a little on top for what the solver leaves undone.
+        """The minimiser (b, d) with noise in the objective, and a little on top for what the solver
+        leaves undone.
 
         Two draws, so it takes the places `call` and `call + 1` of the round.
         """
         if self.plan is None:
             core, offset = question.solve(None, None)
             return core if offset is None else core + offset
-        site = Site(turn, self.plan.weight(turn), self.dim, NoiseKind.OBJECTIVE, objective=question.terms)
+        site = Site(
+            turn, self.plan.weight(turn), self.dim, NoiseKind.OBJECTIVE, objective=question.terms
+        )
         charge, amount = price(self.plan, site)
-        asked = self._named(question.asked, question.shape[1], NoiseKind.OBJECTIVE, amount.rate, amount.extra, amount.gap_rate)
+        asked = self._named(
+            question.asked,
+            question.shape[1],
+            NoiseKind.OBJECTIVE,
+            amount.rate,
+            amount.extra,
+            amount.gap_rate,
+        )
         self.ledger.charge(turn, call, charge, asked)
         source = self.noise.asked(asked)
         inside = source.l2_laplace(self.nodes, turn, call, amount.rate, question.shape[1])
         core, offset = question.solve(inside, amount.extra)
         if amount.gap_rate is not None:
-            core = core + source.l2_laplace(self.nodes, turn, call + 1, amount.gap_rate, question.shape[1])
+            core = core + source.l2_laplace(
+                self.nodes, turn, call + 1, amount.gap_rate, question.shape[1]
+            )
         return np.asarray(core if offset is None else core + offset)

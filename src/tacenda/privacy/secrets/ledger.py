@@ -1,10 +1,12 @@
 """The ledger of one run: what each node has released, charged before any noise is drawn.
 
-A `Charge` is one release of a block of nodes: the kind of event and its parameters, one entry per node. Equal charges
-that follow each other are one entry with a count, so a thousand equal rounds of ten thousand nodes are a single array.
+A `Charge` is one release of a block of nodes: the kind of event and its parameters, one entry per
+node. Equal charges that follow each other are one entry with a count, so a thousand equal rounds of
+ten thousand nodes are a single array.
 
-A run first reserves the charges it is going to make, in order; `charge` refuses whatever is not covered by its place in
-that reservation, so a program that releases more than was calibrated stops before the draw.
+A run first reserves the charges it is going to make, in order; `charge` refuses whatever is not
+covered by its place in that reservation, so a program that releases more than was calibrated stops
+before the draw.
 """
 
 from __future__ import annotations
@@ -21,8 +23,17 @@ from tacenda.privacy.accounting import events
 
 Kind = type[events.Event]
 
-# In which direction a parameter gets less private: +1 where larger is worse, -1 where smaller is worse.
-_WORSE = {"noise_multiplier": -1, "rate": 1, "population": -1, "epsilon": 1, "dim": -1, "mu": 1, "coalition": -1}
+# In which direction a parameter gets less private: +1 where larger is worse, -1 where smaller is
+# worse.
+_WORSE = {
+    "noise_multiplier": -1,
+    "rate": 1,
+    "population": -1,
+    "epsilon": 1,
+    "dim": -1,
+    "mu": 1,
+    "coalition": -1,
+}
 _SLACK = 1e-9  # relative; above rounding, far below anything that matters
 
 
@@ -36,7 +47,10 @@ class Charge:
     def event(self, row: int) -> events.Event:
         """The event of one node."""
         fields = {f.name: f.type for f in dataclasses.fields(self.kind)}
-        values = {k: (int if fields[k] in ("int", int) else float)(v[row]) for k, v in self.parameters.items()}
+        values = {
+            k: (int if fields[k] in ("int", int) else float)(v[row])
+            for k, v in self.parameters.items()
+        }
         return self.kind(**values)
 
     def freeze(self) -> None:
@@ -111,8 +125,8 @@ Witness = Callable[[int, int, Charge], None]
 class Ledger:
     """Charges of one block of nodes, checked one by one against the run's reservation.
 
-    `witness(turn, call, charge)` is told of every charge before it counts: a lasting ledger writes it down there, and
-    its refusal stops the release.
+    `witness(turn, call, charge)` is told of every charge before it counts: a lasting ledger writes
+    it down there, and its refusal stops the release.
     """
 
     def __init__(self, reserved: Charges | None, witness: Witness | None = None) -> None:
@@ -121,7 +135,9 @@ class Ledger:
         self._witness = witness
         self._made = 0
         self._ahead = iter(()) if reserved is None else reserved.each()
-        self._covered: tuple[Charge, Charge] | None = None  # the last charge that was compared, and its reservation
+        self._covered: tuple[Charge, Charge] | None = (
+            None  # the last charge that was compared, and its reservation
+        )
 
     def charge(self, turn: int, call: int, charge: Charge, asked: bytes = b"") -> None:
         """Book one release, or refuse it with BudgetError; nothing has been drawn at this point.
@@ -132,12 +148,14 @@ class Ledger:
             allowed = next(self._ahead, None)
             if allowed is None:
                 raise BudgetError(
-                    f"The budget is spent: all {len(self._reserved)} releases of this run were made, and round {turn} "
+                    f"The budget is spent: all {len(self._reserved)} releases of this run were "
+                    f"made, and round {turn} "
                     "asked for one more. Calibrate the run for more rounds."
                 )
             if not self._is_covered(charge, allowed):
                 raise BudgetError(
-                    f"Release {self._made + 1} (round {turn}) would cost more than was reserved for it; nothing was drawn. "
+                    f"Release {self._made + 1} (round {turn}) "
+                    "would cost more than was reserved for it; nothing was drawn. "
                     "The algorithm's step must ask for the same releases as when it was calibrated."
                 )
         if self._witness is not None:

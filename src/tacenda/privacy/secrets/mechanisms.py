@@ -1,10 +1,13 @@
-"""What a release costs: from noise and sensitivity to a charge, and back from a round's budget to the noise.
+"""What a release costs: from noise and sensitivity to a charge, and back from a round's budget to
+the noise.
 
 Additive noise        value + N(0, noise_std^2 I)                  z = noise_std / sensitivity
-                      the same plus the edges' shared noise        mu = sensitivity sqrt(h) / noise_std  (graph.coalition)
+                      the same plus the edges' shared noise        mu = sensitivity sqrt(h) /
+                      noise_std  (graph.coalition)
                       value + e, density of e ~ exp(-rate |e|)     epsilon = rate * sensitivity
-Inside the objective  argmin F(w) + e.w + (extra/2)|w|^2           epsilon = slope * rate + ln(1 + c1 c / (m kappa))
-                      with slope = 2Gc/m (replace-one) and kappa = sc + extra + 2 * quadratic
+Inside the objective  argmin F(w) + e.w + (extra/2)|w|^2           epsilon = slope * rate + ln(1 +
+                      c1 c / (m kappa)) with slope = 2Gc/m (replace-one) and kappa = sc + extra + 2
+                      * quadratic
 """
 
 from __future__ import annotations
@@ -34,15 +37,18 @@ class NoiseKind(StrEnum):
     @classmethod
     def added(cls, noise: str) -> NoiseKind:
         """The kind of that name, if it is one that is added to a value."""
-        return cls(checks.one_of("noise", noise, [kind.value for kind in cls if kind != cls.OBJECTIVE]))
+        return cls(
+            checks.one_of("noise", noise, [kind.value for kind in cls if kind != cls.OBJECTIVE])
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Site:
     """Where a release happens: all that a plan may know of it, and all of it public.
 
-    weight: the round's share of the budget, 1 on average. relative_std: the algorithm's own shape of the noise over the
-    run (CDP- and DDP-ADMM), or None for noise in proportion to the sensitivity.
+    weight: the round's share of the budget, 1 on average. relative_std: the algorithm's own shape
+    of the noise over the run (CDP- and DDP-ADMM), or None for noise in proportion to the
+    sensitivity.
     """
 
     turn: int
@@ -57,25 +63,31 @@ class Site:
 
 @dataclass(frozen=True, eq=False)
 class ObjectiveTerms:
-    """Public numbers of an argmin, one per node (b,): slope 2Gc/m, curvature kappa without extra, solver tolerance g."""
+    """Public numbers of an argmin, one per node (b,): slope 2Gc/m, curvature kappa without extra,
+    solver tolerance g."""
 
     slope: Array
     convexity: Array
     log_curvature: Callable[[Array], Array]  # kappa (b,) -> ln(1 + c1 c/(m kappa))
-    least_convexity: Callable[[Array], Array]  # target of that logarithm -> the kappa that reaches it
+    least_convexity: Callable[
+        [Array], Array
+    ]  # target of that logarithm -> the kappa that reaches it
     tolerance: float
 
 
 @dataclass(frozen=True, eq=False)
 class ObjectiveNoise:
-    """Rates (b,) of the noise in the objective, the extra convexity Phi, and the rate of the noise for the solver's gap."""
+    """Rates (b,) of the noise in the objective, the extra convexity Phi, and the rate of the noise
+    for the solver's gap."""
 
     rate: Array
     extra: Array
     gap_rate: Array | None
 
 
-GAP_SHARE = 0.01  # of a round's epsilon, for the solver's remaining gap (rule 3 of the specification)
+GAP_SHARE = (
+    0.01  # of a round's epsilon, for the solver's remaining gap (rule 3 of the specification)
+)
 
 
 def gaussian_charge(noise_std: Array, sensitivity: Array, sample: Sample) -> Charge:
@@ -86,15 +98,23 @@ def gaussian_charge(noise_std: Array, sensitivity: Array, sample: Sample) -> Cha
     if sample.kind == "poisson":
         return Charge(events.PoissonGaussian, {"noise_multiplier": z, "rate": _rate(sample)})
     if sample.kind == "one":
-        return Charge(events.OneOfGaussian, {"noise_multiplier": z, "population": np.rint(1 / _rate(sample))})
+        return Charge(
+            events.OneOfGaussian, {"noise_multiplier": z, "population": np.rint(1 / _rate(sample))}
+        )
     return Charge(events.Gaussian, {"noise_multiplier": z})
 
 
-def correlated_charge(noise_std: Array, sensitivity: Array, leverage: Array, coalition: int, sample: Sample) -> Charge:
-    """The charge of noise shared by neighbours, whose own part has that std: mu = sensitivity sqrt(h) / noise_std."""
+def correlated_charge(
+    noise_std: Array, sensitivity: Array, leverage: Array, coalition: int, sample: Sample
+) -> Charge:
+    """The charge of noise shared by neighbours, whose own part has that std: mu = sensitivity
+    sqrt(h) / noise_std."""
     _refuse_unbounded(sensitivity)
     if sample.kind != "all":
-        raise PrivacyError("Noise shared by neighbours on a sample of the records has no accountant here; use all records.")
+        raise PrivacyError(
+            "Noise shared by neighbours on a sample of the records has no accountant here; "
+            "use all records."
+        )
     mu = sensitivity * np.sqrt(leverage) / noise_std
     return Charge(events.CorrelatedGaussian, {"mu": mu, "coalition": np.full(len(mu), coalition)})
 
@@ -103,12 +123,16 @@ def laplace_charge(rate: Array, sensitivity: Array, dim: int, sample: Sample) ->
     """The charge of l2-Laplace noise on a value of that sensitivity; both (b,)."""
     _refuse_unbounded(sensitivity)
     if sample.kind != "all":
-        raise PrivacyError("l2-Laplace noise on a sample of the records has no accountant here; use Gaussian noise.")
+        raise PrivacyError(
+            "l2-Laplace noise on a sample of the records has no accountant here; "
+            "use Gaussian noise."
+        )
     return Charge(events.L2Laplace, {"epsilon": rate * sensitivity, "dim": np.full(len(rate), dim)})
 
 
 def objective_charge(noise: ObjectiveNoise, terms: ObjectiveTerms) -> Charge:
-    """The charge of noise inside the objective, with the part for the solver's gap: pure epsilon."""
+    """The charge of noise inside the objective, with the part for the solver's gap: pure
+    epsilon."""
     kappa = terms.convexity + noise.extra
     epsilon = terms.slope * noise.rate + terms.log_curvature(kappa)
     if noise.gap_rate is not None:
@@ -117,10 +141,11 @@ def objective_charge(noise: ObjectiveNoise, terms: ObjectiveTerms) -> Charge:
 
 
 def objective_noise(epsilon: Array, terms: ObjectiveTerms) -> ObjectiveNoise:
-    """The least noise for a round of pure `epsilon`: ZhangZhu16 Algorithm 2 with its line 5 corrected.
+    """The least noise for a round of pure `epsilon`: ZhangZhu16 Algorithm 2 with its line 5
+    corrected.
 
-    The extra convexity is the smallest with logarithm <= epsilon'/2; the rest of epsilon' goes to the noise, where
-    epsilon' = epsilon less the share for the solver's gap.
+    The extra convexity is the smallest with logarithm <= epsilon'/2; the rest of epsilon' goes to
+    the noise, where epsilon' = epsilon less the share for the solver's gap.
     """
     share = GAP_SHARE if terms.tolerance > 0 else 0.0
     ours = epsilon * (1 - share)
@@ -140,8 +165,12 @@ def _rate(sample: Sample) -> Array:
 def _refuse_unbounded(sensitivity: Array) -> None:
     if not np.all(np.isfinite(sensitivity)):
         raise PrivacyError(
-            "One record may change this value without bound. Use a loss with bounded slope (huber, logistic, ...), or set "
+            "One record may change this value without bound. Use a loss with bounded slope (huber, "
+            "logistic, ...), or set "
             "clip_norm to clip each record's gradient."
         )
     if np.any(sensitivity <= 0):
-        raise PrivacyError("A value of sensitivity 0 holds nothing of the records (was it multiplied by 0?); it needs no release.")
+        raise PrivacyError(
+            "A value of sensitivity 0 holds nothing of the records (was it multiplied by 0?); "
+            "it needs no release."
+        )

@@ -1,9 +1,11 @@
 """How much noise each release gets, as one number per node: the noise scale.
 
-    Gaussian              noise_std = scale * sensitivity / sqrt(weight), or scale * relative_std where the algorithm has its own shape
+    Gaussian              noise_std = scale * sensitivity / sqrt(weight), or scale * relative_std
+                          where the algorithm has its own shape
     l2-Laplace, objective epsilon of the round = weight / scale
 
-A larger scale is more noise everywhere, so a run is calibrated by solving for one number (`runtime.budget`).
+A larger scale is more noise everywhere, so a run is calibrated by solving for one number
+(`runtime.budget`).
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ Spread = str | schedules.Schedule | Sequence[float]
 
 
 def round_weights(spread: Spread, rounds: int) -> Array:
-    """(rounds,) each round's share of the budget, 1 on average: uniform, a schedule, or a listed sequence."""
+    """(rounds,) each round's share of the budget, 1 on average: uniform, a schedule, or a listed
+    sequence."""
     if isinstance(spread, str):
         checks.one_of("spread", spread, ("uniform",))
         return np.ones(rounds)
@@ -84,8 +87,8 @@ class NoisePlan(Protocol):
 class ScaledPlan:
     """One noise scale per node (b,), spread over the rounds by `weights` (rounds,).
 
-    leverage (b,) and coalition: of noise shared by neighbours, whose scale is the same for all nodes (both ends of an edge must
-    draw alike), on the gradient itself.
+    leverage (b,) and coalition: of noise shared by neighbours, whose scale is the same for all
+    nodes (both ends of an edge must draw alike), on the gradient itself.
     """
 
     scale: Array
@@ -97,7 +100,11 @@ class ScaledPlan:
         return float(self.weights[turn - 1])
 
     def rows(self, nodes: Array) -> ScaledPlan:
-        return replace(self, scale=self.scale[nodes], leverage=None if self.leverage is None else self.leverage[nodes])
+        return replace(
+            self,
+            scale=self.scale[nodes],
+            leverage=None if self.leverage is None else self.leverage[nodes],
+        )
 
     def noise_std(self, site: Site) -> Array:
         if site.relative_std is not None:
@@ -119,7 +126,8 @@ class ScaledPlan:
 
 
 def price(plan: NoisePlan, site: Site) -> tuple[Charge, Any]:
-    """What a release costs under a plan, and its noise: a std (b,), a rate (b,) or an ObjectiveNoise."""
+    """What a release costs under a plan, and its noise: a std (b,), a rate (b,) or an
+    ObjectiveNoise."""
     if site.noise == NoiseKind.OBJECTIVE:
         assert site.objective is not None
         inside = plan.objective(site)
@@ -131,5 +139,7 @@ def price(plan: NoisePlan, site: Site) -> tuple[Charge, Any]:
     std = plan.noise_std(site)
     if site.noise == NoiseKind.CORRELATED:
         assert plan.leverage is not None
-        return correlated_charge(std, site.sensitivity, plan.leverage, plan.coalition, site.sample), std
+        return correlated_charge(
+            std, site.sensitivity, plan.leverage, plan.coalition, site.sample
+        ), std
     return gaussian_charge(std, site.sensitivity, site.sample), std

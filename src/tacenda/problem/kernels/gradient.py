@@ -1,8 +1,8 @@
 """Compiled gradients of all hosted nodes, each at its own point.
 
-The work is a list of tasks: task t covers the records first[t] .. last[t] - 1 of row k = owner[t] of the block. How a
-node is cut into tasks depends on that node alone, so its result is the same bit for bit in whichever block it is
-hosted.
+The work is a list of tasks: task t covers the records first[t] .. last[t] - 1 of row k = owner[t]
+of the block. How a node is cut into tasks depends on that node alone, so its result is the same bit
+for bit in whichever block it is hosted.
 """
 
 from __future__ import annotations
@@ -26,15 +26,17 @@ from tacenda.problem.kernels.rows import (
 )
 
 SINGLES = 32  # so many float32 gradients are added in float32 before they move to float64
-# No slope is steeper: it is no number, or the residual of a loss without a bound, and its record counts as 0. With the
-# declared numbers inside `constants.SENSIBLE`, no product, factor or sum behind it can overflow, in float32 neither.
+# No slope is steeper: it is no number, or the residual of a loss without a bound, and its record
+# counts as 0. With the declared numbers inside `constants.SENSIBLE`, no product, factor or sum
+# behind it can overflow, in float32 neither.
 STEEPEST = 1e30
 TOP = 1 << 62  # where a sum of whole numbers stops
 
 
 @njit(**OPTIONS)
 def shrink(size: float, norm: float, clip: float) -> float:
-    """The factor which brings a gradient of norm size * norm down to at most `clip`; 0 where that norm is no number."""
+    """The factor which brings a gradient of norm size * norm down to at most `clip`; 0 where that
+    norm is no number."""
     length = size * norm
     if length > clip:
         return clip / length
@@ -43,17 +45,29 @@ def shrink(size: float, norm: float, clip: float) -> float:
 
 @njit(**OPTIONS)
 def whole(value: float, most: float) -> Any:
-    """`value` rounded toward zero and brought to within `most` < 2^62, NaN too (which no record gives: see STEEPEST)."""
+    """`value` rounded toward zero and brought to within `most` < 2^62, NaN too (which no record
+    gives: see STEEPEST)."""
     value = value if value > -most else -most
     return np.int64(value if value < most else most)
 
 
 @njit(**OPTIONS)
 def add_binary(
-    rows: Any, labels: Any, norms: Any, first: int, last: int, records: Any, base: int, w: Any, code: int,
-    parameter: float, clip: float, out: Any,
-) -> None:  # fmt: skip
-    """out += sum of the (clipped) loss gradients at w of the records of a range, for a loss of one score."""
+    rows: Any,
+    labels: Any,
+    norms: Any,
+    first: int,
+    last: int,
+    records: Any,
+    base: int,
+    w: Any,
+    code: int,
+    parameter: float,
+    clip: float,
+    out: Any,
+) -> None:
+    """out += sum of the (clipped) loss gradients at w of the records of a range, for a loss of one
+    score."""
     listed, p, part = records.shape[0] > 0, out.shape[0], accumulator(rows, w, out)
     for e in range(first, last):
         j = base + records[e] if listed else e
@@ -70,9 +84,18 @@ def add_binary(
 
 @njit(**OPTIONS)
 def add_classes(
-    rows: Any, labels: Any, norms: Any, first: int, last: int, records: Any, base: int, w: Any, classes: int,
-    clip: float, out: Any,
-) -> None:  # fmt: skip
+    rows: Any,
+    labels: Any,
+    norms: Any,
+    first: int,
+    last: int,
+    records: Any,
+    base: int,
+    w: Any,
+    classes: int,
+    clip: float,
+    out: Any,
+) -> None:
     """The same for the multinomial loss: each record adds (softmax(s) - e_y) x^T."""
     listed, p, scores = records.shape[0] > 0, out.shape[0] // classes, np.empty(classes)
     for e in range(first, last):
@@ -86,10 +109,14 @@ def add_classes(
 
 
 @njit(**OPTIONS)
-def finish_row(partial: Any, begin: int, end: int, factor: float, l1: float, l2: float, w: Any, out: Any) -> None:
-    """out = factor * (partial[begin] + .. + partial[end - 1], in this order) + l1 sign(w) + l2 w, all of length d.
+def finish_row(
+    partial: Any, begin: int, end: int, factor: float, l1: float, l2: float, w: Any, out: Any
+) -> None:
+    """out = factor * (partial[begin] + .. + partial[end - 1], in this order) + l1 sign(w) + l2 w,
+    all of length d.
 
-    The sum gathers in partial[begin]. Each pass is one plain loop, so that the compiler makes vectors of it.
+    The sum gathers in partial[begin]. Each pass is one plain loop, so that the compiler makes
+    vectors of it.
     """
     total = partial[begin]
     for t in range(begin + 1, end):
@@ -107,15 +134,33 @@ def finish_row(partial: Any, begin: int, end: int, factor: float, l1: float, l2:
 
 @njit(**PARALLEL)
 def gradients(
-    rows: Any, labels: Any, norms: Any, owner: Any, first: Any, last: Any, task_start: Any, records: Any, base: Any,
-    w: Any, classes: int, code: int, parameter: float, clip: float, factor: Any, l1: float, l2: float,
-    partial: Any, out: Any,
-) -> None:  # fmt: skip
-    """out[k] = factor[k] * (sum of the record gradients of row k) + l1 sign(w[k]) + l2 w[k]; w, out (b, d).
+    rows: Any,
+    labels: Any,
+    norms: Any,
+    owner: Any,
+    first: Any,
+    last: Any,
+    task_start: Any,
+    records: Any,
+    base: Any,
+    w: Any,
+    classes: int,
+    code: int,
+    parameter: float,
+    clip: float,
+    factor: Any,
+    l1: float,
+    l2: float,
+    partial: Any,
+    out: Any,
+) -> None:
+    """out[k] = factor[k] * (sum of the record gradients of row k) + l1 sign(w[k]) + l2 w[k]; w, out
+    (b, d).
 
-    partial (tasks, d) float64 receives the sum of each task; the tasks task_start[k] .. task_start[k+1] - 1 of row k
-    are then added in order. With `records` empty a task's range counts rows of the table; otherwise it counts entries
-    of `records`, which hold record numbers within the node, and base[k] is the node's first row.
+    partial (tasks, d) float64 receives the sum of each task; the tasks task_start[k] ..
+    task_start[k+1] - 1 of row k are then added in order. With `records` empty a task's range counts
+    rows of the table; otherwise it counts entries of `records`, which hold record numbers within
+    the node, and base[k] is the node's first row.
     """
     for t in prange(owner.shape[0]):
         k = owner[t]
@@ -123,13 +168,28 @@ def gradients(
         total[:] = 0.0
         if classes == 1:
             add_binary(
-                rows, labels, norms, first[t], last[t], records, base[k], w[k], code, parameter, clip, total
-            )  # fmt: skip
+                rows,
+                labels,
+                norms,
+                first[t],
+                last[t],
+                records,
+                base[k],
+                w[k],
+                code,
+                parameter,
+                clip,
+                total,
+            )
         else:
-            add_classes(rows, labels, norms, first[t], last[t], records, base[k], w[k], classes, clip, total)
+            add_classes(
+                rows, labels, norms, first[t], last[t], records, base[k], w[k], classes, clip, total
+            )
         if task_start[k + 1] - task_start[k] == 1:
             finish_row(partial, t, t + 1, factor[k], l1, l2, w[k], out[k])
-    if owner.shape[0] > out.shape[0]:  # a second parallel loop is a second wait for all threads: only if needed
+    if (
+        owner.shape[0] > out.shape[0]
+    ):  # a second parallel loop is a second wait for all threads: only if needed
         for k in prange(out.shape[0]):
             finish_row(partial, task_start[k], task_start[k + 1], factor[k], l1, l2, w[k], out[k])
 
@@ -145,7 +205,8 @@ def are_positions(nodes: Any, count: int) -> bool:
 
 @njit(**OPTIONS)
 def sample_fault(nodes: Any, offsets: Any, indptr: Any, records: Any) -> int:
-    """0 if row k's sample records[indptr[k] : indptr[k+1]] lies within node nodes[k]; 1: bad indptr, 2: bad records."""
+    """0 if row k's sample records[indptr[k] : indptr[k+1]] lies within node nodes[k]; 1: bad
+    indptr, 2: bad records."""
     if indptr.shape[0] != nodes.shape[0] + 1 or indptr[0] != 0 or indptr[-1] != records.shape[0]:
         return 1
     for k in range(nodes.shape[0]):
@@ -161,12 +222,28 @@ def sample_fault(nodes: Any, offsets: Any, indptr: Any, records: Any) -> int:
 
 @njit(**OPTIONS)
 def few_gradients(
-    rows: Any, labels: Any, norms: Any, nodes: Any, offsets: Any, indptr: Any, records: Any, w: Any, classes: int,
-    code: int, parameter: float, clip: float, factor: Any, l1: float, l2: float, out: Any,
-) -> int:  # fmt: skip
-    """`gradients` of samples, to the same bits, on one thread and with one row of scratch; the answer is `sample_fault`'s.
+    rows: Any,
+    labels: Any,
+    norms: Any,
+    nodes: Any,
+    offsets: Any,
+    indptr: Any,
+    records: Any,
+    w: Any,
+    classes: int,
+    code: int,
+    parameter: float,
+    clip: float,
+    factor: Any,
+    l1: float,
+    l2: float,
+    out: Any,
+) -> int:
+    """`gradients` of samples, to the same bits, on one thread and with one row of scratch; the
+    answer is `sample_fault`'s.
 
-    A float32 row of at most SINGLES records is added up in place: the float64 sum would be a copy of it.
+    A float32 row of at most SINGLES records is added up in place: the float64 sum would be a copy
+    of it.
     """
     fault = sample_fault(nodes, offsets, indptr, records)
     if fault != 0:
@@ -176,14 +253,18 @@ def few_gradients(
         first, last, base, f = indptr[k], indptr[k + 1], offsets[nodes[k]], factor[k]
         if single and last - first <= SINGLES:
             out[k] = 0.0
-            add_binary(rows, labels, norms, first, last, records, base, w[k], code, parameter, clip, out[k])
+            add_binary(
+                rows, labels, norms, first, last, records, base, w[k], code, parameter, clip, out[k]
+            )
             if f != 1.0 or l1 != 0.0 or l2 != 0.0:  # else it is finished as it stands
                 finish_row(out, k, k + 1, f, l1, l2, w[k], out[k])
             continue
         total = partial[0]
         total[:] = 0.0
         if classes == 1:
-            add_binary(rows, labels, norms, first, last, records, base, w[k], code, parameter, clip, total)
+            add_binary(
+                rows, labels, norms, first, last, records, base, w[k], code, parameter, clip, total
+            )
         else:
             add_classes(rows, labels, norms, first, last, records, base, w[k], classes, clip, total)
         finish_row(partial, 0, 1, f, l1, l2, w[k], out[k])
@@ -191,8 +272,11 @@ def few_gradients(
 
 
 @njit(**PARALLEL)
-def margins(rows: Any, owner: Any, first: Any, last: Any, place: Any, w: Any, classes: int, out: Any) -> None:
-    """out[place[t] + e] = the K scores of the e-th record of task t at its node's own w; out (records, K) float64."""
+def margins(
+    rows: Any, owner: Any, first: Any, last: Any, place: Any, w: Any, classes: int, out: Any
+) -> None:
+    """out[place[t] + e] = the K scores of the e-th record of task t at its node's own w; out
+    (records, K) float64."""
     p = w.shape[1] // classes
     for t in prange(owner.shape[0]):
         for e in range(last[t] - first[t]):
@@ -202,21 +286,37 @@ def margins(rows: Any, owner: Any, first: Any, last: Any, place: Any, w: Any, cl
 
 @njit(**PARALLEL)
 def integer_sums(
-    rows: Any, labels: Any, norms: Any, first: Any, last: Any, w: Any, classes: int, code: int, parameter: float,
-    clip: float, grid: Any, out: Any,
-) -> None:  # fmt: skip
-    """out[k] = sum over node k's records of (clipped gradient / grid[k]) rounded toward zero; out (b, d) int64.
+    rows: Any,
+    labels: Any,
+    norms: Any,
+    first: Any,
+    last: Any,
+    w: Any,
+    classes: int,
+    code: int,
+    parameter: float,
+    clip: float,
+    grid: Any,
+    out: Any,
+) -> None:
+    """out[k] = sum over node k's records of (clipped gradient / grid[k]) rounded toward zero; out
+    (b, d) int64.
 
-    The sum stops at +-TOP. Each stop is a projection, so a record still moves the result by no more than its own numbers.
+    The sum stops at +-TOP. Each stop is a projection, so a record still moves the result by no more
+    than its own numbers.
     """
     everything = np.empty(0, np.int64)
     for k in prange(out.shape[0]):
         one, most = np.zeros(out.shape[1]), clip / grid[k]
-        roomy = (last[k] - first[k]) * most < TOP  # no sum can reach the top: no need to look at each addition
+        roomy = (
+            last[k] - first[k]
+        ) * most < TOP  # no sum can reach the top: no need to look at each addition
         for j in range(first[k], last[k]):
             one[:] = 0.0
             if classes == 1:
-                add_binary(rows, labels, norms, j, j + 1, everything, 0, w[k], code, parameter, clip, one)
+                add_binary(
+                    rows, labels, norms, j, j + 1, everything, 0, w[k], code, parameter, clip, one
+                )
             else:
                 add_classes(rows, labels, norms, j, j + 1, everything, 0, w[k], classes, clip, one)
             if roomy:

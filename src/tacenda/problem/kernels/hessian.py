@@ -1,4 +1,5 @@
-"""Compiled second-order parts of the local solver: Hessians, their inverse, and products with them."""
+"""Compiled second-order parts of the local solver: Hessians, their inverse, and products with
+them."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from tacenda.problem.kernels.rows import INNER, OPTIONS, add, curvature_of, dot,
 
 
 def add_outer(rows: Any, weights: Any, first: int, last: int, out: Any) -> None:
-    """Lower triangle of out += sum_j weights[j - first] x_j x_j^T over the records first .. last - 1."""
+    """Lower triangle of out += sum_j weights[j - first] x_j x_j^T over the records first .. last -
+    1."""
     raise TypeError("add_outer is only for compiled code.")
 
 
@@ -23,7 +25,10 @@ def _add_outer(rows: Any, weights: Any, first: int, last: int, out: Any) -> Any:
         p, j = out.shape[0], first
         while j < last:  # four records at a time: the matrix is read and written a quarter as often
             stop = min(last - 1, j + 3)
-            x0, x1, x2, x3 = rows[j], rows[min(j + 1, stop)], rows[min(j + 2, stop)], rows[min(j + 3, stop)]
+            x0 = rows[j]
+            x1 = rows[min(j + 1, stop)]
+            x2 = rows[min(j + 2, stop)]
+            x3 = rows[min(j + 3, stop)]
             c0 = weights[j - first]
             c1 = weights[j + 1 - first] if j + 1 < last else 0.0
             c2 = weights[j + 2 - first] if j + 2 < last else 0.0
@@ -39,7 +44,9 @@ def _add_outer(rows: Any, weights: Any, first: int, last: int, out: Any) -> Any:
         for j in range(first, last):
             for s in range(indptr[j], indptr[j + 1]):
                 f, line = weights[j - first] * data[s], out[indices[s]]
-                for t in range(indptr[j], s + 1):  # indices rise within a record, so this is the lower triangle
+                for t in range(
+                    indptr[j], s + 1
+                ):  # indices rise within a record, so this is the lower triangle
                     line[indices[t]] += f * data[t]
 
     return sparse if isinstance(rows, types.BaseTuple) else dense
@@ -47,7 +54,15 @@ def _add_outer(rows: Any, weights: Any, first: int, last: int, out: Any) -> Any:
 
 @njit(**OPTIONS)
 def curvatures(
-    rows: Any, labels: Any, first: int, last: int, w: Any, classes: int, code: int, parameter: float, out: Any
+    rows: Any,
+    labels: Any,
+    first: int,
+    last: int,
+    w: Any,
+    classes: int,
+    code: int,
+    parameter: float,
+    out: Any,
 ) -> None:
     """out[j]: loss'' of each record at w, (m, 1); or the softmax of its scores, (m, K)."""
     p = w.shape[0] // classes
@@ -62,8 +77,11 @@ def curvatures(
 
 
 @njit(**OPTIONS)
-def hessian_product(rows: Any, first: int, last: int, curves: Any, v: Any, factor: float, ridge: float, out: Any) -> None:
-    """out = factor * sum_j H_j v + ridge v, with H_j from `curvatures`; multinomial: u = q (t - q.t), t = V x."""
+def hessian_product(
+    rows: Any, first: int, last: int, curves: Any, v: Any, factor: float, ridge: float, out: Any
+) -> None:
+    """out = factor * sum_j H_j v + ridge v, with H_j from `curvatures`; multinomial: u = q (t -
+    q.t), t = V x."""
     classes = curves.shape[1]
     p = v.shape[0] // classes
     out[:] = 0.0
@@ -85,10 +103,19 @@ def hessian_product(rows: Any, first: int, last: int, curves: Any, v: Any, facto
 
 @njit(**OPTIONS)
 def inverse_hessian(
-    rows: Any, labels: Any, first: int, last: int, w: Any, code: int, parameter: float, factor: float, ridge: float,
+    rows: Any,
+    labels: Any,
+    first: int,
+    last: int,
+    w: Any,
+    code: int,
+    parameter: float,
+    factor: float,
+    ridge: float,
     out: Any,
-) -> bool:  # fmt: skip
-    """out (p, p) float32 = (factor sum_j loss''_j x_j x_j^T + ridge I)^-1; False if that is not positive definite."""
+) -> bool:
+    """out (p, p) float32 = (factor sum_j loss''_j x_j x_j^T + ridge I)^-1; False if that is not
+    positive definite."""
     p = w.shape[0]
     curves = np.empty((last - first, 1))
     curvatures(rows, labels, first, last, w, 1, code, parameter, curves)
@@ -113,7 +140,8 @@ def inverse_hessian(
 
 @njit(**OPTIONS)
 def cholesky(matrix: Any) -> bool:
-    """Replace the lower triangle of `matrix` by its Cholesky factor; False if a pivot is not positive."""
+    """Replace the lower triangle of `matrix` by its Cholesky factor; False if a pivot is not
+    positive."""
     for i in range(matrix.shape[0]):
         line = matrix[i]
         for j in range(i + 1):

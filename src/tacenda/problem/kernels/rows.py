@@ -1,8 +1,10 @@
-"""What the compiled kernels are made of: scalar losses by code, and access to one record of a dense or sparse table.
+"""What the compiled kernels are made of: scalar losses by code, and access to one record of a dense
+or sparse table.
 
-`rows` is either a C-contiguous array (N, p) or the CSR triple (data, indices, indptr); numba picks the right body when
-it compiles, so that every kernel above this file is written once. The CSR integers come as unsigned views: a signed
-index might be negative, and the test for that costs more than the addition behind it.
+`rows` is either a C-contiguous array (N, p) or the CSR triple (data, indices, indptr); numba picks
+the right body when it compiles, so that every kernel above this file is written once. The CSR
+integers come as unsigned views: a signed index might be negative, and the test for that costs more
+than the addition behind it.
 """
 
 from __future__ import annotations
@@ -70,7 +72,10 @@ def _dot(rows: Any, j: int, w: Any, offset: int, width: int) -> Any:
     zero = np.float32(0.0) if single else 0.0
 
     def dense(rows: Any, j: int, w: Any, offset: int, width: int) -> Any:
-        x, part = rows[j], w[offset : offset + width]  # a slice: offset + k might be negative, which bars SIMD
+        x, part = (
+            rows[j],
+            w[offset : offset + width],
+        )  # a slice: offset + k might be negative, which bars SIMD
         total = zero
         for k in range(width):
             total += x[k] * part[k]
@@ -106,7 +111,8 @@ def _add(rows: Any, j: int, factor: float, out: Any, offset: int, width: int) ->
 
 
 def accumulator(rows: Any, w: Any, out: Any) -> Any:
-    """Where record gradients are added up: `out` itself, or a float32 vector for a dense float32 table and state.
+    """Where record gradients are added up: `out` itself, or a float32 vector for a dense float32
+    table and state.
 
     A caller that gives a float32 `out` has few records, and wants them in it.
     """
@@ -114,7 +120,8 @@ def accumulator(rows: Any, w: Any, out: Any) -> Any:
 
 
 def flush(part: Any, out: Any) -> None:
-    """Move a float32 accumulator into the float64 `out` and clear it; nothing to do where they are one array."""
+    """Move a float32 accumulator into the float64 `out` and clear it; nothing to do where they are
+    one array."""
     raise TypeError("flush is only for compiled code.")
 
 
@@ -151,7 +158,11 @@ def adds_in_single(rows: Any, w: Any) -> bool:
 
 @overload(adds_in_single, jit_options=INNER)
 def _adds_in_single(rows: Any, w: Any) -> Any:
-    found = not isinstance(rows, types.BaseTuple) and rows.dtype == types.float32 and w.dtype == types.float32
+    found = (
+        not isinstance(rows, types.BaseTuple)
+        and rows.dtype == types.float32
+        and w.dtype == types.float32
+    )
 
     def answer(rows: Any, w: Any) -> bool:
         return found

@@ -1,9 +1,10 @@
-"""The local solver: argmin_w f_i(w) + linear.w + q |w - centre|^2, one node after the other, each on its own.
+"""The local solver: argmin_w f_i(w) + linear.w + q |w - centre|^2, one node after the other, each
+on its own.
 
-Every step is a direction p = -M g and a step length t found from gradients alone: t = 1 is tried first; a trial is
-accepted if it halves the gradient norm, or if the slope g.p is still not positive there (then a convex function has
-fallen); else t goes to the secant's zero. That needs no function values, whose rounding would end the search long
-before 1e-8.
+Every step is a direction p = -M g and a step length t found from gradients alone: t = 1 is tried
+first; a trial is accepted if it halves the gradient norm, or if the slope g.p is still not positive
+there (then a convex function has fallen); else t goes to the secant's zero. That needs no function
+values, whose rounding would end the search long before 1e-8.
 
 M is a cached inverse Hessian (`chord`) or a few conjugate-gradient steps (`newton_cg`).
 """
@@ -22,7 +23,8 @@ from tacenda.problem.kernels.rows import OPTIONS, PARALLEL
 
 MAX_STEPS = 300
 MAX_TRIALS = 60
-STALL = 0.9  # a chord step which leaves more than this share of the gradient norm is not worth repeating
+# a chord step which leaves more than this share of the gradient norm is not worth repeating
+STALL = 0.9
 
 
 @njit(**OPTIONS)
@@ -36,14 +38,28 @@ def inner(a: Any, b: Any) -> float:
 
 @njit(**OPTIONS)
 def full_gradient(
-    rows: Any, labels: Any, first: int, last: int, w: Any, linear: Any, q: float, centre: Any, factor: float, l2: float,
-    classes: int, code: int, parameter: float, out: Any,
-) -> float:  # fmt: skip
+    rows: Any,
+    labels: Any,
+    first: int,
+    last: int,
+    w: Any,
+    linear: Any,
+    q: float,
+    centre: Any,
+    factor: float,
+    l2: float,
+    classes: int,
+    code: int,
+    parameter: float,
+    out: Any,
+) -> float:
     """out = factor * sum_j gradient_j(w) + l2 w + linear + 2q (w - centre); returns its norm."""
     unused, everything = np.empty(0), np.empty(0, np.int64)
     out[:] = 0.0
     if classes == 1:
-        add_binary(rows, labels, unused, first, last, everything, 0, w, code, parameter, math.inf, out)
+        add_binary(
+            rows, labels, unused, first, last, everything, 0, w, code, parameter, math.inf, out
+        )
     else:
         add_classes(rows, labels, unused, first, last, everything, 0, w, classes, math.inf, out)
     for a in range(w.shape[0]):
@@ -53,25 +69,54 @@ def full_gradient(
 
 @njit(**OPTIONS)
 def advance(
-    rows: Any, labels: Any, first: int, last: int, w: Any, p: Any, g: Any, norm: float, linear: Any, q: float,
-    centre: Any, factor: float, l2: float, classes: int, code: int, parameter: float,
-) -> float:  # fmt: skip
-    """Move w along p and g with it; returns the new gradient norm, or the old one if no trial was accepted."""
+    rows: Any,
+    labels: Any,
+    first: int,
+    last: int,
+    w: Any,
+    p: Any,
+    g: Any,
+    norm: float,
+    linear: Any,
+    q: float,
+    centre: Any,
+    factor: float,
+    l2: float,
+    classes: int,
+    code: int,
+    parameter: float,
+) -> float:
+    """Move w along p and g with it; returns the new gradient norm, or the old one if no trial was
+    accepted."""
     trial, g_trial, g_best = np.empty_like(w), np.empty_like(w), np.empty_like(w)
     fall, t, best, found = -inner(g, p), 1.0, 0.0, norm
     for _ in range(MAX_TRIALS):
         for a in range(w.shape[0]):
             trial[a] = w[a] + t * p[a]
         new = full_gradient(
-            rows, labels, first, last, trial, linear, q, centre, factor, l2, classes, code, parameter, g_trial
-        )  # fmt: skip
+            rows,
+            labels,
+            first,
+            last,
+            trial,
+            linear,
+            q,
+            centre,
+            factor,
+            l2,
+            classes,
+            code,
+            parameter,
+            g_trial,
+        )
         rise = inner(g_trial, p)
         if new <= 0.5 * norm or (rise <= 0.0 and math.isfinite(new)):
             best, found = t, new
             g_best[:] = g_trial
             if new <= 0.5 * norm or rise > -0.9 * fall:
                 break
-            t *= 4.0  # the slope has hardly changed: a straight stretch, to be left in longer strides
+            # the slope has hardly changed: a straight stretch, to be left in longer strides
+            t *= 4.0
         elif best > 0.0:
             break
         else:
@@ -86,7 +131,15 @@ def advance(
 
 @njit(**OPTIONS)
 def conjugate_gradient(
-    rows: Any, first: int, last: int, curves: Any, g: Any, factor: float, ridge: float, goal: float, p: Any
+    rows: Any,
+    first: int,
+    last: int,
+    curves: Any,
+    g: Any,
+    factor: float,
+    ridge: float,
+    goal: float,
+    p: Any,
 ) -> None:
     """p = -(approximate inverse Hessian) g, stopped when the residual norm is below `goal`."""
     d = g.shape[0]
@@ -98,7 +151,9 @@ def conjugate_gradient(
     for step in range(min(10 * d, 2000)):
         hessian_product(rows, first, last, curves, search, factor, ridge, product)
         curved = inner(search, product)
-        if curved <= 1e-300:  # flat: along such a direction only the first step, the gradient itself, is of use
+        if (
+            curved <= 1e-300
+        ):  # flat: along such a direction only the first step, the gradient itself, is of use
             if step == 0:
                 p[:] = search
             return
@@ -116,14 +171,28 @@ def conjugate_gradient(
 
 @njit(**OPTIONS)
 def newton_cg_node(
-    rows: Any, labels: Any, first: int, last: int, w: Any, linear: Any, q: float, centre: Any, factor: float, l2: float,
-    classes: int, code: int, parameter: float, tolerance: float,
-) -> float:  # fmt: skip
+    rows: Any,
+    labels: Any,
+    first: int,
+    last: int,
+    w: Any,
+    linear: Any,
+    q: float,
+    centre: Any,
+    factor: float,
+    l2: float,
+    classes: int,
+    code: int,
+    parameter: float,
+    tolerance: float,
+) -> float:
     """Newton's method with inexact directions, no matrix stored;
     w (d,) is start and result. Returns the norm reached.
     """
     g, p, curves = np.empty(w.shape[0]), np.empty(w.shape[0]), np.empty((last - first, classes))
-    norm = full_gradient(rows, labels, first, last, w, linear, q, centre, factor, l2, classes, code, parameter, g)
+    norm = full_gradient(
+        rows, labels, first, last, w, linear, q, centre, factor, l2, classes, code, parameter, g
+    )
     for _ in range(MAX_STEPS):
         if norm <= tolerance:
             break
@@ -132,8 +201,23 @@ def newton_cg_node(
         conjugate_gradient(rows, first, last, curves, g, factor, l2 + 2.0 * q, goal, p)
         before = norm
         norm = advance(
-            rows, labels, first, last, w, p, g, norm, linear, q, centre, factor, l2, classes, code, parameter
-        )  # fmt: skip
+            rows,
+            labels,
+            first,
+            last,
+            w,
+            p,
+            g,
+            norm,
+            linear,
+            q,
+            centre,
+            factor,
+            l2,
+            classes,
+            code,
+            parameter,
+        )
         if norm == before or not math.isfinite(norm):
             break
     return norm
@@ -141,85 +225,201 @@ def newton_cg_node(
 
 @njit(**OPTIONS)
 def chord_node(
-    rows: Any, labels: Any, first: int, last: int, w: Any, linear: Any, q: float, centre: Any, factor: float, l2: float,
-    code: int, parameter: float, tolerance: float, patience: int, anchor: Any, kept: Any, matrix: Any,
-) -> float:  # fmt: skip
-    """The chord method for losses of one score: the inverse Hessian is kept between calls while it serves.
+    rows: Any,
+    labels: Any,
+    first: int,
+    last: int,
+    w: Any,
+    linear: Any,
+    q: float,
+    centre: Any,
+    factor: float,
+    l2: float,
+    code: int,
+    parameter: float,
+    tolerance: float,
+    patience: int,
+    anchor: Any,
+    kept: Any,
+    matrix: Any,
+) -> float:
+    """The chord method for losses of one score: the inverse Hessian is kept between calls while it
+    serves.
 
-    kept[0] is the ridge r l2 + 2q of the kept inverse `matrix` (d, d), or negative if there is none; anchor (d,) the
-    point where it was taken: always the start of a call, so that a checkpoint of (anchor, kept) rebuilds it bit for
-    bit. An inverse renewed in the middle of a call serves that call only. Where no inverse can be had, w comes back
-    short of the tolerance and is for `newton_cg` to finish.
+    kept[0] is the ridge r l2 + 2q of the kept inverse `matrix` (d, d), or negative if there is
+    none; anchor (d,) the point where it was taken: always the start of a call, so that a checkpoint
+    of (anchor, kept) rebuilds it bit for bit. An inverse renewed in the middle of a call serves
+    that call only. Where no inverse can be had, w comes back short of the tolerance and is for
+    `newton_cg` to finish.
     """
     d, ridge = w.shape[0], l2 + 2.0 * q
     g, p = np.empty(d), np.empty(d)
-    norm = full_gradient(rows, labels, first, last, w, linear, q, centre, factor, l2, 1, code, parameter, g)
+    norm = full_gradient(
+        rows, labels, first, last, w, linear, q, centre, factor, l2, 1, code, parameter, g
+    )
     renew, good, steps = not 0.7 * ridge <= kept[0] <= 1.4 * ridge, True, 0
     while norm > tolerance and steps < MAX_STEPS:
         fresh = renew
         if renew:
-            good = inverse_hessian(rows, labels, first, last, w, code, parameter, factor, ridge, matrix)
+            good = inverse_hessian(
+                rows, labels, first, last, w, code, parameter, factor, ridge, matrix
+            )
             kept[0] = ridge if good and steps == 0 else -1.0
             if steps == 0:
                 anchor[:] = w
         for a in range(d):
             p[a] = -inner(matrix[a], g)
-        if not good or not inner(p, g) < 0.0:  # the Hessian is singular, or too nearly so for single precision
+        if (
+            not good or not inner(p, g) < 0.0
+        ):  # the Hessian is singular, or too nearly so for single precision
             kept[0] = -1.0
             break
         before = norm
-        norm = advance(rows, labels, first, last, w, p, g, norm, linear, q, centre, factor, l2, 1, code, parameter)
+        norm = advance(
+            rows,
+            labels,
+            first,
+            last,
+            w,
+            p,
+            g,
+            norm,
+            linear,
+            q,
+            centre,
+            factor,
+            l2,
+            1,
+            code,
+            parameter,
+        )
         steps += 1
         if (norm == before and fresh) or not math.isfinite(norm):
             break
         share = norm / before
         renew = share > STALL
-        if not renew and norm > tolerance:  # would the steps still to go cost more than a new inverse?
+        if (
+            not renew and norm > tolerance
+        ):  # would the steps still to go cost more than a new inverse?
             renew = math.log(tolerance / norm) < patience * math.log(share)
     if steps > patience:
         kept[0] = -1.0  # it worked, but slowly: start the next call with a new one
     return norm
 
 
-# The parallel loops only hand out nodes: numba compiles a parallel body far more slowly than a plain function.
+# The parallel loops only hand out nodes: numba compiles a parallel body far more slowly than a
+# plain function.
 
 
 @njit(**PARALLEL)
 def newton_cg(
-    rows: Any, labels: Any, first: Any, last: Any, w: Any, linear: Any, quadratic: Any, centre: Any, factor: Any,
-    l2: float, classes: int, code: int, parameter: float, tolerance: float, reached: Any,
-) -> None:  # fmt: skip
+    rows: Any,
+    labels: Any,
+    first: Any,
+    last: Any,
+    w: Any,
+    linear: Any,
+    quadratic: Any,
+    centre: Any,
+    factor: Any,
+    l2: float,
+    classes: int,
+    code: int,
+    parameter: float,
+    tolerance: float,
+    reached: Any,
+) -> None:
     """`newton_cg_node` for every row; w (b, d), reached (b,)."""
     for k in prange(w.shape[0]):
         reached[k] = newton_cg_node(
-            rows, labels, first[k], last[k], w[k], linear[k], quadratic[k], centre[k], factor[k], l2, classes, code,
-            parameter, tolerance,
-        )  # fmt: skip
+            rows,
+            labels,
+            first[k],
+            last[k],
+            w[k],
+            linear[k],
+            quadratic[k],
+            centre[k],
+            factor[k],
+            l2,
+            classes,
+            code,
+            parameter,
+            tolerance,
+        )
 
 
 @njit(**PARALLEL)
 def chord(
-    rows: Any, labels: Any, nodes: Any, first: Any, last: Any, w: Any, linear: Any, quadratic: Any, centre: Any,
-    factor: Any, l2: float, code: int, parameter: float, tolerance: float, patience: int, anchors: Any, ridges: Any,
-    inverses: Any, reached: Any,
-) -> None:  # fmt: skip
-    """`chord_node` for every row; anchors (n, d), ridges (n,) and inverses (n, d, d) by node position."""
+    rows: Any,
+    labels: Any,
+    nodes: Any,
+    first: Any,
+    last: Any,
+    w: Any,
+    linear: Any,
+    quadratic: Any,
+    centre: Any,
+    factor: Any,
+    l2: float,
+    code: int,
+    parameter: float,
+    tolerance: float,
+    patience: int,
+    anchors: Any,
+    ridges: Any,
+    inverses: Any,
+    reached: Any,
+) -> None:
+    """`chord_node` for every row; anchors (n, d), ridges (n,) and inverses (n, d, d) by node
+    position."""
     for k in prange(w.shape[0]):
         i = nodes[k]
         reached[k] = chord_node(
-            rows, labels, first[k], last[k], w[k], linear[k], quadratic[k], centre[k], factor[k], l2, code, parameter,
-            tolerance, patience, anchors[i], ridges[i : i + 1], inverses[i],
-        )  # fmt: skip
+            rows,
+            labels,
+            first[k],
+            last[k],
+            w[k],
+            linear[k],
+            quadratic[k],
+            centre[k],
+            factor[k],
+            l2,
+            code,
+            parameter,
+            tolerance,
+            patience,
+            anchors[i],
+            ridges[i : i + 1],
+            inverses[i],
+        )
 
 
 @njit(**PARALLEL)
 def rebuild(
-    rows: Any, labels: Any, offsets: Any, factor: Any, code: int, parameter: float, anchors: Any, ridges: Any,
+    rows: Any,
+    labels: Any,
+    offsets: Any,
+    factor: Any,
+    code: int,
+    parameter: float,
+    anchors: Any,
+    ridges: Any,
     inverses: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Take the inverse Hessian of every node with a ridge again at its anchor."""
     for i in prange(ridges.shape[0]):
         if ridges[i] >= 0.0:
             inverse_hessian(
-                rows, labels, offsets[i], offsets[i + 1], anchors[i], code, parameter, factor[i], ridges[i], inverses[i]
-            )  # fmt: skip
+                rows,
+                labels,
+                offsets[i],
+                offsets[i + 1],
+                anchors[i],
+                code,
+                parameter,
+                factor[i],
+                ridges[i],
+                inverses[i],
+            )

@@ -1,14 +1,17 @@
-"""The local solver that cannot fail: argmin_u (c/m) sum_j loss(anchor + u; x_j, y_j) + (kappa/2) |u|^2, seen from the anchor.
+"""The local solver that cannot fail: argmin_u (c/m) sum_j loss(anchor + u; x_j, y_j) + (kappa/2)
+|u|^2, seen from the anchor.
 
-With kappa = r l2 + 2q and anchor = (2q centre - linear)/kappa this is the argmin of `problem.queries`, whatever floats these
-are. What is large, the anchor, is public; what is private, u, is small: |u| <= B/kappa, B = G c times records over m. So the
-gradient at u is computed to about 2^-53 B, at anchors of 1e9 as at 0, where the compiled solver would have nothing but
-rounding errors left. It is slower than the compiled solver, and is asked only where that one does not reach the tolerance, or
-where the anchor is so far away that it could not tell.
+With kappa = r l2 + 2q and anchor = (2q centre - linear)/kappa this is the argmin of
+`problem.queries`, whatever floats these are. What is large, the anchor, is public; what is private,
+u, is small: |u| <= B/kappa, B = G c times records over m. So the gradient at u is computed to about
+2^-53 B, at anchors of 1e9 as at 0, where the compiled solver would have nothing but rounding errors
+left. It is slower than the compiled solver, and is asked only where that one does not reach the
+tolerance, or where the anchor is so far away that it could not tell.
 
-Newton's method comes first. Should it ever stop short of the tolerance, accelerated descent with the public constants
-finishes: after N = sqrt(L/kappa) ln(2 L B^2/(kappa tolerance^2)) steps, L = kappa + c * curvature * data_norm^2 times records
-over m, its gradient norm is at most the tolerance, by
+Newton's method comes first. Should it ever stop short of the tolerance, accelerated descent with
+the public constants finishes: after N = sqrt(L/kappa) ln(2 L B^2/(kappa tolerance^2)) steps, L =
+kappa + c * curvature * data_norm^2 times records over m, its gradient norm is at most the
+tolerance, by
 
     F(u_N) - F(u*) <= exp(-N sqrt(kappa/L)) B^2/kappa,      |gradient F(u)|^2 <= 2 L (F(u) - F(u*)).
 """
@@ -29,14 +32,15 @@ if TYPE_CHECKING:
     from tacenda.problem.store import Store
 
 
-
 def can_solve(store: Store, convexity: Any) -> bool:
-    """Whether a bound of the gradient and strong convexity guarantee an answer; so they do wherever noise is drawn for it."""
+    """Whether a bound of the gradient and strong convexity guarantee an answer; so they do wherever
+    noise is drawn for it."""
     return math.isfinite(store.loss.slope) and bool(np.all(np.asarray(convexity) > 0))
 
 
 def argmin(store: Store, nodes: Any, anchors: Any, convexity: Any, tolerance: float) -> Floats:
-    """u (b, d) for each row, to gradient norm <= tolerance; never raises for what the records or the anchors hold."""
+    """u (b, d) for each row, to gradient norm <= tolerance; never raises for what the records or
+    the anchors hold."""
     check_supported(store)
     out = np.empty((len(nodes), store.dim))
     with np.errstate(all="ignore"):
@@ -57,7 +61,13 @@ def descend(part: Pooled, store: Store, node: int, tolerance: float) -> Floats:
     u = v = np.zeros(part.dim)
     if bound == 0.0:
         return u
-    steps = math.ceil(math.sqrt(smooth / kappa) * max(0.0, math.log(2 * smooth / kappa) + 2 * math.log(bound / tolerance))) + 1
+    steps = (
+        math.ceil(
+            math.sqrt(smooth / kappa)
+            * max(0.0, math.log(2 * smooth / kappa) + 2 * math.log(bound / tolerance))
+        )
+        + 1
+    )
     momentum = (math.sqrt(smooth) - math.sqrt(kappa)) / (math.sqrt(smooth) + math.sqrt(kappa))
     for _ in range(steps):
         g = part.gradient(v) + kappa * v

@@ -1,4 +1,5 @@
-"""Rowwise argmin of a block of nodes: chooses the method, keeps the chord cache, and guarantees the tolerance."""
+"""Rowwise argmin of a block of nodes: chooses the method, keeps the chord cache, and guarantees the
+tolerance."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ _CACHE_FLOOR = 1 << 26
 
 @dataclass
 class Chords:
-    """Per node: a cached inverse Hessian (d, d), its ridge (negative: none) and the point where it was taken."""
+    """Per node: a cached inverse Hessian (d, d), its ridge (negative: none) and the point where it
+    was taken."""
 
     anchors: Floats
     ridges: Floats
@@ -36,9 +38,11 @@ class Chords:
 
 
 def uses_chords(store: Store) -> bool:
-    """Whether inverse Hessians are kept: losses of one score whose cache stays small, also against the data.
+    """Whether inverse Hessians are kept: losses of one score whose cache stays small, also against
+    the data.
 
-    Depends on the whole store and never on a block, so that a node's result does not depend on its company.
+    Depends on the whole store and never on a block, so that a node's result does not depend on its
+    company.
     """
     size = 4 * store.n_nodes * store.dim**2
     return store.n_outputs == 1 and size <= min(_CACHE_LIMIT, _CACHE_FLOOR + store.nbytes)
@@ -48,19 +52,27 @@ def check_supported(store: Store) -> None:
     """The argmin needs a smooth loss and a smooth regulariser."""
     if not store.loss.smooth:
         raise UnsupportedError(
-            f"The exact argmin needs a smooth loss, and {store.loss.name!r} is not; use 'smoothed-hinge' or 'huber'."
+            f"The exact argmin needs a smooth loss, and {store.loss.name!r} is not; "
+            "use 'smoothed-hinge' or 'huber'."
         )
     if not store.regulariser.smooth:
         raise UnsupportedError(
-            f"The exact argmin needs a smooth regulariser, and {store.regulariser.name!r} is not; use 'l2' or 'none'."
+            f"The exact argmin needs a smooth regulariser, and {store.regulariser.name!r} is not; "
+            "use 'l2' or 'none'."
         )
 
 
 def argmin(
-    store: Store, nodes: Ints, linear: Array, quadratic: Array, centre: Array, start: Array, tolerance: float
+    store: Store,
+    nodes: Ints,
+    linear: Array,
+    quadratic: Array,
+    centre: Array,
+    start: Array,
+    tolerance: float,
 ) -> Floats:
-    """argmin_w f_i(w) + linear.w + quadratic |w - centre|^2 per row, (b, d) float64, each to gradient norm <=
-    tolerance.
+    """argmin_w f_i(w) + linear.w + quadratic |w - centre|^2 per row, (b, d) float64, each to
+    gradient norm <= tolerance.
     """
     from tacenda.problem.kernels import solver as kernels_solver
 
@@ -71,7 +83,9 @@ def argmin(
     linear, centre = _rows("linear", linear, shape), _rows("centre", centre, shape)
     q = np.ascontiguousarray(_rows("quadratic", quadratic, (len(nodes), 1))[:, 0])
     if not (q >= 0).all():
-        raise InputError("quadratic must hold numbers of at least 0; a negative penalty has no minimum.")
+        raise InputError(
+            "quadratic must hold numbers of at least 0; a negative penalty has no minimum."
+        )
     reached, l2 = np.full(len(nodes), np.inf), store.strength * store.regulariser.l2
     ranges = (store.offsets[nodes], store.offsets[nodes + 1])
     middle = (w, linear, q, centre, store.loss_scale / store.divisors[nodes], l2)
@@ -81,14 +95,24 @@ def argmin(
         cache = (chords.anchors, chords.ridges, chords.inverses)
         with kernel_threads(2 * store.elements(nodes)):
             kernels_solver.chord(
-                store.kernel_rows, store.labels, nodes, *ranges, *middle, *loss, patience, *cache, reached
-            )  # fmt: skip
+                store.kernel_rows,
+                store.labels,
+                nodes,
+                *ranges,
+                *middle,
+                *loss,
+                patience,
+                *cache,
+                reached,
+            )
     left = np.flatnonzero(~(reached <= tolerance))
     if len(left):  # all of them, or the rare ones whose Hessian could not be inverted
         rest: Any = (*(part[left] for part in ranges), *(part[left] for part in middle[:-1]), l2)
         found, norms = rest[2], np.full(len(left), np.inf)
         with kernel_threads(2 * store.elements(nodes[left])):
-            kernels_solver.newton_cg(store.kernel_rows, store.labels, *rest, store.n_outputs, *loss, norms)
+            kernels_solver.newton_cg(
+                store.kernel_rows, store.labels, *rest, store.n_outputs, *loss, norms
+            )
         w[left], reached[left] = found, norms
     left = np.flatnonzero(~(reached <= tolerance))
     if len(left):
@@ -99,36 +123,49 @@ def argmin(
 def _certainly(
     store: Store, nodes: Ints, linear: Array, q: Array, centre: Array, tolerance: float
 ) -> Floats:
-    """The same by the solver that cannot fail. Where that one has no guarantee, there is no bound for noise either."""
+    """The same by the solver that cannot fail. Where that one has no guarantee, there is no bound
+    for noise either."""
     from tacenda.problem.solver import around as solver_around
 
     kappa = store.strength * store.regulariser.l2 + 2 * q
     if not solver_around.can_solve(store, kappa):
         raise TacendaError(
-            f"The local solver of node {int(nodes[0])} did not reach gradient norm tolerance={tolerance:g}, and the loss "
-            f"{store.loss.name!r} with this penalty has no bound that would help; use a larger tolerance or penalty, or add an "
-            "l2 regulariser if the minimum may not exist. (Only a run without privacy can get here.)"
+            f"The local solver of node {int(nodes[0])} did not reach gradient norm "
+            f"tolerance={tolerance:g}, and the loss "
+            f"{store.loss.name!r} with this penalty has no bound that would help; "
+            "use a larger tolerance or penalty, or add an "
+            "l2 regulariser if the minimum may not exist. "
+            "(Only a run without privacy can get here.)"
         )
     anchor = (2 * q[:, None] * centre - linear) / kappa[:, None]
     return anchor + store.argmin_around(nodes, anchor, kappa, tolerance)
 
 
 def restored(store: Store, anchors: Array, ridges: Array) -> Chords:
-    """The cache which a checkpoint describes, with every inverse taken again where it was taken before."""
+    """The cache which a checkpoint describes, with every inverse taken again where it was taken
+    before."""
     from tacenda.problem.kernels import solver as kernels_solver
 
     chords = Chords.empty(store.n_nodes, store.dim)
     if anchors.shape != chords.anchors.shape or ridges.shape != chords.ridges.shape:
         raise StateError(
-            f"The solver state must hold {store.n_nodes} nodes of dimension {store.dim}, not {anchors.shape}; "
+            f"The solver state must hold {store.n_nodes} nodes of dimension {store.dim}, "
+            f"not {anchors.shape}; "
             "resume with the problem that wrote it."
         )
     chords.anchors[:], chords.ridges[:] = anchors, ridges
     with kernel_threads(store.dim * store.elements(np.arange(store.n_nodes))):
         kernels_solver.rebuild(
-            store.kernel_rows, store.labels, store.offsets, store.loss_scale / store.divisors, store.loss.code,
-            store.loss.parameter, chords.anchors, chords.ridges, chords.inverses,
-        )  # fmt: skip
+            store.kernel_rows,
+            store.labels,
+            store.offsets,
+            store.loss_scale / store.divisors,
+            store.loss.code,
+            store.loss.parameter,
+            chords.anchors,
+            chords.ridges,
+            chords.inverses,
+        )
     return chords
 
 
@@ -138,4 +175,3 @@ def _rows(name: str, values: Array, shape: tuple[int, int]) -> Floats:
         return np.ascontiguousarray(np.broadcast_to(values, shape))
     except ValueError:
         raise InputError(f"{name} must have shape {shape}, not {values.shape}.") from None
-

@@ -28,23 +28,37 @@ def solve(problem: Problem, pooled: Pooled, tolerance: float) -> Floats:
 
 
 def _ascend(problem: Problem, pooled: Pooled, tolerance: float) -> Floats:
-    """Maximise sum_j a_j y_j beta_j - g*(v), v = sum_j a_j beta_j x_j, g = l1|.|_1 + (l2/2)|.|^2, until the gap is
-    closed.
+    """Maximise sum_j a_j y_j beta_j - g*(v), v = sum_j a_j beta_j x_j, g = l1|.|_1 + (l2/2)|.|^2,
+    until the gap is closed.
 
-    Both losses give this dual; only the box differs: y beta in [0, 1] for the hinge, beta in [-1, 1] for |s - y|. The
-    primal point is w = soft(v, l1)/l2. P(w) - D(beta) bounds how far w is from optimal, and is checked against max(1,
-    P).
+    Both losses give this dual; only the box differs: y beta in [0, 1] for the hinge, beta in [-1,
+    1] for |s - y|. The primal point is w = soft(v, l1)/l2. P(w) - D(beta) bounds how far w is from
+    optimal, and is checked against max(1, P).
     """
     y = pooled.labels
     hinge = problem.loss.kind == "binary"
-    low, high = (np.minimum(y, 0.0), np.maximum(y, 0.0)) if hinge else (np.full(len(y), -1.0), np.full(len(y), 1.0))
+    low, high = (
+        (np.minimum(y, 0.0), np.maximum(y, 0.0))
+        if hinge
+        else (np.full(len(y), -1.0), np.full(len(y), 1.0))
+    )
     beta, v, squares = np.zeros(len(y)), np.zeros(pooled.dim), problem.store.norms**2
     gap = np.inf
     for epoch in range(0, _EPOCHS, _EPOCHS_PER_CHECK):
         ascend(
-            problem.store.kernel_rows, y, pooled.weights, squares, low, high, pooled.l1, pooled.l2, epoch,
-            _EPOCHS_PER_CHECK, beta, v,
-        )  # fmt: skip
+            problem.store.kernel_rows,
+            y,
+            pooled.weights,
+            squares,
+            low,
+            high,
+            pooled.l1,
+            pooled.l2,
+            epoch,
+            _EPOCHS_PER_CHECK,
+            beta,
+            v,
+        )
         w = np.sign(v) * np.maximum(np.abs(v) - pooled.l1, 0.0) / pooled.l2
         primal = pooled.composite_value(w)
         dual = float(pooled.weights @ (y * beta)) - 0.5 * pooled.l2 * float(w @ w)
@@ -52,7 +66,8 @@ def _ascend(problem: Problem, pooled: Pooled, tolerance: float) -> Floats:
         if gap <= tolerance:
             return w
     raise TacendaError(
-        f"The reference solver stopped at a duality gap of {gap:.1e} above tolerance={tolerance:g}; use a larger "
+        f"The reference solver stopped at a duality gap of {gap:.1e} above "
+        f"tolerance={tolerance:g}; use a larger "
         "tolerance "
         "or a larger strength."
     )
@@ -60,10 +75,21 @@ def _ascend(problem: Problem, pooled: Pooled, tolerance: float) -> Floats:
 
 @njit(**OPTIONS)
 def ascend(
-    rows: Any, y: Any, weights: Any, squares: Any, low: Any, high: Any, l1: float, l2: float, start: int, epochs: int,
-    beta: Any, v: Any,
-) -> None:  # fmt: skip
-    """Passes of coordinate ascent over beta, each in another fixed order; v = sum_j weights_j beta_j x_j is kept up."""
+    rows: Any,
+    y: Any,
+    weights: Any,
+    squares: Any,
+    low: Any,
+    high: Any,
+    l1: float,
+    l2: float,
+    start: int,
+    epochs: int,
+    beta: Any,
+    v: Any,
+) -> None:
+    """Passes of coordinate ascent over beta, each in another fixed order; v = sum_j weights_j
+    beta_j x_j is kept up."""
     count, d = y.shape[0], v.shape[0]
     w = np.empty(d)
     for epoch in range(start, start + epochs):
@@ -90,7 +116,8 @@ def ascend(
 
 @njit(**OPTIONS)
 def stride_of(count: int, epoch: int) -> int:
-    """A step coprime to `count`, another one for each epoch, so that a pass visits all records in a scattered order."""
+    """A step coprime to `count`, another one for each epoch, so that a pass visits all records in a
+    scattered order."""
     stride = 1 + (epoch * 7919 + int(count * 0.6180339887)) % count
     while True:
         a, b = stride, count
@@ -102,7 +129,8 @@ def stride_of(count: int, epoch: int) -> int:
 
 
 def _linear_program(pooled: Pooled) -> Floats:
-    """Variables (w+, w-, slack); slack_j bounds the loss of record j from above and is minimised."""
+    """Variables (w+, w-, slack); slack_j bounds the loss of record j from above and is
+    minimised."""
     from scipy import sparse
     from scipy.optimize import linprog
 

@@ -1,4 +1,5 @@
-"""Records seen as one: F(w) = sum_j a_j loss(w; x_j, y_j), of a problem (a_j = c/(n m_i)) or of one node, in NumPy and SciPy.
+"""Records seen as one: F(w) = sum_j a_j loss(w; x_j, y_j), of a problem (a_j = c/(n m_i)) or of one
+node, in NumPy and SciPy.
 
 Tables are walked in chunks, so that float32 data is never copied to float64 as a whole.
 """
@@ -20,13 +21,16 @@ _CHUNK_ELEMENTS = 1 << 20
 
 
 class Pooled:
-    """Value, gradient and second derivatives of F, and the regulariser r R = l1 |w|_1 + (l2/2) |w|^2 beside it."""
+    """Value, gradient and second derivatives of F, and the regulariser r R = l1 |w|_1 + (l2/2)
+    |w|^2 beside it."""
 
     def __init__(self, store: Store, records: slice, weights: Any, l1: float, l2: float) -> None:
         self.loss, self.labels = store.loss, store.labels[records]
         self.n_features, self.n_outputs, self.dim = store.n_features, store.n_outputs, store.dim
         self.weights, self.l1, self.l2 = weights, l1, l2
-        self.base: Any = None  # scores of the records at the point from which w counts, if that is not 0
+        self.base: Any = (
+            None  # scores of the records at the point from which w counts, if that is not 0
+        )
         self.rows: Any = store.rows
         if isinstance(store.rows, tuple):
             from scipy.sparse import csr_array
@@ -37,17 +41,27 @@ class Pooled:
     @classmethod
     def of(cls, problem: Problem) -> Pooled:
         """All records of a problem."""
-        weights = np.repeat(problem.loss_scale / (problem.n_nodes * problem.divisors), problem.sizes)
+        weights = np.repeat(
+            problem.loss_scale / (problem.n_nodes * problem.divisors), problem.sizes
+        )
         strength, regulariser = problem.strength, problem.regulariser
-        return cls(problem.store, slice(None), weights, strength * regulariser.l1, strength * regulariser.l2)
+        return cls(
+            problem.store,
+            slice(None),
+            weights,
+            strength * regulariser.l1,
+            strength * regulariser.l2,
+        )
 
     @classmethod
     def around(cls, store: Store, node: int, anchor: Floats, convexity: float) -> Pooled:
-        """One node's records seen from `anchor`: F(u) = (c/m) sum_j loss(anchor + u; x_j, y_j), with (convexity/2)|u|^2.
+        """One node's records seen from `anchor`: F(u) = (c/m) sum_j loss(anchor + u; x_j, y_j),
+        with (convexity/2)|u|^2.
 
-        What a large anchor adds to a score is computed once for each record and then belongs to that record: however it was
-        rounded, F is convex in u, and no record's gradient exceeds its bound. Residuals, and the gaps between the scores of
-        classes, are formed before u comes in, so that they keep their digits.
+        What a large anchor adds to a score is computed once for each record and then belongs to
+        that record: however it was rounded, F is convex in u, and no record's gradient exceeds its
+        bound. Residuals, and the gaps between the scores of classes, are formed before u comes in,
+        so that they keep their digits.
         """
         records = slice(int(store.offsets[node]), int(store.offsets[node + 1]))
         weight = store.loss_scale / store.divisors[node]
@@ -74,18 +88,27 @@ class Pooled:
 
     def _at(self, part: slice, table: Any, w: Floats) -> Any:
         """The scores to which the loss is applied."""
-        return self.scores(table, w) if self.base is None else self.base[part] + self.scores(table, w)
+        return (
+            self.scores(table, w) if self.base is None else self.base[part] + self.scores(table, w)
+        )
 
     def value(self, w: Floats) -> float:
         """F(w)."""
         parts = self.chunks()
-        return float(sum(self.weights[s] @ self.loss.value(self._at(s, x, w), self.labels[s]) for s, x in parts))
+        return float(
+            sum(
+                self.weights[s] @ self.loss.value(self._at(s, x, w), self.labels[s])
+                for s, x in parts
+            )
+        )
 
     def gradient(self, w: Floats) -> Floats:
         """The (sub)gradient of F, (d,)."""
         total = np.zeros((self.n_outputs, self.n_features))
         for s, x in self.chunks():
-            slopes = self.loss.derivative(self._at(s, x, w), self.labels[s]).reshape(-1, self.n_outputs)
+            slopes = self.loss.derivative(self._at(s, x, w), self.labels[s]).reshape(
+                -1, self.n_outputs
+            )
             total += np.asarray(x.T @ (self.weights[s, None] * slopes)).T
         return total.ravel()
 
@@ -103,7 +126,10 @@ class Pooled:
     def hessian_product(self, w: Floats) -> Callable[[Floats], Floats]:
         """v -> H(w) v, with the curvatures at w computed once."""
         if self.n_outputs == 1:
-            curves = [self.weights[s] * self._second(self._at(s, x, w), self.labels[s]) for s, x in self.chunks()]
+            curves = [
+                self.weights[s] * self._second(self._at(s, x, w), self.labels[s])
+                for s, x in self.chunks()
+            ]
         else:
             zero = np.zeros(len(self.labels), dtype=np.int64)
             curves = [self._softmax(self._at(s, x, w), zero[s]) for s, x in self.chunks()]
@@ -123,7 +149,9 @@ class Pooled:
 
     def prox(self, w: Floats, step: float) -> Floats:
         """argmin_v step r R(v) + |v - w|^2/2."""
-        return np.asarray(np.sign(w) * np.maximum(np.abs(w) - step * self.l1, 0.0) / (1.0 + step * self.l2))
+        return np.asarray(
+            np.sign(w) * np.maximum(np.abs(w) - step * self.l1, 0.0) / (1.0 + step * self.l2)
+        )
 
     def composite_value(self, w: Floats) -> float:
         """F(w) + r R(w), that is (1/n) sum_i f_i(w)."""

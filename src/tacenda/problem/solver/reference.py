@@ -1,8 +1,10 @@
-"""The centralised optimum of (1/n) sum_i f_i: the yardstick of simulations and tests. Reads private data without noise.
+"""The centralised optimum of (1/n) sum_i f_i: the yardstick of simulations and tests. Reads private
+data without noise.
 
 loss        regulariser     method                                      stops when
 smooth      none, l2        Newton (factorised, or by CG if large)      gradient norm <= tolerance
-smooth      l1, elastic net accelerated proximal steps, then Newton     |w - prox(w - gradient)| <= tolerance
+smooth      l1, elastic net accelerated proximal steps, then Newton     |w - prox(w - gradient)| <=
+            tolerance
                             on the support
 not smooth  l2, elastic net dual coordinate ascent                      duality gap <= tolerance
 not smooth  none, l1        linear program (HiGHS)                      its own optimality test
@@ -36,20 +38,30 @@ def solve(problem: Problem, tolerance: float) -> Floats:
 
         return solver_nonsmooth.solve(problem, pooled, tolerance)
     if problem.regulariser.smooth:
-        w, norm = newton(pooled, np.zeros(problem.dim), np.zeros(problem.dim), np.full(problem.dim, True), tolerance)
+        w, norm = newton(
+            pooled,
+            np.zeros(problem.dim),
+            np.zeros(problem.dim),
+            np.full(problem.dim, True),
+            tolerance,
+        )
     else:
         w, norm = _composite(pooled, np.zeros(problem.dim), tolerance)
     if not norm <= tolerance:
         raise TacendaError(
-            f"The reference solver stopped at optimality residual {norm:.1e} above tolerance={tolerance:g}; use a "
+            f"The reference solver stopped at optimality residual {norm:.1e} above "
+            f"tolerance={tolerance:g}; use a "
             "larger "
             "tolerance, or more l2 regularisation if the minimum may not exist."
         )
     return w
 
 
-def newton(pooled: Pooled, w: Floats, shift: Floats, free: Flags, tolerance: float) -> tuple[Floats, float]:
-    """Minimise F(w) + (l2/2)|w|^2 + shift.w over the free coordinates; returns (w, gradient norm there).
+def newton(
+    pooled: Pooled, w: Floats, shift: Floats, free: Flags, tolerance: float
+) -> tuple[Floats, float]:
+    """Minimise F(w) + (l2/2)|w|^2 + shift.w over the free coordinates; returns (w, gradient norm
+    there).
 
     A step is accepted if it halves the gradient norm or if the slope along it is not yet positive.
     """
@@ -72,7 +84,12 @@ def newton(pooled: Pooled, w: Floats, shift: Floats, free: Flags, tolerance: flo
 
 
 def _line_search(
-    gradient: Callable[[Floats], Floats], w: Floats, p: Floats, p_free: Floats, g: Floats, norm: float
+    gradient: Callable[[Floats], Floats],
+    w: Floats,
+    p: Floats,
+    p_free: Floats,
+    g: Floats,
+    norm: float,
 ) -> tuple[Floats, Floats, bool]:
     fall, t, best = -float(g @ p_free), 1.0, (w, g, False)
     for _ in range(60):
@@ -82,7 +99,8 @@ def _line_search(
             best = (w + t * p, trial, True)
             if rise > -0.9 * fall:
                 return best
-            t *= 4.0  # the slope has hardly changed: a straight stretch, to be left in longer strides
+            # the slope has hardly changed: a straight stretch, to be left in longer strides
+            t *= 4.0
         elif best[2]:
             return best
         else:
@@ -91,10 +109,11 @@ def _line_search(
 
 
 def _direction(pooled: Pooled, w: Floats, g: Floats, free: Flags, goal: float) -> Floats:
-    """-(Hessian on the free coordinates)^-1 g, factorised if that is affordable and possible, else by CG.
+    """-(Hessian on the free coordinates)^-1 g, factorised if that is affordable and possible, else
+    by CG.
 
-    The Hessian is lifted by a hundredth of the gradient norm: where the loss is flat a step stays finite, and near the
-    optimum the lift vanishes faster than it could slow the convergence.
+    The Hessian is lifted by a hundredth of the gradient norm: where the loss is flat a step stays
+    finite, and near the optimum the lift vanishes faster than it could slow the convergence.
     """
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
@@ -156,7 +175,8 @@ def _polish(pooled: Pooled, w: Floats, tolerance: float) -> Floats:
 
 
 def _accelerated(pooled: Pooled, w: Floats, bound: float) -> tuple[Floats, float]:
-    """Some accelerated proximal gradient steps with backtracking (`bound` estimates the smoothness) and restarts."""
+    """Some accelerated proximal gradient steps with backtracking (`bound` estimates the smoothness)
+    and restarts."""
     point, t, value = w, 1.0, pooled.composite_value(w)
     for _ in range(_PROXIMAL_STEPS):
         g, base = pooled.gradient(point), pooled.value(point)

@@ -16,23 +16,33 @@ from tacenda.problem.validate.rows import JoinedShards
 def encode_labels(
     table: JoinedShards, loss: Loss, classes: Iterable[Any] | None
 ) -> tuple[Floats, tuple[Any, ...] | None]:
-    """(labels (N,) float64, classes): what the kernels read, and the users' label of each class (None for regression).
+    """(labels (N,) float64, classes): what the kernels read, and the users' label of each class
+    (None for regression).
 
-    The label set is public by declaration: `classes` in order, or else the sorted values found over all nodes.
+    The label set is public by declaration: `classes` in order, or else the sorted values found over
+    all nodes.
     """
     if loss.kind == "regression":
         if classes is not None:
-            raise InputError(f"classes belongs to classification, and the loss {loss.name!r} is a regression; leave it out.")
+            raise InputError(
+                f"classes belongs to classification, and the loss {loss.name!r} is a regression; "
+                "leave it out."
+            )
         return _targets(table), None
     known = _declared(classes) if classes is not None else _found(table)
     _check_count(loss, len(known), declared=classes is not None)
     order = np.argsort(known, kind="stable")
     numbers = np.empty(int(table.offsets[-1]))
     for position, y in enumerate(table.labels):
-        place = np.minimum(np.searchsorted(known[order], y), len(known) - 1) if _alike(y, known) else None
+        place = (
+            np.minimum(np.searchsorted(known[order], y), len(known) - 1)
+            if _alike(y, known)
+            else None
+        )
         if place is None or not (known[order][place] == y).all():
             raise InputError(
-                f"{table.node_name(position)} has a label which is not one of the {len(known)} declared classes; "
+                f"{table.node_name(position)} has a label which is not one of the {len(known)} "
+                "declared classes; "
                 "add it to classes, or drop such records."
             )
         numbers[table.offsets[position] : table.offsets[position + 1]] = order[place]
@@ -46,20 +56,32 @@ def _targets(table: JoinedShards) -> Floats:
     for position, y in enumerate(table.labels):
         name = table.node_name(position)
         if y.dtype.kind not in "biuf":
-            raise InputError(f"{name}: y must hold real numbers for a regression loss, not {y.dtype}; convert it first.")
+            raise InputError(
+                f"{name}: y must hold real numbers for a regression loss, not {y.dtype}; "
+                "convert it first."
+            )
         part = result[table.offsets[position] : table.offsets[position + 1]]
         with np.errstate(over="ignore"):  # a longer float becomes infinite here
             part[:] = y
         if not np.isfinite(part).all():
-            raise InputError(f"{name}: y holds NaN or infinity; fill in or drop such records first.")
+            raise InputError(
+                f"{name}: y holds NaN or infinity; fill in or drop such records first."
+            )
     return result
 
 
 def _declared(classes: Iterable[Any]) -> Array:
     known = np.array(list(classes))
     finite = known.dtype.kind != "f" or np.isfinite(known).all()
-    if known.ndim != 1 or known.dtype.kind not in "biufUS" or not finite or len(np.unique(known)) != len(known):
-        raise InputError("classes must be different labels of one type, such as (0, 1) or ('no', 'yes').")
+    if (
+        known.ndim != 1
+        or known.dtype.kind not in "biufUS"
+        or not finite
+        or len(np.unique(known)) != len(known)
+    ):
+        raise InputError(
+            "classes must be different labels of one type, such as (0, 1) or ('no', 'yes')."
+        )
     return known
 
 
@@ -70,9 +92,14 @@ def _found(table: JoinedShards) -> Array:
         if y.dtype.kind == "O":
             table.labels[position] = y = _plain(name, y)
         if y.dtype.kind == "f" and not np.isfinite(y).all():
-            raise InputError(f"{name}: y holds NaN or infinity; fill in or drop such records first.")
+            raise InputError(
+                f"{name}: y holds NaN or infinity; fill in or drop such records first."
+            )
         if y.dtype.kind not in "biufUS" or not _alike(y, table.labels[0]):
-            raise InputError(f"{name}: y must hold labels of one type at all nodes (numbers or text); convert it first.")
+            raise InputError(
+                f"{name}: y must hold labels of one type at all nodes (numbers or text); "
+                "convert it first."
+            )
     return np.unique(np.concatenate([np.unique(y) for y in table.labels]))
 
 
@@ -81,7 +108,10 @@ def _plain(name: str, y: Array) -> Array:
     kinds = {type(value) for value in y.tolist()}
     if kinds <= {str} or kinds <= {bool, int, float}:
         return np.array(y.tolist())
-    raise InputError(f"{name}: y must hold labels of one type (numbers or text), without missing values; convert it first.")
+    raise InputError(
+        f"{name}: y must hold labels of one type (numbers or text), without missing values; "
+        "convert it first."
+    )
 
 
 def _alike(a: Array, b: Array) -> bool:
@@ -91,7 +121,16 @@ def _alike(a: Array, b: Array) -> bool:
 def _check_count(loss: Loss, count: int, *, declared: bool) -> None:
     where = "classes declares" if declared else "y holds, over all nodes,"
     if loss.kind == "binary" and count != 2:
-        remedy = "use loss='multinomial' for more than two" if count > 2 else "declare classes=(negative, positive)"
-        raise InputError(f"The loss {loss.name!r} needs exactly two label values, and {where} {count}; {remedy}.")
+        remedy = (
+            "use loss='multinomial' for more than two"
+            if count > 2
+            else "declare classes=(negative, positive)"
+        )
+        raise InputError(
+            f"The loss {loss.name!r} needs exactly two label values, and {where} {count}; {remedy}."
+        )
     if loss.kind == "multiclass" and count < 2:
-        raise InputError(f"The loss {loss.name!r} needs two or more label values, and {where} {count}; declare classes.")
+        raise InputError(
+            f"The loss {loss.name!r} needs two or more label values, and {where} {count}; "
+            "declare classes."
+        )

@@ -1,5 +1,5 @@
-"""From what a user calls shards to one clean table: checks of shapes, numbers and row norms, and as few copies as
-possible.
+"""From what a user calls shards to one clean table: checks of shapes, numbers and row norms, and as
+few copies as possible.
 
 Messages name the node and the column, never a value: an error may travel further than the data may.
 """
@@ -24,8 +24,8 @@ NORM_SLACK = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-6}
 
 @dataclass(frozen=True)
 class JoinedShards:
-    """All records in node order: `rows`, raw `labels` per node, `offsets` (n+1,), and the users' node labels, if
-    any.
+    """All records in node order: `rows`, raw `labels` per node, `offsets` (n+1,), and the users'
+    node labels, if any.
     """
 
     rows: Rows
@@ -40,18 +40,27 @@ class JoinedShards:
 
 
 def read_shards(shards: Any) -> JoinedShards:
-    """Check the shards' structure and join them; consecutive views of one array are joined without a copy."""
+    """Check the shards' structure and join them; consecutive views of one array are joined without
+    a copy."""
     node_labels, pairs = _pairs(shards)
     tables, labels = [], []
     for position, pair in enumerate(pairs):
         name = _name(node_labels, position)
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise InputError(f"shards must hold one pair (X, y) per node, and {name} holds {type(pair).__name__}; pass (X, y).")
+            raise InputError(
+                "shards must hold one pair (X, y) per node, "
+                f"and {name} holds {type(pair).__name__}; pass (X, y)."
+            )
         x, y = _features(name, pair[0]), _labels(name, pair[1])
         if x.shape[0] != len(y):
-            raise InputError(f"{name} has {x.shape[0]} rows in X and {len(y)} labels in y; give one label per row.")
+            raise InputError(
+                f"{name} has {x.shape[0]} rows in X and {len(y)} labels in y; "
+                "give one label per row."
+            )
         if len(y) == 0:
-            raise InputError(f"{name} has no records; leave the node out of the graph, or give it data.")
+            raise InputError(
+                f"{name} has no records; leave the node out of the graph, or give it data."
+            )
         tables.append(x)
         labels.append(y)
     _check_alike(tables, node_labels)
@@ -61,7 +70,8 @@ def read_shards(shards: Any) -> JoinedShards:
 
 
 def bound_rows(table: JoinedShards, data_norm: float, on_large_rows: str) -> Rows:
-    """The rows, checked to be finite and of norm at most data_norm, or scaled down to it (in a copy, if any is)."""
+    """The rows, checked to be finite and of norm at most data_norm, or scaled down to it (in a
+    copy, if any is)."""
     squares = square_norms(table.rows)
     if not np.isfinite(squares).all():
         _refuse_non_finite(table, int(np.flatnonzero(~np.isfinite(squares))[0]))
@@ -73,13 +83,17 @@ def bound_rows(table: JoinedShards, data_norm: float, on_large_rows: str) -> Row
     if on_large_rows == "error":
         node = int(np.searchsorted(table.offsets, large[0], side="right")) - 1
         raise InputError(
-            f"{table.node_name(node)} has a row of X whose norm is above data_norm={data_norm:g}; scale the "
+            f"{table.node_name(node)} has a row of X whose norm is above data_norm={data_norm:g}; "
+            "scale the "
             "features by "
             "public bounds, declare a larger data_norm, or pass on_large_rows='scale'."
         )
     rows = _scaled(table.rows, large, data_norm / norms[large])
     if (np.sqrt(square_norms(rows)[large]) > data_norm * (1.0 + NORM_SLACK[dtype])).any():
-        raise InputError("A row of X is so large that rounding spoils its scaling; scale the features by public bounds first.")
+        raise InputError(
+            "A row of X is so large that rounding spoils its scaling; "
+            "scale the features by public bounds first."
+        )
     return rows
 
 
@@ -110,10 +124,13 @@ def _pairs(shards: Any) -> tuple[tuple[Any, ...] | None, list[Any]]:
         labels, pairs = None, list(shards)
     else:
         raise InputError(
-            f"shards must be a list of pairs (X, y) in graph order or a dict by node label, not {type(shards).__name__}."
+            "shards must be a list of pairs (X, y) in graph order or a dict by node label, "
+            f"not {type(shards).__name__}."
         )
     if not pairs:
-        raise InputError("shards must hold at least one node, and is empty; pass one pair (X, y) per node.")
+        raise InputError(
+            "shards must hold at least one node, and is empty; pass one pair (X, y) per node."
+        )
     return labels, pairs
 
 
@@ -126,13 +143,16 @@ def _features(name: str, x: Any) -> Any:
     if hasattr(x, "tocsr"):
         x = x.tocsr()
         if not x.has_canonical_format:
-            x = x.copy()  # summing duplicates works in place, and the user's matrix is not ours to change
+            x = (
+                x.copy()
+            )  # summing duplicates works in place, and the user's matrix is not ours to change
             x.sum_duplicates()
     else:
         x = np.asarray(x)
     if x.ndim != 2:
         raise InputError(
-            f"{name}: X must have two axes (records, features), not {x.ndim}; use X.reshape(-1, 1) for one feature."
+            f"{name}: X must have two axes (records, features), not {x.ndim}; use X.reshape(-1, 1) "
+            "for one feature."
         )
     if x.shape[1] == 0:
         raise InputError(f"{name}: X must have at least one feature, not 0.")
@@ -146,7 +166,9 @@ def _features(name: str, x: Any) -> Any:
             raise TypeError
         return x.astype(np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"{name}: X must hold real numbers, not {x.dtype}; encode text and categories first.") from None
+        raise InputError(
+            f"{name}: X must hold real numbers, not {x.dtype}; encode text and categories first."
+        ) from None
 
 
 def _labels(name: str, y: Any) -> Array:
@@ -154,7 +176,9 @@ def _labels(name: str, y: Any) -> Array:
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim != 1:
-        raise InputError(f"{name}: y must have one axis, one label per record, not shape {y.shape}.")
+        raise InputError(
+            f"{name}: y must have one axis, one label per record, not shape {y.shape}."
+        )
     return y
 
 
@@ -163,9 +187,15 @@ def _check_alike(tables: list[Any], node_labels: tuple[Any, ...] | None) -> None
     for position, x in enumerate(tables):
         name = _name(node_labels, position)
         if hasattr(x, "tocsr") != sparse:
-            raise InputError(f"{name}: X must be {'sparse' if sparse else 'dense'} like the first node's; convert one of them.")
+            raise InputError(
+                f"{name}: X must be {'sparse' if sparse else 'dense'} like the first node's; "
+                "convert one of them."
+            )
         if x.shape[1] != width:
-            raise InputError(f"{name}: X has {x.shape[1]} features and the first node's has {width}; use the same columns.")
+            raise InputError(
+                f"{name}: X has {x.shape[1]} features and the first node's has {width}; "
+                "use the same columns."
+            )
 
 
 def _joined(tables: list[Any], dtype: np.dtype[Any]) -> Rows:
@@ -178,7 +208,8 @@ def _joined(tables: list[Any], dtype: np.dtype[Any]) -> Rows:
 
 
 def join_arrays(arrays: list[Array], dtype: np.dtype[Any]) -> Array:
-    """The arrays one after the other: a view, if they already lie so inside one array, else one concatenation."""
+    """The arrays one after the other: a view, if they already lie so inside one array, else one
+    concatenation."""
     if len(arrays) == 1:
         return np.ascontiguousarray(arrays[0], dtype=dtype)
     first, filled = arrays[0], [a for a in arrays if a.size]
@@ -214,8 +245,14 @@ def _refuse_non_finite(table: JoinedShards, row: int) -> None:
     else:
         bad = np.flatnonzero(~np.isfinite(table.rows[row]))
     if len(bad) == 0:
-        raise InputError(f"{node}: a row of X is so large that its norm overflows; scale the features by public bounds.")
-    raise InputError(f"{node}: column {int(bad[0])} of X holds NaN or infinity; fill in or drop such records first.")
+        raise InputError(
+            f"{node}: a row of X is so large that its norm overflows; "
+            "scale the features by public bounds."
+        )
+    raise InputError(
+        f"{node}: column {int(bad[0])} of X holds NaN or infinity; "
+        "fill in or drop such records first."
+    )
 
 
 def _scaled(rows: Rows, which: Ints, factors: Floats) -> Rows:

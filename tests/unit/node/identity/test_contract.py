@@ -19,7 +19,12 @@ from tacenda.problem.constants import RADIUS
 
 
 def test_a_contract_survives_its_file(tmp_path: Path) -> None:
-    contract = small_contract(algorithm={"name": "dpdda", "offset": {"schedule": "square-root", "offset": 20.0, "slope": 1.0}})
+    contract = small_contract(
+        algorithm={
+            "name": "dpdda",
+            "offset": {"schedule": "square-root", "offset": 20.0, "slope": 1.0},
+        }
+    )
     path = contract_files.write(contract, tmp_path / "c.toml")
     again = contract_files.read(path)
     assert again == contract
@@ -29,11 +34,16 @@ def test_a_contract_survives_its_file(tmp_path: Path) -> None:
 def test_the_difference_of_two_contracts_is_named() -> None:
     mine = small_contract()
     other = small_contract(rounds=6, privacy={"epsilon": 4.0, "delta": 1e-5})
-    assert differing_fields(mine.field_hashes(), other.field_hashes()) == ["privacy.epsilon", "rounds"]
+    assert differing_fields(mine.field_hashes(), other.field_hashes()) == [
+        "privacy.epsilon",
+        "rounds",
+    ]
     assert differing_fields(mine.field_hashes(), mine.field_hashes()) == []
     plain = mine.to_plain()
     plain["members"][1]["size"] = 71
-    assert differing_fields(mine.field_hashes(), Contract.build(plain).field_hashes()) == ["members.m1.size"]
+    assert differing_fields(mine.field_hashes(), Contract.build(plain).field_hashes()) == [
+        "members.m1.size"
+    ]
 
 
 def test_a_new_certificate_keeps_the_run_but_not_the_hash() -> None:
@@ -66,7 +76,8 @@ def test_wrong_fields_are_named(change: dict[str, Any], words: str) -> None:
 
 @pytest.mark.parametrize("field", ["fingerprint", "signing_key"])
 def test_no_two_members_share_a_key(field: str) -> None:
-    """Also not one that is written in another way: the last letter of base64 has two bits that count for nothing."""
+    """Also not one that is written in another way: the last letter of base64 has two bits that
+    count for nothing."""
     plain = small_contract().to_plain()
     first = plain["members"][0][field]
     ways = [first] if field == "fingerprint" else [first, first[:42] + "B="]
@@ -102,8 +113,14 @@ def test_two_who_do_not_listen_cannot_meet() -> None:
 
 def test_signatures(tmp_path: Path) -> None:
     people = [made_identity(tmp_path / n, n, tmp_path / "ca") for n in ("a", "b")]
-    cards = [contract_files.write_card(p, "localhost:1", 50, tmp_path / f"{p.name}.card") for p in people]
-    terms = {k: v for k, v in small_contract().to_plain().items() if k not in ("members", "edges", "authorities")}
+    cards = [
+        contract_files.write_card(p, "localhost:1", 50, tmp_path / f"{p.name}.card") for p in people
+    ]
+    terms = {
+        k: v
+        for k, v in small_contract().to_plain().items()
+        if k not in ("members", "edges", "authorities")
+    }
     path = contract_files.write(contract_files.draft(list(cards), terms), tmp_path / "c.toml")
     assert contract_files.missing_signatures(path) == ["a", "b"]
     contract_files.sign(path, people[0])
@@ -126,7 +143,8 @@ def test_objective_perturbation_needs_acceptance_by_name() -> None:
         with pytest.raises(PrivacyError, match="floating_point_noise"):
             make_plan(small_contract(algorithm={"name": name}))
         accepted = small_contract(
-            algorithm={"name": name}, privacy={"epsilon": 5.0, "delta": 1e-5, "floating_point_noise": True}
+            algorithm={"name": name},
+            privacy={"epsilon": 5.0, "delta": 1e-5, "floating_point_noise": True},
         )
         assert not make_plan(accepted).on_lattice
 

@@ -1,4 +1,5 @@
-"""The agreement on who takes part: the same decision for all, in any order of messages, and no way to be talked into nonsense."""
+"""The agreement on who takes part: the same decision for all, in any order of messages, and no way
+to be talked into nonsense."""
 
 from __future__ import annotations
 
@@ -37,7 +38,11 @@ def test_all_reach_the_same_decision_in_any_order(five: Five, tmp_path: Path, se
     frozen: set[str] = set()
     while post or len(frozen) < 4:
         for name, agreement in made.items():
-            if agreement.phase is not Phase.TAKING_PART and name not in frozen and rng.random() < 0.5:
+            if (
+                agreement.phase is not Phase.TAKING_PART
+                and name not in frozen
+                and rng.random() < 0.5
+            ):
                 frozen.add(name)
                 agreement.freeze(stands[name])
         if post:
@@ -53,7 +58,8 @@ def test_all_reach_the_same_decision_in_any_order(five: Five, tmp_path: Path, se
 
 
 def test_no_decision_without_the_signature_of_each_who_stays(five: Five, tmp_path: Path) -> None:
-    """A member of the ring of five cannot vote for another one, nor pass off an older or a different vote."""
+    """A member of the ring of five cannot vote for another one, nor pass off an older or a
+    different vote."""
     agreement = five.agreement("m0", tmp_path, [])
     agreement.propose(frozenset({"m4"}))
     agreement.freeze(7)
@@ -118,7 +124,8 @@ def test_an_agreement_under_way_survives_a_restart(five: Five, tmp_path: Path) -
 
 
 def test_a_restart_never_signs_another_set_for_the_same_view(five: Five, tmp_path: Path) -> None:
-    """Also where only the vote itself had become durable before the kill, and another set is proposed after it."""
+    """Also where only the vote itself had become durable before the kill, and another set is
+    proposed after it."""
     agreement = five.agreement("m0", tmp_path, [])
     agreement.propose(frozenset({"m4"}))
     agreement.freeze(7)
@@ -135,7 +142,8 @@ def test_a_restart_never_signs_another_set_for_the_same_view(five: Five, tmp_pat
 
 
 def test_a_vote_of_a_lost_state_is_taken_back(five: Five, tmp_path: Path) -> None:
-    """m0 lost its disk in the middle of an agreement: a neighbour shows it what it had signed, and it signs nothing else."""
+    """m0 lost its disk in the middle of an agreement: a neighbour shows it what it had signed, and
+    it signs nothing else."""
     post: list[Any] = []
     agreement = five.agreement("m0", tmp_path, post)
     agreement.hear("m1", five.frame(1, ["m4"], {"m0": 9, "m1": 5}))
@@ -144,7 +152,9 @@ def test_a_vote_of_a_lost_state_is_taken_back(five: Five, tmp_path: Path) -> Non
     agreement.check()
 
 
-def test_a_vote_of_a_lost_state_for_an_earlier_round_does_not_count_as_where_it_stands(five: Five, tmp_path: Path) -> None:
+def test_a_vote_of_a_lost_state_for_an_earlier_round_does_not_count_as_where_it_stands(
+    five: Five, tmp_path: Path
+) -> None:
     """m0 has come further since: it says so in the next view, and no round is released twice."""
     post: list[Any] = []
     agreement = five.agreement("m0", tmp_path, post)
@@ -163,8 +173,11 @@ def test_another_set_of_absent_members_needs_another_view(five: Five, tmp_path: 
     assert agreement.decided() == (2, frozenset({"m3", "m4"}), 6)
 
 
-def test_a_proposal_heard_while_a_decision_is_enacted_waits_for_the_next_stop(five: Five, tmp_path: Path) -> None:
-    """The round signed for the later view is the one in which the member stops after the first, never the older one."""
+def test_a_proposal_heard_while_a_decision_is_enacted_waits_for_the_next_stop(
+    five: Five, tmp_path: Path
+) -> None:
+    """The round signed for the later view is the one in which the member stops after the first,
+    never the older one."""
     post: list[Any] = []
     agreement = five.agreement("m0", tmp_path, post)
     agreement.propose(frozenset({"m4"}))

@@ -1,4 +1,5 @@
-"""Signed votes: malformed ones are refused, and two of one member for one view are kept, shown and end the run here."""
+"""Signed votes: malformed ones are refused, and two of one member for one view are kept, shown and
+end the run here."""
 
 from __future__ import annotations
 
@@ -47,12 +48,17 @@ def _caught(five: Five, folder: Path, post: list[Any]) -> ConflictingVotes:
 def test_two_votes_of_one_member_stop_the_node_and_name_it(five: Five, tmp_path: Path) -> None:
     post: list[Any] = []
     error = str(_caught(five, tmp_path, post))
-    assert error.startswith("m4 has signed two different decisions about who takes part from view 1 on: (m2 absent,")
+    assert error.startswith(
+        "m4 has signed two different decisions about who takes part from view 1 on: (m2 absent,"
+    )
     assert "(m3 absent, stopped in round 6)" in error
     path = tmp_path / "m0" / "evidence-m4-view-1.json"
     assert str(path) in error
     # The neighbours are shown both, and nothing but these two was said after the lie was found.
-    assert [frame for _, frame in post][-2:] == [five.frame(1, ["m2"], {"m4": 6}), five.frame(1, ["m3"], {"m4": 6})]
+    assert [frame for _, frame in post][-2:] == [
+        five.frame(1, ["m2"], {"m4": 6}),
+        five.frame(1, ["m3"], {"m4": 6}),
+    ]
 
 
 def test_the_evidence_can_be_checked_by_anybody(five: Five, tmp_path: Path) -> None:
@@ -64,7 +70,10 @@ def test_the_evidence_can_be_checked_by_anybody(five: Five, tmp_path: Path) -> N
     for signed in found["signed"]:
         public.verify(base64.b64decode(signed["signature"]), signed["text"].encode())
     said = [json.loads(signed["text"].partition("\n")[2]) for signed in found["signed"]]
-    assert [(s["member"], s["view"], s["absent"]) for s in said] == [("m4", 1, ["m2"]), ("m4", 1, ["m3"])]
+    assert [(s["member"], s["view"], s["absent"]) for s in said] == [
+        ("m4", 1, ["m2"]),
+        ("m4", 1, ["m3"]),
+    ]
     assert {s["run"] for s in said} == {five.plan.contract.run_id()}
 
 
@@ -104,7 +113,10 @@ def test_who_connects_later_is_shown_the_proof(five: Five, tmp_path: Path) -> No
     agreement.hear("m4", five.frame(1, ["m2"], {"m4": 6}))
     assert agreement.greeting(0) == [five.frame(1, ["m2"], {"m4": 6})]
     agreement.hear("m1", five.frame(1, ["m3"], {"m4": 6}))
-    assert agreement.greeting(0) == [five.frame(1, ["m2"], {"m4": 6}), five.frame(1, ["m3"], {"m4": 6})]
+    assert agreement.greeting(0) == [
+        five.frame(1, ["m2"], {"m4": 6}),
+        five.frame(1, ["m3"], {"m4": 6}),
+    ]
 
 
 def test_two_rounds_for_one_set_are_two_votes(five: Five, tmp_path: Path) -> None:
@@ -144,7 +156,8 @@ def listener(made: Five, tmp_path_factory: pytest.TempPathFactory) -> Iterator[A
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_malformed_signatures_are_refused(listener: Any, data: st.DataObject) -> None:
-    """A changed byte anywhere in a signed frame: not a frame, or a vote that does not hold; never a vote that counts."""
+    """A changed byte anywhere in a signed frame: not a frame, or a vote that does not hold; never a
+    vote that counts."""
     five, agreement = listener
     good = five.frame(1, ["m4"], {"m1": 5, "m2": 6})
     raw = bytearray(wire.encode(good))
@@ -166,13 +179,18 @@ def _same_vote(frame: wire.Membership, good: wire.Membership) -> bool:
     """Base64 has spare bits at its end: another text of the very same 64 bytes is the same vote."""
 
     def plain(value: wire.Membership) -> Any:
-        votes = {name: (vote.round, base64.b64decode(vote.signature)) for name, vote in value.votes.items()}
+        votes = {
+            name: (vote.round, base64.b64decode(vote.signature))
+            for name, vote in value.votes.items()
+        }
         return value.view, sorted(value.absent), votes
 
     return bool(plain(frame) == plain(good))
 
 
-@pytest.mark.parametrize("signature", ["", "A" * 88, "A" * 85 + "==", "A" * 86 + "=", "é" * 86 + "==", "A" * 86 + "==\n"])
+@pytest.mark.parametrize(
+    "signature", ["", "A" * 88, "A" * 85 + "==", "A" * 86 + "=", "é" * 86 + "==", "A" * 86 + "==\n"]
+)
 def test_a_signature_of_the_wrong_form_is_no_frame(signature: str) -> None:
     frame = wire.Membership(1, ["m4"], {"m1": wire.SignedStop(1, signature)})
     with pytest.raises(wire.BadFrame, match="not a frame"):

@@ -28,7 +28,9 @@ def handshakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, H
     plain = small_contract(3).to_plain()
     people: dict[str, Identity] = {}
     for member in plain["members"]:
-        mine = people[member["name"]] = made_identity(folder / member["name"], member["name"], folder / "ca")
+        mine = people[member["name"]] = made_identity(
+            folder / member["name"], member["name"], folder / "ca"
+        )
         member |= {"fingerprint": mine.fingerprint, "signing_key": mine.signing_key}
     contract = Contract.build(plain)
     states = {name: NodeState(folder / f"{name}-state") for name in people}
@@ -38,7 +40,9 @@ def handshakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, H
 
 
 def _pem(handshake: Handshake) -> dict[str, list[bytes]]:
-    return {"x509_pem_cert": [handshake.identity.certificate.public_bytes(serialization.Encoding.PEM)]}
+    return {
+        "x509_pem_cert": [handshake.identity.certificate.public_bytes(serialization.Encoding.PEM)]
+    }
 
 
 def test_two_members_meet(handshakes: dict[str, Handshake]) -> None:
@@ -48,7 +52,9 @@ def test_two_members_meet(handshakes: dict[str, Handshake]) -> None:
     assert a.check_welcome(welcome, "m1", NONCE).sender == "m1"
 
 
-def test_a_caller_without_a_pinned_certificate(handshakes: dict[str, Handshake], tmp_path: Path) -> None:
+def test_a_caller_without_a_pinned_certificate(
+    handshakes: dict[str, Handshake], tmp_path: Path
+) -> None:
     with pytest.raises(Refused, match="no client certificate"):
         handshakes["m1"].caller({})
     other = made_identity(tmp_path / "m0", "m0", tmp_path / "ca")
@@ -57,7 +63,8 @@ def test_a_caller_without_a_pinned_certificate(handshakes: dict[str, Handshake],
 
 
 def test_a_proof_is_for_one_caller_one_nonce_and_one_key(handshakes: dict[str, Handshake]) -> None:
-    """A member in the middle (m2) cannot hand m1's proof on to m0, nor use an old one, nor its own."""
+    """A member in the middle (m2) cannot hand m1's proof on to m0, nor use an old one, nor its
+    own."""
     a, b, middle = handshakes["m0"], handshakes["m1"], handshakes["m2"]
     relayed = b.welcome(middle.hello("m1", NONCE), "m2")
     with pytest.raises(Refused, match="does not hold the key"):
@@ -75,15 +82,21 @@ def test_different_contracts_name_the_field(handshakes: dict[str, Handshake]) ->
     with pytest.raises(ContractsDiffer, match=r"differ in: privacy\.epsilon"):
         handshakes["m1"].welcome(other.hello("m1", NONCE), "m0")
     with pytest.raises(ContractsDiffer, match="m1 refuses"):
-        other.check_welcome(wire.Refusal("contracts of m1 and m0 differ in: privacy.epsilon"), "m1", NONCE)
+        other.check_welcome(
+            wire.Refusal("contracts of m1 and m0 differ in: privacy.epsilon"), "m1", NONCE
+        )
 
 
 def test_a_peers_words_are_fit_for_a_terminal(handshakes: dict[str, Handshake]) -> None:
-    """Escape sequences and long texts, in a refusal, in a contract's field names and in the transport's own words."""
+    """Escape sequences and long texts, in a refusal, in a contract's field names and in the
+    transport's own words."""
     evil = "state \x1b[2J\x07\u202e\r\nroot#" + "a" * 1900
     with pytest.raises(Refused, match="m1 refuses") as refused:
         handshakes["m0"].check_welcome(wire.Refusal(evil), "m1", NONCE)
-    fields = {**handshakes["m0"].contract.field_hashes(), **{f"\x1b]0;{k}\x07" + "b" * 500: "0" * 16 for k in range(9)}}
+    fields = {
+        **handshakes["m0"].contract.field_hashes(),
+        **{f"\x1b]0;{k}\x07" + "b" * 500: "0" * 16 for k in range(9)},
+    }
     hello = wire.replaced(handshakes["m0"].hello("m1", NONCE), contract="0" * 64, fields=fields)
     with pytest.raises(ContractsDiffer) as differ:
         handshakes["m1"].welcome(hello, "m0")
@@ -107,9 +120,14 @@ def test_another_version_is_refused_in_words(handshakes: dict[str, Handshake], s
     """Also one whose hello has fields that this version does not know."""
     a, b = handshakes["m0"], handshakes["m1"]
     hello = msgspec.structs.replace(a.hello("m1", NONCE), protocol=spoken)
-    strange = msgspec.msgpack.encode({**msgspec.msgpack.decode(wire.encode(hello)), "colour": "blue"})
+    strange = msgspec.msgpack.encode(
+        {**msgspec.msgpack.decode(wire.encode(hello)), "colour": "blue"}
+    )
     for data in (wire.encode(hello), strange):
-        with pytest.raises(Refused, match=rf"protocol {spoken} is spoken by m0 and {PROTOCOL} by m1; install the same version"):
+        with pytest.raises(
+            Refused,
+            match=rf"protocol {spoken} is spoken by m0 and {PROTOCOL} by m1; install the same version",
+        ):
             b.read(data, 1 << 16, "m0")
     assert b.read(wire.encode(a.hello("m1", NONCE)), 1 << 16, "m0") == a.hello("m1", NONCE)
 

@@ -1,4 +1,5 @@
-"""Whatever a member sends, at any door: an answer, BadFrame or Refused. Never a StateError, and memory stays bounded."""
+"""Whatever a member sends, at any door: an answer, BadFrame or Refused. Never a StateError, and
+memory stays bounded."""
 
 from __future__ import annotations
 
@@ -21,12 +22,18 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
 
 def test_the_frames_that_are_changed_pass_unchanged(doors: Doors) -> None:
     """Otherwise the fuzzer would only ever see the outermost check."""
-    passed = {type(frame).__name__: doors.feed(bytes([1, k])) for k, frame in enumerate(doors.seeds)}
+    passed = {
+        type(frame).__name__: doors.feed(bytes([1, k])) for k, frame in enumerate(doors.seeds)
+    }
     assert passed["Hello"] == passed["Rows"] == passed["Progress"] == 1
     assert passed["Welcome"] == passed["Confirm"] == 1
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=300,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(data=st.binary(min_size=2, max_size=40))
 def test_any_frame_at_any_door(doors: Doors, data: bytes) -> None:
     doors.feed(data)

@@ -1,4 +1,5 @@
-"""What members sign: a peer's word never stops a node, its own signature does, and two signatures convict."""
+"""What members sign: a peer's word never stops a node, its own signature does, and two signatures
+convict."""
 
 from __future__ import annotations
 
@@ -20,7 +21,14 @@ from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
 from tacenda.node.protocol import wire
 from tacenda.node.protocol.handshake import Handshake, Refused
-from tacenda.node.protocol.signed_rows import MOST_CALLS_KEPT, MOST_CLAIMS, WINDOW, Witness, digest, row_text
+from tacenda.node.protocol.signed_rows import (
+    MOST_CALLS_KEPT,
+    MOST_CLAIMS,
+    WINDOW,
+    Witness,
+    digest,
+    row_text,
+)
 from tacenda.node.run_plan import make_plan, row_calls
 from tacenda.node.state.database import NodeState
 from tacenda.node.transport.endpoint import Endpoint
@@ -55,9 +63,16 @@ class Stage:
         """A (re)start of a member on its folder."""
         self.close(name)
         self._states[name] = NodeState(self.folder / (place or name))
-        return handshake_of(self.contract, self.people[name], self._states[name], **{"state_id": place or name, **values})
+        return handshake_of(
+            self.contract,
+            self.people[name],
+            self._states[name],
+            **{"state_id": place or name, **values},
+        )
 
-    def sends(self, name: str, turn: int, call: int = 0, value: float = 1.0, view: int = 0) -> wire.Rows:
+    def sends(
+        self, name: str, turn: int, call: int = 0, value: float = 1.0, view: int = 0
+    ) -> wire.Rows:
         """The member makes a row durable, with the checkpoint of the round before, and signs it."""
         frame = wire.rows_frame(view, turn, call, np.full((1, 4), value))
         checkpoint = (view, turn - 1, b"state") if turn > 1 and call == 0 else None
@@ -66,9 +81,13 @@ class Stage:
 
     def signs(self, name: str, frame: wire.Rows) -> wire.Rows:
         claim = wire.Claim(name, frame.view, frame.round, frame.call, digest(frame), "")
-        return wire.replaced(frame, signature=self.people[name].sign_text(row_text(self.contract.run_id(), claim)))
+        return wire.replaced(
+            frame, signature=self.people[name].sign_text(row_text(self.contract.run_id(), claim))
+        )
 
-    def claim(self, name: str, turn: int, call: int = 0, value: float = 1.0, view: int = 0) -> wire.Claim:
+    def claim(
+        self, name: str, turn: int, call: int = 0, value: float = 1.0, view: int = 0
+    ) -> wire.Claim:
         frame = self.signs(name, wire.rows_frame(view, turn, call, np.full((1, 4), value)))
         assert frame.signature is not None
         return wire.Claim(name, view, turn, call, digest(frame), frame.signature)
@@ -99,17 +118,26 @@ def _meet(caller: Handshake, listener: Handshake) -> None:
     caller.check_welcome(listener.welcome(caller.hello(peer, NONCE), me), peer, NONCE)
 
 
-# ---- what a peer says -------------------------------------------------------------------------------------------------------
+# ---- what a peer says
+# ------------------------------------------------------------
 LIES: dict[str, Callable[[Stage, wire.Hello], wire.Hello]] = {
-    "another state, unsigned": lambda s, h: wire.replaced(h, shown=wire.Shown(None, wire.Introduction("x", 0, b"", OTHER))),
-    "a row, unsigned": lambda s, h: wire.replaced(h, shown=wire.Shown(wire.Claim("m1", 0, 9, 0, bytes(32), OTHER))),
+    "another state, unsigned": lambda s, h: wire.replaced(
+        h, shown=wire.Shown(None, wire.Introduction("x", 0, b"", OTHER))
+    ),
+    "a row, unsigned": lambda s, h: wire.replaced(
+        h, shown=wire.Shown(wire.Claim("m1", 0, 9, 0, bytes(32), OTHER))
+    ),
     "its own row as ours": lambda s, h: wire.replaced(h, shown=wire.Shown(s.claim("m0", 9))),
-    "its own row under our name": lambda s, h: wire.replaced(h, shown=wire.Shown(wire.replaced(s.claim("m0", 9), member="m1"))),
+    "its own row under our name": lambda s, h: wire.replaced(
+        h, shown=wire.Shown(wire.replaced(s.claim("m0", 9), member="m1"))
+    ),
     "a row of somebody else": lambda s, h: wire.replaced(h, shown=wire.Shown(s.claim("m2", 9))),
     "its own introduction as ours": lambda s, h: wire.replaced(h, shown=wire.Shown(None, h.me)),
     "a round far ahead": lambda s, h: wire.replaced(h, done=5),
     "a round out of reach": lambda s, h: wire.replaced(h, done=2**40),
-    "an introduction without a signature": lambda s, h: wire.replaced(h, me=wire.replaced(h.me, signature=OTHER)),
+    "an introduction without a signature": lambda s, h: wire.replaced(
+        h, me=wire.replaced(h.me, signature=OTHER)
+    ),
     "another half": lambda s, h: wire.replaced(h, half=b"\1" * 32),
 }
 
@@ -117,7 +145,8 @@ LIES: dict[str, Callable[[Stage, wire.Hello], wire.Hello]] = {
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("started", [False, True])
 def test_a_lie_ends_the_edge_and_never_the_node(stage: Stage, lie: str, started: bool) -> None:
-    """m0 is a member, and lies in its hello and in its welcome: m1 refuses it, and knows itself to be whole."""
+    """m0 is a member, and lies in its hello and in its welcome: m1 refuses it, and knows itself to
+    be whole."""
     a, b = stage.handshake("m0"), stage.handshake("m1")
     if started:
         stage.sends("m1", 1)
@@ -130,7 +159,9 @@ def test_a_lie_ends_the_edge_and_never_the_node(stage: Stage, lie: str, started:
     signed = wire.replaced(honest, **values)
     challenge = b._challenge(NONCE, "m1", "m0", b"", signed.half, b"")
     with pytest.raises((Refused, wire.BadFrame)):
-        b.check_welcome(wire.replaced(signed, proof=stage.people["m0"].prove(challenge)), "m0", NONCE)
+        b.check_welcome(
+            wire.replaced(signed, proof=stage.people["m0"].prove(challenge)), "m0", NONCE
+        )
     with pytest.raises((Refused, wire.BadFrame)):
         b.check_welcome(wire.Refusal("state of m1 was lost", false.shown), "m0", NONCE)
     assert b.witness.lost is None
@@ -144,10 +175,16 @@ def test_words_alone_never_raise_a_state_error(stage: Stage) -> None:
             b.check_welcome(wire.Refusal(words), "m0", NONCE)
 
 
-# ---- what this node has signed itself --------------------------------------------------------------------------------------
-@pytest.mark.parametrize("place", [(2, 0), (2, 1), (3, 0)], ids=["next round", "next call", "two rounds"])
-def test_a_restored_copy_stops_at_the_first_honest_neighbour(stage: Stage, place: tuple[int, int]) -> None:
-    """A copy of m1's folder, taken before it sent one more message, restored: compared to the very call, on both sides."""
+# ---- what this node has signed itself
+# ------------------------------------------------------------
+@pytest.mark.parametrize(
+    "place", [(2, 0), (2, 1), (3, 0)], ids=["next round", "next call", "two rounds"]
+)
+def test_a_restored_copy_stops_at_the_first_honest_neighbour(
+    stage: Stage, place: tuple[int, int]
+) -> None:
+    """A copy of m1's folder, taken before it sent one more message, restored: compared to the very
+    call, on both sides."""
     stage.handshake("m1")
     b, a = stage.handshake("m1"), stage.handshake("m0")
     _meet(a, b)
@@ -161,19 +198,26 @@ def test_a_restored_copy_stops_at_the_first_honest_neighbour(stage: Stage, place
     _meet(a, stage.handshake("m1"))  # the newest state is welcome
     old = stage.handshake("m1", "backup", state_id="m1")
     hello = old.hello("m0", NONCE)
-    with pytest.raises(Refused, match=f"older than what it has signed, round {place[0]}, call {place[1]}") as refused:
+    with pytest.raises(
+        Refused, match=f"older than what it has signed, round {place[0]}, call {place[1]}"
+    ) as refused:
         a.welcome(hello, "m1")
-    with pytest.raises(StateError, match=f"has itself signed round {place[0]}, call {place[1]} .m0 shows it"):
+    with pytest.raises(
+        StateError, match=f"has itself signed round {place[0]}, call {place[1]} .m0 shows it"
+    ):
         old.check_welcome(wire.Refusal("no", refused.value.shown), "m0", NONCE)
     with pytest.raises(StateError, match="has itself signed"):
         old.welcome(a.hello("m1", NONCE), "m0")
     found = json.loads((stage.folder / "backup" / "evidence-m1-own-state.json").read_text())
     key = Ed25519PublicKey.from_public_bytes(base64.b64decode(found["signing_key"]))
-    key.verify(base64.b64decode(found["signed"][0]["signature"]), found["signed"][0]["text"].encode())
+    key.verify(
+        base64.b64decode(found["signed"][0]["signature"]), found["signed"][0]["text"].encode()
+    )
 
 
 def test_what_is_durable_and_not_yet_sent_is_no_lag(stage: Stage) -> None:
-    """A crash between the disk and the wire: the neighbour holds less than the state, which is as it should be."""
+    """A crash between the disk and the wire: the neighbour holds less than the state, which is as
+    it should be."""
     a, b = stage.handshake("m0"), stage.handshake("m1")
     _meet(a, b)
     a.witness.row("m1", stage.sends("m1", 1))
@@ -194,7 +238,8 @@ def test_a_restart_of_the_neighbour_keeps_what_it_can_show(stage: Stage) -> None
 
 
 def test_a_state_made_anew_is_noticed_before_anything_is_sent(stage: Stage) -> None:
-    """m1 has lost its folder: m0 knows the old one by its signed name and refuses, and m1 itself stops when shown it."""
+    """m1 has lost its folder: m0 knows the old one by its signed name and refuses, and m1 itself
+    stops when shown it."""
     a, b = stage.handshake("m0"), stage.handshake("m1")
     _meet(a, b)
     new = stage.handshake("m1", "anew")
@@ -204,7 +249,9 @@ def test_a_state_made_anew_is_noticed_before_anything_is_sent(stage: Stage) -> N
         new.check_welcome(wire.Refusal("no", refused.value.shown), "m0", NONCE)
 
 
-def test_an_empty_state_may_come_back_to_a_later_view_and_is_silent_until_then(stage: Stage) -> None:
+def test_an_empty_state_may_come_back_to_a_later_view_and_is_silent_until_then(
+    stage: Stage,
+) -> None:
     a, b = stage.handshake("m0"), stage.handshake("m1")
     _meet(a, b)
     a.witness.row("m1", stage.sends("m1", 1))
@@ -232,11 +279,14 @@ def test_an_empty_state_may_come_back_to_a_later_view_and_is_silent_until_then(s
 
 @pytest.mark.parametrize("again", ["same", "other"])
 def test_the_first_version_of_a_row_counts_also_after_a_crash(stage: Stage, again: str) -> None:
-    """m2's row is used and a message that builds on it is durable; then kill -9, and m2 sends the row again, the same or another."""
+    """m2's row is used and a message that builds on it is durable; then kill -9, and m2 sends the
+    row again, the same or another."""
     handshake = stage.handshake("m1")
     first = stage.signs("m2", wire.rows_frame(0, 1, 0, np.full((1, 4), 5.0)))
     mine = wire.encode(wire.rows_frame(0, 1, 1, np.full((1, 4), 2.5)))
-    handshake.witness._state.commit([], [((0, 1, 1), "m2", mine)], None, None, [((0, 1, 0), "m2", wire.encode(first))])
+    handshake.witness._state.commit(
+        [], [((0, 1, 1), "m2", mine)], None, None, [((0, 1, 0), "m2", wire.encode(first))]
+    )
     handshake = stage.handshake("m1")
     box = Mailbox(["m0", "m2"], 4, float, 1e9)
     endpoint = Endpoint(handshake, box, wire.frame_limit(4), _Quiet(), bind=None)
@@ -244,7 +294,15 @@ def test_the_first_version_of_a_row_counts_also_after_a_crash(stage: Stage, agai
     endpoint.start()
     try:
         exchange.resend()
-        link = Link("m2", box, handshake.witness, wire.frame_limit(4), _Quiet(), lambda p, f: None, lambda e: [])
+        link = Link(
+            "m2",
+            box,
+            handshake.witness,
+            wire.frame_limit(4),
+            _Quiet(),
+            lambda p, f: None,
+            lambda e: [],
+        )
         value = 5.0 if again == "same" else -5.0
         second = stage.signs("m2", wire.rows_frame(0, 1, 0, np.full((1, 4), value)))
         if again == "same":
@@ -263,7 +321,9 @@ def test_the_first_version_of_a_row_counts_also_after_a_crash(stage: Stage, agai
 def test_only_what_is_behind_the_own_checkpoint_leaves_the_outbox(stage: Stage) -> None:
     """Peers that claim any progress cannot make this node forget what it has signed."""
     handshake = stage.handshake("m1")
-    endpoint = Endpoint(handshake, Mailbox(["m0", "m2"], 4, float, 1e9), wire.frame_limit(4), _Quiet(), bind=None)
+    endpoint = Endpoint(
+        handshake, Mailbox(["m0", "m2"], 4, float, 1e9), wire.frame_limit(4), _Quiet(), bind=None
+    )
     exchange = Exchange(stage.contract, handshake.witness._state, endpoint, lambda missing: None)
     for link in endpoint.links.values():
         link.used(0, 2**40)
@@ -275,11 +335,14 @@ def test_only_what_is_behind_the_own_checkpoint_leaves_the_outbox(stage: Stage) 
     assert handshake.witness.latest == (0, 2, 0)
 
 
-# ---- two faces ---------------------------------------------------------------------------------------------------------------
+# ---- two faces
+# ------------------------------------------------------------
 def _check_evidence(stage: Stage, folder: Path, name: str, count: int) -> None:
     (path,) = folder.glob(f"evidence-{name}-view-*.json")
     found = json.loads(path.read_text())
-    key = Ed25519PublicKey.from_public_bytes(base64.b64decode(stage.contract.member(name).signing_key))
+    key = Ed25519PublicKey.from_public_bytes(
+        base64.b64decode(stage.contract.member(name).signing_key)
+    )
     for signed in found["signed"]:
         key.verify(base64.b64decode(signed["signature"]), signed["text"].encode())
     assert len({signed["text"] for signed in found["signed"]}) == count
@@ -288,7 +351,9 @@ def _check_evidence(stage: Stage, folder: Path, name: str, count: int) -> None:
 def test_two_rows_for_one_call_convict_directly_by_hearsay_and_by_proof(stage: Stage) -> None:
     w = stage.handshake("m0").witness
     w.row("m2", stage.signs("m2", wire.rows_frame(0, 1, 0, np.full((1, 4), 5.0))))
-    w.row("m2", stage.signs("m2", wire.rows_frame(0, 1, 0, np.full((1, 4), 5.0))))  # sent again: the same
+    w.row(
+        "m2", stage.signs("m2", wire.rows_frame(0, 1, 0, np.full((1, 4), 5.0)))
+    )  # sent again: the same
     with pytest.raises(wire.BadFrame, match="two different messages for round 1"):
         w.row("m2", stage.signs("m2", wire.rows_frame(0, 1, 0, np.full((1, 4), -5.0))))
     _check_evidence(stage, stage.folder / "m0", "m2", 2)
@@ -300,12 +365,16 @@ def test_two_rows_for_one_call_convict_directly_by_hearsay_and_by_proof(stage: S
     assert list(stage.handshake("m1").witness.caught) == ["m2"]  # also after a restart
     assert stage.handshake("m1").witness.proofs == heard.proofs
     # Who holds neither row believes the proof, and only a proof.
-    third = Witness(stage.contract, "m0", NodeState(stage.folder / "third"), stage.people["m0"].signer())
+    third = Witness(
+        stage.contract, "m0", NodeState(stage.folder / "third"), stage.people["m0"].signer()
+    )
     for false in (
         wire.Proof(stage.claim("m2", 1), stage.claim("m2", 1)),
         wire.Proof(stage.claim("m2", 1), stage.claim("m2", 1, call=1, value=2.0)),
         wire.Proof(stage.claim("m2", 1), stage.claim("m1", 1, value=2.0)),
-        wire.Proof(stage.claim("m2", 1), wire.replaced(stage.claim("m1", 1, value=2.0), member="m2")),
+        wire.Proof(
+            stage.claim("m2", 1), wire.replaced(stage.claim("m1", 1, value=2.0), member="m2")
+        ),
     ):
         with pytest.raises(wire.BadFrame, match="proves nothing"):
             third.proof(false)
@@ -362,7 +431,8 @@ def test_rows_beyond_the_radius_are_evidence(stage: Stage) -> None:
 
 
 def test_a_flood_of_own_signatures_hides_no_lie(stage: Stage) -> None:
-    """A liar signs many messages that no algorithm sends; then it tells two neighbours two things."""
+    """A liar signs many messages that no algorithm sends; then it tells two neighbours two
+    things."""
     calls = row_calls(make_plan(stage.contract).spec)
     flood = [stage.claim("m2", 1 + WINDOW, call=1000 + k) for k in range(MOST_CLAIMS + 1)]
     told = {}
@@ -396,7 +466,10 @@ def test_the_calls_in_which_rows_are_sent_are_known_before(name: str) -> None:
     plan = make_plan(contract)
     network = Watched(plan.topology, [np.arange(3)], 0, None, plan.spec.row_type)
     host = blank_host(
-        plan.spec, np.arange(3), Notebook(plan.facts.dim, plan.spec.weights, plan.spec.row_type), neighbours=network
+        plan.spec,
+        np.arange(3),
+        Notebook(plan.facts.dim, plan.spec.weights, plan.spec.row_type),
+        neighbours=network,
     )
     for turn in range(1, 6):
         host.step(turn)
@@ -404,14 +477,24 @@ def test_the_calls_in_which_rows_are_sent_are_known_before(name: str) -> None:
 
 
 def test_what_is_kept_is_bounded(stage: Stage) -> None:
-    """A member signs as much as it likes: only near rounds are kept, and not more than so many; old ones are forgotten."""
+    """A member signs as much as it likes: only near rounds are kept, and not more than so many; old
+    ones are forgotten."""
     w = stage.handshake("m0").witness
-    w.hear("m1", [stage.claim("m2", 2 + WINDOW), stage.claim("m2", 1, view=2), stage.claim("m2", 1 + WINDOW)])
+    w.hear(
+        "m1",
+        [
+            stage.claim("m2", 2 + WINDOW),
+            stage.claim("m2", 1, view=2),
+            stage.claim("m2", 1 + WINDOW),
+        ],
+    )
     assert [claim.round for claim in w.recent()] == [1 + WINDOW]
     w.hear("m1", [stage.claim("m2", 1, call=k) for k in range(MOST_CALLS_KEPT + 10)])
     w.hear("m1", [stage.claim("m2", 0), stage.claim("m2", 51)])  # no rounds of this contract
     assert len(w._known["m2"]) == 1 + MOST_CALLS_KEPT
-    w.hear("m1", [stage.claim("m2", 1 + k % 50, call=k // 50, view=1) for k in range(MOST_CLAIMS + 10)])
+    w.hear(
+        "m1", [stage.claim("m2", 1 + k % 50, call=k // 50, view=1) for k in range(MOST_CLAIMS + 10)]
+    )
     assert len(w._known["m2"]) == 1 + MOST_CALLS_KEPT + MOST_CLAIMS
     assert len(w.news()) == wire.MOST_HEARD
     w.advance(0, 2 + WINDOW)

@@ -1,4 +1,5 @@
-"""No charge is ever lost unseen: whatever is cut, removed or put back, what is reported is what was sent, or the node refuses."""
+"""No charge is ever lost unseen: whatever is cut, removed or put back, what is reported is what was
+sent, or the node refuses."""
 
 from __future__ import annotations
 
@@ -114,16 +115,32 @@ def test_an_honest_crash_at_any_moment_goes_on(homes: list[Path], tmp_path: Path
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_an_emptied_or_dropped_table_is_found(homes: list[Path], tmp_path: Path, table: str) -> None:
+def test_an_emptied_or_dropped_table_is_found(
+    homes: list[Path], tmp_path: Path, table: str
+) -> None:
     for k in (1, ROUNDS):
         for sql in (f"DELETE FROM {table}", f"DROP TABLE {table}"):
-            found = _never_less(homes[k], PER_ROUND * k, tmp_path / "x", lambda home, sql=sql: _sql(home, sql))
-            assert table in ("outbox", "notes") or (table == "checkpoint" and k == 1) or found is None, sql
+            found = _never_less(
+                homes[k], PER_ROUND * k, tmp_path / "x", lambda home, sql=sql: _sql(home, sql)
+            )
+            assert (
+                table in ("outbox", "notes") or (table == "checkpoint" and k == 1) or found is None
+            ), sql
 
 
 def test_a_loss_is_found_without_the_mark_too(homes: list[Path], tmp_path: Path) -> None:
-    """The state alone: whatever is taken from the charges, with the mark as old as it may ever be."""
-    for where in ("1", "seq = 1", "seq = 4", f"seq = {PER_ROUND * ROUNDS}", "round = 2", f"round = {ROUNDS}", "call = 1"):
+    """The state alone: whatever is taken from the charges, with the mark as old as it may ever
+    be."""
+    for where in (
+        "1",
+        "seq = 1",
+        "seq = 4",
+        f"seq = {PER_ROUND * ROUNDS}",
+        "round = 2",
+        f"round = {ROUNDS}",
+        "call = 1",
+    ):
+
         def damage(home: Path, where: str = where) -> None:
             _sql(home, f"DELETE FROM charges WHERE {where}")
             shutil.copy(homes[0] / "elsewhere" / "run.mark", home / "elsewhere" / "run.mark")
@@ -140,10 +157,15 @@ def test_every_single_row_and_column_counts(homes: list[Path], tmp_path: Path) -
     changes += [
         f"UPDATE charges SET {column} = {value} WHERE seq = 3"
         for column, value in (
-            ("view", 1), ("round", 9), ("call", 9), ("event", "replace(event, '2.0', '9.0')"), ("question", "x'00'"), ("seal", "x'00'"),
+            ("view", 1),
+            ("round", 9),
+            ("call", 9),
+            ("event", "replace(event, '2.0', '9.0')"),
+            ("question", "x'00'"),
+            ("seal", "x'00'"),
             ("seq", 99),
         )
-    ]  # fmt: skip
+    ]
     for sql in changes:
         found = _never_less(home, sent, tmp_path / "x", lambda home, sql=sql: _sql(home, sql))
         assert found is None or "marked" in sql, sql
@@ -152,27 +174,37 @@ def test_every_single_row_and_column_counts(homes: list[Path], tmp_path: Path) -
 def test_an_older_file_beside_a_newer_mark_is_refused(homes: list[Path], tmp_path: Path) -> None:
     for new in range(1, ROUNDS + 1):
         for old in range(new):
+
             def damage(home: Path, old: int = old) -> None:
                 shutil.rmtree(home / "state")
                 shutil.copytree(homes[old] / "state", home / "state")
 
-            assert _never_less(homes[new], PER_ROUND * new, tmp_path / "x", damage) is None, (old, new)
+            assert _never_less(homes[new], PER_ROUND * new, tmp_path / "x", damage) is None, (
+                old,
+                new,
+            )
 
 
 def test_two_histories_of_one_state_are_told_apart(homes: list[Path], tmp_path: Path) -> None:
-    """An old copy went on, on another machine, to as many charges as the mark has, or more: they are other charges."""
+    """An old copy went on, on another machine, to as many charges as the mark has, or more: they
+    are other charges."""
     for more in (1, 2):
         fork = _copied(homes[2], tmp_path / f"fork {more}")
         state = _opened(fork)
         for turn in range(3, 3 + more):
-            state.commit([((0, turn, call), EVENT, b"other") for call in range(PER_ROUND)], [], (0, turn - 1, b""))
+            state.commit(
+                [((0, turn, call), EVENT, b"other") for call in range(PER_ROUND)],
+                [],
+                (0, turn - 1, b""),
+            )
         state.close()
         shutil.copy(homes[3] / "elsewhere" / "run.mark", fork / "elsewhere" / "run.mark")
         assert _reported(fork) is None
 
 
 def test_two_copies_never_run_at_once(homes: list[Path], tmp_path: Path) -> None:
-    """Two folders with one ledger between them: the second is refused while the first runs, and after it has gone on."""
+    """Two folders with one ledger between them: the second is refused while the first runs, and
+    after it has gone on."""
     one, other = _copied(homes[2], tmp_path / "one"), _copied(homes[2], tmp_path / "other")
     shutil.rmtree(other / "elsewhere")
     (other / "elsewhere").symlink_to(one / "elsewhere")
@@ -187,13 +219,15 @@ def test_two_copies_never_run_at_once(homes: list[Path], tmp_path: Path) -> None
 
 @pytest.mark.parametrize("what", ["cut", "flip"])
 def test_a_damaged_write_ahead_log_is_found(homes: list[Path], tmp_path: Path, what: str) -> None:
-    """SQLite drops everything behind the damage without a word, which is an older state that is whole in itself."""
+    """SQLite drops everything behind the damage without a word, which is an older state that is
+    whole in itself."""
     home, sent, file = homes[-1], PER_ROUND * ROUNDS, Path("state") / f"{FILE}-wal"
     size = (home / file).stat().st_size
     assert size > 10_000
     refused = 0
     places = sorted({*np.linspace(0, size - 1, 60).astype(int).tolist(), 1, 31, 32, 33, size - 1})
     for at in places:
+
         def damage(home: Path, at: int = at) -> None:
             (home / "state" / f"{FILE}-shm").unlink()
             data = bytearray((home / file).read_bytes())
@@ -207,7 +241,9 @@ def test_a_damaged_write_ahead_log_is_found(homes: list[Path], tmp_path: Path, w
     assert refused > len(places) // 2
 
 
-def test_a_missing_log_a_cut_file_and_lost_marks_are_found(homes: list[Path], tmp_path: Path) -> None:
+def test_a_missing_log_a_cut_file_and_lost_marks_are_found(
+    homes: list[Path], tmp_path: Path
+) -> None:
     home, sent = homes[-1], PER_ROUND * ROUNDS
 
     def without_log(home: Path) -> None:
@@ -219,15 +255,25 @@ def test_a_missing_log_a_cut_file_and_lost_marks_are_found(homes: list[Path], tm
     _sql(whole, "PRAGMA wal_checkpoint(TRUNCATE)")
     size = (whole / "state" / FILE).stat().st_size
     cuts = (*range(100, size, size // 12), size - 1)
-    found = [_never_less(whole, sent, tmp_path / "x", lambda h, at=at: os.truncate(h / "state" / FILE, at)) for at in cuts]
+    found = [
+        _never_less(
+            whole, sent, tmp_path / "x", lambda h, at=at: os.truncate(h / "state" / FILE, at)
+        )
+        for at in cuts
+    ]
     assert found.count(None) > len(cuts) // 2  # a cut that took free pages only may go on
     mark = Path("elsewhere") / "run.mark"
     assert _never_less(home, sent, tmp_path / "x", lambda h: (h / mark).unlink()) is None
-    assert _never_less(home, sent, tmp_path / "x", lambda h: (h / mark).write_bytes(bytes(1024))) is None
+    assert (
+        _never_less(home, sent, tmp_path / "x", lambda h: (h / mark).write_bytes(bytes(1024)))
+        is None
+    )
     assert _never_less(home, sent, tmp_path / "x", lambda h: (h / mark).write_bytes(b"")) is None
 
 
-def test_charges_that_vanish_while_the_node_runs_are_found(homes: list[Path], tmp_path: Path) -> None:
+def test_charges_that_vanish_while_the_node_runs_are_found(
+    homes: list[Path], tmp_path: Path
+) -> None:
     home = _copied(homes[3], tmp_path / "x")
     state = _opened(home)
     _sql(home, "DELETE FROM charges")
@@ -238,17 +284,28 @@ def test_charges_that_vanish_while_the_node_runs_are_found(homes: list[Path], tm
 
 def test_a_checkpoint_implies_the_planned_charges(tmp_path: Path) -> None:
     """Rows left out before they were chained, so that nothing but the plan can tell."""
-    for k, left_out in enumerate(([(2, 0), (2, 1)], [(1, 0)], [(3, 1)], [(turn, call) for turn in (1, 2, 3) for call in (0, 1)])):
+    for k, left_out in enumerate(
+        (
+            [(2, 0), (2, 1)],
+            [(1, 0)],
+            [(3, 1)],
+            [(turn, call) for turn in (1, 2, 3) for call in (0, 1)],
+        )
+    ):
         home = tmp_path / str(k)
         state = _opened(home)
         for turn in range(1, 5):
-            charges = [((0, turn, c), EVENT, b"q") for c in range(PER_ROUND) if (turn, c) not in left_out]
+            charges = [
+                ((0, turn, c), EVENT, b"q") for c in range(PER_ROUND) if (turn, c) not in left_out
+            ]
             state.commit(charges, [], (0, turn - 1, b"") if turn > 1 else None)
         state.close()
         with pytest.raises(StateError, match="charges were lost"):
             _opened(home)
     cheaper = _opened(tmp_path / "cheaper")
-    cheaper.commit([((0, 1, c), Gaussian(9.0).to_dict(), b"q") for c in range(PER_ROUND)], [], (0, 1, b""))
+    cheaper.commit(
+        [((0, 1, c), Gaussian(9.0).to_dict(), b"q") for c in range(PER_ROUND)], [], (0, 1, b"")
+    )
     cheaper.close()
     with pytest.raises(StateError, match="does not plan"):
         _opened(tmp_path / "cheaper")
@@ -258,7 +315,9 @@ def test_a_later_epoch_may_begin_anywhere_but_skips_nothing(tmp_path: Path) -> N
     ledger = NodeLedger(PLANNED, ROUNDS, False, lambda *_: None)
 
     def booked(*rounds: int) -> list[Any]:
-        return [((0, 1, c), EVENT) for c in (0, 1)] + [((1, t, c), EVENT) for t in rounds for c in range(PER_ROUND)]
+        return [((0, 1, c), EVENT) for c in (0, 1)] + [
+            ((1, t, c), EVENT) for t in rounds for c in range(PER_ROUND)
+        ]
 
     ledger.resume(booked(3, 4), 1, 4)
     ledger.resume(booked(), 1, 2)
@@ -267,10 +326,13 @@ def test_a_later_epoch_may_begin_anywhere_but_skips_nothing(tmp_path: Path) -> N
 
 
 def test_a_lost_run_stays_spent_in_full(tmp_path: Path) -> None:
-    """The lasting ledger after an emptied table: the whole reservation counts, not what is left in the state."""
+    """The lasting ledger after an emptied table: the whole reservation counts, not what is left in
+    the state."""
     contract = small_contract(2, ROUNDS, graph="path")
     plan, rng = make_plan(contract), np.random.default_rng(0)
-    problem = problem_of(contract, "m0", rng.uniform(-0.4, 0.4, size=(60, 4)), rng.integers(2, size=60))
+    problem = problem_of(
+        contract, "m0", rng.uniform(-0.4, 0.4, size=(60, 4)), rng.integers(2, size=60)
+    )
     events = [event.to_dict() for event, count in plan.events("m0") for _ in range(count)]
     path, home = tmp_path / "elsewhere" / "ledger.sqlite", tmp_path / "state"
     path.parent.mkdir()
@@ -293,13 +355,18 @@ def test_a_lost_run_stays_spent_in_full(tmp_path: Path) -> None:
         start()
     with LedgerStore(path) as store:
         spent = store.spent("ours")
-        assert spent.curve_with_reserved.epsilon(1e-5) == pytest.approx(contract.privacy.epsilon, rel=1e-3)
+        assert spent.curve_with_reserved.epsilon(1e-5) == pytest.approx(
+            contract.privacy.epsilon, rel=1e-3
+        )
 
 
 def test_a_state_of_another_version_is_named(tmp_path: Path) -> None:
     db = sqlite3.connect(tmp_path / FILE)
     db.execute("CREATE TABLE about (name TEXT PRIMARY KEY, value BLOB NOT NULL)")
-    db.execute("CREATE TABLE charges (seq INTEGER PRIMARY KEY, view INTEGER, round INTEGER, call INTEGER, event TEXT, seal BLOB)")
+    db.execute(
+        "CREATE TABLE charges (seq INTEGER PRIMARY KEY, view INTEGER, round INTEGER, call INTEGER, "
+        "event TEXT, seal BLOB)"
+    )
     db.execute("INSERT INTO about VALUES ('format', ?)", (b"tacenda-node-1",))
     db.commit()
     db.close()

@@ -31,7 +31,10 @@ def test_a_redone_step_is_charged_once_and_sends_the_same_bytes(tmp_path: Path) 
         state.commit([], [(key, "a", b"other")], None)
     with pytest.raises(StateError, match="booked as another release"):
         state.commit([(key, {**EVENT, "noise_multiplier": 1.0}, ASKED)], [], None)
-    for ask in (lambda q: state.check_question(key, q), lambda q: state.commit([(key, EVENT, q)], [], None)):
+    for ask in (
+        lambda q: state.check_question(key, q),
+        lambda q: state.commit([(key, EVENT, q)], [], None),
+    ):
         with pytest.raises(StateError, match="another question"):
             ask(bytes(31) + b"1")
     state.check_question(key, ASKED)
