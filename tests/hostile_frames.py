@@ -208,12 +208,11 @@ class Doors:
 
     def _welcome(self, raw: bytes) -> None:
         frame = wire.decode(raw, self.link.frame_limit)
-        if isinstance(
-            frame, wire.Welcome
-        ):  # with a good proof of its key: the rest of the frame is the question
+        # With a good proof of its key: the rest of the frame is the question
+        if isinstance(frame, wire.Welcome):
             challenge = self.me._challenge(
                 NONCE, "m1", "m0", self.me.edges.half("m0"), frame.half, frame.check
-            )  # type: ignore[union-attr]
+            )
             frame = wire.replaced(frame, proof=self.people["m0"].prove(challenge))
         self.me.check_welcome(frame, "m0", NONCE)
 

@@ -25,9 +25,8 @@ from tacenda.node.rehearse import Stage, prepare
 from tacenda.node.state.database import NodeState
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")  # many members share this machine's few cores
-os.environ.setdefault(
-    "GRPC_VERBOSITY", "INFO"
-)  # the members' processes listen to gRPC's words about TLS
+# The members' processes listen to gRPC's words about TLS
+os.environ.setdefault("GRPC_VERBOSITY", "INFO")
 _context = mp.get_context("forkserver")
 _context.set_forkserver_preload(["tacenda.node.run", "node_stage"])
 

@@ -238,11 +238,12 @@ def charged_before_drawn() -> None:
         draws: list[int] = []
         for name in ("add_gaussian", "l2_laplace"):
             honest = getattr(source, name)
-            setattr(
-                source,
-                name,
-                lambda *a, f=honest, d=draws, b=ledger: (d.append(len(b.charges)), f(*a))[1],
-            )  # type: ignore[misc]
+
+            def counted(*a: Any, f: Any = honest, d: Any = draws, b: Any = ledger) -> Any:
+                d.append(len(b.charges))
+                return f(*a)
+
+            setattr(source, name, counted)
         w = np.zeros((4, 4))
         for k in range(1, 4):
             if noise == "objective":

@@ -212,9 +212,8 @@ class _Walk:
         home = value.__globals__.get("__name__")
         if _is_installed(home):
             self._mark("installed", _origin(str(home)).encode())
-            self._many(
-                "closure", (_content(cell) for cell in cells)
-            )  # what a decorator of a library was given
+            # What a decorator of a library was given
+            self._many("closure", (_content(cell) for cell in cells))
             return
         self._code(value.__code__)
         self.feed(value.__defaults__)
@@ -300,9 +299,8 @@ class _Walk:
         the function."""
         inner = getattr(value, "py_func", None) or getattr(value, "__wrapped__", None)
         if isinstance(inner, types.FunctionType) and _is_installed(type(value).__module__):
-            options = getattr(
-                value, "targetoptions", None
-            )  # of a compiled function: fastmath gives other bits
+            # Of a compiled function: fastmath gives other bits
+            options = getattr(value, "targetoptions", None)
             self._many(
                 "wrapper", (type(value), inner, options if isinstance(options, dict) else None)
             )

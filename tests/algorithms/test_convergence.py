@@ -27,9 +27,8 @@ EXACT = [name for name in ALGORITHMS if name not in ("dda", "dpdda", "gossipgd")
 
 def run(data: Any, graph: Any, algorithm: Any, rounds: int, **more: Any) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", ConvergenceWarning
-        )  # a sufficient condition: bipartite graphs never meet it
+        # A sufficient condition: bipartite graphs never meet it
+        warnings.simplefilter("ignore", ConvergenceWarning)
         return tc.simulate(data, graph, algorithm, rounds, output="last", record_every=0, **more)
 
 
@@ -147,9 +146,8 @@ def test_lasso_against_scikit_learn(algorithm: Any, graph: str) -> None:
     assert 0 < np.count_nonzero(best) < 6  # the case is worth testing: some coefficients are zero
     result = run(data, GRAPHS[graph](), algorithm, 1500)
     assert np.abs(result.models - best).max() < 1e-8
-    if (
-        algorithm.name != "ipadmm"
-    ):  # a mean of inner iterates may keep a last bit; the prox itself gives true zeros
+    # A mean of inner iterates may keep a last bit; the prox itself gives true zeros
+    if algorithm.name != "ipadmm":
         assert np.array_equal(result.models == 0, np.broadcast_to(best == 0, result.models.shape))
 
 

@@ -194,9 +194,8 @@ def test_a_drafted_schema_warns_until_it_is_confirmed(tools: Any, tmp_path: Path
         "schema", "draft", table, "--label", "ill", "--node", "site", "--out", draft
     )
     assert made.exit_code == 0 and "confirmed" in made.stderr
-    assert (
-        tools.tacenda("schema", "draft", table, "--out", draft).exit_code == 2
-    )  # never over confirmed values
+    # Never over confirmed values
+    assert tools.tacenda("schema", "draft", table, "--out", draft).exit_code == 2
     result = fit(tools, tmp_path, table, draft)
     assert result.exit_code == 0 and "note: schema" in result.stderr and "public" in result.stderr
     assert tools.tacenda("schema", "check", draft, "--strict").exit_code == 3

@@ -33,9 +33,8 @@ def test_every_command_of_the_guide(
     for line in commands():
         result = tools.tacenda(*shlex.split(line)[1:])
         assert result.exit_code == 0, f"{line}\n{result.output}"
-        if (
-            "schema draft" in line
-        ):  # the guide asks the reader to confirm here, and predictions allow no gaps
+        # The guide asks the reader to confirm here, and predictions allow no gaps
+        if "schema draft" in line:
             schema.write_text(schema.read_text().replace(CONFIRM, "confirmed = true"))
     assert (tmp_path / "predictions.csv").is_file() and (tmp_path / "curve.svg").is_file()
     assert table.is_file()

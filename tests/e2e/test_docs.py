@@ -58,9 +58,8 @@ def test_page_runs_as_written(page: str, tmp_path: Path, monkeypatch: pytest.Mon
                 shell(line)
             continue
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # what a user would see as a warning does not stop a snippet
+            # What a user would see as a warning does not stop a snippet
+            warnings.simplefilter("ignore")
             exec(compile(text, page, "exec", dont_inherit=True), names)
 
 

@@ -127,9 +127,8 @@ def test_report_is_one_file_that_needs_nothing_else(
     from tacenda.experiments.headline import Headline
 
     row = Headline("LiuEtAl22", "a setting", 1.0, 0.01, 1806.4, "replace-one", "unsound")
-    monkeypatch.setattr(
-        page, "headlines", lambda: [row]
-    )  # the real table takes a minute and has its own test
+    # The real table takes a minute and has its own test
+    monkeypatch.setattr(page, "headlines", lambda: [row])
     target, summary = tmp_path / "page.html", tmp_path / "results.md"
     invoke("report", "--quick", "--out", str(out), "--to", str(target), "--markdown", str(summary))
     text = target.read_text("utf-8")
@@ -143,9 +142,8 @@ def test_report_is_one_file_that_needs_nothing_else(
         "1806",
     ):
         assert word in text
-    assert (
-        text.count('<section class="page"') == 5
-    )  # overview, HuangGong20, ZhangEtAl18, our own, which method
+    # Overview, HuangGong20, ZhangEtAl18, our own, which method
+    assert text.count('<section class="page"') == 5
     assert "| ipadmm-tradeoff | HuangGong20 Fig. 1 |" in summary.read_text("utf-8")
     assert "## ipadmm-tradeoff (HuangGong20 Fig. 1)" in summary.read_text("utf-8")
     assert "Not run at this size: ipadmm-inner" in summary.read_text("utf-8")

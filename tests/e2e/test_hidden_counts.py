@@ -122,9 +122,8 @@ def test_no_measure_is_fine_enough_to_tell_it(folder: tuple[Path, str]) -> None:
             assert Fraction(value).limit_denominator(1000).denominator <= 100, (name, value)
         else:
             assert float(f"{value:.2g}") == value, (name, value)
-        at_zero = (
-            math.log(2) * RECORDS / (2 * DECLARED)
-        )  # the objective of the model of zeros counts the records
+        # The objective of the model of zeros counts the records
+        at_zero = math.log(2) * RECORDS / (2 * DECLARED)
         assert abs(value / at_zero - 1) > 1e-3 or value == float(f"{value:.1g}"), name
 
 
@@ -149,7 +148,6 @@ def test_a_result_of_python_has_coarse_measures_under_add_remove_only() -> None:
         assert row["accuracy"] == round(row["accuracy"], 2) and row["objective"] == float(
             f"{row['objective']:.2g}"
         )
-    assert hidden[-1]["consensus"] != float(
-        f"{hidden[-1]['consensus']:.2g}"
-    )  # of released models only
+    # Of released models only
+    assert hidden[-1]["consensus"] != float(f"{hidden[-1]['consensus']:.2g}")
     assert any(row["accuracy"] != round(row["accuracy"], 2) for row in history("replace-one"))

@@ -133,11 +133,8 @@ def test_a_lost_disk_rejoins_with_everything_counted_as_spent(tmp_path: Path) ->
         time.sleep(0.5)
         crowd.kill("m3")
         shutil.rmtree(crowd.folder("m3") / "state")
-        for other in (
-            "m0",
-            "m1",
-            "m2",
-        ):  # one who has not gone on yet would refuse an empty state of the present view
+        # One who has not gone on yet would refuse an empty state of the present view
+        for other in ("m0", "m1", "m2"):
             _until(crowd, other, "membership changed")
         crowd.start("m3")
         crowd.finish(PATIENCE)

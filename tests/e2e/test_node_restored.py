@@ -35,9 +35,8 @@ def test_old_copies_and_lost_charges_are_refused_and_the_newest_state_goes_on(
         ):
             _refused(crowd, damage)
             _put_back(copies / "newest", state)
-        assert _spent(crowd) == pytest.approx(
-            5.0, rel=1e-4
-        )  # the whole reservation, while nobody knows
+        # The whole reservation, while nobody knows
+        assert _spent(crowd) == pytest.approx(5.0, rel=1e-4)
         crowd.start("m0")
         crowd.finish(240)
     finally:

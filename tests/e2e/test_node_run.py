@@ -19,9 +19,8 @@ def test_three_processes_equal_the_simulation(tmp_path: Path) -> None:
     np.testing.assert_allclose(crowd.finish(), simulated(crowd.stage, seed=5), rtol=0, atol=1e-12)
     for name, result in crowd.stage.results().items():
         neighbours = len(crowd.stage.contract.neighbours(name))
-        assert (
-            result.messages == (6 + 2) * neighbours
-        )  # one a round and neighbour, closing rounds too
+        # One a round and neighbour, closing rounds too
+        assert result.messages == (6 + 2) * neighbours
 
 
 @pytest.mark.slow
@@ -63,9 +62,8 @@ def test_a_run_that_reaches_the_radius_says_so(tmp_path: Path) -> None:
         tmp_path, small_contract(3, rounds=4, problem={**problem, "radius": 1e-3}), seed=5
     )
     crowd.start()
-    assert (
-        np.abs(crowd.finish()).max() > 1e-3
-    )  # the member's own model is not cut, only what it sends
+    # The member's own model is not cut, only what it sends
+    assert np.abs(crowd.finish()).max() > 1e-3
     for name, result in crowd.stage.results().items():
         [sentence] = result.warnings
         assert sentence.startswith(

@@ -263,9 +263,8 @@ def test_silent_streams_of_one_member_keep_nobody_out(crowd: Crowd) -> None:
         channels = [_channel(crowd, crowd.stage.folder / "m0" / "identity") for _ in range(10)]
         calls = [channel.stream_stream(METHOD)() for channel in channels for _ in range(4)]
         begin = time.monotonic()
-        while (
-            crowd.log("m2")[mark:].count("no hello in time") < len(calls) - 8
-        ):  # a newer stream ends the member's oldest
+        # A newer stream ends the member's oldest
+        while crowd.log("m2")[mark:].count("no hello in time") < len(calls) - 8:
             assert time.monotonic() < begin + 8, crowd.log("m2")[mark:]
             await asyncio.sleep(0.1)
         for _ in range(20):  # it may still be cut off for what it did in another test

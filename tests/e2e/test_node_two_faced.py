@@ -60,10 +60,8 @@ def _check_stopped(crowd: Crowd, name: str) -> None:
     assert "ConflictingVotes: m4 has signed two different decisions" in crowd.output(name)
     assert '"a member has signed two decisions"' in crowd.log(name)
     assert "membership changed" not in crowd.log(name)
-    for table in (
-        "charges",
-        "outbox",
-    ):  # all that was drawn and sent is of the time when all five took part
+    # All that was drawn and sent is of the time when all five took part
+    for table in ("charges", "outbox"):
         assert set(_rows(crowd, name, table)) == {0}, table
     found = json.loads((crowd.folder(name) / "state" / "evidence-m4-view-1.json").read_text())
     key = Ed25519PublicKey.from_public_bytes(

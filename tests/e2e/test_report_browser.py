@@ -96,10 +96,8 @@ def test_drawings_and_no_complaints(desk: Visit) -> None:
 
 def test_dark_by_system_and_by_button(desk: Visit) -> None:
     legend = desk.page.locator("#figure-course-objective .legendtext").first
-    light, ink = (
-        desk.style("body", "backgroundColor"),
-        desk.style("#figure-course-objective .legendtext", "fill"),
-    )
+    light = desk.style("body", "backgroundColor")
+    ink = desk.style("#figure-course-objective .legendtext", "fill")
     desk.page.emulate_media(color_scheme="dark")
     playwright.expect(legend).not_to_have_css("fill", ink)
     assert desk.style("body", "backgroundColor") != light

@@ -299,9 +299,8 @@ def test_what_is_allowed_keeps_its_sensitivity(secret: Bounded) -> None:
     assert np.array_equal((secret / column).sensitivity, [1 / 3, 4])
     assert np.array_equal((SECRET - secret).sensitivity, [1, 2])
     assert np.array_equal((secret + secret).sensitivity, [2, 4])
-    assert np.array_equal(
-        (secret - secret).sensitivity, [2, 4]
-    )  # not zero: the rule is by bounds, and errs to safety
+    # Not zero: the rule is by bounds, and errs to safety
+    assert np.array_equal((secret - secret).sensitivity, [2, 4])
     assert np.array_equal((secret * np.float32(2) + SECRET).sensitivity, [2, 4])
 
 

@@ -16,6 +16,7 @@ from tacenda.errors import InputError, LeakError, NetworkError, PrivacyError, St
 from tacenda.privacy.noise.sources import SimulatedNoise
 
 SOURCE = Path(tc.__file__).parent
+# None of them holds values
 PUBLIC = {
     "Bounded",
     "Sample",
@@ -24,17 +25,16 @@ PUBLIC = {
     "fixed_sensitivity",
     "bound_of",
     "question_of",
-}  # none of them holds values
+}
 MAY_OPEN = {
-    "privacy/secrets/door.py": {"open_values", "open_parts"},  # the way out
-    "problem/queries.py": {
-        "open_values",
-        "seal",
-    },  # the way in, and arguments that are secret themselves
-    "node/lattice.py": {"seal"},  # the same queries on a node's integer lattice
-    "auditing/wiretap.py": {
-        "open_values"
-    },  # the adversary, who compares what is secret with what was released
+    # The way out
+    "privacy/secrets/door.py": {"open_values", "open_parts"},
+    # The way in, and arguments that are secret themselves
+    "problem/queries.py": {"open_values", "seal"},
+    # The same queries on a node's integer lattice
+    "node/lattice.py": {"seal"},
+    # The adversary, who compares what is secret with what was released
+    "auditing/wiretap.py": {"open_values"},
 }
 
 
@@ -97,9 +97,8 @@ def test_the_network_refuses_wrong_shapes_and_sends_no_infinite_values(block: An
         (1e9 + 1, 1e9),
     ):
         network.reached_radius = None
-        assert np.array_equal(
-            block.neighbour_sum(np.full((4, 4), bad)), np.full((4, 4), 2 * sent)
-        )  # a ring: two neighbours
+        # A ring: two neighbours
+        assert np.array_equal(block.neighbour_sum(np.full((4, 4), bad)), np.full((4, 4), 2 * sent))
         assert network.reached_radius == 1
     network.reached_radius = None
     block.mix(np.full((4, 4), 1e9))
@@ -234,9 +233,8 @@ def test_only_the_door_and_the_queries_open_secrets() -> None:
         for where, names in found.items()
         if names - MAY_OPEN.get(where, set())
     } == {}
-    assert (
-        found["privacy/secrets/door.py"] == MAY_OPEN["privacy/secrets/door.py"]
-    )  # the check itself can see
+    # The check itself can see
+    assert found["privacy/secrets/door.py"] == MAY_OPEN["privacy/secrets/door.py"]
 
 
 def test_algorithms_import_neither_runtime_nor_randomness_nor_records() -> None:
@@ -279,9 +277,8 @@ def test_no_algorithm_releases_without_a_charge(name: str) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tacenda.runtime.simulate.SimulatedNoise", Counting)
-        patch.setattr(
-            "tacenda.privacy.secrets.mechanisms.GAP_SHARE", 0.0
-        )  # one draw per charge, also inside the objective
+        # One draw per charge, also inside the objective
+        patch.setattr("tacenda.privacy.secrets.mechanisms.GAP_SHARE", 0.0)
         with pytest.warns() if name == "radmm" else pytest.MonkeyPatch.context():
             result = tc.simulate(problem(6), graph_for(name), TUNED[name], 4, privacy_for(name), 0)
     assert len(draws) == len(result.privacy.charges) > 0

@@ -170,9 +170,8 @@ class _Finder(cst.CSTVisitor):
         start = self._starts[span.start.line - 1] + span.start.column
         end = self._starts[span.end.line - 1] + span.end.column
         old, new = self._module.code_for_node(node), self._module.code_for_node(changed)
-        if (
-            old.split() == self._text[start:end].split()
-        ):  # a node over several lines is written with another indentation
+        # A node over several lines is written with another indentation
+        if old.split() == self._text[start:end].split():
             self.found.append((".".join(self._path[1:]) or "module", operator, start, end, new))
 
 
@@ -209,7 +208,6 @@ def _is_type(node: cst.BaseExpression) -> bool:
 
 
 # ---- operators
-# ------------------------------------------------------------
 
 
 def _operators(node: cst.CSTNode) -> Iterator[tuple[str, Callable[[Any], Iterable[cst.CSTNode]]]]:

@@ -214,9 +214,8 @@ class Session:
         scores = {
             name: (self.kills[name] + 0.2) / (seconds + 0.05) for name, seconds in times.items()
         }
-        text = mutant.apply(
-            (place.folder / mutant.path).read_text(encoding="utf-8")
-        )  # as it was when this run began
+        # As it was when this run began
+        text = mutant.apply((place.folder / mutant.path).read_text(encoding="utf-8"))
         only = None if self.thorough else self._callers(mutant, tests)
         if only is not None:
             tests = [

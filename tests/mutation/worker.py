@@ -62,9 +62,8 @@ def warm_up() -> None:
     import importlib
 
     for name in WARM:
-        with contextlib.suppress(
-            ImportError
-        ):  # an extra that is not installed is not used by the tests either
+        # An extra that is not installed is not used by the tests either
+        with contextlib.suppress(ImportError):
             importlib.import_module(name)
 
 
@@ -142,9 +141,8 @@ class Place:
         self.pid = os.fork()
         if self.pid == 0:
             listener = _Listener(scores, only, None if path else self.folder / "src", times)
-            listener.patience += (
-                300.0 if stale is not None else 0.0
-            )  # kernels are compiled inside the tests
+            # Kernels are compiled inside the tests
+            listener.patience += 300.0 if stale is not None else 0.0
             _play(self.folder, tests, cache, self._report, self._log, listener)
 
     def poll(self) -> Outcome | None:
@@ -247,9 +245,8 @@ class _Listener:
             self.by = report.nodeid
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        if (
-            self.usual is not None
-        ):  # an endless loop, also in compiled code: the process ends with 1 and leaves no report
+        # An endless loop, also in compiled code: the process ends with 1 and leaves no report
+        if self.usual is not None:
             faulthandler.dump_traceback_later(
                 self.patience + 10 * self.usual.get(nodeid, 0.0), exit=True
             )

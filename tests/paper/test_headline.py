@@ -22,9 +22,8 @@ def test_concentrated_totals() -> None:
 def test_one_round_of_dvp_is_doubled_and_a_hundred_compose() -> None:
     found = headline._dual()
     assert found.claimed == pytest.approx(0.3)
-    assert (
-        10 < found.true < 60
-    )  # at most 100 rounds of 2 alpha = 0.6, less than their sum by optimal composition
+    # At most 100 rounds of 2 alpha = 0.6, less than their sum by optimal composition
+    assert 10 < found.true < 60
 
 
 def test_recycled_admm_is_sound_and_loose() -> None:

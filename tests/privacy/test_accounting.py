@@ -122,9 +122,8 @@ def test_sampled_with_hardly_any_noise():
     assert judge([(OneOfGaussian(1e-6, 1000), 20)]).delta(3.0) == pytest.approx(
         1 - (1 - 1e-3) ** 20, rel=1e-9
     )
-    assert (
-        judge([(Gaussian(1e-5), 1), (Pure(1), 1)]).epsilon(1e-5) == math.inf
-    )  # 5e9 nats: nothing is promised
+    # 5e9 nats: nothing is promised
+    assert judge([(Gaussian(1e-5), 1), (Pure(1), 1)]).epsilon(1e-5) == math.inf
 
 
 # -- pure rounds

@@ -135,9 +135,8 @@ def test_far_below_generic_pure_composition():
     assert judge([(L2Laplace(0.3, 105), 100)]).epsilon(1e-5) < 0.1 * judge(
         [(Pure(0.3), 100)]
     ).epsilon(1e-5)
-    many = judge(
-        [(L2Laplace(0.01, 400), 1000)]
-    )  # loss spread of 5e-4 a round: the grid must follow
+    # Loss spread of 5e-4 a round: the grid must follow
+    many = judge([(L2Laplace(0.01, 400), 1000)])
     mu = 0.01 * math.sqrt(1000 / 400)
     from tacenda.privacy.accounting.curves import GaussianProfile
 

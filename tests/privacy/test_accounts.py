@@ -105,9 +105,8 @@ def test_marks_depend_on_the_multiset_of_records_alone(seed: int, n: int, p: int
     order = rng.permutation(n)
     first = marks_of(X, y, KEY)
     loose = sp.csr_matrix(X[order])
-    loose.data = np.append(
-        loose.data, 0.0
-    )  # an explicit zero at the end of the last row, at a place that is free
+    # An explicit zero at the end of the last row, at a place that is free
+    loose.data = np.append(loose.data, 0.0)
     loose.indices = np.append(loose.indices, p).astype(np.int32)
     loose.indptr[-1] += 1
     for rows in (X[order], X[order].astype(np.float32), (loose.data, loose.indices, loose.indptr)):
@@ -118,9 +117,8 @@ def test_marks_depend_on_the_multiset_of_records_alone(seed: int, n: int, p: int
     other[rng.integers(n), rng.integers(p)] += 1.0
     assert marks_of(other, y, KEY).digest != first.digest
     assert marks_of(X, 1 - y, KEY).digest != first.digest
-    assert (
-        marks_of(np.vstack([X, X[:1]]), np.append(y, y[0]), KEY).digest != first.digest
-    )  # how often counts
+    # How often counts
+    assert marks_of(np.vstack([X, X[:1]]), np.append(y, y[0]), KEY).digest != first.digest
     assert marks_of(X, y, b"l" * 32).digest != first.digest
 
 
@@ -158,9 +156,8 @@ def test_the_same_records_under_two_names_add_up(tmp_path: Path) -> None:
     with LedgerStore(book) as store:
         store.set_budget("patients", 1.8, 1e-5)
     with pytest.raises(BudgetError):
-        run(
-            X, y, book, seed=2
-        )  # booked to the first account, which the budget of the second covers
+        # Booked to the first account, which the budget of the second covers
+        run(X, y, book, seed=2)
 
 
 def test_the_same_run_is_free_also_under_a_name_given_later(tmp_path: Path) -> None:
@@ -173,9 +170,8 @@ def test_the_same_run_is_free_also_under_a_name_given_later(tmp_path: Path) -> N
     assert list(spent(book).values()) == [pytest.approx(1.0, rel=1e-3)] * 2
     with LedgerStore(book) as store:
         store.open_run("a node's run", store.datasets()[1])
-        assert not store.open_run(
-            "a node's run", "patients"
-        )  # a restart with a name goes on with its run
+        # A restart with a name goes on with its run
+        assert not store.open_run("a node's run", "patients")
 
 
 @pytest.mark.parametrize("part", [slice(0, 320), slice(80, 480), slice(0, 40)])
@@ -355,9 +351,8 @@ def test_a_ledger_of_the_first_version_is_read_and_goes_on(tmp_path: Path) -> No
         ledger=book,
     )
     found = spent(book)
-    assert found[unnamed] == pytest.approx(
-        composed(0.5, 0.5), rel=1e-3
-    )  # its old account is known again
+    # Its old account is known again
+    assert found[unnamed] == pytest.approx(composed(0.5, 0.5), rel=1e-3)
     shutil.copy(book, tmp_path / "again")
     with LedgerStore(tmp_path / "again") as store:
         assert store.verify().ok

@@ -46,9 +46,8 @@ def noise_of(name: str, adjacency: str = "replace-one") -> tc.Privacy:
 def test_sound_noise_passes_and_the_likelihood_ratio_is_exact(name: str) -> None:
     """If score = ln p1/p0 exactly, then E0[exp(score)] = E1[exp(-score)] = 1, whatever the
     mechanism."""
-    graph = (
-        tc.graph.complete(4) if VARIANTS[name].shared_noise else None
-    )  # of two members, one is the coalition
+    # Of two members, one is the coalition
+    graph = tc.graph.complete(4) if VARIANTS[name].shared_noise else None
     found = audit(
         VARIANTS[name], privacy=noise_of(name), graph=graph, rounds=3, trials=6000, seed=5
     )
@@ -347,7 +346,6 @@ def test_copies_of_a_network_are_separate() -> None:
 
 
 # ---- one run
-# ------------------------------------------------------------
 def _many(n: int = 20, p: int = 50, m: int = 100, loss: str = "hinge") -> Any:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(n, m, p))

@@ -53,9 +53,8 @@ def test_randomised_response_is_bounded_tightly_and_hardly_ever_from_above() -> 
     found = [
         epsilon_bound(*_randomised_response(1.0, 2000, seed), 0.0).value for seed in range(100)
     ]
-    assert (
-        np.mean(np.asarray(found) > 1.0) <= 0.05
-    )  # the stated confidence, which Clopper-Pearson only exceeds
+    # The stated confidence, which Clopper-Pearson only exceeds
+    assert np.mean(np.asarray(found) > 1.0) <= 0.05
     assert np.median(found) > 0.75
 
 
@@ -143,9 +142,8 @@ def test_one_run_probability_is_never_below_that_of_real_mechanisms(
         assert max(each, at_once) <= probability_of(right, guesses, coins, epsilon, delta) * (
             1 + 1e-12
         )
-    assert at_once > probability_of(
-        guesses, guesses, coins, epsilon, 0.0
-    )  # without delta's part the bound would fail
+    # Without delta's part the bound would fail
+    assert at_once > probability_of(guesses, guesses, coins, epsilon, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -200,9 +198,8 @@ def test_one_run_bound_on_a_gaussian_mechanism_of_known_epsilon() -> None:
         -eps_at_mu_one - 0.5
     ) == pytest.approx(1e-5, rel=2e-3)
     assert 0.8 < bound(1.0) < eps_at_mu_one
-    assert (
-        bound(12.0) > eps_at_mu_one
-    )  # a mechanism that claims mu = 1 and has a twelfth of its noise
+    # A mechanism that claims mu = 1 and has a twelfth of its noise
+    assert bound(12.0) > eps_at_mu_one
 
 
 def test_impossible_counts_are_refused() -> None:
@@ -211,7 +208,6 @@ def test_impossible_counts_are_refused() -> None:
 
 
 # ---- one run, trade-off curves
-# ------------------------------------------------------------
 @pytest.mark.parametrize(
     ("right", "guesses", "coins", "epsilon", "delta"),
     [
@@ -285,7 +281,7 @@ def test_the_bounds_together_are_never_looser_than_the_old_one(coins: int, delta
         for right in sorted({guesses, guesses - 1, round(0.9 * guesses), round(0.6 * guesses)}):
             old = largest(
                 lambda e, v=right, r=guesses: probability_of(v, r, coins, e, delta) <= 0.05
-            )  # type: ignore[misc]
+            )
             new = epsilon_from_guesses(right, guesses, coins, delta)
             assert new >= old - 1e-9
             gained = max(gained, new - old)
@@ -337,9 +333,8 @@ def test_gaussian_channels_of_known_mu_are_seldom_called_worse(mu: float, share:
         v: independent_chance(curve, int(v), coins) <= 0.05 for v in np.unique(hit.sum(axis=1))
     }
     assert np.mean([second[v] for v in clearest]) <= 0.05
-    assert (
-        0.02 < np.mean([third[v] for v in hit.sum(axis=1)]) <= 0.065
-    )  # exact but for whole numbers; 3 errors of 2000 runs
+    # Exact but for whole numbers; 3 errors of 2000 runs
+    assert 0.02 < np.mean([third[v] for v in hit.sum(axis=1)]) <= 0.065
 
 
 def test_the_third_bound_is_the_binomial_of_the_total_variation() -> None:

@@ -97,9 +97,8 @@ def test_one_run_sees_that_edges_have_no_noise(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_canaries_that_share_noise_are_not_called_independent() -> None:
-    crowded = one_run(
-        A.GossipGD(), 4.0, nodes=8, records=4, dim=3, rounds=2
-    )  # eight canaries on three axes
+    # Eight canaries on three axes
+    crowded = one_run(A.GossipGD(), 4.0, nodes=8, records=4, dim=3, rounds=2)
     assert not crowded.independent and "clearest" in crowded.attack
     problem = default_problem(A.DVP(), 5, 4, "replace-one", 2)
     ring, privacy = tc.graph.ring(5), tc.Privacy(4.0)

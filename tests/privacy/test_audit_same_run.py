@@ -107,9 +107,8 @@ def test_the_audits_attack_what_simulate_runs(
     assert expected and expected.keys() == once.keys() == many.keys()
     for place, amounts in expected.items():
         assert np.allclose(once[place], amounts, rtol=1e-12)
-        assert np.allclose(
-            many[place].reshape(-1, len(SIZES)), amounts, rtol=1e-12
-        )  # in every copy of the network
+        # In every copy of the network
+        assert np.allclose(many[place].reshape(-1, len(SIZES)), amounts, rtol=1e-12)
     assert len(statements) == 3  # of the simulation, of the one run, and of the scene of many
     assert plain(statements[1]) == plain(simulated.privacy) == plain(scene.statement)
     assert scene.node == simulated.privacy.worst_node

@@ -67,10 +67,8 @@ def number_of(graph: Any, one: int, other: int) -> int:
     return int(np.flatnonzero((edges == sorted((one, other))).all(axis=1))[0])
 
 
-THIRD = (
-    (1, 2),
-    number_of(RING, 0, 7),
-)  # member 1 holds (0, 1) and (1, 2): with this, both edges of node 0
+# Member 1 holds (0, 1) and (1, 2): with this, both edges of node 0
+THIRD = ((1, 2), number_of(RING, 0, 7))
 FAULTS = [
     Fault("none", False),
     Fault("no edge noise", True, edges=False),
@@ -195,9 +193,8 @@ def test_planted_faults_are_found_quickly(name: str) -> None:
     fault = NAMED[name]
     found = run(fault)
     assert found.broken == fault.broken, found.summary()
-    assert (
-        found.as_declared == fault.as_declared
-    )  # also what costs accuracy and no privacy is noticed
+    # Also what costs accuracy and no privacy is noticed
+    assert found.as_declared == fault.as_declared
 
 
 @pytest.mark.slow

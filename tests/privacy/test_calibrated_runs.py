@@ -64,9 +64,8 @@ class Twice(A.DDA):  # type: ignore[misc, name-defined]
 def test_one_sample_is_released_once() -> None:
     """Found in review: both releases were credited with a sample of their own."""
     privacy = tc.Privacy.from_noise(noise_multiplier=5.0)
-    assert (
-        run([20] * 4, tc.graph.ring(4), Twice(), privacy) is not None
-    )  # all records: nothing is amplified
+    # All records: nothing is amplified
+    assert run([20] * 4, tc.graph.ring(4), Twice(), privacy) is not None
     with pytest.raises(LeakError, match="second release of the same sample"):
         run([20] * 4, tc.graph.ring(4), Twice(batch_size=5), privacy)
 

@@ -154,7 +154,6 @@ def test_the_edges_are_as_loud_as_was_charged() -> None:
 
 
 # ---- each node's own noise
-# ------------------------------------------------------------
 TARGETS = [0.7, 3.0, 1.0, 2.0, 4.0, 0.5, 1.5]
 
 
@@ -212,7 +211,6 @@ def test_a_statement_without_words_about_the_spread_means_an_even_one() -> None:
 
 
 # ---- samples
-# ------------------------------------------------------------
 
 
 def test_samples_at_nodes_of_many_sizes_keep_every_nodes_promise() -> None:

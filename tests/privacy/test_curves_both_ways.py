@@ -182,7 +182,6 @@ def test_only_plain_gaussians_become_whole_numbers(kind: Any) -> None:
 
 
 # ---- leverage where no inverse is formed
-# ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("q", [0, 1, 3])

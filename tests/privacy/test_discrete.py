@@ -54,9 +54,8 @@ def test_law_by_kolmogorov_smirnov_at_large_scales(scale):
     assert stats.kstest(draws / scale, "norm").pvalue > 1e-3
     assert stats.kstest(draws / (scale * 1.02), "norm").pvalue < 1e-3
     block = 1 << module._table(scale).block_bits
-    first = np.abs(draws)[
-        np.abs(draws) < block
-    ]  # the density falls by less than 1 % over the first block
+    # The density falls by less than 1 % over the first block
+    first = np.abs(draws)[np.abs(draws) < block]
     assert stats.kstest(first / block, "uniform").pvalue > 1e-4
 
 
@@ -123,9 +122,8 @@ def test_tail_cell_is_reached_and_has_the_right_law():
     out = np.empty(1, dtype=np.int64)
     args = (table.cumulative, table.guide, table.block_bits, table.keep, table.rate, module.MARGIN)
     assert fill_discrete(out, 0, words, *args)[2:4] == (TAIL, len(table.weights))
-    assert (
-        table.settle_tail(len(table.weights), 0, 2**63, stream().side()) is None
-    )  # probability 1e-13: refused
+    # Probability 1e-13: refused
+    assert table.settle_tail(len(table.weights), 0, 2**63, stream().side()) is None
 
     # the same code with a low ceiling, so that the tail is met often: n >= 7 at scale 3
     low = module._Table(
@@ -141,9 +139,8 @@ def test_tail_cell_is_reached_and_has_the_right_law():
 
 def test_undecided_is_reported():
     table = module._table(1.0)
-    words = np.array(
-        [2, 0, 2**64 - 1], dtype=np.uint64
-    )  # cell 0, keep ~ 1: the uniform is nearer than the margin
+    # Cell 0, keep ~ 1: the uniform is nearer than the margin
+    words = np.array([2, 0, 2**64 - 1], dtype=np.uint64)
     out = np.empty(1, dtype=np.int64)
     args = (table.cumulative, table.guide, table.block_bits, table.keep, table.rate, module.MARGIN)
     assert fill_discrete(out, 0, words, *args)[2] == UNDECIDED

@@ -142,9 +142,8 @@ def test_labels_that_are_no_numbers_are_refused_at_the_start(bad: Any) -> None:
     x = np.full((2, 2), 0.1)
     with pytest.raises(InputError, match="NaN or infinity"):
         tc.Problem([(x, np.array([0.5, bad]))], loss="huber")
-    for classes in (
-        ((0.5, 1.0),) if np.isfinite(bad) else (None, (0.5, 1.0))
-    ):  # a long double may name a class
+    # A long double may name a class
+    for classes in ((0.5, 1.0),) if np.isfinite(bad) else (None, (0.5, 1.0)):
         with pytest.raises(InputError, match="NaN or infinity|not one of"):
             tc.Problem([(x, np.array([0.5, bad]))], loss="logistic", classes=classes)
     with pytest.raises(InputError, match="different labels of one type"):

@@ -88,9 +88,8 @@ def test_no_node_loses_more_than_the_ledger_holds(
     for epsilon in (0.1, 0.5, 1.5):
         losses = [said.curve(i).delta(epsilon) for i in range(5)]
         assert max(losses) <= curve.delta(epsilon) * (1 + 1e-9)
-    assert curve.epsilon(1e-5) == pytest.approx(
-        said.epsilon, rel=1e-6
-    )  # and no more than the worst one's
+    # And no more than the worst one's
+    assert curve.epsilon(1e-5) == pytest.approx(said.epsilon, rel=1e-6)
 
 
 def test_every_release_is_in_the_ledger_before_its_noise_is_drawn(tmp_path: Path) -> None:

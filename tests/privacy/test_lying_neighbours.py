@@ -46,12 +46,8 @@ ALGORITHMS: dict[str, Algorithm] = {
     "madmm": A.MADMM(penalty=0.2),
     "radmm": A.RADMM(penalty=0.2),
 }
-WHOLE = (
-    "gossip",
-    "dpdda",
-    "dpadmm",
-    "ipadmm",
-)  # full gradients with independent noise: on the lattice
+# Full gradients with independent noise: on the lattice
+WHOLE = ("gossip", "dpdda", "dpadmm", "ipadmm")
 LOSSES = ("logistic", "multinomial", "squared")
 
 LIES: dict[str, Any] = {
@@ -166,9 +162,8 @@ def compare(name: str, loss: str, lie: Any, whole: bool) -> float:
     worst = 0.0
     for (a, bound), (b, same) in zip(first, second, strict=True):
         assert bound == same and np.isfinite(a).all() and np.isfinite(b).all()
-        grain = np.linalg.norm(
-            np.spacing(np.maximum(np.abs(a), np.abs(b)))
-        )  # both were rounded after the noise
+        # Both were rounded after the noise
+        grain = np.linalg.norm(np.spacing(np.maximum(np.abs(a), np.abs(b))))
         worst = max(worst, (np.linalg.norm(a - b) - 2 * grain) / (bound * (1 + 1e-9)))
     return float(worst)
 

@@ -383,7 +383,6 @@ def test_a_planted_bug_is_caught(name: str, tmp_path: Path) -> None:
 
 
 # ---- algorithms that cheat: the type of secrets or the ledger stops them
-# ---------------------------------------------------
 
 
 class GradientAtHiddenPoint(A.DDPADMM):

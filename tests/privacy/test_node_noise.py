@@ -27,7 +27,7 @@ def _records(seed: int, m: int = 60, p: int = 4) -> tuple[np.ndarray, np.ndarray
 
 def _query(
     x: np.ndarray, y: np.ndarray, noise: KeyedNoise, grid: float, adjacency: str = "replace-one"
-):  # type: ignore[no-untyped-def]
+):
     contract = small_contract(privacy={"epsilon": 5.0, "delta": 1e-5, "adjacency": adjacency})
     facts = facts_of(contract).rows(HERE)
     problem = problem_of(contract, "m0", x, y)

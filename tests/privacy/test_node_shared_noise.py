@@ -92,7 +92,6 @@ def _sent(frame: wire.Frame) -> wire.Frame:
 
 
 # ---- keys of the edges
-# ------------------------------------------------------------
 def test_both_ends_of_an_edge_get_one_key_and_no_other_edge_has_it(
     members: dict[str, Member],
 ) -> None:
@@ -269,10 +268,9 @@ def test_the_lattice_secret_is_in_the_key_and_opens_at_both_ends(
 
 
 # ---- the noise
-# ------------------------------------------------------------
 def _sources(
     contract: Contract, absent: frozenset[str] = frozenset(), run: str = "run"
-) -> list[tuple[KeyedNoise, tuple]]:  # type: ignore[type-arg]
+) -> list[tuple[KeyedNoise, tuple]]:
     """One source per member of the graph; an edge's key is made of its number."""
     topology = topology_of(contract, absent)
     found = []
@@ -333,7 +331,6 @@ def test_without_keys_or_without_the_contracts_word_nothing_is_drawn() -> None:
 
 
 # ---- the plan
-# ------------------------------------------------------------
 def test_the_contract_must_state_the_coalition_and_accept_floating_point() -> None:
     silent = {k: v for k, v in TERMS.items() if k != "coalition"}
     with pytest.raises(PrivacyError, match=r"privacy\.coalition"):
@@ -385,9 +382,8 @@ def test_fewer_members_draw_more_noise_and_no_release_costs_more(graph: str, q: 
         scales.add(float(scaled.scale[0]))
         site, _ = rehearse(smaller_run(plan, topology), np.array([here]))[0]
         charge, std = price(scaled, site)
-        mu = (
-            2 / contract.member(str(name)).size * np.sqrt(truth[str(name)]) / std[0]
-        )  # sensitivity 2G/m with G = 1
+        # Sensitivity 2G/m with G = 1
+        mu = 2 / contract.member(str(name)).size * np.sqrt(truth[str(name)]) / std[0]
         assert charge.parameters["mu"][0] == pytest.approx(mu, rel=1e-6)
         reserved, _ = next(iter(plan.calibration.reserved.rows(np.array([me]))))
         assert charge.covered_by(reserved)

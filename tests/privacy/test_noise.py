@@ -15,10 +15,8 @@ from tacenda.privacy.noise import streams
 from tacenda.privacy.noise.sources import SimulatedNoise
 
 NODES, DIM, ROUNDS = 50, 20, 12
-ACCEPT, REJECT = (
-    1e-3,
-    1e-12,
-)  # p-values: the right law is kept, 2/3 and 3/2 of its scale are thrown out
+# p-values: the right law is kept, 2/3 and 3/2 of its scale are thrown out
+ACCEPT, REJECT = 1e-3, 1e-12
 
 
 @pytest.fixture(scope="module")

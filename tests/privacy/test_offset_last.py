@@ -71,6 +71,5 @@ def test_the_noise_for_the_solvers_gap_comes_before_the_offset() -> None:
         return door(keyed()).release_argmin(question, 1, 0)
 
     below, at = answer(-1.0), answer(1.0)
-    assert (
-        len(np.unique(at)) > 1 and np.mean(below != at) < 0.2
-    )  # offset first: they differ in every coordinate
+    # Offset first: they differ in every coordinate
+    assert len(np.unique(at)) > 1 and np.mean(below != at) < 0.2

@@ -88,9 +88,8 @@ class _Alone(Exchange):
     wire."""
 
     def __init__(self, contract: Any, state: NodeState, says: Says) -> None:
-        witness = Witness(
-            contract, "m0", state, lambda text: "A" * 86 + "=="
-        )  # nobody here reads the signatures
+        # Nobody here reads the signatures
+        witness = Witness(contract, "m0", state, lambda text: "A" * 86 + "==")
         handshake = SimpleNamespace(view=0, done=0, started=False, witness=witness)
         mailbox = SimpleNamespace(frames=lambda key, peers: {})
         nobody = SimpleNamespace(
@@ -144,9 +143,8 @@ def test_a_restored_copy_and_a_neighbour_that_says_something_else_never_meet_the
     tags = [tag for tag in first if tag[0] == 3]
     assert tags
     for tag in tags:
-        np.testing.assert_array_equal(
-            first[tag], again[tag]
-        )  # the same question, the same noise, to the last bit
+        # The same question, the same noise, to the last bit
+        np.testing.assert_array_equal(first[tag], again[tag])
         size = np.sqrt(np.mean((first[tag] - second[tag]) ** 2))
         other = np.sqrt(np.mean((first[tag] - stranger[tag]) ** 2))
         assert size > 0.1 * other, "the difference of two messages is not hidden by noise"
@@ -219,7 +217,6 @@ def _charges(folder: Path) -> list[Any]:
 
 
 # ---- the digest and what it holds
-# ------------------------------------------------------------
 def _door(noise: Any) -> Door:
     return Door(np.zeros(1, np.int64), 4, ScaledPlan(np.ones(1), np.ones(3)), Ledger(None), noise)
 
@@ -345,9 +342,8 @@ def test_every_argument_of_a_query_is_in_its_question() -> None:
             {"anchors": np.zeros((0, FEATURES)), "ridges": np.zeros(0)}
         )
         asked.append(question_of(queries.argmin(*terms))[0])
-    assert (
-        queries._named_argmin(*minima[0]) != asked[len(gradients)]
-    )  # the solver stands elsewhere now
+    # The solver stands elsewhere now
+    assert queries._named_argmin(*minima[0]) != asked[len(gradients)]
     problem.store.restore_solver_state({"anchors": np.zeros((0, FEATURES)), "ridges": np.zeros(0)})
     assert queries.question(*minima[0]).asked == asked[len(gradients)]
     assert len(set(asked)) == len(asked) == len(gradients) + len(minima)
@@ -409,7 +405,6 @@ def test_a_digest_tells_all_parts_apart() -> None:
 
 
 # ---- noise shared by neighbours
-# ------------------------------------------------------------
 @pytest.mark.parametrize(("degree", "ratio"), [(1, 0.5), (2, 3.0), (4, 10.0)])
 def test_what_two_messages_under_one_edge_noise_tell(degree: int, ratio: float) -> None:
     """docs/decisions/0013: own noise is fresh, edges are not. The pair tells mu^2 = |a-b|^2/(2 s^2)

@@ -103,12 +103,10 @@ def test_an_edited_plugin_is_another_run(edit: str, tmp_path: Path) -> None:
     one, other = run(plugin(), tmp_path / "book"), run(plugin(**EDITS[edit]), tmp_path / "book")
     assert spent(tmp_path / "book") == 2 * ROUNDS
     plain = [run(p, None).last.ravel() for p in (plugin(), plugin(**EDITS[edit]))]
-    assert (
-        np.corrcoef(*plain)[0, 1] > 0.99
-    )  # nearly all of it is noise, and without a ledger the noise is the seed's
-    assert (
-        np.corrcoef(one.last.ravel(), other.last.ravel())[0, 1] < 0.9
-    )  # charged runs share none of it
+    # Nearly all of it is noise, and without a ledger the noise is the seed's
+    assert np.corrcoef(*plain)[0, 1] > 0.99
+    # Charged runs share none of it
+    assert np.corrcoef(one.last.ravel(), other.last.ravel())[0, 1] < 0.9
 
 
 def test_a_plugin_that_was_not_edited_is_the_same_run(tmp_path: Path) -> None:

@@ -51,9 +51,8 @@ def test_the_ledger_charges_both_and_their_noise_differs(what: str, tmp_path: Pa
     with LedgerStore(tmp_path / "book") as store:
         assert sum(count for _, count in store.spent("d").events) == 2 * ROUNDS
     apart = np.linalg.norm(one.last - other.last) / np.linalg.norm(one.last)
-    assert (
-        apart > 0.5
-    )  # nearly all of a model is noise here: with the same noise they would lie close together
+    # Nearly all of a model is noise here: with the same noise they would lie close together
+    assert apart > 0.5
 
 
 def test_the_same_run_again_is_free_and_the_same(tmp_path: Path) -> None:
@@ -72,9 +71,8 @@ def test_runs_of_other_algorithms_with_one_seed_share_no_noise_in_a_ledger(tmp_p
     ]
     plain = [run(regression(), algorithm=a).last for a in both]
     size = np.linalg.norm(plain[0])
-    assert (
-        np.linalg.norm(plain[0] - plain[1]) < 0.01 * size
-    )  # a simulation by seed: the same noise, as documented
+    # A simulation by seed: the same noise, as documented
+    assert np.linalg.norm(plain[0] - plain[1]) < 0.01 * size
     assert np.linalg.norm(charged[0] - charged[1]) > 0.5 * size
 
 

@@ -148,9 +148,8 @@ def test_gradient_is_never_exceeded(name: str, relation: str, batch: int | None)
 def test_gradient_is_nearly_attained(name: str, relation: str, batch: int | None) -> None:
     first, second, w = worst_pairs(CASES[name], relation)
     distance, declared = moved(first, second, lambda block: block.gradient(w, batch), relation)
-    assert (
-        distance.max() >= 0.98 * declared[0]
-    )  # of a sampled gradient: at the nodes whose sample holds the record
+    # Of a sampled gradient: at the nodes whose sample holds the record
+    assert distance.max() >= 0.98 * declared[0]
     assert np.all(distance <= declared * (1 + 1e-9))
 
 

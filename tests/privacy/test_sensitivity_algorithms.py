@@ -144,9 +144,8 @@ def test_objective_noise_is_nearly_as_private_as_it_must_be() -> None:
     two, _, _ = objective((np.vstack([rest, [-a, b]]), np.ones(3)), q, 1.0)
     w = np.array([0.0, -1e4])
     kappa = 0.05 + 2 * q + float(noise.extra[0])
-    linear = -kappa * w + np.array(
-        [10.0, 1 / 3 * b]
-    )  # so that both noises lie along the first axis
+    # So that both noises lie along the first axis
+    linear = -kappa * w + np.array([10.0, 1 / 3 * b])
     rate, extra = float(noise.rate[0]), float(noise.extra[0])
     ratio = log_density(one, w, linear, q, rate, extra) - log_density(
         two, w, linear, q, rate, extra

@@ -59,9 +59,8 @@ def test_loud_edge_noise_is_never_credited_with_more_than_it_hides(
     topology = Topology.of(GRAPHS[name])
     found, _ = coalition.leverage(topology, c, q)
     adjacency, worst = topology.adjacency().toarray(), np.zeros(topology.n)
-    for gone in combinations(
-        range(topology.n), q
-    ):  # by eigenvalues, which keep their digits at any c
+    # By eigenvalues, which keep their digits at any c
+    for gone in combinations(range(topology.n), q):
         keep = [i for i in range(topology.n) if i not in gone]
         rest = adjacency[np.ix_(keep, keep)]
         values, vectors = np.linalg.eigh(np.diag(rest.sum(axis=0)) - rest)
@@ -130,7 +129,6 @@ def test_edge_streams_are_fresh_in_every_round_call_and_coordinate() -> None:
 
 
 # ---- planted bugs: each of them breaks a check that the real code passes
-# --------------------------------------------
 
 
 class SameSign(SimulatedNoise):
@@ -273,9 +271,8 @@ def test_a_person_at_two_members_is_not_hidden_twice_by_the_same_noise() -> None
     inverse = np.linalg.inv(np.eye(6) + c * c * Topology.of(ring).laplacian().toarray())
     one = said.curve(0).mu
     assert one is not None
-    both = one * np.sqrt(
-        inverse[np.ix_([0, 1], [0, 1])].sum() / inverse[0, 0]
-    )  # the two gradients move alike
+    # The two gradients move alike
+    both = one * np.sqrt(inverse[np.ix_([0, 1], [0, 1])].sum() / inverse[0, 0])
     from tacenda.privacy.accounting.curves import GaussianProfile
 
     true = GaussianProfile(float(both)).epsilon(1e-5)

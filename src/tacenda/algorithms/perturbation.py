@@ -172,9 +172,8 @@ class PVP(Algorithm):
         if self.closing_dvp and node.turn == node.rounds:
             v, hidden = node.release_argmin(2 * s.dual, eta * deg, centre), None
         else:
-            if (
-                s.hidden is not None
-            ):  # (w_i - e_i + V_j)/2 with e_i = V_i - w_i moves the centre by w_i - V_i
+            # (w_i - e_i + V_j)/2 with e_i = V_i - w_i moves the centre by w_i - V_i
+            if s.hidden is not None:
                 centre = s.hidden + (centre - s.shared)
             w = node.argmin(2 * s.dual, eta * deg, centre)
             v = node.release(w, noise=self.noise)

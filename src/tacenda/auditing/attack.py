@@ -228,9 +228,8 @@ def _pairs(given: Any, scene: _Scene) -> list[Canary]:
         float(run_portion(scene.script(pair), 0, SEARCH_TRIALS, few).separation.mean())
         for pair in pairs
     ]
-    best = pairs[
-        int(np.argmax(np.asarray(found) * (1 - 1e-6 * np.arange(len(found)))))
-    ]  # of equal ones the first
+    # Of equal ones the first
+    best = pairs[int(np.argmax(np.asarray(found) * (1 - 1e-6 * np.arange(len(found)))))]
     changing = [pair for pair in pairs if stage.CHANGING in pair.name and pair is not best]
     return [best, *changing[:1]]
 
@@ -290,9 +289,8 @@ def _strength(script: Script) -> float:
 
 def _joined(parts: list[Moments | None]) -> Moments:
     found = [one for one in parts if one is not None]
-    return Moments(
-        *(sum(getattr(one, f.name) for one in found) for f in dataclasses.fields(Moments))
-    )  # type: ignore[arg-type]
+    names = [f.name for f in dataclasses.fields(Moments)]
+    return Moments(**{name: sum(getattr(one, name) for one in found) for name in names})
 
 
 def _given(pair: Any, scene: _Scene) -> Canary:

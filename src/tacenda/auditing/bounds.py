@@ -94,9 +94,8 @@ def _bound(
     """smooth: choose the threshold by normal curves through the scores of the choosing half, as
     Gaussian runs have them."""
     s, t = np.asarray(scores, float), np.asarray(truth, int)
-    risk = (
-        1 - checks.between("confidence", confidence, 0.5, 1.0)
-    ) / 2  # two limits, each with half of the risk
+    # Two limits, each with half of the risk
+    risk = (1 - checks.between("confidence", confidence, 0.5, 1.0)) / 2
     if s.shape != t.shape or s.ndim != 1 or len(s) < 8 or np.isnan(s).any():
         raise InputError(
             "scores and truth must be two rows of at least 8 numbers each, "

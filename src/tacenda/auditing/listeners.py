@@ -21,10 +21,8 @@ from tacenda.graph.topology import Topology
 Array = NDArray[Any]
 TRIED = 2000  # coalitions tried one by one,
 WORK = 2e9  # as long as inverting a matrix for each of them takes no more than this
-SINGLE, STREAMS = (
-    12,
-    200,
-)  # curious members that listen alone, the attacked node's neighbours first, and edges that they hold
+# Curious members that listen alone, the attacked node's neighbours first, and edges that they hold
+SINGLE, STREAMS = 12, 200
 
 
 @dataclass(frozen=True, eq=False)

@@ -122,9 +122,8 @@ def epsilon_from_guesses(
     _check_counts(right, guesses, coins)
     risk = 1 - confidence
 
-    def refuted(
-        epsilon: float,
-    ) -> bool:  # both bound the same probability, so the smaller one does too
+    # Both bound the same probability, so the smaller one does too
+    def refuted(epsilon: float) -> bool:
         if probability_of(right, guesses, coins, epsilon, delta) <= risk:
             return True
         return impossible(pair_inverse(epsilon, delta), right, guesses, coins, risk)

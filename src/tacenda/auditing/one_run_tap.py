@@ -197,9 +197,8 @@ class Eavesdropper:
 
     def argmin(self, linear: Any, quadratic: Array, centre: Any) -> Any:
         self._asked = ("argmin", linear, quadratic, centre)
-        return np.full(
-            linear.shape, np.nan
-        )  # unknown: the published PVP, which goes on from it, is scored in its first round only
+        # Unknown: the published PVP, which goes on from it, is scored in its first round only
+        return np.full(linear.shape, np.nan)
 
     def question(self, linear: Array, quadratic: Array, centre: Array) -> Any:
         self._asked = ("argmin", linear, quadratic, centre)

@@ -194,9 +194,8 @@ class Residuals:
     def moments(self) -> Moments:
         """Of the true residuals, which whoever runs the audit knows."""
         k, node = self.releases, self._attacks.node
-        total = (
-            self._sums / 2
-        )  # the worlds' mean; the attacked row is put right by the true world's half of the shift
+        # The worlds' mean; the attacked row is put right by the true world's half of the shift
+        total = self._sums / 2
         sign = np.where(self._truth == 0, 0.5, -0.5)
         total = total.copy()
         total[:, node] += sign[:, None] * self._shifts

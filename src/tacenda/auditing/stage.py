@@ -148,7 +148,6 @@ def _labels(problem: Problem) -> tuple[float, float]:
         return -1.0, 1.0
     if problem.loss.kind == "multiclass":
         return 0.0, float(problem.n_outputs - 1)
-    far = 10.0 + 10.0 * float(
-        np.abs(problem.store.labels).max(initial=0.0)
-    )  # where a bounded slope is at its bound
+    # Where a bounded slope is at its bound
+    far = 10.0 + 10.0 * float(np.abs(problem.store.labels).max(initial=0.0))
     return -far, far

@@ -240,10 +240,8 @@ def assemble(
     values: dict[str, Any] = read.read_file(file) if file is not None else {}
     values = _with_data(values, data, schema)
     if algorithm is not None and values.get("algorithm", {}).get("name") != algorithm:
-        values = {
-            **values,
-            "algorithm": {"name": algorithm},
-        }  # the old one's hyperparameters do not fit a new name
+        # The old one's hyperparameters do not fit a new name
+        values = {**values, "algorithm": {"name": algorithm}}
     values = read.merged(values, sections or {})
     values = read.merged(values, read.assignments(hyper or [], "algorithm"))
     values = read.merged(values, read.assignments(settings or []))

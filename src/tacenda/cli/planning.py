@@ -70,9 +70,8 @@ def plan(given: flags.Given) -> None:
     """
     trials, plot = given["trials"], given["plot"]
     known = _sample(given)
-    if (
-        known is not None and given["config"] is None
-    ):  # the sample is of the same kind, so it tells the width
+    # The sample is of the same kind, so it tells the width
+    if known is not None and given["config"] is None:
         given = {**given, "features": given["features"] or known.n_features}
         if given["classes"] is None:
             given["classes"] = 0 if known.classes is None else len(known.classes)

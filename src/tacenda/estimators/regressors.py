@@ -80,9 +80,8 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
             warn_of_targets()
         self._target = TargetScaling.of(self.target_bounds, bool(self.fit_intercept))
         rows, factors = scaling.rows(X)
-        targets = (
-            self._target.scaled(y) * factors
-        )  # a record is shortened as a whole, its target too
+        # A record is shortened as a whole, its target too
+        targets = self._target.scaled(y) * factors
         loss, clip_norm = self._loss()
         sample = None if public is None else self._public(public, scaling)
         return self._fit(

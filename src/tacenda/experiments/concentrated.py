@@ -72,10 +72,8 @@ def _cells(size: Size) -> list[Cell]:
         (2.0, 10.0), (1.0, 4.0, 10.0, 14.0), (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0)
     )
     levels = size.pick((1.0, 20.0), (1.0, 5.0, 10.0, 20.0), (1.0, 2.0, 5.0, 10.0, 20.0, 28.0))
-    drawn = {
-        PUBLISHED: (10.0,),
-        SOUND: (1.0, 20.0, max(levels)),
-    }  # the levels whose whole course is looked at
+    # The levels whose whole course is looked at
+    drawn = {PUBLISHED: (10.0,), SOUND: (1.0, 20.0, max(levels))}
     return [
         _cell(size, name, mode, level, seed, 2 if level in drawn[mode] else 0)
         for mode, values in ((PUBLISHED, totals), (SOUND, levels))

@@ -247,9 +247,8 @@ def optimum(rows: Rows, name: str) -> tuple[theory.AccuracyFit, theory.OptimalLe
     1 is accurate enough."""
     part = rows.where(mode=PUBLISHED, method=name, metric="loss").last()
     at, mean, _, _ = part.curve("level")
-    useful = (
-        mean <= USELESS_LOSS
-    )  # a loss in the hundreds at the smallest alpha would decide the whole fit
+    # A loss in the hundreds at the smallest alpha would decide the whole fit
+    useful = mean <= USELESS_LOSS
     if useful.sum() >= 4:
         at, mean = at[useful], mean[useful]
     fit = theory.fit_accuracy(at, mean)

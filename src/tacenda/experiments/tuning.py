@@ -104,9 +104,8 @@ def candidates(method: str, degree: float) -> list[Settings]:
         "DP-DDA": lambda: _each("dpdda", (60, 120), _values("offset", 4.0, 15.0, 60.0, 240.0)),
         "GossipGD, independent": lambda: _gossip("independent", (60, 120), 1),
         "GossipGD, correlated": lambda: _gossip("correlated", (120, 240), 5),
-        "one node": lambda: _gossip(
-            "independent", (120, 240), 1
-        ),  # the reference lines, with as many rounds as the longest method
+        # The reference lines, with as many rounds as the longest method
+        "one node": lambda: _gossip("independent", (120, 240), 1),
     }
     return known[checks.one_of("method", method, known)]()
 

@@ -87,9 +87,8 @@ def _parts(topology: Topology, inverse: Array, j: int, c: float) -> tuple[Array,
     column = inverse[:, j]
     near = topology.indices[topology.indptr[j] : topology.indptr[j + 1]]
     near = near[np.diag(inverse)[near] > 0]  # neighbours that are not removed themselves
-    reduced = inverse[:, near] - np.outer(
-        column, column[near] / column[j]
-    )  # columns of the inverse without row j
+    # Columns of the inverse without row j
+    reduced = inverse[:, near] - np.outer(column, column[near] / column[j])
     core = np.linalg.inv(np.eye(len(near)) / (c * c) - reduced[near])
     return column, reduced, core
 

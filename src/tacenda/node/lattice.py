@@ -26,9 +26,8 @@ from tacenda.problem.queries import Queries
 from tacenda.problem.radius import brought_within
 
 Array = NDArray[Any]
-LATTICE_SCALE = (
-    2.0**26
-)  # the noise spans so many steps of the grid: rounding a record's gradient is far below it
+# The noise spans so many steps of the grid: rounding a record's gradient is far below it
+LATTICE_SCALE = 2.0**26
 
 
 def grid_for(noise_multiplier: float, facts: Facts) -> float:

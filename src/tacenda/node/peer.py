@@ -197,7 +197,6 @@ class Peer:
         return self._host.output() if self._mixed is None else self._mixed
 
     # ---- saved and restored
-    # ------------------------------------------------------------
     def saved(self) -> bytes:
         """Everything that the next round builds on: released values only."""
         from safetensors.numpy import save
@@ -236,7 +235,6 @@ class Peer:
         self.ledger.resume(self._state.charges(), view, min(round, self._plan.contract.rounds))
 
     # ---- the end
-    # ------------------------------------------------------------
     def result(self, seconds: float) -> RunResult:
         """This member's model and what was really spent on its records, by its own ledger."""
         p = self._problem

@@ -255,9 +255,8 @@ def _agree(peer: Peer, agreement: Agreement, watchdog: _Watchdog) -> None:
     pending = agreement.pending
     while (found := agreement.decided()) is None:
         watchdog.stop.check()
-        if (
-            agreement.pending != pending
-        ):  # the others have just heard of another set, too, and need their time
+        # The others have just heard of another set, too, and need their time
+        if agreement.pending != pending:
             pending, begin = agreement.pending, time.monotonic()
         watchdog.display.waiting(sorted(agreement.silent()))
         if time.monotonic() - said > watchdog.limit / REMINDERS:
@@ -295,9 +294,8 @@ class _Watchdog:
         self._judge()
         if self._goes_on:
             self.agreement.check()
-            since = (
-                self.agreement.enacted
-            )  # a sign of life after the decision, not just a stream that was left open
+            # A sign of life after the decision, not just a stream that was left open
+            since = self.agreement.enacted
             self.agreement.returned(
                 {k.peer for k in self._endpoint.links.values() if k.connected and k.seen > since}
             )
@@ -374,9 +372,8 @@ def _linger(
     links = [link for link in endpoint.links.values() if link.peer not in absent]
     while True:
         heard = witness.news()
-        if (
-            heard or not said
-        ):  # the last digests go round while the members take leave of each other
+        # The last digests go round while the members take leave of each other
+        if heard or not said:
             endpoint.tell(Progress(handshake.done, handshake.view, True, heard))
             said = True
         if all(link.finished for link in links) or time.monotonic() >= end:

@@ -124,9 +124,8 @@ def topology_of(contract: Contract, without: frozenset[str] = frozenset()) -> To
     place = {name: k for k, name in enumerate(labels)}
     ends = [sorted((place[a], place[b])) for a, b in contract.edges if a in place and b in place]
     edges = np.array(sorted(ends), np.int64).reshape(-1, 2)
-    return Topology.from_edges(
-        labels, edges, contract.title
-    )  # without networkx, whose import takes most of a second
+    # Without networkx, whose import takes most of a second
+    return Topology.from_edges(labels, edges, contract.title)
 
 
 def facts_of(contract: Contract) -> Facts:
@@ -221,9 +220,8 @@ def _fits_lattice(spec: RunSpec) -> bool:
 def _onto_lattice(calibration: Calibration, privacy: Privacy) -> Calibration:
     """More noise for every node, by what the discrete form's accountant needs; nodes alike are
     solved once."""
-    assert isinstance(
-        calibration.plan, ScaledPlan
-    )  # of full gradients with Gaussian noise there is no other
+    # Of full gradients with Gaussian noise there is no other
+    assert isinstance(calibration.plan, ScaledPlan)
     n = len(calibration.plan.scale)
     target, known = privacy.epsilon_of(n), {}
     stretch = np.empty(n)

@@ -98,9 +98,8 @@ def independent(case: Case) -> Candidate:
     k, n = case.facts.constants, case.facts.n
     noise = float(np.sqrt(np.sum(case.node_noise**2)) / n)
     wanted = case.longer * case.landscape.best_step(noise)
-    score = k.data_norm * float(
-        np.sqrt(np.mean(case.node_noise**2))
-    )  # spread of a score for tau = T = lingering = 1
+    # Spread of a score for tau = T = lingering = 1
+    score = k.data_norm * float(np.sqrt(np.mean(case.node_noise**2)))
     lingering = case.mixing.lingering()
     rounds, least = case.rounds(wanted, lingering * (score * wanted / SPREAD) ** 2)
     tau = min(wanted, STEP * rounds / case.steepness)
@@ -127,9 +126,8 @@ def shared(case: Case, coalition: int) -> list[Candidate]:
     if found is None:
         return []
     ratio, leverage = found
-    own = float(
-        np.max(case.node_noise * np.sqrt(leverage))
-    )  # one scale for all: both ends of an edge must agree
+    # One scale for all: both ends of an edge must agree
+    own = float(np.max(case.node_noise * np.sqrt(leverage)))
     noise = own / math.sqrt(case.facts.n)
     wanted = case.longer * case.landscape.best_step(noise, shrinking=False)
     rounds, least = case.rounds(wanted, 0.0)

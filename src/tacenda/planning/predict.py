@@ -115,9 +115,8 @@ def _trial(
     X, y = _records(plan.facts, sample, int(sizes.sum()), seed, shape)
     problem = _problem(plan.facts, sizes, X, y)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", UserWarning
-        )  # advice on convergence belongs to the real run
+        # Advice on convergence belongs to the real run
+        warnings.simplefilter("ignore", UserWarning)
         result = simulate(
             problem,
             plan.topology,

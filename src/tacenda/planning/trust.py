@@ -65,9 +65,8 @@ def adversaries(plan: Plan, most: int = 3) -> list[Adversary]:
     scale = float(np.max(moved * np.sqrt(own) / promised_mu))
     found = []
     for k, (who, q) in enumerate(asked):
-        cut_off = (
-            k >= len(asked) - 2
-        )  # no edge of such a member is left secret: only its own part hides it
+        # No edge of such a member is left secret: only its own part hides it
+        cut_off = k >= len(asked) - 2
         h, how = (np.ones(n), "exact") if cut_off else leverage(plan.topology, ratio, q)
         mu = float(np.max(moved * np.sqrt(h))) / scale
         found.append(

@@ -18,10 +18,8 @@ from tacenda.problem.regularisers import Regulariser
 # float32
 RADIUS = 1e9
 LARGEST_RADIUS = 1e15
-SENSIBLE = (
-    1e-9,
-    1e9,
-)  # of what is declared: inside, no float can overflow on its way to a bounded gradient
+# Of what is declared: inside, no float can overflow on its way to a bounded gradient
+SENSIBLE = (1e-9, 1e9)
 
 
 @dataclass(frozen=True)

@@ -89,9 +89,8 @@ class Facts:
             found = self._known["rate", batch_size] = fixed(batch_size / self.sizes)
         return found
 
-    ROUNDING_SHARE: ClassVar[float] = (
-        2.0**-10
-    )  # of the tolerance: what rounding may add to a gradient norm
+    # Of the tolerance: what rounding may add to a gradient norm
+    ROUNDING_SHARE: ClassVar[float] = 2.0**-10
 
     def argmin_is_near(self, quadratic: Array, linear: Array, centre: Array) -> Array:
         """(n,) whether rounding errors in the gradient of an argmin stay below ROUNDING_SHARE *
@@ -112,9 +111,10 @@ class Facts:
                 + two_q * np.linalg.norm(centre, axis=1)
                 + k.lipschitz_argmin * k.loss_scale
             )
+            # Where the size is NaN: no
             return np.asarray(
                 8 * self._roundings(kappa) * size <= self.tolerance * self.ROUNDING_SHARE * 2.0**53
-            )  # NaN: no
+            )
 
     def answer_radius(self, quadratic: Array) -> Array:
         """(n,) up to where an argmin with noise inside it may lie: there rounding adds at most

@@ -20,9 +20,8 @@ from tacenda.problem.validate.labels import encode_labels
 from tacenda.problem.validate.rows import NORM_SLACK, bound_rows, read_shards
 
 _CHUNK_SCORES = 1 << 20
-_CHUNK_RECORDS = (
-    1 << 26
-)  # table entries read between two looks at the losses, where nothing is copied
+# Table entries read between two looks at the losses, where nothing is copied
+_CHUNK_RECORDS = 1 << 26
 _FEW_SCORES = 4  # up to so many scores a record a pass of our own is faster
 
 
@@ -86,9 +85,8 @@ class Problem:
         self.clip_norm = declared.clip_norm
         self.radius = declared.radius
         checks.one_of("on_large_rows", on_large_rows, ("error", "scale"))
-        self.partition: str | None = getattr(
-            shards, "kind", None
-        )  # how the records were spread, where `data.partition` did it
+        # How the records were spread, where `data.partition` did it
+        self.partition: str | None = getattr(shards, "kind", None)
         table = read_shards(shards)
         labels, self.classes = encode_labels(table, self.loss, classes)
         self._undeclared = classes is None and self.classes is not None

@@ -19,9 +19,8 @@ from tacenda.problem.losses import Loss
 from tacenda.problem.regularisers import Regulariser
 from tacenda.threads import is_small, kernel_threads
 
-_TASK_ELEMENTS = (
-    1 << 17
-)  # a task reads about a megabyte: long against its start, short against a whole large node
+# A task reads about a megabyte: long against its start, short against a whole large node
+_TASK_ELEMENTS = 1 << 17
 _TASKS_PER_NODE = 16
 _NO_RECORDS: Ints = np.empty(0, dtype=np.int64)
 _NO_NORMS: Floats = np.empty(0)
@@ -347,9 +346,8 @@ class Store:
         clip = math.inf if clip_norm is None else float(clip_norm)
         norms = _NO_NORMS if clip_norm is None else self.norms
         out = np.empty_like(w)
-        alone = (
-            len(owner) == len(w) and w.dtype == np.float64
-        )  # one task per row: it may add up in the result itself
+        # One task per row: it may add up in the result itself
+        alone = len(owner) == len(w) and w.dtype == np.float64
         partial = out if alone else np.empty((len(owner), self.dim))
         with kernel_threads(int((last - first).sum()) * self._width):
             self._kernels.gradients(

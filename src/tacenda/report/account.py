@@ -111,9 +111,10 @@ class Account:
         ]
         total = sum(count for _, count in listed)
         points = POINTS if self.quick or _pure(listed) else SLOW_POINTS
+        # Dense where it rises steeply
         stops = np.unique(
             (total * np.linspace(0, 1, min(points, total) + 1) ** 1.5).round().astype(int)
-        )  # dense where it rises steeply
+        )
         spent = [
             judge(_first(listed, int(k)), self.statement.adjacency).epsilon(self.delta)
             for k in stops

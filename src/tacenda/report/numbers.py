@@ -48,9 +48,8 @@ def epsilon(value: Any) -> str:
     if not math.isfinite(number) or number <= 0:
         return short(number)
     step = 10.0 ** (math.floor(math.log10(number)) - 3)
-    up = (
-        math.ceil(number / step * (1 - 1e-4 / 10)) * step
-    )  # up to rounding errors of the accountant
+    # Up to rounding errors of the accountant
+    up = math.ceil(number / step * (1 - 1e-4 / 10)) * step
     return f"{up:.4g}" if 1e-3 <= up < 1e4 else short(up)
 
 

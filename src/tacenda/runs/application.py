@@ -215,9 +215,8 @@ def _entry(folder: RunFolder, one: Simulated) -> dict[str, Any]:
 def _about(private: PrivateRun, config: RunConfig) -> dict[str, Any]:
     """Public facts of the data, and what was read off it."""
     data, problem = private.dataset, private.problem
-    counted = (
-        config.privacy.adjacency == "replace-one"
-    )  # under add-remove how many records there are is private
+    # Under add-remove how many records there are is private
+    counted = config.privacy.adjacency == "replace-one"
     labels = None if problem.node_labels is None else [str(label) for label in problem.node_labels]
     return {
         "name": data.name,

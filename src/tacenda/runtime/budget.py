@@ -32,10 +32,8 @@ from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import Tag
 
 Sites = list[tuple[Site, int]]
-NEAR, MANY = (
-    1.1,
-    4,
-)  # sampling rates within 10 % share the noise of the largest, and at most so many groups are calibrated
+# Sampling rates within 10 % share the noise of the largest, and at most so many groups are calibrated
+NEAR, MANY = 1.1, 4
 
 
 class Notebook:
@@ -185,9 +183,8 @@ def _given_scale(privacy: Privacy, sites: Sites, n: int) -> Array:
     z = privacy.noise["noise_multiplier"]
     if not sites:
         return np.full(n, z)
-    first = sites[0][
-        0
-    ]  # of the first release, where the algorithm or the spread shapes the noise over the run
+    # Of the first release, where the algorithm or the spread shapes the noise over the run
+    first = sites[0][0]
     if first.relative_std is not None:
         return np.asarray(z * np.asarray(first.sensitivity) / first.relative_std)
     if first.noise == NoiseKind.CORRELATED:

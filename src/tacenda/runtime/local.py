@@ -44,9 +44,8 @@ class LocalHosts:
         witness: Witness | None = None,
     ) -> None:
         self._spec, self._parts, self._store = spec, parts, problem.store
-        self._store.restore_solver_state(
-            {"ridges": np.zeros(0)}
-        )  # what an earlier run left there must not show
+        # What an earlier run left there must not show
+        self._store.restore_solver_state({"ridges": np.zeros(0)})
         self._meeting = InProcess() if len(parts) > 1 else None
         self._threads = ThreadPoolExecutor(len(parts)) if self._meeting else None
         self._ledgers: list[Ledger] = []
@@ -69,9 +68,8 @@ class LocalHosts:
                 if found is None
                 else (found.plan.rows(part), found.reserved.rows(part))
             )
-            ledger = Ledger(
-                reserved, witness if k == 0 else None
-            )  # every block makes the same releases: one tells of them
+            # Every block makes the same releases: one tells of them
+            ledger = Ledger(reserved, witness if k == 0 else None)
             queries = Queries(problem.store, problem.sizes, part, spec.facts.rows(part), noise)
             door = Door(
                 part, problem.dim, plan, ledger, noise, shared_noise(spec, spec.topology, part)

@@ -10,9 +10,8 @@ from pathlib import Path
 from tacenda.runtime import checkpoint
 from tacenda.runtime.interrupt import BetweenRounds
 
-Observer = Callable[
-    [int, bool], bool | None
-]  # (rounds done, Ctrl-C was asked for) -> True to stop the run here
+# (rounds done, Ctrl-C was asked for) -> True to stop the run here
+Observer = Callable[[int, bool], bool | None]
 SAVE_SECONDS = 5.0
 
 

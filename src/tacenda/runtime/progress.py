@@ -37,10 +37,8 @@ class Progress:
     def __call__(self, done: int) -> None:
         now = time.monotonic()
         if self._first is None:
-            self._first = (
-                done,
-                now,
-            )  # the first round also compiles, and a resumed run does not begin at 0
+            # The first round also compiles, and a resumed run does not begin at 0
+            self._first = (done, now)
         if not self._shown or now - self._begin < QUIET_SECONDS:
             return
         if self._terminal:

@@ -96,9 +96,8 @@ def simulate(
     """
     given = seed
     if seed is None and checkpoint is not None and resume:
-        seed = checkpoints.seed_of(
-            Path(checkpoint)
-        )  # the broken run's own, which it drew by itself
+        # The broken run's own, which it drew by itself
+        seed = checkpoints.seed_of(Path(checkpoint))
     relation = privacy.adjacency if isinstance(privacy, Privacy) else "replace-one"
     facts = Facts.of(problem, relation, checks.positive("solver_tolerance", solver_tolerance))
     spec = RunSpec(
@@ -182,9 +181,8 @@ class _Simulation:
                 ledger, dataset, problem, name, self.identity, reserved, spec.facts.adjacency
             )
         if self.lasting is not None and found is not None:
-            self.noise = self.noise.named(
-                self.lasting.run
-            )  # runs add up in a ledger only if they share no noise
+            # Runs add up in a ledger only if they share no noise
+            self.noise = self.noise.named(self.lasting.run)
         witness = None if self.lasting is None or found is None else self.lasting.charge
         self.hosts = LocalHosts(
             spec, problem, placement(spec.topology.n, blocks), self.noise, self.start, witness
@@ -239,9 +237,8 @@ class _Simulation:
             "data_norm": p.data_norm,
             "classes": None if p.classes is None else [str(c) for c in p.classes],
         }
-        if (
-            self.spec.facts.adjacency == "replace-one"
-        ):  # where counts are public; else what was declared stands for them
+        # Where counts are public; else what was declared stands for them
+        if self.spec.facts.adjacency == "replace-one":
             own["sizes"] = [int(m) for m in p.sizes]
         return {
             **plain,

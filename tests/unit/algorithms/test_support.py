@@ -15,9 +15,8 @@ def test_known_combinations() -> None:
     assert support.support("dvp", "logistic", "l2").private
     assert not support.support("dvp", "hinge", "l2").plain
     assert "twice differentiable" in (support.support("dvp", "smoothed-hinge", "l2").why or "")
-    assert not support.support(
-        "pvp", "squared", "l2"
-    ).private  # clipping does not bound a minimiser
+    # Clipping does not bound a minimiser
+    assert not support.support("pvp", "squared", "l2").private
     assert support.support("cdpadmm", "squared", "l1").clipped
     assert not support.support("admm", "logistic", "l2").private
     assert not support.support("radmm", "logistic", "l1").plain

@@ -227,7 +227,6 @@ def test_noise_on_a_file_of_ones_own_is_fresh_unless_seeds_are_given() -> None:
     assert RunConfig.model_validate(own).run.fresh_noise is True
     assert RunConfig.model_validate({**own, "run": {"seeds": [3]}}).run.fresh_noise is False
     assert RunConfig.model_validate({"data": {"name": "adult"}}).run.fresh_noise is False
-    again = RunConfig.model_validate(
-        RunConfig.model_validate(own).to_plain()
-    )  # as a resumed run reads it
+    # As a resumed run reads it
+    again = RunConfig.model_validate(RunConfig.model_validate(own).to_plain())
     assert again.run.fresh_noise is True

@@ -322,9 +322,8 @@ def test_epsilon_from_a_local_file_without_a_second_copy(tmp_path):
     assert d.X.dtype == np.float32 and d.y.tolist() == [int(k % 3 > 0) for k in range(80)]
     tracemalloc.start()
     first = data.load("epsilon", path=path, rows=40)
-    assert (
-        tracemalloc.get_traced_memory()[1] < 60e6
-    )  # one block of text and its parse, whatever the file's length
+    # One block of text and its parse, whatever the file's length
+    assert tracemalloc.get_traced_memory()[1] < 60e6
     tracemalloc.stop()
     assert first.X.shape == (40, 2000)
 

@@ -83,9 +83,8 @@ def test_the_rule_says_what_trials_find(way: str, relation: str) -> None:
     assert WAYS[way](np.eye(N), np.arange(N) % 2.0, OWNERS).kind == way
     assert (partition.broken_promise(way, relation, 3) is not None) == moves_others(way, relation)
     assert partition.broken_promise(way, relation, 1) is None
-    assert (
-        partition.broken_promise(None, relation, 3) is None
-    )  # lists of shards: the user's own nodes
+    # Lists of shards: the user's own nodes
+    assert partition.broken_promise(None, relation, 3) is None
 
 
 def configured(network: dict[str, Any], relation: str, **more: Any) -> Any:

@@ -52,9 +52,8 @@ def records(n: int = 3000, classes: int = 2, seed: int = 0) -> tuple[Any, Any, A
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_check_estimator(kind: Any) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # the checks call fit on purpose with odd data, and warn themselves
+        # The checks call fit on purpose with odd data, and warn themselves
+        warnings.simplefilter("ignore")
         results = check_estimator(kind(), on_fail=None)
     failed = {
         r["check_name"]: r["exception"] for r in results if r["status"] not in ("passed", "skipped")
@@ -197,9 +196,8 @@ def test_pipeline_clone_and_seeds() -> None:
         other.fit(X, y, privatelogisticregression__nodes=nodes).decision_function(X), first
     )
     fresh = tc.PrivateLogisticRegression(bounds=BOUNDS)
-    assert not np.allclose(
-        fresh.fit(X, y).coef_, fresh.fit(X, y).coef_
-    )  # without random_state noise is new every time
+    # Without random_state noise is new every time
+    assert not np.allclose(fresh.fit(X, y).coef_, fresh.fit(X, y).coef_)
     generator = np.random.RandomState(1)
     fresh.set_params(random_state=generator)
     assert not np.allclose(fresh.fit(X, y).coef_, fresh.fit(X, y).coef_)
@@ -284,9 +282,8 @@ def test_named_algorithms(algorithm: Any) -> None:
     assert model.plan_ is None
     assert model.n_iter_ == 10
     assert model.privacy_.epsilon == pytest.approx(1.0, abs=1e-6)
-    assert (
-        np.ptp(model.node_coef_ * (HIGH - LOW), axis=0).max() < 0.1
-    )  # closing mixings brought the nodes together
+    # Closing mixings brought the nodes together
+    assert np.ptp(model.node_coef_ * (HIGH - LOW), axis=0).max() < 0.1
 
 
 def test_add_remove_needs_declared_sizes_and_halves_the_noise() -> None:
@@ -344,21 +341,18 @@ def test_bad_parameters_are_one_sentence(settings: dict[str, Any], word: str) ->
 @pytest.mark.parametrize("kind", [tc.PrivateLogisticRegression, tc.PrivateHuberRegressor])
 def test_auto_tunes_its_step_on_a_public_sample_and_charges_nothing_for_it(kind: Any) -> None:
     X, y, target = records(900)
-    z, about = (
-        (y, {"classes": ("no", "yes")})
-        if kind is tc.PrivateLogisticRegression
-        else (target, {"target_bounds": (0, 60)})
-    )
+    if kind is tc.PrivateLogisticRegression:
+        z, about = y, {"classes": ("no", "yes")}
+    else:
+        z, about = target, {"target_bounds": (0, 60)}
     public = (X[:200], z[:200])
+    # It lies beyond its bounds, and is clipped to them
+    beyond = (10 * X[:200], z[:200])
     models = [
         kind(2.0, bounds=BOUNDS, n_nodes=5, random_state=0, **about).fit(
             X[200:], z[200:], public=sample
         )
-        for sample in (
-            None,
-            public,
-            (10 * X[:200], z[:200]),
-        )  # the last one lies beyond its bounds, and is clipped to them
+        for sample in (None, public, beyond)
     ]
     assert [m.plan_.public_records for m in models] == [None, 200, 200]
     assert (

@@ -165,7 +165,7 @@ def test_fewer_records_with_the_same_noise(monkeypatch: pytest.MonkeyPatch) -> N
     plan = tc.plan(200, 20, tc.graph.random_regular(20, 4, seed=0), 1.0)
     assert gaussian_mu(predicting._privacy(plan, 3.0).epsilon, 1e-5) == pytest.approx(
         3 * gaussian_mu(1.0, 1e-5), rel=1e-6
-    )  # type: ignore[arg-type]
+    )
     whole = plan.predict(trials=3)
     monkeypatch.setattr(predicting, "MOST_VALUES", 20_000)
     part = plan.predict(trials=3)

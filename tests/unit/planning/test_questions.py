@@ -133,11 +133,8 @@ def test_adversaries_match_the_covariance_by_brute_force() -> None:
     graph = tc.graph.random_regular(8, 4, seed=1)
     plan = tc.plan([100.0] * 4 + [150.0] * 4, 6, graph, 1.0)
     assert plan.coalition == 1
-    c, topology, moved = (
-        plan.algorithm.correlation,
-        plan.topology,
-        plan.facts.gradient_sensitivity(),
-    )  # type: ignore[attr-defined]
+    c, topology = plan.algorithm.correlation, plan.topology
+    moved = plan.facts.gradient_sensitivity()
     adjacency = topology.adjacency().toarray()
 
     def worst(members: tuple[int, ...]) -> float:

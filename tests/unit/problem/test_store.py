@@ -146,9 +146,8 @@ def test_integer_gradient(loss, sparse):
     assert got.dtype == np.int64
     for i in range(4):
         each = np.trunc(clipped(record_gradients(problem, i, w[i]), 0.25) / grid[i])
-        assert (
-            np.abs(got[i] - each.sum(axis=0)).max() <= 1
-        )  # a value may lie on the grid but for rounding
+        # A value may lie on the grid but for rounding
+        assert np.abs(got[i] - each.sum(axis=0)).max() <= 1
         assert (np.linalg.norm(each, axis=1) <= 0.25 / grid[i] * (1 + 1e-12)).all()
 
 
@@ -180,9 +179,8 @@ def test_integer_gradient_refuses():
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
 def test_a_node_does_not_depend_on_its_block(sparse, monkeypatch):
-    monkeypatch.setattr(
-        store_module, "_TASK_ELEMENTS", 12
-    )  # so that nodes are cut into several tasks
+    # So that nodes are cut into several tasks
+    monkeypatch.setattr(store_module, "_TASK_ELEMENTS", 12)
     for loss in ("logistic", "multinomial"):
         problem = make(loss, sparse)
         assert problem.store._tasks_of.max() > 1

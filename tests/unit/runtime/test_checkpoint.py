@@ -311,8 +311,7 @@ def test_a_checkpoint_with_fewer_charges_than_its_rounds_is_refused(tmp_path: Pa
     saved.about.pop("format")
     for count in (0, 1, saved.about["charges"][0]["count"] - 1):
         saved.about["charges"][0]["count"] = count
-        checkpoints.write(
-            path, saved
-        )  # with a digest that fits, as a faulty program would have left it
+        # With a digest that fits, as a faulty program would have left it
+        checkpoints.write(path, saved)
         with pytest.raises(StateError, match="charges were lost or changed"):
             run("ipadmm", checkpoint=path, resume=True)

@@ -140,11 +140,8 @@ def test_placements() -> None:
 def test_messages_are_cut_to_the_declared_radius_and_arrive(dtype: Any) -> None:
     """Two blocks that share a transport: whatever one holds, what it sends is accepted by the
     other, and the round is noted."""
-    topology, parts, radius = (
-        tc.graph.Topology.of(tc.graph.path(2)),
-        [np.array([0]), np.array([1])],
-        0.1,
-    )  # no float32 is 0.1
+    topology, parts = tc.graph.Topology.of(tc.graph.path(2)), [np.array([0]), np.array([1])]
+    radius = 0.1  # no float32 is
     shared, heard, noted = InProcess(), {}, {}
     rows = {0: np.array([[np.nan, np.inf, -3.0, 0.05]], dtype), 1: np.zeros((1, 4), dtype)}
 

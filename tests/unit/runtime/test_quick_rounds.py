@@ -125,12 +125,8 @@ def test_running_average_is_that_of_numpy(dtype: Any) -> None:
 def test_rows_within_a_radius_are_told_from_others_and_cut(dtype: Any) -> None:
     """Also where the radius is no number of that type: what is cut lies within, and what lies
     within is not copied."""
-    for radius in (
-        1e9,
-        0.1,
-        1e15,
-        float(np.finfo(dtype).max),
-    ):  # the sum of the last is infinite, and they are not
+    # The sum of the last is infinite, and they are not
+    for radius in (1e9, 0.1, 1e15, float(np.finfo(dtype).max)):
         most = (
             dtype(radius)
             if float(dtype(radius)) <= radius

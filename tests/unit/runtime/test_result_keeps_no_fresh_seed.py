@@ -15,7 +15,7 @@ PRIVATE = tc.Privacy(1.0)
 def run(**settings: object) -> tc.RunResult:
     return tc.simulate(
         support.problem(4), tc.graph.ring(4), tc.algorithms.CDPADMM(), 5, PRIVATE, **settings
-    )  # type: ignore[arg-type]
+    )
 
 
 def test_fresh_seed_is_not_written(tmp_path: Path) -> None:

@@ -346,9 +346,8 @@ def test_worst_noise_is_that_of_the_smallest_node() -> None:
     """node_noise='worst': every node's noise_std is what the smallest one needs; 'own' follows the
     sizes."""
     sizes = np.array([5, 10, 20, 40, 80, 160])
-    parts = [
-        (np.zeros((m, 200)), np.resize(["no", "yes"], m)) for m in sizes
-    ]  # zero rows: what is released is noise alone
+    # Zero rows: what is released is noise alone
+    parts = [(np.zeros((m, 200)), np.resize(["no", "yes"], m)) for m in sizes]
     spread = {}
     for kind in ("own", "worst"):
         budget = tc.Privacy(epsilon=1.0, node_noise=kind)
@@ -381,9 +380,8 @@ def test_a_label_set_read_off_private_labels_is_warned_of_once_and_only_by_priva
 
     parts, budget = shards(uneven(6), 4), tc.Privacy(epsilon=1.0)
     undeclared = tc.Problem(parts)
-    tc.simulate(
-        undeclared, RING, GOOD, 2, None, 0, record_every=0
-    )  # without noise there is no promise to weaken
+    # Without noise there is no promise to weaken
+    tc.simulate(undeclared, RING, GOOD, 2, None, 0, record_every=0)
     with pytest.warns(
         DeclarationWarning, match=r"classes is not declared.*Problem\(\.\.\., classes="
     ) as seen:
@@ -391,9 +389,8 @@ def test_a_label_set_read_off_private_labels_is_warned_of_once_and_only_by_priva
             tc.simulate(undeclared, RING, GOOD, 2, budget, seed, record_every=0) for seed in (0, 1)
         ]
     assert len(seen) == 1 and seen[0].filename == __file__
-    assert (
-        "yes" not in str(seen[0].message).partition("Problem(")[0]
-    )  # it tells nothing about the labels
+    # It tells nothing about the labels
+    assert "yes" not in str(seen[0].message).partition("Problem(")[0]
     declared = tc.simulate(
         tc.Problem(parts, classes=("no", "yes")), RING, GOOD, 2, budget, 0, record_every=0
     )

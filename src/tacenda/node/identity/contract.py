@@ -139,9 +139,8 @@ class Contract(_Part):
             found: dict[str | bytes, str] = {}
             for member in self.members:
                 value = getattr(member, field)
-                value = (
-                    base64.b64decode(value) if field == "signing_key" else value
-                )  # one key can be written in several ways
+                # One key can be written in several ways
+                value = base64.b64decode(value) if field == "signing_key" else value
                 if value in found:
                     raise ValueError(
                         f"members must have distinct {what}, "

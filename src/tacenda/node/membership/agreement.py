@@ -251,9 +251,8 @@ class Agreement:
             )
             self.view, self.absent = view, absent
             self._stopped_in, self.enacted = None, time.monotonic()
-            if (
-                self.pending is not None and self.pending[0] <= view
-            ):  # a later one, heard of meanwhile, is next
+            # A later one, heard of meanwhile, is next
+            if self.pending is not None and self.pending[0] <= view:
                 self.pending = None
             self._note()
             self._say(view, absent)

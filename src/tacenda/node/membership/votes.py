@@ -141,7 +141,6 @@ class Votes:
         self._known |= {(view, name): vote for name, vote in votes.items()}
 
     # ---- two votes of one member
-    # ------------------------------------------------------------
     def _accuse(self, view: int, name: str, votes: list[Vote]) -> None:
         """From here on the node does not go on, also after a restart; the sentence, the proof and
         the file say why."""

@@ -216,9 +216,8 @@ class Handshake:
                 "and going on would spend twice",
                 shown,
             )
-        empty = (
-            not frame.started and frame.view < self.view
-        )  # it may come back; all that it had reserved counts as spent
+        # It may come back; all that it had reserved counts as spent
+        empty = not frame.started and frame.view < self.view
         if row is not None and row.key > frame.latest and not empty:
             raise Refused(
                 f"state of {peer} is older than what it has signed, round {row.round}, "

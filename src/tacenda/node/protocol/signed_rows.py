@@ -125,9 +125,8 @@ class Witness:
         for _, peer, raw in state.received():
             frame = wire.stored_rows(raw)
             claim = self._claim(peer, frame)
-            if claim is not None and self.holds(
-                claim
-            ):  # not after the contract was signed anew with another key
+            # Not after the contract was signed anew with another key
+            if claim is not None and self.holds(claim):
                 self._latest[peer] = claim
                 self._known[peer][claim.key] = claim
         for member in contract.names:
@@ -139,7 +138,6 @@ class Witness:
                 )
 
     # ---- rows
-    # ------------------------------------------------------------
     def signed(self, frame: wire.Rows) -> wire.Rows:
         """This member's row, ready to leave: with its signature, and with what was heard of
         others."""
@@ -279,7 +277,6 @@ class Witness:
         return text_signed(key, row_text(self._run, claim), claim.signature)
 
     # ---- states
-    # ------------------------------------------------------------
     def introduce(self, peer: str, state_id: str, view: int, half: bytes) -> wire.Introduction:
         """This member's own, for `peer`."""
         introduction = wire.Introduction(state_id, view, half, "")
@@ -347,7 +344,6 @@ class Witness:
         return int(self._state.noted("began", 0))
 
     # ---- what is proved
-    # ------------------------------------------------------------
     def lose(self, signature: str, text: bytes, what: str, why: str) -> StateError:
         """This member's own signature on something that its state does not hold: it stops, and
         keeps what it was shown."""

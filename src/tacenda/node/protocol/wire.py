@@ -35,15 +35,13 @@ Hex64 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
 DTYPES: dict[str, np.dtype[Any]] = {"f4": np.dtype("<f4"), "f8": np.dtype("<f8")}
 Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Signature = Annotated[str, Meta(pattern="^[A-Za-z0-9+/]{86}==$", max_length=88)]  # Ed25519, base64
-Half = Annotated[
-    bytes, Meta(max_length=1216)
-]  # of an edge key; empty where neighbours share no noise
+# Of an edge key; empty where neighbours share no noise
+Half = Annotated[bytes, Meta(max_length=1216)]
 MOST_CALLS = 100_000  # messages of one round
 MOST_HEARD = 256  # signed digests that travel with one message
 Call = Annotated[int, Meta(ge=0, le=MOST_CALLS)]
-OVERHEAD = (
-    1 << 17
-)  # of a Hello with its field hashes, or of the signed digests, above the rows themselves
+# Of a Hello with its field hashes, or of the signed digests, above the rows themselves
+OVERHEAD = 1 << 17
 
 
 class BadFrame(NetworkError):

@@ -91,7 +91,6 @@ class NodeState:
             ) from None
 
     # ---- identity of the run
-    # ------------------------------------------------------------
     def bind(self, run_id: str, member: str, data: str) -> bytes:
         """The noise key, made on the first start; run, member and data must be those of that start
         ever after."""
@@ -178,7 +177,6 @@ class NodeState:
         self._write(steps + [("DELETE FROM about WHERE name=?", (name,)) for name in forget or ()])
 
     # ---- one transaction before every message
-    # ------------------------------------------------------------
     def commit(
         self,
         charges: list[Booking],
@@ -346,7 +344,6 @@ class NodeState:
         os.close(self._lock)
 
     # ---- inside
-    # ------------------------------------------------------------
     def _write(self, steps: list[tuple[str, tuple[Any, ...]]]) -> None:
         with self._mutex:
             self._write_locked(steps)

@@ -79,7 +79,6 @@ class Endpoint:
         self.port: int | None = None
 
     # ---- from the node's thread
-    # ------------------------------------------------------------
     def start(self) -> None:
         self._thread.start()
         self._ready.wait(30)
@@ -125,7 +124,6 @@ class Endpoint:
             self._thread.join(10)
 
     # ---- the loop
-    # ------------------------------------------------------------
     def _run(self) -> None:
         self._loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self._loop)
@@ -158,9 +156,8 @@ class Endpoint:
         await asyncio.gather(*callers, return_exceptions=True)
         if server is not None:
             await server.stop(0.2)
-        left = asyncio.all_tasks() - {
-            asyncio.current_task()
-        }  # gRPC's own, which it does not wait for
+        # gRPC's own, which it does not wait for
+        left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:
             task.cancel()
         if left:
@@ -173,7 +170,6 @@ class Endpoint:
         return not contract.member(me).listens or contract.position(me) < contract.position(peer)
 
     # ---- listening
-    # ------------------------------------------------------------
     async def _serve(self) -> Any:
         options = (
             ("grpc.so_reuseport", 0),
@@ -283,7 +279,6 @@ class Endpoint:
         self._maybe_fatal(why)
 
     # ---- calling
-    # ------------------------------------------------------------
     async def _call_on_and_on(self, link: Link) -> None:
         failures, told = 0, ""
         while not self._stopping.is_set():
@@ -305,9 +300,8 @@ class Endpoint:
                 if link.peer in self.handshake.witness.caught:
                     return
             failures = 0 if time.monotonic() - begin > 5 else failures + 1
-            longest = (
-                self.handshake.contract.absence.limit_seconds / 8
-            )  # so that nobody counts as away for lack of a call
+            # So that nobody counts as away for lack of a call
+            longest = self.handshake.contract.absence.limit_seconds / 8
             await asyncio.sleep(min(longest, PAUSES[min(failures, len(PAUSES) - 1)]))
 
     async def _call(self, link: Link) -> None:
@@ -325,9 +319,8 @@ class Endpoint:
             nonce = os.urandom(32)
             try:
                 await call.write(wire.encode(self.handshake.hello(link.peer, nonce)))
-            except (
-                grpc.aio.AioRpcError
-            ) as why:  # ended while it was written to: the peer's word is the call's status
+            except grpc.aio.AioRpcError as why:
+                # Ended while it was written to: the peer's word is the call's status
                 raise Refused(_plainly(await _status(call))) from why
             answer = await asyncio.wait_for(call.read(), HELLO_SECONDS)
             if not isinstance(answer, bytes):

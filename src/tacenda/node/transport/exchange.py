@@ -161,9 +161,8 @@ class Exchange:
             link.done for link in self._endpoint.links.values() if link.peer not in self.absent
         ]
         done = self._witness.done if self._checkpoint is None else self._checkpoint[:2]
-        forget = min(
-            [done, *present]
-        )  # never what is not behind this node's own checkpoint, whatever the peers say
+        # Never what is not behind this node's own checkpoint, whatever the peers say
+        forget = min([done, *present])
         self._state.commit(self._charges, messages, self._checkpoint, forget, self._received)
         if self._checkpoint is not None:
             self._endpoint.handshake.view, self._endpoint.handshake.done = self._witness.done = (

@@ -109,9 +109,8 @@ class Link:
                 task.result()
         except wire.BadFrame as lie:
             self.strike(str(lie))
-        except (
-            Exception
-        ) as broken:  # a stream may break in many ways, and all mean the same: connect again
+        except Exception as broken:
+            # A stream may break in many ways, and all mean the same: connect again
             self.reason = type(broken).__name__
         finally:
             for task in (writer, reader, over):

@@ -28,10 +28,8 @@ from tacenda.privacy.accounting.pld import pld_profile
 
 TOLERANCE = 1e-6  # relative, on the noise scale
 SMALLEST, LARGEST = 1e-9, 1e12
-CONVOLVED = (
-    "l2-laplace",
-    "pld",
-)  # accountants slow enough to look for the root on a coarse grid first
+# Accountants slow enough to look for the root on a coarse grid first
+CONVOLVED = ("l2-laplace", "pld")
 FLOOR = -800.0  # ln delta is cut here: below the smallest double
 
 
@@ -55,10 +53,8 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     while gap(math.log(high)) < 0:
         high *= 2
     mu = math.exp(float(brentq(gap, math.log(low), math.log(high), xtol=1e-14, rtol=1e-14)))
-    mu, step = (
-        mu * (1 - 2e-13),
-        1e-15,
-    )  # beyond the rounding of ln delta, so that any later evaluation agrees
+    # Beyond the rounding of ln delta, so that any later evaluation agrees
+    mu, step = mu * (1 - 2e-13), 1e-15
     while math.exp(gaussian_log_delta(mu, eps)) > d:
         mu, step = mu * (1 - step), 2 * step
     return mu

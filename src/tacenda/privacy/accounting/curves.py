@@ -60,9 +60,8 @@ def gaussian_log_delta(mu: float, epsilon: float) -> float:
     if a > 1e10:  # delta is 0 in double precision long before, and a * a would overflow
         return -math.inf
     log_phi = -a * a / 2 - LOG_ROOT_TWO_PI
-    if (
-        a < -5
-    ):  # M(a) would overflow; Phi(-a) is close to 1 and the second term small, so nothing cancels
+    # M(a) would overflow; Phi(-a) is close to 1 and the second term small, so nothing cancels
+    if a < -5:
         second = math.exp(log_phi) * _mills(b)
         return float(log_ndtr(-a)) + math.log1p(-second / float(ndtr(-a)))
     return log_phi + math.log(_mills_drop(a, b))

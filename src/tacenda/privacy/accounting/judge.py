@@ -215,9 +215,8 @@ def _pld(events: Events, adjacency: str) -> Profile | None:
 
 
 def _convolved(events: Events, adjacency: str) -> Profile:
-    return _convolved_once(
-        tuple(sorted(events, key=repr)), adjacency
-    )  # one order, so that rounding is the same too
+    # One order, so that rounding is the same too
+    return _convolved_once(tuple(sorted(events, key=repr)), adjacency)
 
 
 @lru_cache(maxsize=16)
@@ -282,6 +281,7 @@ def _rdp(events: Events, adjacency: str) -> Profile | None:
     return RdpProfile(accountant)
 
 
+# From tightest to loosest where several apply
 ACCOUNTANTS: dict[str, Callable[[Events, str], Profile | None]] = {
     "gaussian-exact": _gaussian,
     "pure-optimal": _pure,
@@ -289,7 +289,7 @@ ACCOUNTANTS: dict[str, Callable[[Events, str], Profile | None]] = {
     "pld": _pld,
     "zcdp": _zcdp,
     "rdp": _rdp,
-}  # from tightest to loosest where several apply
+}
 
 
 def _all(events: Events, *kinds: type[Event]) -> bool:

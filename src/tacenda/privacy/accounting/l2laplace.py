@@ -29,10 +29,8 @@ from scipy.special import betainc, gammainc, gammaincc, gammainccinv, gammaincin
 
 from tacenda._types import Floats
 
-NODES, NODES_PLANE = (
-    56,
-    112,
-)  # quadrature points; the plane's root singularity needs more for the same 1e-13
+# Quadrature points; the plane's root singularity needs more for the same 1e-13
+NODES, NODES_PLANE = 56, 112
 NEGLIGIBLE = 1e-30  # a cell's mass below which it is joined to the worse side
 TAIL = 1e-22  # mass of r outside the quadrature; added back to the infinite loss
 

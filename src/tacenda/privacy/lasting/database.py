@@ -127,9 +127,8 @@ class LedgerFile:
             self._db.close()
 
     def _connection(self) -> sqlite3.Connection:
-        if (
-            self._pid != os.getpid()
-        ):  # after a fork: closing the parent's handle would drop the parent's locks
+        # After a fork: closing the parent's handle would drop the parent's locks
+        if self._pid != os.getpid():
             self._inherited.append(self._db)
             self._lock = threading.RLock()
             self._open()

@@ -143,8 +143,7 @@ def mount_type(path: str, mountinfo: str) -> str:
             continue
         point = fields[4].encode().decode("unicode_escape")  # blanks are written \\040
         inside = path == point or path.startswith(point.rstrip("/") + "/")
-        if inside and len(point) >= len(
-            best
-        ):  # a later mount on the same point hides the earlier one
+        # A later mount on the same point hides the earlier one
+        if inside and len(point) >= len(best):
             best, found = point, right.split()[0]
     return found

@@ -26,10 +26,8 @@ from numpy.typing import NDArray
 from tacenda._types import Array
 
 KEPT = 1024  # hashes in a sketch
-LEAST_SHARE, LEAST_SHARED = (
-    0.1,
-    4,
-)  # an overlap counts from this share of the smaller set, seen in so many records
+# An overlap counts from this share of the smaller set, seen in so many records
+LEAST_SHARE, LEAST_SHARED = 0.1, 4
 _CHUNK = 1 << 22  # numbers that are looked at together
 _HEAD = np.dtype([("label", "<f8"), ("entries", "<i8")])
 

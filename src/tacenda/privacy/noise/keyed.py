@@ -38,9 +38,8 @@ class KeyedNoise:
     def __init__(self, key: bytes, run: str, *, floating_point: bool) -> None:
         self._key, self._run, self._floating_point = key, run, floating_point
         self._question = ""
-        self._doubles: list[
-            str
-        ] = []  # what floating-point noise was used for; one list for all questions
+        # What floating-point noise was used for; one list for all questions
+        self._doubles: list[str] = []
         self._epoch = 0
         self._edge_key: Callable[[int], bytes] | None = None
         self._edge_run = ""
@@ -98,9 +97,8 @@ class KeyedNoise:
         released: Array = (
             core * factor + noise_std[:, None] * aes_normal(core.shape, stream)
         ).astype(core.dtype)
-        return (
-            released if offset is None else released + offset
-        )  # last: a large one would round what noise has not covered
+        # Last: a large one would round what noise has not covered
+        return released if offset is None else released + offset
 
     def shared(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
         """(1, dim) the sum over this node's edges of plus or minus the edge's normals, the same

@@ -18,13 +18,8 @@ import math
 import numpy as np
 from numba import int64, njit, prange, uint64
 
-NORMAL, DIRECTION, RADIUS, RECORDS, EDGE = (
-    1,
-    2,
-    3,
-    4,
-    5,
-)  # what a stream is used for, part of its name
+# What a stream is used for, part of its name
+NORMAL, DIRECTION, RADIUS, RECORDS, EDGE = 1, 2, 3, 4, 5
 
 _LAYERS = 256
 # right edge of the lowest box: the root that makes 256 layers of equal area fit
@@ -40,9 +35,8 @@ def _ziggurat() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     x[_LAYERS - 1] = _EDGE
     for k in range(_LAYERS - 2, 0, -1):
         x[k] = math.sqrt(-2.0 * math.log(_AREA / x[k + 1] + math.exp(-0.5 * x[k + 1] ** 2)))
-        if (
-            k == _LAYERS - 2
-        ):  # the layer above the base rests on the edge, not on the base's virtual width
+        # The layer above the base rests on the edge, not on the base's virtual width
+        if k == _LAYERS - 2:
             x[k] = math.sqrt(-2.0 * math.log(_AREA / _EDGE + math.exp(-0.5 * _EDGE**2)))
     x[0] = 0.0
     outer = x[1:]  # outer[k] is the width of layer k, x[k] the part of it surely below the curve
@@ -52,10 +46,9 @@ def _ziggurat() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 _WIDTH, _SURE, _HEIGHT = _ziggurat()
 _HEIGHT[_LAYERS] = 0.0
-_SIGNED_WIDTH, _SIGNED_SURE = (
-    np.concatenate([_WIDTH, -_WIDTH]),
-    np.concatenate([_SURE, _SURE]),
-)  # by layer and sign, nine bits of a word
+# By layer and sign, nine bits of a word
+_SIGNED_WIDTH = np.concatenate([_WIDTH, -_WIDTH])
+_SIGNED_SURE = np.concatenate([_SURE, _SURE])
 
 
 @njit(cache=True, inline="always")

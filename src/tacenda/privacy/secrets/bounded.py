@@ -44,9 +44,8 @@ class Sample:
 
     def __post_init__(self) -> None:
         if self.rate is not None:
-            self.rate.setflags(
-                write=False
-            )  # a smaller rate would claim amplification that did not happen
+            # A smaller rate would claim amplification that did not happen
+            self.rate.setflags(write=False)
 
     def spend(self) -> None:
         """A sample is drawn for one release: two releases of it are seen together, and are not two
@@ -115,7 +114,6 @@ class Bounded:
         )
 
     # ---- what is allowed
-    # ------------------------------------------------------------
     def __add__(self, other: Any) -> Bounded:
         return self._plus(other, 1.0)
 
@@ -220,7 +218,6 @@ class Bounded:
         )
 
     # ---- what is refused
-    # ------------------------------------------------------------
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise LeakError(
             "A Bounded holds private values: release it through the door (node.release) first."

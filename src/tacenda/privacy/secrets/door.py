@@ -36,9 +36,8 @@ class Question:
 
     terms: ObjectiveTerms
     shape: tuple[int, int]
-    solve: Callable[
-        [Array | None, Array | None], tuple[Array, Array | None]
-    ]  # (noise (b, d), extra (b,)) -> rows (b, d)
+    # (noise (b, d), extra (b,)) -> rows (b, d)
+    solve: Callable[[Array | None, Array | None], tuple[Array, Array | None]]
     asked: bytes = b""  # the digest of its terms, where the noise is named by what is asked
 
 

@@ -69,9 +69,8 @@ class ObjectiveTerms:
     slope: Array
     convexity: Array
     log_curvature: Callable[[Array], Array]  # kappa (b,) -> ln(1 + c1 c/(m kappa))
-    least_convexity: Callable[
-        [Array], Array
-    ]  # target of that logarithm -> the kappa that reaches it
+    # Target of that logarithm -> the kappa that reaches it
+    least_convexity: Callable[[Array], Array]
     tolerance: float
 
 

@@ -187,9 +187,8 @@ def gradients(
             )
         if task_start[k + 1] - task_start[k] == 1:
             finish_row(partial, t, t + 1, factor[k], l1, l2, w[k], out[k])
-    if (
-        owner.shape[0] > out.shape[0]
-    ):  # a second parallel loop is a second wait for all threads: only if needed
+    # A second parallel loop is a second wait for all threads: only if needed
+    if owner.shape[0] > out.shape[0]:
         for k in prange(out.shape[0]):
             finish_row(partial, task_start[k], task_start[k + 1], factor[k], l1, l2, w[k], out[k])
 
@@ -308,9 +307,8 @@ def integer_sums(
     everything = np.empty(0, np.int64)
     for k in prange(out.shape[0]):
         one, most = np.zeros(out.shape[1]), clip / grid[k]
-        roomy = (
-            last[k] - first[k]
-        ) * most < TOP  # no sum can reach the top: no need to look at each addition
+        # No sum can reach the top: no need to look at each addition
+        roomy = (last[k] - first[k]) * most < TOP
         for j in range(first[k], last[k]):
             one[:] = 0.0
             if classes == 1:

@@ -44,9 +44,8 @@ def _add_outer(rows: Any, weights: Any, first: int, last: int, out: Any) -> Any:
         for j in range(first, last):
             for s in range(indptr[j], indptr[j + 1]):
                 f, line = weights[j - first] * data[s], out[indices[s]]
-                for t in range(
-                    indptr[j], s + 1
-                ):  # indices rise within a record, so this is the lower triangle
+                # Indices rise within a record, so this is the lower triangle
+                for t in range(indptr[j], s + 1):
                     line[indices[t]] += f * data[t]
 
     return sparse if isinstance(rows, types.BaseTuple) else dense

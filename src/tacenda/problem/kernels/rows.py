@@ -72,10 +72,8 @@ def _dot(rows: Any, j: int, w: Any, offset: int, width: int) -> Any:
     zero = np.float32(0.0) if single else 0.0
 
     def dense(rows: Any, j: int, w: Any, offset: int, width: int) -> Any:
-        x, part = (
-            rows[j],
-            w[offset : offset + width],
-        )  # a slice: offset + k might be negative, which bars SIMD
+        # A slice: offset + k might be negative, which bars SIMD
+        x, part = rows[j], w[offset : offset + width]
         total = zero
         for k in range(width):
             total += x[k] * part[k]

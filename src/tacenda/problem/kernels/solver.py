@@ -151,9 +151,8 @@ def conjugate_gradient(
     for step in range(min(10 * d, 2000)):
         hessian_product(rows, first, last, curves, search, factor, ridge, product)
         curved = inner(search, product)
-        if (
-            curved <= 1e-300
-        ):  # flat: along such a direction only the first step, the gradient itself, is of use
+        # Flat: along such a direction only the first step, the gradient itself, is of use
+        if curved <= 1e-300:
             if step == 0:
                 p[:] = search
             return
@@ -269,9 +268,8 @@ def chord_node(
                 anchor[:] = w
         for a in range(d):
             p[a] = -inner(matrix[a], g)
-        if (
-            not good or not inner(p, g) < 0.0
-        ):  # the Hessian is singular, or too nearly so for single precision
+        # The Hessian is singular, or too nearly so for single precision
+        if not good or not inner(p, g) < 0.0:
             kept[0] = -1.0
             break
         before = norm
@@ -298,9 +296,8 @@ def chord_node(
             break
         share = norm / before
         renew = share > STALL
-        if (
-            not renew and norm > tolerance
-        ):  # would the steps still to go cost more than a new inverse?
+        # Would the steps still to go cost more than a new inverse?
+        if not renew and norm > tolerance:
             renew = math.log(tolerance / norm) < patience * math.log(share)
     if steps > patience:
         kept[0] = -1.0  # it worked, but slowly: start the next call with a new one

@@ -143,9 +143,8 @@ def _features(name: str, x: Any) -> Any:
     if hasattr(x, "tocsr"):
         x = x.tocsr()
         if not x.has_canonical_format:
-            x = (
-                x.copy()
-            )  # summing duplicates works in place, and the user's matrix is not ours to change
+            # Summing duplicates works in place, and the user's matrix is not ours to change
+            x = x.copy()
             x.sum_duplicates()
     else:
         x = np.asarray(x)

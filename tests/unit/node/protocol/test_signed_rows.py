@@ -119,7 +119,6 @@ def _meet(caller: Handshake, listener: Handshake) -> None:
 
 
 # ---- what a peer says
-# ------------------------------------------------------------
 LIES: dict[str, Callable[[Stage, wire.Hello], wire.Hello]] = {
     "another state, unsigned": lambda s, h: wire.replaced(
         h, shown=wire.Shown(None, wire.Introduction("x", 0, b"", OTHER))
@@ -176,7 +175,6 @@ def test_words_alone_never_raise_a_state_error(stage: Stage) -> None:
 
 
 # ---- what this node has signed itself
-# ------------------------------------------------------------
 @pytest.mark.parametrize(
     "place", [(2, 0), (2, 1), (3, 0)], ids=["next round", "next call", "two rounds"]
 )
@@ -336,7 +334,6 @@ def test_only_what_is_behind_the_own_checkpoint_leaves_the_outbox(stage: Stage) 
 
 
 # ---- two faces
-# ------------------------------------------------------------
 def _check_evidence(stage: Stage, folder: Path, name: str, count: int) -> None:
     (path,) = folder.glob(f"evidence-{name}-view-*.json")
     found = json.loads(path.read_text())
@@ -351,9 +348,8 @@ def _check_evidence(stage: Stage, folder: Path, name: str, count: int) -> None:
 def test_two_rows_for_one_call_convict_directly_by_hearsay_and_by_proof(stage: Stage) -> None:
     w = stage.handshake("m0").witness
     w.row("m2", stage.signs("m2", wire.rows_frame(0, 1, 0, np.full((1, 4), 5.0))))
-    w.row(
-        "m2", stage.signs("m2", wire.rows_frame(0, 1, 0, np.full((1, 4), 5.0)))
-    )  # sent again: the same
+    # Sent again: the same
+    w.row("m2", stage.signs("m2", wire.rows_frame(0, 1, 0, np.full((1, 4), 5.0))))
     with pytest.raises(wire.BadFrame, match="two different messages for round 1"):
         w.row("m2", stage.signs("m2", wire.rows_frame(0, 1, 0, np.full((1, 4), -5.0))))
     _check_evidence(stage, stage.folder / "m0", "m2", 2)
