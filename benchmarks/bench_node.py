@@ -47,8 +47,8 @@ def main() -> None:
         )
         print(f"one member's flushes alone, on a quiet disk: {_flushes(home):.2f} s")
         print(
-            "the network's floor, messages of that size to and fro on one bare stream over mutual "
-            f"TLS: {_bare_stream():.2f} s"
+            "the network's floor, messages of that size to and fro on one bare stream over "
+            f"mutual TLS: {_bare_stream():.2f} s"
         )
         print(f"the simulator, all members in one process: {_simulated(stage):.3f} s")
 

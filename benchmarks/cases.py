@@ -27,8 +27,8 @@ class Row:
 
 def compared(what: str, ours: Best, theirs: Best, target: str) -> Row:
     detail = (
-        f"{1e3 * ours.wall:.0f} and {1e3 * theirs.wall:.0f} ms (processor {1e3 * ours.cpu:.0f} and "
-        f"{1e3 * theirs.cpu:.0f})"
+        f"{1e3 * ours.wall:.0f} and {1e3 * theirs.wall:.0f} ms (processor {1e3 * ours.cpu:.0f} "
+        f"and {1e3 * theirs.cpu:.0f})"
     )
     return Row(what, ours.wall / theirs.wall, target, detail, ours.cpu / theirs.cpu)
 

@@ -118,9 +118,8 @@ def program() -> str:
         found.update(f"{file.relative_to(_HERE).as_posix()} {len(text)} ".encode() + text)
     for library in _LIBRARIES:
         found.update(f"{library} {metadata.version(library)} ".encode())
-    found.update(
-        f"{platform.python_implementation()} {platform.python_version()} {platform.machine()}".encode()
-    )
+    python = platform.python_implementation(), platform.python_version(), platform.machine()
+    found.update(" ".join(python).encode())
     return found.hexdigest()
 
 
@@ -311,10 +310,8 @@ class _Walk:
             raise self._refusal(value) from None
         self.feed(type(value))
         if isinstance(parts, str):
-            self._mark(
-                "global",
-                f"{parts} {_origin(getattr(value, '__module__', None) or type(value).__module__)}".encode(),
-            )
+            module = getattr(value, "__module__", None) or type(value).__module__
+            self._mark("global", f"{parts} {_origin(module)}".encode())
             return
         make, arguments, state, items, pairs = (*parts, None, None, None)[:5]
         self._many("made", (make, arguments, state, None if items is None else list(items)))
@@ -323,10 +320,10 @@ class _Walk:
     def _refusal(self, value: Any) -> InputError:
         return InputError(
             f"{self._name} cannot be identified: it holds a "
-            f"{type(value).__module__}.{type(value).__qualname__}, whose content "
-            "cannot be read. Two runs count as one only if everything in them is known to be the "
-            "same: use numbers, arrays, "
-            "dataclasses and functions there, or run without ledger and checkpoint."
+            f"{type(value).__module__}.{type(value).__qualname__}, whose content cannot be read. "
+            "Two runs count as one only if everything in them is known to be the same: "
+            "use numbers, arrays, dataclasses and functions there, "
+            "or run without ledger and checkpoint."
         )
 
 

@@ -81,8 +81,8 @@ def test_it_is_known_on_the_command_line_and_in_files(installed: Path, tmp_path:
     )
     file = tmp_path / "run.toml"
     file.write_text(
-        '[data]\nname = "classification"\n[network]\nnodes = 4\n[algorithm]\nname = "dgd"\nstep_size = 0.3\n'
-        "[privacy]\nepsilon = 3.0\n[run]\nrounds = 5\n",
+        '[data]\nname = "classification"\n[network]\nnodes = 4\n[algorithm]\nname = "dgd"\n'
+        "step_size = 0.3\n[privacy]\nepsilon = 3.0\n[run]\nrounds = 5\n",
         "utf-8",
     )
     tacenda("fit", file, "--folder", tmp_path / "out", "--quiet")

@@ -67,8 +67,8 @@ def test_a_run_that_reaches_the_radius_says_so(tmp_path: Path) -> None:
     for name, result in crowd.stage.results().items():
         [sentence] = result.warnings
         assert sentence.startswith(
-            "the run diverges: in round 1 this member's message reached the contract's "
-            "problem.radius"
+            "the run diverges: in round 1 this member's message reached the "
+            "contract's problem.radius"
         )
         assert crowd.log(name).count("the run diverges") == 1
         assert json.loads((crowd.folder(name) / "state" / "manifest.json").read_text())[

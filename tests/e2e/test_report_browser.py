@@ -188,9 +188,12 @@ def test_contrast_of_text(desk: Visit) -> None:
     """Quiet text keeps 4.5 : 1 against its ground in both colour schemes (WCAG AA)."""
     script = """() => {
       const probe = document.createElement('i'); document.body.append(probe);
-      const rgb = (name) => { probe.style.color = `var(${name})`; return getComputedStyle(probe).color.match(/[0-9.]+/g).map(Number); };
-      const names = ['--ink', '--quiet', '--accent', '--caution', '--caution-soft', '--bad', '--bad-soft', '--good',
-        '--good-soft', '--none', '--none-soft', '--paper', '--sheet'];
+      const rgb = (name) => {
+        probe.style.color = `var(${name})`;
+        return getComputedStyle(probe).color.match(/[0-9.]+/g).map(Number);
+      };
+      const names = ['--ink', '--quiet', '--accent', '--caution', '--caution-soft', '--bad',
+        '--bad-soft', '--good', '--good-soft', '--none', '--none-soft', '--paper', '--sheet'];
       return Object.fromEntries(names.map((n) => [n, rgb(n)]));
     }"""
     pairs = [

@@ -61,8 +61,8 @@ def test_table_of_one_run_bounds() -> None:
     """docs/audit.md prints this table: pytest -m slow -s -k table_of_one
     tests/privacy/test_audit_one_run.py"""
     print(
-        "\n| algorithm | claimed | noise of the declared kind | any run | claimed | declared kind "
-        "| any run |"
+        "\n| algorithm | claimed | noise of the declared kind | any run | claimed | "
+        "declared kind | any run |"
     )
     print("| --- |" + " --- |" * 6)
     far = []

@@ -202,8 +202,9 @@ def test_table_of_planted_faults() -> None:
     """docs/audit.md prints this table: pytest -m slow -s -k table_of_planted
     tests/privacy/test_audit_shared.py"""
     print(
-        "\n| fault | mu claimed | true mu | lower bound | noise as declared | verdict | found by "
-        "|\n| --- |" + " --- |" * 6
+        "\n| fault | mu claimed | true mu | lower bound | noise as declared | "
+        "verdict | found by |\n"
+        "| --- |" + " --- |" * 6
     )
     wrong = []
     for fault in FAULTS:

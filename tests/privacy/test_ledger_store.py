@@ -334,8 +334,8 @@ def test_network_file_systems_are_refused(tmp_path, monkeypatch):
     assert kind("/mnt/winter/l.db") == "ext4"
     table = tmp_path / "mountinfo"
     table.write_text(
-        f"22 1 0:1 / / rw - ext4 /dev/sda1 rw\n40 22 0:44 / {os.path.realpath(tmp_path)} rw - nfs4 "
-        "s:/x rw\n"
+        "22 1 0:1 / / rw - ext4 /dev/sda1 rw\n"
+        f"40 22 0:44 / {os.path.realpath(tmp_path)} rw - nfs4 s:/x rw\n"
     )
     monkeypatch.setattr(store_files, "MOUNTS", table)
     with pytest.raises(StateError, match=r"nfs4.*local disk"):

@@ -81,8 +81,8 @@ def test_processes_at_once_share_one_budget(tmp_path):
 def test_processes_may_create_the_ledger_at_once(tmp_path):
     path = tmp_path / "ledger.db"
     code = (
-        "from tacenda.privacy.lasting.ledger_store import LedgerStore\nwith "
-        f"LedgerStore({str(path)!r}) as s: print(s.head()[1])"
+        "from tacenda.privacy.lasting.ledger_store import LedgerStore\n"
+        f"with LedgerStore({str(path)!r}) as s: print(s.head()[1])"
     )
     crew = [
         subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)

@@ -245,11 +245,14 @@ def test_another_process_finds_the_same(tmp_path: Path) -> None:
         import tacenda as tc
         from tacenda.content import content_hash, program
         import theirs
-        print(content_hash([tc.algorithms.IPADMM(), theirs.Thing(np.arange(3.0)), {"b", "a", "c"}, tc.Privacy(1.0)]), program())
+        thing = theirs.Thing(np.arange(3.0))
+        parts = [tc.algorithms.IPADMM(), thing, {"b", "a", "c"}, tc.Privacy(1.0)]
+        print(content_hash(parts), program())
     """)
     (tmp_path / "theirs.py").write_text(
-        "from dataclasses import dataclass\nSET = frozenset(['x', 'y', "
-        "'z'])\n@dataclass(frozen=True)\nclass Thing:\n    a: object\n"
+        "from dataclasses import dataclass\n"
+        "SET = frozenset(['x', 'y', 'z'])\n"
+        "@dataclass(frozen=True)\nclass Thing:\n    a: object\n"
         "    def f(self):\n        return self.a in {'p', 'q', 'r'} or SET\n"
     )
     found = {

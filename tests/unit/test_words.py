@@ -12,7 +12,8 @@ import tacenda as tc
 from tacenda.words import counted, noun
 
 ONE_OF_MANY = re.compile(
-    r"\b1 (closing )?(mixing rounds|mixings|rounds|nodes|seeds|members|records|edges|messages|features|trials|canaries|rows|columns)\b"
+    r"\b1 (closing )?(mixing rounds|mixings|rounds|nodes|seeds|members|records|edges|"
+    r"messages|features|trials|canaries|rows|columns)\b"
 )
 
 

@@ -34,9 +34,8 @@ def convergence_advice(
         return []
     if n > LARGEST:
         return [
-            "RADMM: the convergence condition (26)-(27) of ZhangEtAl18 is not checked on graphs of "
-            "over "
-            f"{LARGEST} nodes ({n})."
+            "RADMM: the convergence condition (26)-(27) of ZhangEtAl18 is not checked on graphs "
+            f"of over {LARGEST} nodes ({n})."
         ]
     eta, gamma = at(penalty, 1), at(recycle_proximal, 1)
     if topology.is_bipartite:

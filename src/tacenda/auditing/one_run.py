@@ -115,14 +115,13 @@ class OneRunResult:
             said += f" by the paper; the accountant says {self.true_epsilon:.4g}"
         return (
             f"{self.algorithm['name']}: {self.verdict}: "
-            f"epsilon is at least {self.curve_bound:.4g} at delta {self.delta:g} for "
-            f"noise of the declared kind and {self.lower_bound:.4g} for any, "
-            f"with {100 * self.confidence:g} % confidence "
-            f"({said}); one run of {counted(self.rounds, 'round')}, "
+            f"epsilon is at least {self.curve_bound:.4g} at delta {self.delta:g} for noise of "
+            f"the declared kind and {self.lower_bound:.4g} for any, "
+            f"with {100 * self.confidence:g} % confidence ({said}); "
+            f"one run of {counted(self.rounds, 'round')}, "
             f"{self.right} of {counted(self.guesses, 'guess', 'guesses')} right, "
-            f"{counted(self.coins, 'canary', 'canaries')}, "
-            f"{self.seconds:.1f} s, seed {self.seed}. "
-            f"Best of {counted(len(self.attacks), 'attack')}: {self.attack}."
+            f"{counted(self.coins, 'canary', 'canaries')}, {self.seconds:.1f} s, "
+            f"seed {self.seed}. Best of {counted(len(self.attacks), 'attack')}: {self.attack}."
         )
 
     def __repr__(self) -> str:
@@ -182,8 +181,7 @@ def audit_one_run(
     if method.samples_records:
         raise UnsupportedError(
             "audit_one_run attacks full-batch runs; for sampled ones use tacenda.audit (in the "
-            "shell: leave out --one-run), which "
-            "knows their mixtures."
+            "shell: leave out --one-run), which knows their mixtures."
         )
     assert calibration is not None
     seed = secrets.randbits(63) if seed is None else checks.whole("seed", seed)

@@ -160,8 +160,8 @@ def largest(refuted: Callable[[float], bool], steps: int = 60) -> float:
 def _check_counts(right: int, guesses: int, coins: int) -> None:
     if not 0 <= right <= guesses <= coins:
         raise InputError(
-            f"right, guesses and coins must rise: 0 <= {right} <= {guesses} <= {coins} does not "
-            "hold."
+            "right, guesses and coins must rise: "
+            f"0 <= {right} <= {guesses} <= {coins} does not hold."
         )
 
 

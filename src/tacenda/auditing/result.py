@@ -109,10 +109,9 @@ class AuditResult:
         )
         return (
             f"{self.algorithm['name']}: {self.verdict}: "
-            f"epsilon is at least {self.lower_bound:.4g} at delta {self.delta:g} with "
-            f"{percent} confidence ({said}){mu}; {self.trials} trials of "
-            f"{counted(self.rounds, 'round')} in "
-            f"{self.seconds:.1f} s, seed {self.seed}. {self.about_attacks()}"
+            f"epsilon is at least {self.lower_bound:.4g} at delta {self.delta:g} with {percent} "
+            f"confidence ({said}){mu}; {self.trials} trials of {counted(self.rounds, 'round')} "
+            f"in {self.seconds:.1f} s, seed {self.seed}. {self.about_attacks()}"
         )
 
     def about_attacks(self) -> str:

@@ -83,9 +83,9 @@ def account(given: flags.Given) -> None:
         and given["config"] is None
     ):
         raise InputError(
-            "account needs the noise: --noise-multiplier for Gaussian releases or --round-epsilon "
-            "for pure rounds; "
-            "`tacenda calibrate` goes from an epsilon to the noise."
+            "account needs the noise: --noise-multiplier for Gaussian releases or "
+            "--round-epsilon for pure rounds; `tacenda calibrate` goes from an "
+            "epsilon to the noise."
         )
     _answer(found, given["plot"], given["as_json"])
 

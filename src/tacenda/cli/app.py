@@ -25,8 +25,7 @@ from tacenda.node import commands as node
 
 EPILOG = (
     "Exit codes: 0 done, 1 unexpected, 2 bad input or usage, 3 refused for privacy, "
-    "4 damaged state, 5 network, "
-    "130 interrupted. Any command takes --debug for a traceback."
+    "4 damaged state, 5 network, 130 interrupted. Any command takes --debug for a traceback."
 )
 
 app = typer.Typer(

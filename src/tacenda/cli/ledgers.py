@@ -150,8 +150,8 @@ def verify(
         show.as_json({"ok": True, "rows": found.rows, "head": {"row": head[0], "seal": head[1]}})
         return
     print(
-        f"{ledger}: {counted(found.rows, 'row')}, unbroken.\nhead {head[0]}:{head[1]}   (note it "
-        "elsewhere; --anchor compares with it)"
+        f"{ledger}: {counted(found.rows, 'row')}, unbroken.\n"
+        f"head {head[0]}:{head[1]}   (note it elsewhere; --anchor compares with it)"
     )
 
 

@@ -95,8 +95,8 @@ def datasets(as_json: flags.Json = False) -> None:
         return
     show.table(["name", "what it is"], [[name, line] for name, line in NAMES.items()])
     print(
-        f"\nDownloads are kept in {cache_dir()}; $TACENDA_DATA names a folder that is looked "
-        "through first."
+        f"\nDownloads are kept in {cache_dir()}; $TACENDA_DATA names a folder that is "
+        "looked through first."
     )
     print(
         "Your own file: `tacenda schema draft my.csv`, confirm what is public, "

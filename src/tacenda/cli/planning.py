@@ -24,8 +24,9 @@ Public = Annotated[
     str | None,
     typer.Option(
         "--public",
-        help="Records of the same kind that are public, to tune the step on and to predict from: a name of `tacenda datasets`, or a "
-        "CSV, Parquet or LIBSVM file with --schema. They get no protection, and nothing is charged for them.",
+        help="Records of the same kind that are public, to tune the step on and to predict from: "
+        "a name of `tacenda datasets`, or a CSV, Parquet or LIBSVM file with --schema. "
+        "They get no protection, and nothing is charged for them.",
     ),
 ]
 TargetExcess = Annotated[
@@ -129,7 +130,8 @@ def _sample(given: flags.Given) -> Dataset | None:
     if not flags.is_file(public):
         if schema is not None:
             raise InputError(
-                f"--schema belongs to a file, and --public {public} is a named data set; leave one of them out."
+                f"--schema belongs to a file, and --public {public} is a named data set; "
+                "leave one of them out."
             )
         from tacenda.data import load
 
@@ -156,7 +158,8 @@ def _needed(
 
     if not isinstance(chosen.epsilon, float):
         raise InputError(
-            "--target-excess and --target-accuracy take one epsilon for all members, not one per node."
+            "--target-excess and --target-accuracy take one epsilon for all "
+            "members, not one per node."
         )
     return records_for(
         chosen, target_excess=excess, target_accuracy=accuracy, trials=min(trials, 2), public=sample
@@ -231,5 +234,8 @@ def _print_trust(chosen: Plan) -> None:
         for a in chosen.adversaries()
     ]
     print()
-    title = f"Who must not collude: one record's loss against those who pool what they know (delta {chosen.delta:g})"
+    title = (
+        "Who must not collude: one record's loss against those who pool what they know "
+        f"(delta {chosen.delta:g})"
+    )
     show.table(["who", "mu", "epsilon", "promised"], rows, title=title, right=(1, 2))

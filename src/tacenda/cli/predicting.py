@@ -51,9 +51,8 @@ def predict(
     home = RunFolder.open(folder)
     if not home.schema_path.is_file():
         raise InputError(
-            f"{folder} holds no schema.toml, because its data was not encoded by a public schema; "
-            "fit on a file with --schema "
-            "to predict new records."
+            f"{folder} holds no schema.toml, because its data was not encoded by a public "
+            "schema; fit on a file with --schema to predict new records."
         )
     name, result = _result(home, run)
     model = _model(result, node)

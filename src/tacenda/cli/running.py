@@ -125,8 +125,7 @@ def _print_costs(public: Any, costs: list[Any]) -> None:
     declared = "" if public.facts.adjacency == "replace-one" else " declared"
     title = (
         f"A dry run: {counted(int(sizes.sum()), 'record')}{declared} on "
-        f"{counted(public.topology.n, 'node')} "
-        f"({sizes.min()} to {sizes.max()} each), "
+        f"{counted(public.topology.n, 'node')} ({sizes.min()} to {sizes.max()} each), "
         f"{public.topology.name}, model of length {public.facts.dim}"
     )
     header = [

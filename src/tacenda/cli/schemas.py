@@ -59,9 +59,8 @@ def draft(
         print(f"{out}: {_width(schema)}, label {schema.label.name!r}.")
     waiting = len(schema.unconfirmed)
     show.note(
-        f"note: {counted(waiting, 'column')} {noun(waiting, 'holds', 'hold')} values read off the "
-        "data: check that they are public, "
-        "then set confirmed = true."
+        f"note: {counted(waiting, 'column')} {noun(waiting, 'holds', 'hold')} values read off "
+        "the data: check that they are public, then set confirmed = true."
     )
     if out is not None:
         show.note(f"Next: edit {out}, then `tacenda schema check {out} --data {file}`.")

@@ -71,9 +71,9 @@ def _choice(
         ):
             raise InputError(
                 f"{algorithm.title} shares noise between neighbours, "
-                "so its promise needs a limit on how many members pool what "
-                "they know; give privacy.coalition a number, "
-                "or use an algorithm with noise of its own (dpdda, cdpadmm)."
+                "so its promise needs a limit on how many members pool what they know; "
+                "give privacy.coalition a number, or use an algorithm with noise of its "
+                "own (dpdda, cdpadmm)."
             )
         chosen = Choice(
             algorithm.name, algorithm, DEFAULT_ROUNDS, None, mixings(topology, config.run.mixing)

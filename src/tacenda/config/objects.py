@@ -41,8 +41,7 @@ def graph_of(network: NetworkSection, labels: tuple[Any, ...]) -> Any:
     if made.number_of_nodes() != n:
         raise InputError(
             f"network.graph {network.graph!r} has {made.number_of_nodes()} nodes, "
-            f"but the data is held by {n}; "
-            "leave the number out, or make them equal."
+            f"but the data is held by {n}; leave the number out, or make them equal."
         )
     if labels != tuple(range(n)):
         import networkx as nx
@@ -142,8 +141,8 @@ def facts_of(problem: ProblemSection, shape: Shape, adjacency: str, tolerance: f
         if problem.public_size is None:
             raise InputError(
                 "problem.public_size must be declared under adjacency 'add-remove', "
-                "where a node's record count is itself "
-                "private: one public number that stands for it, for instance a round one."
+                "where a node's record count is itself private: "
+                "one public number that stands for it, for instance a round one."
             )
         sizes = np.full(len(sizes), problem.public_size)
     return Facts(sizes, constants.n_outputs * shape.features, constants, adjacency, tolerance)

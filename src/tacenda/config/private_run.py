@@ -87,8 +87,8 @@ def load(data: DataSection) -> tuple[Dataset, Schema | None]:
     if data.name is None:
         raise InputError(
             "the configuration names no data to learn from: "
-            "give --data with a name of `tacenda datasets`, or a CSV or "
-            "Parquet file together with --schema."
+            "give --data with a name of `tacenda datasets`, "
+            "or a CSV or Parquet file together with --schema."
         )
     return _named(data)
 
@@ -104,9 +104,8 @@ def _advise(schema: Schema) -> None:
     ):
         warnings.warn(
             f"label {label.name!r} reaches from {label.low:g} to {label.high:g} in its own unit, "
-            "far for gradients of bounded "
-            "size; set scale_to = 'symmetric' under [label] of the schema to learn it between -1 "
-            "and 1.",
+            "far for gradients of bounded size; set scale_to = 'symmetric' under [label] of the "
+            "schema to learn it between -1 and 1.",
             UserWarning,
             stacklevel=2,
         )

@@ -153,8 +153,8 @@ def promise_notes(config: RunConfig, how: str, n: int) -> tuple[str, ...]:
     if data.test_fraction and broken_promise("sizes", relation, 2) is not None:
         raise InputError(
             f"data.test_fraction must be 0 under adjacency {relation!r}: "
-            "which records are set aside depends on how many there are, so "
-            "one record more would bring others into the run. "
+            "which records are set aside depends on how many there are, "
+            "so one record more would bring others into the run. "
             "Set a test part aside in a file of its own."
         )
     why = broken_promise(how, relation, n)
@@ -163,8 +163,8 @@ def promise_notes(config: RunConfig, how: str, n: int) -> tuple[str, ...]:
     if relation == "add-remove" or data.file is not None:
         raise InputError(
             f"network.partition {how!r} does not keep a promise under adjacency {relation!r}: "
-            f"{why}. Say whose each record is (node_column "
-            "in the schema), use one node, or, for a split by count, adjacency 'replace-one'."
+            f"{why}. Say whose each record is (node_column in the schema), use one node, or, "
+            "for a split by count, adjacency 'replace-one'."
         )
     return (
         f"{why}: the promise is for the records as they lie on the nodes, "

@@ -108,9 +108,9 @@ def _epsilon(
     )
     if found is None:
         raise sources.Unavailable(
-            "data set 'epsilon' is read from a local file only (12 GB of text): give path=..., or "
-            f"{sources.where_to_put('epsilon_normalized')}; load('epsilon-like', rows=...) "
-            "generates a stand-in."
+            "data set 'epsilon' is read from a local file only (12 GB of text): give path=..., "
+            f"or {sources.where_to_put('epsilon_normalized')}; load('epsilon-like', "
+            "rows=...) generates a stand-in."
         )
     return load_libsvm_dense(
         found, 2000, rows=rows, classes=("-1", "1"), norm=1.0, dtype=dtype, name="epsilon"

@@ -58,7 +58,8 @@ def draft_schema(
         )
     notes = "Drafted from the data: check every bound and level, then set confirmed = true."
     if left_out:
-        notes += f" Left out (constant, empty, or too many levels to be a public list): {', '.join(left_out)}."
+        why = "constant, empty, or too many levels to be a public list"
+        notes += f" Left out ({why}): {', '.join(left_out)}."
     if missing:
         notes += " Some cells are missing: such records are dropped; see missing = 'impute'."
     return Schema.build(
@@ -100,8 +101,7 @@ def _label(name: str, words: NDArray[Any]) -> Label:
     if len(values) < 2:
         raise InputError(
             f"label {name!r} shows fewer than two classes, so none can be proposed; "
-            "choose another label column or "
-            "write the schema by hand with all classes."
+            "choose another label column or write the schema by hand with all classes."
         )
     numeric = all(_is_number(value) for value in values)
     whole = numeric and all(float(value).is_integer() for value in values)

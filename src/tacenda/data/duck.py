@@ -70,8 +70,7 @@ def _connected(database: str | Path | None, source: str) -> Iterator[Any]:
     if not usable():
         raise InputError(
             f"reading {source} needs DuckDB, which is not installed; run: "
-            "pip install 'tacenda[data]', or export the "
-            "data as CSV."
+            "pip install 'tacenda[data]', or export the data as CSV."
         )
     import duckdb
 

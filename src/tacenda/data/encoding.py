@@ -43,8 +43,7 @@ def encode(
     elif schema.unconfirmed:
         warnings.warn(
             f"schema {schema.name!r} has values read off the data in {list(schema.unconfirmed)}: "
-            "unless they are "
-            "public the guarantee does not hold; confirm them in the schema.",
+            "unless they are public the guarantee does not hold; confirm them in the schema.",
             UnconfirmedSchemaWarning,
             stacklevel=2,
         )
@@ -58,8 +57,8 @@ def encode(
     notes = []
     if schema.unconfirmed:
         notes.append(
-            f"bounds, levels or classes of {', '.join(map(repr, schema.unconfirmed))} were read "
-            "off the data"
+            f"bounds, levels or classes of {', '.join(map(repr, schema.unconfirmed))} "
+            "were read off the data"
         )
     if schema.missing == "drop":
         notes.append(
@@ -230,9 +229,9 @@ def _numbers(
     except ValueError:
         wrong = np.array([not _is_number(word) for word in words]) & keep
         raise InputError(
-            f"column {name!r} must be numeric, but record {_where(table, wrong)} holds other text; "
-            "correct it, declare "
-            "the column categorical, or add that text to missing_values."
+            f"column {name!r} must be numeric, but record {_where(table, wrong)} holds other "
+            "text; correct it, declare the column categorical, "
+            "or add that text to missing_values."
         ) from None
 
 
@@ -252,8 +251,8 @@ def _codes(
         if column.unknown == "error":
             raise InputError(
                 f"column {column.name!r} of record {_where(table, wrong)} holds a level that the "
-                "schema does not "
-                "declare; add the level if it is public, or set unknown = 'column'."
+                "schema does not declare; add the level if it is public, "
+                "or set unknown = 'column'."
             )
         codes[wrong] = len(column.levels)
     return codes[keep]
@@ -270,8 +269,7 @@ def _label(schema: Schema, table: Table, keep: NDArray[np.bool_]) -> NDArray[Any
     if wrong.any():
         raise InputError(
             f"label {label.name!r} of record {_where(table, wrong)} is not one of the declared "
-            "classes "
-            f"{list(label.classes)}; add the class to the schema or correct the record."
+            f"classes {list(label.classes)}; add the class to the schema or correct the record."
         )
     return codes[keep]
 

@@ -127,8 +127,7 @@ def _parsed(
             ) from None
         raise InputError(
             f"{path.name} is not a LIBSVM file with indices from 1 (lines 'label index:value "
-            "...'); "
-            "read tables with tacenda.data.read_table."
+            "...'); read tables with tacenda.data.read_table."
         ) from None
     return X, y
 

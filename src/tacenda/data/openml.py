@@ -33,8 +33,7 @@ def adult_from_openml(why: str) -> Table:
     except (OSError, ValueError) as error:
         raise sources.Unavailable(
             f"Adult could not be had: {why} OpenML failed as well ({type(error).__name__}). "
-            "Offline, "
-            f"{sources.where_to_put('adult.data', 'adult.test')}."
+            f"Offline, {sources.where_to_put('adult.data', 'adult.test')}."
         ) from None
     return from_frame(bunch.frame)
 

@@ -115,8 +115,7 @@ def _text(path: Path) -> Iterator[IO[str]]:
         except UnicodeDecodeError:
             raise InputError(
                 f"{path.name} must be UTF-8 text, but it holds bytes of another encoding; "
-                "save it as UTF-8 "
-                "(for instance: iconv -f latin1 -t utf-8)."
+                "save it as UTF-8 (for instance: iconv -f latin1 -t utf-8)."
             ) from None
         except (gzip.BadGzipFile, EOFError):
             raise InputError(
@@ -176,8 +175,7 @@ def _refuse_ragged(header: list[str], block: list[tuple[int, list[str]]], path: 
         if len(fields) != len(header):
             raise InputError(
                 f"line {line} of {path.name} has {len(fields)} fields where the header has "
-                f"{len(header)}; "
-                "look for a missing or unquoted separator."
+                f"{len(header)}; look for a missing or unquoted separator."
             )
 
 

@@ -243,8 +243,7 @@ class Schema(_Part):
         if self.unconfirmed:
             raise PrivacyError(
                 f"schema {self.name!r} has values read off the data in {list(self.unconfirmed)}; "
-                "check that they are "
-                "public and set confirmed = true there."
+                "check that they are public and set confirmed = true there."
             )
 
     def hash(self) -> str:

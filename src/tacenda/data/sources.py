@@ -80,8 +80,8 @@ def where_to_put(*names: str) -> str:
     """A clause that tells the user where a file is expected."""
     files = " and ".join(f"{name} (or {name}.gz)" for name in names)
     return (
-        f"put {files} into {cache_dir()} or into a folder named by the environment variable "
-        "TACENDA_DATA"
+        f"put {files} into {cache_dir()} or into a folder named by the environment "
+        "variable TACENDA_DATA"
     )
 
 
@@ -99,8 +99,7 @@ def _checked(name: str, content: bytes, place: str) -> bytes:
     if found != SUMS[name]:
         raise StateError(
             f"{place} is not the original {name}: its contents have SHA-256 {found[:12]}... "
-            f"where {SUMS[name][:12]}... "
-            "is expected; delete it, and it will be fetched again."
+            f"where {SUMS[name][:12]}... is expected; delete it, and it will be fetched again."
         )
     return content
 

@@ -57,8 +57,7 @@ class Table:
         except TypeError:
             raise InputError(
                 "a table must be a frame, a mapping of columns or a path, "
-                f"not {type(data).__name__}; "
-                "read files with tacenda.data.read_table."
+                f"not {type(data).__name__}; read files with tacenda.data.read_table."
             ) from None
         columns = {}
         for name in frame.columns:

@@ -203,22 +203,21 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if result.settings["algorithm"].get("noise") == "correlated":
             q = result.settings["privacy"]["coalition"]
             said.append(
-                "Neighbours share noise: the guarantee holds against eavesdroppers and against at "
-                f"most {q} curious data holder"
-                f"{'' if q == 1 else 's'} pooling what they know; larger coalitions may learn more."
+                "Neighbours share noise: the guarantee holds against eavesdroppers and against "
+                f"at most {q} curious data holder{'' if q == 1 else 's'} pooling what they know; "
+                "larger coalitions may learn more."
             )
         if self.bounds is None or isinstance(self.bounds, str):
             said.append(
-                f"No feature bounds were used: rows longer than data_norm={self.data_norm:g} were "
-                "scaled down to it."
+                f"No feature bounds were used: rows longer than data_norm={self.data_norm:g} "
+                "were scaled down to it."
             )
         else:
             said.append("The declared feature bounds come from public knowledge.")
         if self.plan_ is not None and self.plan_.public_records is not None:
             said.append(
                 f"The step was tuned on {counted(self.plan_.public_records, 'record')} declared "
-                "public: these have no protection, and "
-                "nothing was charged for them."
+                "public: these have no protection, and nothing was charged for them."
             )
         if self.random_state is not None:
             said.append(

@@ -186,8 +186,8 @@ class PrivateLinearSVC(_PrivateClassifier):
         if n_classes > 2:
             raise InputError(
                 "Only binary classification is supported. "
-                f"The type of the target is {type_of_target(y)}: use "
-                "PrivateLogisticRegression for more than two classes."
+                f"The type of the target is {type_of_target(y)}: "
+                "use PrivateLogisticRegression for more than two classes."
             )
         return SmoothedHinge(0.5)
 

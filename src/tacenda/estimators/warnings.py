@@ -36,18 +36,23 @@ def in_a_search() -> bool:
 
 def warn_of_search(epsilon: object, ledger: object, dataset: object) -> None:
     """One sentence on what a search costs."""
-    booked = (
-        "each fit is charged to the ledger"
-        if ledger is not None and dataset is not None
-        else "pass dataset='name' too: by default each part of the records has an account of its own, and the fits never add up"
-        if ledger is not None
-        else "pass ledger='file.db' and dataset='name' to have each fit charged and refused when the budget is spent"
-    )
+    if ledger is None:
+        booked = (
+            "Pass ledger='file.db' and dataset='name' to have each fit charged and refused "
+            "when the budget is spent."
+        )
+    elif dataset is None:
+        booked = (
+            "Pass dataset='name' too: by default each part of the records has an account of its "
+            "own, and the fits never add up."
+        )
+    else:
+        booked = "Each fit is charged to the ledger."
     warnings.warn(
         "This fit is one of a search or cross-validation: "
-        f"every fit spends its own epsilon ({epsilon}) on the records it sees, and "
-        "privacy_ states one fit only, not the search; the scores are not private at all. "
-        f"{booked[0].upper()}{booked[1:]}.",
+        f"every fit spends its own epsilon ({epsilon}) on the records it sees, "
+        "and privacy_ states one fit only, not the search; the scores are not private at all. "
+        + booked,
         BudgetWarning,
         stacklevel=4,
     )
@@ -58,9 +63,8 @@ def warn_of_bounds(data_norm: float) -> None:
     about them."""
     warnings.warn(
         f"bounds is not declared: rows longer than data_norm={data_norm:g} (the intercept's "
-        "constant included) are scaled down to it. "
-        "Declare bounds=(low, high) from public knowledge, "
-        "or bounds='norm' if this is what you want.",
+        "constant included) are scaled down to it. Declare bounds=(low, "
+        "high) from public knowledge, or bounds='norm' if this is what you want.",
         DeclarationWarning,
         stacklevel=4,
     )

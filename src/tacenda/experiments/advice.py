@@ -8,20 +8,17 @@ def lines() -> list[str]:
     """One sentence per situation, from the full runs in docs/results.md."""
     return [
         "You trust that no more than q members pool what they know: "
-        "GossipGD with noise shared by neighbours. It was the best in 54 of 60 "
-        "settings of equal-privacy, 0.2 points below a trusted server at epsilon 1 and 1.2 at 0.1, "
-        "though with more rounds on offer "
-        "than the "
-        "others. Give the network more edges than a ring: "
-        "on a ring of 100 at epsilon 0.1 it was 4 to 5 points below, on a 6-regular "
-        "graph 0 to 1.",
+        "GossipGD with noise shared by neighbours. It was the best in 54 of 60 settings of "
+        "equal-privacy, 0.2 points below a trusted server at epsilon 1 and 1.2 at 0.1, "
+        "though with more rounds on offer than the others. "
+        "Give the network more edges than a ring: on a ring of 100 at epsilon 0.1 it was 4 to 5 "
+        "points below, on a 6-regular graph 0 to 1.",
         "No such trust: CDP-ADMM or DDP-ADMM, level with each other and with DP-ADMM, "
-        "which needs a hub; PVP at epsilon 5. GossipGD with "
-        "independent noise and DP-DDA are close behind. "
-        "At epsilon 0.1 none of them beat the majority class on 100 nodes by half a point.",
+        "which needs a hub; PVP at epsilon 5. GossipGD with independent noise and "
+        "DP-DDA are close behind. At epsilon 0.1 none of them beat the majority class "
+        "on 100 nodes by half a point.",
         "Exact local solves and a smooth loss: PVP centred on released values; "
-        "its additive noise composes far better than noise in the "
-        "objective.",
+        "its additive noise composes far better than noise in the objective.",
         "Objective perturbation (DVP, penalty perturbation, R-ADMM): "
         "in half of the settings worse than one node alone. If it must be: "
         "few rounds (3 did better than 10), and growing penalties when there are many.",

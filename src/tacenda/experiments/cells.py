@@ -104,7 +104,8 @@ def _words(chosen: dict[str, Any]) -> str:
 
 def _short(value: Any) -> str:
     if isinstance(value, dict):
-        return f"{value['schedule']}({', '.join(_short(v) for k, v in value.items() if k != 'schedule')})"
+        settings = ", ".join(_short(v) for k, v in value.items() if k != "schedule")
+        return f"{value['schedule']}({settings})"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 

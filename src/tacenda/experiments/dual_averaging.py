@@ -19,28 +19,24 @@ from tacenda.schedules import SquareRoot, to_plain
 NODES, STRENGTH, DELTA, HELD_OUT, FULL_ROUNDS = 20, 0.0005, 0.01, 2000, 100
 SETTINGS = (
     "Rows of norm 1 with labels from a noisy linear rule (accuracy 0.9), "
-    "shaped like LIBSVM's `epsilon`; "
-    "ring of 20, uniform weights, hinge "
-    "loss, mu = 0.0005, delta 0.01, 3 epochs of one record a round; a = t, gamma = 20; plain DDA: "
-    "a = 1, "
+    "shaped like LIBSVM's `epsilon`; ring of 20, uniform weights, hinge loss, mu = 0.0005, "
+    "delta 0.01, 3 epochs of one record a round; a = t, gamma = 20; plain DDA: a = 1, "
     "gamma = 20 + sqrt(mu t)."
 )
 CHOSEN = (
-    "Full: 400,000 x 2,000 generated (no download), q = 20,000. Reduced: 100,000 x 200, q = 5,000, "
-    "epsilon 0.2, 0.6 and 1, one or two "
-    "seeds. Quick: 4,000 x 20, q = 200. 2,000 further records are the test set. "
-    "Sound runs besides one record a round: all records, 100 "
-    "rounds, gamma = 1. That setting was chosen after the paper's gamma = 20 had lost to one "
-    "record a round at the reduced size (0.27 "
-    "against 0.07 at (1, 0.01)): six settings were tried there for all records, "
-    "one seed each (100 rounds with gamma 20: 0.270, 5: 0.057, "
-    "2: 0.014, 0.5: 0.002; 300 rounds with 20: 0.015, 50: 0.064), and none for one record a round, "
-    "which keeps the paper's gamma = 20. "
+    "Full: 400,000 x 2,000 generated (no download), q = 20,000. Reduced: 100,000 x 200, "
+    "q = 5,000, epsilon 0.2, 0.6 and 1, one or two seeds. Quick: 4,000 x 20, q = 200. "
+    "2,000 further records are the test set. Sound runs besides one record a round: all records, "
+    "100 rounds, gamma = 1. That setting was chosen after the paper's gamma = 20 had lost to one "
+    "record a round at the reduced size (0.27 against 0.07 at (1, 0.01)): "
+    "six settings were tried there for all records, one seed each (100 rounds with gamma 20: "
+    "0.270, 5: 0.057, 2: 0.014, 0.5: 0.002; 300 rounds with 20: 0.015, 50: 0.064), "
+    "and none for one record a round, which keeps the paper's gamma = 20. "
     "So the comparison of the two favours all records; "
-    "at the quick size gamma = 20 is the better one for them. One record a round is "
-    "exactly one as published, and a Poisson sample of mean one when sound, "
-    "which costs less privacy. The paper repeats three times; here "
-    "are two seeds."
+    "at the quick size gamma = 20 is the better one for them. "
+    "One record a round is exactly one as published, "
+    "and a Poisson sample of mean one when sound, which costs less privacy. "
+    "The paper repeats three times; here are two seeds."
 )
 ONE = {"batch_size": 1, "sampling": "one"}
 EVERY: dict[str, Any] = {"name": "dpdda", "offset": 1.0}

@@ -177,10 +177,8 @@ def _concentrated() -> Headline:
     claimed = 10 + 2 * float(np.sqrt(10 * np.log(1e5)))
     true = _true([(Gaussian(1 / float(np.sqrt(20.0))), 1)], 1e-5)
     remark = (
-        "by its own corollary, a loose conversion, "
-        "where its text speaks of an epsilon between 0 and 1; and no guarantee at all for "
-        "its Lasso, "
-        "whose gradients are unbounded"
+        "by its own corollary, a loose conversion, where its text speaks of an epsilon between 0 "
+        "and 1; and no guarantee at all for its Lasso, whose gradients are unbounded"
     )
     return Headline(
         "GauthierEtAl20",
@@ -202,7 +200,7 @@ def as_markdown(rows: list[Headline]) -> str:
     for h in rows:
         delta = f"{h.delta:g}" if h.delta else "0 (true one at 1e-5)"
         lines.append(
-            f"| {h.paper} | {h.setting} | {h.claimed:.4g} | {delta} | {h.true:.4g} | {h.adjacency} "
-            f"| {h.remark} |"
+            f"| {h.paper} | {h.setting} | {h.claimed:.4g} | {delta} | {h.true:.4g} | "
+            f"{h.adjacency} | {h.remark} |"
         )
     return "\n".join(lines) + "\n"

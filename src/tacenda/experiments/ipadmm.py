@@ -19,11 +19,10 @@ SETTINGS = (
 )
 CHOSEN = (
     "The paper gives neither the number of rounds T nor the diameter D of (23): "
-    "T = 100 (30 in the reduced run) and D = 80, once for all "
-    "figures; c0 = 1, and beta = 0.01 in (21). D is the best of three tried on Adult itself (5, "
-    "20, 80; T = 50, one seed, epsilon 1 as "
-    "published: 0.526, 0.475, 0.446), and the other methods' settings were not tuned, "
-    "so comparisons favour IPADMM. "
+    "T = 100 (30 in the reduced run) and D = 80, once for all figures; c0 = 1, "
+    "and beta = 0.01 in (21). D is the best of three tried on Adult itself (5, 20, 80; T = 50, "
+    "one seed, epsilon 1 as published: 0.526, 0.475, 0.446), "
+    "and the other methods' settings were not tuned, so comparisons favour IPADMM. "
     "Quick runs use 2,000 generated records of 20 features on 20 nodes."
 )
 
@@ -241,11 +240,10 @@ def _inner_survives(found: list[Finding], rows: Rows) -> str:
     constant = "lower" if by_claim[SOUND, True] else "do not lower"
     theory_step = "lower it too" if by_claim[SOUND, False] else "hardly matter"
     return (
-        f"At equal true privacy more inner steps {constant} the risk with a constant proximal "
-        f"weight, and {theory_step} with the "
-        "weight (23). That weight grows with sqrt(k) z, and z with sqrt(T l), "
-        "so that T l steps have nearly the same length in all "
-        f"for every l. {_noise(rows)}"
+        f"At equal true privacy more inner steps {constant} the risk with a constant "
+        f"proximal weight, and {theory_step} with the weight (23). "
+        "That weight grows with sqrt(k) z, and z with sqrt(T l), "
+        f"so that T l steps have nearly the same length in all for every l. {_noise(rows)}"
     )
 
 
@@ -363,9 +361,8 @@ def _compare_survives(found: list[Finding], rows: Rows) -> str:
         f"At equal true privacy IPADMM has the lowest final risk {told[0]}, "
         f"as published {told[1]}. That is the order of these settings, "
         "of which only IPADMM's D was chosen by trials: "
-        "where every method has as many trials (equal-privacy), CDP-, DDP-, DP-ADMM and PVP "
-        "are ahead of it from epsilon 0.5 on. "
-        f"{_noise(rows)}"
+        "where every method has as many trials (equal-privacy), CDP-, DDP-, "
+        f"DP-ADMM and PVP are ahead of it from epsilon 0.5 on. {_noise(rows)}"
     )
 
 
@@ -375,8 +372,8 @@ def _noise(rows: Rows) -> str:
     ]
     return (
         "The paper's noise for IPADMM is sound and loose: "
-        f"where it claims epsilon {true['claimed_epsilon']:g}, the truth is "
-        f"{true['true_epsilon']:.3f} at delta 1e-5."
+        f"where it claims epsilon {true['claimed_epsilon']:g}, "
+        f"the truth is {true['true_epsilon']:.3f} at delta 1e-5."
     )
 
 
@@ -408,11 +405,11 @@ EXPERIMENTS = [
         "Fig. 2",
         "Do more inner steps lower the risk?",
         SETTINGS + " epsilon = 1, l = 1..25.",
-        CHOSEN
-        + " The step: (23), and a constant proximal weight 1 beside it, since (23) alone does not show the paper's figure (tried on Adult, "
-        "one seed, T = 10 and 30, l = 1, 5 and 25: with (23) and D = 5, 20, "
-        "80 the risk moved by at most 0.006; with weights 0.3, 1, 5 "
-        "and 20 it fell with l every time).",
+        CHOSEN + " The step: (23), and a constant proximal weight 1 beside it, "
+        "since (23) alone does not show the paper's figure (tried on Adult, one seed, "
+        "T = 10 and 30, l = 1, 5 and 25: with (23) and D = 5, 20, "
+        "80 the risk moved by at most 0.006; with weights 0.3, 1, "
+        "5 and 20 it fell with l every time).",
         _inner,
         _inner_charts,
         _inner_findings,
@@ -424,16 +421,13 @@ EXPERIMENTS = [
         "Fig. 3",
         "Is IPADMM better than the other private ADMMs?",
         SETTINGS + " epsilon 0.5 and 1.",
-        CHOSEN
-        + " The exact methods use penalty 0.01, because 0.001 leaves ZhangEtAl18's bound no room at "
-        "epsilon 0.5; as published, DVP and PVP get alpha = epsilon/T a round, "
-        "so that their pure losses "
-        "sum to epsilon, and DP-ADMM GauthierEtAl20's conversion, "
-        "with penalty 0.1 and proximal weight 1. "
+        CHOSEN + " The exact methods use penalty 0.01, because 0.001 leaves ZhangEtAl18's bound no "
+        "room at epsilon 0.5; as published, DVP and PVP get alpha = epsilon/T a round, "
+        "so that their pure losses sum to epsilon, "
+        "and DP-ADMM GauthierEtAl20's conversion, with penalty 0.1 and proximal weight 1. "
         "PVP as published adds noise of rate r m alpha/(2c), and r = 1e-6 here, "
-        "so that its risk is in "
-        "the millions and delta alone covers it: a true epsilon of 0. "
-        "ADMM without noise is not at the optimum after 100 rounds.",
+        "so that its risk is in the millions and delta alone covers it: "
+        "a true epsilon of 0. ADMM without noise is not at the optimum after 100 rounds.",
         _compare,
         _compare_charts,
         _compare_findings,

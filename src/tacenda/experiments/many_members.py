@@ -14,16 +14,14 @@ from tacenda.experiments.spec import SOUND, Cell, Experiment, Finding, Size
 DELTA, EPSILON = 1e-5, 1.0
 SETTINGS = (
     "Adult, 45,200 x 104, strength 1e-4, (1, 1e-5) replace-one, 10 to 1000 nodes; GossipGD, "
-    "each node's "
-    "own model judged on all records; ring, 6-regular, "
-    "10-regular, complete; coalitions of q = 0, 1, 3 curious members."
+    "each node's own model judged on all records; ring, 6-regular, 10-regular, complete; "
+    "coalitions of q = 0, 1, 3 curious members."
 )
 CHOSEN = (
     "Shared noise: 300 rounds, step 7, 10 mixings, correlation 30, "
-    "the best of five settings tried on Adult with 100 and 1000 nodes. "
-    "Independent noise: the best of five settings (60 rounds of step 2, 4 or 6, 120 of step 6, "
-    "200 of step 7), chosen with hindsight at "
-    "each network. Both end with 20 closing mixings. "
+    "the best of five settings tried on Adult with 100 and 1000 nodes. Independent noise: "
+    "the best of five settings (60 rounds of step 2, 4 or 6, 120 of step 6, 200 of step 7), "
+    "chosen with hindsight at each network. Both end with 20 closing mixings. "
     "None of these choices is charged to the budget. Reduced: 10, 100 and 1000 nodes, "
     "6- and 10-regular and ring, q = 0 and 1, one seed. "
     "The complete graph of 1000 has one seed at any size."
@@ -238,8 +236,8 @@ def _tables(rows: Rows) -> list[Any]:
         for metric, caption in (
             (
                 "node_objective",
-                "Objective of each node's own model, independent noise with the best of its "
-                "settings",
+                "Objective of each node's own model, "
+                "independent noise with the best of its settings",
             ),
             ("node_accuracy", "Accuracy of each node's own model"),
         )
@@ -272,8 +270,8 @@ def _survives(found: list[Finding], rows: Rows) -> str:
         )
         + (
             " Against three members at once it takes a denser graph: "
-            "where the coalitions are too many to try (6-regular from 100 "
-            "nodes on), a bound is used that credits sparse graphs with little or nothing, "
+            "where the coalitions are too many to try (6-regular from 100 nodes on), "
+            "a bound is used that credits sparse graphs with little or nothing, "
             "and the noise grows accordingly."
             if bound
             else ""

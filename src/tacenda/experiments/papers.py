@@ -33,8 +33,8 @@ PAPERS = (
     Paper(
         "ZhangEtAl18",
         "R-ADMM (ZhangEtAl18)",
-        "Recycled ADMM: improve privacy and accuracy with less computation in distributed "
-        "algorithms",
+        "Recycled ADMM: improve privacy and accuracy with less computation in "
+        "distributed algorithms",
         "Xueru Zhang, Mohammad Mahdi Khalili and Mingyan Liu",
     ),
     Paper(

@@ -18,17 +18,15 @@ from tacenda.schedules import Geometric, to_plain
 SCALE, STRENGTH, DELTA = 1750.0, 0.01, 1e-5
 SETTINGS = (
     "Adult with a constant feature, 45,222 x 105, "
-    "random networks of 5 and 20 nodes (edges with probability "
-    "0.5), logistic loss."
+    "random networks of 5 and 20 nodes (edges with probability 0.5), logistic loss."
 )
 CHOSEN = (
     "The scan gives no C, rho or number of iterations: "
-    "C = 1750 as in the paper's reference [18] and in "
-    "ZhangZhu16, strength 0.01, 50 iterations (an "
-    'R-ADMM round is two of them). Records: 45,222, where the paper prints 45,223. "Like ADMM" means within 5 % of the loss, '
+    "C = 1750 as in the paper's reference [18] and in ZhangZhu16, strength 0.01, "
+    "50 iterations (an R-ADMM round is two of them). Records: 45,222, "
+    'where the paper prints 45,223. "Like ADMM" means within 5 % of the loss, '
     "with the best of three gammas; a larger gamma swings less and is slower, as the paper says. "
-    "Quick runs use 1,500 generated "
-    "records of 15 features."
+    "Quick runs use 1,500 generated records of 15 features."
 )
 GAMMAS = (0.2, 1.0, 5.0)
 
@@ -117,9 +115,8 @@ def _condition(nodes: int) -> str:
         else "no gamma at all, since the graph is bipartite"
     )
     return (
-        "Full size: the sufficient condition (26)-(27) "
-        f"would need {word} for eta = 0.5 and M = {smoothness:.4g}; the paper's own gammas "
-        "are far below, and converge all the same."
+        f"Full size: the sufficient condition (26)-(27) would need {word} for eta = 0.5 and M = "
+        f"{smoothness:.4g}; the paper's own gammas are far below, and converge all the same."
     )
 
 
@@ -150,8 +147,8 @@ def _convergence_survives(found: list[Finding], rows: Rows) -> str:
     good = all(f.holds for f in found)
     word = "is borne out" if good else "is borne out only in part"
     return (
-        f"No noise is involved: the claim {word}, and R-ADMM reads the data in half of its "
-        "iterations only."
+        f"No noise is involved: the claim {word}, "
+        "and R-ADMM reads the data in half of its iterations only."
     )
 
 
@@ -269,8 +266,8 @@ def _loss_chart(rows: Rows) -> Any:
         extra=series,
         tab="privacy loss",
         note=(
-            f"By (30) an odd round with a = 1 costs {example:.3f} at a node of 9,044 records with "
-            "two neighbours."
+            f"By (30) an odd round with a = 1 costs {example:.3f} at a node of 9,044 records "
+            "with two neighbours."
         ),
     )
 
@@ -402,12 +399,11 @@ EXPERIMENTS = [
         "ZhangEtAl18",
         "Fig. 2",
         "Is private R-ADMM better than DVP and penalty perturbation?",
-        SETTINGS
-        + " 5 nodes, gamma = 0.2, eta = 1; total pure loss 8 and 20 as published, (2, 1e-5) and (8, 1e-5) sound.",
-        CHOSEN
-        + " M-ADMM's penalty is 1.01^t with dual step 1. As published, ADMM-DVP has the noise that "
-        "ZhangEtAl18's own accounting gives it; the noise that ZhangZhu16 prints for the same "
-        "total claim is a line of its own.",
+        SETTINGS + " 5 nodes, gamma = 0.2, eta = 1; total pure loss 8 and 20 as published, "
+        "(2, 1e-5) and (8, 1e-5) sound.",
+        CHOSEN + " M-ADMM's penalty is 1.01^t with dual step 1. As published, "
+        "ADMM-DVP has the noise that ZhangEtAl18's own accounting gives it; "
+        "the noise that ZhangZhu16 prints for the same total claim is a line of its own.",
         _private,
         _private_charts,
         _private_findings,

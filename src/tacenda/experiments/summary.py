@@ -50,10 +50,10 @@ def as_markdown(out: Path, size: Size) -> str:
         f"{made_with()}.",
         _WORDS[size.name],
         "Findings and numbers are computed from the stored rows; settings, "
-        "reasons and what was tried before are written by hand. `Holds` "
-        "and `Does not hold` refer to the statement as it is written, for these runs. "
-        "± is the standard error of a mean over the seeds; a "
-        "statement whose deciding difference is below two of them says so.",
+        "reasons and what was tried before are written by hand. "
+        "`Holds` and `Does not hold` refer to the statement as it is written, for these runs. "
+        "± is the standard error of a mean over the seeds; "
+        "a statement whose deciding difference is below two of them says so.",
     ]
     missing, sections, lines = [], [], []
     for e in EXPERIMENTS.values():
@@ -128,9 +128,9 @@ _WORDS = {
         "not what the papers claim."
     ),
     "reduced": (
-        "Reduced size: Adult, the papers' networks and generated data (LiuEtAl22, GauthierEtAl20), "
-        "with "
-        "fewer seeds, rounds and levels than the full size, as each section states."
+        "Reduced size: Adult, the papers' networks and generated data (LiuEtAl22, "
+        "GauthierEtAl20), with fewer seeds, rounds and levels than the full size, "
+        "as each section states."
     ),
     "full": (
         "Full size: the papers' settings where they give them; "

@@ -79,8 +79,8 @@ def certs_sign(
     certificate = identities.sign(authority, request, out, days)
     name, mark = identities.name_of(certificate), identities.fingerprint(certificate)
     typer.echo(
-        f"Signed for {name}, fingerprint {mark}. Compare it with {name} by telephone before the "
-        "contract is signed."
+        f"Signed for {name}, fingerprint {mark}. Compare it with {name} by telephone before "
+        "the contract is signed."
     )
 
 
@@ -102,8 +102,8 @@ def certs_show(
 
     mine = Identity.read(identity)
     typer.echo(
-        f"name         {mine.name}\nfingerprint  {mine.fingerprint}\nsigning key  "
-        f"{mine.signing_key}"
+        f"name         {mine.name}\nfingerprint  {mine.fingerprint}\n"
+        f"signing key  {mine.signing_key}"
     )
     typer.echo(
         f"valid until  {mine.certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC "
@@ -197,13 +197,14 @@ def contract_check(
     if mine.rehearsal_seed is not None:
         noise = "SEEDED: for a rehearsal only"
     typer.echo(
-        f"hash      {mine.hash()}\nmembers   {', '.join(mine.names)}\nalgorithm "
-        f"{plan.algorithm.title}, {counted(mine.rounds, 'round')}"
+        f"hash      {mine.hash()}\nmembers   {', '.join(mine.names)}\n"
+        f"algorithm {plan.algorithm.title}, {counted(mine.rounds, 'round')}"
     )
     typer.echo(
-        f"noise     {noise}\nprivacy   epsilon {mine.privacy.epsilon:g}, "
-        f"delta {mine.privacy.delta:g}, {mine.privacy.adjacency}"
-        f"\nagainst   {against(pooled)}"
+        f"noise     {noise}\n"
+        f"privacy   epsilon {mine.privacy.epsilon:g}, delta {mine.privacy.delta:g}, "
+        f"{mine.privacy.adjacency}\n"
+        f"against   {against(pooled)}"
     )
     missing = contract_files.missing_signatures(contract)
     typer.echo("signed    by all" if not missing else f"signed    not yet by {', '.join(missing)}")

@@ -28,9 +28,8 @@ def checked_schema(contract: Contract, schema_path: str | Path) -> Any:
     schema = Schema.read(schema_path)
     if schema.hash() != contract.schema_hash:
         raise InputError(
-            f"contract field schema_hash: the schema {schema_path} is not the one that the members "
-            "agreed on; get theirs, or sign "
-            "a contract with this one."
+            f"contract field schema_hash: the schema {schema_path} is not the one that the "
+            "members agreed on; get theirs, or sign a contract with this one."
         )
     p = contract.problem
     if len(schema.feature_names) != p.n_features:
@@ -59,8 +58,9 @@ def problem_of(contract: Contract, member: str, x: Any, y: Any) -> Problem:
     if counts_public and x.shape[0] != size:
         raise InputError(
             f"contract field members.{member}.size is {size}, "
-            "but another number of usable records was found; under replace-one the "
-            "number is public and must agree: correct the contract or the data."
+            "but another number of usable records was found; "
+            "under replace-one the number is public and must agree: "
+            "correct the contract or the data."
         )
     return Problem(
         [(x, y)],

@@ -159,12 +159,10 @@ class Peer:
         if self._reached_radius is None:
             return []
         return [
-            f"the run diverges: in round {self._reached_radius} this member's message reached the "
-            "contract's problem.radius of "
-            f"{self._plan.facts.constants.radius:g} and was cut to it. Do not use the model; "
-            "agree on a contract with a "
-            "larger proximal weight or penalty, a smaller step, or a larger radius. "
-            "A neighbour may also have pushed it."
+            f"the run diverges: in round {self._reached_radius} this member's message reached "
+            f"the contract's problem.radius of {self._plan.facts.constants.radius:g} and was cut "
+            "to it. Do not use the model; agree on a contract with a larger proximal weight or "
+            "penalty, a smaller step, or a larger radius. A neighbour may also have pushed it."
         ]
 
     def regroup(self, absent: frozenset[str], view: int, next_round: int) -> None:

@@ -116,8 +116,8 @@ def check_identity(contract: Contract, identity: Identity) -> Identity:
         if getattr(member, field) != getattr(identity, field):
             raise InputError(
                 f"contract field members.{member.name}.{field} is not that of the identity in "
-                f"{identity.folder}; use the folder whose "
-                "card went into the contract, or sign a contract with the new card."
+                f"{identity.folder}; use the folder whose card went into the contract, "
+                "or sign a contract with the new card."
             )
     if identity.days_left() <= 0:
         raise InputError(

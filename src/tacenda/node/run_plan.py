@@ -75,15 +75,14 @@ def make_plan(contract: Contract) -> RunPlan:
     if code is not None and contract.algorithm.code is None:
         raise PrivacyError(
             f"contract field algorithm.code: {algorithm.name} is a plugin, "
-            "and all members must run the same code; after a look "
-            f'at it state code = "{code}".'
+            f'and all members must run the same code; after a look at it state code = "{code}".'
         )
     terms = contract.privacy
     if algorithm.shared_noise is not None and terms.coalition is None:
         raise PrivacyError(
-            f"contract field privacy.coalition: {algorithm.title} shares noise between neighbours, "
-            "so the contract must say how many "
-            'curious members may pool what they know; set coalition = 1, or more, or noise = "independent", which holds against all.'
+            f"contract field privacy.coalition: {algorithm.title} shares noise between "
+            "neighbours, so the contract must say how many curious members may pool what they "
+            'know; set coalition = 1, or more, or noise = "independent", which holds against all.'
         )
     privacy = Privacy(
         epsilon=terms.epsilon,
@@ -106,10 +105,10 @@ def make_plan(contract: Contract) -> RunPlan:
     if not rehearsal and not lattice and not terms.floating_point_noise:
         raise PrivacyError(
             "contract field privacy.floating_point_noise: "
-            f"{algorithm.title} as set up here needs floating-point noise, for which "
-            "no clean defence against attacks on its low bits is known; accept it by name (true), "
-            "or use full gradients with "
-            "IPADMM, DDPADMM, CDPADMM, DPADMM or DPDDA, whose noise is drawn on whole numbers."
+            f"{algorithm.title} as set up here needs floating-point noise, "
+            "for which no clean defence against attacks on its low bits is known; "
+            "accept it by name (true), or use full gradients with IPADMM, DDPADMM, CDPADMM, "
+            "DPADMM or DPDDA, whose noise is drawn on whole numbers."
         )
     calibration = spec.calibration
     assert calibration is not None
@@ -208,9 +207,8 @@ def _fits_lattice(spec: RunSpec) -> bool:
     host.step(2)
     if spec.algorithm.keeps_secret or not host.can_be_saved:
         raise PrivacyError(
-            f"contract field algorithm: {spec.algorithm.title} as set up here keeps an unreleased "
-            "value, as its paper prints it; on a "
-            "real node only the sound form runs."
+            f"contract field algorithm: {spec.algorithm.title} as set up here keeps an "
+            "unreleased value, as its paper prints it; on a real node only the sound form runs."
         )
     return watch.only_gradients and all(
         site.noise == NoiseKind.GAUSSIAN for site, _ in notebook.sites

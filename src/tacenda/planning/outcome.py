@@ -189,9 +189,8 @@ class Plan:
         ]
         assumed = (
             f"The forecast assumes typical data (scores of size {TYPICAL[k.loss.name].signal:g}, "
-            "eigenvalues falling like 1/sqrt(k), "
-            f"rows of norm near {k.data_norm:g}); no "
-            f"{'' if self.public_records is None else 'private '}record was read."
+            f"eigenvalues falling like 1/sqrt(k), rows of norm near {k.data_norm:g}); "
+            f"no {'' if self.public_records is None else 'private '}record was read."
         )
         return "\n".join([*head, *(f"  - {reason}" for reason in self.reasons), f"  - {assumed}"])
 

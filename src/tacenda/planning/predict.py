@@ -208,8 +208,7 @@ def _assumptions(
     if sample is not None:
         said = [
             f"The private records are of the same kind as the {sample.X.shape[0]} public ones; "
-            "each trial draws a truth from what these "
-            "leave open, and rows from theirs."
+            "each trial draws a truth from what these leave open, and rows from theirs."
         ]
     else:
         unit = TYPICAL[k.loss.name].signal * signal_scale(k)
@@ -218,8 +217,8 @@ def _assumptions(
         )
         said = [
             f"No public sample was given: rows of norm {k.data_norm:g} whose variances fall, "
-            f"in turn, like {shapes}. Your data may be "
-            "easier or harder; a public sample of the same kind predicts better."
+            f"in turn, like {shapes}. Your data may be easier or harder; "
+            "a public sample of the same kind predicts better."
         ]
     if shrink > 1:
         said.append(f"Simulated with 1/{shrink:.1f} of the records and the same noise.")

@@ -27,9 +27,8 @@ def _method(p: Plan) -> str:
     if p.coalition is None:
         return (
             "Dual averaging with independent noise: neighbours mix every released value, "
-            "so that the nodes' noises average out; the "
-            f"whole noise of the average model is set by the total step, {p.forecast.step:.4g}, "
-            "and not by the number of rounds."
+            "so that the nodes' noises average out; the whole noise of the average model is set "
+            f"by the total step, {p.forecast.step:.4g}, and not by the number of rounds."
         )
     trust = (
         "an eavesdropper, but no curious member"
@@ -42,9 +41,8 @@ def _method(p: Plan) -> str:
     )
     return (
         "GossipGD with noise shared by neighbours: what one adds the other subtracts, "
-        "so that the large noise which hides each message "
-        f"cancels in the network's average. The guarantee holds against {trust}; "
-        "larger coalitions may learn more. "
+        "so that the large noise which hides each message cancels in the network's average. "
+        f"The guarantee holds against {trust}; larger coalitions may learn more. "
         "coalition=None plans noise that needs no such trust."
     )
 
@@ -74,8 +72,7 @@ def reasons(p: Plan) -> list[str]:
     found = [
         _method(p),
         "The total step balances what would be left unlearnt against noise of standard deviation "
-        f"{f.average_noise_std:.3g} in the "
-        "network's average gradient.",
+        f"{f.average_noise_std:.3g} in the network's average gradient.",
         *_tuning(p),
         "Full gradients: at equal privacy a batch adds sampling noise and saves only computation.",
     ]
@@ -91,15 +88,14 @@ def reasons(p: Plan) -> list[str]:
         )
     else:
         found.append(
-            f"{counted(p.rounds, 'round')}, so that no step overshoots and one node's scores stay "
-            f"within {f.node_spread:.2g} of "
-            "the average's."
+            f"{counted(p.rounds, 'round')}, so that no step overshoots and one node's scores "
+            f"stay within {f.node_spread:.2g} of the average's."
         )
     if p.finish_mixing:
         found.append(
             f"{counted(p.finish_mixing, 'closing mixing')} "
-            f"{noun(p.finish_mixing, 'brings', 'bring')} every node to nearly the "
-            f"average model (the mixing matrix's second eigenvalue is {f.second_eigenvalue:.3f})."
+            f"{noun(p.finish_mixing, 'brings', 'bring')} every node to nearly the average model "
+            f"(the mixing matrix's second eigenvalue is {f.second_eigenvalue:.3f})."
         )
     if k.strong_convexity == 0 and p.coalition is None:
         found.append(
@@ -110,7 +106,7 @@ def reasons(p: Plan) -> list[str]:
     if sizes.max() > 3 * sizes.min():
         found.append(
             f"Node sizes differ ({sizes.min():.0f} to {sizes.max():.0f}); "
-            "every node weighs alike in the objective, so the smallest "
-            "ones bring most of the noise."
+            "every node weighs alike in the objective, "
+            "so the smallest ones bring most of the noise."
         )
     return found

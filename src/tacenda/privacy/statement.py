@@ -112,8 +112,7 @@ class Statement:
         if not rows or len(set(rows)) < len(rows) or rows[0] < 0 or rows[-1] >= self.n_nodes:
             raise InputError(
                 f"nodes must be different positions from 0 to {self.n_nodes - 1}, not {nodes!r}; "
-                "several records on one node are "
-                "curve(node).group(size)."
+                "several records on one node are curve(node).group(size)."
             )
         listed: list[tuple[events.Event, int]] = []
         for charge, count in self.charges:

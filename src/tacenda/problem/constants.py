@@ -81,8 +81,7 @@ class Constants:
         if multiclass and classes < 2:
             raise InputError(
                 f"{prefix}classes must be declared for the loss {which.name!r}, "
-                "at least two of them "
-                f"(n_outputs where they are only counted), not {classes}; "
+                f"at least two of them (n_outputs where they are only counted), not {classes}; "
                 "list the labels from public knowledge, or use a loss for two classes."
             )
         return cls(

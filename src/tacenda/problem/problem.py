@@ -128,9 +128,9 @@ class Problem:
             return None
         self._undeclared = False
         return (
-            "classes is not declared: the label set was read off the private labels and counts as "
-            "public. Declare it from public "
-            "knowledge, as in Problem(..., classes=('no', 'yes'))."
+            "classes is not declared: the label set was read off the private labels and "
+            "counts as public. Declare it from public knowledge, as in Problem(..., "
+            "classes=('no', 'yes'))."
         )
 
     @property
@@ -151,11 +151,10 @@ class Problem:
         clip = "" if self.clip_norm is None else f", clip_norm={self.clip_norm:g}"
         return (
             f"Problem(n_nodes={self.n_nodes}, n_features={self.n_features}, "
-            f"n_outputs={self.n_outputs}, "
-            f"loss={self.loss.name!r}, "
+            f"n_outputs={self.n_outputs}, loss={self.loss.name!r}, "
             f"regulariser={self.regulariser.name!r}, strength={self.strength:g}, "
-            f"loss_scale={self.loss_scale:g}, "
-            f"data_norm={self.data_norm:g}{clip}, radius={self.radius:g})"
+            f"loss_scale={self.loss_scale:g}, data_norm={self.data_norm:g}{clip}, "
+            f"radius={self.radius:g})"
         )
 
     def objective(self, w: ArrayLike) -> Any:
@@ -272,8 +271,7 @@ def _sizes(public_sizes: ArrayLike | None, n: int) -> Floats | None:
         or not ((sizes >= SENSIBLE[0]) & (sizes <= LARGEST_RADIUS)).all()
     ):
         raise InputError(
-            f"public_sizes must be a number from {SENSIBLE[0]:g} to {LARGEST_RADIUS:g} or one per "
-            f"node ({n} of them); "
-            f"found shape {sizes.shape}."
+            f"public_sizes must be a number from {SENSIBLE[0]:g} to {LARGEST_RADIUS:g} or one "
+            f"per node ({n} of them); found shape {sizes.shape}."
         )
     return np.array(np.broadcast_to(sizes, (n,)))

@@ -132,8 +132,8 @@ class Queries:
         if not self._counts_are_public:
             raise PrivacyError(
                 "One of a node's records is drawn, so its chance follows from the true count: "
-                "public_sizes must be left out, or "
-                "be the counts themselves; or use Poisson batches (sampling='poisson')."
+                "public_sizes must be left out, or be the counts themselves; "
+                "or use Poisson batches (sampling='poisson')."
             )
         return source.one_record(self._nodes, turn, call, self._counts)
 
@@ -340,7 +340,7 @@ def _rate(sample: Sample) -> Array:
 def _refuse_secret_point(w: Any) -> None:
     if not isinstance(w, np.ndarray):
         raise LeakError(
-            f"A query must be asked at a public point, a plain array, not at a {type(w).__name__}: "
-            "at a hidden point one "
-            "record moves the answer by more than its bound."
+            "A query must be asked at a public point, a plain array, "
+            f"not at a {type(w).__name__}: at a hidden point one record moves the answer by "
+            "more than its bound."
         )

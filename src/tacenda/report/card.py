@@ -50,8 +50,8 @@ def card(
 def _network(graph: dict[str, Any]) -> str:
     edges = f", {counted(len(graph['edges']), 'edge')}" if "edges" in graph else ""
     return (
-        f"## Network\n\n{counted(graph['n'], 'node')}{edges} "
-        f"({graph.get('name') or 'given graph'}); no server."
+        "## Network\n\n"
+        f"{counted(graph['n'], 'node')}{edges} ({graph.get('name') or 'given graph'}); no server."
     )
 
 
@@ -86,8 +86,8 @@ def _privacy(statement: Statement | None, conditions: Sequence[str]) -> str:
         )
     table = "\n".join(f"| {name} | {value} |" for name, value in rows)
     return (
-        "## Privacy\n\n| | |\n| --- | --- "
-        f"|\n{table}\n\n{meaning(account)}\n\n{_conditions(account, conditions)}"
+        f"## Privacy\n\n| | |\n| --- | --- |\n{table}\n\n{meaning(account)}\n\n"
+        f"{_conditions(account, conditions)}"
     )
 
 
@@ -99,8 +99,8 @@ def _conditions(account: Account, stated: Sequence[str]) -> str:
     for size, epsilon in account.groups((2,)):
         if math.isfinite(epsilon):
             lines.append(
-                f"somebody with {size} records on one node has epsilon {numbers.epsilon(epsilon)} "
-                "instead"
+                f"somebody with {size} records on one node has epsilon "
+                f"{numbers.epsilon(epsilon)} instead"
             )
     return "Conditions:\n\n" + "\n".join(
         f"- {line}" for line in [*lines, *(stated or _usual(account))]
@@ -124,11 +124,12 @@ def _model(p: dict[str, Any], shape: Sequence[int], classes: Sequence[Any] | Non
     weights = " x ".join(str(k) for k in shape[1:])
     named = f", classes {', '.join(map(str, classes))}" if classes else ""
     return (
-        f"## Model\n\nLinear, {weights} weights for {counted(p['n_features'], 'feature')}{named}; "
+        "## Model\n\n"
+        f"Linear, {weights} weights for {counted(p['n_features'], 'feature')}{named}; "
         f"one model per node ({shape[0]}) and their average.\n"
         f"Loss {p['loss']}, regulariser {p['regulariser']} of strength "
-        f"{numbers.setting(p['strength'])}; "
-        f"rows of norm at most {numbers.setting(p['data_norm'])}."
+        f"{numbers.setting(p['strength'])}; rows of norm at most "
+        f"{numbers.setting(p['data_norm'])}."
     )
 
 

@@ -72,9 +72,8 @@ class NetworkDrawing:
         fewest, most = (numbers.whole(int(k)) for k in (self.sizes.min(), self.sizes.max()))
         return (
             f"Drawing of the network of {counted(self.n, 'node')} and "
-            f"{counted(len(self.edges), 'edge')}. "
-            f"Nodes hold {fewest} to {most} {noun(self.sizes.max(), 'record')} "
-            f"and have {int(self.degrees.min())} to "
+            f"{counted(len(self.edges), 'edge')}. Nodes hold {fewest} to {most} "
+            f"{noun(self.sizes.max(), 'record')} and have {int(self.degrees.min())} to "
             f"{counted(int(self.degrees.max()), 'neighbour')}; "
             f"{self.shade_name} runs from {show(self.shade.min())} to {show(self.shade.max())}."
         )

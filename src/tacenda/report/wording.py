@@ -123,8 +123,7 @@ def meaning(account: Account) -> str:
     what = "which of two values one record has" if replaced else "whether one record was there"
     return (
         "Somebody who reads every message, and knows all other records, "
-        f"guesses {what} rightly with a chance of at "
-        f"most {numbers.percent(account.best_guess)}; "
+        f"guesses {what} rightly with a chance of at most {numbers.percent(account.best_guess)}; "
         f"tossing a coin gives {numbers.percent(0.5, 0)}."
     )
 
@@ -151,8 +150,8 @@ def promised(account: Account) -> list[tuple[str, str]]:
     ]
     if s.claimed is not None:
         claim = (
-            f"ε = {numbers.epsilon(s.claimed[0])} at δ = {numbers.short(s.claimed[1])} (mode "
-            f"{s.mode})."
+            f"ε = {numbers.epsilon(s.claimed[0])} at δ = "
+            f"{numbers.short(s.claimed[1])} (mode {s.mode})."
         )
         answers.insert(1, ("Claimed in print", claim))
     return answers
@@ -163,8 +162,8 @@ def _members(account: Account) -> str:
     if pooled is None:
         return ""
     return (
-        f"; of the members themselves, {'no two' if pooled == 1 else f'at most {pooled}'} may pool "
-        "what they know"
+        f"; of the members themselves, {'no two' if pooled == 1 else f'at most {pooled}'} "
+        "may pool what they know"
     )
 
 
@@ -172,8 +171,7 @@ def not_promised(folder: Folder, account: Account | None) -> list[str]:
     """What nobody should read into the numbers."""
     lines = [
         "This page: its accuracies, objectives and curves were computed from the records without "
-        "noise, as only a "
-        "simulation may. They are diagnostics, not covered by the promise; "
+        "noise, as only a simulation may. They are diagnostics, not covered by the promise; "
         "with real data do not pass the page on."
     ]
     if account is not None:
@@ -184,14 +182,12 @@ def not_promised(folder: Folder, account: Account | None) -> list[str]:
         "The network, the settings and, under replace-one, the number of records at each node: "
         "they are public.",
         "Right answers from dishonest nodes: a node that sends wrong values can spoil the model, "
-        "though not the promise "
-        "to the others.",
+        "though not the promise to the others.",
     ]
     if account is not None:
         lines.append(
             "Anything read off the data beforehand (bounds, levels, labels, "
-            "step sizes chosen by looking): it must be "
-            "public or be charged."
+            "step sizes chosen by looking): it must be public or be charged."
         )
     return lines
 
@@ -222,10 +218,9 @@ def _all_runs(folder: Folder) -> list[str]:
         return ["Several of these runs at once: the promise is made by each run alone."]
     return [
         f"All {len(accounts)} private runs of this folder at once: each promise stands alone. "
-        "Published together on the "
-        f"same records they would cost at most ε = {numbers.epsilon(total[0])} at δ = "
-        f"{numbers.short(total[1])}; and choosing "
-        "the best of them by looking costs privacy too."
+        "Published together on the same records they would cost at most ε = "
+        f"{numbers.epsilon(total[0])} at δ = {numbers.short(total[1])}; "
+        "and choosing the best of them by looking costs privacy too."
     ]
 
 

@@ -243,9 +243,9 @@ def _small_nodes(private: PrivateRun, adjacency: str) -> list[str]:
     if least * 10 >= middle:
         return []
     return [
-        f"the smallest node holds {least} of {sum(sizes)} records, where the median node holds "
-        f"{middle}: every node counts alike, so its noise weighs on the model of all; "
-        "joining small nodes to others helps"
+        f"the smallest node holds {least} of {sum(sizes)} records, "
+        f"where the median node holds {middle}: every node counts alike, "
+        "so its noise weighs on the model of all; joining small nodes to others helps"
     ]
 
 

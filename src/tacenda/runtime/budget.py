@@ -32,7 +32,8 @@ from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import Tag
 
 Sites = list[tuple[Site, int]]
-# Sampling rates within 10 % share the noise of the largest, and at most so many groups are calibrated
+# Sampling rates within 10 % share the noise of the largest, and at most so many groups are
+# calibrated
 NEAR, MANY = 1.1, 4
 
 

@@ -107,8 +107,8 @@ def check_charges(charges: Charges, reserved: Charges | None, rounds: int, done:
     if len(charges) != planned:
         raise StateError(
             f"The checkpoint is of round {done} and holds {len(charges)} releases, "
-            f"where {planned} were planned: charges were lost or "
-            "changed. Remove it to start anew; what the run has spent stays spent."
+            f"where {planned} were planned: charges were lost or changed. "
+            "Remove it to start anew; what the run has spent stays spent."
         )
 
 

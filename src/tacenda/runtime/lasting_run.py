@@ -69,10 +69,9 @@ class LastingRun:
         if not private and budget is not None:
             raise BudgetError(
                 f"data set {self.dataset!r} has a budget (epsilon {budget.epsilon:g}), "
-                "and a run with privacy=None would spend all "
-                "of it and more: its messages hide nothing. Give a privacy, "
-                "or leave the ledger out for records that need no "
-                "protection."
+                "and a run with privacy=None would spend all of it and more: "
+                "its messages hide nothing. Give a privacy, "
+                "or leave the ledger out for records that need no protection."
             )
         self._store.open_run(
             self.run,

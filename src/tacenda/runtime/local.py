@@ -88,9 +88,8 @@ class LocalHosts:
             # from released values only.
             raise NetworkError(
                 f"A message has reached the radius {self._spec.facts.constants.radius:g}: "
-                "the run diverges. Use a larger proximal weight "
-                "or penalty, or a smaller step; or declare a larger Problem(radius=...), "
-                "if such numbers are meant."
+                "the run diverges. Use a larger proximal weight or penalty, or a smaller step; "
+                "or declare a larger Problem(radius=...), if such numbers are meant."
             )
 
     def _each(self, work: Callable[[int], Any]) -> list[Any]:

@@ -305,8 +305,8 @@ def _check_spread(problem: Problem, adjacency: str) -> None:
     if adjacency == "add-remove":
         raise InputError(
             f"problem must not be spread like this under adjacency 'add-remove': {why}, "
-            "and the promise would not hold. Give each "
-            "node's own records as its shard (by_column, or a list), or use 'replace-one'."
+            "and the promise would not hold. Give each node's own records as its shard "
+            "(by_column, or a list), or use 'replace-one'."
         )
     words = (
         f"{why}: the promise is for the records as they lie on the nodes, "

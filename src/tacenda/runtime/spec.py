@@ -195,8 +195,8 @@ def check_privacy(privacy: Any, algorithm: Algorithm) -> Privacy | None:
     if not algorithm.private:
         raise UnsupportedError(
             f"{algorithm.title} adds no noise, so it cannot keep a privacy budget; "
-            "the private algorithms are "
-            f"{', '.join(private_names())}. For a run without privacy pass privacy=None."
+            f"the private algorithms are {', '.join(private_names())}. "
+            "For a run without privacy pass privacy=None."
         )
     if algorithm.shared_noise is not None:
         privacy.pooled(algorithm.title)

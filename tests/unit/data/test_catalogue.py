@@ -113,9 +113,8 @@ def test_the_shipped_schema_is_public_and_whole():
 
 
 LINE = (
-    "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, "
-    "2174, 0, 40, "
-    "Cuba, <=50K"
+    "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, "
+    "Male, 2174, 0, 40, Cuba, <=50K"
 )
 
 
@@ -155,7 +154,8 @@ def test_offline_says_what_to_do(empty, monkeypatch):
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(empty))
     with pytest.raises(
         InputError,
-        match=r"pip could not fetch.*OpenML failed as well \(URLError\).*put adult.data.*TACENDA_DATA",
+        match=r"pip could not fetch.*OpenML failed as well \(URLError\)"
+        r".*put adult.data.*TACENDA_DATA",
     ) as caught:
         data.load("adult")
     assert str(empty) in str(caught.value)

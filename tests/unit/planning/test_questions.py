@@ -275,7 +275,8 @@ def test_a_public_file_tunes_and_predicts_like_a_named_set(tmp_path: Path) -> No
     assert "80 public ones" in found["prediction"]["assumptions"][0]
     config = tmp_path / "run.toml"
     config.write_text(
-        f'[data]\nfile = "{table}"\nschema = "{schema}"\n[network]\nnodes = 4\n[privacy]\nepsilon = 2.0\n'
+        f'[data]\nfile = "{table}"\nschema = "{schema}"\n[network]\nnodes = 4\n'
+        "[privacy]\nepsilon = 2.0\n"
     )
     own_schema = CliRunner().invoke(
         app, ["plan", str(config), "--public", str(table), "--trials", "1", "--json"]

@@ -32,8 +32,7 @@ def test_what_a_problem_knows():
     assert problem.constants.gradient_bound == 0.4
     assert repr(problem) == (
         "Problem(n_nodes=3, n_features=3, n_outputs=1, loss='logistic', regulariser='l2', "
-        "strength=0.1, loss_scale=1, "
-        "data_norm=1, clip_norm=0.4, radius=1e+09)"
+        "strength=0.1, loss_scale=1, data_norm=1, clip_norm=0.4, radius=1e+09)"
     )
 
 

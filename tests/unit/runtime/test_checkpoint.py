@@ -229,8 +229,10 @@ def slowly(t, models):
     time.sleep(0.05)
     return False
 
-tc.simulate(problem(6), graph_for("ipadmm"), TUNED["ipadmm"], 200, privacy_for("ipadmm"), 5, checkpoint={path!r},
-            callback=slowly, progress=False, blocks={blocks})
+tc.simulate(
+    problem(6), graph_for("ipadmm"), TUNED["ipadmm"], 200, privacy_for("ipadmm"), 5,
+    checkpoint={path!r}, callback=slowly, progress=False, blocks={blocks},
+)
 """
 
 

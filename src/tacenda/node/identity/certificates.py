@@ -338,8 +338,8 @@ def _guarded(path: Path) -> bytes:
     if mode & (0o077 if facts.st_uid == os.geteuid() else 0o037):
         raise StateError(
             f"{path} may be read or written by others than its owner (mode {mode:04o}); "
-            "if it may have been read, make new keys in a new "
-            f"folder, otherwise `chmod 600 {path}`."
+            "if it may have been read, make new keys in a new folder, "
+            f"otherwise `chmod 600 {path}`."
         )
     return data
 

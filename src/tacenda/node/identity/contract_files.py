@@ -52,8 +52,7 @@ def sign(path: str | Path, identity: Identity) -> Path:
         if getattr(member, field) != mine:
             raise InputError(
                 f"contract field members.{member.name}.{field} is not that of the certificate in "
-                f"{identity.folder}; "
-                "put your own card into the contract before you sign it."
+                f"{identity.folder}; put your own card into the contract before you sign it."
             )
     others = [line for line in _lines(path) if not line.startswith(f"{member.name} ")]
     target = signatures_path(path)
@@ -83,8 +82,7 @@ def require_signed(path: str | Path) -> None:
     if missing:
         raise PrivacyError(
             f"The contract {path} lacks a valid signature of {', '.join(missing)}; "
-            "each runs `tacenda contract sign`, and the "
-            f"lines go into {signatures_path(path)}."
+            f"each runs `tacenda contract sign`, and the lines go into {signatures_path(path)}."
         )
 
 

@@ -166,12 +166,15 @@ class Votes:
             f"({', '.join(vote.absent) or 'nobody'} absent, stopped in round {vote.round})"
             for vote in votes
         )
-        who = f"This member's own key ({name})" if name == self._me else name
-        why = (
-            "its state was lost, is an old copy, or runs twice. Leave the run"
-            if name == self._me
-            else f"it lies, or its state was lost or copied. Show them to the others and go on without {name}, under a new contract"
-        )
+        if name == self._me:
+            who = f"This member's own key ({name})"
+            why = "its state was lost, is an old copy, or runs twice. Leave the run"
+        else:
+            who = name
+            why = (
+                "it lies, or its state was lost or copied. Show them to the others "
+                f"and go on without {name}, under a new contract"
+            )
         return (
             f"{who} has signed two different decisions about who takes part from view {view} on: "
             f"{first} and {second}. The node stops, "

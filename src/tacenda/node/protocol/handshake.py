@@ -177,9 +177,8 @@ class Handshake:
     def _same_protocol(self, spoken: int, caller: str) -> None:
         if spoken != PROTOCOL:
             raise Refused(
-                f"protocol {spoken} is spoken by {caller} and {PROTOCOL} by {self.identity.name}; "
-                "install the same version of "
-                "Tacenda at both"
+                f"protocol {spoken} is spoken by {caller} and {PROTOCOL} by "
+                f"{self.identity.name}; install the same version of Tacenda at both"
             )
 
     def _same_contract(self, hello: wire.Hello, caller: str) -> None:

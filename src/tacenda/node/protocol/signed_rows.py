@@ -39,14 +39,14 @@ MOST_NEWS = 4096  # and that wait to be passed on
 
 LOST = (
     "the state was lost, is an old copy or runs twice. Going on would spend twice; "
-    "restore the newest state, or leave the run (where the "
-    "contract says 'continue': start again with an empty folder once the others go on). "
+    "restore the newest state, or leave the run (where the contract says 'continue': "
+    "start again with an empty folder once the others go on). "
     "Its spending stays as reserved in the ledger."
 )
 LOST_KEY = (
     "the state was lost or is an old copy, and with it the noise shared with neighbours, "
-    "which is agreed once in a run. Restore the newest "
-    "state, or leave the run. Its spending stays as reserved in the ledger."
+    "which is agreed once in a run. Restore the newest state, or leave the run. "
+    "Its spending stays as reserved in the ledger."
 )
 
 
@@ -378,8 +378,8 @@ class Witness:
         path = self._state.folder / f"evidence-{member}-view-{first.view}-round-{first.round}.json"
         sentence = (
             f"{member} has signed two different messages for round {first.round}, "
-            f"call {first.call}: it lies, or its state was lost or "
-            f"copied. It is cut off. Both signatures are in {path}"
+            f"call {first.call}: it lies, or its state was lost or copied. It is cut off. "
+            f"Both signatures are in {path}"
         )
         signed = [
             {"text": row_text(self._run, c).decode(), "signature": c.signature}

@@ -35,10 +35,9 @@ def ledger_path(given: Path | None, member: str, state: Path, rehearsal: bool) -
     if (state / REHEARSAL_LEDGER).exists():
         raise StateError(
             f"the state folder {str(state)!r} holds a ledger of its own, "
-            "as an earlier version or a rehearsal made it; to go on "
-            f"with it pass --ledger {state / REHEARSAL_LEDGER}, "
-            "or move it to where the ledger of all your runs shall lie and pass "
-            "that path."
+            "as an earlier version or a rehearsal made it; "
+            f"to go on with it pass --ledger {state / REHEARSAL_LEDGER}, "
+            "or move it to where the ledger of all your runs shall lie and pass that path."
         )
     path = default_ledger(member)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -67,9 +66,8 @@ def claim(
         elif budget is not None and known is not None and known.epsilon != budget:
             raise InputError(
                 f"--budget is {budget:g}, and the ledger {str(path)!r} already holds a budget of "
-                f"epsilon {known.epsilon:g} for "
-                f"{account.name!r}; leave --budget out, or change the ledger's: "
-                f"tacenda ledger budget {path} --dataset "
+                f"epsilon {known.epsilon:g} for {account.name!r}; leave --budget out, "
+                f"or change the ledger's: tacenda ledger budget {path} --dataset "
                 f"{account.name!r} --epsilon ..."
             )
         spent = store.spent(account.name)
@@ -100,8 +98,7 @@ def _missing(path: Path, spent: Spent, privacy: Any, others: list[str]) -> str:
     )
     return (
         f"{_so_far(path, spent, privacy.delta)} This run may add epsilon {privacy.epsilon:g}, "
-        "and the contract does not bound the "
-        "sum over runs: say what all runs on these records together may lose (--budget EPSILON, "
-        "kept in the ledger), or "
-        f"--no-budget if they shall have no limit.{also}"
+        "and the contract does not bound the sum over runs: "
+        "say what all runs on these records together may lose (--budget EPSILON, "
+        f"kept in the ledger), or --no-budget if they shall have no limit.{also}"
     )

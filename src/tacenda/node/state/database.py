@@ -33,15 +33,21 @@ FILE = "node.sqlite"
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS charges (
-    seq INTEGER PRIMARY KEY, view INTEGER NOT NULL, round INTEGER NOT NULL, call INTEGER NOT NULL, event TEXT NOT NULL,
-    question BLOB NOT NULL, seal BLOB NOT NULL, UNIQUE (view, round, call));
+    seq INTEGER PRIMARY KEY,
+    view INTEGER NOT NULL, round INTEGER NOT NULL, call INTEGER NOT NULL,
+    event TEXT NOT NULL, question BLOB NOT NULL, seal BLOB NOT NULL,
+    UNIQUE (view, round, call));
 CREATE TABLE IF NOT EXISTS outbox (
-    view INTEGER NOT NULL, round INTEGER NOT NULL, call INTEGER NOT NULL, peer TEXT NOT NULL, frame BLOB NOT NULL,
+    view INTEGER NOT NULL, round INTEGER NOT NULL, call INTEGER NOT NULL,
+    peer TEXT NOT NULL, frame BLOB NOT NULL,
     PRIMARY KEY (view, round, call, peer)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS checkpoint (
-    one INTEGER PRIMARY KEY CHECK (one = 1), view INTEGER NOT NULL, round INTEGER NOT NULL, state BLOB NOT NULL, digest BLOB NOT NULL);
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    view INTEGER NOT NULL, round INTEGER NOT NULL,
+    state BLOB NOT NULL, digest BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS inbox (
-    view INTEGER NOT NULL, round INTEGER NOT NULL, call INTEGER NOT NULL, peer TEXT NOT NULL, frame BLOB NOT NULL,
+    view INTEGER NOT NULL, round INTEGER NOT NULL, call INTEGER NOT NULL,
+    peer TEXT NOT NULL, frame BLOB NOT NULL,
     PRIMARY KEY (view, round, call, peer)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
@@ -86,8 +92,8 @@ class NodeState:
             self.close()
             raise StateError(
                 f"The state {path} is damaged ({damaged}). Do not delete it and start anew: "
-                "that would spend again. Restore it from "
-                "a backup taken while the node stood still, or leave the run."
+                "that would spend again. Restore it from a backup taken while the node stood "
+                "still, or leave the run."
             ) from None
 
     # ---- identity of the run
@@ -126,9 +132,8 @@ class NodeState:
             if not hmac.compare_digest(self.get(name) or b"", value):
                 raise StateError(
                     f"The state {self.folder} belongs to {why[name]}. Resuming is refused; "
-                    "restore what it was started with, or "
-                    "start a new run under a new contract in a new folder (it is charged as a new "
-                    "run)."
+                    "restore what it was started with, or start a new run under a new contract "
+                    "in a new folder (it is charged as a new run)."
                 )
         return key
 
@@ -148,10 +153,9 @@ class NodeState:
         if found is None:
             if self.get("marked") is not None:
                 raise StateError(
-                    f"The mark {mark.path} is missing, so nobody can tell whether {self.folder} is "
-                    "an old copy; put it back beside the "
-                    "lasting ledger, or leave the run. Its spending stays as reserved in the "
-                    "ledger."
+                    f"The mark {mark.path} is missing, so nobody can tell whether {self.folder} "
+                    "is an old copy; put it back beside the lasting ledger, or leave the run. "
+                    "Its spending stays as reserved in the ledger."
                 )
             mark.create(self._head)
         else:
@@ -233,8 +237,9 @@ class NodeState:
                 elif bytes(old[0]) != frame:
                     raise StateError(
                         f"Round {key[1]}, done again after a stop, "
-                        "gave other bytes than were sent before; nothing new was sent. Run "
-                        "with the same version of the program and its libraries as before the stop."
+                        "gave other bytes than were sent before; "
+                        "nothing new was sent. Run with the same version of the "
+                        "program and its libraries as before the stop."
                     )
                 stored[key, peer] = frame
             if checkpoint is not None:
@@ -271,9 +276,9 @@ class NodeState:
         if row is not None and bytes(row[0]) != question:
             raise StateError(
                 f"Round {key[1]}, done again after a stop, "
-                "asks the records another question than the one it was charged for; nothing was "
-                "drawn or sent. A neighbour has sent other rows than before the stop, "
-                "or this is another version of the program."
+                "asks the records another question than the one it was charged for; "
+                "nothing was drawn or sent. A neighbour has sent other rows than before the "
+                "stop, or this is another version of the program."
             )
 
     def checkpoint(self) -> tuple[int, int, bytes] | None:
@@ -386,8 +391,7 @@ class NodeState:
         if found is not None and found != FORMAT.encode():
             raise StateError(
                 f"{self.folder} is a node's state of another version of the program; "
-                "finish that run with that version, or use another "
-                "folder for a new run."
+                "finish that run with that version, or use another folder for a new run."
             )
 
     def _verified(self) -> Head:

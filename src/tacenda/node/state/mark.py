@@ -56,8 +56,8 @@ class Mark:
         if found == [None, None]:
             raise StateError(
                 f"The mark {self.path} is damaged or belongs to another state, "
-                "so nobody can tell whether charges were lost; put the "
-                "newest one back, or leave the run. Its spending stays as reserved in the ledger."
+                "so nobody can tell whether charges were lost; put the newest one back, "
+                "or leave the run. Its spending stays as reserved in the ledger."
             )
         self._last = max(head for head in found if head is not None)
         return self._last
@@ -101,8 +101,8 @@ class Mark:
     def _unwritten(self, failed: OSError) -> StateError:
         return StateError(
             f"The mark {self.path} cannot be written ({failed}); nothing was sent. "
-            "Free disk space or mend the disk, then start the node "
-            "again: it goes on where it was."
+            "Free disk space or mend the disk, then start the node again: "
+            "it goes on where it was."
         )
 
 

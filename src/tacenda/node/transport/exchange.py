@@ -30,8 +30,8 @@ class PeerAbsent(NetworkError):
         said = "; ".join(sorted({reason for reason in reasons if reason}))
         super().__init__(
             f"{', '.join(peers)} stayed away for more than {seconds:g} s, the contract's limit. "
-            "Everything is saved: start the node again "
-            f"when they are back. Last heard: {said or 'nothing'}."
+            "Everything is saved: start the node again when they are back. Last heard: "
+            f"{said or 'nothing'}."
         )
         self.peers = peers
 
@@ -42,8 +42,8 @@ class MemberCaught(NetworkError):
     def __init__(self, sentences: list[str]) -> None:
         super().__init__(
             f"{'; '.join(sentences)}. Everything is saved, and what was spent stays booked. "
-            "The run does not go on with "
-            "that member: show the others the evidence, and go on without it under a new contract."
+            "The run does not go on with that member: show the others the evidence, "
+            "and go on without it under a new contract."
         )
 
 

@@ -173,9 +173,8 @@ def _check_relation(events: Events, adjacency: str) -> None:
     if adjacency != "replace-one" and any(isinstance(event, OneOfGaussian) for event, _ in events):
         raise PrivacyError(
             "adjacency must be 'replace-one' for an event that draws exactly one of its "
-            "population, because adding a record "
-            f"changes every other record's chance, not {adjacency!r}; "
-            "use Poisson batches (PoissonGaussian) instead."
+            "population, because adding a record changes every other record's chance, "
+            f"not {adjacency!r}; use Poisson batches (PoissonGaussian) instead."
         )
 
 

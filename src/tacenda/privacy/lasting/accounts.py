@@ -113,9 +113,8 @@ def _named(file: LedgerFile, name: str, known: list[str], near: list[Near]) -> A
     together = joined(file, name)
     notes += [
         f"about {n.share:.0%} of the records of data set {name!r} or of {n.name!r} are in both, "
-        "and their budgets are kept apart because "
-        "you named them apart. If they are the same people's: "
-        f"tacenda ledger join LEDGER {name!r} {n.name!r}"
+        "and their budgets are kept apart because you named them apart. "
+        f"If they are the same people's: tacenda ledger join LEDGER {name!r} {n.name!r}"
         for n in near
         if n.name not in together
     ]
@@ -133,18 +132,16 @@ def _unnamed(file: LedgerFile, marks: Marks, known: list[str], near: list[Near])
             first.name,
             (
                 f"about {first.share:.0%} of these records or of those of {first.name!r} are in "
-                "both, so the run is booked to "
-                f"{first.name!r}{also}. If these are other people's records, "
-                "pass a name of their own: dataset=...",
+                f"both, so the run is booked to {first.name!r}{also}. "
+                "If these are other people's records, pass a name of their own: dataset=...",
             ),
         )
     waiting = _budgets_without_records(file)
     if waiting:
         raise PrivacyError(
             f"the ledger holds a budget for {', '.join(map(repr, waiting))} and has not seen its "
-            "records yet; these may be they. Pass "
-            f"dataset={waiting[0]!r}, or another name if they are other people's: "
-            "it is remembered with the records."
+            f"records yet; these may be they. Pass dataset={waiting[0]!r}, "
+            "or another name if they are other people's: it is remembered with the records."
         )
     return Account(f"records-{marks.digest[:16]}")
 

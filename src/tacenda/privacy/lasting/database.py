@@ -25,20 +25,28 @@ VERSION, OLDER = "2", ("1",)  # of the file; older ones are read and brought up 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS rows (
-    seq INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL, dataset TEXT NOT NULL, run TEXT NOT NULL,
-    key TEXT NOT NULL, event TEXT NOT NULL, body TEXT NOT NULL, previous TEXT NOT NULL, hash TEXT NOT NULL);
+    seq INTEGER PRIMARY KEY,
+    time TEXT NOT NULL, kind TEXT NOT NULL, dataset TEXT NOT NULL, run TEXT NOT NULL,
+    key TEXT NOT NULL, event TEXT NOT NULL, body TEXT NOT NULL,
+    previous TEXT NOT NULL, hash TEXT NOT NULL);
 CREATE UNIQUE INDEX IF NOT EXISTS once ON rows (run, key) WHERE kind = 'charge';
 CREATE UNIQUE INDEX IF NOT EXISTS once_reserved ON rows (run, key) WHERE kind = 'reserve';
 CREATE INDEX IF NOT EXISTS budgets ON rows (dataset, seq) WHERE kind = 'budget';
-CREATE TABLE IF NOT EXISTS head (one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, hash TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS runs (run TEXT PRIMARY KEY, dataset TEXT NOT NULL, adjacency TEXT NOT NULL, open INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS head (
+    one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, hash TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS runs (
+    run TEXT PRIMARY KEY, dataset TEXT NOT NULL, adjacency TEXT NOT NULL, open INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS tally (
-    run TEXT NOT NULL, event TEXT NOT NULL, reserved INTEGER NOT NULL, charged INTEGER NOT NULL, PRIMARY KEY (run, event));
+    run TEXT NOT NULL, event TEXT NOT NULL, reserved INTEGER NOT NULL, charged INTEGER NOT NULL,
+    PRIMARY KEY (run, event));
 CREATE TABLE IF NOT EXISTS sketches (
-    dataset TEXT NOT NULL, digest TEXT NOT NULL, sketch BLOB NOT NULL, PRIMARY KEY (dataset, digest));
+    dataset TEXT NOT NULL, digest TEXT NOT NULL, sketch BLOB NOT NULL,
+    PRIMARY KEY (dataset, digest));
 CREATE INDEX IF NOT EXISTS noted ON rows (key) WHERE kind = 'records';
-CREATE TRIGGER IF NOT EXISTS rows_stay BEFORE UPDATE ON rows BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
-CREATE TRIGGER IF NOT EXISTS rows_last BEFORE DELETE ON rows BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE TRIGGER IF NOT EXISTS rows_stay BEFORE UPDATE ON rows
+    BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE TRIGGER IF NOT EXISTS rows_last BEFORE DELETE ON rows
+    BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 """
 
 
@@ -222,9 +230,9 @@ class LedgerFile:
         if ends != self.head():
             self.close()
             raise StateError(
-                f"the ledger {str(self._path)!r} was changed by hand: its last row is {ends[0]}, "
-                "its head record says "
-                "otherwise; restore it from a copy (`verify` on the copy names the place)."
+                f"the ledger {str(self._path)!r} was changed by hand: "
+                f"its last row is {ends[0]}, its head record says otherwise; "
+                "restore it from a copy (`verify` on the copy names the place)."
             )
 
 

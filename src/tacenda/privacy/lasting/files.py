@@ -81,8 +81,8 @@ def check_place(path: Path) -> None:
     if kind in REMOTE or kind in REMOTE_FUSE:
         raise StateError(
             f"the ledger must lie on a local file system, and {str(path)!r} is on {kind}, "
-            "where SQLite's write-ahead log is "
-            "not safe between machines; choose a path on a local disk."
+            "where SQLite's write-ahead log is not safe between machines; "
+            "choose a path on a local disk."
         )
 
 
@@ -121,8 +121,7 @@ def close_to_others(path: Path) -> None:
         except PermissionError:
             raise StateError(
                 f"the ledger {str(file)!r} must be its owner's alone (mode 600), "
-                f"and has mode {mode:o}; its owner mends it with "
-                "chmod 600."
+                f"and has mode {mode:o}; its owner mends it with chmod 600."
             ) from None
         warnings.warn(
             f"the ledger {str(file)!r} was open to other users of this machine (mode {mode:o}); "

@@ -355,8 +355,8 @@ class LedgerStore:
         if others:
             raise PrivacyError(
                 f"adjacency of data set {dataset!r} must stay {others[0]!r}, "
-                f"not become {adjacency!r}, because its runs were "
-                "charged under it; keep the relation, or open the data set under another ledger."
+                f"not become {adjacency!r}, because its runs were charged under it; "
+                "keep the relation, or open the data set under another ledger."
             )
 
     def _tally(self, run_id: str, event: Event, reserved: int = 0, charged: int = 0) -> None:
@@ -438,12 +438,10 @@ class LedgerStore:
             spent = judge(before, budget.adjacency).epsilon(budget.delta)
             raise BudgetError(
                 f"the budget of data set {name!r} is epsilon {budget.epsilon:g} at delta "
-                f"{budget.delta:g} "
-                f"({budget.adjacency}); {spent:.4g} is spent or reserved, "
+                f"{budget.delta:g} ({budget.adjacency}); {spent:.4g} is spent or reserved, "
                 f"and {what} would make it {after.epsilon(budget.delta):.4g}, "
                 f"against {against(after.coalition)}. Nothing was booked: "
-                "use more noise or fewer releases, close runs that are "
-                "over, or raise the budget."
+                "use more noise or fewer releases, close runs that are over, or raise the budget."
             )
 
 

@@ -142,10 +142,8 @@ class KeyedNoise:
         if not self._floating_point:
             raise PrivacyError(
                 f"This release needs floating-point noise ({what}), "
-                "which the contract does not accept; set "
-                "privacy.floating_point_noise = true in the contract, or use IPADMM, DDPADMM, "
-                "CDPADMM, DPADMM or DPDDA "
-                "with all records."
+                "which the contract does not accept; set privacy.floating_point_noise = true in "
+                "the contract, or use IPADMM, DDPADMM, CDPADMM, DPADMM or DPDDA with all records."
             )
         self._doubles[:] = [what]
 

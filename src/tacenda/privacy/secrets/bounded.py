@@ -197,8 +197,7 @@ class Bounded:
         else:
             raise LeakError(
                 f"A Bounded is scaled by a public number or a column of shape ({self._shape[0]}, "
-                "1), so that a row keeps "
-                f"one factor, not by {_what(factor)}."
+                f"1), so that a row keeps one factor, not by {_what(factor)}."
             )
         if not np.all(np.isfinite(value)):
             raise LeakError("A Bounded is scaled by finite numbers only.")

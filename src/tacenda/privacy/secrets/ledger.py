@@ -149,8 +149,8 @@ class Ledger:
             if allowed is None:
                 raise BudgetError(
                     f"The budget is spent: all {len(self._reserved)} releases of this run were "
-                    f"made, and round {turn} "
-                    "asked for one more. Calibrate the run for more rounds."
+                    f"made, and round {turn} asked for one more. "
+                    "Calibrate the run for more rounds."
                 )
             if not self._is_covered(charge, allowed):
                 raise BudgetError(

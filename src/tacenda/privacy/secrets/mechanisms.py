@@ -164,9 +164,9 @@ def _rate(sample: Sample) -> Array:
 def _refuse_unbounded(sensitivity: Array) -> None:
     if not np.all(np.isfinite(sensitivity)):
         raise PrivacyError(
-            "One record may change this value without bound. Use a loss with bounded slope (huber, "
-            "logistic, ...), or set "
-            "clip_norm to clip each record's gradient."
+            "One record may change this value without bound. "
+            "Use a loss with bounded slope (huber, logistic, ...), "
+            "or set clip_norm to clip each record's gradient."
         )
     if np.any(sensitivity <= 0):
         raise PrivacyError(

@@ -131,10 +131,9 @@ def _certainly(
     if not solver_around.can_solve(store, kappa):
         raise TacendaError(
             f"The local solver of node {int(nodes[0])} did not reach gradient norm "
-            f"tolerance={tolerance:g}, and the loss "
-            f"{store.loss.name!r} with this penalty has no bound that would help; "
-            "use a larger tolerance or penalty, or add an "
-            "l2 regulariser if the minimum may not exist. "
+            f"tolerance={tolerance:g}, and the loss {store.loss.name!r} with this penalty has no "
+            "bound that would help; use a larger tolerance or penalty, "
+            "or add an l2 regulariser if the minimum may not exist. "
             "(Only a run without privacy can get here.)"
         )
     anchor = (2 * q[:, None] * centre - linear) / kappa[:, None]
@@ -150,8 +149,7 @@ def restored(store: Store, anchors: Array, ridges: Array) -> Chords:
     if anchors.shape != chords.anchors.shape or ridges.shape != chords.ridges.shape:
         raise StateError(
             f"The solver state must hold {store.n_nodes} nodes of dimension {store.dim}, "
-            f"not {anchors.shape}; "
-            "resume with the problem that wrote it."
+            f"not {anchors.shape}; resume with the problem that wrote it."
         )
     chords.anchors[:], chords.ridges[:] = anchors, ridges
     with kernel_threads(store.dim * store.elements(np.arange(store.n_nodes))):

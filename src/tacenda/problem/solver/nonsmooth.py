@@ -67,9 +67,7 @@ def _ascend(problem: Problem, pooled: Pooled, tolerance: float) -> Floats:
             return w
     raise TacendaError(
         f"The reference solver stopped at a duality gap of {gap:.1e} above "
-        f"tolerance={tolerance:g}; use a larger "
-        "tolerance "
-        "or a larger strength."
+        f"tolerance={tolerance:g}; use a larger tolerance or a larger strength."
     )
 
 

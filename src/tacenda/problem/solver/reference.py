@@ -50,9 +50,8 @@ def solve(problem: Problem, tolerance: float) -> Floats:
     if not norm <= tolerance:
         raise TacendaError(
             f"The reference solver stopped at optimality residual {norm:.1e} above "
-            f"tolerance={tolerance:g}; use a "
-            "larger "
-            "tolerance, or more l2 regularisation if the minimum may not exist."
+            f"tolerance={tolerance:g}; use a larger tolerance, "
+            "or more l2 regularisation if the minimum may not exist."
         )
     return w
 

@@ -42,8 +42,7 @@ def encode_labels(
         if place is None or not (known[order][place] == y).all():
             raise InputError(
                 f"{table.node_name(position)} has a label which is not one of the {len(known)} "
-                "declared classes; "
-                "add it to classes, or drop such records."
+                "declared classes; add it to classes, or drop such records."
             )
         numbers[table.offsets[position] : table.offsets[position + 1]] = order[place]
     if loss.kind == "binary":

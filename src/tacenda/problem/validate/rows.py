@@ -83,10 +83,9 @@ def bound_rows(table: JoinedShards, data_norm: float, on_large_rows: str) -> Row
     if on_large_rows == "error":
         node = int(np.searchsorted(table.offsets, large[0], side="right")) - 1
         raise InputError(
-            f"{table.node_name(node)} has a row of X whose norm is above data_norm={data_norm:g}; "
-            "scale the "
-            "features by "
-            "public bounds, declare a larger data_norm, or pass on_large_rows='scale'."
+            f"{table.node_name(node)} has a row of X whose norm is above "
+            f"data_norm={data_norm:g}; scale the features by public bounds, "
+            "declare a larger data_norm, or pass on_large_rows='scale'."
         )
     rows = _scaled(table.rows, large, data_norm / norms[large])
     if (np.sqrt(square_norms(rows)[large]) > data_norm * (1.0 + NORM_SLACK[dtype])).any():

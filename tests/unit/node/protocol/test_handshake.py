@@ -126,7 +126,8 @@ def test_another_version_is_refused_in_words(handshakes: dict[str, Handshake], s
     for data in (wire.encode(hello), strange):
         with pytest.raises(
             Refused,
-            match=rf"protocol {spoken} is spoken by m0 and {PROTOCOL} by m1; install the same version",
+            match=rf"protocol {spoken} is spoken by m0 and {PROTOCOL} by m1; "
+            "install the same version",
         ):
             b.read(data, 1 << 16, "m0")
     assert b.read(wire.encode(a.hello("m1", NONCE)), 1 << 16, "m0") == a.hello("m1", NONCE)
