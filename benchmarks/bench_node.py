@@ -107,8 +107,8 @@ def _flushes(home: Path) -> float:
 
 
 def _bare_stream() -> float:
-    """Seconds for one message per round each way, as gRPC alone moves them: no queue, no checks, no
-    disk."""
+    """Seconds for one message per round each way, as gRPC alone moves them:
+    no queue, no checks, no disk."""
     import asyncio
 
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")

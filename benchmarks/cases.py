@@ -15,8 +15,8 @@ from benchmarks.timing import Best, best_of
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: ratio by the wall's clock, by the processor's, and what is behind
-    it."""
+    """One line of the table: ratio by the wall's clock, by the processor's,
+    and what is behind it."""
 
     what: str
     ratio: float
@@ -96,8 +96,8 @@ def exact_rounds(turns: int) -> list[Row]:
 
 
 def dual_averaging(turns: int) -> list[Row]:
-    """(c) 1000 rounds of DP-DDA on samples of mean one, 20 nodes on a ring x 2000 features,
-    float32."""
+    """(c) 1000 rounds of DP-DDA on samples of mean one,
+    20 nodes on a ring x 2000 features, float32."""
     from tacenda.privacy.noise.sources import SimulatedNoise
 
     problem, graph = dense(20, 100, 2000, np.float32), tc.graph.Topology.of(tc.graph.ring(20))
@@ -217,8 +217,8 @@ def given_bytes(shards: Any) -> int:
 
 
 def peak_of(shards: Any, graph: Any, algorithm: Any, budget: Any) -> int:
-    """Bytes that making the problem and running 5 rounds take at their peak, on top of the user's
-    own arrays."""
+    """Bytes that making the problem and running 5 rounds take at their peak,
+    on top of the user's own arrays."""
     tracemalloc.start()
     tc.simulate(
         tc.Problem(shards, classes=(-1, 1)),

@@ -29,8 +29,8 @@ def gradient_loop(x: Any, y: Any, rounds: int, r: float) -> Any:
 def admm_by_lbfgs(
     x: Any, y: Any, topology: Any, rounds: int, r: float, eta: float, tolerance: float
 ) -> Any:
-    """Exact decentralised ADMM whose local problems are solved one by one by L-BFGS, warm from the
-    round before."""
+    """Exact decentralised ADMM whose local problems are solved one by one by L-BFGS,
+    warm from the round before."""
     n, m, p = x.shape
     adjacency, degree = topology.adjacency(), topology.degrees[:, None].astype(float)
     w, dual = np.zeros((n, p)), np.zeros((n, p))

@@ -11,8 +11,8 @@ import time
 
 
 class ChaosProxy:
-    """Listens on a free local port and passes bytes to `target`; `fault` names what happens to the
-    next bytes."""
+    """Listens on a free local port and passes bytes to `target`;
+    `fault` names what happens to the next bytes."""
 
     def __init__(self, target: str, seed: int) -> None:
         host, _, port = target.rpartition(":")

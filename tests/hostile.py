@@ -203,8 +203,8 @@ def _problem(case: Case, x: Any, y: Any) -> Any:
 
 
 def answer(case: Case, data: Any) -> tuple[Any, Any, float]:
-    """(secret part in long double or whole numbers, public part, declared sensitivity of the secret
-    part)."""
+    """(secret part in long double or whole numbers, public part,
+    declared sensitivity of the secret part)."""
     facts, one = Facts.of(data, case.relation), np.array([0])
     queries = Queries(data.store, data.sizes, one, facts, SimulatedNoise(3))
     w, clip = case.w.astype(case.dtype), facts.constants.clip_norm

@@ -69,8 +69,8 @@ def small_contract(
 
 
 def made_identity(folder: Path, name: str, authority: Path, days: int = 2) -> identity.Identity:
-    """Keys and a certificate of one member, signed by the authority in `authority` (made if
-    missing)."""
+    """Keys and a certificate of one member,
+    signed by the authority in `authority` (made if missing)."""
     if not (authority / identity.AUTHORITY_KEY).exists():
         identity.make_authority(authority, "ca")
     identity.sign(authority, identity.init(folder, name), folder, days)
@@ -101,8 +101,8 @@ def handshake_of(
 
 
 class Crowd:
-    """The members of a staged contract as processes, which may be killed, frozen and started
-    again."""
+    """The members of a staged contract as processes, which may be killed,
+    frozen and started again."""
 
     def __init__(
         self,
@@ -135,15 +135,15 @@ class Crowd:
             self.processes[name] = process
 
     def start_liar(self, name: str, lies: dict[str, list[str]], after: str) -> None:
-        """Start a member that tells each neighbour another thing about who is absent
-        (`live_and_lie`)."""
+        """Start a member that tells each neighbour another thing about who
+        is absent (`live_and_lie`)."""
         arguments = (self._options(name), str(self.folder(name) / "output.txt"), lies, after)
         self.processes[name] = _context.Process(target=live_and_lie, args=arguments)
         self.processes[name].start()
 
     def start_false(self, name: str, shifts: dict[str, float], first_round: int = 2) -> None:
-        """Start a member that adds a number to the rows for each neighbour, and signs what it sends
-        (`live_with_false_rows`)."""
+        """Start a member that adds a number to the rows for each neighbour,
+        and signs what it sends (`live_with_false_rows`)."""
         arguments = (
             self._options(name),
             str(self.folder(name) / "output.txt"),

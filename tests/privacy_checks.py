@@ -46,8 +46,8 @@ def mu_of(epsilon: float, delta: float = DELTA) -> float:
 
 
 class Watch:
-    """Keeps the noise of every release of the runs inside the `with`: (round, rows (n, d)), and of
-    every argmin."""
+    """Keeps the noise of every release of the runs inside the `with`:
+    (round, rows (n, d)), and of every argmin."""
 
     def __init__(self) -> None:
         self.noise: list[tuple[int, Any]] = []
@@ -170,8 +170,8 @@ def add_remove_noise_is_enough() -> None:
 
 
 def ledger_tells_the_noise() -> None:
-    """Each node's ledger holds one event per release, with the z that was measured; the epsilon is
-    the target's."""
+    """Each node's ledger holds one event per release, with the z that was measured;
+    the epsilon is the target's."""
     for watch, result in (shaped_run(), spread_run()):
         booked = np.array(
             [
@@ -256,8 +256,8 @@ def charged_before_drawn() -> None:
 
 
 def samples_are_poisson() -> None:
-    """Over 600 rounds: each record enters at its node's rate, and the sample's size varies as a
-    binomial does."""
+    """Over 600 rounds: each record enters at its node's rate,
+    and the sample's size varies as a binomial does."""
     from tacenda.privacy.noise.sources import SimulatedNoise
 
     rounds, batch = 600, 3

@@ -30,8 +30,8 @@ def make_folder(
     dataset: dict[str, Any] | None = None,
     **settings: Any,
 ) -> Path:
-    """A complete run folder; settings go to `simulate`, except graph and privacy (a dict for
-    tc.Privacy)."""
+    """A complete run folder; settings go to `simulate`,
+    except graph and privacy (a dict for tc.Privacy)."""
     chosen = CHOICES if choices is None else choices
     problem, privacy = small_problem(n), settings.pop("privacy", {})
     graph = settings.pop("graph", None) or tc.graph.ring(n)

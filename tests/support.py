@@ -86,8 +86,8 @@ PURE = ("madmm", "dvp", "pvp", "radmm")
 
 
 def privacy_for(name: str, level: float = 1.0) -> Any:
-    """A budget by its noise, so that no test waits for a calibration: z = 1/level, or `level` a
-    round."""
+    """A budget by its noise, so that no test waits for a calibration:
+    z = 1/level, or `level` a round."""
     # Noise shared by neighbours has no multiplier of one node; its calibration is quick
     if name == "gossipgd":
         return tc.Privacy(epsilon=level)
@@ -112,8 +112,8 @@ def make_block(
     source: Any = None,
     ledger: Any = None,
 ) -> tuple[Block, Door, Ledger]:
-    """A block of all nodes of a problem on a ring, with its door and ledger; scale=None is a run
-    without noise."""
+    """A block of all nodes of a problem on a ring, with its door and ledger;
+    scale=None is a run without noise."""
     n = data.n_nodes
     topology = tc.graph.Topology.of(
         tc.graph.ring(n) if n > 2 else tc.graph.path(n) if n > 1 else tc.graph.complete(1)

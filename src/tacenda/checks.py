@@ -41,8 +41,8 @@ def whole(name: str, value: Any, *, least: int = 0) -> int:
 
 
 def between(name: str, value: Any, low: float, high: float, *, open_ends: bool = True) -> float:
-    """`value` as a float strictly inside (low, high), or inside [low, high] where `open_ends` is
-    False."""
+    """`value` as a float strictly inside (low, high),
+    or inside [low, high] where `open_ends` is False."""
     inside = _is_real(value) and (low < value < high if open_ends else low <= value <= high)
     if isinstance(value, bool) or not inside:
         kind = "strictly between" if open_ends else "between"

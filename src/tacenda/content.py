@@ -294,8 +294,8 @@ class _Walk:
             self.feed(fields[name])
 
     def _object(self, value: Any) -> None:
-        """Anything else: its class, and what a pickle would hold; a wrapper of a Python function by
-        the function."""
+        """Anything else: its class, and what a pickle would hold;
+        a wrapper of a Python function by the function."""
         inner = getattr(value, "py_func", None) or getattr(value, "__wrapped__", None)
         if isinstance(inner, types.FunctionType) and _is_installed(type(value).__module__):
             # Of a compiled function: fastmath gives other bits
@@ -387,8 +387,8 @@ def _all_names(code: types.CodeType) -> list[str]:
 
 
 def _imported(function: types.FunctionType) -> list[types.ModuleType]:
-    """The modules that a function imports when it is called, as far as they are no installed
-    ones."""
+    """The modules that a function imports when it is called,
+    as far as they are no installed ones."""
     place, found = str(function.__globals__.get("__package__") or ""), []
     for name in _import_names(function.__code__, place):
         if not _is_installed(name):
@@ -445,8 +445,8 @@ def _is_written(method: Any) -> bool:
 
 @functools.cache
 def _is_installed(module: str | None) -> bool:
-    """Whether code of this module changes with an installation only, and not between two cells of a
-    notebook."""
+    """Whether code of this module changes with an installation only,
+    and not between two cells of a notebook."""
     top = (module or "").partition(".")[0]
     if top == "__main__":  # a notebook's cells, though its launcher may lie in site-packages
         return False

@@ -71,8 +71,8 @@ class Power:
 
 @dataclass(frozen=True)
 class SquareRoot:
-    """offset + sqrt(slope * t) : the proximal weight gamma(t) = 20 + sqrt(mu t) of LiuEtAl22's
-    experiments."""
+    """offset + sqrt(slope * t) :
+    the proximal weight gamma(t) = 20 + sqrt(mu t) of LiuEtAl22's experiments."""
 
     name: ClassVar[str] = "square-root"
     offset: float

@@ -1,5 +1,5 @@
-"""Without noise every algorithm reaches the centralised optimum, whatever the graph, with nodes of
-different sizes."""
+"""Without noise every algorithm reaches the centralised optimum,
+whatever the graph, with nodes of different sizes."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ def own_table(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The page's class as an installed package, here and in every process that is started from
-    here."""
+    """The page's class as an installed package,
+    here and in every process that is started from here."""
     block = re.search(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.S | re.M)
     assert block is not None
     text, found, _ = block[1].partition("\ndata = ")

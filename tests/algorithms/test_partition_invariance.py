@@ -1,5 +1,5 @@
-"""States and ledgers do not depend on which block hosts which node: the first contract of the
-runtime."""
+"""States and ledgers do not depend on which block hosts which node:
+the first contract of the runtime."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def run(*args: Any, **more: Any) -> Any:
 
 
 def assert_same(a: Any, b: Any) -> None:
-    """Equal to the last bit, which is more than the 1e-12 that is promised; same ledger, same
-    traffic."""
+    """Equal to the last bit, which is more than the 1e-12 that is promised;
+    same ledger, same traffic."""
     assert np.array_equal(a.models, b.models)
     assert np.array_equal(a.last, b.last)
     assert same_statement(a.privacy, b.privacy)
@@ -156,8 +156,8 @@ def test_calibrated_budgets_per_node_are_the_same_on_blocks() -> None:
 
 
 def test_relabelled_nodes_keep_their_places() -> None:
-    """Labels are names: shards by name on a graph with those names give the run of the plain
-    graph."""
+    """Labels are names: shards by name on a graph with those names give the run
+    of the plain graph."""
     parts, names = shards(uneven(5), 3), ["oslo", "rome", "bern", "kyiv", "bonn"]
     named = nx.relabel_nodes(tc.graph.ring(5), dict(enumerate(names)))
     labels = ("no", "yes")

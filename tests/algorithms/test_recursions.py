@@ -1,5 +1,5 @@
-"""A few rounds without noise against the recursions of the docstrings, written out here node by
-node."""
+"""A few rounds without noise against the recursions of the docstrings,
+written out here node by node."""
 
 from __future__ import annotations
 

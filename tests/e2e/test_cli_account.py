@@ -1,5 +1,5 @@
-"""`account`, `calibrate`, `plan` and `audit` from the shell, against the specification's golden
-figures."""
+"""`account`, `calibrate`, `plan` and `audit` from the shell,
+against the specification's golden figures."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The command line as such: quick help that teaches, exit codes, errors as one sentence or as
-JSON."""
+"""The command line as such: quick help that teaches, exit codes,
+errors as one sentence or as JSON."""
 
 from __future__ import annotations
 

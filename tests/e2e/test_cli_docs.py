@@ -1,5 +1,5 @@
-"""Every command in docs/cli.md and every file in examples/ works as printed; the demo too, on a
-small stand-in."""
+"""Every command in docs/cli.md and every file in examples/ works as printed;
+the demo too, on a small stand-in."""
 
 from __future__ import annotations
 

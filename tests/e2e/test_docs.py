@@ -1,5 +1,5 @@
-"""Every Python snippet and every `$` command in the README and the docs runs as written, in a fresh
-folder."""
+"""Every Python snippet and every `$` command in the README and the docs runs as written,
+in a fresh folder."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Under add-remove how many records there are is private: nothing that a run writes or prints tells
-it."""
+"""Under add-remove how many records there are is private:
+nothing that a run writes or prints tells it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A member that stays away: stop with everything saved, or go on without it, and with it again when
-it returns."""
+"""A member that stays away: stop with everything saved, or go on without it,
+and with it again when it returns."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ def spent(ledger: Path) -> float:
 def test_a_second_run_on_the_same_records_adds_up_and_is_refused_over_budget(
     first: Deployed, tmp_path: Path
 ) -> None:
-    """Found by attack: each state folder had a ledger of its own, and a second run was accepted in
-    silence."""
+    """Found by attack: each state folder had a ledger of its own,
+    and a second run was accepted in silence."""
     second = deployed(tmp_path, first.ledgers, "autumn")
     for name in second.names:
         assert second.stage.data[name].read_text() == first.stage.data[name].read_text()

@@ -78,8 +78,8 @@ def test_adult_equals_the_simulation(
 
 @pytest.mark.slow
 def test_adult_privately(tmp_path: Path, adult: tuple[Path, dict[str, Path], list[int]]) -> None:
-    """Real noise: within two points of the simulator's accuracy, and 100 rounds within 10 s with
-    durable writes."""
+    """Real noise: within two points of the simulator's accuracy,
+    and 100 rounds within 10 s with durable writes."""
     from tacenda.data.encoding import encode
     from tacenda.data.schema import Schema
 

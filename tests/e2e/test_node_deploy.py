@@ -1,5 +1,5 @@
-"""The files for systemd, Docker, compose and Helm call the node with options that it has, and keep
-their promises."""
+"""The files for systemd, Docker, compose and Helm call the node with options that it has,
+and keep their promises."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ DEPLOYED = {
 
 @pytest.mark.parametrize("kind", DEPLOYED)
 def test_every_deployment_has_a_ledger_that_outlives_the_state_and_a_budget(kind: str) -> None:
-    """Found by attack: none of them passed either, so that every run had its own ledger and no
-    limit."""
+    """Found by attack: none of them passed either,
+    so that every run had its own ledger and no limit."""
     text = "\n".join((DEPLOY / name).read_text("utf-8") for name in DEPLOYED[kind])
     ledger = re.search(r'--ledger[" ,=]+([/\w.-]+)', text)
     state = re.search(r'--state[" ,=]+([/\w.-]+)', text)

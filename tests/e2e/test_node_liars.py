@@ -83,8 +83,8 @@ def test_a_restored_copy_of_a_state_sends_nothing(tmp_path: Path) -> None:
 def test_a_member_that_tells_its_neighbours_different_things_is_named_by_all(
     tmp_path: Path, graph: str
 ) -> None:
-    """m4 sends m0 its rows plus 5 and m3 its rows minus 5; on the ring m0 and m3 are three steps
-    apart."""
+    """m4 sends m0 its rows plus 5 and m3 its rows minus 5;
+    on the ring m0 and m3 are three steps apart."""
     crowd = Crowd(tmp_path, small_contract(5, rounds=400, graph=graph, algorithm=GOSSIP))
     honest = ["m0", "m1", "m2", "m3"]
     try:

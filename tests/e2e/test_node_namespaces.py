@@ -1,5 +1,5 @@
-"""A rehearsal in which every member has a network of its own: the same result, over a network with
-a delay."""
+"""A rehearsal in which every member has a network of its own:
+the same result, over a network with a delay."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Real processes over real TLS: the same model as the simulator, and what happens when things go
-wrong."""
+"""Real processes over real TLS: the same model as the simulator,
+and what happens when things go wrong."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_a_kill_changes_nothing_with_real_noise(tmp_path: Path) -> None:
 
 
 def test_a_run_that_reaches_the_radius_says_so(tmp_path: Path) -> None:
-    """Messages are cut to the contract's radius; the log, the result and the manifest say it, once
-    each."""
+    """Messages are cut to the contract's radius;
+    the log, the result and the manifest say it, once each."""
     problem = {"n_features": 4, "classes": ["no", "yes"], "strength": 0.01}
     crowd = Crowd(
         tmp_path, small_contract(3, rounds=4, problem={**problem, "radius": 1e-3}), seed=5

@@ -56,8 +56,8 @@ def test_kills_at_random_change_no_bit_of_eight_peers(tmp_path: Path) -> None:
 
 
 def _kills(tmp_path: Path, members: int, rounds: int, kills: int) -> None:
-    """Two runs with the same keys (noise keys and edge keys), one of them with kill -9 at random
-    moments."""
+    """Two runs with the same keys (noise keys and edge keys),
+    one of them with kill -9 at random moments."""
     contract = _contract(members, rounds)
     calm, wild = Crowd(tmp_path / "calm", contract), Crowd(tmp_path / "wild", contract)
     calm.start()

@@ -215,8 +215,8 @@ def test_the_right_authority_but_not_a_member(crowd: Crowd, tmp_path: Path) -> N
 
 
 def test_a_second_certificate_for_a_members_name(crowd: Crowd, tmp_path: Path) -> None:
-    """Signed by the right authority for the right name, but not the certificate that the contract
-    pins."""
+    """Signed by the right authority for the right name,
+    but not the certificate that the contract pins."""
     made_identity(tmp_path / "m0", "m0", crowd.stage.folder / "authority")
     answers, error = _talk(crowd, tmp_path / "m0", [_hello(crowd)])
     assert not answers
@@ -235,8 +235,8 @@ def test_a_second_certificate_for_a_members_name(crowd: Crowd, tmp_path: Path) -
 def test_a_member_that_lies_is_cut_off(
     crowd: Crowd, frames: list[tuple[int, int, int, float]], words: str
 ) -> None:
-    """m1's own certificate, and a program that lies: the stream ends, the reason is in the log, the
-    node lives."""
+    """m1's own certificate, and a program that lies: the stream ends,
+    the reason is in the log, the node lives."""
     hello = _hello(crowd, "m1")
     who = identity.Identity.read(crowd.stage.folder / "m1" / "identity")
     made = [
@@ -388,8 +388,8 @@ def _fuzz(tmp_path: Path, count: int) -> None:
 
 
 def _fuzz_inside(crowd: Crowd, home: Path, count: int, rng: random.Random) -> None:
-    """A member whose program went mad: each stream is cut off at its first bad frame, and the ban
-    grows."""
+    """A member whose program went mad: each stream is cut off at its first bad frame,
+    and the ban grows."""
     hello, rows = _hello(crowd), wire.encode(wire.Rows(0, 1, 0, "f8", (1, 4), bytes(32)))
     for kind in range(count):
         bad = bytearray(hello if kind < 2 else rows)

@@ -28,8 +28,8 @@ def _rows(crowd: Crowd, name: str, table: str) -> list[int]:
 
 @pytest.mark.parametrize("graph", ["complete", pytest.param("ring", marks=pytest.mark.slow)])
 def test_the_honest_members_stop_and_name_the_liar(tmp_path: Path, graph: str) -> None:
-    """m4 tells m0 that m2 is absent, and m3 that m1 is; both are there. Shared noise, five
-    members."""
+    """m4 tells m0 that m2 is absent, and m3 that m1 is; both are there.
+    Shared noise, five members."""
     contract = small_contract(
         5,
         rounds=2000,

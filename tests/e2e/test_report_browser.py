@@ -1,5 +1,5 @@
-"""The report in a real browser: nothing asked of the network, nothing on the console, keys,
-colours, paper."""
+"""The report in a real browser: nothing asked of the network,
+nothing on the console, keys, colours, paper."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ class Visit:
         return str(self.page.eval_on_selector(selector, f"e => getComputedStyle(e).{name}"))
 
     def close(self) -> None:
-        """Nothing was complained about and nothing was asked of the network, from the first test to
-        the last."""
+        """Nothing was complained about and nothing was asked of the network,
+        from the first test to the last."""
         assert self.complaints == []
         assert [
             url for url in self.requests if not url.startswith(("file:", "data:", "blob:"))

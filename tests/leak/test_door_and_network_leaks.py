@@ -1,5 +1,5 @@
-"""No value gets past the door unpaid, past the network unreleased, or out of a query at a hidden
-point."""
+"""No value gets past the door unpaid, past the network unreleased,
+or out of a query at a hidden point."""
 
 from __future__ import annotations
 
@@ -158,8 +158,8 @@ def test_unknown_noise_is_refused(block: Any) -> None:
 
 
 def test_a_scaled_down_value_gets_scaled_down_noise_and_the_same_charge() -> None:
-    """Shrinking a secret before the door buys nothing: its noise shrinks with it, and the charge
-    stays."""
+    """Shrinking a secret before the door buys nothing:
+    its noise shrinks with it, and the charge stays."""
     charges = []
     for factor in (1.0, 1e-6):
         block, _, ledger = make_block(problem(4), scale=1.0)
@@ -260,8 +260,8 @@ def test_numpy_random_is_used_only_where_draws_belong() -> None:
 
 @pytest.mark.parametrize("name", [name for name in TUNED if name != "admm"])
 def test_no_algorithm_releases_without_a_charge(name: str) -> None:
-    """Between the records and the wire stands the door: as many draws as charges, for every
-    algorithm."""
+    """Between the records and the wire stands the door:
+    as many draws as charges, for every algorithm."""
     from support import graph_for, privacy_for
 
     draws: list[str] = []

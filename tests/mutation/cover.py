@@ -15,8 +15,8 @@ def _table(root: Path) -> dict[str, Any]:
 
 
 def covered_files(root: Path) -> list[str]:
-    """Paths from the root, sorted; files without a statement to mutate (an __init__ of imports)
-    left out."""
+    """Paths from the root, sorted;
+    files without a statement to mutate (an __init__ of imports) left out."""
     found = {p for pattern in _table(root)["covered"] for p in root.glob(pattern)}
     return sorted(str(p.relative_to(root)) for p in found if p.name != "__init__.py")
 

@@ -176,8 +176,8 @@ class _Finder(cst.CSTVisitor):
 
 
 def _is_declaration(node: cst.FunctionDef) -> bool:
-    """Whether a function has no body but `...` or a docstring: a protocol's method, whose defaults
-    nobody uses."""
+    """Whether a function has no body but `...` or a docstring:
+    a protocol's method, whose defaults nobody uses."""
     lines = node.body.body
     if isinstance(node.body, cst.SimpleStatementSuite):
         parts = list(lines)

@@ -259,8 +259,8 @@ class Session:
         return self.stamps[path, killer]
 
     def todo(self, mutants: list[Mutant], again: bool) -> list[Mutant]:
-        """Those without a valid outcome; with `again`, those that were not killed, whatever changed
-        since."""
+        """Those without a valid outcome; with `again`, those that were not killed,
+        whatever changed since."""
 
         def open_still(mutant: Mutant) -> bool:
             row = self.results.known.get(mutant.name)

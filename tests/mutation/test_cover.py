@@ -42,8 +42,8 @@ def test_every_judgment_of_a_survivor_says_why() -> None:
 
 
 def test_compiled_code_that_holds_a_kernel_is_compiled_anew() -> None:
-    """Kernels of one file are built into those of others, whose cached form must not outlive a
-    mutant."""
+    """Kernels of one file are built into those of others,
+    whose cached form must not outlive a mutant."""
     stale = stale_names(ROOT, "src/tacenda/problem/kernels/rows.py")
     assert {"rows", "gradient", "hessian", "store"} <= stale
     assert "events" not in stale

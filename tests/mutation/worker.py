@@ -196,8 +196,8 @@ class Place:
 
 
 def _mirror(source: Path, copy: Path) -> None:
-    """Make `copy` hold the same files; those that are equal keep their place, and with it their
-    compiled code."""
+    """Make `copy` hold the same files; those that are equal keep their place,
+    and with it their compiled code."""
     wanted = {
         p.relative_to(source)
         for p in source.rglob("*")

@@ -1,5 +1,5 @@
-"""In mode "as-published" every algorithm gets its own paper's noise, or is refused; none gets
-another paper's."""
+"""In mode "as-published" every algorithm gets its own paper's noise, or is refused;
+none gets another paper's."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ def test_theorem_2_of_002_by_hand() -> None:
 
 
 def test_theorem_2_with_an_offset_and_constant_weights() -> None:
-    # a = 1, gamma(t) = 1 + sqrt(4 t): 3, 1 + sqrt(8); mu = 1, A = 1, 2; |x*| = 2 gives d(x*) = 2; M
-    # = 4.5.
+    # a = 1, gamma(t) = 1 + sqrt(4 t): 3, 1 + sqrt(8); mu = 1, A = 1, 2;
+    # |x*| = 2 gives d(x*) = 2; M = 4.5.
     g2 = 1 + math.sqrt(8)
     by_hand = (g2 * 2 + (1 / (1 + 3) + 1 / (2 + g2)) * 4.5) / 2
     found = theory.dual_averaging_bound(
@@ -115,8 +115,8 @@ def test_no_gamma_is_enough_on_a_ring_of_even_length_but_one_is_on_a_complete_gr
 
 
 def test_the_loss_of_001_by_hand() -> None:
-    # 2*3/100 * (1.4*0.25/(0.2 + 2*0.5*4) + 1.5) = 0.06 * (0.35/4.2 + 1.5) a round, at the smaller
-    # node.
+    # 2*3/100 * (1.4*0.25/(0.2 + 2*0.5*4) + 1.5) = 0.06 * (0.35/4.2 + 1.5) a round,
+    # at the smaller node.
     by_hand = 7 * 0.06 * (0.35 / 4.2 + 1.5)
     found = theory.recycled_privacy_bound(
         7, noise_rate=1.5, sizes=[100, 200], degrees=4, penalty=0.5, strength=0.2, loss_scale=3.0

@@ -50,8 +50,8 @@ def work(folder: Path, last_run: int) -> None:
 
 
 def check(folder: Path) -> int:
-    """Nothing sent is unbooked, nothing is booked twice, reservations of unfinished runs still
-    count."""
+    """Nothing sent is unbooked, nothing is booked twice,
+    reservations of unfinished runs still count."""
     messages = Counter(map(tuple, sent(folder)))
     with LedgerStore(folder / "ledger.db") as store:
         verdict = store.verify()

@@ -130,8 +130,8 @@ def test_sampled_with_hardly_any_noise():
 
 
 def brute_pure_delta(epsilons, eps):
-    """Hockey-stick divergence of the product of randomised responses, by enumeration of all
-    outcomes."""
+    """Hockey-stick divergence of the product of randomised responses,
+    by enumeration of all outcomes."""
     total = 0.0
     for truth in itertools.product([1, -1], repeat=len(epsilons)):
         p = math.prod(1 / (1 + math.exp(-t * e)) for t, e in zip(truth, epsilons, strict=True))
@@ -182,8 +182,8 @@ def test_k_fold_equals_count_k(event, count):
 
 
 def test_self_composition_is_a_real_composition():
-    """PLD of count 2 against the same event composed with a near-twin, which the merge cannot
-    join."""
+    """PLD of count 2 against the same event composed with a near-twin,
+    which the merge cannot join."""
     for event, twin in [
         (PoissonGaussian(2.0, 0.05), PoissonGaussian(2.0 + 1e-9, 0.05)),
         (L2Laplace(0.4, 5), L2Laplace(0.4 + 1e-10, 5)),
@@ -286,8 +286,8 @@ def test_auto_names_the_tightest():
 
 
 def test_mixture_of_gaussian_and_pure_against_direct_convolution():
-    """delta of N(0,1) vs N(mu,1) times randomised response: the two responses shift epsilon by -+
-    a."""
+    """delta of N(0,1) vs N(mu,1) times randomised response:
+    the two responses shift epsilon by -+ a."""
     mu, a, eps = 0.5, 0.7, 0.9
     p = 1 / (1 + math.exp(-a))
 

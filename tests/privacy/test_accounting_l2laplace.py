@@ -1,5 +1,5 @@
-"""The l2-Laplace curve against quadrature, the scalar Laplace mechanism, sampling-free brackets and
-smaller shifts."""
+"""The l2-Laplace curve against quadrature, the scalar Laplace mechanism,
+sampling-free brackets and smaller shifts."""
 
 import math
 
@@ -15,8 +15,8 @@ from tacenda.privacy.accounting.l2laplace import l2_laplace_delta, loss_above, l
 
 
 def test_golden_against_a_bracket_of_its_own():
-    """alpha 0.3, T 100, d 105: losses rounded up and down on a grid of 2e-5 bracket epsilon(1e-5)
-    within 2e-3."""
+    """alpha 0.3, T 100, d 105:
+    losses rounded up and down on a grid of 2e-5 bracket epsilon(1e-5) within 2e-3."""
     a, d, t, h = 0.3, 105, 100, 2e-5
     n, size = int(0.22 / h), 2**19
     above = np.concatenate(
@@ -63,8 +63,8 @@ def test_one_dimension_composed_against_dp_accounting():
 
 @pytest.mark.parametrize(("a", "eps"), [(1.0, 0.3), (3.0, 1.0)])
 def test_two_dimensions_against_cartesian_quadrature(a, eps):
-    """delta = integral of [p - e^eps p']_+ over the plane, with no polar coordinates and no angle
-    law."""
+    """delta = integral of [p - e^eps p']_+ over the plane,
+    with no polar coordinates and no angle law."""
     side = np.linspace(-30 / a, 30 / a + 1, 2400)
     x, y = np.meshgrid(side, side)
     c = a * a / (2 * math.pi)

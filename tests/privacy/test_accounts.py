@@ -372,8 +372,8 @@ def test_a_file_of_an_unknown_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_every_line_says_whom_it_holds_against(tmp_path: Path) -> None:
-    """Found by attack: noise that holds against an eavesdropper alone was shown as plain
-    spending."""
+    """Found by attack: noise that holds against an eavesdropper alone was shown
+    as plain spending."""
     from typer.testing import CliRunner
 
     from tacenda.cli.app import app

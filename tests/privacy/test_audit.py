@@ -1,5 +1,5 @@
-"""The audit calls broken calibrations broken and passes sound ones; its likelihood ratios are
-exact."""
+"""The audit calls broken calibrations broken and passes sound ones;
+its likelihood ratios are exact."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def noise_of(name: str, adjacency: str = "replace-one") -> tc.Privacy:
 
 @pytest.mark.parametrize("name", list(VARIANTS))
 def test_sound_noise_passes_and_the_likelihood_ratio_is_exact(name: str) -> None:
-    """If score = ln p1/p0 exactly, then E0[exp(score)] = E1[exp(-score)] = 1, whatever the
-    mechanism."""
+    """If score = ln p1/p0 exactly, then E0[exp(score)] = E1[exp(-score)] = 1,
+    whatever the mechanism."""
     # Of two members, one is the coalition
     graph = tc.graph.complete(4) if VARIANTS[name].shared_noise else None
     found = audit(
@@ -103,8 +103,8 @@ def test_a_claim_of_half_the_sensitivity_is_caught(monkeypatch: pytest.MonkeyPat
 
 
 def test_dvp_with_line_5_is_broken_and_with_the_proof_s_noise_it_is_not() -> None:
-    """ZhangZhu16: measured log-ratio 1.9945 with zeta = ah and 0.9972 with ah/2, where alpha = 1 is
-    claimed."""
+    """ZhangZhu16: measured log-ratio 1.9945 with zeta = ah and 0.9972 with ah/2,
+    where alpha = 1 is claimed."""
     printed = audit(
         "dvp", privacy=tc.Privacy.from_paper(alpha=1.0), rounds=1, trials=20_000, seed=1
     )

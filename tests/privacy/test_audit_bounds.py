@@ -1,5 +1,5 @@
-"""Bounds of the audit against independent values: exact binomials, mechanisms of known epsilon,
-brute force."""
+"""Bounds of the audit against independent values: exact binomials,
+mechanisms of known epsilon, brute force."""
 
 from __future__ import annotations
 
@@ -267,8 +267,8 @@ def test_the_recursion_is_the_optimum_of_its_linear_programme(
 def test_gaussian_curves_give_the_figures_of_jax_privacy(
     coins: int, guesses: int, right: int, delta: float, risk: float, epsilon: float
 ) -> None:
-    """Golden values: jax_privacy 2.0.0, auditing._epsilon_one_run_fdp(0, coins, guesses, right,
-    risk, delta)."""
+    """Golden values: jax_privacy 2.0.0,
+    auditing._epsilon_one_run_fdp(0, coins, guesses, right, risk, delta)."""
     mu = mu_from_guesses(right, guesses, coins, 1 - risk)
     assert GaussianProfile(mu).epsilon(delta) == pytest.approx(epsilon, rel=1e-4)
 

@@ -1,5 +1,5 @@
-"""The audits attack the very run that `simulate` makes: the same noise at every node, and the same
-statement."""
+"""The audits attack the very run that `simulate` makes:
+the same noise at every node, and the same statement."""
 
 from __future__ import annotations
 

@@ -199,8 +199,8 @@ def test_planted_faults_are_found_quickly(name: str) -> None:
 
 @pytest.mark.slow
 def test_table_of_planted_faults() -> None:
-    """docs/audit.md prints this table: pytest -m slow -s -k table_of_planted
-    tests/privacy/test_audit_shared.py"""
+    """docs/audit.md prints this table:
+    pytest -m slow -s -k table_of_planted tests/privacy/test_audit_shared.py"""
     print(
         "\n| fault | mu claimed | true mu | lower bound | noise as declared | "
         "verdict | found by |\n"
@@ -244,8 +244,8 @@ def test_sound_shared_noise_stays_consistent(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_choosing_among_attacks_costs_no_confidence() -> None:
-    """Sixty attacks of equal strength on noise that keeps its claim exactly: the best of them is
-    not believed."""
+    """Sixty attacks of equal strength on noise that keeps its claim exactly:
+    the best of them is not believed."""
     alarms = 0
     for seed in range(200):
         rng, truth = np.random.default_rng(seed), np.arange(400) % 2
@@ -300,8 +300,8 @@ def test_taking_streams_off_is_the_same_as_seeing_them() -> None:
 
 
 def test_a_coalition_larger_than_promised_sees_more() -> None:
-    """Planned against an eavesdropper, attacked by the two neighbours of the middle of a path: it
-    stands alone."""
+    """Planned against an eavesdropper, attacked by the two neighbours of the middle of a path:
+    it stands alone."""
     path = tc.graph.path(3)
     with planted(Fault("planned for nobody", True, graph=path, planned=0)):
         privacy = tc.Privacy(4.5, 1e-5, coalition=2)

@@ -72,8 +72,8 @@ def test_one_sample_is_released_once() -> None:
 
 @dataclass(frozen=True)
 class Around(A.PVP):  # type: ignore[misc, name-defined]
-    """Hides a sampled gradient in an argmin: the sample would be seen twice, and charged as if it
-    were not."""
+    """Hides a sampled gradient in an argmin: the sample would be seen twice,
+    and charged as if it were not."""
 
     def step(self, s: Any, node: Any) -> Any:
         g = node.gradient(s.shared, 5)

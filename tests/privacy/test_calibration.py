@@ -63,8 +63,8 @@ def test_evaluated_again_it_never_exceeds_and_nearly_meets(name):
 
 
 def test_golden_batches():
-    """m 452, b 45, T 200, (1, 1e-5), replace-one: 10.5 in dp-accounting's convention, half of it in
-    ours."""
+    """m 452, b 45, T 200, (1, 1e-5), replace-one:
+    10.5 in dp-accounting's convention, half of it in ours."""
     z = solve_scale(lambda k: [(PoissonGaussian(k, 45 / 452), 200)], 1, 1e-5)
     assert 2 * z == pytest.approx(10.5, abs=0.05)
 

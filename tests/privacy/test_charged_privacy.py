@@ -35,8 +35,8 @@ GRAPHS = {
 
 @contextmanager
 def drawn() -> Iterator[list[np.ndarray]]:
-    """The standard deviations (n,) of all Gaussian noise that runs inside the `with` draw of their
-    own."""
+    """The standard deviations (n,) of all Gaussian noise that runs inside the `with` draw
+    of their own."""
     found: list[np.ndarray] = []
     honest = SimulatedNoise.add_gaussian
 
@@ -130,8 +130,8 @@ def test_shared_noise_spread_over_rounds_is_charged_by_round() -> None:
 
 
 def test_the_edges_are_as_loud_as_was_charged() -> None:
-    """The covariance of all that was sent, less the secret, is s^2 (I + c^2 L) with the c of the
-    account."""
+    """The covariance of all that was sent, less the secret,
+    is s^2 (I + c^2 L) with the c of the account."""
     from privacy_checks import Watch
 
     g, c, dim = GRAPHS["lollipop"], 1.5, 4000
@@ -232,8 +232,8 @@ def test_samples_at_nodes_of_many_sizes_keep_every_nodes_promise() -> None:
 
 
 def test_a_charge_cannot_be_changed_once_it_is_priced() -> None:
-    """The door books one Charge object for many equal releases: writing to it would change what was
-    booked before."""
+    """The door books one Charge object for many equal releases:
+    writing to it would change what was booked before."""
     block, _, ledger = make_block(problem(3), scale=2.0)
     block.release(block.gradient(np.zeros((3, 4))))
     charge, _ = next(iter(ledger.charges))

@@ -93,8 +93,8 @@ def test_the_members_ledger_reserves_the_contracts_terms(delta: float, tmp_path:
 
 
 def test_each_members_ledger_reserves_its_own_loss(tmp_path: Path) -> None:
-    """Where neighbours share noise the members lose different amounts; each one's ledger has its
-    own."""
+    """Where neighbours share noise the members lose different amounts;
+    each one's ledger has its own."""
     plan = make_plan(contract(1e-4, GOSSIP, floating_point_noise=True, coalition=1))
     found = {}
     for name in plan.contract.names:

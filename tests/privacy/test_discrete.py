@@ -1,5 +1,5 @@
-"""The discrete Gaussian has exactly its law, on every path; AES streams are repeatable and
-separate."""
+"""The discrete Gaussian has exactly its law, on every path;
+AES streams are repeatable and separate."""
 
 import math
 import pickle
@@ -64,8 +64,8 @@ def test_tiny_scale_is_almost_always_zero():
 
 
 def test_the_exact_path_gives_the_same_values():
-    """A margin of 0.3 sends most tries to rational arithmetic: every value stays what the doubles
-    said."""
+    """A margin of 0.3 sends most tries to rational arithmetic:
+    every value stays what the doubles said."""
     for scale in (0.7, 3.7, 5000.25):
         quick = module._discrete(scale, 1500, stream(3), module.MARGIN)
         slow = module._discrete(scale, 1500, stream(3), 0.3)

@@ -25,8 +25,8 @@ NAMES = ("m0", "m1", "m2")
 
 
 class Member:
-    """One member with its state on disk; `restart` closes everything and opens it again, as a new
-    process would."""
+    """One member with its state on disk; `restart` closes everything and opens it again,
+    as a new process would."""
 
     def __init__(self, contract: Contract, name: str, folder: Path, identity: Any) -> None:
         self.contract, self.name, self.folder, self.identity = contract, name, folder, identity

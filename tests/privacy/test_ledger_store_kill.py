@@ -1,5 +1,5 @@
-"""kill -9 at random moments, and several processes at once: spending is never lost and never booked
-twice."""
+"""kill -9 at random moments, and several processes at once:
+spending is never lost and never booked twice."""
 
 import json
 import subprocess

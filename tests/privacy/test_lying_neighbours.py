@@ -71,8 +71,8 @@ class Liar:
 
 
 class Watch:
-    """A door that notes what it releases; the second world's goes on with the first one's
-    values."""
+    """A door that notes what it releases;
+    the second world's goes on with the first one's values."""
 
     def __init__(self, door: Door, follow: list[Any] | None) -> None:
         self.door, self.follow, self.seen = door, follow, []
@@ -152,8 +152,8 @@ def play(
 
 
 def compare(name: str, loss: str, lie: Any, whole: bool) -> float:
-    """The largest (moved - one unit in the last place) / declared over all releases; both worlds
-    end alike."""
+    """The largest (moved - one unit in the last place) / declared over all releases;
+    both worlds end alike."""
     worlds = WORLDS_BINARY if loss == "logistic" else WORLDS
     algorithm = ALGORITHMS[name]
     first, ending = play(records(loss, worlds[0]), algorithm, lie, whole, None)

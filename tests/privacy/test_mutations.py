@@ -188,8 +188,8 @@ def forget(honest: Any) -> Any:
 
 
 def coordinate_laplace(honest: Any) -> Any:
-    """Laplace noise of that rate on each coordinate: much less than an l2 sensitivity needs in many
-    dimensions."""
+    """Laplace noise of that rate on each coordinate:
+    much less than an l2 sensitivity needs in many dimensions."""
 
     def l2_laplace(self: Any, nodes: Any, turn: int, call: int, rate: Any, dim: int) -> Any:
         rng = np.random.default_rng([turn, call])
@@ -443,8 +443,8 @@ class HiddenCentreInObjective(A.DVP):
 
 
 class OneMoreRelease(GradientAtHiddenPoint):
-    """Releases once more as soon as its model is not zero: never in the rehearsal, always in the
-    run."""
+    """Releases once more as soon as its model is not zero:
+    never in the rehearsal, always in the run."""
 
     def step(self, s: LinearisedState, node: Any) -> LinearisedState:
         w = node.release(s.w - node.gradient(s.w))

@@ -52,8 +52,8 @@ def test_the_lattice_gradient_is_the_gradient_and_its_core_is_whole() -> None:
 def test_no_neighbouring_data_exceeds_the_declared_sensitivity(
     adjacency: str, moved: float
 ) -> None:
-    """Replace (or remove) each record by the worst one; the whole numbers move by at most the
-    lattice sensitivity."""
+    """Replace (or remove) each record by the worst one;
+    the whole numbers move by at most the lattice sensitivity."""
     grid, w = 2.0**-12, np.array([[3.0, -2.0, 0.5, 1.0]])
     x, y = _records(1)
     noise = KeyedNoise(KEY, "run", floating_point=False)

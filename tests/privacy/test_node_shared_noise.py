@@ -143,8 +143,8 @@ def test_another_run_means_another_key(members: dict[str, Member]) -> None:
 
 
 def test_a_half_that_was_changed_on_the_way_is_noticed(members: dict[str, Member]) -> None:
-    """m2 in the middle puts its own half into the hello or the welcome: the signature covers
-    both."""
+    """m2 in the middle puts its own half into the hello or the welcome:
+    the signature covers both."""
     m0, m1, m2 = members.values()
     hello, foreign = m0.handshake.hello("m1", NONCE), m2.edges.half("m1")
     with pytest.raises(wire.BadFrame, match="introduction that it has not signed"):
@@ -245,8 +245,8 @@ def test_the_key_holds_as_long_as_either_exchange_does_and_is_bound_to_all_that_
 def test_the_lattice_secret_is_in_the_key_and_opens_at_both_ends(
     members: dict[str, Member],
 ) -> None:
-    """The key from the stored private halves, computed here; with another ML-KEM ciphertext it is
-    another key."""
+    """The key from the stored private halves, computed here;
+    with another ML-KEM ciphertext it is another key."""
     m0, m1, _ = members.values()
     hello = m0.handshake.hello("m1", NONCE)
     raw = m0.state.get("edge half m1")
@@ -305,8 +305,8 @@ def test_the_shared_part_cancels_in_the_sum_and_is_fresh_every_time() -> None:
 
 
 def test_the_noise_has_the_covariance_that_is_accounted_for() -> None:
-    """s^2 (I + c^2 L) over 40,000 coordinates, with own parts and shared parts as the door adds
-    them."""
+    """s^2 (I + c^2 L) over 40,000 coordinates,
+    with own parts and shared parts as the door adds them."""
     contract, dim, s, c = _contract(4, graph="path"), 40_000, 0.5, 3.0
     here, zero = np.zeros(1, np.int64), (np.zeros((1, dim)), 1.0, None)
     sources = _sources(contract)
@@ -404,8 +404,8 @@ def test_without_the_names_of_the_streams_views_that_differ_would_reveal_more() 
 
 
 def _worst_view(contract: Contract, named: bool) -> float:
-    """The largest [C^-1]_ii, as a share of what i's view counts on, over random views and any one
-    curious member."""
+    """The largest [C^-1]_ii, as a share of what i's view counts on,
+    over random views and any one curious member."""
     names, rng, ratio, worst = contract.names, np.random.default_rng(4), 3.0, 0.0
     views = [frozenset(names) - {gone} for gone in names] + [frozenset(names)]
     counted = {view: _brute_force(contract, frozenset(names) - view, ratio, 1) for view in views}

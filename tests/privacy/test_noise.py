@@ -27,8 +27,8 @@ def data() -> Any:
 
 
 def residuals(data: Any, noise: str, scale: float = 0.7) -> tuple[Any, Any]:
-    """What the door adds to a gradient, (rounds, n, d), and the std or rate (n,) that its charge
-    says."""
+    """What the door adds to a gradient, (rounds, n, d),
+    and the std or rate (n,) that its charge says."""
     block, _, ledger = make_block(data, scale=scale, rounds=ROUNDS, seed=123)
     quiet, _, _ = make_block(data)
     w = np.zeros((NODES, DIM))
@@ -129,8 +129,8 @@ def test_streams_are_independent_between_nodes_rounds_calls_and_purposes() -> No
 
 
 def test_no_two_names_share_a_stream() -> None:
-    """First draws of 30,000 names are all different: nodes, rounds and calls never run into each
-    other."""
+    """First draws of 30,000 names are all different:
+    nodes, rounds and calls never run into each other."""
     source, nodes = SimulatedNoise(3), np.arange(1000)
     parts = (np.zeros((1000, 1)), 1.0, None)
     drawn = [

@@ -1,5 +1,5 @@
-"""Kinds of noise: an enum inside, the plain words outside, and the same names of streams for
-both."""
+"""Kinds of noise: an enum inside, the plain words outside,
+and the same names of streams for both."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ def slope(part: Any, w: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("noisy", [False, True])
 def test_the_minimiser_is_that_of_the_whole_objective(noisy: bool) -> None:
-    """grad f(w) + linear + noise + extra w + 2 q (w - centre) = 0, for every node with its own
-    terms."""
+    """grad f(w) + linear + noise + extra w + 2 q (w - centre) = 0,
+    for every node with its own terms."""
     parts, rng = shards(SIZES, 4, seed=3), np.random.default_rng(1)
     data = tc.Problem(parts, strength=R, classes=("no", "yes"))
     queries = Queries(

@@ -55,8 +55,8 @@ def test_the_simulator_does_the_same_with_shared_noise() -> None:
 
 
 def test_the_noise_for_the_solvers_gap_comes_before_the_offset() -> None:
-    """What the solver leaves undone depends on the records; a large offset must not make it
-    visible."""
+    """What the solver leaves undone depends on the records;
+    a large offset must not make it visible."""
     terms = ObjectiveTerms(
         np.ones(1), np.ones(1), lambda kappa: 0.1 / kappa, lambda logarithm: 0.1 / logarithm, 0.24
     )

@@ -52,8 +52,8 @@ Says = Callable[[tuple[int, int, int]], np.ndarray]
 
 
 class House:
-    """Member m0 with its state folder; `says` is what its neighbour m1 sends under (view, round,
-    call)."""
+    """Member m0 with its state folder;
+    `says` is what its neighbour m1 sends under (view, round, call)."""
 
     def __init__(
         self, folder: Path, algorithm: dict[str, Any], says: Says, rounds: int = 4, **changes: Any
@@ -84,8 +84,8 @@ class House:
 
 
 class _Alone(Exchange):
-    """The transport of a real node up to the network: durable first, then a neighbour that needs no
-    wire."""
+    """The transport of a real node up to the network: durable first,
+    then a neighbour that needs no wire."""
 
     def __init__(self, contract: Any, state: NodeState, says: Says) -> None:
         # Nobody here reads the signatures

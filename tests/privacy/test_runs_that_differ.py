@@ -87,8 +87,8 @@ def test_a_checkpoint_of_the_one_is_not_resumed_by_the_other(what: str, tmp_path
 
 
 def test_counts_of_records_do_not_leave_under_add_remove(tmp_path: Path) -> None:
-    """Found in review: results, reports and model cards carried the true counts, which that
-    relation hides."""
+    """Found in review: results, reports and model cards carried the true counts,
+    which that relation hides."""
     problem = regression(public_sizes=30)
     result = run(problem, tc.Privacy.from_noise(noise_multiplier=50.0, adjacency="add-remove"))
     assert result.settings["problem"]["sizes"] == [30] * 4
@@ -96,8 +96,8 @@ def test_counts_of_records_do_not_leave_under_add_remove(tmp_path: Path) -> None
 
 
 def test_one_drawn_record_is_not_credited_with_a_declared_crowd() -> None:
-    """Found in review: one of 30 records drawn, but charged as one of the 10,000 that public_sizes
-    declared."""
+    """Found in review: one of 30 records drawn,
+    but charged as one of the 10,000 that public_sizes declared."""
     algorithm = tc.algorithms.DDA(batch_size=1, sampling="one")
     with pytest.raises(PrivacyError, match="public_sizes"):
         run(regression(public_sizes=10_000), algorithm=algorithm)

@@ -72,8 +72,8 @@ def random_records(rng: Any, m: int, p: int, settings: dict[str, Any]) -> tuple[
 def random_pairs(
     settings: dict[str, Any], relation: str, count: int = 150, m: int = 5, p: int = 3
 ) -> tuple[Any, Any]:
-    """Two problems of `count` nodes: node k's records differ in the last one (replaced, or
-    absent)."""
+    """Two problems of `count` nodes:
+    node k's records differ in the last one (replaced, or absent)."""
     rng = np.random.default_rng(7)
     first, second = [], []
     for _ in range(count):
@@ -176,8 +176,8 @@ def test_argmin_is_never_exceeded(name: str, relation: str) -> None:
 def test_argmin_at_a_hidden_centre_is_never_exceeded_and_nearly_attained(
     name: str, relation: str
 ) -> None:
-    """Three argmins, each around the one before: (2Gc/m + 2q sens(centre) + 2 tol)/kappa, as PVP
-    was published."""
+    """Three argmins, each around the one before:
+    (2Gc/m + 2q sens(centre) + 2 tol)/kappa, as PVP was published."""
     q = 200.0
 
     def chain(block: Any, start: Any) -> Any:
@@ -209,8 +209,8 @@ def test_argmin_is_nearly_attained(name: str, relation: str) -> None:
 
 
 def test_declared_values_by_hand() -> None:
-    """2Gc/m, 2Gc/b, (2Gc/m + 2 tol)/kappa for one node of five records, and half of it for
-    add-remove."""
+    """2Gc/m, 2Gc/b, (2Gc/m + 2 tol)/kappa for one node of five records,
+    and half of it for add-remove."""
     data = build(
         [random_records(np.random.default_rng(0), 5, 3, CASES["logistic"])] * 2,
         {"loss": "logistic", "loss_scale": 3.0},

@@ -158,8 +158,8 @@ def test_objective_noise_is_nearly_as_private_as_it_must_be() -> None:
 
 
 def test_multinomial_objective_noise_charges_the_larger_logarithm() -> None:
-    """(K-1) ln(1 + data_norm^2 c/(K m kappa)) bounds the determinant ratio of any record, found by
-    search."""
+    """(K-1) ln(1 + data_norm^2 c/(K m kappa)) bounds the determinant ratio of any record,
+    found by search."""
     rng = np.random.default_rng(0)
     classes, m, kappa = 3, 4, 0.3
     data = tc.Problem(

@@ -90,8 +90,8 @@ def test_where_the_bound_fails_nothing_is_claimed_of_the_edges() -> None:
 
 
 def sampled_noise(topology: Topology, c: float, draws: int, noise: Any) -> np.ndarray:
-    """(draws, n) one coordinate of each node's noise of std 1 in many rounds, as the door composes
-    it."""
+    """(draws, n) one coordinate of each node's noise of std 1 in many rounds,
+    as the door composes it."""
     nodes = np.arange(topology.n)
     edges = coalition.edge_streams(topology, nodes)
     rows = []
@@ -217,8 +217,8 @@ def test_a_run_meets_its_target_and_the_smallest_node_decides(q: int) -> None:
 
 
 def test_the_true_loss_by_brute_force_on_a_small_graph() -> None:
-    """mu of two neighbouring runs, from the joint Gaussian of everything that a curious neighbour
-    cannot subtract."""
+    """mu of two neighbouring runs, from the joint Gaussian of everything
+    that a curious neighbour cannot subtract."""
     c, s, delta_i = 4.0, 1.3, 0.2
     topology = Topology.of(tc.graph.erdos_renyi(6, 0.6, seed=4))
     found, _ = coalition.leverage(topology, c, 1)
@@ -251,8 +251,8 @@ def test_batches_are_refused_with_shared_noise() -> None:
 
 
 def test_a_person_at_two_members_is_not_hidden_twice_by_the_same_noise() -> None:
-    """Found in review: the mu of two nodes were added in squares, as if their noise were
-    independent."""
+    """Found in review: the mu of two nodes were added in squares,
+    as if their noise were independent."""
     ring, c = tc.graph.ring(6), 10.0
     rng = np.random.default_rng(0)
     shards = [(rng.uniform(-0.5, 0.5, (30, 2)), np.resize([-1, 1], 30)) for _ in range(6)]

@@ -1,5 +1,5 @@
-"""Every exported name can be imported, is documented, known to type checkers, and stands in
-order."""
+"""Every exported name can be imported, is documented, known to type checkers,
+and stands in order."""
 
 from __future__ import annotations
 

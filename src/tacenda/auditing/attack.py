@@ -148,8 +148,8 @@ class _Scene:
         )
 
     def attacks(self, measured: Moments | None) -> Attacks | None:
-        """On noise that neighbours share; `measured` adds the attacks that believe their own
-        measurement."""
+        """On noise that neighbours share;
+        `measured` adds the attacks that believe their own measurement."""
         ratio = self.algorithm.shared_noise
         if ratio is None:
             return None

@@ -32,8 +32,8 @@ CAUTION = 0.02
 
 
 def clopper_pearson(hits: ArrayLike, count: ArrayLike, risk: float) -> tuple[Array, Array]:
-    """(lower, upper) limits of a binomial probability; each one alone is wrong with probability at
-    most `risk`."""
+    """(lower, upper) limits of a binomial probability;
+    each one alone is wrong with probability at most `risk`."""
     k, n = np.asarray(hits, float), np.asarray(count, float)
     low = np.where(k > 0, betaincinv(np.maximum(k, 0.5), n - k + 1, risk), 0.0)
     high = np.where(k < n, betaincinv(k + 1, np.maximum(n - k, 0.5), 1 - risk), 1.0)
@@ -66,8 +66,8 @@ class Bound:
 def epsilon_bound(
     scores: ArrayLike, truth: ArrayLike, delta: float, confidence: float = 0.95
 ) -> Bound:
-    """The largest epsilon that the scores (trials,) of known worlds `truth` (trials,) disprove at
-    `delta`."""
+    """The largest epsilon that the scores (trials,)
+    of known worlds `truth` (trials,) disprove at `delta`."""
     d = checks.between("delta", delta, 0.0, 1.0, open_ends=False)
 
     def measure(low: Array, high: Array) -> Array:
@@ -152,8 +152,8 @@ def choose_attack(scores: Array, truth: Array) -> tuple[int, Array]:
 
 
 def separations(scores: Array, truth: Array) -> Array:
-    """(attacks,) how far the two worlds' mean scores (trials, attacks) lie apart, in standard
-    deviations."""
+    """(attacks,) how far the two worlds' mean scores (trials, attacks) lie apart,
+    in standard deviations."""
     zero, one = scores[truth == 0], scores[truth == 1]
     spread = np.sqrt(
         (zero.var(axis=0) * len(zero) + one.var(axis=0) * len(one)) / max(len(scores) - 2, 1)
@@ -165,8 +165,8 @@ def separations(scores: Array, truth: Array) -> Array:
 def _limits(
     scores: Array, truth: Array, thresholds: Array, says: int, risk: float
 ) -> tuple[Any, ...]:
-    """Limits and counts of "the score lies beyond the threshold" in the claimed world and in the
-    other one."""
+    """Limits and counts of "the score lies beyond the threshold"
+    in the claimed world and in the other one."""
     mine, other = np.sort(scores[truth == says]), np.sort(scores[truth != says])
     if says == 1:
         right, wrong = (
@@ -181,8 +181,8 @@ def _limits(
 
 @dataclass(frozen=True)
 class GaussianFit:
-    """mu = (mean of world 1 - mean of world 0) / standard deviation, with an interval of the stated
-    confidence."""
+    """mu = (mean of world 1 - mean of world 0) / standard deviation,
+    with an interval of the stated confidence."""
 
     mu: float
     interval: tuple[float, float]

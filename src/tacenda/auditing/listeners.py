@@ -42,8 +42,8 @@ class Listener:
 
 
 def listeners(topology: Topology, ratio: float, size: int, node: int) -> list[Listener]:
-    """The worst coalition of `size` members first, then an eavesdropper and, within the promise,
-    single members."""
+    """The worst coalition of `size` members first, then an eavesdropper and,
+    within the promise, single members."""
     worst = worst_coalition(topology, ratio, size, node)
     groups: list[tuple[int, ...]] = [worst, ()]
     if size > 0:

@@ -240,8 +240,8 @@ def audit_one_run(
 
 
 class _Counts:
-    """How many guesses were right: `right` of the `guesses` clearest, all_right of all coins for
-    each attack."""
+    """How many guesses were right: `right` of the `guesses` clearest,
+    all_right of all coins for each attack."""
 
     def __init__(
         self, coins: Coins, scores: Array, guesses: int, names: list[str], independent: bool

@@ -52,8 +52,8 @@ FINE = np.concatenate([[0.0], expit(np.linspace(-40.0, 40.0, 8001)), [1.0]])
 
 
 def probability_of(right: int, guesses: int, coins: int, epsilon: float, delta: float) -> float:
-    """The first bound on P[at least `right` of `guesses` are right], for an (epsilon,
-    delta)-private run."""
+    """The first bound on P[at least `right` of `guesses` are right],
+    for an (epsilon, delta)-private run."""
     if right <= 0:
         return 1.0
     q = 1.0 / (1.0 + math.exp(-epsilon))
@@ -90,8 +90,8 @@ def gaussian_inverse(mu: float) -> Inverse:
 
 
 def pair_inverse(epsilon: float, delta: float) -> Inverse:
-    """Of (epsilon, delta)-privacy: b(x) = min(1, delta + e^epsilon x, 1 - e^-epsilon (1 - delta -
-    x))."""
+    """Of (epsilon, delta)-privacy:
+    b(x) = min(1, delta + e^epsilon x, 1 - e^-epsilon (1 - delta - x))."""
     up = math.exp(-epsilon)
     return lambda x: max(0.0, (x - delta) * up, 1 - delta - (1 - x) / up)
 

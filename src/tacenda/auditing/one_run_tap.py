@@ -101,8 +101,8 @@ def plant(
 
 
 class Heard(NamedTuple):
-    """released (n, d); amount: noise_std (n,), rate (n,) or ObjectiveNoise; streams (edges, d) or
-    None."""
+    """released (n, d); amount: noise_std (n,), rate (n,) or ObjectiveNoise;
+    streams (edges, d) or None."""
 
     released: Array
     amount: Any
@@ -110,8 +110,8 @@ class Heard(NamedTuple):
 
 
 class Recorder:
-    """The gate of the one run: the production door, and a list of what left it with its publicly
-    known noise."""
+    """The gate of the one run: the production door,
+    and a list of what left it with its publicly known noise."""
 
     def __init__(self, door: Door) -> None:
         self._door = door
@@ -256,8 +256,8 @@ class Eavesdropper:
         return middle, b - a
 
     def _note(self, residual: Array, lean: Array, sharpness: Array, laplace: bool) -> None:
-        """residual (n, d), lean (m, d) in the same units, sharpness (n,) one over the noise in
-        them."""
+        """residual (n, d), lean (m, d) in the same units,
+        sharpness (n,) one over the noise in them."""
         owner = self._coins.owner
         if laplace:
             far0, far1 = (

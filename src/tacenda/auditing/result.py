@@ -1,5 +1,5 @@
-"""What an audit found: a lower bound on epsilon beside the claim, and whether the claim
-survives."""
+"""What an audit found: a lower bound on epsilon beside the claim,
+and whether the claim survives."""
 
 from __future__ import annotations
 

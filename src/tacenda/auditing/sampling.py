@@ -50,8 +50,8 @@ class TrialNoise(ByPlace):
         return self._inner.l2_laplace(nodes + self._base, turn, call, rate, dim)
 
     def one_record(self, nodes: Array, turn: int, call: int, sizes: Array) -> tuple[Array, Array]:
-        """Exactly one record; where it is the canary, variant 2 shows the other record that would
-        have come."""
+        """Exactly one record; where it is the canary,
+        variant 2 shows the other record that would have come."""
         leaders, counts = self._leaders(nodes), self._leaders(sizes)
         picks = self._inner.one_record(leaders + self._base, turn, call, counts)[1].reshape(
             self._shape[0], -1

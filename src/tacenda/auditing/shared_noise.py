@@ -82,8 +82,8 @@ def known_streams(found: list[Listener]) -> Array:
 def covariance(
     topology: Topology, ratio: float, edges: Array, supposed: str, releases: int
 ) -> tuple[Array, Array]:
-    """(of deviations, of sqrt(K) times the mean), each (n + E, n + E), of residuals and the streams
-    of `edges`."""
+    """(of deviations, of sqrt(K) times the mean), each (n + E, n + E),
+    of residuals and the streams of `edges`."""
     n, c = topology.n, ratio
     signs = np.abs(_signs(topology)) if supposed == "same sign" else _signs(topology)
 
@@ -111,8 +111,8 @@ def plan_attacks(
     releases: int,
     measured: Moments | None,
 ) -> Attacks:
-    """Every listener with every supposition. The first is the declared noise as the worst coalition
-    sees it."""
+    """Every listener with every supposition.
+    The first is the declared noise as the worst coalition sees it."""
     edges, n = known_streams(heard), topology.n
     names, within, mean = [], [], []
     for supposed in (*SUPPOSED, "as measured"):
@@ -133,8 +133,8 @@ def plan_attacks(
 
 
 def _declared_row(topology: Topology, ratio: float, members: tuple[int, ...], node: int) -> Array:
-    """(n + all edges,) the attacked node's row for the declared noise, with the members' streams
-    taken off."""
+    """(n + all edges,) the attacked node's row for the declared noise,
+    with the members' streams taken off."""
     signs = _signs(topology)
     held = np.isin(topology.edges, members).any(axis=1)
     rest = signs[:, ~held]
@@ -286,8 +286,8 @@ def declared_chance(
 
 
 def _likelihood_test(squares: Array, count: int, covariance: Array) -> float:
-    """The chance of moments at least as unlike the covariance, by Bartlett's corrected
-    chi-square."""
+    """The chance of moments at least as unlike the covariance,
+    by Bartlett's corrected chi-square."""
     d = len(covariance)
     root = np.linalg.inv(np.linalg.cholesky(covariance))
     whitened = root @ squares @ root.T / count

@@ -33,8 +33,8 @@ from tacenda.problem.problem import Problem
 from tacenda.schedules import at
 
 Array = NDArray[Any]
-# Of records behind gradients: HuangGong20, LiuEtAl22 and GauthierEtAl20 scale with the gradient's
-# bound.
+# Of records behind gradients:
+# HuangGong20, LiuEtAl22 and GauthierEtAl20 scale with the gradient's bound.
 SMALL_NORM = 0.01
 # c of objectives behind an argmin: ZhangEtAl18 and ZhangZhu16 are printed for records of norm 1,
 # and scale with c.
@@ -67,8 +67,8 @@ def default_problem(
 
 
 def default_start(problem: Problem, algorithm: Algorithm, rounds: int) -> Array | None:
-    """(p,) the public starting point far out along the first axis, where the scene needs one; else
-    None, zeros."""
+    """(p,) the public starting point far out along the first axis, where the scene needs one;
+    else None, zeros."""
     if problem.n_features < 2:
         return None
     start = np.zeros(problem.n_features)

@@ -65,8 +65,8 @@ def run_trials(
                     saved = time.monotonic()
                 show(_done(scores))
         finally:
-            # whatever ends the audit, also a second Ctrl-C or a lost process, finished trials are
-            # kept
+            # whatever ends the audit, also a second Ctrl-C or a lost process,
+            # finished trials are kept
             if file is not None:
                 _write(file, script, scores)
     return scores

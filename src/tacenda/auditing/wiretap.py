@@ -43,8 +43,8 @@ MOST_FOR_DETERMINANT = (
 
 
 class AskedQueries(Queries):
-    """Queries that remember the public terms of the last open argmin, which the adversary knows as
-    well."""
+    """Queries that remember the public terms of the last open argmin,
+    which the adversary knows as well."""
 
     asked: tuple[Array, Array, Array]
 
@@ -55,8 +55,8 @@ class AskedQueries(Queries):
 
 
 class Portion(NamedTuple):
-    """scores (count, attacks) and separations (count,) of some trials; moments: of noise that
-    neighbours share."""
+    """scores (count, attacks) and separations (count,) of some trials;
+    moments: of noise that neighbours share."""
 
     scores: Array
     separation: Array
@@ -151,8 +151,8 @@ class Wiretap:
         self.separation += self._script.attacks.within[0, node] * apart**2
 
     def _note_additive(self, seen: Array, secret: Array, amount: Array, noise: str) -> None:
-        """seen (trials, n, d), secret (trials, variants, n, d), amount (trials, n): noise_std or
-        rate."""
+        """seen (trials, n, d), secret (trials, variants, n, d), amount (trials, n):
+        noise_std or rate."""
         far0, far1 = (_norm(seen - secret[:, h]) for h in (0, 1))
         apart = _norm(secret[:, 1] - secret[:, 0])
         if noise == "l2-laplace":
@@ -163,8 +163,8 @@ class Wiretap:
             self.separation += ((apart / amount) ** 2).sum(axis=1)
 
     def _note_sampled(self, seen: Array, secret: Array, amount: Array, rate: Array) -> None:
-        """Only the attacked node's values differ, and they are mixtures over whether the canary was
-        drawn."""
+        """Only the attacked node's values differ,
+        and they are mixtures over whether the canary was drawn."""
         node = self._script.node
         mine, std, q = secret[:, :, node], amount[:, node], rate
         without = _norm(seen[:, node] - mine[:, 2]) ** 2
@@ -180,8 +180,8 @@ class Wiretap:
         self.separation += q * (_norm(mine[:, 1] - mine[:, 0]) / std) ** 2
 
     def release_argmin(self, question: Question, turn: int, call: int) -> Array:
-        """The production release of the true world's copy; its noise follows from the optimality
-        condition."""
+        """The production release of the true world's copy;
+        its noise follows from the optimality condition."""
         out = self._split(self._door.release_argmin(question, turn, call))
         site = Site(
             turn,
@@ -209,8 +209,8 @@ class Wiretap:
         return seen
 
     def _note_determinants(self, seen: Array, ridge: Array) -> None:
-        """ln det of the two worlds' Hessians at the attacked node; ridge (trials, n) = 2q +
-        extra."""
+        """ln det of the two worlds' Hessians at the attacked node;
+        ridge (trials, n) = 2q + extra."""
         s, k = self._script, self._script.facts.constants
         if k.n_outputs > 1 or s.facts.dim > MOST_FOR_DETERMINANT:
             return

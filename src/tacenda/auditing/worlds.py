@@ -134,8 +134,8 @@ def dense_rows(problem: Problem) -> Array:
 
 
 def two_worlds(problem: Problem, node: int, canary: Canary) -> tuple[Array, Array, Array]:
-    """(rows, labels, offsets) of `Script`: the canary takes the place of the attacked node's first
-    record."""
+    """(rows, labels, offsets) of `Script`:
+    the canary takes the place of the attacked node's first record."""
     rows = dense_rows(problem)
     labels = np.array(problem.store.labels, float)
     offsets = problem.store.offsets

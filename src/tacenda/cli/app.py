@@ -1,5 +1,5 @@
-"""All commands in one place. Only typer is imported here: what a command needs is imported when it
-runs."""
+"""All commands in one place. Only typer is imported here:
+what a command needs is imported when it runs."""
 
 from __future__ import annotations
 

@@ -201,8 +201,8 @@ def _scene(
     records: int | None,
     dim: int | None,
 ) -> tuple[Any, Any]:
-    """(problem, graph): the user's own, or a stage; None where the attack by many trials builds its
-    own."""
+    """(problem, graph): the user's own, or a stage;
+    None where the attack by many trials builds its own."""
     from tacenda.errors import InputError
 
     if data is not None:

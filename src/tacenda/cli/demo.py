@@ -1,5 +1,5 @@
-"""`tacenda demo`: from a fresh installation to a private model over 100 nodes, with a table and a
-report."""
+"""`tacenda demo`: from a fresh installation to a private model over 100 nodes,
+with a table and a report."""
 
 from __future__ import annotations
 

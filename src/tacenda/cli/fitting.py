@@ -1,5 +1,5 @@
-"""`tacenda fit` and `tacenda compare`: run algorithms on data, show the table, keep everything in a
-run folder."""
+"""`tacenda fit` and `tacenda compare`: run algorithms on data, show the table,
+keep everything in a run folder."""
 
 from __future__ import annotations
 

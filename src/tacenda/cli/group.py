@@ -1,5 +1,5 @@
-"""The root group: it turns every error into one sentence and an exit code, and warnings into short
-notes."""
+"""The root group: it turns every error into one sentence and an exit code,
+and warnings into short notes."""
 
 from __future__ import annotations
 

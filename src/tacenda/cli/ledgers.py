@@ -1,5 +1,5 @@
-"""`tacenda ledger show | verify | budget | join | export`: what every data set has spent, over all
-its runs."""
+"""`tacenda ledger show | verify | budget | join | export`:
+what every data set has spent, over all its runs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`tacenda predict`: the model of a run folder on new records, encoded by the run's own public
-schema."""
+"""`tacenda predict`: the model of a run folder on new records,
+encoded by the run's own public schema."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the commands print: tables (rich on a terminal, plain when piped), JSON, and notes on
-standard error."""
+"""What the commands print: tables (rich on a terminal, plain when piped),
+JSON, and notes on standard error."""
 
 from __future__ import annotations
 
@@ -115,14 +115,14 @@ def results(rows: Sequence[dict[str, Any]], title: str) -> None:
 
 
 def promise(row: dict[str, Any]) -> str:
-    """(epsilon, delta, relation) of a row; as published, the claimed one is shown beside the true
-    one."""
+    """(epsilon, delta, relation) of a row; as published,
+    the claimed one is shown beside the true one."""
     if row.get("algorithm") is None:
         return "-"
     if row.get("epsilon") is None:
         return "none"
-    # Noise that neighbours share hides a record from so many pooled members only; all other noise
-    # from everybody.
+    # Noise that neighbours share hides a record from so many pooled members only;
+    # all other noise from everybody.
     limit = "" if row.get("coalition") is None else f", coalition {row['coalition']}"
     true = f"({short(row['epsilon'])}, {row['delta']:g}, {row['adjacency']}{limit})"
     claimed = row.get("claimed")

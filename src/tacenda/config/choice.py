@@ -122,8 +122,8 @@ def _without_none(value: Any) -> Any:
 
 
 def mixings(topology: Topology, kind: str) -> int:
-    """Closing mixings that shrink the nodes' differences about a hundredfold: ln(100)/gap, at most
-    MOST_MIXING."""
+    """Closing mixings that shrink the nodes' differences about a hundredfold:
+    ln(100)/gap, at most MOST_MIXING."""
     if topology.n < 2:
         return 0
     gap = topology.spectral_gap(kind)  # type: ignore[arg-type]

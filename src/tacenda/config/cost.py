@@ -1,5 +1,5 @@
-"""What a run would cost, from public facts alone: noise, true (epsilon, delta), messages and
-bytes."""
+"""What a run would cost, from public facts alone: noise, true (epsilon, delta),
+messages and bytes."""
 
 from __future__ import annotations
 

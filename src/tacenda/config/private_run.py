@@ -1,5 +1,5 @@
-"""From a configuration to the private half of a run: the records, held by their nodes, as a
-`Problem`."""
+"""From a configuration to the private half of a run:
+the records, held by their nodes, as a `Problem`."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ WIDE_LABEL = 10.0
 
 @dataclass(frozen=True, eq=False)
 class PrivateRun:
-    """The records as a problem over a graph, the test part (X, y) if there is one, and where they
-    came from."""
+    """The records as a problem over a graph, the test part (X, y) if there is one,
+    and where they came from."""
 
     dataset: Dataset
     problem: Any
@@ -94,8 +94,8 @@ def load(data: DataSection) -> tuple[Dataset, Schema | None]:
 
 
 def _advise(schema: Schema) -> None:
-    """One warning for a label in a unit so small that bounded gradients would take forever to reach
-    its values."""
+    """One warning for a label in a unit so small that bounded gradients would take forever
+    to reach its values."""
     label = schema.label
     if (
         label.classes is None

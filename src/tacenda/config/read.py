@@ -124,8 +124,8 @@ def _sentence(error: ValidationError, source: str) -> str:
         if isinstance(found, (str, int, float, bool)) and "not " not in message
         else ""
     )
-    # The last steps of pydantic's path are the branches of a union; the reader knows sections and
-    # keys only.
+    # The last steps of pydantic's path are the branches of a union;
+    # the reader knows sections and keys only.
     return f"{source}: {'.'.join(steps[:2])}: {message[:1].lower()}{message[1:]}{shown}."
 
 

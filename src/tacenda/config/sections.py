@@ -1,5 +1,5 @@
-"""The sections of a run's configuration, as strict pydantic models: an unknown key is an error,
-never ignored."""
+"""The sections of a run's configuration, as strict pydantic models:
+an unknown key is an error, never ignored."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ class NetworkSection(Section):
 
 
 class AlgorithmSection(Section):
-    """[algorithm]: its name, or "auto" for the planner's choice; every other key is one of its
-    hyperparameters."""
+    """[algorithm]: its name, or "auto" for the planner's choice;
+    every other key is one of its hyperparameters."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 

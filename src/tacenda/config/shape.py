@@ -1,5 +1,5 @@
-"""What is public about a run's data before any record is looked at: how many, how wide, how many
-classes, whose."""
+"""What is public about a run's data before any record is looked at:
+how many, how wide, how many classes, whose."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 DEFAULT_NODES = 20
 
-# name -> (records, features, classes) of the sets whose shape never changes; 0 classes is a
-# regression.
+# name -> (records, features, classes) of the sets whose shape never changes;
+# 0 classes is a regression.
 KNOWN = {
     "adult": (45_222, 105, 2),
     "a9a": (32_561, 123, 2),
@@ -100,8 +100,8 @@ def _named(data: DataSection) -> tuple[int, int, int, float | None]:
 
 
 def schema_of_file(data: DataSection) -> Schema:
-    """The public schema of a file, with an intercept where the schema or the configuration asks for
-    one."""
+    """The public schema of a file, with an intercept where the schema
+    or the configuration asks for one."""
     from tacenda.data.schema import Schema
 
     assert data.table_schema is not None

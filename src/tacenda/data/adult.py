@@ -84,8 +84,8 @@ def load_adult(
         parts = [encode(schema, table, sparse=sparse, dtype=dtype) for table in tables]
     else:
         data = _papers(whole, intercept, sparse, dtype)
-        # Levels and maxima come from all records, as in the papers; the official split only cuts
-        # the rows.
+        # Levels and maxima come from all records, as in the papers;
+        # the official split only cuts the rows.
         parts = [data] if split == "all" else _split(data, _complete(train))
     first = parts[0] if split == "all" else parts[0].with_test(parts[1])
     first.notes.extend(notes)
@@ -108,8 +108,8 @@ def _tables() -> tuple[Table, Table | None, list[str]]:
 
 
 def parse_adult(content: bytes, source: str) -> Table:
-    """The UCI text: ', ' between fields, a '|' comment line, and labels that end in '.' in the test
-    part."""
+    """The UCI text: ', ' between fields, a '|' comment line,
+    and labels that end in '.' in the test part."""
     lines = (line.strip() for line in content.decode("ascii").splitlines())
     rows = [line.rstrip(".").split(", ") for line in lines if line and not line.startswith("|")]
     cells = np.array(rows, dtype=object)

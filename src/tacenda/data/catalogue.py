@@ -1,5 +1,5 @@
-"""Named data sets: `load("adult")`, `load("a9a")`, `load("epsilon", path=...)`, and scikit-learn's
-bundled ones."""
+"""Named data sets: `load("adult")`, `load("a9a")`, `load("epsilon", path=...)`,
+and scikit-learn's bundled ones."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ NAMES: dict[str, str] = {
 
 
 def load(name: str, **options: Any) -> Dataset:
-    """A data set by name; `options` are those of its loader, for instance `encoding="papers"` for
-    adult."""
+    """A data set by name; `options` are those of its loader,
+    for instance `encoding="papers"` for adult."""
     one_of("data set", name, NAMES)
     loaders: dict[str, Callable[..., Dataset]] = {"adult": _adult, "a9a": _a9a, "epsilon": _epsilon}
     if name in ("classification", "sparse-regression", "epsilon-like"):
@@ -118,8 +118,8 @@ def _epsilon(
 
 
 def _bundled(name: str, *, intercept: bool = False, dtype: Any = np.float64) -> Dataset:
-    """A set that scikit-learn carries: columns over their largest magnitude, rows clipped to norm
-    1."""
+    """A set that scikit-learn carries: columns over their largest magnitude,
+    rows clipped to norm 1."""
     from sklearn import datasets
 
     bunch = getattr(datasets, f"load_{name}")()

@@ -1,5 +1,5 @@
-"""Propose a schema for a file. Everything proposed was read off the data, so it is marked as to be
-confirmed."""
+"""Propose a schema for a file. Everything proposed was read off the data,
+so it is marked as to be confirmed."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ def _label(name: str, words: NDArray[Any]) -> Label:
 
 
 def _bounds(values: list[float]) -> tuple[float, float]:
-    """Rounded outwards to two digits of the larger magnitude, so that the extreme records are not
-    spelled out."""
+    """Rounded outwards to two digits of the larger magnitude,
+    so that the extreme records are not spelled out."""
     finite = [value for value in values if math.isfinite(value)]
     if len(set(finite)) < 2:
         return (0.0, 1.0) if not finite else (min(finite[0], 0.0), max(finite[0], 1.0))

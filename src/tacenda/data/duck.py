@@ -34,8 +34,8 @@ def read_csv(path: Path, header: Sequence[str]) -> Table:
 
 
 def read_sql(query: str, database: str | Path | None) -> Table:
-    """The result of a query, over a DuckDB database file (opened read-only) or over files that it
-    names."""
+    """The result of a query, over a DuckDB database file (opened read-only)
+    or over files that it names."""
     if database is not None and not Path(database).is_file():
         raise InputError(f"database must be a DuckDB file, but {str(database)!r} is not there.")
     return _run(query, [], database, "query")

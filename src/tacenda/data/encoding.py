@@ -82,8 +82,8 @@ def encode(
 def encode_features(
     schema: Schema, table: Any, *, sparse: bool = False, dtype: Any = np.float64
 ) -> Any:
-    """X (n, p) alone, for predicting on records without a label; missing values must be imputable
-    or absent."""
+    """X (n, p) alone, for predicting on records without a label;
+    missing values must be imputable or absent."""
     blocks = []
     for chunk in _chunks(table):
         _require(schema, chunk, label=False)
@@ -242,8 +242,8 @@ def _codes(
     cells: NDArray[Any],
     keep: NDArray[np.bool_],
 ) -> NDArray[np.int64]:
-    """Position of each kept cell among the levels; undeclared ones take the last place or are
-    refused."""
+    """Position of each kept cell among the levels;
+    undeclared ones take the last place or are refused."""
     words = np.where(_is_missing(schema, cells), column.impute or "", _words(cells))
     codes = _positions(words, column.levels)
     wrong = (codes < 0) & keep

@@ -1,5 +1,5 @@
-"""Constant feature and row norms, for dense arrays and scipy CSR matrices, a chunk of rows at a
-time."""
+"""Constant feature and row norms, for dense arrays and scipy CSR matrices,
+a chunk of rows at a time."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def scale_rows(
 
 
 def add_intercept(X: Any, value: float = 1.0) -> Any:
-    """X (n, p) with a last column of `value`: (n, p + 1), the same format and precision. Scale the
-    rows afterwards."""
+    """X (n, p) with a last column of `value`: (n, p + 1), the same format and precision.
+    Scale the rows afterwards."""
     if is_sparse(X):
         from scipy.sparse import csr_matrix, hstack
 

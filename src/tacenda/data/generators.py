@@ -30,8 +30,8 @@ def make_classification(
     difficulty = between("difficulty", difficulty, 0.0, 1.0, open_ends=False)
     rng = np.random.default_rng(whole("seed", seed))
     X = scale_rows(rng.standard_normal((n, p)) / math.sqrt(p), 1.0, in_place=True)
-    # Two classes are one direction and its opposite, so that the truth is a single vector as in the
-    # problem.
+    # Two classes are one direction and its opposite,
+    # so that the truth is a single vector as in the problem.
     w = rng.standard_normal((1, p)) if k == 2 else rng.standard_normal((k, p))
     scores = X @ w.T
     y = (scores[:, 0] > 0).astype(np.int64) if k == 2 else scores.argmax(axis=1).astype(np.int64)

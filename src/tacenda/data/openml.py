@@ -21,8 +21,8 @@ def adult_from_openml(why: str) -> Table:
 
     try:
         with warnings.catch_warnings():
-            # scikit-learn warns before it tries a second time; the outcome is reported below either
-            # way.
+            # scikit-learn warns before it tries a second time;
+            # the outcome is reported below either way.
             warnings.simplefilter("ignore", UserWarning)
             bunch = fetch_openml("adult", version=2, as_frame=True, parser="liac-arff", n_retries=1)
     except ImportError:
@@ -39,8 +39,8 @@ def adult_from_openml(why: str) -> Table:
 
 
 def from_frame(frame: Any) -> Table:
-    """OpenML's frame in the form of the UCI text: whole numbers as text and '?' for what is
-    missing."""
+    """OpenML's frame in the form of the UCI text:
+    whole numbers as text and '?' for what is missing."""
     from tacenda.data.adult import COLUMNS, NUMERIC
 
     columns: dict[str, Any] = {}

@@ -33,8 +33,8 @@ __all__ = [
 
 Ints = NDArray[np.int64]
 
-# What each way of spreading records looks at, beside who owns them: how many there are, or what
-# they hold.
+# What each way of spreading records looks at, beside who owns them:
+# how many there are, or what they hold.
 _READS = {
     "even": "the number of records",
     "sizes": "the number of records",
@@ -90,15 +90,15 @@ class Shards(list[tuple[Any, NDArray[Any]]]):
 
 
 def even(X: Any, y: ArrayLike, n: int, seed: int | None = None) -> Shards:
-    """n nodes whose sizes differ by at most one; in the given order, or shuffled when a `seed` is
-    given."""
+    """n nodes whose sizes differ by at most one; in the given order,
+    or shuffled when a `seed` is given."""
     X, labels = _checked(X, y, whole("n", n, least=1))
     return _cut("even", X, labels, _even_sizes(len(labels), n), _shuffled(len(labels), seed))
 
 
 def by_column(X: Any, y: ArrayLike, labels: ArrayLike) -> Shards:
-    """One node per distinct value of `labels` (rows,), in sorted order; `Shards.labels` keeps the
-    values."""
+    """One node per distinct value of `labels` (rows,), in sorted order;
+    `Shards.labels` keeps the values."""
     X, y = _checked(X, y, 1)
     column = np.asarray(labels)
     if column.shape != y.shape:
@@ -165,8 +165,8 @@ def by_label_skew(X: Any, y: ArrayLike, n: int, concentration: float, seed: int 
     node = np.empty(len(labels), np.int64)
     for k in range(len(classes)):
         members = rng.permutation(np.flatnonzero(codes == k))
-        # Tiny concentrations underflow to all zeros; the limit of the law is then one node for the
-        # whole class.
+        # Tiny concentrations underflow to all zeros;
+        # the limit of the law is then one node for the whole class.
         shares = rng.dirichlet(np.full(n, concentration))
         shares = (
             shares
@@ -241,8 +241,8 @@ def _size_weights(law: str, n: int, spread: float, seed: int | None) -> NDArray[
 
 
 def _apportion(weights: NDArray[np.float64], records: int) -> Ints:
-    """Whole sizes of at least 1 that sum to `records`, by largest remainder over the records beyond
-    one each."""
+    """Whole sizes of at least 1 that sum to `records`,
+    by largest remainder over the records beyond one each."""
     exact = weights / weights.sum() * (records - len(weights))
     sizes = np.floor(exact).astype(np.int64)
     rest = records - len(weights) - int(sizes.sum())
@@ -270,8 +270,8 @@ def _cut(kind: str, X: Any, y: NDArray[Any], sizes: Ints, order: Ints | None) ->
 
 
 def _rows(X: Any, a: int, b: int) -> Any:
-    """Rows a..b-1 of X without a copy: slicing CSR, and its constructor given small views, would
-    copy."""
+    """Rows a..b-1 of X without a copy:
+    slicing CSR, and its constructor given small views, would copy."""
     if not is_sparse(X):
         return X[a:b]
     start, end = X.indptr[a], X.indptr[b]

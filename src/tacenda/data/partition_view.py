@@ -55,8 +55,8 @@ def describe(shards: Sequence[tuple[Any, NDArray[Any]]]) -> Description:
 
 
 def plot(shards: Sequence[tuple[Any, NDArray[Any]]], path: str | Path | None = None) -> Figure:
-    """Bars of records per node, stacked by class; saved to `path` (PNG, SVG or PDF by its ending)
-    when given."""
+    """Bars of records per node, stacked by class;
+    saved to `path` (PNG, SVG or PDF by its ending) when given."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

@@ -70,8 +70,8 @@ def iter_tables(source: str | Path, *, rows: int = CHUNK_ROWS) -> Iterator[Table
 def iter_csv(
     path: Path, *, names: Sequence[str] | None = None, rows: int = CHUNK_ROWS
 ) -> Iterator[Table]:
-    """Tables of at most `rows` records. Lines are UTF-8 (a byte-order mark is fine); blank lines
-    are skipped."""
+    """Tables of at most `rows` records. Lines are UTF-8 (a byte-order mark is fine);
+    blank lines are skipped."""
     with _text(path) as stream:
         first = stream.readline()
         reader = csv.reader(

@@ -27,8 +27,8 @@ class StandIn:
         self._rng = np.random.default_rng(whole("seed", seed))
 
     def rows(self, n: int, features: int, decay: float, norm: float) -> Floats:
-        """X (n, features), every row of that norm, variances falling like k^-decay before the rows
-        are scaled."""
+        """X (n, features), every row of that norm,
+        variances falling like k^-decay before the rows are scaled."""
         X = self._rng.standard_normal((n, features)) * np.arange(1, features + 1) ** (-decay / 2)
         return np.asarray(scale_rows(X, norm, "scale", in_place=True))
 
@@ -52,8 +52,8 @@ class StandIn:
         )
 
     def labels(self, kind: str, scores: Floats, noise_std: float = 0.0) -> Floats:
-        """y (n,) for scores (n, K), K = 1 but for several classes: codes 0, 1, .. or, for a
-        regression, numbers."""
+        """y (n,) for scores (n, K), K = 1 but for several classes: codes 0, 1, ..
+        or, for a regression, numbers."""
         one_of("kind", kind, KINDS)
         if kind == "regression":
             noise = positive("noise_std", noise_std, zero=True) * self._rng.standard_normal(

@@ -42,8 +42,8 @@ class Table:
 
     @classmethod
     def of(cls, data: Any) -> Table:
-        """From a Table, a mapping of columns, or a pandas, polars or pyarrow frame (through
-        narwhals)."""
+        """From a Table, a mapping of columns, or a pandas,
+        polars or pyarrow frame (through narwhals)."""
         if isinstance(data, Table):
             return data
         if isinstance(data, Mapping):
@@ -73,8 +73,8 @@ class Table:
 
 
 def _column(values: Any) -> NDArray[Any]:
-    """float64 for numbers, an object array for anything else; masked cells and nulls become NaN or
-    None."""
+    """float64 for numbers, an object array for anything else;
+    masked cells and nulls become NaN or None."""
     if isinstance(values, np.ma.MaskedArray):
         if values.dtype.kind in "iuf":
             return np.asarray(np.ma.filled(values.astype(np.float64), np.nan))

@@ -264,8 +264,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return np.asarray(X @ np.atleast_2d(self.coef_).T + np.atleast_1d(self.intercept_))
 
     def to_sklearn(self) -> Any:
-        """A plain, fitted scikit-learn model with the same weights: post-processing, as private as
-        this one."""
+        """A plain, fitted scikit-learn model with the same weights:
+        post-processing, as private as this one."""
         from tacenda.estimators.plain import plain_model
 
         check_is_fitted(self)

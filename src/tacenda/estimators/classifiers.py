@@ -157,8 +157,8 @@ class PrivateLogisticRegression(_PrivateClassifier):
         return "logistic" if n_classes == 2 else "multinomial"
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """(N, K) probabilities: the logistic function of the score, or the softmax of the
-        scores."""
+        """(N, K) probabilities: the logistic function of the score,
+        or the softmax of the scores."""
         from scipy.special import expit, softmax
 
         scores = self._scores(X)
@@ -177,8 +177,8 @@ class PrivateLogisticRegression(_PrivateClassifier):
 
 
 class PrivateLinearSVC(_PrivateClassifier):
-    """Linear support vector machine for two classes, with the hinge smoothed over a half-width of
-    1/2."""
+    """Linear support vector machine for two classes,
+    with the hinge smoothed over a half-width of 1/2."""
 
     _sklearn_name = "LinearSVC"
 

@@ -141,8 +141,8 @@ def _restored(about: dict[str, Any], arrays: dict[str, Any]) -> Any:
     return model
 
 
-# Declared, hence public; what is left out is not a plain value or must not travel (random_state,
-# ledger).
+# Declared, hence public;
+# what is left out is not a plain value or must not travel (random_state, ledger).
 _KEPT = (
     "epsilon",
     "delta",

@@ -8,8 +8,8 @@ import numpy as np
 
 
 def plain_model(estimator: Any) -> Any:
-    """The scikit-learn class of the same kind, fitted by hand: it predicts exactly what the private
-    one does."""
+    """The scikit-learn class of the same kind, fitted by hand:
+    it predicts exactly what the private one does."""
     from sklearn import linear_model, svm
 
     kinds = {

@@ -134,15 +134,15 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
 
 
 class PrivateRidge(_PrivateRegressor):
-    """Least squares with clipped gradients and strength/2 |w|^2, over a network of private data
-    holders."""
+    """Least squares with clipped gradients and strength/2 |w|^2,
+    over a network of private data holders."""
 
     _sklearn_name = "Ridge"
 
 
 class PrivateLasso(_PrivateRegressor):
-    """Least squares with clipped gradients and strength |w|_1; small weights are soft-thresholded
-    towards 0."""
+    """Least squares with clipped gradients and strength |w|_1;
+    small weights are soft-thresholded towards 0."""
 
     _sklearn_name = "Lasso"
 
@@ -151,8 +151,8 @@ class PrivateLasso(_PrivateRegressor):
 
 
 class PrivateElasticNet(_PrivateRegressor):
-    """Least squares with clipped gradients and strength (l1_ratio |w|_1 + (1 - l1_ratio)/2
-    |w|^2)."""
+    """Least squares with clipped gradients
+    and strength (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)."""
 
     _sklearn_name = "ElasticNet"
 

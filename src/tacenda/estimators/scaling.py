@@ -27,8 +27,8 @@ Floats = NDArray[np.float64]
 INTERCEPT = (
     0.5  # the constant feature, in units of data_norm: a quarter of the squared norm of a full row
 )
-# declared bounds are rarely all reached at once: a row of features at half of them has norm
-# data_norm
+# declared bounds are rarely all reached at once:
+# a row of features at half of them has norm data_norm
 FILL = 0.5
 
 
@@ -62,8 +62,8 @@ class Scaling:
             raise InputError(
                 "bounds must include 0 for a sparse X, whose empty places are 0; pass a dense X."
             )
-        # Zeros must stay zeros in a sparse X, and without an intercept nothing could take up a
-        # shift.
+        # Zeros must stay zeros in a sparse X,
+        # and without an intercept nothing could take up a shift.
         centred = intercept and not sparse
         centre = (low + high) / 2 if centred else np.zeros(n_features)
         reach = (high - low) / 2 if centred else np.maximum(np.abs(low), np.abs(high))
@@ -98,8 +98,8 @@ class Scaling:
         return ((np.clip(X, self.low, self.high) - self.centre) * self.scale).astype(dtype)
 
     def back(self, w: NDArray[Any]) -> tuple[Floats, Floats]:
-        """(coef (..., p), intercept (...)) in the user's scale of the weights (..., p) or (..., p +
-        1)."""
+        """(coef (..., p), intercept (...)) in the user's scale of the weights (..., p)
+        or (..., p + 1)."""
         w = np.asarray(w, float)
         p = len(self.scale)
         coef = w[..., :p] * self.scale

@@ -23,8 +23,8 @@ class BudgetWarning(UserWarning):
 
 
 def in_a_search() -> bool:
-    """Whether scikit-learn's model selection (a grid search, cross-validation) is what called
-    fit."""
+    """Whether scikit-learn's model selection (a grid search, cross-validation)
+    is what called fit."""
     frame = sys._getframe(1)
     while frame is not None:
         where = Path(frame.f_code.co_filename).parts[-3:]
@@ -59,8 +59,8 @@ def warn_of_search(epsilon: object, ledger: object, dataset: object) -> None:
 
 
 def warn_of_bounds(data_norm: float) -> None:
-    """Said of every fit without declared bounds, whatever the data are, so that it tells nothing
-    about them."""
+    """Said of every fit without declared bounds, whatever the data are,
+    so that it tells nothing about them."""
     warnings.warn(
         f"bounds is not declared: rows longer than data_norm={data_norm:g} (the intercept's "
         "constant included) are scaled down to it. Declare bounds=(low, "

@@ -148,8 +148,8 @@ def _problem(text: str) -> tuple[Problem, Any]:
 
 
 def _shuffle(dataset: Any) -> int | None:
-    """Generated rows come in random order already, and a large array would be copied by
-    shuffling."""
+    """Generated rows come in random order already,
+    and a large array would be copied by shuffling."""
     return None if dataset.name in ("classification", "epsilon-like") else PARTITION_SEED
 
 
@@ -186,8 +186,8 @@ def _privacy(plain: dict[str, Any] | None) -> Privacy | None:
 
 
 def _promise(cell: Cell, result: RunResult) -> tuple[float | None, float | None, float | None]:
-    """(claimed, true, delta); the true epsilon of equal settings is composed once, whatever the
-    seed."""
+    """(claimed, true, delta); the true epsilon of equal settings is composed once,
+    whatever the seed."""
     if result.privacy is None:
         return None, None, None
     family = cell.family()

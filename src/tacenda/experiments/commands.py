@@ -1,5 +1,5 @@
-"""`tacenda experiment ...`: only typer is imported here, what a command needs is imported when it
-runs."""
+"""`tacenda experiment ...`: only typer is imported here,
+what a command needs is imported when it runs."""
 
 from __future__ import annotations
 
@@ -137,8 +137,8 @@ def report(
 
 @experiment_app.command()
 def headline(as_json: Json = False) -> None:
-    """The true epsilon of every paper's headline setting, as Markdown. Example: tacenda experiment
-    headline"""
+    """The true epsilon of every paper's headline setting, as Markdown.
+    Example: tacenda experiment headline"""
     from tacenda.experiments.headline import as_markdown, headlines
 
     rows = headlines()

@@ -148,8 +148,8 @@ def _place(dataset: str, nodes: int, graph: str) -> str:
 
 
 def _by_rank(rows: Rows) -> Rows:
-    """The same rows, the methods from the most accurate to the least, so that legends and tables
-    are rankings."""
+    """The same rows, the methods from the most accurate to the least,
+    so that legends and tables are rankings."""
     accuracy = rows.where(metric=TEST)
     means = {m: accuracy.mean(method=m) for m in accuracy.distinct("method")}
     return Rows(sorted(rows, key=lambda r: -means[r["method"]]))
@@ -188,8 +188,8 @@ def overall(rows: Rows) -> Any:
 
 
 def _panel_means(rows: Rows) -> list[tuple[dict[str, Any], float]]:
-    """One value for each panel, method and epsilon (the mean over seeds), so that an error is that
-    over panels."""
+    """One value for each panel, method and epsilon (the mean over seeds),
+    so that an error is that over panels."""
     kept: dict[tuple[Any, ...], list[Any]] = {}
     for r in rows:
         kept.setdefault(
@@ -256,8 +256,8 @@ def _survives(found: list[Finding], rows: Rows) -> str:
 
 
 def _worse_than_alone(rows: Rows) -> str:
-    """Which methods are below one node alone, and how often: there the members had better not have
-    met."""
+    """Which methods are below one node alone, and how often:
+    there the members had better not have met."""
     losses: dict[str, int] = {}
     settings = 0
     for d, n, g in panels(rows):

@@ -93,8 +93,8 @@ def _dual_averaging() -> list[Headline]:
 def _run(
     algorithm: Algorithm, rounds: int, *, sizes: int, features: int, graph: str, **shape: Any
 ) -> tuple[float, float]:
-    """(claimed, true at delta 1e-5) of a run as published, by rehearsal: noise never depends on the
-    records."""
+    """(claimed, true at delta 1e-5) of a run as published, by rehearsal:
+    noise never depends on the records."""
     topology = Topology.of(parse(graph))
     constants = Constants.declared(
         loss="logistic", strength=shape["strength"], loss_scale=shape["loss_scale"]
@@ -172,8 +172,8 @@ def _primal() -> Headline:
 
 
 def _concentrated() -> Headline:
-    """Total phi = 10 of zCDP is mu = sqrt(20); the paper's conversion is phi + 2 sqrt(phi
-    ln(1/delta))."""
+    """Total phi = 10 of zCDP is mu = sqrt(20);
+    the paper's conversion is phi + 2 sqrt(phi ln(1/delta))."""
     claimed = 10 + 2 * float(np.sqrt(10 * np.log(1e5)))
     true = _true([(Gaussian(1 / float(np.sqrt(20.0))), 1)], 1e-5)
     remark = (

@@ -108,8 +108,8 @@ def _tradeoff_charts(rows: Rows) -> list[Any]:
 
 
 def excess_with_violation(rows: Rows) -> Rows:
-    """(21) by nodes: mean_i L_i(w_i) - L_i(w*) + (beta/n) sum_i sum_j |w_i - w_j|, from what the
-    runs recorded."""
+    """(21) by nodes: mean_i L_i(w_i) - L_i(w*) + (beta/n) sum_i sum_j |w_i - w_j|,
+    from what the runs recorded."""
     runs: dict[tuple[Any, ...], dict[str, Any]] = {}
     for r in rows.last():
         runs.setdefault((r["mode"], r["epsilon"], r["seed"]), {**r, "found": {}})["found"][
@@ -125,8 +125,8 @@ def excess_with_violation(rows: Rows) -> Rows:
 
 
 def _bound_chart(rows: Rows) -> Any:
-    """Theorem 7's right-hand side (24) over the measured (21), both by nodes, with the print's
-    noise."""
+    """Theorem 7's right-hand side (24) over the measured (21), both by nodes,
+    with the print's noise."""
     levels = np.array(rows.distinct("epsilon"))
     n, m, d, rounds = (rows.rows[0][k] for k in ("nodes", "records", "features", "round"))
     known: dict[str, Any] = {
@@ -292,8 +292,8 @@ def _compare(size: Size) -> list[Cell]:
                 }
                 if name == "PVP" and mode == PUBLISHED:
                     rest["solver_tolerance"] = (
-                        # its iterates grow to 1e8 and more, where doubles end at 1e-8 of the
-                        # gradient
+                        # its iterates grow to 1e8 and more,
+                        # where doubles end at 1e-8 of the gradient
                         1e-3
                     )
                 made += [

@@ -133,8 +133,8 @@ def _cells(size: Size) -> list[Cell]:
 
 
 def best_settings(rows: Rows) -> Rows:
-    """Of the independent-noise rows only those of the setting with the lowest mean objective at
-    each network."""
+    """Of the independent-noise rows only those of the setting
+    with the lowest mean objective at each network."""
     kept = list(rows.where(lambda r: r["method"] != "independent noise"))
     for n in rows.distinct("nodes"):
         for g in rows.distinct("graph"):

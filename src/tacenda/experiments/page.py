@@ -124,8 +124,8 @@ def _shown(e: Experiment, out: Path, size: Size) -> Shown:
 
 
 def level(found: Sequence[Finding], verdict: str) -> str:
-    """The colour of a verdict: something does not survive; else all sound findings hold, or only
-    some."""
+    """The colour of a verdict: something does not survive;
+    else all sound findings hold, or only some."""
     kept = [f for f in found if f.mode == SOUND] or list(found)
     if "not survive" in verdict:
         return "bad"

@@ -1,5 +1,5 @@
-"""The five papers behind the algorithms, by the keys under which code and documents speak of
-them."""
+"""The five papers behind the algorithms,
+by the keys under which code and documents speak of them."""
 
 from __future__ import annotations
 

@@ -108,8 +108,8 @@ def _store_family(out: Path, cells: list[Cell], threads: int) -> int:
 
 
 class _Teller:
-    """Now and then a line on standard error: how many runs are done, and how long the rest will
-    take."""
+    """Now and then a line on standard error: how many runs are done,
+    and how long the rest will take."""
 
     def __init__(self, title: str, missing: int, total: int, show: bool) -> None:
         self.title, self.missing, self.show, self.done = title, missing, show, 0

@@ -59,8 +59,8 @@ def pivot(
 
 
 def with_error(rows: Rows) -> str:
-    """Mean and standard error: "0.4652 ± 0.0004"; the mean alone of a single run; nothing of
-    none."""
+    """Mean and standard error: "0.4652 ± 0.0004"; the mean alone of a single run;
+    nothing of none."""
     if not len(rows):
         return ""
     mean, error = rows.mean(), rows.error()

@@ -60,8 +60,8 @@ def _weights(degree: float) -> list[Settings]:
 
 
 def _multistep(degree: float) -> list[Settings]:
-    """IPADMM: 30 rounds of 2 steps or 40 of 5, two proximal weights, the average iterate or the
-    last."""
+    """IPADMM: 30 rounds of 2 steps or 40 of 5, two proximal weights,
+    the average iterate or the last."""
     made = [
         _each(
             "ipadmm",
@@ -85,8 +85,8 @@ def _gossip(noise: str, turns: tuple[int, int], mixings: int) -> list[Settings]:
 
 
 def candidates(method: str, degree: float) -> list[Settings]:
-    """The TRIALS settings of a method on a graph of that mean degree; a single node has none but
-    GossipGD's."""
+    """The TRIALS settings of a method on a graph of that mean degree;
+    a single node has none but GossipGD's."""
     deg = max(degree, 1.0)
     kappas = (0.01, 0.05, 0.3, 1.0)
     exact = _values("penalty", *(kappa / (2 * deg) for kappa in kappas))

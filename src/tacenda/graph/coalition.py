@@ -120,8 +120,8 @@ def _bound(topology: Topology, c: float, q: int) -> Array:
 
 
 def _spread(k: int, c: float, gap: float) -> float:
-    """1/k + (1 - 1/k)/(1 + c^2 gap): h of k nodes whose Laplacian has one zero, and `gap`
-    everywhere else."""
+    """1/k + (1 - 1/k)/(1 + c^2 gap): h of k nodes whose Laplacian has one zero,
+    and `gap` everywhere else."""
     return 1 / k + (1 - 1 / k) / (1 + c * c * gap)
 
 

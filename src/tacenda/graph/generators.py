@@ -85,8 +85,8 @@ def hypercube(dim: int) -> nx.Graph:
 
 
 def exponential(n: int) -> nx.Graph:
-    """Node i is joined to i + 1, i + 2, i + 4, i + 8, ... (mod n), undirected: diameter about log2
-    n."""
+    """Node i is joined to i + 1, i + 2, i + 4, i + 8, ... (mod n), undirected:
+    diameter about log2 n."""
     import networkx as nx
 
     n = whole("n", n, least=1)
@@ -136,8 +136,8 @@ def erdos_renyi(n: int, p: float, seed: int = 0) -> nx.Graph:
 
 
 def small_world(n: int, k: int, p: float, seed: int = 0) -> nx.Graph:
-    """Watts-Strogatz: a ring with the k nearest neighbours (k even), each edge rewired with
-    probability p."""
+    """Watts-Strogatz: a ring with the k nearest neighbours (k even),
+    each edge rewired with probability p."""
     import networkx as nx
 
     n, k, seed = whole("n", n, least=3), whole("k", k, least=2), whole("seed", seed)
@@ -166,8 +166,8 @@ def _connected(draw: Callable[[int], Any], seed: int, name: str) -> Any:
 
 
 def _plain(graph: nx.Graph, name: str) -> nx.Graph:
-    """Labels 0..n-1 in order, edges sorted: the same graph gives the same arrays with any version
-    of networkx."""
+    """Labels 0..n-1 in order, edges sorted:
+    the same graph gives the same arrays with any version of networkx."""
     import networkx as nx
 
     nodes = sorted(graph.nodes)

@@ -35,8 +35,8 @@ def by_name(kind: str, /, **parameters: Any) -> nx.Graph:
 
 
 def parse(text: str) -> nx.Graph:
-    """A network from one string: `kind:value,value,name=value`, as in `random-regular:100,6,seed=3`
-    or `ring:20`."""
+    """A network from one string: `kind:value,value,name=value`,
+    as in `random-regular:100,6,seed=3` or `ring:20`."""
     kind, _, rest = text.strip().partition(":")
     values: list[float] = []
     named: dict[str, float] = {}

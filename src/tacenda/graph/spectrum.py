@@ -98,8 +98,8 @@ def _lanczos(laplacian: csr_array, *, tolerance: float, restarts: int = RESTARTS
 
 
 def _shift_invert(laplacian: csr_array) -> float:
-    """Eigenvalues nearest to a shift just below 0, by factorising the shifted matrix (positive
-    definite)."""
+    """Eigenvalues nearest to a shift just below 0,
+    by factorising the shifted matrix (positive definite)."""
     from scipy.sparse.linalg import eigsh
 
     n = laplacian.shape[0]
@@ -128,8 +128,8 @@ def diameter(distances: Callable[[int], Ints], n: int) -> int:
     best, take_high = 0, True
     while open_nodes.any():
         candidates = np.flatnonzero(open_nodes)
-        # Alternate a far node (raises the best) and a central one (lowers the bounds of all
-        # others).
+        # Alternate a far node (raises the best)
+        # and a central one (lowers the bounds of all others).
         v = (
             candidates[np.argmax(upper[candidates])]
             if take_high

@@ -189,8 +189,8 @@ class Topology:
         return hops
 
     def hub(self) -> int | None:
-        """The first position that is adjacent to all others, or None: where a star algorithm puts
-        its coordinator."""
+        """The first position that is adjacent to all others, or None:
+        where a star algorithm puts its coordinator."""
         found = np.flatnonzero(self.degrees == self.n - 1)
         return int(found[0]) if len(found) else None
 

@@ -1,5 +1,5 @@
-"""What the operator sees: a live table on a terminal, a plain line now and then elsewhere. Public
-facts only."""
+"""What the operator sees: a live table on a terminal, a plain line now and then elsewhere.
+Public facts only."""
 
 from __future__ import annotations
 

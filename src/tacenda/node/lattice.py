@@ -31,16 +31,16 @@ LATTICE_SCALE = 2.0**26
 
 
 def grid_for(noise_multiplier: float, facts: Facts) -> float:
-    """A power of two, so that noise of this (the run's largest) multiplier spans 2^26 to 2^27
-    steps."""
+    """A power of two, so that noise of this (the run's largest) multiplier spans 2^26
+    to 2^27 steps."""
     k = facts.constants
     moved = float(facts.gradient_sensitivity()[0] * facts.sizes[0] / k.loss_scale)  # 2G or G
     return 2.0 ** math.floor(math.log2(noise_multiplier * moved / LATTICE_SCALE))
 
 
 class LatticeQueries(Queries):
-    """Full gradients as whole numbers; every other question as before (and then only floating-point
-    noise fits)."""
+    """Full gradients as whole numbers;
+    every other question as before (and then only floating-point noise fits)."""
 
     def __init__(
         self, store: Any, counts: Array, nodes: Array, facts: Facts, noise: Any, grid: float
@@ -78,8 +78,8 @@ def discrete_charges(charges: Charges) -> Charges:
 def lattice_stretch(
     charges: Charges, row: int, epsilon: float, delta: float, adjacency: str
 ) -> float:
-    """By how much the Gaussian plan's noise must grow so that its discrete form meets (epsilon,
-    delta)."""
+    """By how much the Gaussian plan's noise must grow so
+    that its discrete form meets (epsilon, delta)."""
     from tacenda.privacy.accounting.calibration import solve_scale
 
     made = discrete_charges(charges).events(row)

@@ -1,5 +1,5 @@
-"""Structured logs: one JSON object per line, and no way for a record, a gradient or a key to get
-into one."""
+"""Structured logs: one JSON object per line, and no way for a record,
+a gradient or a key to get into one."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ LONGEST = 500
 
 
 def redact(_: Any, __: str, event: MutableMapping[str, Any]) -> dict[str, Any]:
-    """Plain words and numbers pass; anything that could hold data (arrays, bytes, lists, objects)
-    is replaced."""
+    """Plain words and numbers pass;
+    anything that could hold data (arrays, bytes, lists, objects) is replaced."""
     return {name: _plain(value) for name, value in event.items()}
 
 

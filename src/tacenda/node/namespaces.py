@@ -42,8 +42,8 @@ def available() -> bool:
 
 
 class Namespaces:
-    """`with Namespaces(names) as spaces:` then `spaces.address(name)` and `spaces.prefix(name)` for
-    command lines."""
+    """`with Namespaces(names) as spaces:` then `spaces.address(name)`
+    and `spaces.prefix(name)` for command lines."""
 
     def __init__(self, names: list[str], delay_ms: float = 0.0) -> None:
         if len(names) > 250:
@@ -81,8 +81,8 @@ class Namespaces:
         return self
 
     def _join(self, k: int, name: str) -> None:
-        """A pair of joined devices: one end at the bridge, the other inside with the member's
-        address."""
+        """A pair of joined devices: one end at the bridge,
+        the other inside with the member's address."""
         outer, inner, space = f"tc{self._mark}o{k}", f"tc{self._mark}i{k}", self._space(name)
         _ip("netns", "add", space)
         _ip("link", "add", outer, "type", "veth", "peer", "name", inner)

@@ -1,5 +1,5 @@
-"""The algorithm's side of a node: one block with one node, taken from round to round, saved and
-restored."""
+"""The algorithm's side of a node: one block with one node, taken from round to round,
+saved and restored."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ REACHED_RADIUS = (
 
 
 class Peer:
-    """`round` rounds are done of `total`; the last `finish_mixing` of them only mix what was
-    released."""
+    """`round` rounds are done of `total`;
+    the last `finish_mixing` of them only mix what was released."""
 
     def __init__(
         self,
@@ -154,8 +154,8 @@ class Peer:
             self._state.note(REACHED_RADIUS, self._reached_radius)
 
     def warnings(self) -> list[str]:
-        """What is wrong with the run so far, from released values only; also of rounds before a
-        restart."""
+        """What is wrong with the run so far, from released values only;
+        also of rounds before a restart."""
         if self._reached_radius is None:
             return []
         return [

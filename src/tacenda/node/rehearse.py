@@ -29,8 +29,8 @@ from tacenda.runtime.result import RunResult, load
 
 @dataclass
 class Stage:
-    """A prepared rehearsal: one folder per member, a signed contract, and the processes once they
-    run."""
+    """A prepared rehearsal: one folder per member, a signed contract,
+    and the processes once they run."""
 
     folder: Path
     contract: Contract
@@ -147,8 +147,8 @@ def prepare(
     seed: int | None = None,
     spaces: Namespaces | None = None,
 ) -> Stage:
-    """Identities, addresses, data and a signed contract for a rehearsal of `contract` in a new
-    folder."""
+    """Identities, addresses, data and a signed contract for a rehearsal
+    of `contract` in a new folder."""
     home = Path(folder)
     home.mkdir(parents=True, exist_ok=True)
     identity.make_authority(home / "authority", "rehearsal")

@@ -44,13 +44,13 @@ from tacenda.runtime.lasting_run import data_digest
 from tacenda.runtime.result import RunResult
 
 Array = NDArray[Any]
-# a peer that is connected but says nothing counts as absent after so many times the contract's
-# limit
+# a peer that is connected but says nothing counts
+# as absent after so many times the contract's limit
 SILENCE = 3
 NO_ROWS = 6  # and one that gives signs of life but no message, after so many
 SHOWN = 3.0  # seconds for which a node that found a lie still shows its neighbours the proof
-# notices of an agreement under way within the contract's limit: far fewer than would count as a
-# flood
+# notices of an agreement under way within the contract's limit:
+# far fewer than would count as a flood
 REMINDERS = 100
 
 
@@ -89,8 +89,8 @@ class Stopped(TacendaError):
 
 
 def run_node(options: NodeOptions) -> RunResult:
-    """Take part in the run until its last round, and return this member's result (also saved in the
-    state folder)."""
+    """Take part in the run until its last round,
+    and return this member's result (also saved in the state folder)."""
     contract = contract_files.read(options.contract)
     contract_files.require_signed(options.contract)
     if contract.rehearsal_seed is not None and not options.rehearsal:
@@ -266,8 +266,8 @@ def _agree(peer: Peer, agreement: Agreement, watchdog: _Watchdog) -> None:
             agreement.propose(agreement.without(agreement.silent()))
         time.sleep(0.1)
     view, absent, next_round = found
-    # First the checkpoint, then the note: after a crash in between the same decision is simply
-    # enacted again.
+    # First the checkpoint, then the note:
+    # after a crash in between the same decision is simply enacted again.
     peer.regroup(absent, view, next_round)
     agreement.enact(view, absent)
     watchdog.forget()
@@ -337,8 +337,8 @@ class _Watchdog:
         self._missing.clear()
 
     def _judge(self) -> None:
-        """A member that its own signatures convict counts as absent at once, whoever's neighbour it
-        is."""
+        """A member that its own signatures convict counts as absent at once,
+        whoever's neighbour it is."""
         caught = dict(self.witness.caught)
         if caught and not self._goes_on:
             raise MemberCaught(list(caught.values()))

@@ -35,8 +35,8 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class RunPlan:
-    """The public half of a run, the same at every member; on_lattice: its noise is drawn on whole
-    numbers."""
+    """The public half of a run, the same at every member; on_lattice:
+    its noise is drawn on whole numbers."""
 
     contract: Contract
     spec: RunSpec
@@ -216,8 +216,8 @@ def _fits_lattice(spec: RunSpec) -> bool:
 
 
 def _onto_lattice(calibration: Calibration, privacy: Privacy) -> Calibration:
-    """More noise for every node, by what the discrete form's accountant needs; nodes alike are
-    solved once."""
+    """More noise for every node, by what the discrete form's accountant needs;
+    nodes alike are solved once."""
     # Of full gradients with Gaussian noise there is no other
     assert isinstance(calibration.plan, ScaledPlan)
     n = len(calibration.plan.scale)

@@ -1,5 +1,5 @@
-"""What a budget buys, before any data is touched: `tacenda.plan(sizes, dim, graph, epsilon,
-delta)`."""
+"""What a budget buys, before any data is touched:
+`tacenda.plan(sizes, dim, graph, epsilon, delta)`."""
 
 from __future__ import annotations
 

@@ -93,8 +93,8 @@ class Candidate:
 
 
 def independent(case: Case) -> Candidate:
-    """Dual averaging, every node with its own noise; without strong convexity by DDA's constant
-    offset."""
+    """Dual averaging, every node with its own noise;
+    without strong convexity by DDA's constant offset."""
     k, n = case.facts.constants, case.facts.n
     noise = float(np.sqrt(np.sum(case.node_noise**2)) / n)
     wanted = case.longer * case.landscape.best_step(noise)
@@ -168,8 +168,8 @@ def _hopeless(case: Case, coalition: int) -> bool:
 
 
 def _inner(mixing: Mixing, ratio: float, enough: float) -> tuple[int, float]:
-    """(mixings of one release, what still lingers): as many as bring it down to `enough`, within
-    the limit."""
+    """(mixings of one release, what still lingers):
+    as many as bring it down to `enough`, within the limit."""
     least = mixing.lingering(INNER[-1], ratio)
     if least > enough:
         return INNER[-1], least

@@ -1,5 +1,5 @@
-"""What a graph does to noise: how much of it stays between the nodes, and how many mixings bring
-them together."""
+"""What a graph does to noise: how much of it stays between the nodes,
+and how many mixings bring them together."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ def least_ratio(topology: Topology) -> float:
 
 
 def least_leverage(topology: Topology, ratio: float) -> float:
-    """[(I + ratio^2 L)^-1]_ii of a node of least degree: a lower bound of the largest leverage, by
-    conjugate gradients."""
+    """[(I + ratio^2 L)^-1]_ii of a node of least degree:
+    a lower bound of the largest leverage, by conjugate gradients."""
     from scipy.sparse import eye_array
     from scipy.sparse.linalg import cg
 

@@ -1,5 +1,5 @@
-"""`records_needed`: how much data a budget and a target ask for (the sample-size question of
-ZhangZhu16)."""
+"""`records_needed`:
+how much data a budget and a target ask for (the sample-size question of ZhangZhu16)."""
 
 from __future__ import annotations
 
@@ -165,8 +165,8 @@ class _Question:
 
 
 def _search(enough: Callable[[int], bool], start: int, what: str) -> int:
-    """The least m, to a tenth, that is enough: by doubling or halving, then bisection of the
-    logarithm."""
+    """The least m, to a tenth, that is enough: by doubling or halving,
+    then bisection of the logarithm."""
     low, high = start, start
     if enough(start):
         while low > LEAST:

@@ -49,8 +49,8 @@ class Forecast:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Settings of one run. `tc.simulate(problem, graph, privacy=..., **plan.settings)` carries it
-    out."""
+    """Settings of one run.
+    `tc.simulate(problem, graph, privacy=..., **plan.settings)` carries it out."""
 
     algorithm: Algorithm
     rounds: int
@@ -123,8 +123,8 @@ class Plan:
         return [(float(d), profile.epsilon(checks.between("delta", d, 0.0, 1.0))) for d in deltas]
 
     def predict(self, public: Any = None, trials: int = 3, seed: int = 0) -> Prediction:
-        """Carry the plan out on stand-in data (`plan.predict`): excess risk and accuracy with a
-        range."""
+        """Carry the plan out on stand-in data (`plan.predict`):
+        excess risk and accuracy with a range."""
         from tacenda.planning.predict import predict
 
         return predict(self, public, trials, seed)
@@ -140,8 +140,8 @@ class Plan:
         return tuned(self, public, trials, seed)
 
     def what_if(self, trials: int = 0, public: Any = None, seed: int = 0) -> list[Change]:
-        """What twice the budget, members or records, or a denser graph would buy
-        (`plan.what_if`)."""
+        """What twice the budget, members or records,
+        or a denser graph would buy (`plan.what_if`)."""
         from tacenda.planning.what_if import what_if
 
         return what_if(self, trials, public, seed)

@@ -43,8 +43,8 @@ class PublicSample:
 
     @classmethod
     def of(cls, public: Any, constants: Constants, dim: int) -> PublicSample:
-        """From (X, y) with as many features as the problem; labels are any two values, K values, or
-        numbers."""
+        """From (X, y) with as many features as the problem;
+        labels are any two values, K values, or numbers."""
         X, y = _checked(public, constants, dim)
         mode, precision, noise_std = _fit(X, y, constants.loss.kind, dim)
         return cls(X, mode, np.linalg.cholesky(precision), noise_std)

@@ -1,5 +1,5 @@
-"""What more budget, more members, more records or a denser graph would buy: the same plan with one
-thing changed."""
+"""What more budget, more members, more records or a denser graph would buy:
+the same plan with one thing changed."""
 
 from __future__ import annotations
 
@@ -128,8 +128,8 @@ def again(
 
 
 def of_same_kind(topology: Topology, n: int) -> Topology:
-    """n nodes of the same family; where the family does not tell, a random graph of the same mean
-    degree."""
+    """n nodes of the same family; where the family does not tell,
+    a random graph of the same mean degree."""
     from tacenda.graph import generators
 
     family = topology.name.partition("(")[0]

@@ -130,8 +130,8 @@ class Privacy:
         return np.broadcast_to(values, (n,)).copy()
 
     def pooled(self, title: str) -> int:
-        """How many members may pool what they know, for the algorithm `title`, whose neighbours
-        share noise."""
+        """How many members may pool what they know, for the algorithm `title`,
+        whose neighbours share noise."""
         if self.coalition is None:
             raise UnsupportedError(
                 f"{title} shares noise between neighbours, "

@@ -1,5 +1,5 @@
-"""What a run really guarantees: the composition of what its ledger was charged, for the worst
-node."""
+"""What a run really guarantees: the composition of what its ledger was charged,
+for the worst node."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class Statement:
 
     @property
     def epsilon(self) -> float:
-        """The largest over the nodes: a record lives on one node, so the losses of nodes do not add
-        up."""
+        """The largest over the nodes: a record lives on one node,
+        so the losses of nodes do not add up."""
         return float(self.node_epsilons.max(initial=0.0))
 
     @property
@@ -87,8 +87,8 @@ class Statement:
         return self.curve().accountant
 
     def curve(self, node: int | None = None) -> Curve:
-        """The whole privacy curve of one node (the worst one): epsilon(delta), delta(epsilon), mu,
-        the trade-off."""
+        """The whole privacy curve of one node (the worst one):
+        epsilon(delta), delta(epsilon), mu, the trade-off."""
         which = self.worst_node if node is None else node
         if not 0 <= which < self.n_nodes:
             raise InputError(f"node must be a position from 0 to {self.n_nodes - 1}, not {node!r}.")

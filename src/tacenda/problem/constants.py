@@ -14,8 +14,8 @@ from tacenda.problem import losses, regularisers
 from tacenda.problem.losses import Loss
 from tacenda.problem.regularisers import Regulariser
 
-# far above any useful model; its squares and its products with bounded rows stay finite, also as
-# float32
+# far above any useful model; its squares and its products with bounded rows stay finite,
+# also as float32
 RADIUS = 1e9
 LARGEST_RADIUS = 1e15
 # Of what is declared: inside, no float can overflow on its way to a bounded gradient
@@ -103,8 +103,8 @@ class Constants:
 
     @property
     def gradient_bound(self) -> float:
-        """G: no record's (clipped) loss gradient has a larger norm; infinite if nothing bounds
-        it."""
+        """G: no record's (clipped) loss gradient has a larger norm;
+        infinite if nothing bounds it."""
         unclipped = self.lipschitz_argmin
         return unclipped if self.clip_norm is None else min(unclipped, self.clip_norm)
 

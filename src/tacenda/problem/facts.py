@@ -1,5 +1,5 @@
-"""`Facts`: all that is public about a problem. Noise is planned from these alone, before any data
-is touched."""
+"""`Facts`: all that is public about a problem. Noise is planned from these alone,
+before any data is touched."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class Facts:
         return self.sizes if self.noise_sizes is None else self.noise_sizes
 
     def gradient_sensitivity(self, batch_size: float | None = None) -> Array:
-        """(n,) how far a node's gradient moves when one record changes: 2Gc/m, or 2Gc/b on a sample
-        (replace-one)."""
+        """(n,) how far a node's gradient moves when one record changes:
+        2Gc/m, or 2Gc/b on a sample (replace-one)."""
         found = self._known.get(("gradient", batch_size))
         if found is None:
             k = self.constants
@@ -135,8 +135,8 @@ class Facts:
         )
 
     def argmin_slope(self) -> Array:
-        """(n,) the same for the gradient of the objective itself, which no clipping bounds:
-        2Gc/m."""
+        """(n,) the same for the gradient of the objective itself,
+        which no clipping bounds: 2Gc/m."""
         k = self.constants
         return records_changed(self.adjacency) * k.lipschitz_argmin * k.loss_scale / self._protected
 

@@ -67,8 +67,8 @@ class Loss(Protocol):
 
 @dataclass(frozen=True)
 class Logistic:
-    """ln(1 + exp(-y s)), labels y in {-1, +1}; slope 1, curvature 1/4, infinitely
-    differentiable."""
+    """ln(1 + exp(-y s)), labels y in {-1, +1};
+    slope 1, curvature 1/4, infinitely differentiable."""
 
     name: ClassVar[str] = "logistic"
     kind: ClassVar[str] = "binary"
@@ -97,8 +97,8 @@ class Logistic:
 
 @dataclass(frozen=True)
 class Hinge:
-    """max(0, 1 - y s), labels y in {-1, +1}; slope 1, not smooth; the subgradient at the kink is
-    0."""
+    """max(0, 1 - y s), labels y in {-1, +1}; slope 1, not smooth;
+    the subgradient at the kink is 0."""
 
     name: ClassVar[str] = "hinge"
     kind: ClassVar[str] = "binary"
@@ -167,8 +167,8 @@ class SmoothedHinge:
 
 @dataclass(frozen=True)
 class Squared:
-    """(s - y)^2 / 2, real labels; its slope is unbounded, so private gradients need clipping;
-    curvature 1."""
+    """(s - y)^2 / 2, real labels; its slope is unbounded,
+    so private gradients need clipping; curvature 1."""
 
     name: ClassVar[str] = "squared"
     kind: ClassVar[str] = "regression"

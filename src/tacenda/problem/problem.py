@@ -1,5 +1,5 @@
-"""`Problem`: private records of every node, a loss, a regulariser, and the public bounds that go
-with them."""
+"""`Problem`: private records of every node, a loss, a regulariser,
+and the public bounds that go with them."""
 
 from __future__ import annotations
 
@@ -158,16 +158,16 @@ class Problem:
         )
 
     def objective(self, w: ArrayLike) -> Any:
-        """(1/n) sum_i f_i(w): a float for w (d,), or (k,) values for the rows of (k, d). Reads
-        private data."""
+        """(1/n) sum_i f_i(w): a float for w (d,), or (k,) values for the rows of (k, d).
+        Reads private data."""
         rows, single = self._models(w)
         weights = np.repeat(self.loss_scale / (self.n_nodes * self.divisors), self.sizes)
         total = self._weighted(rows, weights) + self.strength * self.regulariser.value(rows)
         return float(total[0]) if single else total
 
     def loss_of(self, w: ArrayLike) -> Any:
-        """Mean loss over all records, without c and r R; shapes as in `objective`. Reads private
-        data."""
+        """Mean loss over all records, without c and r R; shapes as in `objective`.
+        Reads private data."""
         rows, single = self._models(w)
         total = self._weighted(rows, np.full(len(self.store.labels), 1.0 / len(self.store.labels)))
         return float(total[0]) if single else total
@@ -223,8 +223,8 @@ class Problem:
         return np.atleast_2d(rows), rows.ndim == 1
 
     def _score_chunks(self, models: Floats) -> Iterator[tuple[int, int, Array]]:
-        """(a, b, scores (b - a, k, K)) of all records under k models, a chunk of records at a
-        time."""
+        """(a, b, scores (b - a, k, K)) of all records under k models,
+        a chunk of records at a time."""
         matrix = models.reshape(len(models) * self.n_outputs, self.n_features).T
         count = len(self.store.labels)
         step = max(1, _CHUNK_SCORES // max(self.n_features, matrix.shape[1]))
@@ -245,8 +245,8 @@ class Problem:
             yield a, b, np.asarray(rows[a:b] @ matrix).reshape(b - a, len(models), self.n_outputs)
 
     def _single_score_chunks(self, models: Floats) -> Iterator[tuple[int, int, Array]]:
-        """The same for few models on float32 records: a product by NumPy would first copy them all
-        to float64."""
+        """The same for few models on float32 records:
+        a product by NumPy would first copy them all to float64."""
         count, step = len(self.store.labels), max(1, _CHUNK_RECORDS // self.n_features)
         for a in range(0, count, step):
             b = min(count, a + step)

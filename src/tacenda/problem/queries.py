@@ -33,8 +33,8 @@ from tacenda.privacy.secrets.question import digest
 from tacenda.problem.facts import Facts
 from tacenda.problem.radius import brought_within, is_within
 
-# Up to here r R'(w) is added to the loss's part before the noise: its last place is then far below
-# any noise.
+# Up to here r R'(w) is added to the loss's part before the noise:
+# its last place is then far below any noise.
 NEAR = {np.dtype(np.float64): 1e4, np.dtype(np.float32): 1e2}
 
 
@@ -294,8 +294,8 @@ class BlankQueries:
 
 
 def sample_of(facts: Facts, batch_size: int, one: bool) -> Sample:
-    """The law of a sample: a fresh object, so that values of two different draws are never
-    added."""
+    """The law of a sample: a fresh object,
+    so that values of two different draws are never added."""
     if one:
         return Sample("one", facts.sampling_rate(1))
     rate = facts.sampling_rate(batch_size)

@@ -20,8 +20,8 @@ def _kernels() -> Any:
 
 
 def is_within(rows: Array, limit: float) -> bool:
-    """Whether no entry is NaN or larger than `limit` in absolute value: one pass over the
-    memory."""
+    """Whether no entry is NaN or larger than `limit` in absolute value:
+    one pass over the memory."""
     return bool(_kernels().all_within(np.ascontiguousarray(rows).reshape(-1), limit))
 
 

@@ -291,8 +291,8 @@ class Store:
         )
 
     def scores(self, first: int, last: int, model: Array) -> Floats:
-        """Scores (last - first, K) of the table's records first .. last - 1 under one model (d,),
-        in float64."""
+        """Scores (last - first, K) of the table's records first ..
+        last - 1 under one model (d,), in float64."""
         out = np.empty((last - first, self.n_outputs))
         tasks = max(1, min(len(out), len(out) * self._width // _TASK_ELEMENTS))
         cuts = first + np.arange(tasks + 1) * len(out) // tasks
@@ -310,8 +310,8 @@ class Store:
         return out
 
     def losses(self, nodes: Ints, w: Array) -> Floats:
-        """Mean loss of each node's records at its own row of w, (b,); unscaled and without the
-        regulariser."""
+        """Mean loss of each node's records at its own row of w, (b,);
+        unscaled and without the regulariser."""
         scores, labels, begin = self.margins(nodes, w)
         values = self.loss.value(scores if self.n_outputs > 1 else scores[:, 0], labels)
         return np.asarray(np.add.reduceat(values, begin) / self.sizes[nodes])
@@ -381,8 +381,8 @@ class Store:
         clip_norm: float | None,
         regularised: bool,
     ) -> Array:
-        """The same for small samples (nodes, offsets, indptr, records): no threads, and no table of
-        partial sums."""
+        """The same for small samples (nodes, offsets, indptr, records):
+        no threads, and no table of partial sums."""
         strength = self.strength if regularised else 0.0
         out = np.empty_like(w)
         fault = self._kernels.few_gradients(
@@ -404,8 +404,8 @@ class Store:
         return out
 
     def _tasks(self, nodes: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-        """(owner, first, last, start): how the nodes' records are cut; depends on each node's own
-        size only."""
+        """(owner, first, last, start): how the nodes' records are cut;
+        depends on each node's own size only."""
         if self._one_task_each:
             start = np.arange(len(nodes) + 1)
             return start[:-1], self.offsets[nodes], self.offsets[nodes + 1], start
@@ -476,8 +476,8 @@ class DenseStore(Store):
 
 
 class SparseStore(Store):
-    """Records as CSR arrays (data, indices, indptr) without duplicate entries; costs by its
-    non-zeros."""
+    """Records as CSR arrays (data, indices, indptr) without duplicate entries;
+    costs by its non-zeros."""
 
     def _row_elements(self) -> int:
         return 1 + len(self.rows[0]) // max(1, len(self.labels))

@@ -70,8 +70,8 @@ class Account:
 
     @property
     def target(self) -> float | None:
-        """The epsilon that was asked for, the largest over the nodes, or None where the noise was
-        given."""
+        """The epsilon that was asked for, the largest over the nodes,
+        or None where the noise was given."""
         asked = self.statement.target
         if isinstance(asked, dict) or asked is None:
             return None
@@ -79,13 +79,13 @@ class Account:
 
     @property
     def kept(self) -> bool:
-        """Whether the composed epsilon is what was asked for, up to the width of the accountants'
-        grids."""
+        """Whether the composed epsilon is what was asked for,
+        up to the width of the accountants' grids."""
         return self.target is None or self.epsilon <= self.target * (1 + GRID)
 
     def profile(self) -> tuple[Array, Array]:
-        """(deltas, epsilons) of the worst node, finite ones only, the run's own delta among
-        them."""
+        """(deltas, epsilons) of the worst node, finite ones only,
+        the run's own delta among them."""
         own = [self.delta] if self.delta > 0 else []
         deltas = np.unique(np.concatenate([DELTAS, own]))
         found = np.array([self.curve.epsilon(float(d)) for d in deltas])
@@ -104,8 +104,8 @@ class Account:
         return answers
 
     def spending(self, rounds: int) -> tuple[Array, Array]:
-        """(round, epsilon spent up to it) of the worst node; releases are spread evenly over the
-        rounds."""
+        """(round, epsilon spent up to it) of the worst node;
+        releases are spread evenly over the rounds."""
         listed = [
             (charge.event(self.worst_node), count) for charge, count in self.statement.charges
         ]
@@ -122,8 +122,8 @@ class Account:
         return stops * (rounds / max(total, 1)), np.array(spent)
 
     def single_releases(self, rounds: int) -> tuple[Array, Array]:
-        """(round, epsilon of that release by itself at the run's delta) of the worst node,
-        thinned."""
+        """(round, epsilon of that release by itself at the run's delta)
+        of the worst node, thinned."""
         listed = [
             (charge.event(self.worst_node), count) for charge, count in self.statement.charges
         ]

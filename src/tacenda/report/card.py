@@ -17,8 +17,8 @@ from tacenda.words import counted
 
 
 def model_card(result: RunResult) -> str:
-    """The card of one result. It holds no measure of the records, so it may go wherever the model
-    goes."""
+    """The card of one result. It holds no measure of the records,
+    so it may go wherever the model goes."""
     s = result.settings
     title = f"{s['algorithm']['name']}, {s['problem']['loss']}"
     return card(title, s, result.privacy, result.models.shape, s["problem"].get("classes"))

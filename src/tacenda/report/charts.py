@@ -36,8 +36,8 @@ class Series:
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """Everything a drawing needs. `words` is what a reader hears who cannot see it; percent: y is a
-    share."""
+    """Everything a drawing needs. `words` is what a reader hears who cannot see it;
+    percent: y is a share."""
 
     key: str
     title: str
@@ -53,8 +53,8 @@ class Chart:
     x_ticks: tuple[float, ...] = ()
 
     def table(self) -> TextTable:
-        """The numbers: one row per x, one column per series; at most MOST_ROWS rows, evenly
-        thinned."""
+        """The numbers: one row per x, one column per series;
+        at most MOST_ROWS rows, evenly thinned."""
         xs = np.unique(np.concatenate([s.x for s in self.series]))
         rows_x = thin(xs, MOST_ROWS)
         named = [s for s in self.series if s.legend]
@@ -88,8 +88,8 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class TextTable:
-    """Rows of finished text; `sort` holds for each cell what a column is sorted by, where text
-    would mislead."""
+    """Rows of finished text; `sort` holds for each cell what a column is sorted by,
+    where text would mislead."""
 
     caption: str
     columns: list[Column]
@@ -105,23 +105,23 @@ def thin(values: Array, most: int) -> Array:
 
 
 def visible(values: Any) -> Any:
-    """Values for a logarithmic axis: rounding errors around zero become gaps instead of deep
-    spikes."""
+    """Values for a logarithmic axis:
+    rounding errors around zero become gaps instead of deep spikes."""
     found = np.asarray(values, float)
     return np.where(found > 1e-12 * found.max(initial=0.0), found, np.nan)
 
 
 def dash_of(colour: int) -> int:
-    """Which of four dashes goes with a place in the palette of eight: 32 pairs before one comes
-    again."""
+    """Which of four dashes goes with a place in the palette of eight:
+    32 pairs before one comes again."""
     return (colour + colour // 8) % 4
 
 
 def over_seeds(
     histories: list[list[dict[str, Any]]], metric: str
 ) -> tuple[Array, Array, Array, Array] | None:
-    """(rounds, mean, least, largest) of a metric over the seeds that recorded it; None where nobody
-    did."""
+    """(rounds, mean, least, largest) of a metric over the seeds that recorded it;
+    None where nobody did."""
     found: dict[int, list[float]] = {}
     for rows in histories:
         for row in rows:

@@ -83,8 +83,8 @@ def render(folder: Folder, library: str) -> str:
 
 
 def _moment(text: str) -> str:
-    """2030-01-02T03:04:05+00:00 as people write it, 2030-01-02 03:04 UTC; anything else as it
-    stands."""
+    """2030-01-02T03:04:05+00:00 as people write it, 2030-01-02 03:04 UTC;
+    anything else as it stands."""
     from datetime import UTC, datetime
 
     try:

@@ -50,8 +50,8 @@ class NetworkDrawing:
 
     @property
     def even(self) -> bool:
-        """Whether the shades could not be told apart by their shown numbers, so that a scale would
-        only mislead."""
+        """Whether the shades could not be told apart by their shown numbers,
+        so that a scale would only mislead."""
         show = numbers.percent if self.percent else numbers.short
         return show(self.shade.min()) == show(self.shade.max())
 
@@ -151,8 +151,8 @@ def layout(n: int, edges: Array, name: str) -> Array:
 
 
 def node_table(net: NetworkDrawing) -> TextTable:
-    """One row per node; where there are many, those with the fewest records, which need the most
-    noise."""
+    """One row per node; where there are many, those with the fewest records,
+    which need the most noise."""
     columns = [Column("Node"), Column("Records", True), Column("Neighbours", True)]
     numeric: list[tuple[Array, Any]] = [
         (net.sizes, lambda v: numbers.whole(int(v))),

@@ -42,8 +42,8 @@ def _plain(number: float, digits: int) -> str:
 
 
 def epsilon(value: Any) -> str:
-    """A privacy loss, rounded up at the fourth digit (never to look smaller than it is), without
-    idle zeros."""
+    """A privacy loss, rounded up at the fourth digit (never to look smaller than it is),
+    without idle zeros."""
     number = float(value)
     if not math.isfinite(number) or number <= 0:
         return short(number)

@@ -16,8 +16,8 @@ from tacenda.report.charts import Chart, Series, dash_of, visible
 from tacenda.report.reading import Folder, read
 
 FORMATS = ("svg", "pdf", "png", "eps")
-# Okabe and Ito's colours in an order whose neighbours differ most, then darker ones: safe for
-# colour-blind readers.
+# Okabe and Ito's colours in an order whose neighbours differ most, then darker ones:
+# safe for colour-blind readers.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#a87400", "#56b4e9", "#5b5b5b", "#7a4fb5")
 DASHES = ("-", "--", ":", "-.")
 MARKERS = ("o", "s", "D", "^", "P", "X", "*", "p")

@@ -171,8 +171,8 @@ def _nodes(net: NetworkDrawing) -> Spec:
 
 
 def _scale(net: NetworkDrawing) -> Spec:
-    """Shades from a scale that colour-blind readers can tell apart, with its ends and middle
-    named."""
+    """Shades from a scale that colour-blind readers can tell apart,
+    with its ends and middle named."""
     show = numbers.percent if net.percent else numbers.short
     low, high = float(net.shade.min()), float(net.shade.max())
     ticks = [low, (low + high) / 2, high]

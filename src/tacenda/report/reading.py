@@ -1,5 +1,5 @@
-"""What a report is made of: the manifest and every result of a run folder, grouped by label over
-the seeds."""
+"""What a report is made of: the manifest and every result of a run folder,
+grouped by label over the seeds."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One result of the folder: label and seed, the result itself, and what the manifest says about
-    it."""
+    """One result of the folder: label and seed, the result itself,
+    and what the manifest says about it."""
 
     label: str
     algorithm: str
@@ -33,8 +33,8 @@ class Run:
     entry: dict[str, Any]
 
     def per_node(self, name: str) -> Array | None:
-        """(n,) a per-node diagnostic such as "node_accuracy", where the manifest has it for every
-        node."""
+        """(n,) a per-node diagnostic such as "node_accuracy",
+        where the manifest has it for every node."""
         values = self.entry.get(name)
         n = len(self.result.models)
         return np.array(values, float) if isinstance(values, list) and len(values) == n else None
@@ -66,8 +66,8 @@ class Group:
 
     @property
     def measures(self) -> list[str]:
-        """The names of all that is known of the final models: from the history, or from the
-        manifest."""
+        """The names of all that is known of the final models:
+        from the history, or from the manifest."""
         stated = [
             c for run in self.runs for c, v in run.entry.items() if c != "seed" and _is_number(v)
         ]
@@ -128,8 +128,8 @@ class Folder:
 
     @cached_property
     def weakest(self) -> Group | None:
-        """The private group with the largest epsilon, to three digits; None where nobody is
-        private."""
+        """The private group with the largest epsilon, to three digits;
+        None where nobody is private."""
         return max(
             self.private,
             key=lambda g: float(f"{g.account.epsilon:.3g}") if g.account else 0.0,
@@ -138,8 +138,8 @@ class Folder:
 
     @property
     def lead(self) -> Group:
-        """The group that the network and the node table show: the first private one, else the
-        first."""
+        """The group that the network and the node table show:
+        the first private one, else the first."""
         return (self.private or self.groups)[0]
 
 
@@ -188,8 +188,8 @@ def _is_number(value: Any) -> bool:
 
 
 def _group(label: str, runs: list[Run], ledger: dict[str, Any], known: dict[str, Account]) -> Group:
-    """The group's privacy is that of its seed with the largest epsilon; equal ledgers are judged
-    once."""
+    """The group's privacy is that of its seed with the largest epsilon;
+    equal ledgers are judged once."""
     accounts = []
     for run in runs:
         if run.result.privacy is not None:

@@ -98,8 +98,8 @@ def shared_settings(folder: Folder) -> list[tuple[str, str]]:
 
 
 def differing_settings(folder: Folder) -> TextTable | None:
-    """One row per label, one column per setting in which the runs differ; None where they do
-    not."""
+    """One row per label, one column per setting in which the runs differ;
+    None where they do not."""
     plain = [_settings(group) for group in folder.groups]
     names = list(dict.fromkeys(name for settings in plain for name in settings))
     differing = [name for name in names if len({settings.get(name) for settings in plain}) > 1]

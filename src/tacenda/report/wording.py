@@ -1,5 +1,5 @@
-"""The verdict and its conditions in plain words: what is promised, to whom, against whom, and what
-is not."""
+"""The verdict and its conditions in plain words: what is promised, to whom,
+against whom, and what is not."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ RELATIONS = {
 
 @dataclass(frozen=True)
 class PromiseVerdict:
-    """level: "good", "caution", "bad" or "none" (sets the colour, never alone: `word` says it
-    too)."""
+    """level: "good", "caution",
+    "bad" or "none" (sets the colour, never alone: `word` says it too)."""
 
     level: str
     word: str
@@ -225,8 +225,8 @@ def _all_runs(folder: Folder) -> list[str]:
 
 
 def _shared_noise(folder: Folder) -> bool:
-    """Whether two private runs had one seed; runs charged to a ledger have noise of their own all
-    the same."""
+    """Whether two private runs had one seed;
+    runs charged to a ledger have noise of their own all the same."""
     settings = [run.result.settings for group in folder.private for run in group.runs]
     seeds = [s["seed"] for s in settings if s.get("seed") is not None and not s.get("charged")]
     return len(set(seeds)) < len(seeds)

@@ -48,8 +48,8 @@ def chosen(config: RunConfig, private: PrivateRun) -> list[Choice]:
 def simulate_all(
     config: RunConfig, private: PrivateRun, folder: RunFolder, *, progress: str | bool
 ) -> list[Simulated]:
-    """All runs of the configuration, in order; those whose results already lie in the folder are
-    not repeated."""
+    """All runs of the configuration, in order;
+    those whose results already lie in the folder are not repeated."""
     choices = chosen(config, private)
     tasks = [(k, seed) for k in range(len(choices)) for seed in config.run.seeds]
     jobs = _jobs(config, private, choices, len(tasks))
@@ -181,8 +181,8 @@ def _keeps_a_secret(config: RunConfig, choice: Choice) -> bool:
 
 
 def metrics_of(config: RunConfig, private: PrivateRun) -> tuple[str, ...]:
-    """What is recorded along the way: as configured, or the objective, the consensus error and the
-    accuracy."""
+    """What is recorded along the way: as configured, or the objective,
+    the consensus error and the accuracy."""
     if config.run.metrics != "auto":
         return tuple(config.run.metrics)
     names = ["objective", "consensus"]

@@ -48,8 +48,8 @@ def evaluate(
 
 
 def ceiling(problem: Any, test: tuple[Any, Any] | None, adjacency: str) -> dict[str, Any]:
-    """The centralised optimum without privacy: nothing that learns this model can do better on the
-    objective."""
+    """The centralised optimum without privacy:
+    nothing that learns this model can do better on the objective."""
     return {
         "label": CEILING,
         "algorithm": None,

@@ -1,5 +1,5 @@
-"""A block: the nodes hosted here, as an algorithm's step sees them. It is the `Node` of
-`algorithms.base`."""
+"""A block: the nodes hosted here, as an algorithm's step sees them.
+It is the `Node` of `algorithms.base`."""
 
 from __future__ import annotations
 

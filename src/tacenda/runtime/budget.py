@@ -32,8 +32,8 @@ from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import Tag
 
 Sites = list[tuple[Site, int]]
-# Sampling rates within 10 % share the noise of the largest, and at most so many groups are
-# calibrated
+# Sampling rates within 10 % share the noise of the largest,
+# and at most so many groups are calibrated
 NEAR, MANY = 1.1, 4
 
 
@@ -117,8 +117,8 @@ def rehearse(spec: RunSpec, positions: Array) -> Sites:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """The noise plan of all n nodes, and the charges it will make; claimed and why: of noise as
-    published."""
+    """The noise plan of all n nodes, and the charges it will make;
+    claimed and why: of noise as published."""
 
     plan: NoisePlan
     reserved: Charges
@@ -127,8 +127,8 @@ class Calibration:
 
 
 def calibrate(spec: RunSpec) -> Calibration:
-    """Solve for the noise scale of every node; nodes alike in size, degree and target are solved
-    once."""
+    """Solve for the noise scale of every node; nodes alike in size,
+    degree and target are solved once."""
     algorithm, facts, topology, privacy = spec.algorithm, spec.facts, spec.topology, spec.privacy
     assert privacy is not None
     hub = np.arange(topology.n) == topology.hub()
@@ -245,8 +245,8 @@ def _solved_by_kind(
 
 
 def _by_largest_rate(rates: Array) -> Array:
-    """For each rate, the position of the largest one of its group: no node gets too little
-    noise."""
+    """For each rate, the position of the largest one of its group:
+    no node gets too little noise."""
     order = np.argsort(rates)
     steps = np.log(rates[order[-1]] / rates[order]) / np.log(NEAR)
     group = np.floor(steps * min(1.0, MANY / (1.0 + steps.max())))
@@ -275,8 +275,8 @@ def _rounded(values: Array) -> Array:
 
 
 def _rounded_up(leverages: Array) -> Array:
-    """To six digits, upwards: nodes that differ by rounding are planned together, and none gets too
-    little noise."""
+    """To six digits, upwards: nodes that differ by rounding are planned together,
+    and none gets too little noise."""
     return np.asarray(np.minimum(np.ceil(leverages * 1e6 * (1 - 1e-9)) / 1e6, 1.0))
 
 

@@ -53,8 +53,8 @@ def prepare(path: str | Path, resume: bool) -> Path:
 
 
 def write(path: Path, saved: Saved) -> None:
-    """For its owner's eyes only: it holds the seed, and whoever knows that can take the noise
-    off."""
+    """For its owner's eyes only: it holds the seed,
+    and whoever knows that can take the noise off."""
     from safetensors.numpy import save
 
     about = json.dumps({"format": FORMAT, **saved.about})

@@ -68,8 +68,8 @@ class Host:
         *,
         restart: bool = True,
     ) -> None:
-        """Take part in another graph from here on; restart=True: what belongs to the old neighbours
-        is forgotten."""
+        """Take part in another graph from here on; restart=True:
+        what belongs to the old neighbours is forgotten."""
         self.spec, self._positions = spec, positions
         self.block = self._block(gate, neighbours, plan)
         if restart:

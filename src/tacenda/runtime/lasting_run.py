@@ -1,5 +1,5 @@
-"""A simulation that is charged to a lasting ledger: what its data set loses is kept beyond the
-run."""
+"""A simulation that is charged to a lasting ledger:
+what its data set loses is kept beyond the run."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""All hosts of a run in this process: one block with all nodes, or several that hand each other
-their rows."""
+"""All hosts of a run in this process: one block with all nodes,
+or several that hand each other their rows."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def shared_noise(spec: RunSpec, topology: Topology, rows: Array) -> SharedNoise 
 
 
 class LocalHosts:
-    """One host for each of `parts`, the node positions of each block; `start` (n, d) is where all
-    begin."""
+    """One host for each of `parts`, the node positions of each block;
+    `start` (n, d) is where all begin."""
 
     def __init__(
         self,

@@ -33,8 +33,8 @@ def drive(
 
 
 class Checkpointer:
-    """An observer that keeps a checkpoint file up to date: every few seconds, and when Ctrl-C was
-    asked for."""
+    """An observer that keeps a checkpoint file up to date:
+    every few seconds, and when Ctrl-C was asked for."""
 
     def __init__(self, path: Path, saved: Callable[[], checkpoint.Saved]) -> None:
         self._path, self._saved, self._last = path, saved, time.monotonic()

@@ -60,8 +60,8 @@ class Snapshot:
 
     @cached_property
     def test_scores(self) -> tuple[Array, Array]:
-        """Scores of the test records under the average model, and their labels as the loss wants
-        them."""
+        """Scores of the test records under the average model,
+        and their labels as the loss wants them."""
         assert self.test is not None
         scores = self.problem.predict_scores(self.test[0], self.average)
         return scores, encode_like(self.problem, self.test[1])

@@ -1,5 +1,5 @@
-"""The neighbours of a block of nodes: sums and mixings of released rows, wherever the neighbours
-are hosted."""
+"""The neighbours of a block of nodes: sums and mixings of released rows,
+wherever the neighbours are hosted."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ class Network:
         self._kernels = kernels
 
     def neighbour_sum(self, shared: Array, tag: Tag, senders: Array | None = None) -> Array:
-        """(b, d) sum over neighbours; where `senders` (b, 1) is 0 a node sends nothing, and counts
-        as zero."""
+        """(b, d) sum over neighbours; where `senders` (b, 1) is 0 a node sends nothing,
+        and counts as zero."""
         shared = self._sendable(shared, tag)
         if senders is not None:
             shared = shared * senders.astype(shared.dtype)

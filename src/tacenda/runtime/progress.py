@@ -16,8 +16,8 @@ LINE_SECONDS = 10.0
 
 
 class Progress:
-    """`with Progress("auto", "ipadmm", rounds) as show: show(t)`; mode "auto", True (always) or
-    False (never)."""
+    """`with Progress("auto", "ipadmm", rounds) as show: show(t)`;
+    mode "auto", True (always) or False (never)."""
 
     def __init__(self, mode: str | bool, title: str, total: int) -> None:
         if not isinstance(mode, bool):

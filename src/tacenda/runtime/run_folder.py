@@ -33,8 +33,8 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: str | Path, config: str, *, resume: bool) -> RunFolder:
-        """A new folder with its configuration; an old one only with `resume`, and only for the same
-        configuration."""
+        """A new folder with its configuration; an old one only with `resume`,
+        and only for the same configuration."""
         folder = cls(path)
         if folder.path.exists() and not folder.path.is_dir():
             raise InputError(
@@ -81,8 +81,8 @@ class RunFolder:
         )
 
     def discard_if_empty(self) -> None:
-        """Take back a folder in which no run was finished or checkpointed: a refused run leaves
-        nothing behind."""
+        """Take back a folder in which no run was finished or checkpointed:
+        a refused run leaves nothing behind."""
         if self.has_progress():
             return
         for path in (self.config_path, self.schema_path):
@@ -172,8 +172,8 @@ class RunFolder:
         return target
 
     def finish(self, results: dict[str, RunResult], manifest: dict[str, Any]) -> None:
-        """Metrics, ledger and, last of all, the manifest, whose presence says that the run is
-        complete."""
+        """Metrics, ledger and, last of all, the manifest,
+        whose presence says that the run is complete."""
         rows = [
             {"run": run, **row} for run, result in results.items() for row in result.history.rows
         ]

@@ -108,8 +108,8 @@ class RunSpec:
     def statement(
         self, charges: Charges, noise: str, n_nodes: int | None = None
     ) -> Statement | None:
-        """What these charges guarantee under the run's budget; `noise` says how it was drawn. None
-        without privacy."""
+        """What these charges guarantee under the run's budget;
+        `noise` says how it was drawn. None without privacy."""
         if self.privacy is None or self.calibration is None:
             return None
         p, found = self.privacy, self.calibration
@@ -127,8 +127,8 @@ class RunSpec:
         )
 
     def identity(self) -> dict[str, str]:
-        """A hash of each part by its content, code of plugins included: what tells two runs
-        apart."""
+        """A hash of each part by its content, code of plugins included:
+        what tells two runs apart."""
         graph, k = self.topology, self.facts.constants
         parts = {
             "algorithm": self.algorithm,
@@ -204,8 +204,8 @@ def check_privacy(privacy: Any, algorithm: Algorithm) -> Privacy | None:
 
 
 def match(problem: Problem, graph: Any) -> Topology:
-    """The graph's topology, if it has one node for each shard; shards named by label are matched by
-    name."""
+    """The graph's topology, if it has one node for each shard;
+    shards named by label are matched by name."""
     topology = Topology.of(graph)
     if topology.n != problem.n_nodes:
         raise InputError(

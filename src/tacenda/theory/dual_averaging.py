@@ -49,8 +49,8 @@ def dual_averaging_bound(
     offset: float | Schedule = 0.0,
     optimum_norm: float = 0.0,
 ) -> float:
-    """Theorem 2, the right-hand side of (7). weights: "linear" is a(t) = t, "constant" a(t) = 1.
-    offset: gamma."""
+    """Theorem 2, the right-hand side of (7). weights: "linear" is a(t) = t,
+    "constant" a(t) = 1. offset: gamma."""
     mu, beta = checks.positive("strong_convexity", strong_convexity), _second(second_singular)
     checks.one_of("weights", weights, ("linear", "constant"))
     t = np.arange(1, checks.whole("rounds", rounds, least=1) + 1, dtype=float)

@@ -44,8 +44,8 @@ class AccuracyFit:
 
 @dataclass(frozen=True)
 class OptimalLevel:
-    """alpha*, the value L_acc - U_priv there, and which bound holds it: "inside", "alpha", or
-    "accuracy"."""
+    """alpha*, the value L_acc - U_priv there, and which bound holds it:
+    "inside", "alpha", or "accuracy"."""
 
     alpha: float
     value: float

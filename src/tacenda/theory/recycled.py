@@ -52,8 +52,8 @@ def recycled_privacy_bound(
     loss_scale: float = 1.0,
     curvature: float = CURVATURE,
 ) -> float:
-    """P = max_i sum_k (2C/B_i)( 1.4 c1/(r + 2 eta deg_i) + a ), the claimed pure loss of that many
-    odd rounds."""
+    """P = max_i sum_k (2C/B_i)( 1.4 c1/(r + 2 eta deg_i) + a ),
+    the claimed pure loss of that many odd rounds."""
     m, deg = np.broadcast_arrays(
         np.atleast_1d(np.asarray(sizes, float)), np.atleast_1d(np.asarray(degrees, float))
     )

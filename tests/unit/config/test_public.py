@@ -1,5 +1,5 @@
-"""The public half of a run: shapes are the true ones, and what a dry run says is what a run then
-costs."""
+"""The public half of a run: shapes are the true ones,
+and what a dry run says is what a run then costs."""
 
 from __future__ import annotations
 

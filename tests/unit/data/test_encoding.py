@@ -1,5 +1,5 @@
-"""Encoding by the schema alone: values by hand, every kind of bad record, and no cell in any
-message."""
+"""Encoding by the schema alone: values by hand, every kind of bad record,
+and no cell in any message."""
 
 import warnings
 

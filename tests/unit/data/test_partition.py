@@ -1,5 +1,5 @@
-"""Partitions: every record exactly once, views instead of copies, and the skew that was asked
-for."""
+"""Partitions: every record exactly once, views instead of copies,
+and the skew that was asked for."""
 
 from itertools import pairwise
 

@@ -31,8 +31,8 @@ BOUNDS = (LOW, HIGH)
 
 
 def records(n: int = 3000, classes: int = 2, seed: int = 0) -> tuple[Any, Any, Any]:
-    """Features on very different scales inside BOUNDS; labels by a linear rule; a linear target in
-    about 0..60."""
+    """Features on very different scales inside BOUNDS; labels by a linear rule;
+    a linear target in about 0..60."""
     rng = np.random.default_rng(seed)
     u = rng.uniform(-1, 1, size=(n, 4))
     X = (LOW + HIGH) / 2 + u * (HIGH - LOW) / 2
@@ -113,8 +113,8 @@ def test_regressions_come_near_plain_ridge_in_the_users_units(kind: Any) -> None
 
 
 def test_with_hardly_any_noise_logistic_regression_is_scikit_learns() -> None:
-    """No intercept and rows inside the norm: the same objective, so the same weights as the noise
-    goes away."""
+    """No intercept and rows inside the norm: the same objective,
+    so the same weights as the noise goes away."""
     rng = np.random.default_rng(3)
     X = rng.uniform(-0.5, 0.5, size=(4000, 4))
     y = (X @ [3.0, -2.0, 1.0, 0.0] + 0.5 * rng.logistic(size=4000) > 0).astype(int)
@@ -216,8 +216,8 @@ def test_a_search_warns_and_can_be_charged(tmp_path: Path) -> None:
     assert search.best_estimator_.privacy_.epsilon == pytest.approx(1.0, abs=1e-6)
     with LedgerStore(book) as store:
         spent = store.spent("patients").curve.epsilon(1e-5)
-    # Four fits of the search and one refit compose to sqrt(5) mu(1): more than one fit, less than
-    # the sum.
+    # Four fits of the search and one refit compose to sqrt(5) mu(1):
+    # more than one fit, less than the sum.
     assert spent == pytest.approx(2.43, abs=0.05)
     with pytest.raises(BudgetError, match="patients"):
         clone(model).set_params(epsilon=2.5).fit(X, y)

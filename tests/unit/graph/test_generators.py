@@ -1,5 +1,5 @@
-"""The generators: sizes, degrees and edges counted by hand; clear errors for what cannot be
-built."""
+"""The generators: sizes, degrees and edges counted by hand;
+clear errors for what cannot be built."""
 
 import networkx as nx
 import pytest

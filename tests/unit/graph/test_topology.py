@@ -83,8 +83,8 @@ def test_weights_by_hand():
     # star of 3: hub degree 2, so every edge weighs 1/3; hub keeps 1/3, a leaf 2/3
     w = dense(3, Topology.of(g.star(3)).mixing())
     np.testing.assert_allclose(w, [[1 / 3, 1 / 3, 1 / 3], [1 / 3, 2 / 3, 0], [1 / 3, 0, 2 / 3]])
-    # path of 4: Metropolis on the inner edge and the outer ones 1/3; max-degree the same here, on
-    # star(4) 1/4
+    # path of 4: Metropolis on the inner edge and the outer ones 1/3;
+    # max-degree the same here, on star(4) 1/4
     assert dense(4, Topology.of(g.star(4)).mixing("max-degree"))[1, 1] == 0.75
     assert dense(4, Topology.of(g.ring(4)).mixing("uniform"))[0].tolist() == pytest.approx(
         [1 / 3, 1 / 3, 0, 1 / 3]
@@ -93,8 +93,8 @@ def test_weights_by_hand():
 
 @pytest.mark.parametrize("n", [900, 4001])
 def test_large_ring_gap_is_the_closed_form(n):
-    # W has eigenvalues (1 + 2 cos(2 pi k / n)) / 3; Lanczos stalls here, so this is the factorising
-    # fall-back.
+    # W has eigenvalues (1 + 2 cos(2 pi k / n)) / 3; Lanczos stalls here,
+    # so this is the factorising fall-back.
     gap = Topology.of(g.ring(n)).spectral_gap()
     assert gap == pytest.approx(4 / 3 * math.sin(math.pi / n) ** 2, rel=1e-6)
     assert Topology.of(g.ring(n)).algebraic_connectivity == pytest.approx(

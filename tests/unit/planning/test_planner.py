@@ -30,8 +30,8 @@ def landscape(h: float, r: float) -> Landscape:
 def test_excess_matches_the_recursion_step_by_step(
     h: float, r: float, tau: float, shrinking: bool
 ) -> None:
-    """Distance and variance of one coordinate carried through 20,000 steps, against the closed
-    form."""
+    """Distance and variance of one coordinate carried through 20,000 steps,
+    against the closed form."""
     rounds, noise = 20_000, 0.3
     offset = rounds / tau
     distance = -2.0 * h / (h + r)  # from w = 0 to the regularised optimum of a signal of size 2
@@ -155,8 +155,8 @@ def test_more_budget_more_data_and_more_rounds_help() -> None:
 
 
 def test_forecast_matches_simulation_on_generated_data() -> None:
-    """Within a factor of two of the measured excess objective, and every node within 1e-3 of the
-    average model's."""
+    """Within a factor of two of the measured excess objective,
+    and every node within 1e-3 of the average model's."""
     data = tc.data.make_classification(8000, 15, 0.3, seed=4)
     problem = tc.Problem(tc.data.partition.even(data.X, data.y, 16), classes=(0, 1))
     graph = tc.graph.random_regular(16, 4, seed=0)

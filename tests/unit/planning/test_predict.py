@@ -20,8 +20,8 @@ from tacenda.privacy.accounting.calibration import gaussian_mu
 
 
 def measured(name: str) -> tuple[Any, Any, int, Any]:
-    """(X, y, size of the public sample, graph) of a set on which nothing in the planner was
-    tuned."""
+    """(X, y, size of the public sample, graph) of a set on which nothing
+    in the planner was tuned."""
     from sklearn import datasets
 
     if name == "digits":
@@ -41,8 +41,8 @@ def measured(name: str) -> tuple[Any, Any, int, Any]:
 
 
 def ratio(name: str, epsilon: float, seeds: int, trials: int, coalition: int | None = 1) -> float:
-    """Predicted over measured excess risk: a small random part of the set is public, the rest is
-    private."""
+    """Predicted over measured excess risk: a small random part of the set is public,
+    the rest is private."""
     X, y, count, graph = measured(name)
     order = np.random.default_rng(1).permutation(len(y))
     public, private = order[:count], order[count:]

@@ -45,8 +45,8 @@ def test_what_if_asks_one_thing_at_a_time() -> None:
 
 
 def test_what_if_keeps_the_wish() -> None:
-    """Independent noise, a fixed number of rounds and budgets of its own for each node stay what
-    they were."""
+    """Independent noise, a fixed number of rounds and budgets of its own
+    for each node stay what they were."""
     plan = tc.plan(100, 5, tc.graph.ring(5), [1.0, 1.0, 2.0, 1.0, 1.0], coalition=None, rounds=30)
     assert all(c.plan.rounds == 30 and c.plan.coalition is None for c in plan.what_if())
     assert plan.what_if()[1].plan.epsilon == (2.0, 2.0, 4.0, 2.0, 2.0)
@@ -128,8 +128,8 @@ def test_time_and_privacy_by_hand() -> None:
 
 
 def test_adversaries_match_the_covariance_by_brute_force() -> None:
-    """Node i against Q: Delta^2 T times the i-th diagonal entry of the inverse covariance of what Q
-    cannot compute."""
+    """Node i against Q:
+    Delta^2 T times the i-th diagonal entry of the inverse covariance of what Q cannot compute."""
     graph = tc.graph.random_regular(8, 4, seed=1)
     plan = tc.plan([100.0] * 4 + [150.0] * 4, 6, graph, 1.0)
     assert plan.coalition == 1

@@ -1,5 +1,5 @@
-"""A printed statement names the coalition where neighbours share noise, and none where they do
-not."""
+"""A printed statement names the coalition where neighbours share noise,
+and none where they do not."""
 
 from __future__ import annotations
 

@@ -118,8 +118,8 @@ def test_constants_from_declarations():
 
 
 def test_multinomial_log_determinant_is_bounded_and_nearly_attained():
-    """ln det(I + (c/(m kappa)) H) of one record never exceeds (K-1) ln(1 + data_norm^2 c/(K m
-    kappa))."""
+    """ln det(I + (c/(m kappa)) H) of one record never exceeds (K-1)
+    ln(1 + data_norm^2 c/(K m kappa))."""
     classes, m, kappa = 3, 7.0, 0.4
     constants = make(losses.Multinomial(), n_outputs=classes, data_norm=1.5)
     assert constants.gradient_bound == pytest.approx(1.5 * math.sqrt(2))

@@ -1,5 +1,5 @@
-"""The local solver: against SciPy, to the promised tolerance, whatever the blocks and the
-history."""
+"""The local solver: against SciPy, to the promised tolerance,
+whatever the blocks and the history."""
 
 from __future__ import annotations
 
@@ -165,8 +165,8 @@ def test_growing_penalties(dtype):
 
 
 def test_zero_curvature_without_regulariser():
-    """No regulariser, no penalty, dependent columns: the Hessian is singular, the minimum still
-    exists."""
+    """No regulariser, no penalty, dependent columns: the Hessian is singular,
+    the minimum still exists."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(50, 2))
     x = np.column_stack([x, x[:, 0]]) / 10

@@ -220,8 +220,8 @@ def test_float32_sums_stay_accurate_over_many_records():
 
 
 def test_no_record_exceeds_the_gradient_bound_and_some_reach_it():
-    """Brute force over many points: the norm of a record's gradient stays within G and comes close
-    to it."""
+    """Brute force over many points:
+    the norm of a record's gradient stays within G and comes close to it."""
     rng = np.random.default_rng(7)
     for loss in (
         "logistic",

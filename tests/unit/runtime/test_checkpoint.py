@@ -1,5 +1,5 @@
-"""A broken run goes on bit for bit: models, course and ledger, for every algorithm, also on another
-placement."""
+"""A broken run goes on bit for bit: models, course and ledger,
+for every algorithm, also on another placement."""
 
 from __future__ import annotations
 
@@ -112,8 +112,8 @@ def test_resume_without_a_file_starts_anew(tmp_path: Path) -> None:
 
 
 def test_the_store_keeps_no_trace_of_an_earlier_run() -> None:
-    """The local solver's cached factorisations must not make the second run different from the
-    first."""
+    """The local solver's cached factorisations must not make the second run different
+    from the first."""
     data = problem(6)
     first = run("admm", data)
     run("admm", data, algorithm=tc.algorithms.ADMM(penalty=3.0))
@@ -290,8 +290,8 @@ def test_kill_9_leaves_the_last_checkpoint(tmp_path: Path) -> None:
 
 
 def test_a_damaged_checkpoint_is_found_or_changes_nothing(tmp_path: Path) -> None:
-    """Any byte flipped, any cut: the run is refused, or it is the very same run with the very same
-    spending."""
+    """Any byte flipped, any cut: the run is refused,
+    or it is the very same run with the very same spending."""
     path, whole = tmp_path / "run.ckpt", run("ipadmm")
     broken(path, "ipadmm")
     data = path.read_bytes()

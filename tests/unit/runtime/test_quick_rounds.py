@@ -221,8 +221,8 @@ def test_a_charge_that_passed_once_is_compared_with_each_new_reservation() -> No
 
 @pytest.mark.parametrize("loss", ["logistic", "multinomial"])
 def test_objective_of_float32_records(monkeypatch: pytest.MonkeyPatch, loss: str) -> None:
-    """One model's scores are taken without a float64 copy of the table, in chunks, and are those of
-    that copy."""
+    """One model's scores are taken without a float64 copy of the table,
+    in chunks, and are those of that copy."""
     single = data(np.float32, loss=loss)
     monkeypatch.setattr(problem_module, "_CHUNK_RECORDS", 100 * FEATURES)
     w = np.random.default_rng(6).normal(size=(1, single.dim))

@@ -343,8 +343,8 @@ def test_results_are_saved_and_read_back(tmp_path: Path) -> None:
 
 
 def test_worst_noise_is_that_of_the_smallest_node() -> None:
-    """node_noise='worst': every node's noise_std is what the smallest one needs; 'own' follows the
-    sizes."""
+    """node_noise='worst': every node's noise_std is what the smallest one needs;
+    'own' follows the sizes."""
     sizes = np.array([5, 10, 20, 40, 80, 160])
     # Zero rows: what is released is noise alone
     parts = [(np.zeros((m, 200)), np.resize(["no", "yes"], m)) for m in sizes]

@@ -55,8 +55,8 @@ def check_name(name: str) -> str:
 
 
 def init(folder: str | Path, name: str) -> Path:
-    """Make both keys and a certificate request in `folder`; keys that exist are never
-    overwritten."""
+    """Make both keys and a certificate request in `folder`;
+    keys that exist are never overwritten."""
     place = Path(folder)
     check_name(name)
     if (place / TLS_KEY).exists():
@@ -117,8 +117,8 @@ def make_authority(folder: str | Path, name: str, days: int = 3650) -> Path:
 def sign(
     authority: str | Path, csr_path: str | Path, out: str | Path, days: int = 365
 ) -> x509.Certificate:
-    """Turn a request into a certificate; the request's own signature proves that the sender holds
-    its key."""
+    """Turn a request into a certificate;
+    the request's own signature proves that the sender holds its key."""
     place = Path(authority)
     issuer, key = _read_certificate(place / AUTHORITY_OWN), _elliptic(place / AUTHORITY_KEY)
     csr = _read_request(csr_path)
@@ -333,8 +333,8 @@ def _guarded(path: Path) -> bytes:
             f"There is no key at {path}; make one with `tacenda certs init`."
         ) from None
     mode = stat.S_IMODE(facts.st_mode)
-    # A secret that is mounted into a container belongs to root and can be read by the process's own
-    # group only.
+    # A secret that is mounted into a container belongs to root and can be read
+    # by the process's own group only.
     if mode & (0o077 if facts.st_uid == os.geteuid() else 0o037):
         raise StateError(
             f"{path} may be read or written by others than its owner (mode {mode:04o}); "

@@ -22,8 +22,8 @@ from tacenda.formats.text import canonical_json
 from tacenda.node.identity.certificates import check_name
 from tacenda.problem.constants import RADIUS
 
-# of the frames between nodes; 2: votes on who takes part are signed; 3: so are rows, and edge keys
-# are hybrid
+# of the frames between nodes; 2: votes on who takes part are signed; 3:
+# so are rows, and edge keys are hybrid
 PROTOCOL = 3
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -35,8 +35,8 @@ class _Part(BaseModel):
 
 
 class Member(_Part):
-    """One organisation. size: its public number of records (replace-one), or its public divisor
-    (add-remove)."""
+    """One organisation. size: its public number of records (replace-one),
+    or its public divisor (add-remove)."""
 
     name: str
     size: Annotated[int, Field(ge=1)]
@@ -218,8 +218,8 @@ class Contract(_Part):
         return hashlib.sha256(canonical_json(values).encode()).hexdigest()
 
     def field_hashes(self) -> dict[str, str]:
-        """A short hash of every field by its path, so that two nodes can name the field in which
-        they differ."""
+        """A short hash of every field by its path,
+        so that two nodes can name the field in which they differ."""
         leaves = _leaves(self.to_plain(), "")
         return {
             path: hashlib.sha256(canonical_json(value).encode()).hexdigest()[:16]

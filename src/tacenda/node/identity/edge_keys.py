@@ -68,8 +68,8 @@ class EdgeKeys:
     def agree(
         self, peer: str, half: bytes, *, confirmed: bool = False, check: bytes | None = None
     ) -> None:
-        """Make the key from the peer's half, or see that it is the known one; `check` is the peer's
-        check value."""
+        """Make the key from the peer's half, or see that it is the known one;
+        `check` is the peer's check value."""
         row = self._row(peer)
         if row is not None and row[1] != half:
             raise BadFrame("another half of the edge's key than before.")
@@ -106,8 +106,8 @@ class EdgeKeys:
         return [peer for peer, row in rows.items() if row is None or not row[3]]
 
     def _row(self, peer: str) -> tuple[bytes, bytes, bytes, bool] | None:
-        """(own half, the peer's half, key, whether the peer has confirmed it), once the key was
-        made."""
+        """(own half, the peer's half, key, whether the peer has confirmed it),
+        once the key was made."""
         if peer in self._final:
             return self._final[peer]
         raw = self._state.get(f"edge {peer}")
@@ -173,8 +173,8 @@ class EdgeKeys:
 
 
 def combine(first: bytes, second: bytes, run: str, ends: list[tuple[str, bytes]]) -> bytes:
-    """The edge's key from both secrets and all that was said; `ends` are names and halves in the
-    contract's order."""
+    """The edge's key from both secrets and all that was said;
+    `ends` are names and halves in the contract's order."""
     info = b"tacenda edge v2" + b"".join(
         b"\0" + name.encode() + b"\0" + hashlib.sha256(half).digest() for name, half in ends
     )

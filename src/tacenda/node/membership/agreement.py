@@ -105,15 +105,15 @@ class Agreement:
             self._stopped_in = noted["pending"].get("stopped_in")
 
     def check(self) -> None:
-        """Raise ConflictingVotes once a member was caught with two votes: nothing more is sent, in
-        any view."""
+        """Raise ConflictingVotes once a member was caught with two votes:
+        nothing more is sent, in any view."""
         if self._votes.conflict is not None:
             raise self._votes.conflict
 
     @property
     def phase(self) -> Phase:
-        """Where this member is in the diagram; messages of the present view are sent only while it
-        takes part."""
+        """Where this member is in the diagram;
+        messages of the present view are sent only while it takes part."""
         with self._mutex:
             if self._votes.conflict is not None:
                 return Phase.CONFLICT
@@ -177,8 +177,8 @@ class Agreement:
         return fresh
 
     def freeze(self, round: int) -> None:
-        """This member has stopped in round `round` and sends nothing more of the old view: it
-        votes."""
+        """This member has stopped in round `round` and sends nothing more
+        of the old view: it votes."""
         with self._mutex:
             if self._stopped_in is None:
                 self._stopped_in = round
@@ -268,8 +268,8 @@ class Agreement:
             self._tell(frame)
 
     def _follow(self, peer: str, view: int, absent: frozenset[str]) -> None:
-        """Take up what a neighbour proposes, if it can be: not for ever, and not to the end of the
-        run."""
+        """Take up what a neighbour proposes, if it can be: not for ever,
+        and not to the end of the run."""
         self._heard[peer] = self._heard.get(peer, 0) + 1
         if self._heard[peer] > MOST_PROPOSALS:
             raise wire.BadFrame("more proposals to change the members than any fault explains.")

@@ -46,8 +46,8 @@ class Vote:
 
 
 def statement(run: str, view: int, name: str, vote: Vote) -> bytes:
-    """What member `name` signs; the first line keeps it apart from the other texts that this key
-    signs."""
+    """What member `name` signs;
+    the first line keeps it apart from the other texts that this key signs."""
     values = {"absent": vote.absent, "view": view, "member": name, "round": vote.round, "run": run}
     return b"tacenda membership v1\n" + canonical_json(values).encode()
 

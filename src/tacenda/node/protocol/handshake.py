@@ -32,8 +32,8 @@ from tacenda.node.protocol.signed_rows import LOST, LOST_KEY, Witness, row_text,
 
 
 class Refused(NetworkError):
-    """A peer, or this node, declined the conversation; `shown` is what the refused one has signed
-    itself."""
+    """A peer, or this node, declined the conversation;
+    `shown` is what the refused one has signed itself."""
 
     def __init__(self, reason: str, shown: wire.Shown | None = None) -> None:
         super().__init__(reason)
@@ -131,8 +131,8 @@ class Handshake:
         )
 
     def check_welcome(self, frame: wire.Frame, peer: str, nonce: bytes) -> wire.Welcome:
-        """The listener's answer, if it is the pinned member and its state is the newest that is
-        known."""
+        """The listener's answer,
+        if it is the pinned member and its state is the newest that is known."""
         if isinstance(frame, wire.Refusal):
             self._judge_shown(frame.shown, peer, self.view)
             reason = f"{peer} refuses: {wire.printable(frame.reason)}"
@@ -252,8 +252,8 @@ class Handshake:
         if not other and not unknown:
             return
         if view > self.view and not self.started:
-            # the others have gone on; they take this member in again, and it sends nothing before
-            # that
+            # the others have gone on; they take this member in again,
+            # and it sends nothing before that
             self.lost = self.view
         elif unknown:
             assert row is not None

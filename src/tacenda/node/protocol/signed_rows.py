@@ -57,8 +57,8 @@ def digest(frame: wire.Rows) -> bytes:
 
 
 def row_text(run: str, claim: wire.Claim) -> bytes:
-    """What the sender of a row signs; the first line keeps it apart from the other texts that this
-    key signs."""
+    """What the sender of a row signs;
+    the first line keeps it apart from the other texts that this key signs."""
     values = {
         "call": claim.call,
         "digest": claim.digest.hex(),
@@ -139,8 +139,8 @@ class Witness:
 
     # ---- rows
     def signed(self, frame: wire.Rows) -> wire.Rows:
-        """This member's row, ready to leave: with its signature, and with what was heard of
-        others."""
+        """This member's row, ready to leave: with its signature,
+        and with what was heard of others."""
         claim = wire.Claim(self._me, frame.view, frame.round, frame.call, digest(frame), "")
         claim = wire.replaced(claim, signature=self._sign(row_text(self._run, claim)))
         with self._mutex:
@@ -172,8 +172,8 @@ class Witness:
                     self._compare(claim, verified=False)
 
     def proof(self, frame: wire.Proof) -> bool:
-        """A neighbour shows two signatures of one member; whether that was new. BadFrame if they
-        prove nothing."""
+        """A neighbour shows two signatures of one member; whether that was new.
+        BadFrame if they prove nothing."""
         first, second = frame.first, frame.second
         alike = (first.member, first.key) == (
             second.member,
@@ -213,8 +213,8 @@ class Witness:
             return heard
 
     def recent(self) -> list[wire.Claim]:
-        """The signed digests that are known of the last rounds, for a neighbour who has just
-        connected."""
+        """The signed digests that are known of the last rounds,
+        for a neighbour who has just connected."""
         with self._mutex:
             claims = sorted(
                 (c for known in self._known.values() for c in known.values()),
@@ -251,8 +251,8 @@ class Witness:
             self._keep(claim)
 
     def _has_room(self, claim: wire.Claim) -> bool:
-        """For every row that an honest member may send in this view, whatever else it has
-        signed."""
+        """For every row that an honest member may send in this view,
+        whatever else it has signed."""
         if (
             not self._near(claim)
             or claim.call not in self._calls

@@ -57,8 +57,8 @@ class _Frame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
 
 
 class Claim(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A member's signature on the digest of the one row that it sends to all its neighbours in a
-    call (`claims.row_text`)."""
+    """A member's signature on the digest of the one row that it sends
+    to all its neighbours in a call (`claims.row_text`)."""
 
     member: Name
     view: Count
@@ -86,8 +86,8 @@ class Introduction(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 
 
 class Shown(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What the receiver itself has signed, as far as the sender has kept it: its latest row, and
-    its introduction."""
+    """What the receiver itself has signed, as far as the sender has kept it:
+    its latest row, and its introduction."""
 
     row: Claim | None = None
     state: Introduction | None = None
@@ -160,8 +160,8 @@ class Proof(_Frame, frozen=True, tag="proof"):
 
 
 class SignedStop(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The round in which a member stopped, and its Ed25519 signature (base64) of the whole vote
-    (`votes.statement`)."""
+    """The round in which a member stopped,
+    and its Ed25519 signature (base64) of the whole vote (`votes.statement`)."""
 
     round: Count
     signature: Signature
@@ -262,6 +262,6 @@ def rows_of(frame: Rows, dim: int, dtype: Any, radius: float) -> Array:
 
 
 def frame_limit(dim: int) -> int:
-    """The most bytes that a frame of this contract may have; `MOST_HEARD` signed digests stay below
-    OVERHEAD."""
+    """The most bytes that a frame of this contract may have;
+    `MOST_HEARD` signed digests stay below OVERHEAD."""
     return OVERHEAD + 8 * dim

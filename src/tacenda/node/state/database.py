@@ -98,8 +98,8 @@ class NodeState:
 
     # ---- identity of the run
     def bind(self, run_id: str, member: str, data: str) -> bytes:
-        """The noise key, made on the first start; run, member and data must be those of that start
-        ever after."""
+        """The noise key, made on the first start;
+        run, member and data must be those of that start ever after."""
         if self.get("format") is None:
             if any(
                 self._db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()
@@ -315,8 +315,8 @@ class NodeState:
         return [bytes(frame) for (frame,) in rows]
 
     def charges(self) -> list[tuple[Key, dict[str, Any]]]:
-        """Everything booked, in order; StateError if any of it was lost since this process
-        began."""
+        """Everything booked, in order;
+        StateError if any of it was lost since this process began."""
         with self._mutex:
             if self._verified() != self._head:
                 raise self._lost("its charges were changed while the node ran")

@@ -21,8 +21,8 @@ from tacenda.runtime.lasting_run import data_digest
 
 
 class Spending:
-    """`with Spending(...)`: refuses, before any noise is drawn, a run that the data's budget does
-    not cover."""
+    """`with Spending(...)`: refuses, before any noise is drawn,
+    a run that the data's budget does not cover."""
 
     def __init__(
         self, path: Path, plan: RunPlan, name: str, problem: Any, key: bytes, dataset: str | None
@@ -54,8 +54,8 @@ class Spending:
         return self
 
     def settle(self, charges: list[tuple[Key, dict[str, Any]]], *, final: bool) -> None:
-        """Write down what was booked so far; after the last round the rest of the reservation is
-        free again."""
+        """Write down what was booked so far;
+        after the last round the rest of the reservation is free again."""
         if not next((run["open"] for run in self._store.runs() if run["run"] == self.run), False):
             return
         self._store.charge_many(

@@ -39,8 +39,8 @@ KEEPALIVE = (
 
 
 class Endpoint:
-    """All edges of one node. `start` and `stop` from the node's thread; everything else runs in the
-    loop's thread."""
+    """All edges of one node. `start` and `stop` from the node's thread;
+    everything else runs in the loop's thread."""
 
     def __init__(
         self,
@@ -182,8 +182,8 @@ class Endpoint:
             ("grpc.max_connection_idle_ms", 60_000),
             *KEEPALIVE,
         )
-        # No limit on all streams together, which one member could use up for all: each peer has its
-        # own (`Link.knock`).
+        # No limit on all streams together, which one member could use up for all:
+        # each peer has its own (`Link.knock`).
         server = grpc.aio.server(options=options)
         handler = grpc.stream_stream_rpc_method_handler(self._answer)
         server.add_generic_rpc_handlers(
@@ -336,8 +336,8 @@ class Endpoint:
             await link.converse(call.read, call.write)
 
     def _maybe_fatal(self, why: Exception) -> None:
-        """A state that was lost or cannot be written stops the node; nothing that a peer says
-        does."""
+        """A state that was lost or cannot be written stops the node;
+        nothing that a peer says does."""
         if isinstance(why, StateError):
             self.mailbox.alarm(why)
 

@@ -48,8 +48,8 @@ class MemberCaught(NetworkError):
 
 
 class Exchange:
-    """`Transport` of one member. Charges and the checkpoint wait here for the transaction of the
-    next message."""
+    """`Transport` of one member.
+    Charges and the checkpoint wait here for the transaction of the next message."""
 
     def __init__(
         self,
@@ -103,8 +103,8 @@ class Exchange:
         return {block: found[self._names[block]] for block in outgoing}
 
     def resend(self) -> None:
-        """Hand the stored outbox to the links, signed; and use again what had been received since
-        the checkpoint."""
+        """Hand the stored outbox to the links, signed;
+        and use again what had been received since the checkpoint."""
         unsent = self._state.unsent()
         signed = {
             key: wire.encode(self._witness.signed(wire.stored_rows(raw))) for key, _, raw in unsent

@@ -28,8 +28,8 @@ LONGEST_BAN = 60.0
 
 @dataclass
 class Link:
-    """The state of one edge; touched by the network thread only, except for `frames` through the
-    loop."""
+    """The state of one edge; touched by the network thread only,
+    except for `frames` through the loop."""
 
     peer: str
     mailbox: Mailbox
@@ -89,8 +89,8 @@ class Link:
     async def converse(
         self, read: Callable[[], Awaitable[Any]], write: Callable[[bytes], Awaitable[Any]]
     ) -> None:
-        """Send and receive until the stream ends, the peer misbehaves, or a newer connection takes
-        over."""
+        """Send and receive until the stream ends, the peer misbehaves,
+        or a newer connection takes over."""
         if self._over is not None:
             self._over.set()
         mine = self._over = asyncio.Event()

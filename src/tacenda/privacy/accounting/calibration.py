@@ -34,8 +34,8 @@ FLOOR = -800.0  # ln delta is cut here: below the smallest double
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """The largest mu whose Gaussian-DP curve passes under (epsilon, delta): mu(1, 1e-5) =
-    0.26805."""
+    """The largest mu whose Gaussian-DP curve passes under (epsilon, delta):
+    mu(1, 1e-5) = 0.26805."""
     from scipy.optimize import brentq  # slow to load
 
     eps, d = _check_target(epsilon, delta)
@@ -137,8 +137,8 @@ def _mu(events: Events) -> float:
 def _first_guess(
     events_at: Callable[[float], Events], eps: float, delta: float, start: float
 ) -> float:
-    """From the closed forms: zCDP of everything, with sampled events counted at rate^2 (good for
-    much noise)."""
+    """From the closed forms: zCDP of everything,
+    with sampled events counted at rate^2 (good for much noise)."""
     mu = gaussian_mu(eps, delta)
     for _ in range(4):  # where the events are proportional to 1/k one step is enough
         square = sum(count * _rough_mu(event) ** 2 for event, count in merged(events_at(start)))
@@ -167,8 +167,8 @@ def _log_over(found: float, delta: float) -> float:
 def _root(
     gap: Callable[[float], float], guess: float, tolerance: float = TOLERANCE, reach: float = 1.1
 ) -> float:
-    """The smallest k with gap(k) <= 0 for a falling gap: bracket, then regula falsi (Illinois) in
-    ln k."""
+    """The smallest k with gap(k) <= 0 for a falling gap:
+    bracket, then regula falsi (Illinois) in ln k."""
     low, high, at_low, at_high = _bracket(gap, guess, reach)
     side = 0
     for _ in range(200):

@@ -20,8 +20,8 @@ LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 class Profile(Protocol):
-    """delta(epsilon) for epsilon >= 0, non-increasing, and its inverse; both may only err
-    upwards."""
+    """delta(epsilon) for epsilon >= 0, non-increasing, and its inverse;
+    both may only err upwards."""
 
     def delta(self, epsilon: float) -> float: ...
 
@@ -125,8 +125,8 @@ class ZcdpProfile:
 
     @staticmethod
     def _best(bound: Callable[[float], float]) -> float:
-        """Any order is sound, so the minimum need only be near; a coarse grid saves it from a local
-        one."""
+        """Any order is sound, so the minimum need only be near;
+        a coarse grid saves it from a local one."""
         from scipy.optimize import minimize_scalar
 
         grid = np.linspace(-14, 14, 113)
@@ -137,8 +137,8 @@ class ZcdpProfile:
 
 @dataclass(frozen=True)
 class GroupProfile:
-    """k records of any mechanism: delta_k(eps) = delta(eps/k) (e^eps - 1)/(e^{eps/k} - 1), by k
-    triangle steps."""
+    """k records of any mechanism: delta_k(eps) = delta(eps/k) (e^eps - 1)/(e^{eps/k} - 1),
+    by k triangle steps."""
 
     inner: Profile
     size: int
@@ -151,8 +151,8 @@ class GroupProfile:
         return math.exp(min(math.log(one) + growth, 0.0))
 
     def epsilon(self, delta: float) -> float:
-        """delta_k need not be monotone; from a safe upper end the bracket closes on a point that
-        satisfies delta."""
+        """delta_k need not be monotone;
+        from a safe upper end the bracket closes on a point that satisfies delta."""
         if delta >= 1:
             return 0.0
         # e^{eps(k-1)/k} bounds the growth: look for delta' = delta e^{-eps'} with eps' =
@@ -174,8 +174,8 @@ class GroupProfile:
 def solve_decreasing(
     log_delta: Callable[[float], float], target: float, low: float, high: float
 ) -> float:
-    """The smallest x in [low, high] with log_delta(x) <= target, from above: the value returned
-    satisfies it."""
+    """The smallest x in [low, high] with log_delta(x) <= target, from above:
+    the value returned satisfies it."""
     from scipy.optimize import brentq
 
     if log_delta(low) <= target:

@@ -187,8 +187,8 @@ class L2Laplace(Event):
 
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussian(Event):
-    """Discrete Gaussian on the integer lattice, z = std / l2 sensitivity (both on the lattice):
-    (1/(2 z^2))-zCDP."""
+    """Discrete Gaussian on the integer lattice,
+    z = std / l2 sensitivity (both on the lattice): (1/(2 z^2))-zCDP."""
 
     noise_multiplier: float
     kind: ClassVar[str] = "discrete-gaussian"
@@ -219,8 +219,8 @@ class DiscreteGaussian(Event):
 
 @dataclass(frozen=True, slots=True)
 class CorrelatedGaussian(Event):
-    """One round of noise shared by neighbours: a Gaussian of parameter mu against any `coalition`
-    curious members."""
+    """One round of noise shared by neighbours:
+    a Gaussian of parameter mu against any `coalition` curious members."""
 
     mu: float
     coalition: int

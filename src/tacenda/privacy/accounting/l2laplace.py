@@ -36,8 +36,8 @@ TAIL = 1e-22  # mass of r outside the quadrature; added back to the infinite los
 
 
 def loss_tails(epsilon: float, dim: int, losses: Floats) -> tuple[Floats, Floats]:
-    """(P(L > loss), P(L < loss)) for each of `losses`, each accurate relative to itself down to
-    about 1e-18."""
+    """(P(L > loss), P(L < loss)) for each of `losses`,
+    each accurate relative to itself down to about 1e-18."""
     return loss_above(epsilon, dim, losses), loss_below(epsilon, dim, losses)
 
 
@@ -84,8 +84,8 @@ def l2_laplace_pmf(epsilon: float, dim: int, step: float) -> Any:
     """
     from dp_accounting.pld import pld_pmf
 
-    # in many dimensions the loss has Gaussian tails: what lies beyond 10.5 deviations becomes
-    # infinite loss
+    # in many dimensions the loss has Gaussian tails:
+    # what lies beyond 10.5 deviations becomes infinite loss
     reach = epsilon if dim < 40 else min(epsilon, 10.5 * epsilon / math.sqrt(dim))
     top = math.ceil(reach / step)
     grid = np.asarray(np.arange(-top, top + 1) * step, dtype=np.float64)

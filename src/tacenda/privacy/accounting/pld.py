@@ -120,8 +120,8 @@ def _loss(event: Event, adjacency: str, step: float) -> Any:
 
 
 def grid_step(events: Events, adjacency: str) -> float:
-    """The loss grid: fine against every event's own spread, yet no more than about a million points
-    over all."""
+    """The loss grid: fine against every event's own spread,
+    yet no more than about a million points over all."""
     only_pure = all(isinstance(event, Pure | L2Laplace) for event, _ in events)
     finest, window, peak = COARSEST_PURE if only_pure else COARSEST, 0.0, 0.0
     for event, count in _joined(events):

@@ -34,8 +34,8 @@ class PureProfile:
 
     @cached_property
     def _law(self) -> tuple[Floats, Floats]:
-        """The losses (2l - T) a and their log probabilities under the first of the pair, shape (T +
-        1,)."""
+        """The losses (2l - T) a and their log probabilities under the first of the pair,
+        shape (T + 1,)."""
         a, t = self.each, self.count
         ell = np.arange(t + 1)
         log_choose = gammaln(t + 1) - gammaln(ell + 1) - gammaln(t - ell + 1)

@@ -22,8 +22,8 @@ from tacenda.privacy.lasting.fingerprints import Marks
 
 @dataclass(frozen=True)
 class Account:
-    """The name under which a run is booked, and what the user should read about how it was
-    found."""
+    """The name under which a run is booked,
+    and what the user should read about how it was found."""
 
     name: str
     notes: tuple[str, ...] = ()
@@ -102,8 +102,8 @@ def account_of(file: LedgerFile, marks: Marks, name: str | None, former: str) ->
 
 
 def _named(file: LedgerFile, name: str, known: list[str], near: list[Near]) -> Account:
-    """The user's word counts; only the very same records are never counted under two names
-    apart."""
+    """The user's word counts;
+    only the very same records are never counted under two names apart."""
     notes = [
         f"the records of data set {name!r} are also booked as {other!r}: "
         "from now on the two add up."

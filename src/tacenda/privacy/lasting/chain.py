@@ -60,8 +60,8 @@ def verify_chain(
     head: tuple[int, str] | None,
     anchor: tuple[int, str] | None = None,
 ) -> Verification:
-    """Walk the rows (in stored order, each with `previous` and `hash`) and name the first that is
-    wrong."""
+    """Walk the rows (in stored order, each with `previous` and `hash`)
+    and name the first that is wrong."""
     count, last, anchored = 0, first, anchor is None or anchor[0] == 0
     for row in rows:
         reason = _fault(row, count + 1, last)
@@ -103,6 +103,6 @@ def _fault(row: dict[str, Any], number: int, last: str | None) -> str:
 
 
 def verify_lines(lines: Iterable[str], anchor: tuple[int, str] | None = None) -> Verification:
-    """Check an exported ledger (JSON lines), without the ledger's file; its last row is taken as
-    the end."""
+    """Check an exported ledger (JSON lines), without the ledger's file;
+    its last row is taken as the end."""
     return verify_chain((json.loads(line) for line in lines if line.strip()), None, None, anchor)

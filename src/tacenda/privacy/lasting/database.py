@@ -212,8 +212,8 @@ class LedgerFile:
             )
 
     def _wal(self) -> str:
-        """Turning a new file to WAL does not wait for other processes that do the same, so it is
-        tried again."""
+        """Turning a new file to WAL does not wait for other processes that do the same,
+        so it is tried again."""
         end = time.monotonic() + self._timeout
         while True:
             try:

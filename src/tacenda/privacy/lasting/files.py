@@ -1,5 +1,5 @@
-"""Where a ledger may live, and how a data set is named in it: file system check, salted
-fingerprint."""
+"""Where a ledger may live, and how a data set is named in it:
+file system check, salted fingerprint."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pathlib import Path
 
 from tacenda.errors import InputError, LedgerWarning, StateError
 
-# File systems shared between machines: SQLite's write-ahead log needs memory shared by all users of
-# the file.
+# File systems shared between machines:
+# SQLite's write-ahead log needs memory shared by all users of the file.
 REMOTE = {
     "nfs",
     "nfs4",
@@ -65,8 +65,8 @@ def fingerprint(chunks: Iterable[Chunk], salt: bytes) -> str:
 
 
 def check_place(path: Path) -> None:
-    """Refuse a file system on which two machines could write at once without seeing each other's
-    locks."""
+    """Refuse a file system on which two machines could write at once
+    without seeing each other's locks."""
     if not path.parent.is_dir():
         raise StateError(
             f"the ledger's folder must exist, and {str(path.parent)!r} does not; create it first."
@@ -132,8 +132,8 @@ def close_to_others(path: Path) -> None:
 
 
 def mount_type(path: str, mountinfo: str) -> str:
-    """The file system type of the mount that holds `path`, from the text of
-    /proc/self/mountinfo."""
+    """The file system type of the mount that holds `path`,
+    from the text of /proc/self/mountinfo."""
     best, found = "", "unknown"
     for line in mountinfo.splitlines():
         left, separator, right = line.partition(" - ")

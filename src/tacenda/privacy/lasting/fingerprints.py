@@ -34,8 +34,8 @@ _HEAD = np.dtype([("label", "<f8"), ("entries", "<i8")])
 
 @dataclass(frozen=True, eq=False)
 class Marks:
-    """digest: hex, of the multiset of records. sketch: (k,) uint64, the smallest hashes of distinct
-    records, rising."""
+    """digest: hex, of the multiset of records. sketch:
+    (k,) uint64, the smallest hashes of distinct records, rising."""
 
     digest: str
     sketch: NDArray[np.uint64]

@@ -60,8 +60,8 @@ class Budget:
     adjacency: str
 
     def allows(self, events: Events) -> bool:
-        """Whether the composition of `events` fits; a run calibrated to exactly the budget does,
-        rounding included."""
+        """Whether the composition of `events` fits;
+        a run calibrated to exactly the budget does, rounding included."""
         curve = judge(events, self.adjacency)
         if self.delta == 0:
             return curve.pure_epsilon <= self.epsilon * (1 + ROUNDING)
@@ -70,8 +70,8 @@ class Budget:
 
 @dataclass(frozen=True)
 class Spent:
-    """What one data set has lost: `events` charged, `reserved` still outstanding, and the curves of
-    both."""
+    """What one data set has lost: `events` charged, `reserved` still outstanding,
+    and the curves of both."""
 
     dataset: str
     events: list[tuple[Event, int]]
@@ -117,8 +117,8 @@ class LedgerStore:
     def account(
         self, rows: Any, labels: Any, dataset: str | None = None, former: str = ""
     ) -> Account:
-        """The account of these records, remembered: by name if one is given, else by the records
-        themselves (`store_accounts`)."""
+        """The account of these records, remembered: by name if one is given,
+        else by the records themselves (`store_accounts`)."""
         if dataset is not None:
             _name("dataset", dataset)
         marks = marks_of(rows, labels, self._file.salt)
@@ -134,8 +134,8 @@ class LedgerStore:
             return join(self._file, one, other)
 
     def fingerprint(self, chunks: Iterable[Chunk]) -> str:
-        """The name of a data set in this ledger: a hash of its bytes under the ledger's own
-        salt."""
+        """The name of a data set in this ledger:
+        a hash of its bytes under the ledger's own salt."""
         return fingerprint(chunks, self._file.salt)
 
     def set_budget(
@@ -149,8 +149,8 @@ class LedgerStore:
             self._file.append("budget", dataset, body=vars(budget))
 
     def budget(self, dataset: str) -> Budget | None:
-        """The budget in force, or None where none was set: then everything is booked and nothing
-        refused."""
+        """The budget in force, or None where none was set:
+        then everything is booked and nothing refused."""
         return next(iter(self._budgets(dataset).values()), None)
 
     def _budgets(self, dataset: str) -> dict[str, Budget]:
@@ -339,8 +339,8 @@ class LedgerStore:
         return run
 
     def _relation(self, dataset: str) -> str:
-        """The account's neighbouring relation: that of its budget or first run, else the
-        default."""
+        """The account's neighbouring relation: that of its budget or first run,
+        else the default."""
         budget, runs = self.budget(dataset), relations_of(self._file, joined(self._file, dataset))
         return budget.adjacency if budget else runs[0] if runs else "replace-one"
 
@@ -379,8 +379,8 @@ class LedgerStore:
         return self._sums("sum(charged)", "charged > 0", dataset)
 
     def _held(self, dataset: str) -> list[tuple[Event, int]]:
-        """Reserved by runs that are still open (also dead ones: nobody knows) and not charged
-        yet."""
+        """Reserved by runs that are still open (also dead ones: nobody knows)
+        and not charged yet."""
         return self._sums("sum(reserved - charged)", "open=1 AND reserved > charged", dataset)
 
     def _sums(self, what: str, where: str, dataset: str) -> list[tuple[Event, int]]:

@@ -1,2 +1,2 @@
-"""Noise: where it comes from, seeded for simulations and keyed for real nodes, and how it is
-drawn."""
+"""Noise: where it comes from, seeded for simulations and keyed for real nodes,
+and how it is drawn."""

@@ -77,8 +77,8 @@ def aes_normal(shape: int | tuple[int, ...], stream: AesStream) -> Floats:
 
 
 def l2_laplace(rate: ArrayLike, shape: tuple[int, int], stream: AesStream) -> Floats:
-    """Rows of shape (b, d), density proportional to exp(-rate |e|); `rate` a number or one per row,
-    (b,)."""
+    """Rows of shape (b, d), density proportional to exp(-rate |e|);
+    `rate` a number or one per row, (b,)."""
     b, d = _shape(shape)
     rates = np.ascontiguousarray(np.broadcast_to(np.asarray(rate, dtype=np.float64), (b,)))
     if b and not (np.all(rates > 0) and np.all(np.isfinite(rates))):
@@ -96,8 +96,8 @@ def _shape(size: int | tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _discrete(scale: float, size: int | tuple[int, ...], stream: AesStream, margin: float) -> Ints:
-    """As `discrete_gaussian`; a wider `margin` only sends more tries the slow way, and changes no
-    value."""
+    """As `discrete_gaussian`; a wider `margin` only sends more tries the slow way,
+    and changes no value."""
     table = _table(_check_scale(scale))
     out = np.empty(_shape(size), dtype=np.int64)
     flat = out.reshape(-1)
@@ -140,8 +140,8 @@ def _check_scale(scale: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """Blocks of 2^block_bits integers with whole-number weights; the last cell, of weight 1, is the
-    endless tail."""
+    """Blocks of 2^block_bits integers with whole-number weights;
+    the last cell, of weight 1, is the endless tail."""
 
     variance: Fraction
     height: int  # A
@@ -181,8 +181,8 @@ class _Table:
 
 
 def _is_below(first: int, factor: Fraction, exponent: Fraction, side: AesStream) -> bool:
-    """Whether U < factor e^-exponent, U the uniform whose first 64 bits are `first` and the rest
-    from `side`."""
+    """Whether U < factor e^-exponent,
+    U the uniform whose first 64 bits are `first` and the rest from `side`."""
     bits, length, digits = first, 64, 40
     while True:
         low, high = _exp_bounds(exponent, digits)

@@ -1,5 +1,5 @@
-"""The inner loops of `discrete`, compiled: they turn words into noise and draw nothing
-themselves."""
+"""The inner loops of `discrete`, compiled:
+they turn words into noise and draw nothing themselves."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def fill_discrete(  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def fill_normal(out, words):  # type: ignore[no-untyped-def]
-    """Box-Muller: two words make two standard normals; out (n,) and words (n rounded up to
-    even,)."""
+    """Box-Muller: two words make two standard normals;
+    out (n,) and words (n rounded up to even,)."""
     n = out.shape[0]
     for i in range(0, n, 2):
         r = math.sqrt(-2.0 * math.log((float(words[i]) + 0.5) * 5.421010862427522e-20))
@@ -72,8 +72,8 @@ def fill_normal(out, words):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def scale_rows(out, words, rate):  # type: ignore[no-untyped-def]
-    """Rows of normals (b, d) become l2-Laplace: direction kept, length Gamma(d)/rate as a sum of d
-    exponentials."""
+    """Rows of normals (b, d) become l2-Laplace: direction kept,
+    length Gamma(d)/rate as a sum of d exponentials."""
     b, d = out.shape
     for i in range(b):
         square, length = 0.0, 0.0

@@ -71,8 +71,8 @@ class KeyedNoise:
         self._edge_key, self._edge_run = edge_key, run
 
     def enter(self, epoch: int) -> None:
-        """After a change of membership: streams of a new name, so that no noise is ever used
-        twice."""
+        """After a change of membership: streams of a new name,
+        so that no noise is ever used twice."""
         self._run = f"{self._run.partition('#')[0]}#{epoch}"
         self._epoch = epoch
 
@@ -188,7 +188,7 @@ class AtPosition(ByPlace):
 
 
 def rounded_up(scale: float) -> float:
-    """The next number with SCALE_BITS significant bits that is not below `scale`: never less
-    noise."""
+    """The next number with SCALE_BITS significant bits that is not below `scale`:
+    never less noise."""
     mantissa, exponent = math.frexp(scale)
     return math.ldexp(math.ceil(math.ldexp(mantissa, SCALE_BITS)), exponent - SCALE_BITS)

@@ -40,13 +40,13 @@ class NoiseSource(Protocol):
         parts: tuple[Array, Any, Array | None],
         noise_std: Array,
     ) -> Array:
-        """factor * core + offset + noise_std * normal, a new (b, d) array; parts = (core, factor,
-        offset)."""
+        """factor * core + offset + noise_std * normal, a new (b, d) array;
+        parts = (core, factor, offset)."""
         ...
 
     def shared(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
-        """(b, dim) the sum over each node's edges of plus or minus the edge's standard normals
-        (graph.coalition)."""
+        """(b, dim) the sum over each node's edges of plus
+        or minus the edge's standard normals (graph.coalition)."""
         ...
 
     def l2_laplace(self, nodes: Array, turn: int, call: int, rate: Array, dim: int) -> Array:
@@ -56,8 +56,8 @@ class NoiseSource(Protocol):
     def poisson_records(
         self, nodes: Array, turn: int, call: int, sizes: Array, rates: Array
     ) -> tuple[Array, Array]:
-        """Each record enters with its node's rate: (indptr (b + 1,), record numbers within the
-        node)."""
+        """Each record enters with its node's rate:
+        (indptr (b + 1,), record numbers within the node)."""
         ...
 
     def one_record(self, nodes: Array, turn: int, call: int, sizes: Array) -> tuple[Array, Array]:

@@ -92,8 +92,8 @@ def uniform(s):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _edge_cases(s, layer, x):  # type: ignore[no-untyped-def]
-    """The rare part of the ziggurat: the tail, and the wedge of a layer; answers (accepted,
-    value)."""
+    """The rare part of the ziggurat: the tail, and the wedge of a layer;
+    answers (accepted, value)."""
     if layer == uint64(_LAYERS - 1):
         while True:
             a = -math.log(uniform(s)) / _EDGE
@@ -177,16 +177,16 @@ def release_normal(key, nodes, turn, call, core, factor, offset, std, out):  # t
 
 @njit(cache=True, nogil=True)
 def release_normal_few(key, nodes, turn, call, core, factor, offset, std, out):  # type: ignore[no-untyped-def]
-    """The same bits without threads, whose mere start costs more than a small block's noise
-    saves."""
+    """The same bits without threads,
+    whose mere start costs more than a small block's noise saves."""
     for i in range(nodes.shape[0]):
         _release_row(i, key, nodes[i], turn, call, core, factor[i], offset, std[i], out)
 
 
 @njit(parallel=True, cache=True)
 def edge_normals(key, indptr, edges, signs, turn, call, out):  # type: ignore[no-untyped-def]
-    """out[i] = sum over the edges of row i of sign * (the edge's normals); both ends draw the same
-    stream."""
+    """out[i] = sum over the edges of row i of sign * (the edge's normals);
+    both ends draw the same stream."""
     d = out.shape[1]
     for i in prange(out.shape[0]):
         state, row = np.empty(4, np.uint64), np.empty(d)
@@ -200,8 +200,8 @@ def edge_normals(key, indptr, edges, signs, turn, call, out):  # type: ignore[no
 
 @njit(parallel=True, cache=True)
 def l2_laplace(key, nodes, turn, call, rate, out):  # type: ignore[no-untyped-def]
-    """Rows with density proportional to exp(-rate |e|): a uniform direction times a Gamma(d,
-    1/rate) length."""
+    """Rows with density proportional to exp(-rate |e|):
+    a uniform direction times a Gamma(d, 1/rate) length."""
     d = out.shape[1]
     for i in prange(nodes.shape[0]):
         state = np.empty(4, np.uint64)
@@ -218,8 +218,8 @@ def l2_laplace(key, nodes, turn, call, rate, out):  # type: ignore[no-untyped-de
 
 @njit(cache=True)
 def poisson_records(key, nodes, turn, call, sizes, rates):  # type: ignore[no-untyped-def]
-    """Each record of node i enters with probability rates[i], independently: (indptr (b + 1,),
-    record numbers)."""
+    """Each record of node i enters with probability rates[i], independently:
+    (indptr (b + 1,), record numbers)."""
     b = nodes.shape[0]
     indptr = np.zeros(b + 1, np.int64)
     records = np.empty(0, np.int64)
@@ -247,8 +247,8 @@ def poisson_records(key, nodes, turn, call, sizes, rates):  # type: ignore[no-un
 
 @njit(cache=True)
 def one_record(key, nodes, turn, call, sizes):  # type: ignore[no-untyped-def]
-    """Exactly one record of each node, uniformly: (indptr, record numbers), as LiuEtAl22 prints
-    it."""
+    """Exactly one record of each node, uniformly: (indptr, record numbers),
+    as LiuEtAl22 prints it."""
     b = nodes.shape[0]
     records = np.empty(b, np.int64)
     state = np.empty(4, np.uint64)

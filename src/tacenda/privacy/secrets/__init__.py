@@ -1,2 +1,2 @@
-"""Secrets: values of known sensitivity, the one door, what a release costs, and the ledger of a
-run."""
+"""Secrets: values of known sensitivity, the one door, what a release costs,
+and the ledger of a run."""

@@ -48,8 +48,8 @@ class Sample:
             self.rate.setflags(write=False)
 
     def spend(self) -> None:
-        """A sample is drawn for one release: two releases of it are seen together, and are not two
-        sampled ones."""
+        """A sample is drawn for one release: two releases of it are seen together,
+        and are not two sampled ones."""
         if self.kind != "all" and self._spent:
             raise LeakError(
                 "A value of a sample of the records was released before, "
@@ -74,8 +74,8 @@ _vault: dict[int, _Secret] = {}
 
 
 class Bounded:
-    """Secret rows (b, d) with one l2 sensitivity each; see the module's text for what is
-    allowed."""
+    """Secret rows (b, d) with one l2 sensitivity each;
+    see the module's text for what is allowed."""
 
     __slots__ = ("_asked", "_sample", "_sensitivity", "_shape")
     _asked: bytes
@@ -163,8 +163,8 @@ class Bounded:
             raise LeakError(
                 "Two Bounded values computed from different samples of records cannot be added."
             )
-        # The public offsets stay apart from the secrets: a large one would round what noise has not
-        # yet covered.
+        # The public offsets stay apart from the secrets:
+        # a large one would round what noise has not yet covered.
         (core, factor, offset), (others, its, shift) = open_parts(self), open_parts(other)
         values = core * factor + sign * (others * its)
         kind = np.result_type(core, others)
@@ -269,15 +269,15 @@ _fixed: WeakValueDictionary[int, Array] = WeakValueDictionary()
 
 
 def fixed(numbers: Array) -> Array:
-    """A copy in float64 that nobody can write to, not even after `setflags`: it lies in a bytes
-    object."""
+    """A copy in float64 that nobody can write to, not even after `setflags`:
+    it lies in a bytes object."""
     copy = np.ascontiguousarray(numbers, dtype=np.float64)
     return np.frombuffer(copy.tobytes(), np.float64).reshape(copy.shape)
 
 
 def fixed_sensitivity(sensitivity: Array) -> Array:
-    """Sensitivities (b,) as a fixed copy, checked here once, so that `seal` need not look again at
-    every query."""
+    """Sensitivities (b,) as a fixed copy, checked here once,
+    so that `seal` need not look again at every query."""
     if not np.all(sensitivity >= 0):  # NaN too
         raise LeakError("A sensitivity must be a number of at least 0.")
     found = fixed(sensitivity)
@@ -304,8 +304,8 @@ def seal(
 
 
 def bound_of(bounded: Bounded) -> Array:
-    """(b,) its sensitivity itself, read-only: the same array for every value that was sealed with
-    it."""
+    """(b,) its sensitivity itself, read-only:
+    the same array for every value that was sealed with it."""
     return bounded._sensitivity
 
 

@@ -109,8 +109,8 @@ class Door:
         source = self.noise.asked(asked)
         if kind is NoiseKind.GAUSSIAN:
             return source.add_gaussian(self.nodes, turn, call, parts, amount)
-        # The public offset comes last: added first, a large one would round what no noise has
-        # covered yet.
+        # The public offset comes last:
+        # added first, a large one would round what no noise has covered yet.
         core, factor, offset = parts
         if kind is NoiseKind.L2_LAPLACE:
             released = core * factor + source.l2_laplace(
@@ -144,8 +144,8 @@ class Door:
         return charge, amount
 
     def _named(self, question: bytes, *terms: Any) -> bytes:
-        """The release's own name: what the records were asked, and all that was done with the
-        answer."""
+        """The release's own name: what the records were asked,
+        and all that was done with the answer."""
         if not self.noise.by_question:
             return b""
         if not question:

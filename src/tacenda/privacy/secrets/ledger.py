@@ -23,8 +23,8 @@ from tacenda.privacy.accounting import events
 
 Kind = type[events.Event]
 
-# In which direction a parameter gets less private: +1 where larger is worse, -1 where smaller is
-# worse.
+# In which direction a parameter gets less private: +1 where larger is worse,
+# -1 where smaller is worse.
 _WORSE = {
     "noise_multiplier": -1,
     "rate": 1,

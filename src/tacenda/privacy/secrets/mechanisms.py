@@ -130,8 +130,8 @@ def laplace_charge(rate: Array, sensitivity: Array, dim: int, sample: Sample) ->
 
 
 def objective_charge(noise: ObjectiveNoise, terms: ObjectiveTerms) -> Charge:
-    """The charge of noise inside the objective, with the part for the solver's gap: pure
-    epsilon."""
+    """The charge of noise inside the objective,
+    with the part for the solver's gap: pure epsilon."""
     kappa = terms.convexity + noise.extra
     epsilon = terms.slope * noise.rate + terms.log_curvature(kappa)
     if noise.gap_rate is not None:

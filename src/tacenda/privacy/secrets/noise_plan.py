@@ -35,8 +35,8 @@ Spread = str | schedules.Schedule | Sequence[float]
 
 
 def round_weights(spread: Spread, rounds: int) -> Array:
-    """(rounds,) each round's share of the budget, 1 on average: uniform, a schedule, or a listed
-    sequence."""
+    """(rounds,) each round's share of the budget, 1 on average:
+    uniform, a schedule, or a listed sequence."""
     if isinstance(spread, str):
         checks.one_of("spread", spread, ("uniform",))
         return np.ones(rounds)
@@ -126,8 +126,8 @@ class ScaledPlan:
 
 
 def price(plan: NoisePlan, site: Site) -> tuple[Charge, Any]:
-    """What a release costs under a plan, and its noise: a std (b,), a rate (b,) or an
-    ObjectiveNoise."""
+    """What a release costs under a plan, and its noise:
+    a std (b,), a rate (b,) or an ObjectiveNoise."""
     if site.noise == NoiseKind.OBJECTIVE:
         assert site.objective is not None
         inside = plan.objective(site)

@@ -66,8 +66,8 @@ def add_binary(
     clip: float,
     out: Any,
 ) -> None:
-    """out += sum of the (clipped) loss gradients at w of the records of a range, for a loss of one
-    score."""
+    """out += sum of the (clipped) loss gradients at w of the records of a range,
+    for a loss of one score."""
     listed, p, part = records.shape[0] > 0, out.shape[0], accumulator(rows, w, out)
     for e in range(first, last):
         j = base + records[e] if listed else e

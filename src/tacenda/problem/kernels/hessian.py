@@ -1,5 +1,5 @@
-"""Compiled second-order parts of the local solver: Hessians, their inverse, and products with
-them."""
+"""Compiled second-order parts of the local solver: Hessians, their inverse,
+and products with them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tacenda.problem.kernels.rows import INNER, OPTIONS, add, curvature_of, dot,
 
 
 def add_outer(rows: Any, weights: Any, first: int, last: int, out: Any) -> None:
-    """Lower triangle of out += sum_j weights[j - first] x_j x_j^T over the records first .. last -
-    1."""
+    """Lower triangle of out += sum_j weights[j - first] x_j x_j^T over the records first ..
+    last - 1."""
     raise TypeError("add_outer is only for compiled code.")
 
 
@@ -113,8 +113,8 @@ def inverse_hessian(
     ridge: float,
     out: Any,
 ) -> bool:
-    """out (p, p) float32 = (factor sum_j loss''_j x_j x_j^T + ridge I)^-1; False if that is not
-    positive definite."""
+    """out (p, p) float32 = (factor sum_j loss''_j x_j x_j^T + ridge I)^-1;
+    False if that is not positive definite."""
     p = w.shape[0]
     curves = np.empty((last - first, 1))
     curvatures(rows, labels, first, last, w, 1, code, parameter, curves)
@@ -139,8 +139,8 @@ def inverse_hessian(
 
 @njit(**OPTIONS)
 def cholesky(matrix: Any) -> bool:
-    """Replace the lower triangle of `matrix` by its Cholesky factor; False if a pivot is not
-    positive."""
+    """Replace the lower triangle of `matrix` by its Cholesky factor;
+    False if a pivot is not positive."""
     for i in range(matrix.shape[0]):
         line = matrix[i]
         for j in range(i + 1):

@@ -118,8 +118,8 @@ def accumulator(rows: Any, w: Any, out: Any) -> Any:
 
 
 def flush(part: Any, out: Any) -> None:
-    """Move a float32 accumulator into the float64 `out` and clear it; nothing to do where they are
-    one array."""
+    """Move a float32 accumulator into the float64 `out` and clear it;
+    nothing to do where they are one array."""
     raise TypeError("flush is only for compiled code.")
 
 

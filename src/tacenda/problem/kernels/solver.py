@@ -86,8 +86,8 @@ def advance(
     code: int,
     parameter: float,
 ) -> float:
-    """Move w along p and g with it; returns the new gradient norm, or the old one if no trial was
-    accepted."""
+    """Move w along p and g with it; returns the new gradient norm,
+    or the old one if no trial was accepted."""
     trial, g_trial, g_best = np.empty_like(w), np.empty_like(w), np.empty_like(w)
     fall, t, best, found = -inner(g, p), 1.0, 0.0, norm
     for _ in range(MAX_TRIALS):
@@ -304,8 +304,8 @@ def chord_node(
     return norm
 
 
-# The parallel loops only hand out nodes: numba compiles a parallel body far more slowly than a
-# plain function.
+# The parallel loops only hand out nodes:
+# numba compiles a parallel body far more slowly than a plain function.
 
 
 @njit(**PARALLEL)
@@ -368,8 +368,8 @@ def chord(
     inverses: Any,
     reached: Any,
 ) -> None:
-    """`chord_node` for every row; anchors (n, d), ridges (n,) and inverses (n, d, d) by node
-    position."""
+    """`chord_node` for every row; anchors (n, d),
+    ridges (n,) and inverses (n, d, d) by node position."""
     for k in prange(w.shape[0]):
         i = nodes[k]
         reached[k] = chord_node(

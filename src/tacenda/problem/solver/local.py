@@ -1,5 +1,5 @@
-"""Rowwise argmin of a block of nodes: chooses the method, keeps the chord cache, and guarantees the
-tolerance."""
+"""Rowwise argmin of a block of nodes: chooses the method, keeps the chord cache,
+and guarantees the tolerance."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _CACHE_FLOOR = 1 << 26
 
 @dataclass
 class Chords:
-    """Per node: a cached inverse Hessian (d, d), its ridge (negative: none) and the point where it
-    was taken."""
+    """Per node: a cached inverse Hessian (d, d),
+    its ridge (negative: none) and the point where it was taken."""
 
     anchors: Floats
     ridges: Floats
@@ -141,8 +141,8 @@ def _certainly(
 
 
 def restored(store: Store, anchors: Array, ridges: Array) -> Chords:
-    """The cache which a checkpoint describes, with every inverse taken again where it was taken
-    before."""
+    """The cache which a checkpoint describes,
+    with every inverse taken again where it was taken before."""
     from tacenda.problem.kernels import solver as kernels_solver
 
     chords = Chords.empty(store.n_nodes, store.dim)

@@ -114,8 +114,8 @@ def ascend(
 
 @njit(**OPTIONS)
 def stride_of(count: int, epoch: int) -> int:
-    """A step coprime to `count`, another one for each epoch, so that a pass visits all records in a
-    scattered order."""
+    """A step coprime to `count`, another one for each epoch,
+    so that a pass visits all records in a scattered order."""
     stride = 1 + (epoch * 7919 + int(count * 0.6180339887)) % count
     while True:
         a, b = stride, count
@@ -127,8 +127,8 @@ def stride_of(count: int, epoch: int) -> int:
 
 
 def _linear_program(pooled: Pooled) -> Floats:
-    """Variables (w+, w-, slack); slack_j bounds the loss of record j from above and is
-    minimised."""
+    """Variables (w+, w-, slack);
+    slack_j bounds the loss of record j from above and is minimised."""
     from scipy import sparse
     from scipy.optimize import linprog
 

@@ -174,8 +174,8 @@ def _polish(pooled: Pooled, w: Floats, tolerance: float) -> Floats:
 
 
 def _accelerated(pooled: Pooled, w: Floats, bound: float) -> tuple[Floats, float]:
-    """Some accelerated proximal gradient steps with backtracking (`bound` estimates the smoothness)
-    and restarts."""
+    """Some accelerated proximal gradient steps
+    with backtracking (`bound` estimates the smoothness) and restarts."""
     point, t, value = w, 1.0, pooled.composite_value(w)
     for _ in range(_PROXIMAL_STEPS):
         g, base = pooled.gradient(point), pooled.value(point)

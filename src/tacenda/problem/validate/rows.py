@@ -40,8 +40,8 @@ class JoinedShards:
 
 
 def read_shards(shards: Any) -> JoinedShards:
-    """Check the shards' structure and join them; consecutive views of one array are joined without
-    a copy."""
+    """Check the shards' structure and join them;
+    consecutive views of one array are joined without a copy."""
     node_labels, pairs = _pairs(shards)
     tables, labels = [], []
     for position, pair in enumerate(pairs):
@@ -206,8 +206,8 @@ def _joined(tables: list[Any], dtype: np.dtype[Any]) -> Rows:
 
 
 def join_arrays(arrays: list[Array], dtype: np.dtype[Any]) -> Array:
-    """The arrays one after the other: a view, if they already lie so inside one array, else one
-    concatenation."""
+    """The arrays one after the other: a view, if they already lie so inside one array,
+    else one concatenation."""
     if len(arrays) == 1:
         return np.ascontiguousarray(arrays[0], dtype=dtype)
     first, filled = arrays[0], [a for a in arrays if a.size]

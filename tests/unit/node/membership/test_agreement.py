@@ -58,8 +58,8 @@ def test_all_reach_the_same_decision_in_any_order(five: Five, tmp_path: Path, se
 
 
 def test_no_decision_without_the_signature_of_each_who_stays(five: Five, tmp_path: Path) -> None:
-    """A member of the ring of five cannot vote for another one, nor pass off an older or a
-    different vote."""
+    """A member of the ring of five cannot vote for another one,
+    nor pass off an older or a different vote."""
     agreement = five.agreement("m0", tmp_path, [])
     agreement.propose(frozenset({"m4"}))
     agreement.freeze(7)

@@ -63,8 +63,8 @@ def test_a_caller_without_a_pinned_certificate(
 
 
 def test_a_proof_is_for_one_caller_one_nonce_and_one_key(handshakes: dict[str, Handshake]) -> None:
-    """A member in the middle (m2) cannot hand m1's proof on to m0, nor use an old one, nor its
-    own."""
+    """A member in the middle (m2) cannot hand m1's proof on to m0,
+    nor use an old one, nor its own."""
     a, b, middle = handshakes["m0"], handshakes["m1"], handshakes["m2"]
     relayed = b.welcome(middle.hello("m1", NONCE), "m2")
     with pytest.raises(Refused, match="does not hold the key"):

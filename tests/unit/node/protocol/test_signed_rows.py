@@ -1,5 +1,5 @@
-"""What members sign: a peer's word never stops a node, its own signature does, and two signatures
-convict."""
+"""What members sign: a peer's word never stops a node, its own signature does,
+and two signatures convict."""
 
 from __future__ import annotations
 
@@ -144,8 +144,8 @@ LIES: dict[str, Callable[[Stage, wire.Hello], wire.Hello]] = {
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("started", [False, True])
 def test_a_lie_ends_the_edge_and_never_the_node(stage: Stage, lie: str, started: bool) -> None:
-    """m0 is a member, and lies in its hello and in its welcome: m1 refuses it, and knows itself to
-    be whole."""
+    """m0 is a member, and lies in its hello and in its welcome:
+    m1 refuses it, and knows itself to be whole."""
     a, b = stage.handshake("m0"), stage.handshake("m1")
     if started:
         stage.sends("m1", 1)
@@ -427,8 +427,8 @@ def test_rows_beyond_the_radius_are_evidence(stage: Stage) -> None:
 
 
 def test_a_flood_of_own_signatures_hides_no_lie(stage: Stage) -> None:
-    """A liar signs many messages that no algorithm sends; then it tells two neighbours two
-    things."""
+    """A liar signs many messages that no algorithm sends;
+    then it tells two neighbours two things."""
     calls = row_calls(make_plan(stage.contract).spec)
     flood = [stage.claim("m2", 1 + WINDOW, call=1000 + k) for k in range(MOST_CLAIMS + 1)]
     told = {}

@@ -129,8 +129,8 @@ def test_an_emptied_or_dropped_table_is_found(
 
 
 def test_a_loss_is_found_without_the_mark_too(homes: list[Path], tmp_path: Path) -> None:
-    """The state alone: whatever is taken from the charges, with the mark as old as it may ever
-    be."""
+    """The state alone: whatever is taken from the charges,
+    with the mark as old as it may ever be."""
     for where in (
         "1",
         "seq = 1",
@@ -326,8 +326,8 @@ def test_a_later_epoch_may_begin_anywhere_but_skips_nothing(tmp_path: Path) -> N
 
 
 def test_a_lost_run_stays_spent_in_full(tmp_path: Path) -> None:
-    """The lasting ledger after an emptied table: the whole reservation counts, not what is left in
-    the state."""
+    """The lasting ledger after an emptied table: the whole reservation counts,
+    not what is left in the state."""
     contract = small_contract(2, ROUNDS, graph="path")
     plan, rng = make_plan(contract), np.random.default_rng(0)
     problem = problem_of(
