@@ -10,8 +10,8 @@ declares
     twice_differentiable  the Hessian exists everywhere; objective perturbation needs it
     kind                  "binary" (labels -1, +1), "regression" or "multiclass" (labels 0 .. K-1)
 
-and gives `value`, `derivative` and `second` as NumPy functions of arrays of scores and labels.
-`code` and `parameter` name the same functions inside the compiled kernels.
+and gives `value`, `derivative` and `second` of arrays of scores and labels. The derivatives are
+written once, in the compiled kernels (kernels/rows.py), where `code` and `parameter` name them.
 """
 
 from __future__ import annotations
@@ -65,8 +65,35 @@ class Loss(Protocol):
     def derivative(self, scores: Array, labels: Array) -> Array: ...
 
 
+class _OfOneScore:
+    """The derivatives of a loss of one score, by its compiled formula."""
+
+    code: ClassVar[int]
+
+    @property
+    def parameter(self) -> float:
+        return 0.0
+
+    def derivative(self, scores: Array, labels: Array) -> Array:
+        """d loss / d s, of the shape that scores and labels have together."""
+        from tacenda.problem.kernels.rows import slopes_of  # here: it loads the compiler
+
+        return self._each(slopes_of, scores, labels)
+
+    def second(self, scores: Array, labels: Array) -> Array:
+        """d^2 loss / d s^2, or one element of it where the loss is only once differentiable."""
+        from tacenda.problem.kernels.rows import curvatures_of  # here: it loads the compiler
+
+        return self._each(curvatures_of, scores, labels)
+
+    def _each(self, formula: Any, scores: Array, labels: Array) -> Array:
+        s, y = np.broadcast_arrays(np.asarray(scores, np.float64), np.asarray(labels, np.float64))
+        found: Array = formula(self.code, self.parameter, s.ravel(), y.ravel())
+        return found.reshape(s.shape)
+
+
 @dataclass(frozen=True)
-class Logistic:
+class Logistic(_OfOneScore):
     """ln(1 + exp(-y s)), labels y in {-1, +1};
     slope 1, curvature 1/4, infinitely differentiable."""
 
@@ -77,26 +104,14 @@ class Logistic:
     smooth: ClassVar[bool] = True
     twice_differentiable: ClassVar[bool] = True
     code: ClassVar[int] = 0
-    parameter: ClassVar[float] = 0.0
 
     def value(self, scores: Array, labels: Array) -> Array:
         """ln(1 + exp(-y s)), without overflow."""
         return np.asarray(np.logaddexp(0.0, -labels * scores))
 
-    def derivative(self, scores: Array, labels: Array) -> Array:
-        """-y / (1 + exp(y s))."""
-        z = labels * scores
-        small = np.exp(-np.abs(z))
-        return np.asarray(-labels * np.where(z > 0, small, 1.0) / (1.0 + small))
-
-    def second(self, scores: Array, labels: Array) -> Array:
-        """p (1 - p) with p = 1 / (1 + exp(y s))."""
-        small = np.exp(-np.abs(labels * scores))
-        return np.asarray(small / (1.0 + small) ** 2)
-
 
 @dataclass(frozen=True)
-class Hinge:
+class Hinge(_OfOneScore):
     """max(0, 1 - y s), labels y in {-1, +1}; slope 1, not smooth;
     the subgradient at the kink is 0."""
 
@@ -107,19 +122,14 @@ class Hinge:
     smooth: ClassVar[bool] = False
     twice_differentiable: ClassVar[bool] = False
     code: ClassVar[int] = 1
-    parameter: ClassVar[float] = 0.0
 
     def value(self, scores: Array, labels: Array) -> Array:
         """max(0, 1 - y s)."""
         return np.maximum(0.0, 1.0 - labels * scores)
 
-    def derivative(self, scores: Array, labels: Array) -> Array:
-        """-y where y s < 1, else 0."""
-        return np.where(labels * scores < 1.0, -labels, 0.0)
-
 
 @dataclass(frozen=True)
-class SmoothedHinge:
+class SmoothedHinge(_OfOneScore):
     """The hinge with its kink replaced by a parabola of half-width h = `width`; labels y in {-1,
     +1}, z = y s:
 
@@ -155,18 +165,9 @@ class SmoothedHinge:
         gap = np.clip(1.0 + h - z, 0.0, 2.0 * h)
         return gap**2 / (4.0 * h) + np.maximum(0.0, 1.0 - h - z)
 
-    def derivative(self, scores: Array, labels: Array) -> Array:
-        """-y clip((1 + h - z)/(2h), 0, 1)."""
-        h = self.width
-        return -labels * np.clip((1.0 + h - labels * scores) / (2.0 * h), 0.0, 1.0)
-
-    def second(self, scores: Array, labels: Array) -> Array:
-        """1/(2h) where |1 - z| < h, else 0 (one element of the generalised second derivative)."""
-        return np.where(np.abs(1.0 - labels * scores) < self.width, self.curvature, 0.0)
-
 
 @dataclass(frozen=True)
-class Squared:
+class Squared(_OfOneScore):
     """(s - y)^2 / 2, real labels; its slope is unbounded,
     so private gradients need clipping; curvature 1."""
 
@@ -177,23 +178,14 @@ class Squared:
     smooth: ClassVar[bool] = True
     twice_differentiable: ClassVar[bool] = True
     code: ClassVar[int] = 3
-    parameter: ClassVar[float] = 0.0
 
     def value(self, scores: Array, labels: Array) -> Array:
         """(s - y)^2 / 2."""
         return 0.5 * (scores - labels) ** 2
 
-    def derivative(self, scores: Array, labels: Array) -> Array:
-        """s - y."""
-        return np.asarray(scores - labels)
-
-    def second(self, scores: Array, labels: Array) -> Array:
-        """1."""
-        return np.ones(np.broadcast(scores, labels).shape)
-
 
 @dataclass(frozen=True)
-class Huber:
+class Huber(_OfOneScore):
     """u^2/2 where |u| <= delta, else delta (|u| - delta/2), with u = s - y and real labels.
 
     Slope delta, curvature 1. Once differentiable with a Lipschitz gradient, but not twice.
@@ -225,17 +217,9 @@ class Huber:
             np.where(size <= self.delta, 0.5 * size**2, self.delta * (size - 0.5 * self.delta))
         )
 
-    def derivative(self, scores: Array, labels: Array) -> Array:
-        """clip(s - y, -delta, delta)."""
-        return np.asarray(np.clip(scores - labels, -self.delta, self.delta))
-
-    def second(self, scores: Array, labels: Array) -> Array:
-        """1 where |s - y| < delta, else 0 (one element of the generalised second derivative)."""
-        return np.where(np.abs(scores - labels) < self.delta, 1.0, 0.0)
-
 
 @dataclass(frozen=True)
-class AbsoluteDeviation:
+class AbsoluteDeviation(_OfOneScore):
     """|s - y|, real labels; slope 1, not smooth; the subgradient at the kink is 0."""
 
     name: ClassVar[str] = "absolute-deviation"
@@ -245,15 +229,10 @@ class AbsoluteDeviation:
     smooth: ClassVar[bool] = False
     twice_differentiable: ClassVar[bool] = False
     code: ClassVar[int] = 5
-    parameter: ClassVar[float] = 0.0
 
     def value(self, scores: Array, labels: Array) -> Array:
         """|s - y|."""
         return np.asarray(np.abs(scores - labels))
-
-    def derivative(self, scores: Array, labels: Array) -> Array:
-        """sign(s - y)."""
-        return np.asarray(np.sign(scores - labels))
 
 
 _BY_NAME: dict[str, type[Any]] = {

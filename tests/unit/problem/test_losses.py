@@ -8,6 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
+import numpy_losses
 from tacenda.errors import InputError
 from tacenda.problem import losses
 
@@ -87,26 +88,30 @@ def test_logistic_keeps_all_digits_where_it_is_tiny():
         np.testing.assert_allclose(losses.Logistic().value(s, np.array(y)), value, rtol=4e-16)
 
 
-def test_compiled_losses_agree_with_numpy():
-    from tacenda.problem.kernels import rows as kernels_rows
+@pytest.mark.parametrize("loss", SCALAR, ids=lambda loss: loss.name)
+def test_compiled_derivatives_agree_with_numpy(loss):
+    for y in map(np.array, labels_of(loss)):
+        want = numpy_losses.derivative(loss, GRID, y)
+        np.testing.assert_allclose(loss.derivative(GRID, y), want, rtol=1e-15, atol=1e-300)
+        bent = numpy_losses.second(loss, GRID, y)
+        np.testing.assert_allclose(loss.second(GRID, y), bent, rtol=1e-15)
 
-    for loss in SCALAR:
-        for y in labels_of(loss):
-            got = [kernels_rows.slope_of(loss.code, loss.parameter, s, y) for s in GRID[::20]]
-            np.testing.assert_allclose(
-                got, loss.derivative(GRID[::20], np.array(y)), rtol=1e-15, atol=1e-300
-            )
-            if loss.smooth:
-                second = [
-                    kernels_rows.curvature_of(loss.code, loss.parameter, s, y) for s in GRID[::20]
-                ]
-                np.testing.assert_allclose(second, loss.second(GRID[::20], np.array(y)), rtol=1e-15)
+
+def test_derivatives_have_the_shape_of_scores_and_labels_together():
+    scores, labels = GRID[:6].reshape(3, 2).astype(np.float32), np.array([-1, 1])
+    got = losses.Logistic().derivative(scores, labels)
+    assert got.shape == (3, 2) and got.dtype == np.float64
+    want = numpy_losses.derivative(losses.Logistic(), scores.astype(float), labels)
+    np.testing.assert_allclose(got, want, rtol=1e-15)
+    assert losses.Squared().second(np.float64(1.0), np.float64(0.0)).shape == ()
 
 
 def test_multinomial_gradient_and_bounds():
     loss, rng = losses.Multinomial(), np.random.default_rng(0)
     scores, labels = rng.normal(size=(50, 4)) * 3, rng.integers(0, 4, 50)
     h, got = 1e-6, loss.derivative(scores, labels)
+    want = numpy_losses.derivative(loss, scores, labels)
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-15)
     for k in range(4):
         e = h * np.eye(4)[k]
         slope = (loss.value(scores + e, labels) - loss.value(scores - e, labels)) / (2 * h)

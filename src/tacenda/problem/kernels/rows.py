@@ -52,7 +52,25 @@ def curvature_of(code: int, parameter: float, s: float, y: float) -> float:
         return 1.0 / (2.0 * parameter) if abs(1.0 - y * s) < parameter else 0.0
     if code == HUBER:
         return 1.0 if abs(s - y) < parameter else 0.0
-    return 1.0
+    return 1.0 if code == SQUARED else 0.0
+
+
+@njit(**OPTIONS)
+def slopes_of(code: int, parameter: float, scores: Any, labels: Any) -> Any:
+    """(m,) `slope_of` for scores (m,) and labels (m,)."""
+    found = np.empty(scores.shape[0])
+    for k in range(scores.shape[0]):
+        found[k] = slope_of(code, parameter, scores[k], labels[k])
+    return found
+
+
+@njit(**OPTIONS)
+def curvatures_of(code: int, parameter: float, scores: Any, labels: Any) -> Any:
+    """(m,) `curvature_of` for scores (m,) and labels (m,)."""
+    found = np.empty(scores.shape[0])
+    for k in range(scores.shape[0]):
+        found[k] = curvature_of(code, parameter, scores[k], labels[k])
+    return found
 
 
 def dot(rows: Any, j: int, w: Any, offset: int, width: int) -> Any:
@@ -187,6 +205,13 @@ def softmax_minus_label(scores: Any, label: int) -> float:
             scores[k] = 0.0
         return 0.0
     return math.sqrt(square)
+
+
+@njit(**OPTIONS)
+def softmax_minus_labels(scores: Any, labels: Any) -> None:
+    """`softmax_minus_label` of every row of scores (m, K), in place; labels (m,)."""
+    for k in range(scores.shape[0]):
+        softmax_minus_label(scores[k], labels[k])
 
 
 @njit(**OPTIONS)

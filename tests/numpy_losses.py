@@ -1,0 +1,41 @@
+"""The losses' derivatives in NumPy, written apart from the compiled formulas: what those are
+compared with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def derivative(loss: Any, scores: Any, labels: Any) -> np.ndarray:
+    """d loss / d s; (..., K) for the multinomial loss."""
+    if loss.name == "multinomial":
+        result = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        result /= result.sum(axis=-1, keepdims=True)
+        return result - np.eye(result.shape[-1])[labels]
+    z, u = labels * scores, scores - labels
+    if loss.name == "logistic":
+        small = np.exp(-np.abs(z))
+        return -labels * np.where(z > 0, small, 1.0) / (1.0 + small)
+    if loss.name == "hinge":
+        return np.where(z < 1.0, -labels, 0.0)
+    if loss.name == "smoothed-hinge":
+        h = loss.width
+        return -labels * np.clip((1.0 + h - z) / (2.0 * h), 0.0, 1.0)
+    if loss.name == "huber":
+        return np.clip(u, -loss.delta, loss.delta)
+    return {"squared": u, "absolute-deviation": np.sign(u)}[loss.name]
+
+
+def second(loss: Any, scores: Any, labels: Any) -> np.ndarray:
+    """d^2 loss / d s^2; where the loss is only once differentiable, one element of it."""
+    z, u = labels * scores, scores - labels
+    if loss.name == "logistic":
+        small = np.exp(-np.abs(z))
+        return small / (1.0 + small) ** 2
+    if loss.name == "smoothed-hinge":
+        return np.where(np.abs(1.0 - z) < loss.width, loss.curvature, 0.0)
+    if loss.name == "huber":
+        return np.where(np.abs(u) < loss.delta, 1.0, 0.0)
+    return np.full(np.shape(u), {"squared": 1.0}.get(loss.name, 0.0))
