@@ -13,17 +13,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacenda import checks, schedules
+from tacenda._types import Array as Array  # part of what an algorithm is written with
 from tacenda.algorithms.published import Published, Sites, Verdict, not_printed, prints_noise
 from tacenda.errors import UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.secrets.bounded import Bounded
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
-
-Array = NDArray[Any]
 
 
 class Node(Protocol):

@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.privacy.secrets.mechanisms import ObjectiveNoise, Site
 from tacenda.privacy.secrets.noise_plan import NoisePlan
@@ -26,7 +26,6 @@ from tacenda.problem.facts import Facts
 if TYPE_CHECKING:
     from tacenda.algorithms.base import Algorithm
 
-Array = NDArray[Any]
 Sites = Sequence[tuple[Site, int]]  # what a run releases, each with the number of times
 
 

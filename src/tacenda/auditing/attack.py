@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacenda import checks
+from tacenda._types import Array
 from tacenda.algorithms.base import Algorithm
 from tacenda.auditing import bounds, stage
 from tacenda.auditing.listeners import listeners
@@ -30,7 +30,6 @@ from tacenda.problem.problem import Problem
 from tacenda.runtime.budget import Calibration
 from tacenda.runtime.spec import RunSpec, algorithm_of, check_privacy, match, start_rows
 
-Array = NDArray[Any]
 SEARCH_ROUNDS, SEARCH_TRIALS = 3, 4
 STAGED_MEMBERS = (
     5  # on the default stage where neighbours share noise: of two, one would be the coalition

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betaincinv, ndtr, ndtri
 
 from tacenda import checks
+from tacenda._types import Array
 from tacenda.errors import InputError
 
-Array = NDArray[Any]
 THRESHOLDS = 500  # candidates on the choosing half: quantiles of its scores
 CLEARLY = 1.05  # an attack that is better than the first by less is luck
 # the choice uses a much smaller risk, so that it is not drawn to thresholds with a few lucky counts

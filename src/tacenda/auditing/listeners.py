@@ -11,14 +11,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.graph.topology import Topology
 
-Array = NDArray[Any]
 TRIED = 2000  # coalitions tried one by one,
 WORK = 2e9  # as long as inverting a matrix for each of them takes no more than this
 # Curious members that listen alone, the attacked node's neighbours first, and edges that they hold

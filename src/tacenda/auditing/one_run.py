@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacenda import checks
+from tacenda._types import Array
 from tacenda.algorithms.base import Algorithm
 from tacenda.auditing.one_run_bound import (
     best_count,
@@ -61,7 +61,6 @@ from tacenda.runtime.spec import RunSpec, algorithm_of, check_privacy, match, st
 from tacenda.runtime.transport import NoTransport
 from tacenda.words import counted
 
-Array = NDArray[Any]
 COMMON = Attacks.title("an eavesdropper", "as declared")
 STEPS = 14  # halvings in the search for the curve: four digits
 

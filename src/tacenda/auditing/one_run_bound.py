@@ -40,13 +40,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc, expit, ndtr, ndtri
 
 from tacenda import checks
 from tacenda.errors import InputError
 
-Array = NDArray[Any]
 Inverse = Callable[[float], float]
 FINE = np.concatenate([[0.0], expit(np.linspace(-40.0, 40.0, 8001)), [1.0]])
 

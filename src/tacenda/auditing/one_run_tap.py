@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.auditing.shared_noise import SharedScores
 from tacenda.auditing.stage import beside_start
 from tacenda.auditing.worlds import dense_rows, make_store
@@ -20,7 +20,6 @@ from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
 from tacenda.problem.store import DenseStore
 
-Array = NDArray[Any]
 COIN_ROUND = 1 << 30  # a round that no run reaches: its stream tosses the coins
 
 

@@ -8,11 +8,10 @@ network; nothing is simulated twice or shortened.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.auditing.sampling import TrialNoise
 from tacenda.auditing.wiretap import AskedQueries, Portion, Wiretap
 from tacenda.auditing.worlds import Script, SharedStore, copies_of
@@ -23,7 +22,6 @@ from tacenda.runtime.local import shared_noise
 from tacenda.runtime.network import Network
 from tacenda.runtime.transport import NoTransport
 
-Array = NDArray[Any]
 # copies of nodes in one go: long enough rows for the kernels, small enough for the cache
 MOST_ROWS = 24_000
 MOST_ENTRIES = 4_000_000  # of copied records, for queries that need their own

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.auditing.bounds import Bound, GaussianFit
 from tacenda.auditing.shared_noise import UNLIKELY
 from tacenda.formats.files import write_json
 from tacenda.words import counted
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

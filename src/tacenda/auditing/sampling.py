@@ -11,11 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.privacy.noise.sources import ByPlace, SimulatedNoise
 
-Array = NDArray[Any]
 SECOND_DRAW = 1 << 20  # a place in the round that no query uses
 
 

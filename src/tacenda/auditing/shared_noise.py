@@ -30,13 +30,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtrc
 
+from tacenda._types import Array
 from tacenda.auditing.listeners import Listener, worst_coalition
 from tacenda.graph.topology import Topology
 
-Array = NDArray[Any]
 # added to covariances, in units of a node's own variance: a fault may leave no noise at all
 TINY = 1e-9
 SUPPOSED = ("as declared", "no edge noise", "edges reused", "same sign")

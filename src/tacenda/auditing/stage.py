@@ -21,18 +21,15 @@ differs by its whole declared sensitivity.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.algorithms.base import Algorithm
 from tacenda.auditing.worlds import Canary
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.problem.problem import Problem
 from tacenda.schedules import at
 
-Array = NDArray[Any]
 # Of records behind gradients:
 # HuangGong20, LiuEtAl22 and GauthierEtAl20 scale with the gradient's bound.
 SMALL_NORM = 0.01

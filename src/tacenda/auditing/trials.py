@@ -12,12 +12,11 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacenda import checks
+from tacenda._types import Array
 from tacenda.auditing.portion import run_portion, trials_at_once
 from tacenda.auditing.worlds import Script
 from tacenda.errors import StateError
@@ -25,7 +24,6 @@ from tacenda.formats.files import replacing
 from tacenda.runtime.interrupt import BetweenRounds
 from tacenda.runtime.progress import Progress
 
-Array = NDArray[Any]
 FORMAT = "tacenda-audit-2"
 SAVE_SECONDS = 5.0
 

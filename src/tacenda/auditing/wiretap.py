@@ -22,11 +22,11 @@ door did: a door that adds less noise than it says is caught.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.auditing.sampling import TrialNoise
 from tacenda.auditing.shared_noise import Moments, Residuals
 from tacenda.auditing.worlds import Script, SharedStore
@@ -36,7 +36,6 @@ from tacenda.privacy.secrets.mechanisms import NoiseKind, Site
 from tacenda.privacy.secrets.noise_plan import NoisePlan, price
 from tacenda.problem.queries import Queries
 
-Array = NDArray[Any]
 MOST_FOR_DETERMINANT = (
     64  # beyond this dimension the determinants are left out: a valid score, slightly weaker
 )

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.algorithms.base import Algorithm
 from tacenda.auditing.shared_noise import Attacks
 from tacenda.errors import InputError
@@ -23,8 +23,6 @@ from tacenda.problem.problem import Problem
 from tacenda.problem.store import DenseStore
 from tacenda.runtime.budget import Calibration
 from tacenda.runtime.spec import RunSpec
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.config.choice import Choice, choices
 from tacenda.config.objects import facts_of, privacy_of, topology_of
 from tacenda.config.sections import RunConfig
@@ -23,7 +23,6 @@ from tacenda.runtime.budget import blank_host
 from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import Tag
 
-Array = NDArray[Any]
 NO_RUN = "none: nothing was drawn"
 
 

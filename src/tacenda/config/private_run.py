@@ -175,12 +175,10 @@ def _schema_of(data: DataSection) -> Schema | None:
 
 
 def _with_intercept(dataset: Dataset) -> Dataset:
-    from tacenda.data.features import add_intercept, scale_rows
+    from tacenda.data.features import with_intercept
 
-    X = add_intercept(dataset.X)
-    if dataset.norm is not None:
-        X = scale_rows(X, dataset.norm, in_place=True)
-    return replace(dataset, X=X, feature_names=(*dataset.feature_names, "intercept"))
+    X, names = with_intercept(dataset.X, dataset.feature_names, dataset.norm)
+    return replace(dataset, X=X, feature_names=names)
 
 
 def split(dataset: Dataset, fraction: float, seed: int) -> Dataset:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacenda import checks
+from tacenda._types import Array, Ints
 from tacenda.config.sections import DataSection, NetworkSection, RunConfig
 from tacenda.errors import InputError
 
@@ -39,7 +39,7 @@ class Shape:
     """Public numbers: sizes (n,) of the nodes, features p, classes K (0: regression), the rows'
     norm bound, and notes."""
 
-    sizes: NDArray[np.int64]
+    sizes: Ints
     features: int
     classes: int
     norm: float | None
@@ -172,7 +172,7 @@ def promise_notes(config: RunConfig, how: str, n: int) -> tuple[str, ...]:
     )
 
 
-def _owners(config: RunConfig, column: str | None) -> NDArray[Any] | None:
+def _owners(config: RunConfig, column: str | None) -> Array | None:
     """(records,) whose record each is, if the file says so and the run follows it."""
     if partition_of(config.network, column is not None) != "column":
         return None
@@ -236,7 +236,7 @@ def _spread(
     return Shape(sizes, features, classes, norm, tuple(range(n)), tuple(words))
 
 
-def _sizes(network: NetworkSection, records: int, n: int) -> NDArray[np.int64]:
+def _sizes(network: NetworkSection, records: int, n: int) -> Ints:
     from tacenda.data import partition
 
     blank = np.zeros((records, 1))
@@ -255,9 +255,7 @@ def _sizes(network: NetworkSection, records: int, n: int) -> NDArray[np.int64]:
     return np.array([len(y) for _, y in shards], np.int64)
 
 
-def split_positions(
-    records: int, fraction: float, seed: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def split_positions(records: int, fraction: float, seed: int) -> tuple[Ints, Ints]:
     """(test, kept): which records are set aside for testing, drawn by position alone, in order."""
     from tacenda.data.partition import by_sizes
 

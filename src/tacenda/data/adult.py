@@ -11,13 +11,13 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array, Flags
 from tacenda.checks import one_of
 from tacenda.data import sources
 from tacenda.data.dataset import Dataset
 from tacenda.data.encoding import encode
-from tacenda.data.features import add_intercept, scale_rows
+from tacenda.data.features import scale_rows, with_intercept
 from tacenda.data.schema import Schema
 from tacenda.data.table import Table
 from tacenda.errors import InputError
@@ -120,7 +120,7 @@ def _papers(table: Table, intercept: bool, sparse: bool, dtype: Any) -> Dataset:
     """Six numeric columns over their maxima, then every level seen of the eight others; rows scaled
     to norm <= 1."""
     keep = _complete(table)
-    blocks: list[NDArray[Any]] = []
+    blocks: list[Array] = []
     names: list[str] = []
     for name in NUMERIC:
         numbers = table.columns[name][keep].astype(np.float64)
@@ -131,19 +131,19 @@ def _papers(table: Table, intercept: bool, sparse: bool, dtype: Any) -> Dataset:
         blocks.append((codes[:, None] == np.arange(len(levels))).astype(np.float64))
         names.extend(f"{name}={level}" for level in levels)
     X: Any = np.concatenate(blocks, axis=1)
+    labels = tuple(names)
     if intercept:
-        X = add_intercept(X)
-        names.append("intercept")
+        X, labels = with_intercept(X, labels)
     X = scale_rows(X, 1.0, in_place=True).astype(dtype, copy=False)
     if sparse:
         from scipy.sparse import csr_matrix
 
         X = csr_matrix(X)
     y = (table.columns["income"][keep] == CLASSES[1]).astype(np.int64)
-    return Dataset(X, y, tuple(names), CLASSES, "adult", list(READ_OFF), norm=1.0)
+    return Dataset(X, y, labels, CLASSES, "adult", list(READ_OFF), norm=1.0)
 
 
-def _complete(table: Table) -> NDArray[np.bool_]:
+def _complete(table: Table) -> Flags:
     """(n,) records without a '?'."""
     keep = np.ones(len(table), bool)
     for name in COLUMNS:
@@ -157,7 +157,7 @@ def _joined(train: Table, test: Table) -> Table:
     )
 
 
-def _split(data: Dataset, train: NDArray[np.bool_]) -> list[Dataset]:
+def _split(data: Dataset, train: Flags) -> list[Dataset]:
     from dataclasses import replace
 
     n = int(train.sum())

@@ -13,7 +13,7 @@ import numpy as np
 from tacenda.checks import one_of
 from tacenda.data import sources
 from tacenda.data.dataset import Dataset
-from tacenda.data.features import add_intercept, scale_rows
+from tacenda.data.features import scale_rows, with_intercept
 from tacenda.errors import InputError
 
 # name -> one line for `tacenda datasets`
@@ -85,7 +85,7 @@ def _a9a_part(name: str, intercept: bool, sparse: bool, norm: float, dtype: Any)
     names = data.feature_names
     notes = ["the quantile cuts behind a9a's binary features were read off the data"]
     if intercept:
-        X, names = scale_rows(add_intercept(X), norm, in_place=True), (*names, "intercept")
+        X, names = with_intercept(X, names, norm)
     return Dataset(X, data.y, names, data.classes, "a9a", notes, norm=norm)
 
 
@@ -128,7 +128,7 @@ def _bundled(name: str, *, intercept: bool = False, dtype: Any = np.float64) -> 
     X = X / np.where(top > 0, top, 1.0)
     names = tuple(str(feature) for feature in bunch.feature_names)
     if intercept:
-        X, names = add_intercept(X), (*names, "intercept")
+        X, names = with_intercept(X, names)
     X = scale_rows(X, 1.0, in_place=True)
     notes = ["the maxima by which columns are divided were read off the data"]
     if name == "diabetes":

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from tacenda._types import Array, Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,16 +22,16 @@ class Dataset:
     """
 
     X: Any
-    y: NDArray[Any]
+    y: Array
     feature_names: tuple[str, ...]
     classes: tuple[str, ...] | None
     name: str
     notes: list[str] = field(default_factory=list)
-    test: tuple[Any, NDArray[Any]] | None = None
-    nodes: NDArray[Any] | None = None
+    test: tuple[Any, Array] | None = None
+    nodes: Array | None = None
     norm: float | None = None
     schema_hash: str | None = None
-    truth: NDArray[np.float64] | None = None
+    truth: Floats | None = None
 
     @property
     def n_records(self) -> int:

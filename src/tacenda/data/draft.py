@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.data.encoding import _is_number, _words
 from tacenda.data.readers import read_table
 from tacenda.data.schema import DEFAULT_MISSING, CategoricalColumn, Label, NumericColumn, Schema
@@ -74,7 +74,7 @@ def draft_schema(
     )
 
 
-def _present(cells: NDArray[Any]) -> tuple[NDArray[Any], bool]:
+def _present(cells: Array) -> tuple[Array, bool]:
     """Cells that are not missing, as text, and whether any was."""
     if cells.dtype.kind == "f":
         kept = cells[~np.isnan(cells)]
@@ -84,7 +84,7 @@ def _present(cells: NDArray[Any]) -> tuple[NDArray[Any], bool]:
     return (_words(kept) if kept.dtype.kind == "f" else kept), len(kept) < len(cells)
 
 
-def _column(name: str, words: NDArray[Any]) -> NumericColumn | CategoricalColumn | None:
+def _column(name: str, words: Array) -> NumericColumn | CategoricalColumn | None:
     levels = sorted(set(words))
     if len(levels) < 2:
         return None
@@ -96,7 +96,7 @@ def _column(name: str, words: NDArray[Any]) -> NumericColumn | CategoricalColumn
     return CategoricalColumn(name=name, levels=tuple(levels), confirmed=False)
 
 
-def _label(name: str, words: NDArray[Any]) -> Label:
+def _label(name: str, words: Array) -> Label:
     values = sorted(set(words))
     if len(values) < 2:
         raise InputError(

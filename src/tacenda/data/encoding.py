@@ -13,15 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array, Flags, Floats, Ints
 from tacenda.data.dataset import Dataset
 from tacenda.data.features import scale_rows
 from tacenda.data.schema import CategoricalColumn, NumericColumn, Schema, UnconfirmedSchemaWarning
 from tacenda.data.table import Table
 from tacenda.errors import InputError
-
-Floats = NDArray[np.float64]
 
 
 def encode(
@@ -105,9 +103,7 @@ def _chunks(table: Any) -> Iterable[Table]:
     return [Table.of(table)]
 
 
-def _encode_chunk(
-    schema: Schema, table: Table, sparse: bool, dtype: Any
-) -> tuple[Any, NDArray[Any], Any]:
+def _encode_chunk(schema: Schema, table: Table, sparse: bool, dtype: Any) -> tuple[Any, Array, Any]:
     _require(schema, table, label=True)
     missing = _missing_rows(schema, table, label=True)
     if schema.missing == "error" and missing.any():
@@ -144,7 +140,7 @@ def _require(schema: Schema, table: Table, *, label: bool) -> None:
         )
 
 
-def _missing_rows(schema: Schema, table: Table, *, label: bool) -> NDArray[np.bool_]:
+def _missing_rows(schema: Schema, table: Table, *, label: bool) -> Flags:
     names = [column.name for column in schema.columns] + ([schema.label.name] if label else [])
     if label and schema.node_column is not None:
         names.append(schema.node_column)
@@ -154,18 +150,16 @@ def _missing_rows(schema: Schema, table: Table, *, label: bool) -> NDArray[np.bo
     return missing
 
 
-def _is_missing(schema: Schema, cells: NDArray[Any]) -> NDArray[np.bool_]:
+def _is_missing(schema: Schema, cells: Array) -> Flags:
     if cells.dtype.kind == "f":
-        nan: NDArray[np.bool_] = np.isnan(cells)
+        nan: Flags = np.isnan(cells)
         return nan
     # A set is far quicker here than numpy's sorting of text objects.
     gaps = {"", *schema.missing_values}
     return np.fromiter((word in gaps for word in _words(cells)), np.bool_, count=len(cells))
 
 
-def _features(
-    schema: Schema, table: Table, keep: NDArray[np.bool_], sparse: bool, dtype: Any
-) -> Any:
+def _features(schema: Schema, table: Table, keep: Flags, sparse: bool, dtype: Any) -> Any:
     """Each record has one entry per schema column: its place (n, c) and value (n, c); both forms
     follow from them."""
     columns = schema.columns
@@ -187,7 +181,7 @@ def _features(
     )
 
 
-def _assemble(places: NDArray[np.int64], values: Any, width: int, sparse: bool) -> Any:
+def _assemble(places: Ints, values: Any, width: int, sparse: bool) -> Any:
     n, c = places.shape
     if not sparse:
         X = np.zeros((n, width), values.dtype)
@@ -201,11 +195,7 @@ def _assemble(places: NDArray[np.int64], values: Any, width: int, sparse: bool) 
 
 
 def _scaled(
-    schema: Schema,
-    column: NumericColumn,
-    table: Table,
-    cells: NDArray[Any],
-    keep: NDArray[np.bool_],
+    schema: Schema, column: NumericColumn, table: Table, cells: Array, keep: Flags
 ) -> Floats:
     """u = (clip(x, low, high) - low) / (high - low), in [0, 1]; symmetric: 2 u - 1, in [-1, 1]."""
     numbers = _numbers(schema, column.name, table, cells, keep)
@@ -217,9 +207,7 @@ def _scaled(
     return scaled if column.scale_to == "unit" else 2 * scaled - 1
 
 
-def _numbers(
-    schema: Schema, name: str, table: Table, cells: NDArray[Any], keep: NDArray[np.bool_]
-) -> Floats:
+def _numbers(schema: Schema, name: str, table: Table, cells: Array, keep: Flags) -> Floats:
     """Kept cells as float64, missing ones as NaN."""
     if cells.dtype.kind == "f":
         return cells[keep].astype(np.float64)
@@ -236,12 +224,8 @@ def _numbers(
 
 
 def _codes(
-    schema: Schema,
-    column: CategoricalColumn,
-    table: Table,
-    cells: NDArray[Any],
-    keep: NDArray[np.bool_],
-) -> NDArray[np.int64]:
+    schema: Schema, column: CategoricalColumn, table: Table, cells: Array, keep: Flags
+) -> Ints:
     """Position of each kept cell among the levels;
     undeclared ones take the last place or are refused."""
     words = np.where(_is_missing(schema, cells), column.impute or "", _words(cells))
@@ -258,7 +242,7 @@ def _codes(
     return codes[keep]
 
 
-def _label(schema: Schema, table: Table, keep: NDArray[np.bool_]) -> NDArray[Any]:
+def _label(schema: Schema, table: Table, keep: Flags) -> Array:
     label, cells = schema.label, table.columns[schema.label.name]
     if label.classes is None:
         numbers = _numbers(schema, label.name, table, cells, keep)
@@ -274,12 +258,12 @@ def _label(schema: Schema, table: Table, keep: NDArray[np.bool_]) -> NDArray[Any
     return codes[keep]
 
 
-def _positions(words: NDArray[Any], known: tuple[str, ...]) -> NDArray[np.int64]:
+def _positions(words: Array, known: tuple[str, ...]) -> Ints:
     place = {word: k for k, word in enumerate(known)}
     return np.fromiter((place.get(word, -1) for word in words), np.int64, count=len(words))
 
 
-def _words(cells: NDArray[Any]) -> NDArray[Any]:
+def _words(cells: Array) -> Array:
     """Cells as stripped text; None and NaN are the empty text, and a whole float loses its '.0':
     3.0 is level '3'."""
     words = np.empty(len(cells), dtype=object)
@@ -305,14 +289,12 @@ def _is_number(word: str) -> bool:
     return True
 
 
-def _where(table: Table, rows: NDArray[np.bool_]) -> int:
+def _where(table: Table, rows: Flags) -> int:
     """The number of the first such record in its source, from 1."""
     return table.first_row + int(np.argmax(rows))
 
 
-def _stack(
-    parts: list[tuple[Any, NDArray[Any], Any]], sparse: bool
-) -> tuple[Any, NDArray[Any], Any]:
+def _stack(parts: list[tuple[Any, Array, Any]], sparse: bool) -> tuple[Any, Array, Any]:
     if len(parts) == 1:
         return parts[0]
     nodes = None if parts[0][2] is None else np.concatenate([part[2] for part in parts])

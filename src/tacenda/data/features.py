@@ -6,11 +6,16 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array, Floats
 from tacenda.checks import one_of, positive
 from tacenda.errors import InputError
 
+# A full row's length at norm 1: data sets promise nothing about how long the other features are.
+INTERCEPT_OF_DATA = 1.0
+# In units of data_norm: a quarter of the squared norm of a full row, whose features declared bounds
+# have scaled.
+INTERCEPT_OF_ESTIMATORS = 0.5
 # Bytes that one chunk's temporary may take: small beside any data set worth chunking.
 CHUNK_BYTES = 2**24
 
@@ -20,7 +25,7 @@ def is_sparse(X: Any) -> bool:
     return hasattr(X, "tocsr")
 
 
-def row_norms(X: Any) -> NDArray[np.float64]:
+def row_norms(X: Any) -> Floats:
     """(n,) Euclidean norms, summed in float64 without a copy of X."""
     norms = np.empty(X.shape[0])
     if is_sparse(X):
@@ -68,9 +73,15 @@ def scale_rows(
     return X
 
 
-def add_intercept(X: Any, value: float = 1.0) -> Any:
+def add_intercept(X: Any, value: float = INTERCEPT_OF_DATA) -> Any:
     """X (n, p) with a last column of `value`: (n, p + 1), the same format and precision.
-    Scale the rows afterwards."""
+    Scale the rows afterwards.
+
+    The constant is a feature like the others: it takes room inside the norm bound and is
+    regularised. A longer one leaves less room to the features, a shorter one needs a larger weight
+    for the same intercept. So there is one choice, the value: data sets and schemas take
+    INTERCEPT_OF_DATA, estimators INTERCEPT_OF_ESTIMATORS times data_norm.
+    """
     if is_sparse(X):
         from scipy.sparse import csr_matrix, hstack
 
@@ -83,7 +94,18 @@ def add_intercept(X: Any, value: float = 1.0) -> Any:
     return wider
 
 
-def chunks(X: NDArray[Any]) -> list[slice]:
+def with_intercept(
+    X: Any, names: tuple[str, ...], norm: float | None = None
+) -> tuple[Any, tuple[str, ...]]:
+    """A data set's X with the constant feature, and its features' names; rows are clipped to `norm`
+    where it is given."""
+    X = add_intercept(X)
+    if norm is not None:
+        X = scale_rows(X, norm, in_place=True)
+    return X, (*names, "intercept")
+
+
+def chunks(X: Array) -> list[slice]:
     """Slices of rows of about CHUNK_BYTES each that cover X."""
     rows = max(1, CHUNK_BYTES // max(1, X.shape[1] * X.dtype.itemsize))
     return [slice(a, min(a + rows, len(X))) for a in range(0, len(X), rows)]

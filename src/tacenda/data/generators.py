@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.checks import between, positive, whole
 from tacenda.data.dataset import Dataset
 from tacenda.data.features import chunks, scale_rows
@@ -90,7 +89,7 @@ def make_epsilon_like(
     n, p = whole("rows", rows, least=1), whole("features", features, least=2)
     s = math.tan(math.pi * (1.0 - between("accuracy", accuracy, 0.5, 1.0)))
     rng = np.random.default_rng(whole("seed", seed))
-    w: NDArray[Any] = rng.standard_normal(p)
+    w: Array = rng.standard_normal(p)
     w /= np.linalg.norm(w)
     X = np.empty((n, p), np.float32)
     y = np.empty(n, np.int64)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array, Ints
 from tacenda.checks import whole
 from tacenda.data.dataset import Dataset
 from tacenda.data.features import row_norms, scale_rows
@@ -111,7 +111,7 @@ def open_binary(path: Path) -> IO[bytes]:
 
 def _parsed(
     parse: Any, stream: Any, path: Path, n_features: int | None, dtype: Any
-) -> tuple[Any, NDArray[Any]]:
+) -> tuple[Any, Array]:
     # Multilabel targets ("1,2 3:1") and stray text both end here; scikit-learn's own message may
     # quote the file.
     try:
@@ -133,12 +133,7 @@ def _parsed(
 
 
 def _dataset(
-    X: Any,
-    y: NDArray[Any],
-    classes: Sequence[str] | None,
-    norm: float | None,
-    name: str,
-    notes: list[str],
+    X: Any, y: Array, classes: Sequence[str] | None, norm: float | None, name: str, notes: list[str]
 ) -> Dataset:
     if not len(y):
         raise InputError(f"{name} holds no records; check that it is the right file.")
@@ -154,7 +149,7 @@ def _dataset(
     return Dataset(X, y, names, None if classes is None else tuple(classes), name, notes, norm=norm)
 
 
-def _codes(y: NDArray[Any], classes: Sequence[str]) -> NDArray[np.int64]:
+def _codes(y: Array, classes: Sequence[str]) -> Ints:
     values = np.array([float(c) for c in classes])
     hits = y[:, None] == values[None, :]
     wrong = np.flatnonzero(~hits.any(axis=1))
@@ -163,7 +158,7 @@ def _codes(y: NDArray[Any], classes: Sequence[str]) -> NDArray[np.int64]:
             f"record {wrong[0] + 1} has a label outside classes = {list(classes)}; "
             "declare it there."
         )
-    codes: NDArray[np.int64] = hits.argmax(axis=1).astype(np.int64)
+    codes: Ints = hits.argmax(axis=1).astype(np.int64)
     return codes
 
 

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tacenda._types import Array, Floats, Ints
 from tacenda.checks import between, one_of, positive, whole
 from tacenda.data.features import is_sparse
 from tacenda.data.partition_view import describe, plot
@@ -31,7 +32,6 @@ __all__ = [
     "plot",
 ]
 
-Ints = NDArray[np.int64]
 
 # What each way of spreading records looks at, beside who owns them:
 # how many there are, or what they hold.
@@ -61,14 +61,14 @@ def broken_promise(kind: str | None, adjacency: str, n: int) -> str | None:
     return f"{article} {kind} split reads {reads}, so {what} would move others from node to node"
 
 
-class Shards(list[tuple[Any, NDArray[Any]]]):
+class Shards(list[tuple[Any, Array]]):
     """A list of (X_i, y_i), one per node; `labels` names the nodes in the same order (0..n-1 unless
     declared), `kind` says how they were made (see `broken_promise`).
     """
 
     def __init__(
         self,
-        parts: Iterable[tuple[Any, NDArray[Any]]],
+        parts: Iterable[tuple[Any, Array]],
         labels: Iterable[Any] | None = None,
         kind: str | None = None,
     ) -> None:
@@ -76,7 +76,7 @@ class Shards(list[tuple[Any, NDArray[Any]]]):
         self.kind = kind
         self.labels: tuple[Any, ...] = tuple(range(len(self))) if labels is None else tuple(labels)
 
-    def as_dict(self) -> dict[Any, tuple[Any, NDArray[Any]]]:
+    def as_dict(self) -> dict[Any, tuple[Any, Array]]:
         """{label: (X_i, y_i)}, the other form that `tacenda.Problem` takes."""
         return dict(zip(self.labels, self, strict=True))
 
@@ -209,7 +209,7 @@ def by_feature_shift(
     )
 
 
-def _checked(X: Any, y: ArrayLike, n: int) -> tuple[Any, NDArray[Any]]:
+def _checked(X: Any, y: ArrayLike, n: int) -> tuple[Any, Array]:
     X = X.tocsr() if is_sparse(X) else np.asarray(X)
     y = np.asarray(y)
     if X.ndim != 2 or y.ndim != 1 or X.shape[0] != len(y):
@@ -233,14 +233,14 @@ def _shuffled(records: int, seed: int | None) -> Ints | None:
     return None if seed is None else np.random.default_rng(whole("seed", seed)).permutation(records)
 
 
-def _size_weights(law: str, n: int, spread: float, seed: int | None) -> NDArray[np.float64]:
+def _size_weights(law: str, n: int, spread: float, seed: int | None) -> Floats:
     if law == "power":
-        weights: NDArray[np.float64] = np.arange(1, n + 1, dtype=np.float64) ** -spread
+        weights: Floats = np.arange(1, n + 1, dtype=np.float64) ** -spread
         return weights
     return np.exp(spread * np.random.default_rng(0 if seed is None else seed).standard_normal(n))
 
 
-def _apportion(weights: NDArray[np.float64], records: int) -> Ints:
+def _apportion(weights: Floats, records: int) -> Ints:
     """Whole sizes of at least 1 that sum to `records`,
     by largest remainder over the records beyond one each."""
     exact = weights / weights.sum() * (records - len(weights))
@@ -260,7 +260,7 @@ def _fill_empty(node: Ints, n: int, rng: np.random.Generator) -> None:
         sizes[empty] = 1
 
 
-def _cut(kind: str, X: Any, y: NDArray[Any], sizes: Ints, order: Ints | None) -> Shards:
+def _cut(kind: str, X: Any, y: Array, sizes: Ints, order: Ints | None) -> Shards:
     """Views of consecutive rows, after one reordering copy where `order` is given."""
     if order is not None:
         X, y = X[order], y[order]

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.errors import InputError
 from tacenda.words import counted
 
@@ -39,7 +39,7 @@ class Description:
         )
 
 
-def describe(shards: Sequence[tuple[Any, NDArray[Any]]]) -> Description:
+def describe(shards: Sequence[tuple[Any, Array]]) -> Description:
     """Sizes and label shares of each node, as rows and as a printable table."""
     names = getattr(shards, "labels", range(len(shards)))
     classes = _classes(shards)
@@ -54,7 +54,7 @@ def describe(shards: Sequence[tuple[Any, NDArray[Any]]]) -> Description:
     return Description(rows)
 
 
-def plot(shards: Sequence[tuple[Any, NDArray[Any]]], path: str | Path | None = None) -> Figure:
+def plot(shards: Sequence[tuple[Any, Array]], path: str | Path | None = None) -> Figure:
     """Bars of records per node, stacked by class;
     saved to `path` (PNG, SVG or PDF by its ending) when given."""
     try:
@@ -95,7 +95,7 @@ def plot(shards: Sequence[tuple[Any, NDArray[Any]]], path: str | Path | None = N
     return figure
 
 
-def _classes(shards: Sequence[tuple[Any, NDArray[Any]]]) -> list[Any] | None:
+def _classes(shards: Sequence[tuple[Any, Array]]) -> list[Any] | None:
     if not shards:
         raise InputError(
             "shards must hold at least one node, not 0; see tacenda.data.partition.even."

@@ -11,12 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.checks import one_of, positive, whole
 from tacenda.data.features import scale_rows
 
-Floats = NDArray[Any]
 KINDS = ("binary", "multiclass", "regression")
 
 
@@ -26,7 +25,7 @@ class StandIn:
     def __init__(self, seed: int) -> None:
         self._rng = np.random.default_rng(whole("seed", seed))
 
-    def rows(self, n: int, features: int, decay: float, norm: float) -> Floats:
+    def rows(self, n: int, features: int, decay: float, norm: float) -> Array:
         """X (n, features), every row of that norm,
         variances falling like k^-decay before the rows are scaled."""
         X = self._rng.standard_normal((n, features)) * np.arange(1, features + 1) ** (-decay / 2)
@@ -36,11 +35,11 @@ class StandIn:
         """n rows of X, drawn with replacement."""
         return X[self._rng.integers(X.shape[0], size=n)]
 
-    def direction(self, dim: int) -> Floats:
+    def direction(self, dim: int) -> Array:
         """(dim,) standard normal: a truth that leans nowhere."""
         return self._rng.standard_normal(dim)
 
-    def posterior(self, mean: Floats, precision_root: Floats) -> Floats:
+    def posterior(self, mean: Array, precision_root: Array) -> Array:
         """A draw of N(mean, (L L^T)^-1), L = precision_root (d, d) lower triangular."""
         from scipy.linalg import solve_triangular
 
@@ -51,7 +50,7 @@ class StandIn:
             )
         )
 
-    def labels(self, kind: str, scores: Floats, noise_std: float = 0.0) -> Floats:
+    def labels(self, kind: str, scores: Array, noise_std: float = 0.0) -> Array:
         """y (n,) for scores (n, K), K = 1 but for several classes: codes 0, 1, ..
         or, for a regression, numbers."""
         one_of("kind", kind, KINDS)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.errors import InputError
 from tacenda.words import counted
 
@@ -22,7 +22,7 @@ class Table:
     a place. The repr shows no cells.
     """
 
-    columns: dict[str, NDArray[Any]]
+    columns: dict[str, Array]
     first_row: int = 1
     source: str = "table"
 
@@ -72,7 +72,7 @@ class Table:
         return cls(columns, source=type(data).__name__)
 
 
-def _column(values: Any) -> NDArray[Any]:
+def _column(values: Any) -> Array:
     """float64 for numbers, an object array for anything else;
     masked cells and nulls become NaN or None."""
     if isinstance(values, np.ma.MaskedArray):

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacenda import checks
+from tacenda._types import Array
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.registry import by_name
 from tacenda.data.partition import broken_promise
@@ -70,7 +70,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _fit(
         self,
         X: Any,
-        y: NDArray[Any],
+        y: Array,
         nodes: Any,
         scaling: Scaling,
         loss: Any,
@@ -178,7 +178,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self.result_settings_ = result.settings
         self.conditions_ = self._conditions(result)
 
-    def _set_coef(self, node_coef: NDArray[Any], node_intercept: NDArray[Any]) -> None:
+    def _set_coef(self, node_coef: Array, node_intercept: Array) -> None:
         """coef (n, K, p) and intercept (n, K) of every node, and their average."""
         self.node_coef_, self.node_intercept_ = node_coef, node_intercept
         self.coef_, self.intercept_ = node_coef.mean(axis=0), node_intercept.mean(axis=0)
@@ -257,7 +257,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         )
         return found[0], found[1]
 
-    def _scores(self, X: Any) -> NDArray[Any]:
+    def _scores(self, X: Any) -> Array:
         """(N, K) linear scores of the average model."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)

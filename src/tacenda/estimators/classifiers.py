@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
+from tacenda._types import Array, Ints
 from tacenda.errors import InputError
 from tacenda.estimators.base import PrivateLinearModel
 from tacenda.estimators.scaling import Scaling
@@ -85,7 +85,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
             classes=range(len(known)),
         )
 
-    def _public(self, public: Any, scaling: Scaling) -> tuple[Any, NDArray[np.int64]]:
+    def _public(self, public: Any, scaling: Scaling) -> tuple[Any, Ints]:
         """The public sample as scaled rows and class numbers."""
         X, y = self._public_rows(public)
         if not np.isin(y, self.classes_).all():
@@ -95,10 +95,10 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
             )
         return scaling.rows(X)[0], np.searchsorted(self.classes_, y).astype(np.int64)
 
-    def _loss(self, n_classes: int, y: NDArray[Any]) -> Any:
+    def _loss(self, n_classes: int, y: Array) -> Any:
         raise InputError(f"{type(self).__name__} has no loss; use one of the public estimators.")
 
-    def _codes(self, y: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    def _codes(self, y: Array) -> tuple[Ints, Array]:
         """Labels as positions in the sorted classes, and the classes."""
         found = np.unique(y)
         known = found if self.classes is None else np.unique(np.asarray(list(self.classes)))
@@ -114,12 +114,12 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
             )
         return np.searchsorted(known, y).astype(np.int64), known
 
-    def decision_function(self, X: Any) -> NDArray[Any]:
+    def decision_function(self, X: Any) -> Array:
         """(N,) scores for two classes, positive for classes_[1]; else (N, K)."""
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> Array:
         """The likeliest class of each record."""
         scores = self.decision_function(X)
         chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
@@ -153,10 +153,10 @@ class PrivateLogisticRegression(_PrivateClassifier):
 
     _sklearn_name = "LogisticRegression"
 
-    def _loss(self, n_classes: int, y: NDArray[Any]) -> Any:
+    def _loss(self, n_classes: int, y: Array) -> Any:
         return "logistic" if n_classes == 2 else "multinomial"
 
-    def predict_proba(self, X: Any) -> NDArray[Any]:
+    def predict_proba(self, X: Any) -> Array:
         """(N, K) probabilities: the logistic function of the score,
         or the softmax of the scores."""
         from scipy.special import expit, softmax
@@ -166,7 +166,7 @@ class PrivateLogisticRegression(_PrivateClassifier):
             return np.asarray(softmax(scores, axis=1))
         return np.hstack([expit(-scores), expit(scores)])
 
-    def predict_log_proba(self, X: Any) -> NDArray[Any]:
+    def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of `predict_proba`, without underflow."""
         from scipy.special import log_expit, log_softmax
 
@@ -182,7 +182,7 @@ class PrivateLinearSVC(_PrivateClassifier):
 
     _sklearn_name = "LinearSVC"
 
-    def _loss(self, n_classes: int, y: NDArray[Any]) -> Any:
+    def _loss(self, n_classes: int, y: Array) -> Any:
         if n_classes > 2:
             raise InputError(
                 "Only binary classification is supported. "

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from tacenda import checks
+from tacenda._types import Array
 from tacenda.estimators.base import PrivateLinearModel
 from tacenda.estimators.scaling import Scaling, TargetScaling
 from tacenda.estimators.warnings import warn_of_targets
@@ -88,7 +88,7 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
             rows, targets, nodes, scaling, loss, self._regulariser(), sample, clip_norm=clip_norm
         )
 
-    def _public(self, public: Any, scaling: Scaling) -> tuple[Any, NDArray[Any]]:
+    def _public(self, public: Any, scaling: Scaling) -> tuple[Any, Array]:
         """The public sample as scaled rows and targets."""
         X, y = self._public_rows(public)
         rows, factors = scaling.rows(X)
@@ -104,14 +104,14 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
     def _regulariser(self) -> Any:
         return "l2"
 
-    def _set_coef(self, node_coef: NDArray[Any], node_intercept: NDArray[Any]) -> None:
+    def _set_coef(self, node_coef: Array, node_intercept: Array) -> None:
         reach, centre = self._target.reach, self._target.centre
         self.node_coef_ = node_coef[:, 0] * reach
         self.node_intercept_ = node_intercept[:, 0] * reach + centre
         self.coef_ = self.node_coef_.mean(axis=0)
         self.intercept_ = float(self.node_intercept_.mean())
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> Array:
         """x.coef_ + intercept_, (N,)."""
         return np.asarray(self._scores(X)[:, 0])
 

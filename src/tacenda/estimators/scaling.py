@@ -17,17 +17,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tacenda.data.features import add_intercept, is_sparse, row_norms
+from tacenda._types import Array, Floats
+from tacenda.data.features import INTERCEPT_OF_ESTIMATORS, add_intercept, is_sparse, row_norms
 from tacenda.errors import InputError
 
-Floats = NDArray[np.float64]
-
-INTERCEPT = (
-    0.5  # the constant feature, in units of data_norm: a quarter of the squared norm of a full row
-)
-# declared bounds are rarely all reached at once:
+# Declared bounds are rarely all reached at once:
 # a row of features at half of them has norm data_norm
 FILL = 0.5
 
@@ -50,7 +45,7 @@ class Scaling:
     ) -> Scaling:
         """The scaling that public declarations give: bounds None, "norm", or (low, high) with
         numbers or (p,) arrays."""
-        constant = INTERCEPT * data_norm if intercept else None
+        constant = INTERCEPT_OF_ESTIMATORS * data_norm if intercept else None
         if bounds is None or isinstance(bounds, str):
             if isinstance(bounds, str) and bounds != "norm":
                 raise InputError(
@@ -97,7 +92,7 @@ class Scaling:
         dtype = np.asarray(X).dtype
         return ((np.clip(X, self.low, self.high) - self.centre) * self.scale).astype(dtype)
 
-    def back(self, w: NDArray[Any]) -> tuple[Floats, Floats]:
+    def back(self, w: Array) -> tuple[Floats, Floats]:
         """(coef (..., p), intercept (...)) in the user's scale of the weights (..., p)
         or (..., p + 1)."""
         w = np.asarray(w, float)
@@ -139,7 +134,7 @@ class TargetScaling:
             raise InputError(f"target_bounds must be finite with low below high, not {bounds!r}.")
         return cls(low, high, intercept)
 
-    def scaled(self, y: NDArray[Any]) -> Floats:
+    def scaled(self, y: Array) -> Floats:
         """Targets in [-1, 1]."""
         return (np.clip(np.asarray(y, float), self.low, self.high) - self.centre) / self.reach
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array, Floats
 from tacenda.formats.files import replacing
 
 Row = dict[str, Any]
@@ -62,7 +62,7 @@ class Rows:
                 newest[at] = r
         return Rows(newest.values())
 
-    def values(self) -> NDArray[np.float64]:
+    def values(self) -> Floats:
         return np.array([r["value"] for r in self.rows], float)
 
     def mean(self, **equal: Any) -> float:
@@ -75,7 +75,7 @@ class Rows:
         found = self.where(**equal).values()
         return float(found.std(ddof=1) / np.sqrt(len(found))) if len(found) > 1 else 0.0
 
-    def curve(self, x: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    def curve(self, x: str) -> tuple[Array, Array, Array, Array]:
         """(x, mean, least, largest) of the values at each x, over the seeds."""
         groups: dict[float, list[float]] = {}
         for r in self.rows:

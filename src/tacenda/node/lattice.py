@@ -15,8 +15,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.errors import PrivacyError
 from tacenda.privacy.accounting import events
 from tacenda.privacy.secrets.bounded import Bounded, seal
@@ -25,7 +25,6 @@ from tacenda.problem.facts import Facts
 from tacenda.problem.queries import Queries
 from tacenda.problem.radius import brought_within
 
-Array = NDArray[Any]
 # The noise spans so many steps of the grid: rounding a record's gradient is far below it
 LATTICE_SCALE = 2.0**26
 

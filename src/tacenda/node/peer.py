@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.graph.coalition import edge_streams
 from tacenda.graph.topology import Topology
 from tacenda.node.identity.edge_keys import EdgeKeys
@@ -28,7 +28,6 @@ from tacenda.runtime.host import Host
 from tacenda.runtime.network import Network
 from tacenda.runtime.result import RunResult
 
-Array = NDArray[Any]
 HERE = np.zeros(1, np.int64)  # the member's own store has one node
 REACHED_RADIUS = (
     "reached radius"  # note: the first round in which a message had to be cut to the radius

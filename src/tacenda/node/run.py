@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 from tacenda.errors import InputError, StateError, TacendaError
 from tacenda.node import logs
 from tacenda.node.display import Display
@@ -43,7 +41,6 @@ from tacenda.node.transport.tls_log import TlsLog
 from tacenda.runtime.lasting_run import data_digest
 from tacenda.runtime.result import RunResult
 
-Array = NDArray[Any]
 # a peer that is connected but says nothing counts
 # as absent after so many times the contract's limit
 SILENCE = 3

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.registry import code_hash, from_plain
 from tacenda.errors import PrivacyError
@@ -29,8 +29,6 @@ from tacenda.problem.queries import BlankQueries
 from tacenda.runtime.budget import Calibration, Notebook, Silence, blank_host, rehearse
 from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import Tag
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,11 +21,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Floats
 from tacenda.problem.constants import Constants
-
-Floats = NDArray[np.float64]
 
 # of eigenvalues and signal: between independent features (0) and strongly correlated ones (1)
 DECAY = 0.5

@@ -9,11 +9,10 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Floats
 from tacenda.graph.topology import Topology
 
-Floats = NDArray[np.float64]
 DENSE_LIMIT = 600  # up to here all eigenvalues are computed
 PROBES = 16
 LONGEST = 2000  # mixings that are followed: about what a run has

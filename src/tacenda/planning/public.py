@@ -19,13 +19,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.data.features import is_sparse, scale_rows
 from tacenda.errors import InputError
 from tacenda.problem.constants import Constants
 
-Floats = NDArray[Any]
 MOST_ENTRIES = 3000  # of the model: beyond, H is too large to factor
 WEIGHTS = (math.log(1e-5), math.log(1e4))  # ln lambda is sought between these
 NEWTON = 50
@@ -37,8 +36,8 @@ class PublicSample:
     noise of a regression."""
 
     X: Any
-    mode: Floats
-    precision_root: Floats
+    mode: Array
+    precision_root: Array
     noise_std: float
 
     @classmethod
@@ -50,7 +49,7 @@ class PublicSample:
         return cls(X, mode, np.linalg.cholesky(precision), noise_std)
 
 
-def _checked(public: Any, k: Constants, dim: int) -> tuple[Any, Floats]:
+def _checked(public: Any, k: Constants, dim: int) -> tuple[Any, Array]:
     try:
         X, y = public
     except (TypeError, ValueError):
@@ -82,7 +81,7 @@ def _checked(public: Any, k: Constants, dim: int) -> tuple[Any, Floats]:
     return scale_rows(X, k.data_norm), codes
 
 
-def _fit(X: Any, y: Floats, kind: str, dim: int) -> tuple[Floats, Floats, float]:
+def _fit(X: Any, y: Array, kind: str, dim: int) -> tuple[Array, Array, float]:
     """(mode (d,), precision H (d, d), noise_std) at the lambda of the largest evidence."""
     from scipy.optimize import minimize_scalar
 
@@ -110,7 +109,7 @@ def _fit(X: Any, y: Floats, kind: str, dim: int) -> tuple[Floats, Floats, float]
     return w, precision / variance, math.sqrt(variance)
 
 
-def _mode(X: Any, y: Floats, kind: str, w: Floats, weight: float) -> tuple[Floats, Floats]:
+def _mode(X: Any, y: Array, kind: str, w: Array, weight: float) -> tuple[Array, Array]:
     """Newton's method for sum_j -ln P(y_j | x_j.w) + weight/2 |w|^2: (mode, its Hessian)."""
     p = X.shape[1]
     outputs, value = len(w) // p, math.inf
@@ -132,7 +131,7 @@ def _mode(X: Any, y: Floats, kind: str, w: Floats, weight: float) -> tuple[Float
     return w, hessian
 
 
-def _cost(scores: Floats, y: Floats, kind: str) -> float:
+def _cost(scores: Array, y: Array, kind: str) -> float:
     if kind == "regression":
         return float(np.sum((scores[:, 0] - y) ** 2)) / 2
     if kind == "binary":
@@ -142,7 +141,7 @@ def _cost(scores: Floats, y: Floats, kind: str) -> float:
     return float(np.sum(logsumexp(scores, axis=1) - scores[np.arange(len(y)), y]))
 
 
-def _bends(scores: Floats, y: Floats, kind: str) -> tuple[Floats, Floats]:
+def _bends(scores: Array, y: Array, kind: str) -> tuple[Array, Array]:
     """(slope (N, K), curvature (N, K, K)) of each record's -ln P in its scores."""
     from scipy.special import expit, softmax
 
@@ -159,7 +158,7 @@ def _bends(scores: Floats, y: Floats, kind: str) -> tuple[Floats, Floats]:
     return chance, curvature
 
 
-def _hessian(X: Any, curvature: Floats) -> Floats:
+def _hessian(X: Any, curvature: Array) -> Array:
     """sum_j curvature_j (x) x_j x_j', (K p, K p)."""
     p, outputs = X.shape[1], curvature.shape[1]
     found = np.empty((outputs * p, outputs * p))

@@ -14,14 +14,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.errors import PrivacyError
 from tacenda.privacy.accounting import events
 from tacenda.privacy.accounting.judge import Curve, judge
 from tacenda.privacy.statement import Statement
 
-Array = NDArray[Any]
 QUICK = (events.Gaussian, events.CorrelatedGaussian, events.DiscreteGaussian)
 DELTAS = 10.0 ** -np.arange(1.0, 12.01, 0.5)
 POINTS, SLOW_POINTS = 60, 12

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.report import numbers
 
-Array = NDArray[Any]
 MOST_POINTS, MOST_ROWS = 400, 40
 
 

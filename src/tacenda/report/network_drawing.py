@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.report import numbers
 from tacenda.report.charts import Column, TextTable
 from tacenda.report.reading import Folder, Group
 from tacenda.words import counted, noun
 
-Array = NDArray[Any]
 MOST_DRAWN, MOST_EDGES, MOST_LISTED = 600, 6000, 500
 ROUND = ("ring", "complete", "exponential")
 

@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.errors import StateError
 from tacenda.privacy.statement import Statement
 from tacenda.report.account import Account
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.run_folder import RunFolder
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,12 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.runtime.metrics import as_shown, encode_like
 from tacenda.runtime.result import RunResult
 
-Array = NDArray[Any]
 CEILING, FLOOR = "noise-free optimum (ceiling)", "majority class (floor)"
 NOTE = (
     "accuracy and objective are diagnostics of a simulation: "

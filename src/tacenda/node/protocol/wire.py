@@ -24,11 +24,10 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.errors import NetworkError
 
-Array = NDArray[Any]
 Count = Annotated[int, Meta(ge=0, le=2**40)]
 Name = Annotated[str, Meta(min_length=1, max_length=63)]
 Hex64 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
-from numpy.typing import NDArray
-
+from tacenda._types import Array
 from tacenda.errors import NetworkError
 from tacenda.node.identity.contract import Contract
 from tacenda.node.identity.edge_keys import EdgeKeys
@@ -18,7 +16,6 @@ from tacenda.node.transport.mailbox import Key
 from tacenda.privacy.accounting.events import Event
 from tacenda.runtime.transport import Tag
 
-Array = NDArray[Any]
 MEETING = 0.1  # seconds between looks for the keys of the edges
 SLICE = 0.5  # seconds between looks at the clock, the signals and the peers
 

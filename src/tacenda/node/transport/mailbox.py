@@ -15,11 +15,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from numpy.typing import NDArray
-
+from tacenda._types import Array
 from tacenda.node.protocol.wire import BadFrame, Rows, rows_of
 
-Array = NDArray[Any]
 Key = tuple[int, int, int]
 MOST_VIEWS = 100  # that a member may have missed while it was away
 MOST_WAITING = 64  # messages of one peer: two rounds of any algorithm here are far fewer
