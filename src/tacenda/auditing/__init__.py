@@ -5,8 +5,9 @@ tacenda.audit("ipadmm", privacy=tacenda.Privacy(1.0), rounds=20, trials=10_000)
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tacenda._lazy import lazily
 
 if TYPE_CHECKING:
     from tacenda.auditing.attack import audit
@@ -22,8 +23,4 @@ _HOMES = {
 
 __all__ = ["AuditResult", "OneRunResult", "audit", "audit_one_run"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'tacenda.auditing' has no attribute {name!r}")
-    return getattr(import_module(f"tacenda.auditing.{_HOMES[name]}"), name)
+__getattr__ = lazily(__name__, _HOMES)

@@ -12,8 +12,9 @@ Names are resolved on first use, so that importing the package stays quick.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tacenda._lazy import lazily
 
 if TYPE_CHECKING:
     from tacenda.data import features, partition
@@ -59,7 +60,7 @@ _HOMES = {
     "read_table": "readers",
     "scale_rows": "features",
 }
-_MODULES = ("features", "partition")
+_MODULES = {"features": "features", "partition": "partition"}
 
 __all__ = [
     "NAMES",
@@ -85,13 +86,7 @@ __all__ = [
     "scale_rows",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"tacenda.data.{name}")
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"tacenda.data.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'tacenda.data' has no attribute {name!r}")
+__getattr__ = lazily(__name__, _HOMES, _MODULES)
 
 
 def __dir__() -> list[str]:

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tacenda._lazy import lazily
 
 if TYPE_CHECKING:
     from tacenda.planning.needed import Needed, records_needed
@@ -38,8 +39,4 @@ __all__ = [
     "records_needed",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'tacenda.planning' has no attribute {name!r}")
-    return getattr(import_module(f"tacenda.planning.{_HOMES[name]}"), name)
+__getattr__ = lazily(__name__, _HOMES)

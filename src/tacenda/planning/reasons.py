@@ -13,14 +13,11 @@ if TYPE_CHECKING:
 
 def hyperparameters(algorithm: Algorithm) -> str:
     """Step, mixings and noise in words."""
-    if algorithm.name == "gossipgd":
-        values = algorithm.to_plain()
-        mixings = counted(values["mixings"], "mixing")
-        return (
-            f"step {values['step_size']:.4g}, {mixings} a round, "
-            f"edge noise {values['correlation']:g} times the own"
-        )
-    return f"offset {algorithm.to_plain().get('offset', 0.0):.4g}, independent noise"
+    values, shared = algorithm.to_plain(), algorithm.shared_noise
+    if shared is None:
+        return f"offset {values.get('offset', 0.0):.4g}, independent noise"
+    mixings = counted(algorithm.exchanges_per_round, "mixing")
+    return f"step {values['step_size']:.4g}, {mixings} a round, edge noise {shared:g} times the own"
 
 
 def _method(p: Plan) -> str:

@@ -11,20 +11,17 @@ Nothing here reads records: only what a run has written down.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tacenda._lazy import lazily
 
 if TYPE_CHECKING:
     from tacenda.report.card import model_card
     from tacenda.report.html_page import build
     from tacenda.report.paper_figures import figures
 
-_WHERE = {"build": "html_page", "figures": "paper_figures", "model_card": "card"}
+_HOMES = {"build": "html_page", "figures": "paper_figures", "model_card": "card"}
 
 __all__ = ["build", "figures", "model_card"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'tacenda.report' has no attribute {name!r}")
-    return getattr(import_module(f"tacenda.report.{_WHERE[name]}"), name)
+__getattr__ = lazily(__name__, _HOMES)

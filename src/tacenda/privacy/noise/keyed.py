@@ -40,7 +40,7 @@ class KeyedNoise:
         self._question = ""
         # What floating-point noise was used for; one list for all questions
         self._doubles: list[str] = []
-        self._epoch = 0
+        self._view = 0
         self._edge_key: Callable[[int], bytes] | None = None
         self._edge_run = ""
 
@@ -70,11 +70,11 @@ class KeyedNoise:
         """
         self._edge_key, self._edge_run = edge_key, run
 
-    def enter(self, epoch: int) -> None:
+    def enter(self, view: int) -> None:
         """After a change of membership: streams of a new name,
         so that no noise is ever used twice."""
-        self._run = f"{self._run.partition('#')[0]}#{epoch}"
-        self._epoch = epoch
+        self._run = f"{self._run.partition('#')[0]}#{view}"
+        self._view = view
 
     @property
     def kind(self) -> str:
@@ -114,7 +114,7 @@ class KeyedNoise:
         for k, sign in zip(numbers, signs, strict=True):
             out += sign * aes_normal(
                 (1, dim),
-                AesStream(self._edge_key(int(k)), f"{self._edge_run}#{self._epoch}", turn, call),
+                AesStream(self._edge_key(int(k)), f"{self._edge_run}#{self._view}", turn, call),
             )
         return out
 
@@ -155,7 +155,7 @@ class AtPosition(ByPlace):
     """Seeded noise of a rehearsal, for a node whose only record store has position 0 but whose
     place in the graph is another."""
 
-    def enter(self, epoch: int) -> None:
+    def enter(self, view: int) -> None:
         """Rounds are never done twice, so seeded streams keep their names."""
 
     def __init__(self, noise: Any, position: int) -> None:
