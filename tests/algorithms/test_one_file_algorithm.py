@@ -125,7 +125,7 @@ def test_a_contract_must_say_which_code_is_meant(installed: Path) -> None:
     assert terms["code"] in str(refused.value)
     plan = make_plan(small_contract(algorithm=terms))
     # Nothing but full gradients: noise on whole numbers
-    assert plan.algorithm.name == "dgd" and plan.on_lattice
+    assert plan.spec.algorithm.name == "dgd" and plan.on_lattice
     assert (
         small_contract(algorithm=terms).run_id()
         != small_contract(algorithm={"name": "dgd"}).run_id()

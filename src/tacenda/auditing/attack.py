@@ -21,7 +21,6 @@ from tacenda.auditing.shared_noise import Attacks, Moments, declared_chance, pla
 from tacenda.auditing.trials import run_trials
 from tacenda.auditing.worlds import Canary, Script, two_worlds
 from tacenda.errors import InputError, PrivacyError
-from tacenda.graph.topology import Topology
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
@@ -119,14 +118,6 @@ class _Scene:
     seed: int
 
     @property
-    def algorithm(self) -> Algorithm:
-        return self.spec.algorithm
-
-    @property
-    def topology(self) -> Topology:
-        return self.spec.topology
-
-    @property
     def privacy(self) -> Privacy:
         assert self.spec.privacy is not None
         return self.spec.privacy
@@ -149,13 +140,13 @@ class _Scene:
     def attacks(self, measured: Moments | None) -> Attacks | None:
         """On noise that neighbours share;
         `measured` adds the attacks that believe their own measurement."""
-        ratio = self.algorithm.shared_noise
+        ratio = self.spec.algorithm.shared_noise
         if ratio is None:
             return None
         heard = listeners(
-            self.topology, ratio, self.privacy.pooled(self.algorithm.title), self.node
+            self.spec.topology, ratio, self.privacy.pooled(self.spec.algorithm.title), self.node
         )
-        return plan_attacks(self.topology, ratio, self.node, heard, self.releases, measured)
+        return plan_attacks(self.spec.topology, ratio, self.node, heard, self.releases, measured)
 
     @property
     def releases(self) -> int:
@@ -250,13 +241,15 @@ def aimed(scene: _Scene, pairs: list[Canary]) -> Aim:
     script = scene.script(pairs[0])
     if script.attacks is None:
         return Aim(pairs[0], script, ("likelihood ratio",))
-    ratio = scene.algorithm.shared_noise
+    ratio = scene.spec.algorithm.shared_noise
     assert ratio is not None
     scouts = dataclasses.replace(script, seed=scene.seed + SCOUT_SEED)
     moments = _joined(
         [run_portion(scouts, first, count).moments for first, count in _portions(scouts)]
     )
-    chance = declared_chance(moments, scene.topology, ratio, script.attacks.edges, scene.releases)
+    chance = declared_chance(
+        moments, scene.spec.topology, ratio, script.attacks.edges, scene.releases
+    )
     attacks = scene.attacks(moments)
     assert attacks is not None
     scripts = [dataclasses.replace(scene.script(pair), attacks=attacks) for pair in pairs]
@@ -347,7 +340,7 @@ def _judged(
     best, strengths = bounds.choose_attack(scores, truth)
     chosen = np.ascontiguousarray(scores[:, best])
     return AuditResult(
-        algorithm=scene.algorithm.to_plain(),
+        algorithm=scene.spec.algorithm.to_plain(),
         mode=scene.privacy.mode,
         adjacency=scene.privacy.adjacency,
         rounds=scene.spec.rounds,

@@ -36,7 +36,7 @@ def trials_at_once(script: Script) -> int:
     """How many trials one call of `run_portion` should take: an even number."""
     rows = script.variants * script.n
     count = MOST_ROWS // rows
-    if script.algorithm.needs.smooth_loss:
+    if script.spec.algorithm.needs.smooth_loss:
         count = min(count, MOST_ENTRIES // max(1, script.variants * script.rows.size))
     return max(2, count // 2 * 2)
 
@@ -50,9 +50,9 @@ def run_portion(script: Script, first: int, count: int, rounds: int | None = Non
     owner[:, 1, script.node] = n
     nodes, truth = np.arange(copies * n), truth_of(first, count)
     store = SharedStore(script, owner.reshape(-1))
-    topology = copies_of(script.topology, copies)
+    topology = copies_of(script.spec.topology, copies)
     noise = TrialNoise(
-        script.seed, first, (count, variants, n), script.node, len(script.topology.edges)
+        script.seed, first, (count, variants, n), script.node, len(script.spec.topology.edges)
     )
     spec, plan = script.spec, script.calibration.plan.rows(position)
     queries = AskedQueries(

@@ -48,7 +48,7 @@ def run_trials(
     ]
     saved = time.monotonic()
     with (
-        Progress(progress, f"audit {script.algorithm.name}", trials) as show,
+        Progress(progress, f"audit {script.spec.algorithm.name}", trials) as show,
         BetweenRounds() as interrupt,
     ):
         try:
@@ -98,18 +98,18 @@ def _identity(script: Script) -> str:
     """What must be equal for stored scores to belong to this audit."""
     digest = hashlib.blake2b(digest_size=16)
     settings = {
-        "algorithm": script.algorithm.to_plain(),
+        "algorithm": script.spec.algorithm.to_plain(),
         "rounds": script.spec.rounds,
         "seed": script.seed,
         "node": script.node,
         "mixing": script.spec.mixing,
-        "adjacency": script.facts.adjacency,
-        "constants": repr(script.facts.constants),
+        "adjacency": script.spec.facts.adjacency,
+        "constants": repr(script.spec.facts.constants),
         "charges": [
             (c.kind.kind, k, {p: v.tolist() for p, v in c.parameters.items()})
             for c, k in script.calibration.reserved
         ],
-        "tolerance": script.facts.tolerance,
+        "tolerance": script.spec.facts.tolerance,
     }
     digest.update(json.dumps(settings, sort_keys=True).encode())
     arrays = [
@@ -117,8 +117,8 @@ def _identity(script: Script) -> str:
         script.labels,
         script.offsets,
         script.start,
-        script.topology.edges,
-        script.facts.sizes,
+        script.spec.topology.edges,
+        script.spec.facts.sizes,
     ]
     if script.attacks is not None:
         arrays += [script.attacks.edges, script.attacks.within, script.attacks.mean]

@@ -136,7 +136,7 @@ class Wiretap:
         """(trials, E, dim) the edges' normals that some listener holds, as the true world's copy of
         the network drew them."""
         assert self._script.attacks is not None
-        edges, per_copy = self._script.attacks.edges, len(self._script.topology.edges)
+        edges, per_copy = self._script.attacks.edges, len(self._script.spec.topology.edges)
         copy = np.arange(len(self._truth)) * self._shape[1] + self._truth
         numbers = (copy[:, None] * per_copy + edges).reshape(-1)
         each = (np.arange(len(numbers) + 1), numbers, np.ones(len(numbers)))
@@ -210,8 +210,8 @@ class Wiretap:
     def _note_determinants(self, seen: Array, ridge: Array) -> None:
         """ln det of the two worlds' Hessians at the attacked node;
         ridge (trials, n) = 2q + extra."""
-        s, k = self._script, self._script.facts.constants
-        if k.n_outputs > 1 or s.facts.dim > MOST_FOR_DETERMINANT:
+        s, k = self._script, self._script.spec.facts.constants
+        if k.n_outputs > 1 or s.spec.facts.dim > MOST_FOR_DETERMINANT:
             return
         w, base = seen[:, s.node], ridge[:, s.node] + k.strength * k.regulariser.l2
         for sign, shard in ((-1.0, s.node), (1.0, s.n)):
@@ -219,7 +219,7 @@ class Wiretap:
             labels = s.labels[s.offsets[shard] : s.offsets[shard + 1]]
             bent = k.loss.second(w @ rows.T, labels) * (k.loss_scale / s.facts.sizes[s.node])  # type: ignore[attr-defined]
             hessian = np.einsum("tm,mi,mj->tij", bent, rows, rows, optimize=True)
-            hessian[:, np.arange(s.facts.dim), np.arange(s.facts.dim)] += base[:, None]
+            hessian[:, np.arange(s.spec.facts.dim), np.arange(s.spec.facts.dim)] += base[:, None]
             self.score += sign * np.linalg.slogdet(hessian)[1]
 
     def _split(self, values: Array) -> Array:

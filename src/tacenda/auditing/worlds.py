@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Array
-from tacenda.algorithms.base import Algorithm
 from tacenda.auditing.shared_noise import Attacks
 from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
@@ -63,40 +62,28 @@ class Script:
     attacks: Attacks | None = None  # on the noise that neighbours share, where they do
 
     @property
-    def algorithm(self) -> Algorithm:
-        return self.spec.algorithm
-
-    @property
-    def facts(self) -> Facts:
-        return self.spec.facts
-
-    @property
-    def topology(self) -> Topology:
-        return self.spec.topology
-
-    @property
     def calibration(self) -> Calibration:
         assert self.spec.calibration is not None
         return self.spec.calibration
 
     @property
     def n(self) -> int:
-        return self.topology.n
+        return self.spec.topology.n
 
     @property
     def variants(self) -> int:
         """Copies of the network in each trial: one for each world and, where records are sampled,
         one without the canary."""
-        return 3 if self.algorithm.samples_records else 2
+        return 3 if self.spec.algorithm.samples_records else 2
 
     def store(self) -> DenseStore:
         """The n + 1 shards as a store of their own."""
         return make_store(
-            self.facts,
+            self.spec.facts,
             self.rows,
             self.labels,
             self.offsets,
-            np.append(self.facts.sizes, self.facts.sizes[self.node]),
+            np.append(self.spec.facts.sizes, self.spec.facts.sizes[self.node]),
         )
 
 
@@ -215,8 +202,8 @@ class SharedStore:
         counts = np.diff(s.offsets)[owner]
         offsets = np.concatenate([[0], np.cumsum(counts)])
         chosen = np.arange(offsets[-1]) + np.repeat(s.offsets[owner] - offsets[:-1], counts)
-        divisors = np.append(s.facts.sizes, s.facts.sizes[s.node])[owner]
-        return make_store(s.facts, s.rows[chosen], s.labels[chosen], offsets, divisors)
+        divisors = np.append(s.spec.facts.sizes, s.spec.facts.sizes[s.node])[owner]
+        return make_store(s.spec.facts, s.rows[chosen], s.labels[chosen], offsets, divisors)
 
 
 def copies_of(topology: Topology, count: int) -> Topology:

@@ -191,14 +191,14 @@ def contract_check(
         else "floating point, accepted by name"
     )
     pooled = None
-    if plan.algorithm.shared_noise is not None:
+    if plan.spec.algorithm.shared_noise is not None:
         noise += ", shared by neighbours"
         pooled = plan.coalition
     if mine.rehearsal_seed is not None:
         noise = "SEEDED: for a rehearsal only"
     typer.echo(
         f"hash      {mine.hash()}\nmembers   {', '.join(mine.names)}\n"
-        f"algorithm {plan.algorithm.title}, {counted(mine.rounds, 'round')}"
+        f"algorithm {plan.spec.algorithm.title}, {counted(mine.rounds, 'round')}"
     )
     typer.echo(
         f"noise     {noise}\n"

@@ -167,7 +167,7 @@ def _contract(path: Path, terms: Contract) -> Iterator[Finding]:
     try:
         plan = make_plan(terms)
         summary = (
-            f"{plan.algorithm.title}, {counted(terms.rounds, 'round')}, "
+            f"{plan.spec.algorithm.title}, {counted(terms.rounds, 'round')}, "
             f"epsilon {terms.privacy.epsilon:g}, hash {terms.hash()[:16]}"
         )
         yield Finding("contract", True, summary)

@@ -60,9 +60,9 @@ class Peer:
         at = np.array([self._me])
         mine = plan.calibration.reserved.rows(at)
         self.ledger = NodeLedger(mine, plan.contract.rounds, plan.on_lattice, exchange.book)
-        self._facts = plan.facts.rows(at)
-        door, scale = self._seat(plan.topology)
-        start = np.zeros((1, plan.facts.dim), plan.spec.row_type)
+        self._facts = plan.spec.facts.rows(at)
+        door, scale = self._seat(plan.spec.topology)
+        start = np.zeros((1, plan.spec.facts.dim), plan.spec.row_type)
         self._host = Host(plan.spec, at, self._ask(mine), door, self.network, scale, start)
         self._mixed: Array | None = None
         self._reached_radius: int | None = state.noted(REACHED_RADIUS)
@@ -101,10 +101,10 @@ class Peer:
             transport,
             plan.spec.row_type,
             plan.contract.mixing,
-            plan.facts.constants.radius,
+            plan.spec.facts.constants.radius,
         )
         scale = plan.calibration.plan.rows(np.array([self._me]))
-        if topology.n < plan.topology.n:
+        if topology.n < plan.spec.topology.n:
             scale = enough_noise(plan, scale, topology, me, self._me)
         return Door(
             HERE, self._problem.dim, scale, self.ledger, self._noise, self._shared(topology, me)
@@ -121,7 +121,7 @@ class Peer:
 
     def _shared(self, topology: Topology, me: int) -> SharedNoise | None:
         """The edges to those who take part, and whose key each one's noise is drawn from."""
-        ratio = self._plan.algorithm.shared_noise
+        ratio = self._plan.spec.algorithm.shared_noise
         if ratio is None:
             return None
         if self._edges is not None:
@@ -157,11 +157,12 @@ class Peer:
         also of rounds before a restart."""
         if self._reached_radius is None:
             return []
+        radius = self._facts.constants.radius
         return [
             f"the run diverges: in round {self._reached_radius} this member's message reached "
-            f"the contract's problem.radius of {self._plan.facts.constants.radius:g} and was cut "
-            "to it. Do not use the model; agree on a contract with a larger proximal weight or "
-            "penalty, a smaller step, or a larger radius. A neighbour may also have pushed it."
+            f"the contract's problem.radius of {radius:g} and was cut to it. "
+            "Do not use the model; agree on a contract with a larger proximal weight or penalty, "
+            "a smaller step, or a larger radius. A neighbour may also have pushed it."
         ]
 
     def regroup(self, absent: frozenset[str], view: int, next_round: int) -> None:

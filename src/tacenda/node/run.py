@@ -135,7 +135,7 @@ def _run(
     contract, name = plan.contract, identity.name
     key = state.bind(contract.run_id(), name, data_digest(problem))
     mailbox = Mailbox(
-        contract.neighbours(name), plan.facts.dim, plan.spec.row_type, contract.problem.radius
+        contract.neighbours(name), plan.spec.facts.dim, plan.spec.row_type, contract.problem.radius
     )
     witness = Witness(contract, name, state, identity.signer(), log, row_calls(plan.spec))
     handshake = Handshake(
@@ -143,9 +143,9 @@ def _run(
     )
     # Seeded noise of a rehearsal needs no keys; everywhere else noise shared by neighbours is drawn
     # from the keys of the edges.
-    if plan.algorithm.shared_noise is not None and contract.rehearsal_seed is None:
+    if plan.spec.algorithm.shared_noise is not None and contract.rehearsal_seed is None:
         handshake.edges = EdgeKeys(contract, name, state)
-    limit = frame_limit(plan.facts.dim)
+    limit = frame_limit(plan.spec.facts.dim)
     bind = (
         (options.bind or _any_interface(contract.member(name).address))
         if contract.member(name).listens

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Array
-from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.registry import code_hash, from_plain
 from tacenda.errors import PrivacyError
 from tacenda.graph.coalition import leverage
@@ -42,22 +41,10 @@ class RunPlan:
     on_lattice: bool
 
     @property
-    def topology(self) -> Topology:
-        return self.spec.topology
-
-    @property
-    def algorithm(self) -> Algorithm:
-        return self.spec.algorithm
-
-    @property
-    def facts(self) -> Facts:
-        return self.spec.facts
-
-    @property
     def coalition(self) -> int:
         """How many members may pool what they know, where neighbours share noise."""
         assert self.spec.privacy is not None
-        return self.spec.privacy.pooled(self.algorithm.title)
+        return self.spec.privacy.pooled(self.spec.algorithm.title)
 
     def events(self, name: str) -> list[tuple[Event, int]]:
         """Everything that this member is going to release."""
@@ -248,7 +235,7 @@ def _onto_lattice(calibration: Calibration, privacy: Privacy) -> Calibration:
 def smaller_run(plan: RunPlan, topology: Topology) -> RunSpec:
     """The run on a graph with fewer members, in that graph's order."""
     there = np.array([plan.contract.position(str(label)) for label in topology.labels])
-    return replace(plan.spec, topology=topology, facts=plan.facts.rows(there))
+    return replace(plan.spec, topology=topology, facts=plan.spec.facts.rows(there))
 
 
 def enough_noise(plan: RunPlan, scaled: Any, topology: Topology, here: int, me: int) -> Any:
@@ -257,7 +244,7 @@ def enough_noise(plan: RunPlan, scaled: Any, topology: Topology, here: int, me: 
 
     `here` is its position in the smaller graph, `me` in the contract.
     """
-    if plan.algorithm.shared_noise is not None:
+    if plan.spec.algorithm.shared_noise is not None:
         return _enough_shared_noise(plan, scaled, topology, here)
     sites = rehearse(smaller_run(plan, topology), np.array([here]))
     made = [
@@ -266,7 +253,7 @@ def enough_noise(plan: RunPlan, scaled: Any, topology: Topology, here: int, me: 
         for _ in range(n)
     ]
     kept = [
-        charge.parameters.get("noise_multiplier", np.ones(plan.topology.n))[me]
+        charge.parameters.get("noise_multiplier", np.ones(plan.spec.topology.n))[me]
         for charge, n in plan.calibration.reserved
         for _ in range(n)
     ]
@@ -285,7 +272,7 @@ def _enough_shared_noise(plan: RunPlan, scaled: Any, topology: Topology, here: i
     edge must draw alike, and every member computes it from the graph alone. No release then costs
     more than was reserved, and the ledger sees to it before the draw.
     """
-    ratio, shares = plan.algorithm.shared_noise, plan.calibration.plan.leverage
+    ratio, shares = plan.spec.algorithm.shared_noise, plan.calibration.plan.leverage
     assert ratio is not None and shares is not None
     now = leverage(topology, ratio, plan.coalition)[0]
     planned = shares[[plan.contract.position(str(label)) for label in topology.labels]]

@@ -326,7 +326,7 @@ def check_remaining(plan: RunPlan, name: str, absent: frozenset[str]) -> None:
         )
     try:
         topology = topology_of(contract, absent)
-        plan.algorithm.check(plan.facts, topology, contract.rounds, True)
+        plan.spec.algorithm.check(plan.spec.facts, topology, contract.rounds, True)
     except (InputError, UnsupportedError) as broken:
         raise NetworkError(
             f"Without {', '.join(sorted(absent))} the run cannot go on: "

@@ -460,11 +460,11 @@ def test_the_calls_in_which_rows_are_sent_are_known_before(name: str) -> None:
     )
     contract = small_contract(3, rounds=5, algorithm={"name": name}, privacy=terms)
     plan = make_plan(contract)
-    network = Watched(plan.topology, [np.arange(3)], 0, None, plan.spec.row_type)
+    network = Watched(plan.spec.topology, [np.arange(3)], 0, None, plan.spec.row_type)
     host = blank_host(
         plan.spec,
         np.arange(3),
-        Notebook(plan.facts.dim, plan.spec.weights, plan.spec.row_type),
+        Notebook(plan.spec.facts.dim, plan.spec.weights, plan.spec.row_type),
         neighbours=network,
     )
     for turn in range(1, 6):
