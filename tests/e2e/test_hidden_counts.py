@@ -15,19 +15,8 @@ import pytest
 
 import support
 import tacenda as tc
+from cli_tools import WITHOUT_COLOUR
 
-TOML = """
-name = "people"
-node_column = "site"
-[label]
-name = "ill"
-classes = ["no", "yes"]
-[[columns]]
-kind = "numeric"
-name = "age"
-low = 0.0
-high = 100.0
-"""
 RECORDS, DECLARED = 211, 100  # a prime number, so that every accuracy as a fraction has it below
 
 
@@ -46,7 +35,7 @@ def folder(
         for k in range(RECORDS)
     ]
     (home / "people.csv").write_text("\n".join(["age,site,ill", *rows]))
-    (home / "people.toml").write_text(TOML)
+    (home / "people.toml").write_text(WITHOUT_COLOUR)
     arguments = [
         "--data",
         home / "people.csv",

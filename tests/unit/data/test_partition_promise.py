@@ -11,31 +11,13 @@ import pytest
 
 import support
 import tacenda as tc
+from cli_tools import SCHEMA
 from tacenda.config import read
 from tacenda.config.cost import public_run
 from tacenda.config.private_run import private_run
 from tacenda.data import partition
 from tacenda.errors import DeclarationWarning, InputError
 
-SCHEMA = """
-name = "people"
-node_column = "site"
-
-[label]
-name = "ill"
-classes = ["no", "yes"]
-
-[[columns]]
-kind = "numeric"
-name = "age"
-low = 0.0
-high = 100.0
-
-[[columns]]
-kind = "categorical"
-name = "colour"
-levels = ["red", "green"]
-"""
 N = 60
 OWNERS = np.arange(N) % 3
 WAYS = {

@@ -27,6 +27,7 @@ kind = "categorical"
 name = "colour"
 levels = ["red", "green"]
 """
+WITHOUT_COLOUR = SCHEMA[: SCHEMA.rindex("[[columns]]")]
 
 
 def tacenda(*arguments: str | Path) -> Result:
