@@ -57,3 +57,19 @@ def test_what_the_readme_promises_is_exported() -> None:
     assert set(tacenda.__all__) <= set(dir(tacenda))
     with pytest.raises(AttributeError, match="'nothing'"):
         _ = tacenda.nothing
+
+
+def test_the_runtime_imports_the_report_only_inside_the_method_that_writes_it() -> None:
+    for file in (Path(tacenda.__path__[0]) / "runtime").rglob("*.py"):
+        tree = ast.parse(file.read_text("utf-8"))
+        inside = {
+            id(found)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef) and node.name == "report"
+            for found in ast.walk(node)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
+                "tacenda.report"
+            ):
+                assert id(node) in inside, f"{file.name}:{node.lineno}"
