@@ -1,9 +1,9 @@
 """Digests of what the program computes, to the last bit: run before and after a change that should
 change nothing.
 
-    python tests/digests.py record before.json        on the old state of the repository
-    python tests/digests.py compare before.json       on the new one; names every difference, exit 1
-    if there is any
+    python tests/digests.py record before.json    on the old state of the repository
+    python tests/digests.py compare before.json   on the new one; names every difference, and exits
+                                                  with 1 if there is any
 
 Every algorithm with and without privacy, on three graphs, on one and three blocks, dense, sparse
 and float32, several classes and regression; statements with all their charges; estimators;

@@ -87,7 +87,7 @@ def summary() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--seconds", type=int, default=60, help="how long (default 60)")
     parser.add_argument("--corpus", help="a folder to keep and reuse interesting inputs")
     chosen = parser.parse_args()

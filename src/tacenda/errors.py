@@ -1,22 +1,21 @@
 """Every exception that Tacenda raises on purpose, and its warnings.
 
 TacendaError
-├── InputError (ValueError)        a parameter or a data file is wrong: which name, which rule, what
-                                   was found, what to do
-│   └── UnsupportedError           the parts are fine but do not go together (loss, regulariser,
-    algorithm, graph)
-├── PrivacyError                   a guarantee cannot be given or was about to be broken
-│   ├── BudgetError                a release would exceed the budget; raised before any noise is
-    drawn
-│   └── LeakError (TypeError)      something tried to take a secret past the one door
-├── StateError                     a checkpoint, ledger or run folder is damaged or does not belong
-                                   here
-└── NetworkError                   a peer or transport failed
+├── InputError (ValueError)       a parameter or a data file is wrong: which name, which rule,
+│   │                             what was found, what to do
+│   └── UnsupportedError          the parts are fine but do not go together
+│                                 (loss, regulariser, algorithm, graph)
+├── PrivacyError                  a guarantee cannot be given or was about to be broken
+│   ├── BudgetError               a release would exceed the budget; raised before noise is drawn
+│   └── LeakError (TypeError)     something tried to take a secret past the one door
+├── StateError                    a checkpoint, ledger or run folder is damaged,
+│                                 or does not belong here
+└── NetworkError                  a peer or transport failed
 
-DeclarationWarning (UserWarning)   something public was not declared, so a default or the data
-                                   themselves took its place
-LedgerWarning (UserWarning)        how a ledger found the account of a run, or that its file was
-                                   open to others
+DeclarationWarning (UserWarning)  something public was not declared, so a default or the data
+                                  themselves took its place
+LedgerWarning (UserWarning)       how a ledger found the account of a run, or that its file was
+                                  open to others
 """
 
 

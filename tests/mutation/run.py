@@ -1,13 +1,10 @@
 """`make mutants`: change the code in small ways, one at a time, and see whether the tests notice.
 
-    python tests/mutation/run.py                      every mutant; stop with Ctrl-C, start again to
-    go on
-    python tests/mutation/run.py --sample 300 --seed 1   a random sample, with a confidence interval
-    of the score python tests/mutation/run.py --only ledger,graph  files whose path holds one of
-    these
-    python tests/mutation/run.py --again              only what survived before, by all tests that
-    cover its file
-    python tests/mutation/run.py --report             what is known so far, without running anything
+    python tests/mutation/run.py         every mutant; stop with Ctrl-C, start again to go on
+        --sample 300 --seed 1            a random sample, with a confidence interval of the score
+        --only ledger,graph              files whose path holds one of these
+        --again                          only what survived before, by all tests that cover its file
+        --report                         what is known so far, without running anything
 
 Outcomes are kept in .mutants/results.jsonl. A mutant is tried anew when its file has changed, or
 the test that noticed it; a survivor when any test has that covers its file. `cover.toml` says which

@@ -6,14 +6,13 @@
     gam_i <- gam_i - (rho/2) sum_j (wb_i - wb_j)
 
 HuangGong20 (11)-(15), (18) and GauthierEtAl20 (6)-(9); GauthierEtAl20 writes 1/eta for our eta, and
-both print signs that are corrected here. A whole run is
-one Gaussian mechanism: mu^2 = sum over all steps of (s/noise_std)^2, s = 2Gc/(m (2 rho deg + eta))
-under replace-one.
+both print signs that are corrected here. A whole run is one Gaussian mechanism: mu^2 = sum over all
+steps of (s/noise_std)^2, s = 2Gc/(m (2 rho deg + eta)) under replace-one.
 
 regulariser_step: "subgradient" (as published) puts r R'(w) in the query; "prox" leaves R out and
 applies its prox with weight r/(2 rho deg + eta) to the *released* value, which keeps an l1 model
-sparse at the same sensitivity; "auto" takes the prox just
-for regularisers that are not smooth. batch_size: Poisson samples of that mean (HuangGong20 Note 1).
+sparse at the same sensitivity; "auto" takes the prox just for regularisers that are not smooth.
+batch_size: Poisson samples of that mean (HuangGong20 Note 1).
 """
 
 from __future__ import annotations

@@ -126,10 +126,9 @@ class PVP(Algorithm):
         V_i <- w_i + e_i;   broadcast V_i;   lam_i <- lam_i + (eta/2) sum_j (V_i - V_j)
 
     penalty: eta. noise: "l2-laplace" as in the paper, or "gaussian". closing_dvp: the last round
-    (the paper's Algorithm 3 ends
-    so) is one of DVP around V, charged like any other. centre: "released" (the sound default) or
-    "hidden", the published
-    form: the centre is (w_i - e_i + V_j)/2 with the node's own unreleased w_i.
+    (the paper's Algorithm 3 ends so) is one of DVP around V, charged like any other. centre:
+    "released" (the sound default) or "hidden", the published form: the centre is
+    (w_i - e_i + V_j)/2 with the node's own unreleased w_i.
     Differs from the print: every centre uses released values, so that one round's sensitivity is
     (2Gc/m + 2 tol)/(sc + 2 eta deg) instead of 2c/(m r), far less noise. With centre="hidden" the
     declared sensitivity follows the hidden iterate, and tends to the paper's 2c/(m r).

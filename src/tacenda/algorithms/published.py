@@ -2,8 +2,8 @@
 
 `Algorithm.published_noise` writes a paper's own formula, errors included, for reproducing its
 figures (`Privacy(mode="as-published")`); the run's ledger is charged what that noise truly costs,
-so that the result carries the
-claim and the truth side by side. Never for real data: a deployed node refuses this mode.
+so that the result carries the claim and the truth side by side. Never for real data: a deployed
+node refuses this mode.
 `Algorithm.verdict` is shown by `tacenda algorithms` and in the docs; each has a test.
 """
 

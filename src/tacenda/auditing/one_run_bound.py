@@ -5,15 +5,15 @@ two (replace-one). From the output an adversary guesses r of the coins and absta
 of the guesses are right. Three bounds on P[C >= v]:
 
 1. Whatever a run that is (epsilon, delta)-private does (Steinke, Nasr, Jagielski, "Privacy Auditing
-with One (1) Training Run",
-   NeurIPS 2023, Theorem 5.2): with B ~ Binomial(r, q), q = e^epsilon / (1 + e^epsilon),
+   with One (1) Training Run", NeurIPS 2023, Theorem 5.2): with B ~ Binomial(r, q),
+   q = e^epsilon / (1 + e^epsilon),
 
        P[C >= v] <= P[B >= v] + 2 m delta max_{i = 1..v} P[v > B >= v - i] / i.
 
 2. Whatever a run with the trade-off curve f does (Mahloujifar, Melis, Chaudhuri, "Auditing
-f-Differential Privacy in One Run",
-   ICML 2025). Exchanging a coin's record turns a right guess of it into a wrong one, so with p_t =
-   P[C = t], b(x) = 1 - f(x) and any set T of counts, averaged over the coins (b is concave),
+   f-Differential Privacy in One Run", ICML 2025). Exchanging a coin's record turns a right guess of
+   it into a wrong one, so with p_t = P[C = t], b(x) = 1 - f(x) and any set T of counts, averaged
+   over the coins (b is concave),
 
        sum_{t in T} (t/m) p_t <= b( sum_{t in T} ((r - t + 1)/m) p_{t-1} ).
 
@@ -23,12 +23,11 @@ f-Differential Privacy in One Run",
    r/m; where more is needed, x is impossible. (Mass placed higher, or more mass than asked for,
    only raises all later R and R + H, so nothing smaller exists.)
 3. Where the canaries are seen through channels with noise of their own, each of curve f whatever it
-receives (other nodes, or
-   other coordinates of Gaussian noise): the transcript is then post-processing of m independent
-   pairs of that curve (concurrent composition), the coins stay independent given it, and each is
-   guessed right with probability at most (1 + delta(0))/2, the total variation's: C of m guesses is
-   at most Binomial(m, (1 + delta(0))/2). This is far tighter than 2, which allows for one common
-   accident that shows all coins at once.
+   receives (other nodes, or other coordinates of Gaussian noise): the transcript is then
+   post-processing of m independent pairs of that curve (concurrent composition), the coins stay
+   independent given it, and each is guessed right with probability at most (1 + delta(0))/2, the
+   total variation's: C of m guesses is at most Binomial(m, (1 + delta(0))/2). This is far tighter
+   than 2, which allows for one common accident that shows all coins at once.
 
 All hold for any way of guessing that looks at the output only.
 """

@@ -9,11 +9,10 @@ residuals; over K releases jointly, with the mean over the releases apart from t
 it,
 
     score = 1/2 sum_t (u^0_t W u^0_t - u^1_t W u^1_t) + K/2 (m^0 (M - W) m^0 - m^1 (M - W) m^1),
-    m the mean of the u_t,
 
-W the inverse covariance of deviations, M that of sqrt(K) m; fresh noise has W = M. By Neyman and
-Pearson this score is the best one where the supposed covariance is the true one; with any other it
-is still valid, and weaker. Suppositions:
+m the mean of the u_t, W the inverse covariance of deviations, M that of sqrt(K) m; fresh noise has
+W = M. By Neyman and Pearson this score is the best one where the supposed covariance is the true
+one; with any other it is still valid, and weaker. Suppositions:
 
     as declared       e of covariance I + c^2 N N'
     no edge noise     I

@@ -6,15 +6,15 @@ the value of the true world with its noise; every copy of the trial then goes on
 value. So all copies share one transcript, each computes what its own world would have answered
 given that transcript, and the ratio is exact, hidden states included:
 
-    Gaussian      (|r - v0|^2 - |r - v1|^2) / (2 std^2)                    v0, v1 the worlds'
-                  values, r the released one
+    Gaussian      (|r - v0|^2 - |r - v1|^2) / (2 std^2)
+                  v0, v1 the worlds' values, r the released one
     sampled       the same for mixtures q N(v_h, std^2) + (1 - q) N(v, std^2), v the value without
                   the canary
     shared noise  the same with several covariances, as several listeners see them (`shared_noise`):
                   one score for each
     l2-Laplace    rate (|r - v0| - |r - v1|)
-    objective     rate (|e0| - |e1|) + ln det H1 - ln det H0,              e_h = -grad F_h(r), H_h
-                  its Hessian at r
+    objective     rate (|e0| - |e1|) + ln det H1 - ln det H0
+                  e_h = -grad F_h(r), H_h its Hessian at r
 
 The adversary knows all settings, so it prices each release by the published plan, not by what the
 door did: a door that adds less noise than it says is caught.

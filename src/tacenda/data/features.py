@@ -50,8 +50,7 @@ def scale_rows(
     of norm 0 stay.
 
     With `in_place` a floating-point X is changed and returned, and no copy of it is ever made. Rows
-    end at or below
-    `norm` up to one rounding of X's own precision.
+    end at or below `norm` up to one rounding of X's own precision.
     """
     norm = positive("norm", norm)
     one_of("mode", mode, ("clip", "scale"))

@@ -34,10 +34,8 @@ def load_libsvm(
     """A LIBSVM file (plain, .gz or .bz2) as CSR (n, n_features).
 
     `n_features` should be declared: without it the largest index in the file is used, and the notes
-    say so. With
-    `classes` (as written in the file, in order) y holds codes into them; without, y is the file's
-    own number. With
-    `norm` rows are clipped to it.
+    say so. With `classes` (as written in the file, in order) y holds codes into them; without, y is
+    the file's own number. With `norm` rows are clipped to it.
     """
     path = existing(path)
     from sklearn.datasets import load_svmlight_file

@@ -46,8 +46,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     adjacency        "replace-one" (record counts are public) or "add-remove" (declare public_sizes)
     coalition        how many curious data holders may pool what they know; None: all others may;
                      noise then needs no trust, and is larger
-    data_norm        norm to which rows are brought inside; clip_norm   bound on one record's
-                     gradient there
+    data_norm        norm to which rows are brought inside
+    clip_norm        bound on one record's gradient there
     bounds           declared (low, high) of the features, numbers or one per feature; "norm": rows
                      are meant for data_norm as they are
     strength         of the regulariser, on the weights of the scaled features
@@ -55,7 +55,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     n_nodes, graph   how many data holders (even split) and their network; fit(nodes=...) names each
                      record's holder instead
     algorithm        "auto" (planned from public quantities), a name, or an object of
-                     tacenda.algorithms; rounds   their number
+                     tacenda.algorithms
+    rounds           their number
     fit(public=...)  a sample (X, y) of the same kind that *is public*: "auto" tunes its step on it.
                      It has no protection, and nothing is charged for it; never pass private records
                      there

@@ -25,9 +25,8 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
     target_bounds   declared (low, high) of the target, from public knowledge; targets are clipped
                     to it
     clip_norm       bound on one record's gradient, in units of half the target range times a
-                    feature norm of 1; by default
-                    0.5 * data_norm: residuals above a quarter of the target range then pull no
-                    harder
+                    feature norm of 1; by default 0.5 * data_norm: residuals above a quarter of the
+                    target range then pull no harder
     Fitted: coef_ (p,), intercept_, node_coef_ (n, p), node_intercept_ (n,), privacy_, history_,
     plan_, conditions_, result_.
     """

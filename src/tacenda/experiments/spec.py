@@ -48,9 +48,10 @@ class Size:
 class Cell:
     """One run. Every field is a plain value.
 
-    data       {"name": ..., options of tacenda.data.load}          nodes    records are split
-               evenly among so many
-    problem    arguments of Problem;   graph   text for tacenda.graph.parse
+    data       {"name": ..., options of tacenda.data.load}
+    nodes      records are split evenly among so many
+    problem    arguments of Problem
+    graph      text for tacenda.graph.parse
     algorithm  {"name": ..., hyperparameters}, or {"name": "tuned", "of": method} for the best of
                its trials
     privacy    None, or arguments of Privacy, or {"paper": {...}} for those of Privacy.from_paper

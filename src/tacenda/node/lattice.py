@@ -1,12 +1,12 @@
 """Gradients on the integer lattice (rule 7 of the specification), and their charges as what they
 are.
 
-    sum_j trunc(clip(loss'(w; x_j, y_j) x_j) / grid)        whole numbers; one record moves them by
-    at most 2G/grid (replace-one)
+    sum_j trunc(clip(loss'(w; x_j, y_j) x_j) / grid)
 
-The noise is a discrete Gaussian on these numbers; times the public c * grid / m, plus the public r
-R'(w), they are the noisy gradient. A run of discrete Gaussians is judged by zero-concentrated
-privacy, and so the noise is calibrated for it: a few per cent more than an ideal Gaussian needs.
+These are whole numbers, and one record moves them by at most 2G/grid (replace-one). The noise is a
+discrete Gaussian on these numbers; times the public c * grid / m, plus the public r R'(w), they are
+the noisy gradient. A run of discrete Gaussians is judged by zero-concentrated privacy, and so the
+noise is calibrated for it: a few per cent more than an ideal Gaussian needs.
 """
 
 from __future__ import annotations

@@ -57,11 +57,11 @@ class NodeOptions:
 
     bind: address to listen on, by default the contract's port on all interfaces. addresses: where
     neighbours are reached, if not as the contract says. ledger: the lasting ledger, by default one
-    per member and machine. metrics_port: health and metrics on
-    127.0.0.1, None for none. dataset: the data's name in the ledger; given once, it is remembered
-    with the records. budget: epsilon that all runs on these records together may lose, kept in the
-    ledger; no_budget: that they shall have no limit. watch_tls: log the reasons of failed
-    handshakes, which takes over this process's standard error (`tls_log`).
+    per member and machine. metrics_port: health and metrics on 127.0.0.1, None for none. dataset:
+    the data's name in the ledger; given once, it is remembered with the records. budget: epsilon
+    that all runs on these records together may lose, kept in the ledger; no_budget: that they shall
+    have no limit. watch_tls: log the reasons of failed handshakes, which takes over this process's
+    standard error (`tls_log`).
     """
 
     contract: Path

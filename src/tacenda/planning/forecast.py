@@ -4,8 +4,7 @@ Private dual averaging with constant weights and T rounds is, for the network's 
 gradient descent of total step tau = T/offset whose whole noise depends on tau and not on T. Along
 an eigenvector of the risk's Hessian with eigenvalue h
 
-    left undone     exp(-2 (h + r) t)                       of the squared distance to the optimum,
-                    t = ln(1 + r tau)/r
+    left undone     exp(-2 (h + r) t) of the squared distance to the optimum, t = ln(1 + r tau)/r
     noise           V = tau s0^2 (exp(-r t) - exp(-2 (h + r) t)) / (2h + r)
 
 with r the strong convexity and s0 the noise of the average: s0^2 = sum_i (s_i/mu)^2/n^2, s_i =

@@ -77,12 +77,12 @@ def records_needed(
 ) -> Needed:
     """The least number of records at each member, to a tenth, with which the plan meets the target.
 
-    target_excess     objective above the noise-free optimum;   target_accuracy   share classified
-                      rightly (exactly one of the two)
+    target_excess     objective above the noise-free optimum
+    target_accuracy   share classified rightly (exactly one of the two)
     trials            runs on stand-in data for each number that is tried; 0 compares forecasts, for
                       target_excess only
-    public            (X, y), a public sample of the same kind of records;   options   as in
-                      `tacenda.plan`: loss, strength, ...
+    public            (X, y), a public sample of the same kind of records
+    options           as in `tacenda.plan`: loss, strength, ...
     """
     first = plan(START, dim, graph, epsilon, delta, **options)
     return records_for(

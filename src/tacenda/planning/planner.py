@@ -70,11 +70,12 @@ def plan(
     sizes      public record counts m_i, one per node of the graph, or one number for all
     dim        length d of a node's model (n_outputs * n_features for several classes), the
                intercept included
-    graph      any networkx.Graph or Topology;      epsilon   one number, or one per node
+    graph      any networkx.Graph or Topology
+    epsilon    one number, or one per node
     coalition  how many curious members may pool what they know (`Privacy.coalition`); None: all
                others may (no shared noise)
-    max_rounds limits communication; with fewer rounds than the budget could use, the plan says so.
-    rounds fixes their number
+    max_rounds limits communication; with fewer rounds than the budget could use, the plan says so
+    rounds     fixes their number
     public     a sample (X, y) of the same kind that *is public*: the step is tuned on it
                (`Plan.tuned`). It has no protection at all, and nothing is charged for it; never
                pass private records here

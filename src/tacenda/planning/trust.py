@@ -3,8 +3,9 @@
 All nodes draw with one scale s, made so that mu_i = Delta_i sqrt(T h_i(q))/s keeps every node's
 budget against any q members (`graph.coalition`). Against others the same noise gives
 
-    mu = max_i Delta_i sqrt(T h_i(Q))/s,      h_i = 1 where all neighbours of i, and so also where
-    all others, pool what they know.
+    mu = max_i Delta_i sqrt(T h_i(Q))/s,
+
+h_i = 1 where all neighbours of i, and so also where all others, pool what they know.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """What a simulation can measure between rounds. All of it reads private data without noise:
 diagnostics of a simulation only.
 
-objective            (1/n) sum_i f_i at the average model              suboptimality   the same
-                     above the reference's
-node_objective       its mean over the nodes' own models               worst_objective its largest
-                     over the nodes' own models
+objective            (1/n) sum_i f_i at the average model
+suboptimality        the same above the reference's
+node_objective       its mean over the nodes' own models
+worst_objective      its largest over the nodes' own models
 local_objective      mean over nodes of f_i at the node's own model, on its own data (ZhangEtAl18)
 loss, accuracy, misclassification       of the average model, over all records
 node_accuracy, worst_accuracy           mean and least accuracy of the nodes' own models

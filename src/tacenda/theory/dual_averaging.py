@@ -4,9 +4,8 @@ Assumes: losses convex and L-Lipschitz; h mu-strongly convex; W symmetric and do
 second singular value beta < 1; noise N(0, noise_std^2 I) on each subgradient, in dimension d (the
 paper's m). With M = L^2/2 + 2 L^2/(1 - beta),
 
-    E[F(y~(t)) - F(x*)] <= 1/A(t) ( gamma(t) |x*|^2/2
-                           + sum_s a(s)^2/(mu A(s) + gamma(s)) (M + d noise_std^2/2 + 2 sqrt(d) L
-                           noise_std/(1 - beta)) )    (7)
+    E[F(y~(t)) - F(x*)] <= 1/A(t) ( gamma(t) |x*|^2/2 + sum_s a(s)^2/(mu A(s) + gamma(s)) N )    (7)
+    N = M + d noise_std^2/2 + 2 sqrt(d) L noise_std/(1 - beta)
 
 y~ is the a-weighted average of an auxiliary sequence that follows the network's mean; (11) tells
 how far the nodes are from it. The paper's noise (Theorem 1) is right for full gradients only, see

@@ -4,10 +4,9 @@ Assumes: every loss convex and c1-Lipschitz (our G); the regularised objective c
 iterates in a set of diameter D; dual variables of norm at most beta; the learning rate (23); full
 gradients, noise multiplier z the same in every step. Bounds
 
-    E[ sum_i L_i(what_i) - L_i(w*) ] + beta sum_i sum_j |what_i - what_j|
-    (21)
-      <=  sum_i ( sqrt(2) D / sqrt(t l) * sqrt( c2^2/n^2 + d (2 c1 z / m_i)^2 ) + (rho deg_i D^2 +
-          deg_i beta^2 / rho) / t )   (24)
+    E[ sum_i L_i(what_i) - L_i(w*) ] + beta sum_i sum_j |what_i - what_j|                       (21)
+      <=  sum_i ( sqrt(2) D / sqrt(t l) * sqrt( c2^2/n^2 + d (2 c1 z / m_i)^2 )
+                  + (rho deg_i D^2 + deg_i beta^2 / rho) / t )                                  (24)
 
 The print has z = c0 sqrt(2 t l ln(1.25/delta))/epsilon; written in z the bound holds for any noise,
 ours included.

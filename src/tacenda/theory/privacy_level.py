@@ -1,12 +1,10 @@
 """ZhangZhu16 section 5.3: choose the privacy level alpha of a round by a fitted accuracy and a
 stated taste for privacy, (27)-(30).
 
-    L_acc(alpha)  = c4 exp(-c5 alpha) + c6                             fitted to measured (alpha,
-                  loss) pairs        (30)
-    U_priv(alpha) = w1 ln( w2 / (w3 alpha + w4 alpha^2) )              w = (0.02, 6, 9, 1) in the
-    paper              (29)
-    alpha*        = argmin L_acc - U_priv,   alpha_L <= alpha <= alpha_U,  L_acc <= c3
-                  (27)-(28)
+    alpha*        = argmin L_acc - U_priv,  alpha_L <= alpha <= alpha_U,  L_acc <= c3      (27)-(28)
+    U_priv(alpha) = w1 ln( w2 / (w3 alpha + w4 alpha^2) )                                       (29)
+                    w = (0.02, 6, 9, 1) in the paper
+    L_acc(alpha)  = c4 exp(-c5 alpha) + c6, fitted to measured (alpha, loss) pairs              (30)
 
 The printed derivative has sign errors, so the minimum is found numerically. The measured losses are
 themselves data-dependent: measure them on public or generated data, or charge them. c3 = 0.135 is

@@ -7,8 +7,8 @@ and edge. The caller's half (X25519 and ML-KEM public keys) travels in the hello
 its pinned certificate; the listener's half (X25519 public key and ML-KEM ciphertext) in the
 welcome, under the signature that also covers the caller's. Both ends then hold
 
-    key = HKDF-SHA256(X25519 secret + ML-KEM secret, salt = run id, info = both names in the
-    contract's order and both halves)
+    key = HKDF-SHA256(X25519 secret + ML-KEM secret, salt = run id,
+                      info = both names in the contract's order and both halves)
 
 and show each other a check value of it, which tells nothing of the key. It is durable before it is
 used and never agreed anew: after a crash or a reconnection it is the same key, and a peer with

@@ -19,19 +19,16 @@ for it.
 
 One member's phases (`Phase`):
 
-                       propose, hear, returned
-      +-------------+ -----------------------> +----------+   freeze(round)   +--------+ --+
-      propose, hear: another
-      | TAKING_PART |                          | STOPPING | ----------------> | VOTING |   | set, in
-      a later view
-      +-------------+ <-------------+          +----------+                   +--------+ <-+
-                                    |                ^                            |
-                                    |                | a later view was           | decided(): all
-                                                     remaining members
-                                    |                | proposed meanwhile         | have signed the
-                                                     same set
-                                    |                |                            v
-                                    +----------------+------------------------ enact()
+                     propose,
+                     hear, returned               freeze(round)             propose, hear: another
+    +-------------+ ---------------> +----------+ -------------> +--------+ --+ set, in a later view
+    | TAKING_PART |                  | STOPPING |                | VOTING |   |
+    +-------------+ <----------+     +----------+                +--------+ <-+
+                               |          ^                          |
+                               |          | a later view was         | decided(): all remaining
+                               |          | proposed meanwhile       | members signed the same set
+                               |          |                          v
+                               +----------+---------------------- enact()
 
     CONFLICT    from any of them, for good, once two different votes of one member for one view are
                 known: `check` raises, nothing more is sent, and a restart stays there.

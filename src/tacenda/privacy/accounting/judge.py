@@ -1,18 +1,17 @@
 """The judge: from a list of (event, count) to the whole privacy curve, by the tightest sound
 accountant that applies.
 
-    accountant        judges                                                       how
-    gaussian-exact    Gaussians, also correlated ones                              closed form, mu^2
-                      add
-    pure-optimal      pure rounds                                                  exact if alike,
-                      else dominating pairs
-    l2-laplace        additive l2-Laplace noise, alone or with pure rounds         own loss
-                      distribution, convolved
-    pld               any mixture of the above and of sampled Gaussians            dp-accounting,
-                      convolved
-    zcdp              any unsampled mixture with discrete Gaussians                rho adds, tight
-                      conversion
-    rdp               Gaussians, discrete ones, Poisson-sampled under add-remove   dp-accounting
+    accountant      judges                                            how
+    gaussian-exact  Gaussians, also correlated ones                   closed form, mu^2 add
+    pure-optimal    pure rounds                                       exact if alike, else
+                                                                      dominating pairs
+    l2-laplace      additive l2-Laplace noise, alone or               own loss distribution,
+                    with pure rounds                                  convolved
+    pld             any mixture of the above and of sampled           dp-accounting, convolved
+                    Gaussians
+    zcdp            any unsampled mixture with discrete Gaussians     rho adds, tight conversion
+    rdp             Gaussians, discrete ones, Poisson-sampled under   dp-accounting
+                    add-remove
 
 What no accountant can judge soundly is refused, never guessed.
 """

@@ -5,11 +5,9 @@ A Bounded stands for b rows of length d that depend on private records. Its row 
 `sensitivity[k]` in the Euclidean norm when one record of that node changes. Allowed, because the
 sensitivity stays known:
 
-    bounded + array, bounded - array, array - bounded      array public, of the same shape (b, d)
-    bounded * factor, bounded / factor, -bounded           factor a public number, or a public
-    column (b, 1)
-    bounded + bounded, bounded - bounded                   both computed from the same sample of
-    records
+    bounded + array, bounded - array, array - bounded   array public, of the same shape (b, d)
+    bounded * factor, bounded / factor, -bounded        factor public: a number or a column (b, 1)
+    bounded + bounded, bounded - bounded                both from the same sample of records
 
 Everything else raises `LeakError`: turning it into an array or a number, indexing, comparing,
 iterating, copying, pickling, a factor that varies within a row. The values themselves do not hang

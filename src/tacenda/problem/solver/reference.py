@@ -1,13 +1,12 @@
 """The centralised optimum of (1/n) sum_i f_i: the yardstick of simulations and tests. Reads private
 data without noise.
 
-loss        regulariser     method                                      stops when
-smooth      none, l2        Newton (factorised, or by CG if large)      gradient norm <= tolerance
-smooth      l1, elastic net accelerated proximal steps, then Newton     |w - prox(w - gradient)| <=
-            tolerance
-                            on the support
-not smooth  l2, elastic net dual coordinate ascent                      duality gap <= tolerance
-not smooth  none, l1        linear program (HiGHS)                      its own optimality test
+loss        regulariser      method                                   stops when
+smooth      none, l2         Newton (factorised, or by CG if large)   gradient norm <= tolerance
+smooth      l1, elastic net  accelerated proximal steps,              |w - prox(w - gradient)|
+                             then Newton on the support               <= tolerance
+not smooth  l2, elastic net  dual coordinate ascent                   duality gap <= tolerance
+not smooth  none, l1         linear program (HiGHS)                   its own optimality test
 """
 
 from __future__ import annotations
