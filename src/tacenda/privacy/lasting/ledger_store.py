@@ -290,6 +290,11 @@ class LedgerStore:
             for run, data, relation, is_open in self._file.all(query, dataset, dataset)
         ]
 
+    def holds(self, run_id: str) -> bool:
+        """Whether anything was ever reserved or charged for the run."""
+        query = "SELECT 1 FROM rows WHERE run = ? AND kind IN ('reserve', 'charge') LIMIT 1"
+        return self._file.one(query, run_id) is not None
+
     # -- the chain
 
     def head(self) -> tuple[int, str]:
