@@ -254,7 +254,7 @@ class Queries:
             )
         if kept.all():
             return linear, q, centre
-        cut = np.clip(np.nan_to_num(anchor, nan=0.0, posinf=np.inf, neginf=-np.inf), -limit, limit)
+        cut = np.clip(np.nan_to_num(anchor), -limit, limit)
         wider = kappa[:, None] - self.facts.constants.strong_convexity  # 2q
         by_centre = wider > 0
         placed = np.divide(kappa[:, None] * cut, wider, out=np.zeros_like(cut), where=by_centre)

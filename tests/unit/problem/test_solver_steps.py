@@ -68,6 +68,21 @@ def test_descent_reaches_the_tolerance_in_that_many_steps(
             assert len(asked) <= Facts.of(data).solver_steps(np.zeros(1))
 
 
+def test_where_newton_gives_up_the_answer_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever Newton's method leaves behind, also NaN, the answer is a minimiser."""
+    data = tc.Problem(shards([12, 25, 9]), strength=0.02, loss_scale=2.0, classes=("no", "yes"))
+    nodes, kappa = np.array([2, 0]), np.array([0.3, 0.02])
+    anchors = np.array([[1.0, -2.0, 0.5, 0.0], [1e5, 0.0, 0.0, -1e5]])
+    wanted = around.argmin(data.store, nodes, anchors, kappa, 1e-9)
+    for left in (0.0, np.nan):
+        gives_up = lambda part, w, *_, left=left: (w + left, 1.0 if left == 0 else left)  # noqa: E731
+        monkeypatch.setattr(around, "newton", gives_up)
+        found = around.argmin(data.store, nodes, anchors, kappa, 1e-9)
+        for k in range(2):
+            assert np.linalg.norm(found[k] - wanted[k]) <= 2e-9 / kappa[k]
+    assert around.can_solve(data.store, kappa) and not around.can_solve(data.store, 0 * kappa)
+
+
 def test_an_endless_argmin_is_refused_by_what_was_declared() -> None:
     endless = {"strength": 1e-13, "data_norm": 1e3}
     facts(strength=1e-4).check_solver(np.array([[0.5]]))
