@@ -50,8 +50,7 @@ def test_every_judgment_speaks_of_a_mutant_that_there_is() -> None:
     rows = tomllib.loads((FOLDER / "survivors.toml").read_text()).get("survivor", [])
     for module in sorted({row["module"] for row in rows}):
         found = {
-            (m.function, m.before, m.after)
-            for m in mutants_of_file(ROOT, f"src/tacenda/{module}")
+            (m.function, m.before, m.after) for m in mutants_of_file(ROOT, f"src/tacenda/{module}")
         }
         gone = [
             row

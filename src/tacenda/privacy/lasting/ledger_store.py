@@ -331,8 +331,8 @@ class LedgerStore:
     # -- inside a transaction
 
     def _run(self, run_id: str) -> dict[str, Any] | None:
-        row = self._file.one("SELECT dataset, adjacency, open FROM runs WHERE run=?", run_id)
-        return {"dataset": row[0], "adjacency": row[1], "open": bool(row[2])} if row else None
+        row = self._file.one("SELECT dataset, open FROM runs WHERE run=?", run_id)
+        return {"dataset": row[0], "open": bool(row[1])} if row else None
 
     def _open_run(self, run_id: str) -> dict[str, Any]:
         run = self._run(run_id)

@@ -57,9 +57,7 @@ class Copybook:
             }
         if forget is not None and changed:
             self.outbox = {
-                (key, peer): frame
-                for (key, peer), frame in self.outbox.items()
-                if key[:2] > forget
+                (key, peer): frame for (key, peer), frame in self.outbox.items() if key[:2] > forget
             }
         return True
 
