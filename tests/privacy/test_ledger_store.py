@@ -345,8 +345,29 @@ def test_network_file_systems_are_refused(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "kind",
-    "nfs nfs4 cifs smb3 smbfs 9p afs ceph lustre gpfs ncpfs ocfs2 gfs2 beegfs davfs fuse.sshfs "
-    "fuse.glusterfs fuse.s3fs fuse.rclone fuse.cephfs fuse.davfs".split(),
+    [
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "9p",
+        "afs",
+        "ceph",
+        "lustre",
+        "gpfs",
+        "ncpfs",
+        "ocfs2",
+        "gfs2",
+        "beegfs",
+        "davfs",
+        "fuse.sshfs",
+        "fuse.glusterfs",
+        "fuse.s3fs",
+        "fuse.rclone",
+        "fuse.cephfs",
+        "fuse.davfs",
+    ],
 )
 def test_every_file_system_that_machines_share_is_refused(tmp_path, monkeypatch, kind):
     table = tmp_path / "mountinfo"

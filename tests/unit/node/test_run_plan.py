@@ -208,7 +208,7 @@ def test_only_gaussian_charges_go_onto_the_lattice() -> None:
     made = as_discrete(charge)
     assert made.kind is DiscreteGaussian
     assert made.parameters["noise_multiplier"].tolist() == [2.0, 3.0]
-    assert list(discrete_charges(Charges([(charge, 4)])))[0][1] == 4
+    assert next(iter(discrete_charges(Charges([(charge, 4)]))))[1] == 4
     with pytest.raises(PrivacyError, match="not on the integer lattice"):
         as_discrete(Charge(Pure, {"epsilon": np.array([1.0])}))
 
