@@ -4,6 +4,7 @@ and a budget that is asked for."""
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +151,40 @@ def test_the_command_asks_too(first: Deployed, tmp_path: Path) -> None:
     assert refused.exit_code == 3 and "--no-budget" in refused.stderr
     refused = CliRunner().invoke(app, [*map(str, arguments), "--budget", "2", "--dataset", "mine"])
     assert refused.exit_code == 3 and "the budget of data set 'mine' is epsilon 2" in refused.stderr
+
+
+def test_a_contract_that_was_begun_is_not_begun_anew(first: Deployed) -> None:
+    """The same contract in empty folders would have two rows signed in one place of one run, and
+    the first one would convict an honest member."""
+    name = "m1"
+    before = spent(first.ledgers / f"{name}.sqlite")
+    empty = first.folder(name) / "another-state"
+    with pytest.raises(StateError) as refused:
+        first.here(name, state=empty, budget=None)
+    words = str(refused.value)
+    assert "has begun this contract before" in words and "sign a new contract" in words
+    assert str(first.ledgers / f"{name}.sqlite") in words
+    assert spent(first.ledgers / f"{name}.sqlite") == pytest.approx(before, rel=1e-12)
+    with LedgerStore(first.ledgers / f"{name}.sqlite") as store:
+        assert len([run for run in store.runs() if run["run"] in words]) == 1
+
+
+@pytest.mark.slow
+def test_nor_where_members_may_join_again(tmp_path: Path) -> None:
+    """Under "continue" one empty state may join the others later; all of them together, in empty
+    folders, would be a second beginning."""
+    (tmp_path / "ledgers").mkdir()
+    absence = {"policy": "continue", "limit_seconds": 60.0}
+    crowd = Deployed(tmp_path, small_contract(3, rounds=3, absence=absence))
+    crowd.ledgers, crowd.more = tmp_path / "ledgers", {"budget": 20.0}
+    crowd.start()
+    crowd.finish()
+    for name in crowd.names:
+        shutil.rmtree(crowd.folder(name) / "state")
+    try:
+        crowd.start()
+        assert set(crowd.wait(60).values()) == {2}
+    finally:
+        crowd.stop()
+    for name in crowd.names:
+        assert "StateError" in crowd.output(name) and "sign a new contract" in crowd.output(name)

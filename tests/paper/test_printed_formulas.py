@@ -11,6 +11,10 @@ import pytest
 
 import tacenda as tc
 from support import shards
+from tacenda.algorithms.published import PublishedPlan
+from tacenda.errors import InputError, UnsupportedError
+from tacenda.problem.constants import Constants
+from tacenda.problem.facts import Facts
 
 A = tc.algorithms
 M, N, R = 12, 5, 0.2
@@ -78,3 +82,90 @@ def test_concentrated_noise_by_its_corollary(given: str) -> None:
     z = [event.noise_multiplier for event, _ in said.ledger(0)]
     np.testing.assert_allclose(np.array(z[1:]) ** 2 / np.array(z[:-1]) ** 2, 0.8, rtol=1e-9)
     assert said.claimed == pytest.approx((phi + 2 * math.sqrt(phi * log), 1e-4), rel=1e-12)
+
+
+@pytest.mark.parametrize("given", ["epsilon", "alpha"])
+@pytest.mark.parametrize(("alpha", "eta"), [(1.2, 0.3), (0.002, 0.01)])
+def test_dual_perturbation_by_its_algorithm(alpha: float, eta: float, given: str) -> None:
+    """ZhangZhu16 Algorithm 2: ah = alpha - 2 ln(1 + c1/(m kappa)); zeta = ah if that is above 0,
+    else alpha/2 with the Phi at which the logarithm is alpha/4. A round truly costs (2/m) m zeta +
+    ln(1 + c1/(m (kappa + Phi)))."""
+    privacy = as_published(alpha) if given == "epsilon" else tc.Privacy.from_paper(alpha=alpha)
+    said = run(A.DVP(penalty=eta), 3, privacy)
+    kappa = R + 2 * eta * DEGREE
+    ah = alpha - 2 * math.log1p(0.25 / (M * kappa))
+    zeta, wider = (ah, kappa) if ah > 0 else (alpha / 2, 0.25 / M / math.expm1(alpha / 4))
+    true = 2 * zeta + math.log1p(0.25 / (M * max(wider, kappa)))
+    assert (ah > 0) == (alpha > 1)
+    for event, _ in said.ledger(0):
+        assert event.epsilon == pytest.approx(true, rel=1e-9)
+    assert said.claimed == (alpha, 0.0)
+
+
+@pytest.mark.parametrize("given", ["epsilon", "alpha"])
+def test_primal_perturbation_by_its_theorem(given: str) -> None:
+    """ZhangZhu16 Theorem 2: rate r m alpha / 2 on the node's own hidden minimiser. What that costs
+    follows the sensitivity of the hidden centre, which grows towards 2/(m r)."""
+    privacy = as_published(0.8) if given == "epsilon" else tc.Privacy.from_paper(alpha=0.8)
+    said = run(A.PVP(penalty=0.3), 3, privacy)
+    kappa, rate, tolerance = R + 2 * 0.3 * DEGREE, R * M * 0.8 / 2, 1e-8
+    moved, wanted = 0.0, []
+    for _ in range(3):
+        moved = (2 / M + 2 * 0.3 * DEGREE * moved + 2 * tolerance) / kappa
+        wanted.append(rate * moved)
+    found = [event.epsilon for event, count in said.ledger(1) for _ in range(count)]
+    assert found == pytest.approx(wanted, rel=1e-9)
+    assert said.claimed == (0.8, 0.0)
+
+
+@pytest.mark.parametrize("kind", ["radmm", "madmm"])
+def test_noise_by_its_rate(kind: str) -> None:
+    """ZhangEtAl18: a given, epsilon = sum of (2/m)(a + 1.4 c1/kappa) claimed; M-ADMM's e stands in
+    the penalty, where it is multiplied by 2 eta deg."""
+    eta, a, rounds = 0.3, 2.0, 4
+    algorithm = A.RADMM(penalty=eta, recycle_proximal=1.0) if kind == "radmm" else A.MADMM(eta)
+    said = run(algorithm, rounds, tc.Privacy.from_paper(a=a))
+    kappa = R + 2 * eta * DEGREE
+    rate = a if kind == "radmm" else a / (2 * eta * DEGREE)
+    for event, _ in said.ledger(2):
+        assert event.epsilon == pytest.approx(
+            2 / M * rate + math.log1p(0.25 / (M * kappa)), rel=1e-9
+        )
+    claimed = rounds * 2 / M * (rate + 1.4 * 0.25 / kappa)
+    assert said.claimed == pytest.approx((claimed, 0.0), rel=1e-9)
+
+
+def test_a_print_that_leaves_nothing_to_draw_is_refused() -> None:
+    with pytest.raises(InputError, match="leaves no room for noise"):
+        run(A.RADMM(penalty=0.3, recycle_proximal=1.0), 5, as_published(0.05))
+    with pytest.raises(InputError, match="needs epsilon or phi"):
+        run(A.CDPADMM(), 2, tc.Privacy.from_paper(a=2.0))
+    with pytest.raises(InputError, match="needs epsilon or alpha"):
+        run(A.DVP(), 2, tc.Privacy.from_paper(phi=2.0))
+    with pytest.raises(InputError, match="needs epsilon;"):
+        run(A.DPDDA(), 2, tc.Privacy.from_paper(phi=2.0))
+    problem = tc.Problem(shards([M] * N, 3), classes=("no", "yes"), regulariser="none")
+    with pytest.raises(UnsupportedError, match="divides by the regulariser's strength"):
+        tc.simulate(problem, tc.graph.complete(N), A.PVP(), 2, as_published(1.0), seed=0)
+    star = tc.Problem(shards([M] * N, 3), classes=("no", "yes"), strength=R)
+    with pytest.raises(UnsupportedError, match="needs a regular graph"):
+        tc.simulate(star, tc.graph.star(N), A.MADMM(), 2, tc.Privacy.from_paper(a=2.0), seed=0)
+
+
+def test_a_published_plan_draws_only_what_its_paper_prints() -> None:
+    plan = PublishedPlan(
+        Facts(np.array([4.0, 5.0]), 2, Constants.declared(loss="logistic")),
+        np.array([0.5, 1.5]),
+        1.0,
+    )
+    assert (plan.weight(1), plan.weight(2)) == (0.5, 1.5)
+    assert plan.scale.tolist() == [1.0, 1.0]
+    assert plan.rows(np.array([1])).facts.sizes.tolist() == [5.0]
+    assert plan.leverage is None and plan.coalition == 0
+    for draw, words in (
+        (plan.noise_std, "not Gaussian"),
+        (plan.laplace_rate, "inside its objective"),
+        (plan.objective, "on a released value"),
+    ):
+        with pytest.raises(UnsupportedError, match=words):
+            draw(None)  # type: ignore[arg-type]

@@ -83,13 +83,13 @@ def test_the_members_ledger_reserves_the_contracts_terms(delta: float, tmp_path:
     with LedgerStore(tmp_path / "ledger") as store:
         store.set_budget("enough", EPSILON, delta)
         store.set_budget("too little", EPSILON, delta / 10)
-    with Spending(tmp_path / "ledger", plan, "m1", None, bytes(32), "enough"):
-        pass
     with (
         pytest.raises(BudgetError),
         Spending(tmp_path / "ledger", plan, "m1", None, b"another state".ljust(32), "too little"),
     ):
         pass
+    with Spending(tmp_path / "ledger", plan, "m1", None, bytes(32), "enough"):
+        pass  # what was refused for its budget has begun nothing
 
 
 def test_each_members_ledger_reserves_its_own_loss(tmp_path: Path) -> None:

@@ -231,3 +231,61 @@ def test_refusals():
     with pytest.raises(InputError, match="size"):
         discrete_gaussian(1.0, -1, stream())
     assert discrete_gaussian(1.0, 0, stream()).shape == (0,)
+
+
+class _Words:
+    """A stream that says what it is told to."""
+
+    def __init__(self, *values):
+        self.left = list(values)
+
+    def words(self, count):
+        assert count == 1
+        return np.array([self.left.pop(0)], np.uint64)
+
+
+@pytest.mark.parametrize(("scale", "exponent"), [(1, 0.5), (3, 2.0), (7, 40.0)])
+def test_a_comparison_is_exact_however_many_bits_it_takes(scale, exponent):
+    """U < factor e^-x for a U that agrees with the right side in its first 64 (or 128) bits: the
+    next bits decide, as in exact arithmetic."""
+    from fractions import Fraction
+
+    factor, x = Fraction(scale, 8), Fraction(exponent)
+    with mpmath.workdps(120):
+        right = mpmath.mpf(scale) / 8 * mpmath.exp(-mpmath.mpf(exponent))
+        first = int(mpmath.floor(right * 2**64))
+        second = int(mpmath.floor(right * 2**128)) % 2**64
+        third = int(mpmath.floor(right * 2**192)) % 2**64
+    assert module._is_below(first - 1, factor, x, _Words())
+    assert not module._is_below(first + 1, factor, x, _Words())
+    assert module._is_below(first, factor, x, _Words(second - 1))
+    assert not module._is_below(first, factor, x, _Words(second + 1))
+    assert module._is_below(first, factor, x, _Words(second, third - 1))
+    assert not module._is_below(first, factor, x, _Words(second, third + 1))
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 5.7, 200.25])
+def test_a_table_accepts_every_integer_with_the_exact_probability(scale):
+    """(weight of its block / block size) * acceptance is A e^{-n^2/2s^2} times one constant for all
+    n: the law of the whole method, in exact numbers."""
+    table = module._table(scale)
+    assert table.cumulative.tolist() == np.cumsum([*table.weights, 1], dtype=object).tolist()
+    for cell in {0, 1, 2, len(table.weights) // 2, len(table.weights) - 1}:
+        top = math.exp(-((cell << table.block_bits) ** 2) / (2 * scale**2))
+        assert table.weights[cell] == pytest.approx(table.height * top, rel=1e-15, abs=1.0)
+        assert table.weights[cell] >= table.height * top * (1 - 1e-15)
+        assert table.keep[cell] == pytest.approx(table.height * top / table.weights[cell])
+        assert table.keep[cell] <= 1.0
+        n = (cell << table.block_bits) + (1 << table.block_bits) - 1
+        kept = table.height * math.exp(-(n**2) / (2 * scale**2)) / table.weights[cell]
+        first = int(kept * 2**64)
+        if 0 < first < 2**64:
+            for word, wanted in (
+                (int(first * 0.999), n),
+                (min(int(first * 1.001) + 2, 2**64 - 1), None),
+            ):
+                if wanted is None and word / 2**64 <= kept:
+                    continue
+                offset = n - (cell << table.block_bits)
+                assert table.settle(cell, offset, word, _Words()) == wanted
+    assert table.rate == pytest.approx(1 / (2 * scale**2), rel=1e-15)

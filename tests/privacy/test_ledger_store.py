@@ -6,6 +6,7 @@ import os
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 from tacenda.errors import BudgetError, InputError, PrivacyError, StateError
@@ -340,6 +341,75 @@ def test_network_file_systems_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(store_files, "MOUNTS", table)
     with pytest.raises(StateError, match=r"nfs4.*local disk"):
         LedgerStore(tmp_path / "l.db")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "9p",
+        "afs",
+        "ceph",
+        "lustre",
+        "gpfs",
+        "ncpfs",
+        "ocfs2",
+        "gfs2",
+        "beegfs",
+        "davfs",
+        "fuse.sshfs",
+        "fuse.glusterfs",
+        "fuse.s3fs",
+        "fuse.rclone",
+        "fuse.cephfs",
+        "fuse.davfs",
+    ],
+)
+def test_every_file_system_that_machines_share_is_refused(tmp_path, monkeypatch, kind):
+    table = tmp_path / "mountinfo"
+    where = os.path.realpath(tmp_path)
+    monkeypatch.setattr(store_files, "MOUNTS", table)
+    table.write_text(f"40 22 0:44 / {where} rw - {kind} s:/x rw\n")
+    with pytest.raises(StateError, match=f"is on {kind},"):
+        LedgerStore(tmp_path / "l.db")
+    for local in ("ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "fuse.ntfs-3g"):
+        table.write_text(f"40 22 0:44 / {where} rw - {local} s:/x rw\n")
+        store_files.check_place(tmp_path / "l.db")
+    table.unlink()  # not Linux: nothing is known, nothing is refused
+    store_files.check_place(tmp_path / "l.db")
+
+
+def test_a_ledger_of_another_owner_that_is_open_to_all_is_refused(tmp_path, monkeypatch):
+    LedgerStore(tmp_path / "l.db").close()
+    (tmp_path / "l.db").chmod(0o664)
+
+    def refused(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(type(tmp_path), "chmod", refused)
+    with pytest.raises(StateError, match="mode 600.*has mode 664.*chmod 600"):
+        LedgerStore(tmp_path / "l.db")
+
+
+def test_the_file_says_its_version(tmp_path):
+    """What is written today must be read by tomorrow's program: the mark of the format is fixed."""
+    LedgerStore(tmp_path / "l.db").close()
+    with sqlite3.connect(tmp_path / "l.db") as db:
+        meta = dict(db.execute("SELECT name, value FROM meta").fetchall())
+    assert meta["version"] == "2" and len(bytes.fromhex(meta["salt"])) == 32
+
+
+def test_a_name_must_be_a_text(ledger):
+    rows, labels = np.eye(3), np.ones(3)
+    for wrong in ("", 3):
+        with pytest.raises(InputError, match="dataset must be a text"):
+            ledger.account(rows, labels, wrong)
+    assert ledger.account(rows, labels, None).name.startswith("records-")
+    assert ledger.account(rows, labels, "named").name == "named"
 
 
 def test_bad_places(tmp_path):

@@ -164,7 +164,8 @@ def _run(
         endpoint.on_membership, endpoint.greeting = _heard(agreement, mailbox), agreement.greeting
     ledger, account = _account(options, contract, name, problem, log)
     listening = TlsLog(log) if options.watch_tls else nullcontext()
-    with listening, Spending(ledger, plan, name, problem, key, account) as spending, stop:
+    booked = Spending(ledger, plan, name, problem, key, account, rehearsal=options.rehearsal)
+    with listening, booked as spending, stop:
         state.keep_mark(spending.mark)
         peer = Peer(plan, name, problem, key, state, exchange, handshake.edges)
         peer.restore()
@@ -176,7 +177,7 @@ def _run(
         try:
             endpoint.start()
             exchange.resend()
-            _rounds(peer, exchange, mailbox, agreement, display, watchdog)
+            _rounds(peer, exchange, mailbox, agreement, display, watchdog, spending.anew)
             result = peer.result(display.seconds)
             spending.settle(state.charges(), final=True)
             save_folder(options.state, result, contract, name, witness.caught)
@@ -228,12 +229,16 @@ def _rounds(
     agreement: Agreement,
     display: Display,
     watchdog: _Watchdog,
+    anew: str,
 ) -> None:
+    """anew: why this state may only join a view that the others have agreed on without it."""
     while peer.round < peer.total:
         mailbox.advance(exchange.view, peer.round + 1)
         watchdog.witness.advance(exchange.view, peer.round + 1)
         try:
             peer.meet()
+            if anew and exchange.view == 0:
+                raise StateError(anew)
             peer.advance()
         except Frozen:
             _agree(peer, agreement, watchdog)

@@ -89,6 +89,7 @@ class Facts:
             found = self._known["rate", batch_size] = fixed(batch_size / self.sizes)
         return found
 
+    MOST_STEPS: ClassVar[float] = 1e6  # of the local solver: minutes for a thousand records
     # Of the tolerance: what rounding may add to a gradient norm
     ROUNDING_SHARE: ClassVar[float] = 2.0**-10
 
@@ -154,15 +155,34 @@ class Facts:
         two_q = kappa - self.constants.strong_convexity
         return (self.argmin_slope() + linear + two_q * centre + 2 * self.tolerance) / kappa
 
-    def check_tolerance(self) -> None:
-        """Refuse a tolerance that no solver could keep in floating point; asked before any argmin,
-        of public numbers only."""
+    def solver_steps(self, quadratic: Array) -> int:
+        """How many steps the local solver may need for an argmin of any of the nodes, whatever the
+        records are; 0 where nothing is promised of it."""
+        k, kappa = self.constants, float(self.argmin_convexity(quadratic).min())
+        bound = k.lipschitz_argmin * k.loss_scale
+        curved = k.loss_scale * k.loss.curvature * k.data_norm**2
+        if not math.isfinite(bound + curved) or not kappa > 0:
+            return 0
+        return descent_steps(kappa + curved, kappa, bound, self.tolerance / 4)
+
+    def check_solver(self, quadratic: Array) -> None:
+        """Refuse a tolerance that no solver could keep in floating point, and an argmin for which
+        it might take forever; asked before any argmin, of public numbers only."""
         least = self.constants.lipschitz_argmin * self.constants.loss_scale * 2.0**-44
         if math.isfinite(least) and self.tolerance < least:
             raise InputError(
                 f"solver_tolerance must be at least {least:.1e} for records of this size, "
                 "or rounding errors alone exceed it, "
                 f"not {self.tolerance:g}; the usual 1e-8 costs almost nothing."
+            )
+        steps = self.solver_steps(quadratic)
+        if steps > self.MOST_STEPS:
+            raise InputError(
+                f"A local minimiser of this problem may take {steps:.0e} steps, "
+                f"and at most {self.MOST_STEPS:.0e} are allowed: it is curved too little by "
+                f"strength {self.constants.strength:g} and penalty for records of norm "
+                f"{self.constants.data_norm:g} and loss_scale {self.constants.loss_scale:g}. "
+                "Use a larger strength or penalty, or a linearised algorithm (IPADMM, DPDDA)."
             )
 
     def objective_terms(self, quadratic: Array) -> ObjectiveTerms:
@@ -177,3 +197,11 @@ class Facts:
             least_convexity=lambda logarithm: steepness / np.expm1(logarithm / rank),
             tolerance=self.tolerance,
         )
+
+
+def descent_steps(smooth: float, kappa: float, bound: float, tolerance: float) -> int:
+    """After how many steps accelerated descent from 0 on a kappa-strongly convex, `smooth`-smooth
+    function has a gradient norm of at most `tolerance`, if at 0 it is at most `bound`
+    (`problem.solver.around` has the proof)."""
+    logarithm = math.log(2 * smooth / kappa) + 2 * math.log(bound / tolerance)
+    return math.ceil(math.sqrt(smooth / kappa) * max(0.0, logarithm)) + 1

@@ -159,7 +159,7 @@ class Queries:
 
     def argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Bounded:
         """argmin f_i(w) + linear.w + quadratic |w - centre|^2, rows (b, d)."""
-        self.facts.check_tolerance()
+        self.facts.check_solver(quadratic)
         sensitivity = argmin_sensitivity(self.facts, linear, quadratic, centre)
         asked = self._named_argmin(linear, quadratic, centre)
         core, offset = self._solve(
@@ -170,7 +170,7 @@ class Queries:
 
     def question(self, linear: Array, quadratic: Array, centre: Array) -> Question:
         """The same argmin, left open for noise inside its objective."""
-        self.facts.check_tolerance()
+        self.facts.check_solver(quadratic)
         _refuse_secret_point(linear)
         _refuse_secret_point(centre)
 
@@ -254,7 +254,7 @@ class Queries:
             )
         if kept.all():
             return linear, q, centre
-        cut = np.clip(np.nan_to_num(anchor, nan=0.0, posinf=np.inf, neginf=-np.inf), -limit, limit)
+        cut = np.clip(np.nan_to_num(anchor), -limit, limit)
         wider = kappa[:, None] - self.facts.constants.strong_convexity  # 2q
         by_centre = wider > 0
         placed = np.divide(kappa[:, None] * cut, wider, out=np.zeros_like(cut), where=by_centre)
@@ -278,13 +278,13 @@ class BlankQueries:
         )
 
     def argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Bounded:
-        self.facts.check_tolerance()
+        self.facts.check_solver(quadratic)
         return seal(
             np.zeros((self.facts.n, 1)), argmin_sensitivity(self.facts, linear, quadratic, centre)
         )
 
     def question(self, linear: Array, quadratic: Array, centre: Array) -> Question:
-        self.facts.check_tolerance()
+        self.facts.check_solver(quadratic)
         shape = (self.facts.n, 1)
         return Question(
             self.facts.objective_terms(quadratic),

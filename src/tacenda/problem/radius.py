@@ -37,4 +37,4 @@ def brought_within(rows: Array, radius: float) -> Array:
     limit = rows.dtype.type(radius)
     if float(limit) > radius:
         limit = np.nextafter(limit, rows.dtype.type(0))
-    return np.clip(np.nan_to_num(rows, nan=0.0, posinf=limit, neginf=-limit), -limit, limit)
+    return np.clip(np.nan_to_num(rows), -limit, limit)

@@ -150,3 +150,22 @@ def test_names():
         losses.Huber(0.0)
     with pytest.raises(InputError, match="width must be a number above 0"):
         losses.SmoothedHinge(-1)
+
+
+def test_at_a_kink_the_element_that_is_promised_is_taken():
+    """0 of the subgradients, 0 of the generalised second derivatives; by NumPy and compiled."""
+    from tacenda.problem.kernels import rows as kernels_rows
+
+    at = {
+        losses.Hinge(): [(1.0, 1.0, 0.0, None), (-1.0, -1.0, 0.0, None)],
+        losses.AbsoluteDeviation(): [(2.5, 2.5, 0.0, None)],
+        losses.SmoothedHinge(0.5): [(1.5, 1.0, 0.0, 0.0), (0.5, 1.0, -1.0, 0.0)],
+        losses.Huber(0.75): [(2.0, 1.25, 0.75, 0.0), (0.5, 1.25, -0.75, 0.0)],
+    }
+    for loss, points in at.items():
+        for s, y, slope, second in points:
+            assert loss.derivative(np.array(s), np.array(y)) == slope
+            assert kernels_rows.slope_of(loss.code, loss.parameter, s, y) == slope
+            if second is not None:
+                assert loss.second(np.array(s), np.array(y)) == second
+                assert kernels_rows.curvature_of(loss.code, loss.parameter, s, y) == second

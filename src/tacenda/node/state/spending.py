@@ -9,10 +9,12 @@ message.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tacenda.errors import StateError
 from tacenda.node.run_plan import RunPlan
 from tacenda.node.state.database import Key
 from tacenda.privacy.accounting.events import event_from_dict
@@ -25,15 +27,24 @@ class Spending:
     a run that the data's budget does not cover."""
 
     def __init__(
-        self, path: Path, plan: RunPlan, name: str, problem: Any, key: bytes, dataset: str | None
+        self,
+        path: Path,
+        plan: RunPlan,
+        name: str,
+        problem: Any,
+        key: bytes,
+        dataset: str | None,
+        *,
+        rehearsal: bool = False,
     ) -> None:
         self._plan, self._name, self._path = plan, name, path
-        # A state that was lost and begun anew has another key, and is another run: it spends again,
-        # and the ledger says so.
+        self._rehearsal = rehearsal
+        # A state that was lost and begun anew has another key, and is another run.
         self.run = (
             f"{plan.contract.run_id()[:16]}-{hashlib.sha256(b'run' + key).hexdigest()[:8]}-{name}"
         )
         self._problem, self._dataset = problem, dataset
+        self.anew = ""  # why this state must not send anything as from the run's beginning
 
     @property
     def mark(self) -> Path:
@@ -45,6 +56,10 @@ class Spending:
         store = self._store = LedgerStore(self._path)
         self.dataset = self._dataset or store.fingerprint([data_digest(self._problem).encode()])
         known = {run["run"]: run["open"] for run in store.runs()}
+        self.anew = "" if self._rehearsal else self._begun_before(known)
+        if self.anew and self._plan.contract.absence.policy != "continue":
+            store.close()
+            raise StateError(self.anew)
         if known.get(self.run, True):
             adjacency = self._plan.contract.privacy.adjacency
             store.open_run(
@@ -52,6 +67,27 @@ class Spending:
             )
             store.reserve(self.run, self._plan.events(self._name))
         return self
+
+    def _begun_before(self, known: Iterable[str]) -> str:
+        """The refusal, if the ledger holds this contract under another state.
+
+        Begun anew in an empty folder a contract would have other rows signed in the name of the
+        same run, and one row of the first beginning would convict this member, who is honest.
+        """
+        contract, _, member = self.run.split("-", 2)
+        for run in known:
+            first, _, rest = run.partition("-")
+            same = first == contract and rest.partition("-")[2] == member and run != self.run
+            if same and self._store.holds(run):
+                return (
+                    f"{self._name} has begun this contract before, with another state: run {run} "
+                    f"in the ledger {self._path}. Rows that it signed then may still be with its "
+                    "neighbours, and rows of a second beginning would contradict them. "
+                    "Put that state folder back to go on with the run; if it is lost, let all "
+                    "members sign a new contract (another title is enough, for example one with "
+                    "today's date). Nothing was sent."
+                )
+        return ""
 
     def settle(self, charges: list[tuple[Key, dict[str, Any]]], *, final: bool) -> None:
         """Write down what was booked so far;

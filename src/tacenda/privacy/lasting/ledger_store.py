@@ -290,6 +290,11 @@ class LedgerStore:
             for run, data, relation, is_open in self._file.all(query, dataset, dataset)
         ]
 
+    def holds(self, run_id: str) -> bool:
+        """Whether anything was ever reserved or charged for the run."""
+        query = "SELECT 1 FROM rows WHERE run = ? AND kind IN ('reserve', 'charge') LIMIT 1"
+        return self._file.one(query, run_id) is not None
+
     # -- the chain
 
     def head(self) -> tuple[int, str]:
@@ -326,8 +331,8 @@ class LedgerStore:
     # -- inside a transaction
 
     def _run(self, run_id: str) -> dict[str, Any] | None:
-        row = self._file.one("SELECT dataset, adjacency, open FROM runs WHERE run=?", run_id)
-        return {"dataset": row[0], "adjacency": row[1], "open": bool(row[2])} if row else None
+        row = self._file.one("SELECT dataset, open FROM runs WHERE run=?", run_id)
+        return {"dataset": row[0], "open": bool(row[1])} if row else None
 
     def _open_run(self, run_id: str) -> dict[str, Any]:
         run = self._run(run_id)

@@ -14,6 +14,9 @@ kappa + c * curvature * data_norm^2 times records over m, its gradient norm is a
 tolerance, by
 
     F(u_N) - F(u*) <= exp(-N sqrt(kappa/L)) B^2/kappa,      |gradient F(u)|^2 <= 2 L (F(u) - F(u*)).
+
+Declarations for which N may exceed a million are refused before any record is asked
+(`Facts.check_solver`, by public numbers).
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacenda._types import Floats
+from tacenda.problem.facts import descent_steps
 from tacenda.problem.solver.local import check_supported
 from tacenda.problem.solver.pooled import Pooled
 from tacenda.problem.solver.reference import newton
@@ -61,15 +65,8 @@ def descend(part: Pooled, store: Store, node: int, tolerance: float) -> Floats:
     u = v = np.zeros(part.dim)
     if bound == 0.0:
         return u
-    steps = (
-        math.ceil(
-            math.sqrt(smooth / kappa)
-            * max(0.0, math.log(2 * smooth / kappa) + 2 * math.log(bound / tolerance))
-        )
-        + 1
-    )
     momentum = (math.sqrt(smooth) - math.sqrt(kappa)) / (math.sqrt(smooth) + math.sqrt(kappa))
-    for _ in range(steps):
+    for _ in range(descent_steps(smooth, kappa, bound, tolerance)):
         g = part.gradient(v) + kappa * v
         if np.linalg.norm(g) <= tolerance:
             return v

@@ -1,0 +1,58 @@
+"""A contract is one run of each member: a second beginning, in an empty folder, is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from node_stage import small_contract
+from tacenda.errors import StateError
+from tacenda.node.run_plan import make_plan
+from tacenda.node.state.spending import Spending
+from tacenda.privacy.lasting.ledger_store import LedgerStore
+
+PLAN = make_plan(small_contract(3, 2))
+OTHER = make_plan(small_contract(3, 2, title="another date"))
+KEY, NEW = bytes(32), b"another state".ljust(32)
+
+
+def begun(folder: Path, plan: Any = PLAN, name: str = "m0", key: bytes = KEY, **more: Any) -> str:
+    with Spending(folder / "ledger", plan, name, None, key, "ours", **more) as spending:
+        assert spending.mark == folder / "marks" / f"{spending.run}.mark"
+        return spending.anew
+
+
+def test_the_same_state_goes_on_and_another_one_is_refused(tmp_path: Path) -> None:
+    assert begun(tmp_path) == begun(tmp_path) == ""
+    with pytest.raises(StateError, match="m0 has begun this contract before, with another state"):
+        begun(tmp_path, key=NEW)
+    with LedgerStore(tmp_path / "ledger") as store:
+        assert len(store.runs()) == 1
+    assert begun(tmp_path) == ""  # the first one is not harmed
+
+
+def test_other_contracts_members_and_rehearsals_are_other_runs(tmp_path: Path) -> None:
+    begun(tmp_path)
+    assert begun(tmp_path, plan=OTHER, key=NEW) == ""
+    assert begun(tmp_path, name="m1", key=NEW) == ""
+    assert begun(tmp_path, key=NEW, rehearsal=True) == ""
+
+
+def test_a_run_that_never_reserved_anything_has_not_begun(tmp_path: Path) -> None:
+    with LedgerStore(tmp_path / "ledger") as store:
+        spending = Spending(tmp_path / "ledger", PLAN, "m0", None, KEY, "ours")
+        store.open_run(spending.run, "ours", "stopped between two steps", "replace-one")
+        assert not store.holds(spending.run)
+    assert begun(tmp_path, key=NEW) == ""
+    with LedgerStore(tmp_path / "ledger") as store:
+        assert [store.holds(run["run"]) for run in store.runs()] == [False, True]
+
+
+def test_where_members_may_join_again_only_the_beginning_is_closed(tmp_path: Path) -> None:
+    """Under "continue" an empty state may join a later view; why it must not send anything in the
+    first one is kept for `node.run`."""
+    plan = make_plan(small_contract(3, 2, absence={"policy": "continue", "limit_seconds": 5.0}))
+    assert begun(tmp_path, plan) == ""
+    assert "sign a new contract" in begun(tmp_path, plan, key=NEW)

@@ -1,0 +1,198 @@
+"""A node's state against plain dictionaries: whatever is committed, forgotten, noted or read again
+after a restart, and whatever is refused, nothing of a refused step is kept."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tacenda.errors import StateError
+from tacenda.node.state.database import NodeState
+from tacenda.node.state.mark import START, Mark, sealed, unsealed
+
+Key = tuple[int, int, int]
+
+
+class Copybook:
+    """What should be there, by hand."""
+
+    def __init__(self) -> None:
+        self.charges: dict[Key, tuple[dict[str, Any], bytes]] = {}
+        self.outbox: dict[tuple[Key, str], bytes] = {}
+        self.inbox: dict[tuple[Key, str], bytes] = {}
+        self.checkpoint: tuple[int, int, bytes] | None = None
+
+    def commit(
+        self, charges: Any, messages: Any, checkpoint: Any, forget: Any, received: Any
+    ) -> bool:
+        """Whether it is accepted; a refused one changes nothing."""
+        booked, sent = dict(self.charges), dict(self.outbox)
+        for key, event, question in charges:
+            if booked.setdefault(key, (event, question)) != (event, question):
+                return False
+        for key, peer, frame in messages:
+            if self.outbox.get((key, peer), frame) != frame:
+                return False
+            sent[key, peer] = frame
+        changed = len(booked) > len(self.charges) or len(sent) > len(self.outbox)
+        changed = changed or checkpoint is not None or bool(received)
+        self.charges, self.outbox = booked, sent
+        for key, peer, frame in received:
+            self.inbox.setdefault((key, peer), frame)
+        if checkpoint is not None:
+            self.checkpoint = checkpoint
+            latest: dict[str, Key] = {}
+            for key, peer in self.inbox:
+                latest[peer] = max(latest.get(peer, key), key)
+            self.inbox = {
+                (key, peer): frame
+                for (key, peer), frame in self.inbox.items()
+                if key[:2] > checkpoint[:2] or key == latest[peer]
+            }
+        if forget is not None and changed:
+            self.outbox = {
+                (key, peer): frame for (key, peer), frame in self.outbox.items() if key[:2] > forget
+            }
+        return True
+
+    def whole(self) -> bool:
+        """A round is booked together with the checkpoint of the round before it."""
+        last = max((key[:2] for key in self.charges if key[2] >= 0), default=None)
+        saved = (0, 0) if self.checkpoint is None else self.checkpoint[:2]
+        return last is None or last <= (saved[0], saved[1] + 1)
+
+
+key = st.tuples(st.integers(0, 1), st.integers(1, 3), st.integers(-1, 1))
+peer, frame = st.sampled_from(["ann", "bob"]), st.sampled_from([b"row", b"other row"])
+COMMITS = st.lists(
+    st.tuples(
+        st.lists(
+            st.tuples(
+                key, st.sampled_from([{"kind": "a"}, {"kind": "b"}]), st.sampled_from([b"q", b"r"])
+            ),
+            max_size=2,
+            unique_by=lambda row: row[0],
+        ),
+        st.lists(st.tuples(key, peer, frame), max_size=2, unique_by=lambda row: row[:2]),
+        st.none() | st.tuples(st.integers(0, 1), st.integers(0, 3), st.sampled_from([b"s", b"t"])),
+        st.none() | st.tuples(st.integers(0, 1), st.integers(0, 3)),
+        st.lists(st.tuples(key, peer, frame), max_size=3, unique_by=lambda row: row[:2]),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@settings(max_examples=80)
+@given(commits=COMMITS, again=st.booleans())
+def test_the_state_holds_what_was_committed_and_nothing_else(commits: Any, again: bool) -> None:
+    home = Path(tempfile.mkdtemp())
+    try:
+        _play(home, commits, again)
+    finally:
+        shutil.rmtree(home)
+
+
+def _play(home: Path, commits: Any, again: bool) -> None:
+    book, state = Copybook(), NodeState(home / "state")
+    noise_key = state.bind("run", "me", "records")
+    state.keep_mark(home / "mark")
+    for charges, messages, checkpoint, forget, received in commits:
+        before = dict(book.outbox)
+        accepted = book.commit(charges, messages, checkpoint, forget, received)
+        try:
+            stored = state.commit(charges, messages, checkpoint, forget, received)
+        except StateError:
+            assert not accepted
+        else:
+            assert accepted
+            assert stored == {(k, p): before.get((k, p), f) for k, p, f in messages}
+        _same(state, book)
+        for k, (_, question) in book.charges.items():
+            state.check_question(k, question)
+            with pytest.raises(StateError, match="another question"):
+                state.check_question(k, question + b"!")
+        if again:
+            state.close()
+            if not book.whole():
+                with pytest.raises(StateError, match="is booked, and the checkpoint is of round"):
+                    NodeState(home / "state")
+                return
+            state = NodeState(home / "state")
+            assert state.bind("run", "me", "records") == noise_key
+            state.keep_mark(home / "mark")
+            _same(state, book)
+    state.close()
+
+
+def _same(state: NodeState, book: Copybook) -> None:
+    assert state.charges() == [(k, event) for k, (event, _) in book.charges.items()]
+    by_place = lambda row: (row[0], row[1])  # noqa: E731
+    assert sorted(state.unsent(), key=by_place) == sorted(
+        ((k, p, f) for (k, p), f in book.outbox.items()), key=by_place
+    )
+    assert [k for k, _, _ in state.unsent()] == sorted(k for k, _ in book.outbox)
+    assert sorted(state.received(), key=by_place) == sorted(
+        ((k, p, f) for (k, p), f in book.inbox.items()), key=by_place
+    )
+    assert [k for k, _, _ in state.received()] == sorted(k for k, _ in book.inbox)
+    assert state.checkpoint() == book.checkpoint
+    for k in {k for k, _ in book.outbox}:
+        assert sorted(state.sent(k)) == sorted(f for (at, _), f in book.outbox.items() if at == k)
+    assert state.sent((9, 9, 9)) == []
+
+
+def test_notes_and_secrets_stay_until_they_are_forgotten(tmp_path: Path) -> None:
+    state = NodeState(tmp_path)
+    state.bind("run", "me", "records")
+    state.put({"one": b"1", "two": b"2"})
+    state.put({"two": b"22", "three": b"3"}, forget=["one"])
+    state.note("x", [1, "a"])
+    state.note_all({"y": {"z": None}, "x": 2})
+    state.close()
+    again = NodeState(tmp_path)
+    assert [again.get(name) for name in ("one", "two", "three")] == [None, b"22", b"3"]
+    assert (again.noted("x"), again.noted("y"), again.noted("w")) == (2, {"z": None}, None)
+    assert again.noted("w", 7) == 7
+    again.close()
+
+
+def test_a_mark_holds_the_newest_of_its_two_slots(tmp_path: Path) -> None:
+    """A torn write leaves the other slot; what was sealed with another key, or cut, is nothing."""
+    path, heads = tmp_path / "marks" / "m", [(k, bytes([k]) * 32) for k in range(5)]
+    key = b"k" * 32
+    mark = Mark(path, key)
+    assert mark.open() is None
+    mark.create(START)
+    for head in heads[1:]:
+        mark.write(head)
+    mark.close()
+    whole = path.read_bytes()
+    assert len(whole) == 1024 and path.stat().st_mode & 0o777 == 0o600
+    assert _read(path, key) == heads[4]
+    newest = 0 if unsealed(whole[:72], key) == heads[4] else 512
+    torn = bytearray(whole)
+    torn[newest + 20] ^= 1
+    path.with_name("torn").write_bytes(torn)
+    assert _read(path.with_name("torn"), key) == heads[3]
+    with pytest.raises(StateError, match="damaged or belongs to another state"):
+        _read(path.with_name("torn"), b"x" * 32)
+    assert unsealed(sealed(heads[2], key), key) == heads[2]
+    assert unsealed(sealed(heads[2], key)[:-1], key) is None
+    assert unsealed(sealed(heads[2], key) + b"!", key) is None
+    with pytest.raises(StateError, match="is not open"):
+        Mark(path, key).write(heads[1])
+
+
+def _read(path: Path, key: bytes) -> Any:
+    mark = Mark(path, key)
+    try:
+        return mark.open()
+    finally:
+        mark.close()

@@ -1,0 +1,177 @@
+"""From a budget to noise: what is rehearsed, grouped and reserved, against sums written out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tacenda as tc
+from tacenda.errors import InputError, LeakError, UnsupportedError
+from tacenda.graph.topology import Topology
+from tacenda.privacy.accounting.judge import judge
+from tacenda.problem.constants import Constants
+from tacenda.problem.facts import Facts
+from tacenda.runtime import budget
+from tacenda.runtime.budget import Notebook, Silence, calibrate, rehearse
+from tacenda.runtime.spec import RunSpec
+
+A = tc.algorithms
+GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 3), (3, 4)])  # degrees 2, 2, 3, 2, 1
+SIZES = np.array([50.0, 50.0, 80.0, 50.0, 200.0])
+ROUNDS = 4
+
+
+def spec(algorithm: Any, privacy: Any, *, graph: Any = GRAPH, rounds: int = ROUNDS) -> RunSpec:
+    constants = Constants.declared(loss="logistic", strength=0.1, loss_scale=1.5)
+    topology = Topology.of(graph)
+    sizes = SIZES if topology.n == 5 else np.full(topology.n, 60.0)
+    return RunSpec(algorithm, topology, Facts(sizes, 3, constants), rounds, privacy)
+
+
+SPREADS: list[Any] = ["uniform", [1.0, 2.0, 3.0, 2.0], tc.schedules.power(1.0, 0.5)]
+EVERY = [
+    A.IPADMM(inner_steps=2, penalty=0.2),
+    A.DPDDA(),
+    A.GossipGD(noise="independent"),
+    A.GossipGD(correlation=3.0),
+    A.DVP(penalty=0.2),
+    A.PVP(penalty=0.2),
+    A.PVP(penalty=0.2, noise="gaussian"),
+    A.RADMM(),
+    A.CDPADMM(variance_decay=0.8),
+    A.DDPADMM(),
+]
+
+
+@pytest.mark.parametrize("spread", range(3), ids=["uniform", "listed", "schedule"])
+@pytest.mark.parametrize("algorithm", EVERY, ids=lambda a: f"{a.name}-{getattr(a, 'noise', '')}")
+def test_every_node_loses_what_its_own_target_says(algorithm: Any, spread: int) -> None:
+    """Sizes, degrees and targets differ; the reserved charges, judged again, are each node's own
+    epsilon. Where neighbours share noise all draw for the worst."""
+    shapes = isinstance(algorithm, (A.CDPADMM, A.DDPADMM))
+    target = [2.0, 2.0, 2.0, 1.0, 3.0]
+    given_ = tc.Privacy(target, 1e-5, spread=SPREADS[spread], coalition=1)
+    if shapes and spread:
+        with pytest.raises(UnsupportedError, match="its own spread"):
+            calibrate(spec(algorithm, given_))
+        return
+    found = calibrate(spec(algorithm, given_))
+    assert (found.claimed, found.why) == (None, None)
+    lost = np.array(
+        [judge(found.reserved.events(i), "replace-one").epsilon(1e-5) for i in range(5)]
+    )
+    if algorithm.shared_noise is None:
+        np.testing.assert_allclose(lost, target, rtol=2e-3)
+    else:
+        assert np.all(lost <= np.array(target) * (1 + 1e-6))
+        assert (lost / target).max() == pytest.approx(1.0, rel=1e-4)
+        assert len(set(found.plan.scale.tolist())) == 1
+    assert sum(count for _, count in found.reserved) == ROUNDS * algorithm.steps_per_round
+
+
+@pytest.mark.parametrize("spread", range(3), ids=["uniform", "listed", "schedule"])
+@pytest.mark.parametrize("algorithm", EVERY, ids=lambda a: f"{a.name}-{getattr(a, 'noise', '')}")
+def test_noise_that_is_given_is_the_noise_of_the_first_release(algorithm: Any, spread: int) -> None:
+    """z of the first round whatever shapes the noise later; or the pure epsilon of a mean round."""
+    if isinstance(algorithm, (A.CDPADMM, A.DDPADMM)) and spread:
+        return
+    pure = algorithm.noise_in_objective or getattr(algorithm, "noise", "") == "l2-laplace"
+    word = {"round_epsilon": 0.6} if pure else {"noise_multiplier": 2.5}
+    other = {"noise_multiplier": 2.5} if pure else {"round_epsilon": 0.6}
+    with pytest.raises(InputError, match=f"give {next(iter(word))}"):
+        calibrate(spec(algorithm, tc.Privacy.from_noise(**other)))
+    run = spec(algorithm, tc.Privacy.from_noise(**word, spread=SPREADS[spread]))
+    found = calibrate(run)
+    first, _ = next(iter(found.reserved))
+    if pure:
+        weight = [1.0, 4 / 8, 4 / sum(math.sqrt(t) for t in (1, 2, 3, 4))][spread]
+        np.testing.assert_allclose(first.parameters["epsilon"], 0.6 * weight, rtol=1e-6)
+    elif algorithm.shared_noise is None:
+        np.testing.assert_allclose(first.parameters["noise_multiplier"], 2.5, rtol=1e-12)
+    else:  # own noise of the most sensitive node, with z: the others have more
+        site = rehearse(run, np.arange(5))[0][0]
+        std = found.plan.scale / np.sqrt(site.weight)
+        np.testing.assert_allclose((std / site.sensitivity).min(), 2.5, rtol=1e-12)
+
+
+def test_what_a_rehearsal_notes() -> None:
+    """One line for each run of equal releases, in order, for these nodes only."""
+    sites = rehearse(spec(A.IPADMM(inner_steps=3, penalty=0.2), None), np.array([4, 2]))
+    assert [(site.noise, count, site.turn) for site, count in sites] == [("gaussian", 12, 1)]
+    site = sites[0][0]
+    assert (site.weight, site.dim, site.relative_std, site.objective) == (1.0, 3, None, None)
+    wanted = 2 * 1.5 / np.array([200.0, 80.0]) / (2 * 0.2 * np.array([1, 3]) + 1.0)
+    np.testing.assert_allclose(site.sensitivity, wanted)
+    assert site.sample.kind == "all"
+    fading = rehearse(spec(A.CDPADMM(variance_decay=0.64), None), np.arange(5))
+    assert [count for _, count in fading] == [1] * 4
+    assert [s.relative_std for s, _ in fading] == pytest.approx([1.0, 0.8, 0.64, 0.512])
+    assert [s.turn for s, _ in fading] == [1, 2, 3, 4]
+    closing = rehearse(spec(A.PVP(closing_dvp=True), None), np.arange(5))
+    assert [(s.noise, count) for s, count in closing] == [("l2-laplace", 3), ("objective", 1)]
+    growing = rehearse(spec(A.DVP(penalty=tc.schedules.power(0.1, 1.0)), None), np.arange(5))
+    assert [count for _, count in growing] == [1] * 4
+    sampled = rehearse(spec(A.IPADMM(inner_steps=2, batch_size=5), None), np.arange(5))
+    assert [(s.sample.kind, count) for s, count in sampled] == [("poisson", 8)]
+    np.testing.assert_allclose(sampled[0][0].sample.rate, 5 / SIZES)
+    spread = spec(A.DPDDA(), tc.Privacy(1.0, spread=[1.0, 2.0, 2.0, 3.0]))
+    weights = [(s.weight, count) for s, count in rehearse(spread, np.arange(5))]
+    assert weights == [(0.5, 1), (1.0, 2), (1.5, 1)]
+
+
+def test_a_notebook_takes_nothing_but_bounded_values() -> None:
+    notebook = Notebook(3, np.ones(2))
+    with pytest.raises(LeakError, match="release takes a Bounded"):
+        notebook.release(np.zeros((1, 3)), 1, 0, "gaussian", None)  # type: ignore[arg-type]
+    silence, row = Silence(), np.ones((2, 3))
+    assert silence.neighbour_sum(row, (1, 0)).tolist() == np.zeros((2, 3)).tolist()
+    assert silence.mix(row, (1, 0)) is row
+
+
+@given(st.lists(st.floats(1e-4, 1.0), min_size=1, max_size=40))
+def test_rates_are_grouped_upwards_in_few_groups(rates: list[float]) -> None:
+    """No node gets the noise of a smaller rate; those within a tenth of the largest share its; and
+    there are at most five groups."""
+    values = np.array(rates)
+    stand_in = budget._by_largest_rate(values)
+    chosen = values[stand_in]
+    assert np.all(chosen >= values)
+    assert np.array_equal(stand_in[stand_in], stand_in)
+    assert len(set(stand_in.tolist())) <= budget.MANY + 1
+    assert np.all(chosen[values > values.max() / budget.NEAR * (1 + 1e-9)] == values.max())
+    if values.max() < values.min() * budget.NEAR ** (budget.MANY - 1):
+        assert np.all(chosen <= values * budget.NEAR * (1 + 1e-9))
+
+
+@given(st.lists(st.floats(-1e6, 1e6) | st.sampled_from([0.0, np.inf]), min_size=1, max_size=9))
+def test_rounding_to_twelve_digits_changes_the_thirteenth_at_most(values: list[float]) -> None:
+    numbers = np.array(values)
+    found = budget._rounded(numbers)
+    finite = np.isfinite(numbers)
+    assert np.array_equal(found[~finite], numbers[~finite])
+    np.testing.assert_allclose(found[finite], numbers[finite], rtol=1e-12, atol=0)
+    shifted = numbers[finite] * (1 + 3e-16)
+    near = np.isclose(budget._rounded(shifted), found[finite], rtol=1.1e-12, atol=0)
+    assert near.all()
+
+
+def test_rounding_joins_what_differs_by_rounding() -> None:
+    assert len(set(budget._rounded(np.array([0.1 + 0.2, 0.3])).tolist())) == 1
+    assert len(set(budget._rounded(np.array([0.3, 0.3000000001])).tolist())) == 2
+    ups = budget._rounded_up(np.array([0.1234561, 0.123456, 0.9999999, 1.0, 1e-9]))
+    np.testing.assert_allclose(ups, [0.123457, 0.123456, 1.0, 1.0, 1e-6], rtol=1e-12)
+
+
+def test_a_published_plan_carries_its_claim() -> None:
+    found = calibrate(spec(A.IPADMM(inner_steps=2), tc.Privacy(1.0, 1e-5, mode="as-published")))
+    assert found.claimed == (1.0, 1e-5) and "c0" in (found.why or "")
+    z = math.sqrt(2 * 2 * ROUNDS * math.log(1.25e5))
+    first, count = next(iter(found.reserved))
+    np.testing.assert_allclose(first.parameters["noise_multiplier"], np.full(5, z))
+    assert count == 2 * ROUNDS
