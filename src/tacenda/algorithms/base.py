@@ -60,14 +60,44 @@ class Node(Protocol):
         """The gradient of f_i at a public w (b, d): all records, or a sample of mean batch_size."""
         ...
 
+    def second_moment(self, label_scale: float = 0.0, label_bound: float = 1.0) -> Bounded:
+        """The mean of z z' over the records, its upper triangle with off-diagonals times sqrt(2).
+
+        z = x, or (x, label_scale * y) with y cut to label_bound: (b, p (p + 1)/2) for z of length p.
+        """
+        ...
+
+    def mapped(self, matrix: Array, norm: float, clip_norm: float | None = None) -> Node:
+        """The same nodes on records x' = matrix' x, cut to `norm`; matrix (d, k) is public.
+
+        Its facts are those of the new records, and its models v (b, k) mean w = matrix v.
+        """
+        ...
+
     def argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Bounded:
         """argmin f_i(w) + linear.w + quadratic |w - centre|^2."""
         ...
 
     def release(
-        self, value: Bounded, *, noise: str = "gaussian", relative_std: float | None = None
+        self,
+        value: Bounded,
+        *,
+        noise: str = "gaussian",
+        relative_std: float | None = None,
+        weight: float = 1.0,
     ) -> Array:
-        """The value with noise, charged to the ledger first."""
+        """The value with noise, charged to the ledger first.
+
+        weight: its share of the budget, where 1 is the share of a usual release of the round.
+        """
+        ...
+
+    def release_mean(self, value: Bounded, *, noise: str = "masked", weight: float = 1.0) -> Array:
+        """The network's mean of the value with noise, to the bit the same at every node."""
+        ...
+
+    def average(self, shared: Array) -> Array:
+        """(b, d) the network's exact mean of released rows, to the bit the same at every node."""
         ...
 
     def release_argmin(self, linear: Array, quadratic: Array, centre: Array) -> Array:

@@ -132,7 +132,13 @@ class _OpenGate:
     """A gate through which blank rows pass, so that a round can be played without records."""
 
     def release(
-        self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None
+        self,
+        value: Bounded,
+        turn: int,
+        call: int,
+        noise: str,
+        relative_std: float | None,
+        weight: float = 1.0,
     ) -> Array:
         return np.zeros(value.shape)
 

@@ -46,7 +46,13 @@ class Notebook:
         self.sites: Sites = []
 
     def release(
-        self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None
+        self,
+        value: Bounded,
+        turn: int,
+        call: int,
+        noise: str,
+        relative_std: float | None,
+        weight: float = 1.0,
     ) -> Array:
         if not isinstance(value, Bounded):
             raise LeakError(
@@ -54,7 +60,7 @@ class Notebook:
                 "public values need none."
             )
         value.sample.spend()
-        weight = float(self.weights[turn - 1])
+        weight = weight * float(self.weights[turn - 1])
         self._note(
             Site(
                 turn,

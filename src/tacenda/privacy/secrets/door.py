@@ -87,7 +87,13 @@ class Door:
         self._priced: _Priced | None = None
 
     def release(
-        self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None
+        self,
+        value: Bounded,
+        turn: int,
+        call: int,
+        noise: str,
+        relative_std: float | None,
+        weight: float = 1.0,
     ) -> Array:
         """The value plus noise (b, d)."""
         if not isinstance(value, Bounded):
@@ -103,7 +109,7 @@ class Door:
                 "noise='correlated' needs the edges' streams, and this run was set up without them."
             )
         value.sample.spend()
-        charge, amount = self._price(value, turn, kind, relative_std)
+        charge, amount = self._price(value, turn, kind, relative_std, weight)
         parts = open_parts(value)
         asked = self._named(*question_of(value), parts[0].dtype.str, value.shape[1], kind, amount)
         self.ledger.charge(turn, call, charge, asked)
@@ -125,12 +131,12 @@ class Door:
         return released if offset is None else released + offset
 
     def _price(
-        self, value: Bounded, turn: int, noise: NoiseKind, relative_std: float | None
+        self, value: Bounded, turn: int, noise: NoiseKind, relative_std: float | None, share: float
     ) -> tuple[Charge, Any]:
         """What the release costs and its noise; an equal release just before has the same, and so
         the same Charge object."""
         assert self.plan is not None
-        weight = self.plan.weight(turn)
+        weight = share * self.plan.weight(turn)
         sensitivity = bound_of(value)
         sample = value.sample
         last = self._priced
