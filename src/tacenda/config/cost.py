@@ -127,6 +127,14 @@ class _Counter:
         self.messages += int(self._degrees.sum())
         return shared
 
+    def average(self, shared: Array, tag: Tag) -> Array:
+        self.messages += 2 * (len(self._degrees) - 1)  # up a spanning tree and down again
+        return shared
+
+    def total(self, shared: Array, tag: Tag) -> Array:
+        self.messages += 2 * (len(self._degrees) - 1)
+        return np.zeros(shared.shape, np.int64)
+
 
 class _OpenGate:
     """A gate through which blank rows pass, so that a round can be played without records."""

@@ -167,6 +167,14 @@ class _Places(Silence):
         self.calls.add(tag[1])
         return super().mix(shared, tag)
 
+    def average(self, shared: Array, tag: Tag) -> Array:
+        self.calls |= {tag[1], tag[1] + 1}
+        return super().average(shared, tag)
+
+    def total(self, shared: Array, tag: Tag) -> Array:
+        self.calls |= {tag[1], tag[1] + 1}
+        return super().total(shared, tag)
+
 
 def row_calls(spec: RunSpec) -> frozenset[int]:
     """The calls of a round in which members send rows, the same for all of them; a row of any other

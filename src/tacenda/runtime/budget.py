@@ -95,6 +95,12 @@ class Silence:
     def mix(self, shared: Array, tag: Tag) -> Array:
         return shared
 
+    def average(self, shared: Array, tag: Tag) -> Array:
+        return shared
+
+    def total(self, shared: Array, tag: Tag) -> Array:
+        return np.zeros(shared.shape, np.int64)
+
 
 def blank_host(
     spec: RunSpec,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from numpy.typing import NDArray
@@ -86,21 +86,31 @@ class Exchange:
         """Forget charges of a round that was given up before anything of it became durable."""
         self._charges = []
 
-    def exchange(self, tag: Tag, outgoing: dict[int, Array]) -> dict[int, Array]:
+    def exchange(
+        self, tag: Tag, outgoing: dict[int, Array], awaited: Iterable[int]
+    ) -> dict[int, Array]:
+        """Durable, then sent to some members; then the rows of others are waited for."""
         self._check([])
-        key, peers = (self.view, *tag), [self._names[block] for block in outgoing]
-        row = self._own_row(outgoing)
-        frame = wire.rows_frame(*key, row)
-        raw = wire.encode(frame)
-        self._commit([(key, peer, raw) for peer in peers])
-        signed = wire.encode(self._witness.signed(frame))
-        self._endpoint.post([(key, peer, signed) for peer in peers])
+        key = (self.view, *tag)
+        if outgoing:
+            self._send(key, self._own_row(outgoing), [self._names[block] for block in outgoing])
+        blocks = list(awaited)
+        peers = [self._names[block] for block in blocks]
+        if not peers:
+            return {}
         found = self.wait(key, peers)
         # Before anything that builds on them leaves, they are durable: whatever a neighbour sends
         # again, the first version counts.
         for peer, arrived in self._endpoint.mailbox.frames(key, peers).items():
             self._received.append((key, peer, wire.encode(wire.replaced(arrived, heard=[]))))
-        return {block: found[self._names[block]] for block in outgoing}
+        return {block: found[self._names[block]] for block in blocks}
+
+    def _send(self, key: Key, row: Array, peers: list[str]) -> None:
+        frame = wire.rows_frame(*key, row)
+        raw = wire.encode(frame)
+        self._commit([(key, peer, raw) for peer in peers])
+        signed = wire.encode(self._witness.signed(frame))
+        self._endpoint.post([(key, peer, signed) for peer in peers])
 
     def resend(self) -> None:
         """Hand the stored outbox to the links, signed; and use again what had been received since
