@@ -108,12 +108,13 @@ def blank_host(
     gate: Gate,
     queries: Answers | None = None,
     neighbours: Neighbours | None = None,
+    width: int = 1,
 ) -> Host:
-    """A host of some of the run's nodes on blank records; its rows have length one, since no
+    """A host of some of the run's nodes on blank records; its models have length one, since no
     release depends on it."""
     plan = ScaledPlan(np.ones(len(positions)), spec.weights)
     asked = BlankQueries(spec.facts.rows(positions)) if queries is None else queries
-    start = np.zeros((len(positions), 1), spec.row_type)
+    start = np.zeros((len(positions), width), spec.row_type)
     return Host(
         replace(spec, output="last"), positions, asked, gate, neighbours or Silence(), plan, start
     )

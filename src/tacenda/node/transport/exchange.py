@@ -63,6 +63,7 @@ class Exchange:
         self._charges: list[Booking] = []
         self._checkpoint: tuple[int, int, bytes] | None = None
         self._received: list[tuple[Key, str, bytes]] = []
+        self._sent_to: set[tuple[int, str]] = set()  # (view, peer): to whom rows were sent at all
         self._witness = endpoint.handshake.witness
         self.view, self.absent = 0, frozenset[str]()
         self.waited = self.written = 0.0
@@ -116,6 +117,7 @@ class Exchange:
         """Hand the stored outbox to the links, signed; and use again what had been received since
         the checkpoint."""
         unsent = self._state.unsent()
+        self._sent_to.update((key[0], peer) for key, peer, _ in unsent)
         signed = {
             key: wire.encode(self._witness.signed(wire.stored_rows(raw))) for key, _, raw in unsent
         }
@@ -167,8 +169,11 @@ class Exchange:
 
     def _commit(self, messages: list[tuple[Key, str, bytes]]) -> None:
         begin = time.monotonic()
+        self._sent_to.update((key[0], peer) for key, peer, _ in messages)
         present = [
-            link.done for link in self._endpoint.links.values() if link.peer not in self.absent
+            link.done
+            for link in self._endpoint.links.values()
+            if link.peer not in self.absent and (self.view, link.peer) in self._sent_to
         ]
         done = self._witness.done if self._checkpoint is None else self._checkpoint[:2]
         forget = min(
