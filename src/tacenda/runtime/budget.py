@@ -113,6 +113,12 @@ class Silence:
     def mix(self, shared: Array, tag: Tag) -> Array:
         return shared
 
+    def average(self, shared: Array, tag: Tag) -> Array:
+        return shared
+
+    def total(self, shared: Array, tag: Tag) -> Array:
+        return np.zeros(shared.shape, np.int64)
+
 
 def blank_host(
     spec: RunSpec,
@@ -120,12 +126,13 @@ def blank_host(
     gate: Gate,
     queries: Answers | None = None,
     neighbours: Neighbours | None = None,
+    width: int = 1,
 ) -> Host:
-    """A host of some of the run's nodes on blank records; its rows have length one, since no
+    """A host of some of the run's nodes on blank records; its models have length one, since no
     release depends on it."""
     plan = ScaledPlan(np.ones(len(positions)), spec.weights)
     asked = BlankQueries(spec.facts.rows(positions)) if queries is None else queries
-    start = np.zeros((len(positions), 1), spec.row_type)
+    start = np.zeros((len(positions), width), spec.row_type)
     return Host(
         replace(spec, output="last"), positions, asked, gate, neighbours or Silence(), plan, start
     )
