@@ -68,7 +68,7 @@ class Liar:
     def __init__(self, lie: Any) -> None:
         self.lie = lie
 
-    def exchange(self, tag: Any, outgoing: dict[int, Any]) -> dict[int, Any]:
+    def exchange(self, tag: Any, outgoing: dict[int, Any], awaited: Any) -> dict[int, Any]:
         ((other, rows),) = outgoing.items()
         said = np.resize(self.lie(tag[0]), rows.shape[1])
         return {other: np.ascontiguousarray(said[None]).astype(rows.dtype)}

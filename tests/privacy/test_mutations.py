@@ -116,7 +116,7 @@ def plant_redraw(patch: pytest.MonkeyPatch) -> None:
             other: shared[rows] + rng.normal(size=(len(rows), shared.shape[1]))
             for other, (rows, _) in self._halo.items()
         }
-        received = self._transport.exchange(tag, noisy)
+        received = self._transport.exchange(tag, noisy, list(noisy))
         return np.concatenate([shared, *(received[other] for other in self._halo)])
 
     patch.setattr(Network, "_with_halo", with_halo)

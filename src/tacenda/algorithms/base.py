@@ -8,6 +8,7 @@ simulation, on a few blocks, or as a single peer.
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -192,8 +193,14 @@ class Algorithm(ABC):
     # ---- what the rest of the program asks of an algorithm
     @property
     def shared_noise(self) -> float | None:
-        """c, a node's noise on each edge over its own, where neighbours share noise; else None."""
-        return None
+        """c, a node's noise on each edge over its own, where neighbours share noise; without limit
+        where they mask; else None."""
+        return math.inf if self.masks else None
+
+    @property
+    def masks(self) -> bool:
+        """Whether neighbours hide their messages under masks that cancel in the network's sum."""
+        return False
 
     @property
     def samples_records(self) -> bool:

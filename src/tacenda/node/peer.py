@@ -3,6 +3,7 @@ restored."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -311,8 +312,13 @@ class _Renamed:
         self._exchange = exchange
         self._to = [plan.contract.position(label) for label in topology.labels]
 
-    def exchange(self, tag: tuple[int, int], outgoing: dict[int, Array]) -> dict[int, Array]:
+    def exchange(
+        self, tag: tuple[int, int], outgoing: dict[int, Array], awaited: Iterable[int]
+    ) -> dict[int, Array]:
+        blocks = list(awaited)
         got = self._exchange.exchange(
-            tag, {self._to[block]: rows for block, rows in outgoing.items()}
+            tag,
+            {self._to[block]: rows for block, rows in outgoing.items()},
+            [self._to[block] for block in blocks],
         )
-        return {block: got[self._to[block]] for block in outgoing}
+        return {block: got[self._to[block]] for block in blocks}

@@ -26,9 +26,8 @@ from tacenda.privacy.settings import Privacy
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import BlankQueries
-from tacenda.runtime.budget import Calibration, Notebook, Silence, blank_host, rehearse
+from tacenda.runtime.budget import Calibration, Notebook, blank_host, rehearse
 from tacenda.runtime.spec import RunSpec
-from tacenda.runtime.transport import Tag
 
 Array = NDArray[Any]
 
@@ -151,33 +150,6 @@ def facts_of(contract: Contract) -> Facts:
         contract.privacy.adjacency,
         contract.solver_tolerance,
     )
-
-
-class _Places(Silence):
-    """Neighbours that notice in which calls of a round rows are sent."""
-
-    def __init__(self) -> None:
-        self.calls = {0}  # of the closing rounds, which only mix
-
-    def neighbour_sum(self, shared: Array, tag: Tag, senders: Array | None = None) -> Array:
-        self.calls.add(tag[1])
-        return super().neighbour_sum(shared, tag, senders)
-
-    def mix(self, shared: Array, tag: Tag) -> Array:
-        self.calls.add(tag[1])
-        return super().mix(shared, tag)
-
-
-def row_calls(spec: RunSpec) -> frozenset[int]:
-    """The calls of a round in which members send rows, the same for all of them; a row of any other
-    call is no honest member's."""
-    here, places = np.zeros(1, np.int64), _Places()
-    host = blank_host(
-        spec, here, Notebook(spec.facts.dim, spec.weights, spec.row_type), neighbours=places
-    )
-    for turn in range(1, spec.rounds + 1):
-        host.step(turn)
-    return frozenset(places.calls)
 
 
 class _Watch(BlankQueries):

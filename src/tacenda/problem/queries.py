@@ -313,29 +313,33 @@ class Queries:
 
 
 class BlankQueries:
-    """Answers with no records behind them: zeros of length one with the true sensitivities, for
-    planning the noise."""
+    """Answers with no records behind them: zeros with the true sensitivities, for planning the
+    noise. They are as long as the models in the question; of length one where nothing says how
+    long, or of their true length if `full`."""
 
-    def __init__(self, facts: Facts) -> None:
-        self.facts = facts
+    def __init__(self, facts: Facts, full: bool = False) -> None:
+        self.facts, self._full = facts, full
 
     def gradient(
         self, w: Array, turn: int, call: int, batch_size: int | None, one: bool, regularised: bool
     ) -> Bounded:
         sample = ALL_RECORDS if batch_size is None else sample_of(self.facts, batch_size, one)
         return seal(
-            np.zeros((self.facts.n, 1)), self.facts.gradient_sensitivity(batch_size), sample
+            np.zeros((self.facts.n, w.shape[1])),
+            self.facts.gradient_sensitivity(batch_size),
+            sample,
         )
 
     def argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Bounded:
         self.facts.check_tolerance()
         return seal(
-            np.zeros((self.facts.n, 1)), argmin_sensitivity(self.facts, linear, quadratic, centre)
+            np.zeros((self.facts.n, centre.shape[1])),
+            argmin_sensitivity(self.facts, linear, quadratic, centre),
         )
 
     def question(self, linear: Array, quadratic: Array, centre: Array) -> Question:
         self.facts.check_tolerance()
-        shape = (self.facts.n, 1)
+        shape = (self.facts.n, centre.shape[1])
         return Question(
             self.facts.objective_terms(quadratic),
             shape,

@@ -96,7 +96,7 @@ class Witness:
         log: Any = None,
         calls: frozenset[int] = frozenset(range(MOST_CALLS_KEPT)),
     ) -> None:
-        """calls: those of a round in which the algorithm sends rows (`run_plan.row_calls`).
+        """calls: those of a round in which the algorithm sends rows (`runtime.places`).
 
         Only their digests are kept: a member that signs many others cannot fill the memory in which
         its lies would show.

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from node_stage import handshake_of, signed_contract, small_contract
+from node_stage import anywhere, handshake_of, signed_contract, small_contract
 from tacenda.algorithms.registry import from_plain, private_names
 from tacenda.errors import StateError
 from tacenda.node.identity.certificates import Identity
@@ -29,7 +29,7 @@ from tacenda.node.protocol.signed_rows import (
     digest,
     row_text,
 )
-from tacenda.node.run_plan import make_plan, row_calls
+from tacenda.node.run_plan import make_plan
 from tacenda.node.state.database import NodeState
 from tacenda.node.transport.endpoint import Endpoint
 from tacenda.node.transport.exchange import Exchange
@@ -37,6 +37,7 @@ from tacenda.node.transport.link import Link
 from tacenda.node.transport.mailbox import Mailbox
 from tacenda.runtime.budget import Notebook, blank_host
 from tacenda.runtime.network import Network
+from tacenda.runtime.places import Form, row_forms
 
 NONCE = bytes(32)
 OTHER = "A" * 86 + "=="
@@ -288,8 +289,8 @@ def test_the_first_version_of_a_row_counts_also_after_a_crash(stage: Stage, agai
         [], [((0, 1, 1), "m2", mine)], None, None, [((0, 1, 0), "m2", wire.encode(first))]
     )
     handshake = stage.handshake("m1")
-    box = Mailbox(["m0", "m2"], 4, float, 1e9)
-    endpoint = Endpoint(handshake, box, wire.frame_limit(4), _Quiet(), bind=None)
+    box = Mailbox(["m0", "m2"], anywhere(4), 1e9)
+    endpoint = Endpoint(handshake, box, wire.frame_limit(32), _Quiet(), bind=None)
     exchange = Exchange(stage.contract, handshake.witness._state, endpoint, lambda missing: None)
     endpoint.start()
     try:
@@ -298,7 +299,7 @@ def test_the_first_version_of_a_row_counts_also_after_a_crash(stage: Stage, agai
             "m2",
             box,
             handshake.witness,
-            wire.frame_limit(4),
+            wire.frame_limit(32),
             _Quiet(),
             lambda p, f: None,
             lambda e: [],
@@ -322,7 +323,11 @@ def test_only_what_is_behind_the_own_checkpoint_leaves_the_outbox(stage: Stage) 
     """Peers that claim any progress cannot make this node forget what it has signed."""
     handshake = stage.handshake("m1")
     endpoint = Endpoint(
-        handshake, Mailbox(["m0", "m2"], 4, float, 1e9), wire.frame_limit(4), _Quiet(), bind=None
+        handshake,
+        Mailbox(["m0", "m2"], anywhere(4), 1e9),
+        wire.frame_limit(32),
+        _Quiet(),
+        bind=None,
     )
     exchange = Exchange(stage.contract, handshake.witness._state, endpoint, lambda missing: None)
     for link in endpoint.links.values():
@@ -433,14 +438,15 @@ def test_rows_beyond_the_radius_are_evidence(stage: Stage) -> None:
 def test_a_flood_of_own_signatures_hides_no_lie(stage: Stage) -> None:
     """A liar signs many messages that no algorithm sends; then it tells two neighbours two
     things."""
-    calls = row_calls(make_plan(stage.contract).spec)
+    calls = frozenset(call for _, call in row_forms(make_plan(stage.contract).spec))
     flood = [stage.claim("m2", 1 + WINDOW, call=1000 + k) for k in range(MOST_CLAIMS + 1)]
     told = {}
     for name, value in (("m0", 5.0), ("m1", -5.0)):
         state = NodeState(stage.folder / f"flooded {name}")
         told[name] = Witness(stage.contract, name, state, stage.people[name].signer(), None, calls)
         told[name].hear("m2", flood)
-        told[name].row("m2", stage.signs("m2", wire.rows_frame(0, 1, 0, np.full((1, 4), value))))
+        frame = wire.rows_frame(0, 1, min(calls), np.full((1, 4), value))
+        told[name].row("m2", stage.signs("m2", frame))
     told["m0"].hear("m1", told["m1"].recent())
     told["m1"].hear("m0", told["m0"].news())
     assert [list(w.caught) for w in told.values()] == [["m2"], ["m2"]]
@@ -451,11 +457,11 @@ def test_a_flood_of_own_signatures_hides_no_lie(stage: Stage) -> None:
 @pytest.mark.parametrize("name", private_names())
 def test_the_calls_in_which_rows_are_sent_are_known_before(name: str) -> None:
     """Of a whole run: the same calls as a simulation makes."""
-    sent: set[int] = set()
+    sent: dict[Any, Any] = {}
 
     class Watched(Network):
         def _sendable(self, shared: Any, tag: Any) -> Any:
-            sent.add(tag[1])
+            sent[tag] = Form(shared.shape[1], shared.dtype)
             return super()._sendable(shared, tag)
 
     coalition = 1 if from_plain({"name": name}).shared_noise is not None else None
@@ -464,16 +470,19 @@ def test_the_calls_in_which_rows_are_sent_are_known_before(name: str) -> None:
     )
     contract = small_contract(3, rounds=5, algorithm={"name": name}, privacy=terms)
     plan = make_plan(contract)
+    dim = plan.facts.dim
     network = Watched(plan.topology, [np.arange(3)], 0, None, plan.spec.row_type)
     host = blank_host(
         plan.spec,
         np.arange(3),
-        Notebook(plan.facts.dim, plan.spec.weights, plan.spec.row_type),
+        Notebook(dim, plan.spec.weights, plan.spec.row_type),
         neighbours=network,
+        width=dim,
     )
     for turn in range(1, 6):
         host.step(turn)
-    assert row_calls(plan.spec) == sent | {0}
+    closing = range(6, 6 + contract.finish_mixing)
+    assert row_forms(plan.spec) == sent | {(k, 0): Form(dim, plan.spec.row_type) for k in closing}
 
 
 def test_what_is_kept_is_bounded(stage: Stage) -> None:
@@ -504,4 +513,4 @@ def test_what_is_kept_is_bounded(stage: Stage) -> None:
     assert max(key[1] for key in w._known["m2"]) == 2 + WINDOW
     largest = wire.Claim("m" * 63, 2**40, 2**40, 10**5, bytes(32), OTHER)
     full = wire.Rows(0, 1, 0, "f8", (1, 4), bytes(32), OTHER, [largest] * wire.MOST_HEARD)
-    assert len(wire.encode(full)) < wire.frame_limit(4)
+    assert len(wire.encode(full)) < wire.frame_limit(32)
