@@ -64,14 +64,22 @@ class Node(Protocol):
     def second_moment(self, label_scale: float = 0.0, label_bound: float = 1.0) -> Bounded:
         """The mean of z z' over the records, its upper triangle with off-diagonals times sqrt(2).
 
-        z = x, or (x, label_scale * y) with y cut to label_bound: (b, p (p + 1)/2) for z of length p.
+        z = x, or (x, label_scale * y) with y cut to label_bound: (b, p (p + 1)/2) for z of length
+        p; `problem.moments.unpacked` makes matrices of it.
         """
         ...
 
-    def mapped(self, matrix: Array, norm: float, clip_norm: float | None = None) -> Node:
+    def mapped(
+        self,
+        matrix: Array,
+        norm: float,
+        clip_norm: float | None = None,
+        smoothness: float | None = None,
+    ) -> Node:
         """The same nodes on records x' = matrix' x, cut to `norm`; matrix (d, k) is public.
 
         Its facts are those of the new records, and its models v (b, k) mean w = matrix v.
+        smoothness: a bound on the curvature of the mean loss there, if a release taught one.
         """
         ...
 
