@@ -137,9 +137,10 @@ class Block:
 
     def release_mean(self, value: Bounded, *, noise: str = "masked", weight: float = 1.0) -> Array:
         if self._scale is None:  # without privacy there is nothing to hide
-            return self.average(self.release(value))
+            return self.average(self.release(value).astype(self._dtype, copy=False))
         if noise != "masked":
-            return self.average(self.release(value, noise=noise, weight=weight))
+            released = self.release(value, noise=noise, weight=weight)
+            return self.average(released.astype(self._dtype, copy=False))
         whole, unit = self._gate.release_masked(value, self.turn, self._places(), weight)
         total = self._neighbours.total(whole, (self.turn, self._places(2)))
         return np.asarray(total * (unit / self.n_nodes), dtype=self._dtype)
@@ -167,4 +168,4 @@ class Block:
         l1 = weight * k.strength * k.regulariser.l1
         shrunk = z if l1 == 0 else np.sign(z) * np.maximum(np.abs(z) - l1, 0)
         x: Array = shrunk * (-1.0 / (weight * (k.strength * k.regulariser.l2) + quadratic))
-        return x
+        return x.astype(z.dtype, copy=False)
