@@ -8,6 +8,7 @@ simulation, on a few blocks, or as a single peer.
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -63,14 +64,22 @@ class Node(Protocol):
     def second_moment(self, label_scale: float = 0.0, label_bound: float = 1.0) -> Bounded:
         """The mean of z z' over the records, its upper triangle with off-diagonals times sqrt(2).
 
-        z = x, or (x, label_scale * y) with y cut to label_bound: (b, p (p + 1)/2) for z of length p.
+        z = x, or (x, label_scale * y) with y cut to label_bound: (b, p (p + 1)/2) for z of length
+        p; `problem.moments.unpacked` makes matrices of it.
         """
         ...
 
-    def mapped(self, matrix: Array, norm: float, clip_norm: float | None = None) -> Node:
+    def mapped(
+        self,
+        matrix: Array,
+        norm: float,
+        clip_norm: float | None = None,
+        smoothness: float | None = None,
+    ) -> Node:
         """The same nodes on records x' = matrix' x, cut to `norm`; matrix (d, k) is public.
 
         Its facts are those of the new records, and its models v (b, k) mean w = matrix v.
+        smoothness: a bound on the curvature of the mean loss there, if a release taught one.
         """
         ...
 
@@ -184,8 +193,14 @@ class Algorithm(ABC):
     # ---- what the rest of the program asks of an algorithm
     @property
     def shared_noise(self) -> float | None:
-        """c, a node's noise on each edge over its own, where neighbours share noise; else None."""
-        return None
+        """c, a node's noise on each edge over its own, where neighbours share noise; without limit
+        where they mask; else None."""
+        return math.inf if self.masks else None
+
+    @property
+    def masks(self) -> bool:
+        """Whether neighbours hide their messages under masks that cancel in the network's sum."""
+        return False
 
     @property
     def samples_records(self) -> bool:

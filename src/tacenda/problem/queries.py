@@ -13,6 +13,7 @@ is added first.
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,7 +32,9 @@ from tacenda.privacy.secrets.bounded import (
 from tacenda.privacy.secrets.door import Question
 from tacenda.privacy.secrets.question import digest
 from tacenda.problem.facts import Facts
+from tacenda.problem.moments import check_bytes, packed_length
 from tacenda.problem.radius import brought_within, is_within
+from tacenda.problem.regularisers import Regulariser
 
 # Up to here r R'(w) is added to the loss's part before the noise: its last place is then far below
 # any noise.
@@ -70,6 +73,14 @@ class Kernels(Protocol):
         self, nodes: Array, anchor: Array, convexity: Array, tolerance: float
     ) -> Array: ...
 
+    def second_moment(
+        self, nodes: Array, norm: float, label_scale: float, label_bound: float
+    ) -> Array: ...
+
+    def mapped(
+        self, nodes: Array, matrix: Array, norm: float, regulariser: Regulariser
+    ) -> Kernels: ...
+
 
 class Answers(Protocol):
     """What a node asks: real records, or the blank ones of a rehearsal."""
@@ -83,6 +94,10 @@ class Answers(Protocol):
         self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded
     ) -> Bounded: ...
     def question(self, linear: Array, quadratic: Array, centre: Array) -> Question: ...
+    def second_moment(self, label_scale: float, label_bound: float) -> Bounded: ...
+    def mapped(
+        self, matrix: Array, norm: float, clip_norm: float | None, smoothness: float | None
+    ) -> Answers: ...
 
 
 class Queries:
@@ -95,6 +110,7 @@ class Queries:
         self.facts, self._noise = facts, noise
         self._counts_are_public = bool(np.all(self._counts == facts.sizes))
         self._divisors: dict[int, Array] = {}
+        self._map = b""
 
     def gradient(
         self, w: Array, turn: int, call: int, batch_size: int | None, one: bool, regularised: bool
@@ -108,7 +124,12 @@ class Queries:
         sensitivity = self.facts.gradient_sensitivity(batch_size)
         if w.dtype not in NEAR:
             w = w.astype(np.float64)
-        near = min(NEAR[w.dtype], self.facts.constants.radius)
+        k = self.facts.constants
+        if k.regulariser.weighted and regularised:  # released weights may be of any size
+            w = brought_within(w, k.radius)
+            values = self._gradient(w, records, batch_size, False)
+            return seal(values, sensitivity, sample, asked) + self._regulariser(w)
+        near = min(NEAR[w.dtype], k.radius)
         if is_within(w, near):
             return seal(
                 self._gradient(w, records, batch_size, regularised), sensitivity, sample, asked
@@ -191,9 +212,38 @@ class Queries:
         asked = self._named_argmin(linear, quadratic, centre)
         return Question(self.facts.objective_terms(quadratic), centre.shape, solve, asked)
 
+    def second_moment(self, label_scale: float, label_bound: float) -> Bounded:
+        """(1/m_i) sum_j z z', packed (`problem.moments`); z = x, or (x, label_scale y) with y cut
+        to label_bound."""
+        sensitivity = self.facts.moment_sensitivity(label_scale, label_bound)
+        check_moment_bytes(self.facts, label_scale)
+        asked = self._named("second moment", label_scale, label_bound)
+        values = self._store.second_moment(
+            self._nodes, self.facts.constants.data_norm, label_scale, label_bound
+        )
+        return seal(values, sensitivity, asked=asked)
+
+    def mapped(
+        self, matrix: Array, norm: float, clip_norm: float | None, smoothness: float | None
+    ) -> Queries:
+        """The same questions to the records x' = matrix' x, cut to `norm`: new private records
+        behind the same door; matrix (p, k) is public."""
+        _refuse_secret_point(matrix)
+        check_map(self.facts, matrix)
+        facts = self.facts.mapped(matrix, norm, clip_norm, smoothness)
+        other = copy.copy(self)
+        other.facts, other._divisors = facts, {}
+        other._store = self._store.mapped(self._nodes, matrix, norm, facts.constants.regulariser)
+        other._nodes = np.arange(len(self._nodes))
+        other._map = self._named("mapped", matrix, norm, clip_norm)
+        return other
+
     def _named(self, *parts: Any) -> bytes:
-        """The digest of a question, where the noise is named by it."""
-        return digest(*parts) if self._noise.by_question else b""
+        """The digest of a question, where the noise is named by it; on mapped records by the map
+        too."""
+        if not self._noise.by_question:
+            return b""
+        return digest(*parts, self._map) if self._map else digest(*parts)
 
     def _named_argmin(
         self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded
@@ -205,7 +255,7 @@ class Queries:
             question_of(part) if isinstance(part, Bounded) else (part,) for part in (linear, centre)
         ]
         solver = self._store.solver_state()  # type: ignore[attr-defined]
-        return digest("argmin", quadratic, *terms[0], *terms[1], *solver.values())
+        return self._named("argmin", quadratic, *terms[0], *terms[1], *solver.values())
 
     def _solve(self, linear: Array, quadratic: Array, centre: Array) -> tuple[Array, Array | None]:
         """(core, offset) of the minimisers core + offset (b, d), each row within gradient norm
@@ -295,6 +345,36 @@ class BlankQueries:
             shape,
             lambda noise, extra: (np.zeros(shape), None),
         )
+
+    def second_moment(self, label_scale: float, label_bound: float) -> Bounded:
+        return seal(
+            np.zeros((self.facts.n, 1)), self.facts.moment_sensitivity(label_scale, label_bound)
+        )
+
+    def mapped(
+        self, matrix: Array, norm: float, clip_norm: float | None, smoothness: float | None
+    ) -> BlankQueries:
+        return BlankQueries(self.facts.mapped(matrix, norm, clip_norm, smoothness))
+
+
+def check_moment_bytes(facts: Facts, label_scale: float) -> None:
+    """Refuse a second moment whose rows would not fit, from public numbers."""
+    features = facts.dim // facts.constants.n_outputs
+    check_bytes(
+        f"The second moment of {features} features",
+        8.0 * facts.n * packed_length(features + (label_scale != 0.0)),
+        "use fewer features or fewer nodes in a block, or run without whitening.",
+    )
+
+
+def check_map(facts: Facts, matrix: Array) -> None:
+    """Refuse a map to more numbers than fit, from public numbers."""
+    columns = matrix.shape[-1]
+    check_bytes(
+        f"Records mapped to {columns} dense columns",
+        8.0 * float(facts.sizes.sum()) * columns,
+        "keep the columns of the largest eigenvalues only, or run without whitening.",
+    )
 
 
 def sample_of(facts: Facts, batch_size: int, one: bool) -> Sample:

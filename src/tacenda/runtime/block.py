@@ -68,7 +68,7 @@ class Block:
         self._queries, self._gate, self._neighbours = queries, gate, neighbours
         self._scale, self._weights, self._dtype = noise_scale, weights, dtype
         self._calls = [0]  # a list: a mapped block counts on
-        self._mapped: tuple[Array, float, float | None] | None = None
+        self._mapped: tuple[Array, float, float | None, float | None] | None = None
         self._other = self
 
     def start(self, turn: int) -> None:
@@ -103,15 +103,21 @@ class Block:
     def second_moment(self, label_scale: float = 0.0, label_bound: float = 1.0) -> Bounded:
         return self._queries.second_moment(label_scale, label_bound)
 
-    def mapped(self, matrix: Array, norm: float, clip_norm: float | None = None) -> Block:
+    def mapped(
+        self,
+        matrix: Array,
+        norm: float,
+        clip_norm: float | None = None,
+        smoothness: float | None = None,
+    ) -> Block:
         """The same block on mapped records; it shares the round's calls, the door and the
         neighbours. Asked again with the same map, it is the same block."""
-        found = self._mapped
-        if found is None or found[1:] != (norm, clip_norm) or not np.array_equal(found[0], matrix):
+        found, rest = self._mapped, (norm, clip_norm, smoothness)
+        if found is None or found[1:] != rest or not np.array_equal(found[0], matrix):
             other = copy.copy(self)
-            other._queries = self._queries.mapped(matrix, norm, clip_norm)
+            other._queries = self._queries.mapped(matrix, *rest)
             other.facts, other._mapped = other._queries.facts, None
-            self._mapped = found = (matrix, norm, clip_norm)
+            self._mapped = (matrix.copy(), *rest)
             self._other = other
         self._other.turn, self._other._calls = self.turn, self._calls
         return self._other
@@ -130,6 +136,8 @@ class Block:
         return self._gate.release(value, self.turn, self._places(), noise, relative_std, weight)
 
     def release_mean(self, value: Bounded, *, noise: str = "masked", weight: float = 1.0) -> Array:
+        if self._scale is None:  # without privacy there is nothing to hide
+            return self.average(self.release(value))
         if noise != "masked":
             return self.average(self.release(value, noise=noise, weight=weight))
         whole, unit = self._gate.release_masked(value, self.turn, self._places(), weight)
@@ -154,9 +162,9 @@ class Block:
         return np.asarray(k.regulariser.prox(w, k.strength * weight), dtype=w.dtype)
 
     def dual_step(self, z: Array, weight: float, quadratic: float) -> Array:
-        """With r R = (sc/2)|x|^2 + l1 |x|_1: x = -soft(z, weight l1) / (weight sc + quadratic)."""
+        """With r R = (l2/2)|x|^2 + l1 |x|_1: x = -soft(z, weight l1) / (weight l2 + quadratic)."""
         k = self.facts.constants
         l1 = weight * k.strength * k.regulariser.l1
         shrunk = z if l1 == 0 else np.sign(z) * np.maximum(np.abs(z) - l1, 0)
-        x: Array = shrunk * (-1.0 / (weight * k.strong_convexity + quadratic))
+        x: Array = shrunk * (-1.0 / (weight * (k.strength * k.regulariser.l2) + quadratic))
         return x
