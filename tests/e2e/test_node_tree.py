@@ -129,10 +129,7 @@ def test_a_new_tree_without_the_root_and_with_it_again(
     """Ring of five: the root of its tree is killed, the path of four goes on with another root; it
     comes back, and all five end with one model. Nobody spends more than agreed."""
     contract = small_contract(
-        5,
-        rounds=1000,
-        algorithm=together,
-        absence={"policy": "continue", "limit_seconds": 4.0},
+        5, rounds=1000, algorithm=together, absence={"policy": "continue", "limit_seconds": 4.0}
     )
     lost = str(topology_of(contract).labels[spanning_tree(topology_of(contract)).root])
     crowd = Crowd(tmp_path / "crowd", contract)

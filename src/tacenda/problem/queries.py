@@ -347,14 +347,17 @@ class BlankQueries:
         )
 
     def second_moment(self, label_scale: float, label_bound: float) -> Bounded:
+        features = self.facts.dim // self.facts.constants.n_outputs
+        length = packed_length(features + (label_scale != 0.0)) if self._full else 1
         return seal(
-            np.zeros((self.facts.n, 1)), self.facts.moment_sensitivity(label_scale, label_bound)
+            np.zeros((self.facts.n, length)),
+            self.facts.moment_sensitivity(label_scale, label_bound),
         )
 
     def mapped(
         self, matrix: Array, norm: float, clip_norm: float | None, smoothness: float | None
     ) -> BlankQueries:
-        return BlankQueries(self.facts.mapped(matrix, norm, clip_norm, smoothness))
+        return BlankQueries(self.facts.mapped(matrix, norm, clip_norm, smoothness), self._full)
 
 
 def check_moment_bytes(facts: Facts, label_scale: float) -> None:
