@@ -79,15 +79,15 @@ def _choice(
         chosen = Choice(
             algorithm.name, algorithm, DEFAULT_ROUNDS, None, mixings(topology, config.run.mixing)
         )
-    mixing = config.run.finish_mixing if own.finish_mixing is None else own.finish_mixing
-    mixing = chosen.finish_mixing if mixing == "auto" else mixing
+    asked = config.run.finish_mixing if own.finish_mixing is None else own.finish_mixing
+    finish = chosen.finish_mixing if asked == "auto" else asked
     count = chosen.rounds if rounds == "auto" else checks.whole("run.rounds", rounds, least=1)
     return Choice(
         _file_name(own.label or chosen.label),
         chosen.algorithm,
         count,
         output or chosen.output,
-        checked_finish("run.finish_mixing", mixing),
+        checked_finish("run.finish_mixing", finish),
         chosen.reasons,
     )
 
