@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from tacenda.graph.coalition import edge_streams
 from tacenda.graph.topology import Topology
 from tacenda.node.identity.edge_keys import EdgeKeys
-from tacenda.node.lattice import LatticeQueries, grid_for
 from tacenda.node.run_plan import RunPlan, enough_noise, smaller_run, topology_of
 from tacenda.node.state.charges import NodeLedger
 from tacenda.node.state.database import NodeState
@@ -23,6 +22,7 @@ from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.door import Door, SharedNoise
 from tacenda.privacy.secrets.ledger import Charge, Charges
 from tacenda.privacy.statement import Statement
+from tacenda.problem.lattice import LatticeQueries, grid_for
 from tacenda.problem.queries import Queries
 from tacenda.runtime.history import History
 from tacenda.runtime.host import Host

@@ -15,9 +15,9 @@ from tacenda.errors import PrivacyError
 from tacenda.graph.coalition import leverage
 from tacenda.graph.topology import Topology
 from tacenda.node.identity.contract import Contract
-from tacenda.node.lattice import discrete_charges, lattice_stretch
 from tacenda.privacy.accounting.events import Event
 from tacenda.privacy.secrets.bounded import Bounded
+from tacenda.privacy.secrets.discrete_charges import discrete_charges, lattice_stretch
 from tacenda.privacy.secrets.door import Question
 from tacenda.privacy.secrets.ledger import Charge, Charges
 from tacenda.privacy.secrets.mechanisms import NoiseKind

@@ -62,6 +62,11 @@ class Facts:
         """Number of nodes."""
         return len(self.sizes)
 
+    @property
+    def n_features(self) -> int:
+        """p, the length of a record."""
+        return self.dim // self.constants.n_outputs
+
     def rows(self, nodes: Array) -> Facts:
         """The facts of some of the nodes."""
         return replace(

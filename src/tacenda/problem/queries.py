@@ -347,22 +347,24 @@ class BlankQueries:
         )
 
     def second_moment(self, label_scale: float, label_bound: float) -> Bounded:
+        facts = self.facts
+        width = facts.n_features + (label_scale != 0.0) if self._full else 1
         return seal(
-            np.zeros((self.facts.n, 1)), self.facts.moment_sensitivity(label_scale, label_bound)
+            np.zeros((facts.n, packed_length(width))),
+            facts.moment_sensitivity(label_scale, label_bound),
         )
 
     def mapped(
         self, matrix: Array, norm: float, clip_norm: float | None, smoothness: float | None
     ) -> BlankQueries:
-        return BlankQueries(self.facts.mapped(matrix, norm, clip_norm, smoothness))
+        return BlankQueries(self.facts.mapped(matrix, norm, clip_norm, smoothness), self._full)
 
 
 def check_moment_bytes(facts: Facts, label_scale: float) -> None:
     """Refuse a second moment whose rows would not fit, from public numbers."""
-    features = facts.dim // facts.constants.n_outputs
     check_bytes(
-        f"The second moment of {features} features",
-        8.0 * facts.n * packed_length(features + (label_scale != 0.0)),
+        f"The second moment of {facts.n_features} features",
+        8.0 * facts.n * packed_length(facts.n_features + (label_scale != 0.0)),
         "use fewer features or fewer nodes in a block, or run without whitening.",
     )
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tacenda.errors import StateError
-from tacenda.node.lattice import as_discrete
 from tacenda.node.state.database import Key
 from tacenda.privacy.accounting.events import Event
+from tacenda.privacy.secrets.discrete_charges import as_discrete
 from tacenda.privacy.secrets.ledger import Charge, Charges, Ledger
 
 

@@ -6,7 +6,7 @@ crash draws the same noise again, which it must: a second draw on the same answe
 release. Another question at the same place (an old copy of the state, a neighbour that sends other
 rows than before) has another digest, and so meets other noise.
 
-A gradient of `node.lattice` arrives as whole numbers (int64) times a public factor plus a public
+A gradient of `problem.lattice` arrives as whole numbers (int64) times a public factor plus a public
 offset. Its noise is an exact discrete Gaussian added to the whole numbers, before anything becomes
 a floating-point number (rule 7 of the specification). Everything else needs floating-point noise,
 which is refused unless the contract accepts it by name.
