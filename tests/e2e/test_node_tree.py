@@ -100,6 +100,20 @@ def test_peers_have_one_model_and_the_simulators_bits(
     assert sent == 6 * 2 * (5 - 1)
 
 
+def test_an_exact_end_of_any_algorithm(tmp_path: Path) -> None:
+    """Closing averages of a method that only knows its neighbours."""
+    contract = small_contract(5, rounds=4, finish_mixing="exact")
+    crowd = Crowd(tmp_path / "crowd", contract, seed=5)
+    crowd.start()
+    found = crowd.finish()
+    assert all(row.tobytes() == found[0].tobytes() for row in found)
+    np.testing.assert_allclose(found, simulated(crowd.stage, seed=5), rtol=0, atol=1e-12)
+    for name, result in crowd.stage.results().items():
+        assert result.settings["finish_mixing"] == "exact", name
+    sent = sum(result.messages for result in crowd.stage.results().values())
+    assert sent == 4 * 2 * 5 + 2 * (5 - 1)
+
+
 def test_kills_change_no_bit(tmp_path: Path, together: dict[str, Any]) -> None:
     """The root, a node between and a leaf of a path's tree are killed, one after the other."""
     contract = small_contract(5, rounds=300, graph="path", algorithm=together)

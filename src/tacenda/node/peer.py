@@ -37,7 +37,7 @@ REACHED_RADIUS = (
 
 
 class Peer:
-    """`round` rounds are done of `total`; the last `finish_mixing` of them only mix what was
+    """`round` rounds are done of `total`; the closing ones only mix, or average, what was
     released."""
 
     def __init__(
@@ -57,7 +57,7 @@ class Peer:
         self._state = state
         self._exchange = exchange
         self._me = plan.contract.position(name)
-        self.round, self.total = 0, plan.contract.rounds + plan.contract.finish_mixing
+        self.round, self.total = 0, plan.contract.total_rounds
         self._noise = self._source(key)
         at = np.array([self._me])
         mine = plan.calibration.reserved.rows(at)
@@ -142,6 +142,8 @@ class Peer:
         round = self.round + 1
         if round <= self._plan.contract.rounds:
             self._host.step(round)
+        elif isinstance(self._plan.spec.finish_mixing, str):
+            self._mixed = self.network.average(self._output(), (round, 0))
         else:
             self._mixed = self.network.mix(self._output(), (round, 0))
         self.round = round

@@ -32,6 +32,7 @@ from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
+from tacenda.runtime.closing import Finish, checked_finish
 
 if TYPE_CHECKING:
     from tacenda.runtime.budget import Calibration
@@ -45,7 +46,7 @@ class RunSpec:
     none).
 
     output         "average" or "last"; None: the algorithm's own rule
-    finish_mixing  closing rounds that only mix what was released
+    finish_mixing  closing rounds that only mix what was released, or "exact": one exact average
     mixing         the weights of mixings: "metropolis", "uniform" or "max-degree"
     row_type       the float type of models and messages
     """
@@ -56,7 +57,7 @@ class RunSpec:
     rounds: int
     privacy: Privacy | None = None
     output: str | None = None
-    finish_mixing: int = 0
+    finish_mixing: Finish = 0
     mixing: str = "metropolis"
     row_type: Any = np.float64
 
@@ -85,7 +86,7 @@ class RunSpec:
             rounds=rounds,
             output=output,
             row_type=row_type,
-            finish_mixing=checks.whole("finish_mixing", self.finish_mixing),
+            finish_mixing=checked_finish("finish_mixing", self.finish_mixing),
         )
 
     @cached_property
