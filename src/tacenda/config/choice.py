@@ -15,6 +15,7 @@ from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
+from tacenda.runtime.closing import Finish, checked_finish
 
 DEFAULT_ROUNDS = 100
 MOST_MIXING = 60
@@ -29,7 +30,7 @@ class Choice:
     algorithm: Algorithm
     rounds: int
     output: str | None = None
-    finish_mixing: int = 0
+    finish_mixing: Finish = 0
     reasons: tuple[str, ...] = field(default=())
 
 
@@ -86,7 +87,7 @@ def _choice(
         chosen.algorithm,
         count,
         output or chosen.output,
-        checks.whole("run.finish_mixing", mixing),
+        checked_finish("run.finish_mixing", mixing),
         chosen.reasons,
     )
 

@@ -106,7 +106,7 @@ class Witness:
         self._state = state
         self._sign = sign
         self._log = log
-        self._calls, self._total = calls, contract.rounds + contract.finish_mixing
+        self._calls, self._total = calls, contract.total_rounds
         self._run = contract.run_id()
         self._mutex = threading.RLock()
         self._known: dict[str, dict[Key, wire.Claim]] = {member: {} for member in contract.names}

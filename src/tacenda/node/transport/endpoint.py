@@ -74,7 +74,7 @@ class Endpoint:
             for peer in contract.neighbours(me)
         }
         handshake.witness.on_caught = self._caught
-        self._total = contract.rounds + contract.finish_mixing
+        self._total = contract.total_rounds
         self.refused = 0
         self.port: int | None = None
 
