@@ -31,7 +31,7 @@ MAY_OPEN = {
         "open_values",
         "seal",
     },  # the way in, and arguments that are secret themselves
-    "node/lattice.py": {"seal"},  # the same queries on a node's integer lattice
+    "problem/lattice.py": {"seal"},  # the same queries on a node's integer lattice
     "auditing/wiretap.py": {
         "open_values"
     },  # the adversary, who compares what is secret with what was released

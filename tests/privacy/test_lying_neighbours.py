@@ -18,12 +18,12 @@ import tacenda as tc
 from support import A, privacy_for
 from tacenda.algorithms.base import Algorithm
 from tacenda.errors import NetworkError
-from tacenda.node.lattice import LatticeQueries
 from tacenda.privacy.noise.keyed import KeyedNoise
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.door import Door
 from tacenda.privacy.secrets.ledger import Ledger
 from tacenda.problem.facts import Facts
+from tacenda.problem.lattice import LatticeQueries
 from tacenda.problem.queries import Queries
 from tacenda.runtime.host import Host
 from tacenda.runtime.local import shared_noise

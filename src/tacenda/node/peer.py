@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from tacenda.graph.coalition import edge_streams
 from tacenda.graph.topology import Topology
 from tacenda.node.identity.edge_keys import EdgeKeys
-from tacenda.node.lattice import LatticeQueries, grid_for
 from tacenda.node.run_plan import RunPlan, enough_noise, smaller_run, topology_of
 from tacenda.node.state.charges import NodeLedger
 from tacenda.node.state.database import NodeState
@@ -23,6 +22,7 @@ from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.door import Door, SharedNoise
 from tacenda.privacy.secrets.ledger import Charge, Charges
 from tacenda.privacy.statement import Statement
+from tacenda.problem.lattice import LatticeQueries, grid_for
 from tacenda.problem.queries import Queries
 from tacenda.runtime.history import History
 from tacenda.runtime.host import Host
@@ -61,7 +61,7 @@ class Peer:
         self._noise = self._source(key)
         at = np.array([self._me])
         mine = plan.calibration.reserved.rows(at)
-        self.ledger = NodeLedger(mine, plan.contract.rounds, plan.on_lattice, exchange.book)
+        self.ledger = NodeLedger(mine, plan.releases, plan.on_lattice, exchange.book)
         self._facts = plan.facts.rows(at)
         door, scale = self._seat(plan.topology)
         start = np.zeros((1, plan.facts.dim), plan.spec.row_type)
@@ -77,18 +77,14 @@ class Peer:
         return KeyedNoise(key, run, floating_point=contract.privacy.floating_point_noise)
 
     def _ask(self, mine: Charges) -> Queries:
-        counts = self._problem.sizes
+        own = (self._problem.store, self._problem.sizes, HERE, self._facts, self._noise)
+        grid = self._plan.calibration.plan.grid
+        if grid is not None:
+            return LatticeQueries(*own, grid, common=True)
         if not self._plan.on_lattice:
-            return Queries(self._problem.store, counts, HERE, self._facts, self._noise)
+            return Queries(*own)
         largest = max(float(charge.parameters["noise_multiplier"][0]) for charge, _ in mine)
-        return LatticeQueries(
-            self._problem.store,
-            counts,
-            HERE,
-            self._facts,
-            self._noise,
-            grid_for(largest, self._facts),
-        )
+        return LatticeQueries(*own, grid_for(largest, self._facts))
 
     def _seat(self, topology: Topology) -> tuple[Door, Any]:
         """The door and the noise of this member's place in a graph (all members at first; fewer
@@ -176,7 +172,7 @@ class Peer:
         self._join(absent, restart=True)
         self._noise.enter(view)
         self.round = min(next_round, self.total + 1) - 1
-        self.ledger.go_to(min(self.round, self._plan.contract.rounds) + 1, 0)
+        self.ledger.go_to(min(self.round, self._plan.contract.rounds) + 1)
         self._exchange.drop()
         if self._state.checkpoint() is None:
             self._count_all_as_spent()

@@ -16,6 +16,7 @@ from tacenda.graph.topology import Topology
 from tacenda.privacy.noise.sources import NoiseSource
 from tacenda.privacy.secrets.door import Door, SharedNoise
 from tacenda.privacy.secrets.ledger import Charge, Charges, Ledger, Witness
+from tacenda.problem.lattice import LatticeQueries
 from tacenda.problem.problem import Problem
 from tacenda.problem.queries import Queries
 from tacenda.runtime.closing import Finish
@@ -73,7 +74,9 @@ class LocalHosts:
             ledger = Ledger(
                 reserved, witness if k == 0 else None
             )  # every block makes the same releases: one tells of them
-            queries = Queries(problem.store, problem.sizes, part, spec.facts.rows(part), noise)
+            own = (problem.store, problem.sizes, part, spec.facts.rows(part), noise)
+            grid = None if plan is None else plan.grid
+            queries = Queries(*own) if grid is None else LatticeQueries(*own, grid, common=True)
             door = Door(
                 part, problem.dim, plan, ledger, noise, shared_noise(spec, spec.topology, part)
             )

@@ -24,6 +24,7 @@ from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.registry import by_name, private_names
 from tacenda.content import content_hash
 from tacenda.errors import InputError, UnsupportedError
+from tacenda.graph.cuts import cut_advice
 from tacenda.graph.topology import Topology
 from tacenda.privacy.secrets.ledger import Charges
 from tacenda.privacy.secrets.noise_plan import round_weights
@@ -103,8 +104,15 @@ class RunSpec:
         )
 
     def advice(self) -> list[str]:
-        """Warnings about settings that may not converge."""
-        return self.algorithm.advice(self.facts, self.topology, self.rounds)
+        """Warnings about settings that may not converge, and a graph that leaves masks too few to
+        hide among."""
+        found = self.algorithm.advice(self.facts, self.topology, self.rounds)
+        if self.privacy is None or not self.algorithm.masks:
+            return found
+        assert self.calibration is not None and self.calibration.plan.leverage is not None
+        pooled = self.privacy.pooled(self.algorithm.title)
+        least = round(1 / float(self.calibration.plan.leverage.max()))
+        return [*found, *cut_advice(self.topology, pooled, least)]
 
     def statement(
         self, charges: Charges, noise: str, n_nodes: int | None = None
