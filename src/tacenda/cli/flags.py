@@ -89,8 +89,13 @@ Seeds = Annotated[
     list[int] | None, typer.Option("--seed", help="Seed of the noise; repeat it for several runs.")
 ]
 FinishMixing = Annotated[
-    int | None,
-    typer.Option(help="Closing rounds that only mix what was released; free of privacy."),
+    str | None,
+    typer.Option(
+        help=(
+            "Closing rounds that only mix what was released, or 'exact' for one exact average; "
+            "free of privacy."
+        )
+    ),
 ]
 Folder = Annotated[
     Path | None,

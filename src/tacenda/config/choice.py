@@ -16,6 +16,7 @@ from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
+from tacenda.runtime.closing import Finish, checked_finish
 
 DEFAULT_ROUNDS = 100
 MOST_MIXING = 60
@@ -30,7 +31,7 @@ class Choice:
     algorithm: Algorithm
     rounds: int
     output: str | None = None
-    finish_mixing: int = 0
+    finish_mixing: Finish = 0
     reasons: tuple[str, ...] = field(default=())
 
 
@@ -90,15 +91,15 @@ def _choice(
             None,
             0 if algorithm.agrees else mixings(topology, config.run.mixing),
         )
-    mixing = config.run.finish_mixing if own.finish_mixing is None else own.finish_mixing
-    mixing = chosen.finish_mixing if mixing == "auto" else mixing
+    asked = config.run.finish_mixing if own.finish_mixing is None else own.finish_mixing
+    finish = chosen.finish_mixing if asked == "auto" else asked
     count = chosen.rounds if rounds == "auto" else checks.whole("run.rounds", rounds, least=1)
     return Choice(
         _file_name(own.label or chosen.label),
         chosen.algorithm,
         count,
         output or chosen.output,
-        checks.whole("run.finish_mixing", mixing),
+        checked_finish("run.finish_mixing", finish),
         chosen.reasons,
     )
 

@@ -160,7 +160,7 @@ class ComparedSection(AlgorithmSection):
     label: str | None = None
     rounds: int | Auto | None = None
     output: Literal["average", "last"] | None = None
-    finish_mixing: int | None = None
+    finish_mixing: int | Literal["exact"] | None = None
 
 
 class PrivacySection(Section):
@@ -200,7 +200,7 @@ class RunSection(Section):
     fresh_noise: bool | None = None
     folder: str | None = None
     output: Literal["average", "last"] | None = None
-    finish_mixing: int | Auto = "auto"
+    finish_mixing: int | Literal["auto", "exact"] = "auto"
     record_every: int | Auto = "auto"
     metrics: list[str] | Auto = "auto"
     blocks: int = Field(default=1, ge=1)

@@ -27,7 +27,7 @@ from tacenda.privacy.settings import Privacy
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import BlankQueries
-from tacenda.runtime.budget import Calibration, Notebook, blank_host, rehearse
+from tacenda.runtime.budget import Calibration, Notebook, blank_host, rehearse, releases_by_round
 from tacenda.runtime.spec import RunSpec
 
 Array = NDArray[Any]
@@ -36,12 +36,13 @@ Array = NDArray[Any]
 @dataclass(frozen=True, eq=False)
 class RunPlan:
     """The public half of a run, the same at every member; on_lattice: its noise is drawn on whole
-    numbers."""
+    numbers; releases: how many each round makes."""
 
     contract: Contract
     spec: RunSpec
     calibration: Calibration
     on_lattice: bool
+    releases: tuple[int, ...]
 
     @property
     def topology(self) -> Topology:
@@ -109,14 +110,14 @@ def make_plan(contract: Contract) -> RunPlan:
             "contract field privacy.floating_point_noise: "
             f"{algorithm.title} as set up here needs floating-point noise, for which "
             "no clean defence against attacks on its low bits is known; accept it by name (true), "
-            "or use full gradients with "
+            "or use masks (TreeGD) or full gradients with "
             "IPADMM, DDPADMM, CDPADMM, DPADMM or DPDDA, whose noise is drawn on whole numbers."
         )
     calibration = spec.calibration
     assert calibration is not None
-    if lattice:
+    if lattice and not algorithm.masks:  # masked sums are calibrated as what they are
         calibration = _onto_lattice(calibration, privacy)
-    return RunPlan(contract, spec, calibration, lattice)
+    return RunPlan(contract, spec, calibration, lattice, releases_by_round(spec))
 
 
 def topology_of(contract: Contract, without: frozenset[str] = frozenset()) -> Topology:
@@ -175,7 +176,8 @@ class _Watch(BlankQueries):
 
 
 def _fits_lattice(spec: RunSpec) -> bool:
-    """Whether two rounds ask for nothing but full gradients with Gaussian noise."""
+    """Whether two rounds ask for nothing but whole-numbered values, with Gaussian noise or under
+    masks."""
     everybody, two = np.arange(spec.topology.n), replace(spec, rounds=2)
     watch, notebook = _Watch(spec.facts), Notebook(spec.facts.dim, two.weights)
     host = blank_host(two, everybody, notebook, queries=watch)
@@ -187,9 +189,8 @@ def _fits_lattice(spec: RunSpec) -> bool:
             "value, as its paper prints it; on a "
             "real node only the sound form runs."
         )
-    return watch.only_gradients and all(
-        site.noise == NoiseKind.GAUSSIAN for site, _ in notebook.sites
-    )
+    wanted = NoiseKind.MASKED if spec.algorithm.masks else NoiseKind.GAUSSIAN
+    return watch.only_gradients and all(site.noise == wanted for site, _ in notebook.sites)
 
 
 def _onto_lattice(calibration: Calibration, privacy: Privacy) -> Calibration:

@@ -136,10 +136,10 @@ class Block:
         return self._gate.release(value, self.turn, self._places(), noise, relative_std, weight)
 
     def release_mean(self, value: Bounded, *, noise: str = "masked", weight: float = 1.0) -> Array:
-        if self._scale is None:  # without privacy there is nothing to hide
-            return self.average(self.release(value).astype(self._dtype, copy=False))
-        if noise != "masked":
-            released = self.release(value, noise=noise, weight=weight)
+        if self._scale is None or noise != "masked":
+            # without privacy there is nothing to hide, so nothing is masked either
+            kind = "gaussian" if self._scale is None else noise
+            released = self.release(value, noise=kind, weight=weight)
             return self.average(released.astype(self._dtype, copy=False))
         whole, unit = self._gate.release_masked(value, self.turn, self._places(), weight)
         total = self._neighbours.total(whole, (self.turn, self._places(2)))

@@ -23,6 +23,7 @@ from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
 from tacenda.runtime import checkpoint as checkpoints
+from tacenda.runtime.closing import closing_rounds
 from tacenda.runtime.history import History
 from tacenda.runtime.lasting_run import LastingRun, data_digest
 from tacenda.runtime.local import LocalHosts
@@ -49,7 +50,7 @@ def simulate(
     prepare: Any = None,
     init: Any = None,
     output: str | None = None,
-    finish_mixing: int = 0,
+    finish_mixing: int | str = 0,
     blocks: Any = 1,
     record_every: int = 1,
     metrics: Sequence[str] = ("objective", "consensus"),
@@ -72,7 +73,8 @@ def simulate(
     init            a public starting model (d,) or one row per node; zeros by default
     output          "average" or "last"; by default the algorithm's own rule
     finish_mixing   closing rounds that only mix what was released: free of privacy, they bring all
-                    nodes near the average model
+                    nodes near the average model; or "exact": one exact average over a spanning
+                    tree, which is cheaper and the same at every node
     blocks          into how many blocks (or which lists of positions) the nodes are placed; the
                     result does not depend on it
     record_every    a history row every so many rounds, and after the last; 0 for none
@@ -215,8 +217,9 @@ class _Simulation:
     def result(self, measured: Callable[[Array], dict[str, Any]] | None) -> RunResult:
         if self.lasting is not None:
             self.lasting.close()
-        begin, p, closing = time.perf_counter(), self.problem, self.spec.finish_mixing
-        models, last = self.hosts.mixed(self.hosts.outputs(), closing), self.hosts.last()
+        begin, p, finish = time.perf_counter(), self.problem, self.spec.finish_mixing
+        closing = closing_rounds(finish)
+        models, last = self.hosts.finished(self.hosts.outputs(), finish), self.hosts.last()
         self.seconds += time.perf_counter() - begin
         if closing and measured is not None:
             self.history.add({"round": self.done + closing, **measured(models), **self.cost()})

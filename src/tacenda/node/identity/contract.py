@@ -21,6 +21,7 @@ from tacenda.errors import InputError
 from tacenda.formats.text import canonical_json
 from tacenda.node.identity.certificates import check_name
 from tacenda.problem.constants import RADIUS
+from tacenda.runtime.closing import closing_rounds
 
 # of the frames between nodes; 2: votes on who takes part are signed; 3: so are rows, and edge keys
 # are hybrid
@@ -125,7 +126,7 @@ class Contract(_Part):
     title: Annotated[str, Field(min_length=1, max_length=200)]
     rounds: Annotated[int, Field(ge=1, le=1_000_000)]
     output: Literal["average", "last"] | None = None
-    finish_mixing: Annotated[int, Field(ge=0, le=100_000)] = 0
+    finish_mixing: Annotated[int, Field(ge=0, le=100_000)] | Literal["exact"] = 0
     mixing: Literal["metropolis", "uniform", "max-degree"] = "metropolis"
     solver_tolerance: Positive = 1e-8
     schema_hash: Hex
@@ -193,6 +194,11 @@ class Contract(_Part):
     def preparation(self) -> dict[str, Any] | None:
         """`prepare` as plain values."""
         return None if self.prepare is None else self.prepare.model_dump()
+
+    @property
+    def total_rounds(self) -> int:
+        """Those of the algorithm, and the closing ones."""
+        return self.rounds + closing_rounds(self.finish_mixing)
 
     @property
     def names(self) -> list[str]:
