@@ -35,6 +35,10 @@ from tacenda.runtime.result import RunResult
 from tacenda.runtime.spec import RunSpec, algorithm_of, match, start_rows
 
 
+class GraphWarning(UserWarning):
+    """The graph can be cut by a coalition, which costs noise that another graph would not."""
+
+
 class ConvergenceWarning(UserWarning):
     """The settings do not meet a sufficient condition for convergence."""
 
@@ -169,9 +173,11 @@ class _Simulation:
         dataset: str | None,
     ) -> None:
         self.spec, self.problem, self._given_seed = spec, problem, given_seed
-        self.warnings = spec.advice()
-        for sentence in self.warnings:
+        self.warnings = [*spec.advice(), *spec.cut_advice()]
+        for sentence in spec.advice():
             python_warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
+        for sentence in spec.cut_advice():
+            python_warnings.warn(sentence, GraphWarning, stacklevel=3)
         if spec.privacy is not None:
             _check_spread(problem, spec.privacy.adjacency)
         if spec.privacy is not None and (missing := problem.declaration_missing()) is not None:
