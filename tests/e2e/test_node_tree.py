@@ -95,9 +95,23 @@ def test_peers_have_one_model_and_the_simulators_bits(
     crowd.start()
     found = crowd.finish()
     assert all(row.tobytes() == found[0].tobytes() for row in found)
-    np.testing.assert_allclose(found, simulated(crowd.stage, seed=5), rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(found, simulated(crowd.stage, seed=5))
     sent = sum(result.messages for result in crowd.stage.results().values())
     assert sent == 6 * 2 * (5 - 1)
+
+
+def test_an_exact_end_of_any_algorithm(tmp_path: Path) -> None:
+    """Closing averages of a method that only knows its neighbours."""
+    contract = small_contract(5, rounds=4, finish_mixing="exact")
+    crowd = Crowd(tmp_path / "crowd", contract, seed=5)
+    crowd.start()
+    found = crowd.finish()
+    assert all(row.tobytes() == found[0].tobytes() for row in found)
+    np.testing.assert_allclose(found, simulated(crowd.stage, seed=5), rtol=0, atol=1e-12)
+    for name, result in crowd.stage.results().items():
+        assert result.settings["finish_mixing"] == "exact", name
+    sent = sum(result.messages for result in crowd.stage.results().values())
+    assert sent == 4 * 2 * 5 + 2 * (5 - 1)
 
 
 def test_kills_change_no_bit(tmp_path: Path, together: dict[str, Any]) -> None:
@@ -117,7 +131,7 @@ def test_kills_change_no_bit(tmp_path: Path, together: dict[str, Any]) -> None:
     finally:
         crowd.stop()
     assert all(row.tobytes() == found[0].tobytes() for row in found)
-    np.testing.assert_allclose(found, simulated(crowd.stage, seed=5), rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(found, simulated(crowd.stage, seed=5))
     for name, result in crowd.stage.results().items():
         assert result.privacy is not None
         assert sum(count for _, count in result.privacy.ledger(0)) == 300, name
@@ -129,10 +143,7 @@ def test_a_new_tree_without_the_root_and_with_it_again(
     """Ring of five: the root of its tree is killed, the path of four goes on with another root; it
     comes back, and all five end with one model. Nobody spends more than agreed."""
     contract = small_contract(
-        5,
-        rounds=1000,
-        algorithm=together,
-        absence={"policy": "continue", "limit_seconds": 4.0},
+        5, rounds=1000, algorithm=together, absence={"policy": "continue", "limit_seconds": 4.0}
     )
     lost = str(topology_of(contract).labels[spanning_tree(topology_of(contract)).root])
     crowd = Crowd(tmp_path / "crowd", contract)
@@ -150,3 +161,41 @@ def test_a_new_tree_without_the_root_and_with_it_again(
     assert all(row.tobytes() == found[0].tobytes() for row in found)
     for result in crowd.stage.results().values():
         assert result.privacy is not None and result.privacy.epsilon <= 5.0 * (1 + 1e-9)
+
+
+def test_a_root_that_hands_down_two_results_is_named_by_all(
+    tmp_path: Path, together: dict[str, Any]
+) -> None:
+    """Ring of five: the root tells its two children different means. Rows go along the tree, in
+    which the root stands between them; digests go along every edge."""
+    contract = small_contract(5, rounds=400, algorithm=together)
+    tree = spanning_tree(topology_of(contract))
+    assert (tree.root, tree.parent.tolist()) == (0, [-1, 0, 1, 4, 0])
+    honest = ["m1", "m2", "m3", "m4"]
+    crowd = Crowd(tmp_path / "crowd", contract)
+    try:
+        crowd.start(*honest)
+        crowd.start_false("m0", {"m1": 5.0, "m4": -5.0})
+        codes = crowd.wait(120, honest)
+        for name in honest:
+            assert codes[name] == 2, crowd.output(name)
+            said = "MemberCaught: m0 has signed two different messages for round"
+            assert said in crowd.output(name)
+    finally:
+        crowd.stop()
+
+
+def test_a_branch_beyond_the_radius_is_refused_by_name(
+    tmp_path: Path, together: dict[str, Any]
+) -> None:
+    crowd = Crowd(
+        tmp_path / "crowd", small_contract(3, rounds=200, graph="path", algorithm=together)
+    )
+    try:
+        crowd.start("m0", "m1")
+        crowd.start_false("m2", {"m1": 2e9})
+        codes = crowd.wait(90, ["m1"])
+        assert codes["m1"] == 2, crowd.output("m1")
+        assert "MemberCaught: m2 has signed rows with values beyond" in crowd.output("m1")
+    finally:
+        crowd.stop()
