@@ -38,7 +38,7 @@ GUIDES = [
     "tacenda.problem.solver.around",
     "tacenda.problem.solver.reference",
     "tacenda.problem.radius",
-    "tacenda.node.lattice",
+    "tacenda.problem.lattice",
 ]
 LONGEST = 600
 seen: Any = SimpleNamespace(
@@ -101,7 +101,7 @@ def main() -> None:
             one_input(os.urandom(LONGEST))
     with atheris.instrument_imports(include=GUIDES):
         import hostile  # noqa: F401
-        import tacenda.node.lattice
+        import tacenda.problem.lattice
         import tacenda.problem.solver.around  # noqa: F401
     atheris.instrument_func(climb)
     flags = [

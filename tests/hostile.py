@@ -232,7 +232,7 @@ def answer(case: Case, data: Any) -> tuple[Any, Any, float]:
 
 
 def lattice(queries: Queries, data: Any, w: Any) -> Any:
-    from tacenda.node.lattice import LatticeQueries
+    from tacenda.problem.lattice import LatticeQueries
 
     own = LatticeQueries(
         data.store, data.sizes, np.array([0]), queries.facts, SimulatedNoise(3), GRID

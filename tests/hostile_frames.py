@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from node_stage import handshake_of, signed_by, signed_contract, small_contract
+from node_stage import anywhere, handshake_of, signed_by, signed_contract, small_contract
 from tacenda.node.identity.edge_keys import CALLER, LISTENER, EdgeKeys
 from tacenda.node.membership.agreement import Agreement
 from tacenda.node.protocol import wire
@@ -89,7 +89,7 @@ class Doors:
             for name, state in self.states.items()
         }
         self.me, self.liar = self.handshakes["m1"], self.handshakes["m0"]
-        self.box = Mailbox(contract.neighbours("m1"), DIM, float, contract.problem.radius)
+        self.box = Mailbox(contract.neighbours("m1"), anywhere(DIM), contract.problem.radius)
         self.told: list[Any] = []
         self.agreement = Agreement(
             make_plan(contract),
@@ -99,7 +99,7 @@ class Doors:
             _Quiet(),
             self.people["m1"].sign_text,
         )
-        limit = wire.frame_limit(DIM)
+        limit = wire.frame_limit(8 * DIM)
         self.link = Link(
             "m0", self.box, self.me.witness, limit, _Quiet(), self.agreement.hear, lambda view: []
         )

@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 import traceback
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from tacenda.node.protocol.handshake import Handshake
 from tacenda.node.protocol.signed_rows import Witness
 from tacenda.node.rehearse import Stage, prepare
 from tacenda.node.state.database import NodeState
+from tacenda.runtime.places import Form
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")  # many members share this machine's few cores
 # The members' processes listen to gRPC's words about TLS
@@ -38,6 +40,11 @@ def small_schema(features: int = 4) -> Schema:
 
 def _key(k: int) -> str:
     return base64.b64encode(k.to_bytes(32, "big")).decode()
+
+
+def anywhere(width: int) -> Any:
+    """Rows of one form in every place of a run, for a `Mailbox`."""
+    return defaultdict(lambda: Form(width, np.dtype(float)))
 
 
 def small_contract(

@@ -22,6 +22,7 @@ _HOMES = {
     "PrivateRidge": "estimators",
     "Problem": "problem.problem",
     "RunResult": "runtime.result",
+    "Whitening": "algorithms.whitening",
     "audit": "auditing.attack",
     "audit_one_run": "auditing.one_run",
     "compare": "runs.application",
@@ -48,6 +49,7 @@ __all__ = sorted([*_HOMES, *_MODULES])
 
 if TYPE_CHECKING:
     from tacenda import algorithms, data, errors, estimators, graph, report, schedules, theory
+    from tacenda.algorithms.whitening import Whitening
     from tacenda.auditing.attack import audit
     from tacenda.auditing.one_run import audit_one_run
     from tacenda.estimators import (

@@ -16,7 +16,6 @@ import tacenda as tc
 from tacenda.errors import InputError, PrivacyError
 from tacenda.graph import coalition
 from tacenda.graph.topology import Topology
-from tacenda.node.lattice import as_discrete
 from tacenda.privacy.accounting import events as ev
 from tacenda.privacy.accounting.calibration import gaussian_mu, solve_scale
 from tacenda.privacy.accounting.curves import (
@@ -27,6 +26,7 @@ from tacenda.privacy.accounting.curves import (
 )
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.accounting.pure import PureProfile
+from tacenda.privacy.secrets.discrete_charges import as_discrete
 from tacenda.privacy.secrets.ledger import Charge
 from tacenda.privacy.secrets.noise_plan import round_weights
 

@@ -21,6 +21,7 @@ SAMPLES = [
     ev.L2Laplace(0.3, 105),
     ev.DiscreteGaussian(12.0),
     ev.CorrelatedGaussian(0.2, 1),
+    ev.MaskedSum(0.2, 1),
 ]
 
 

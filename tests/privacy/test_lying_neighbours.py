@@ -18,12 +18,12 @@ import tacenda as tc
 from support import A, privacy_for
 from tacenda.algorithms.base import Algorithm
 from tacenda.errors import NetworkError
-from tacenda.node.lattice import LatticeQueries
 from tacenda.privacy.noise.keyed import KeyedNoise
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.door import Door
 from tacenda.privacy.secrets.ledger import Ledger
 from tacenda.problem.facts import Facts
+from tacenda.problem.lattice import LatticeQueries
 from tacenda.problem.queries import Queries
 from tacenda.runtime.host import Host
 from tacenda.runtime.local import shared_noise
@@ -64,7 +64,7 @@ class Liar:
     def __init__(self, lie: Any) -> None:
         self.lie = lie
 
-    def exchange(self, tag: Any, outgoing: dict[int, Any]) -> dict[int, Any]:
+    def exchange(self, tag: Any, outgoing: dict[int, Any], awaited: Any) -> dict[int, Any]:
         ((other, rows),) = outgoing.items()
         said = np.resize(self.lie(tag[0]), rows.shape[1])
         return {other: np.ascontiguousarray(said[None]).astype(rows.dtype)}

@@ -48,9 +48,15 @@ def without_amount(factor: Callable[[Any, int], Any]) -> Callable[[Any], Any]:
 
     def make(honest: Any) -> Any:
         def release(
-            self: Door, value: Any, turn: int, call: int, noise: str, relative_std: float | None
+            self: Door,
+            value: Any,
+            turn: int,
+            call: int,
+            noise: str,
+            relative_std: float | None,
+            weight: float = 1.0,
         ) -> Any:
-            out = honest(self, value, turn, call, noise, relative_std)
+            out = honest(self, value, turn, call, noise, relative_std, weight)
             secret = open_values(value)
             return secret + (out - secret) * factor(self, turn)
 
@@ -61,11 +67,17 @@ def without_amount(factor: Callable[[Any, int], Any]) -> Callable[[Any], Any]:
 
 def charge_after(honest: Any) -> Any:
     def release(
-        self: Door, value: Any, turn: int, call: int, noise: str, relative_std: float | None
+        self: Door,
+        value: Any,
+        turn: int,
+        call: int,
+        noise: str,
+        relative_std: float | None,
+        weight: float = 1.0,
     ) -> Any:
         site = plan.Site(
             turn,
-            self.plan.weight(turn),
+            weight * self.plan.weight(turn),
             self.dim,
             NoiseKind.added(noise),
             value.sensitivity,
@@ -104,7 +116,7 @@ def plant_redraw(patch: pytest.MonkeyPatch) -> None:
             other: shared[rows] + rng.normal(size=(len(rows), shared.shape[1]))
             for other, (rows, _) in self._halo.items()
         }
-        received = self._transport.exchange(tag, noisy)
+        received = self._transport.exchange(tag, noisy, list(noisy))
         return np.concatenate([shared, *(received[other] for other in self._halo)])
 
     patch.setattr(Network, "_with_halo", with_halo)

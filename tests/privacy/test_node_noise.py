@@ -9,11 +9,11 @@ from scipy.stats import kstest
 
 from node_stage import small_contract
 from tacenda.errors import PrivacyError
-from tacenda.node.lattice import LatticeQueries, grid_for
 from tacenda.node.member_records import problem_of
 from tacenda.node.run_plan import facts_of
 from tacenda.privacy.noise.keyed import KeyedNoise, rounded_up
 from tacenda.privacy.secrets.bounded import open_parts, open_values
+from tacenda.problem.lattice import LatticeQueries, grid_for
 
 KEY = bytes(range(32))
 HERE = np.zeros(1, np.int64)

@@ -99,8 +99,8 @@ class _Alone(Exchange):
         self._says = says
         self.sent: dict[tuple[int, int], np.ndarray] = {}
 
-    def exchange(self, tag: Any, outgoing: dict[int, Any]) -> dict[int, Any]:
-        found = super().exchange(tag, outgoing)
+    def exchange(self, tag: Any, outgoing: dict[int, Any], awaited: Any) -> dict[int, Any]:
+        found = super().exchange(tag, outgoing, awaited)
         self.sent[tag] = next(iter(outgoing.values())).copy()
         return found
 

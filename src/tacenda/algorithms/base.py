@@ -8,6 +8,7 @@ simulation, on a few blocks, or as a single peer.
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -58,14 +59,52 @@ class Node(Protocol):
         """The gradient of f_i at a public w (b, d): all records, or a sample of mean batch_size."""
         ...
 
+    def second_moment(self, label_scale: float = 0.0, label_bound: float = 1.0) -> Bounded:
+        """The mean of z z' over the records, its upper triangle with off-diagonals times sqrt(2).
+
+        z = x, or (x, label_scale * y) with y cut to label_bound: (b, p (p + 1)/2) for z of length
+        p; `problem.moments.unpacked` makes matrices of it.
+        """
+        ...
+
+    def mapped(
+        self,
+        matrix: Array,
+        norm: float,
+        clip_norm: float | None = None,
+        smoothness: float | None = None,
+    ) -> Node:
+        """The same nodes on records x' = matrix' x, cut to `norm`; matrix (d, k) is public.
+
+        Its facts are those of the new records, and its models v (b, k) mean w = matrix v.
+        smoothness: a bound on the curvature of the mean loss there, if a release taught one.
+        """
+        ...
+
     def argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Bounded:
         """argmin f_i(w) + linear.w + quadratic |w - centre|^2."""
         ...
 
     def release(
-        self, value: Bounded, *, noise: str = "gaussian", relative_std: float | None = None
+        self,
+        value: Bounded,
+        *,
+        noise: str = "gaussian",
+        relative_std: float | None = None,
+        weight: float = 1.0,
     ) -> Array:
-        """The value with noise, charged to the ledger first."""
+        """The value with noise, charged to the ledger first.
+
+        weight: its share of the budget, where 1 is the share of a usual release of the round.
+        """
+        ...
+
+    def release_mean(self, value: Bounded, *, noise: str = "masked", weight: float = 1.0) -> Array:
+        """The network's mean of the value with noise, to the bit the same at every node."""
+        ...
+
+    def average(self, shared: Array) -> Array:
+        """(b, d) the network's exact mean of released rows, to the bit the same at every node."""
         ...
 
     def release_argmin(self, linear: Array, quadratic: Array, centre: Array) -> Array:
@@ -152,8 +191,19 @@ class Algorithm(ABC):
     # ---- what the rest of the program asks of an algorithm
     @property
     def shared_noise(self) -> float | None:
-        """c, a node's noise on each edge over its own, where neighbours share noise; else None."""
-        return None
+        """c, a node's noise on each edge over its own, where neighbours share noise; without limit
+        where they mask; else None."""
+        return math.inf if self.masks else None
+
+    @property
+    def masks(self) -> bool:
+        """Whether neighbours hide their messages under masks that cancel in the network's sum."""
+        return False
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every node ends a round with one and the same model; no closing rounds then."""
+        return False
 
     @property
     def samples_records(self) -> bool:
@@ -179,6 +229,11 @@ class Algorithm(ABC):
     def steps_per_round(self) -> int:
         """Passes over a node's records in one round."""
         return 1
+
+    def spends(self, facts: Facts, degree: Array, rounds: int) -> Array | float:
+        """What a run's releases cost together at noise scale 1, as mu^2: their number; or (b, 1)
+        where the algorithm shapes its noise by itself (relative_std)."""
+        return float(rounds * self.steps_per_round)
 
     @property
     def exchanges_per_round(self) -> int:
@@ -235,7 +290,8 @@ def check_needs(algorithm: Algorithm, facts: Facts, topology: Topology, private:
             "Use 'l2' or 'none', or an algorithm that takes the regulariser by its prox (IPADMM, "
             "CDPADMM, DPDDA)."
         )
-    if needs.strongly_convex_regulariser and constants.strong_convexity <= 0:
+    least = constants.strength * float(np.min(regulariser.l2))  # of a row of weights, the smallest
+    if needs.strongly_convex_regulariser and least <= 0:
         raise UnsupportedError(
             f"{name} needs a strongly convex regulariser; "
             f"{regulariser.name!r} of strength {constants.strength:g} is not. "

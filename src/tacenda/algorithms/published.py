@@ -59,6 +59,7 @@ class PublishedPlan:
     weights: Array
     epsilon: float  # of one round of mean weight
     leverage: ClassVar[None] = None  # no paper here shares noise
+    grid: ClassVar[None] = None
     coalition: ClassVar[int] = 0
 
     def weight(self, turn: int) -> float:

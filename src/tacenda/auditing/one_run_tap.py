@@ -117,12 +117,18 @@ class Recorder:
         self.releases: list[Heard] = []
 
     def release(
-        self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None
+        self,
+        value: Bounded,
+        turn: int,
+        call: int,
+        noise: str,
+        relative_std: float | None,
+        weight: float = 1.0,
     ) -> Array:
-        out = self._door.release(value, turn, call, noise, relative_std)
+        out = self._door.release(value, turn, call, noise, relative_std, weight)
         site = Site(
             turn,
-            self._plan.weight(turn),
+            weight * self._plan.weight(turn),
             self._door.dim,
             NoiseKind.added(noise),
             value.sensitivity,
@@ -203,7 +209,13 @@ class Eavesdropper:
         self._asked = ("argmin", linear, quadratic, centre)
 
     def release(
-        self, value: Any, turn: int, call: int, noise: str, relative_std: float | None
+        self,
+        value: Any,
+        turn: int,
+        call: int,
+        noise: str,
+        relative_std: float | None,
+        weight: float = 1.0,
     ) -> Array:
         out, amount, streams = self._heard.pop(0)
         spread = 1 / amount if noise == "l2-laplace" else amount

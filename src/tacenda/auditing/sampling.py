@@ -45,6 +45,13 @@ class TrialNoise(ByPlace):
         indptr, numbers, signs = edges
         return self._inner.shared((indptr, numbers + self._edge_base, signs), turn, call, dim)
 
+    def whole_gaussian(self, nodes: Array, turn: int, call: int, scale: Array, dim: int) -> Array:
+        return self._inner.whole_gaussian(nodes + self._base, turn, call, scale, dim)
+
+    def masks(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
+        indptr, numbers, signs = edges
+        return self._inner.masks((indptr, numbers + self._edge_base, signs), turn, call, dim)
+
     def l2_laplace(self, nodes: Array, turn: int, call: int, rate: Array, dim: int) -> Array:
         return self._inner.l2_laplace(nodes + self._base, turn, call, rate, dim)
 

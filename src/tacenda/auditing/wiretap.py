@@ -102,7 +102,13 @@ class Wiretap:
         return self._door.plan
 
     def release(
-        self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None
+        self,
+        value: Bounded,
+        turn: int,
+        call: int,
+        noise: str,
+        relative_std: float | None,
+        weight: float = 1.0,
     ) -> Array:
         """The production release of the true world's copy, given to all copies."""
         secret = self._split(open_values(value))
@@ -111,10 +117,10 @@ class Wiretap:
             if value.sample.rate is None
             else self._split(value.sample.rate)[:, 0, self._script.node]
         )
-        out = self._split(self._door.release(value, turn, call, noise, relative_std))
+        out = self._split(self._door.release(value, turn, call, noise, relative_std, weight))
         site = Site(
             turn,
-            self._plan.weight(turn),
+            weight * self._plan.weight(turn),
             self._door.dim,
             NoiseKind.added(noise),
             value.sensitivity,

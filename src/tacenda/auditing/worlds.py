@@ -19,7 +19,8 @@ from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
-from tacenda.problem.store import DenseStore
+from tacenda.problem.regularisers import Regulariser
+from tacenda.problem.store import DenseStore, Store
 from tacenda.runtime.budget import Calibration
 from tacenda.runtime.spec import RunSpec
 
@@ -191,6 +192,14 @@ class SharedStore:
         self, nodes: Array, anchor: Array, convexity: Array, tolerance: float
     ) -> Array:
         return self._own_records().argmin_around(nodes, anchor, convexity, tolerance)
+
+    def second_moment(
+        self, nodes: Array, norm: float, label_scale: float, label_bound: float
+    ) -> Array:
+        return self._store.second_moment(self._owner[nodes], norm, label_scale, label_bound)
+
+    def mapped(self, nodes: Array, matrix: Array, norm: float, regulariser: Regulariser) -> Store:
+        return self._store.mapped(self._owner[nodes], matrix, norm, regulariser)
 
     def _own_records(self) -> DenseStore:
         if self._copies is None:

@@ -14,12 +14,12 @@ from tacenda.config.objects import facts_of, privacy_of, topology_of
 from tacenda.config.sections import RunConfig
 from tacenda.config.shape import Shape, public_shape
 from tacenda.graph.topology import Topology
-from tacenda.privacy.secrets.bounded import Bounded
-from tacenda.privacy.secrets.door import Question
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts
 from tacenda.runtime.budget import blank_host
+from tacenda.runtime.closing import closing_rounds
+from tacenda.runtime.places import OpenGate, row_forms
 from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import Tag
 
@@ -105,44 +105,52 @@ def public_run(config: RunConfig) -> PublicRun:
 def cost(run: PublicRun, choice: Choice) -> Cost:
     """The cost of one of the run's algorithms."""
     spec = run.spec(choice)
-    messages = count_messages(spec) + choice.finish_mixing * int(run.topology.degrees.sum())
+    messages, size = count_messages(spec)
     found = spec.calibration
     statement = None if found is None else spec.statement(found.reserved, NO_RUN)
-    return Cost(choice, statement, messages, messages * run.facts.dim * spec.row_type.itemsize)
+    return Cost(choice, statement, messages, size)
 
 
 class _Counter:
-    """Neighbours that only count: every node sends its row to each of its neighbours."""
+    """Neighbours that only count the messages of every place of a run."""
 
     def __init__(self, degrees: Array) -> None:
-        self.messages, self._degrees = 0, degrees
+        self.messages: dict[Tag, int] = {}
+        self._degrees, self._up = (
+            degrees,
+            len(degrees) - 1,
+        )  # every node but the root, to its parent
 
     def neighbour_sum(self, shared: Array, tag: Tag, senders: Array | None = None) -> Array:
         sent = self._degrees if senders is None else self._degrees[senders[:, 0] > 0]
-        self.messages += int(sent.sum())
+        self.messages[tag] = int(sent.sum())
         return np.zeros_like(shared)
 
     def mix(self, shared: Array, tag: Tag) -> Array:
-        self.messages += int(self._degrees.sum())
+        self.messages[tag] = int(self._degrees.sum())
         return shared
 
+    def average(self, shared: Array, tag: Tag) -> Array:
+        self._count_tree(tag)
+        return shared
 
-class _OpenGate:
-    """A gate through which blank rows pass, so that a round can be played without records."""
+    def total(self, shared: Array, tag: Tag) -> Array:
+        self._count_tree(tag)
+        return np.zeros(shared.shape, np.int64)
 
-    def release(
-        self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None
-    ) -> Array:
-        return np.zeros(value.shape)
-
-    def release_argmin(self, question: Question, turn: int, call: int) -> Array:
-        return np.zeros(question.shape)
+    def _count_tree(self, tag: Tag) -> None:
+        self.messages[tag] = self.messages[tag[0], tag[1] + 1] = self._up
 
 
-def count_messages(spec: RunSpec) -> int:
-    """Messages between nodes in all rounds, by playing them on blank rows."""
+def count_messages(spec: RunSpec) -> tuple[int, int]:
+    """Messages between nodes in all rounds, and the bytes of the rows in them, by playing the
+    rounds on blank records; closing rounds included."""
     counter = _Counter(spec.topology.degrees)
-    host = blank_host(spec, np.arange(spec.topology.n), _OpenGate(), neighbours=counter)
+    host = blank_host(spec, np.arange(spec.topology.n), OpenGate(spec.row_type), neighbours=counter)
     for turn in range(1, spec.rounds + 1):
         host.step(turn)
-    return counter.messages
+    for turn in range(spec.rounds + 1, spec.rounds + closing_rounds(spec.finish_mixing) + 1):
+        send = counter.average if isinstance(spec.finish_mixing, str) else counter.mix
+        send(np.zeros((spec.topology.n, 1)), (turn, 0))
+    forms, sent = row_forms(spec), counter.messages
+    return sum(sent.values()), sum(count * forms[tag].nbytes for tag, count in sent.items())

@@ -10,6 +10,11 @@ as well hidden as by independent noise of variance s^2 / h_i,
 and its *leverage* is the largest h_i over all coalitions of at most q members that do not hold i. q
 = 0 is an eavesdropper. A coalition that cuts the graph leaves node i the protection of its own
 component, which the formula already says.
+
+Masks are the limit c = infinity: uniform numbers modulo 2^64 on the edges, so that of the rows of a
+component nothing is seen but their sum, and
+
+    h_i(Q) = 1 / (members of i's component in the graph without Q).
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ import numpy as np
 
 from tacenda import checks
 from tacenda._types import Array
+from tacenda.graph.cuts import least_components
 from tacenda.graph.topology import Topology
 
 DENSE = 3000  # nodes up to which the inverse is formed
@@ -34,9 +40,12 @@ GAP_DIGITS = 1e-3  # an iterative eigenvalue may lie above the true one by less 
 
 def leverage(topology: Topology, ratio: float, coalition: int) -> tuple[Array, str]:
     """((n,) leverage h_i, how it was found: "exact" or "bound") for edge noise of `ratio` c times
-    the node's own."""
-    c, q = checks.positive("correlation", ratio, zero=True), checks.whole("coalition", coalition)
-    n = topology.n
+    the node's own; an infinite ratio: masks."""
+    c = checks.positive("correlation", ratio, zero=True, infinite=True)
+    q, n = checks.whole("coalition", coalition), topology.n
+    if math.isinf(c):
+        members, found = least_components(topology, q)
+        return 1 / members, found
     if c == 0 or n == 1:
         return np.ones(n), "exact"
     q = min(q, n - 1)

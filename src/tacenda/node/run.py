@@ -30,7 +30,7 @@ from tacenda.node.peer import Peer
 from tacenda.node.protocol.handshake import Handshake
 from tacenda.node.protocol.signed_rows import Witness
 from tacenda.node.protocol.wire import Membership, Progress, frame_limit
-from tacenda.node.run_plan import RunPlan, make_plan, row_calls
+from tacenda.node.run_plan import RunPlan, make_plan
 from tacenda.node.state.accounts import claim, ledger_path
 from tacenda.node.state.database import NodeState
 from tacenda.node.state.spending import Spending
@@ -39,6 +39,7 @@ from tacenda.node.transport.exchange import Exchange, MemberCaught, PeerAbsent
 from tacenda.node.transport.mailbox import Mailbox
 from tacenda.node.transport.tls_log import TlsLog
 from tacenda.runtime.lasting_run import data_digest
+from tacenda.runtime.places import row_forms
 from tacenda.runtime.result import RunResult
 
 # a peer that is connected but says nothing counts
@@ -134,10 +135,10 @@ def _run(
 ) -> RunResult:
     contract, name = plan.contract, identity.name
     key = state.bind(contract.run_id(), name, data_digest(problem))
-    mailbox = Mailbox(
-        contract.neighbours(name), plan.spec.facts.dim, plan.spec.row_type, contract.problem.radius
-    )
-    witness = Witness(contract, name, state, identity.signer(), log, row_calls(plan.spec))
+    forms = row_forms(plan.spec)
+    mailbox = Mailbox(contract.neighbours(name), forms, contract.problem.radius)
+    calls = frozenset(call for _, call in forms)
+    witness = Witness(contract, name, state, identity.signer(), log, calls)
     handshake = Handshake(
         contract, identity, witness, state_id=hashlib.sha256(b"state id" + key).hexdigest()[:16]
     )
@@ -145,7 +146,7 @@ def _run(
     # from the keys of the edges.
     if plan.spec.algorithm.shared_noise is not None and contract.rehearsal_seed is None:
         handshake.edges = EdgeKeys(contract, name, state)
-    limit = frame_limit(plan.spec.facts.dim)
+    limit = frame_limit(max(form.nbytes for form in forms.values()))
     bind = (
         (options.bind or _any_interface(contract.member(name).address))
         if contract.member(name).listens

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Array
-from tacenda.algorithms.registry import code_hash, from_plain
+from tacenda.algorithms.registry import code_of, from_plain
+from tacenda.algorithms.whitening import prepared
 from tacenda.errors import PrivacyError
 from tacenda.graph.coalition import leverage
 from tacenda.graph.topology import Topology
 from tacenda.node.identity.contract import Contract
-from tacenda.node.lattice import discrete_charges, lattice_stretch
 from tacenda.privacy.accounting.events import Event
 from tacenda.privacy.secrets.bounded import Bounded
+from tacenda.privacy.secrets.discrete_charges import discrete_charges, lattice_stretch
 from tacenda.privacy.secrets.door import Question
 from tacenda.privacy.secrets.ledger import Charge, Charges
 from tacenda.privacy.secrets.mechanisms import NoiseKind
@@ -25,20 +26,20 @@ from tacenda.privacy.settings import Privacy
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import BlankQueries
-from tacenda.runtime.budget import Calibration, Notebook, Silence, blank_host, rehearse
+from tacenda.runtime.budget import Calibration, Notebook, blank_host, rehearse, releases_by_round
 from tacenda.runtime.spec import RunSpec
-from tacenda.runtime.transport import Tag
 
 
 @dataclass(frozen=True, eq=False)
 class RunPlan:
-    """The public half of a run, the same at every member; on_lattice:
-    its noise is drawn on whole numbers."""
+    """The public half of a run, the same at every member; on_lattice: its noise is drawn on whole
+    numbers; releases: how many each round makes."""
 
     contract: Contract
     spec: RunSpec
     calibration: Calibration
     on_lattice: bool
+    releases: tuple[int, ...]
 
     @property
     def coalition(self) -> int:
@@ -54,9 +55,10 @@ class RunPlan:
 def make_plan(contract: Contract) -> RunPlan:
     """Check that the contract's parts go together, and calibrate the noise of every member."""
     topology = topology_of(contract)
-    algorithm = from_plain(contract.algorithm.model_dump())
+    named = from_plain(contract.algorithm.model_dump())
+    algorithm = prepared(named, contract.preparation)
     facts = facts_of(contract)
-    code = code_hash(type(algorithm))
+    code = code_of(algorithm)
     if code is not None and contract.algorithm.code is None:
         raise PrivacyError(
             f"contract field algorithm.code: {algorithm.name} is a plugin, "
@@ -90,16 +92,16 @@ def make_plan(contract: Contract) -> RunPlan:
     if not rehearsal and not lattice and not terms.floating_point_noise:
         raise PrivacyError(
             "contract field privacy.floating_point_noise: "
-            f"{algorithm.title} as set up here needs floating-point noise, "
-            "for which no clean defence against attacks on its low bits is known; "
-            "accept it by name (true), or use full gradients with IPADMM, DDPADMM, CDPADMM, "
-            "DPADMM or DPDDA, whose noise is drawn on whole numbers."
+            f"{algorithm.title} as set up here needs floating-point noise, for which "
+            "no clean defence against attacks on its low bits is known; accept it by name (true), "
+            "or use masks (TreeGD) or full gradients with "
+            "IPADMM, DDPADMM, CDPADMM, DPADMM or DPDDA, whose noise is drawn on whole numbers."
         )
     calibration = spec.calibration
     assert calibration is not None
-    if lattice:
+    if lattice and not algorithm.masks:  # masked sums are calibrated as what they are
         calibration = _onto_lattice(calibration, privacy)
-    return RunPlan(contract, spec, calibration, lattice)
+    return RunPlan(contract, spec, calibration, lattice, releases_by_round(spec))
 
 
 def topology_of(contract: Contract, without: frozenset[str] = frozenset()) -> Topology:
@@ -136,33 +138,6 @@ def facts_of(contract: Contract) -> Facts:
     )
 
 
-class _Places(Silence):
-    """Neighbours that notice in which calls of a round rows are sent."""
-
-    def __init__(self) -> None:
-        self.calls = {0}  # of the closing rounds, which only mix
-
-    def neighbour_sum(self, shared: Array, tag: Tag, senders: Array | None = None) -> Array:
-        self.calls.add(tag[1])
-        return super().neighbour_sum(shared, tag, senders)
-
-    def mix(self, shared: Array, tag: Tag) -> Array:
-        self.calls.add(tag[1])
-        return super().mix(shared, tag)
-
-
-def row_calls(spec: RunSpec) -> frozenset[int]:
-    """The calls of a round in which members send rows, the same for all of them; a row of any other
-    call is no honest member's."""
-    here, places = np.zeros(1, np.int64), _Places()
-    host = blank_host(
-        spec, here, Notebook(spec.facts.dim, spec.weights, spec.row_type), neighbours=places
-    )
-    for turn in range(1, spec.rounds + 1):
-        host.step(turn)
-    return frozenset(places.calls)
-
-
 class _Watch(BlankQueries):
     """Blank records that notice questions without an integer answer."""
 
@@ -184,7 +159,8 @@ class _Watch(BlankQueries):
 
 
 def _fits_lattice(spec: RunSpec) -> bool:
-    """Whether two rounds ask for nothing but full gradients with Gaussian noise."""
+    """Whether two rounds ask for nothing but whole-numbered values, with Gaussian noise or under
+    masks."""
     everybody, two = np.arange(spec.topology.n), replace(spec, rounds=2)
     watch, notebook = _Watch(spec.facts), Notebook(spec.facts.dim, two.weights)
     host = blank_host(two, everybody, notebook, queries=watch)
@@ -195,9 +171,8 @@ def _fits_lattice(spec: RunSpec) -> bool:
             f"contract field algorithm: {spec.algorithm.title} as set up here keeps an "
             "unreleased value, as its paper prints it; on a real node only the sound form runs."
         )
-    return watch.only_gradients and all(
-        site.noise == NoiseKind.GAUSSIAN for site, _ in notebook.sites
-    )
+    wanted = NoiseKind.MASKED if spec.algorithm.masks else NoiseKind.GAUSSIAN
+    return watch.only_gradients and all(site.noise == wanted for site, _ in notebook.sites)
 
 
 def _onto_lattice(calibration: Calibration, privacy: Privacy) -> Calibration:

@@ -116,11 +116,9 @@ class Statement:
             )
         listed: list[tuple[events.Event, int]] = []
         for charge, count in self.charges:
-            if charge.kind is events.CorrelatedGaussian:
+            if issubclass(charge.kind, events.CorrelatedGaussian):
                 mu, coalition = charge.parameters["mu"][rows], charge.parameters["coalition"][rows]
-                listed.append(
-                    (events.CorrelatedGaussian(float(mu.sum()), int(coalition.min())), count)
-                )
+                listed.append((charge.kind(float(mu.sum()), int(coalition.min())), count))
             else:
                 listed += [(charge.event(row), count) for row in rows]
         return judge(events.merged(listed), self.adjacency).epsilon(self.delta)

@@ -128,10 +128,15 @@ class Constants:
         f_i is not smooth."""
         if not (self.loss.smooth and self.regulariser.smooth):
             return math.inf
-        return (
-            self.loss_scale * self.loss.curvature * self.data_norm**2
-            + self.strength * self.regulariser.l2
+        return self.loss_scale * self.loss.curvature * self.data_norm**2 + self.strength * float(
+            np.max(self.regulariser.l2)
         )
+
+    @property
+    def loss_smoothness(self) -> float:
+        """The same of the loss part alone, c * curvature * data_norm^2; infinite for a loss with
+        kinks."""
+        return self.loss_scale * self.loss.curvature * self.data_norm**2
 
     def log_curvature(self, size: float | Floats, kappa: float | Floats) -> Floats:
         """ln(1 + c1 c/(m kappa)); for K classes (K-1) ln(1 + data_norm^2 c/(K m kappa)). `size` is

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from tacenda import checks
 from tacenda._types import Array
-from tacenda.errors import InputError
+from tacenda.errors import InputError, UnsupportedError
 from tacenda.privacy.adjacency import records_changed
 from tacenda.privacy.secrets.bounded import fixed, fixed_sensitivity
 from tacenda.privacy.secrets.mechanisms import ObjectiveTerms
-from tacenda.problem.constants import Constants
+from tacenda.problem import regularisers
+from tacenda.problem.constants import LARGEST_RADIUS, SENSIBLE, Constants
 
 if TYPE_CHECKING:
     from tacenda.problem.problem import Problem
@@ -26,7 +28,9 @@ class Facts:
     relation.
 
     noise_sizes (n,) are the sizes that the noise must protect: the node's own, or the network's
-    smallest for all.
+    smallest for all. smallest_size: the network's smallest, where these are not all of its nodes
+    (`rows`). released_smoothness: a bound on the curvature of the mean loss that was learnt from
+    what was released, in place of the one that follows from the declared constants.
     """
 
     sizes: Array
@@ -35,6 +39,8 @@ class Facts:
     adjacency: str = "replace-one"
     tolerance: float = 1e-8
     noise_sizes: Array | None = None
+    smallest_size: float | None = None
+    released_smoothness: float | None = None
     _known: dict[Any, Array] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -56,9 +62,19 @@ class Facts:
         """Number of nodes."""
         return len(self.sizes)
 
+    @property
+    def n_features(self) -> int:
+        """p, the length of a record."""
+        return self.dim // self.constants.n_outputs
+
     def rows(self, nodes: Array) -> Facts:
         """The facts of some of the nodes."""
-        return replace(self, sizes=self.sizes[nodes], noise_sizes=self._protected[nodes])
+        return replace(
+            self,
+            sizes=self.sizes[nodes],
+            noise_sizes=self._protected[nodes],
+            smallest_size=self.smallest,
+        )
 
     def for_the_smallest(self) -> Facts:
         """The same, with every node's noise made for the network's smallest size."""
@@ -67,6 +83,92 @@ class Facts:
     @property
     def _protected(self) -> Array:
         return self.sizes if self.noise_sizes is None else self.noise_sizes
+
+    @property
+    def smallest(self) -> float:
+        """The network's smallest protected size; `rows` keeps it."""
+        own = float(self._protected.min())
+        return own if self.smallest_size is None else min(own, self.smallest_size)
+
+    @property
+    def smoothness(self) -> float:
+        """A bound on the curvature of the loss part of the objective: c * curvature * data_norm^2
+        by what is declared, or what a release taught; public, and the same at all nodes."""
+        found = self.released_smoothness
+        return self.constants.loss_smoothness if found is None else found
+
+    def mapped(
+        self,
+        matrix: Array,
+        norm: float,
+        clip_norm: float | None = None,
+        smoothness: float | None = None,
+    ) -> Facts:
+        """The facts of the records x' = matrix' x, cut to `norm`, for models v that mean w =
+        matrix v; matrix (p, k).
+
+        Sizes stay. The regulariser becomes R(matrix v), its strong convexity is declared as 0. The
+        radius grows by as much as the map's shortest column is shorter than 1: that far v must
+        reach to say what w could say.
+        """
+        k = self.constants
+        with np.errstate(over="ignore", invalid="ignore"):
+            lengths = np.sqrt((matrix * matrix).sum(axis=0))
+        shortest = float(lengths[lengths > 0].min(initial=1.0))
+        constants = replace(
+            k,
+            data_norm=float(norm),
+            clip_norm=None if clip_norm is None else float(clip_norm),
+            regulariser=regularisers.mapped(k.regulariser, k.strength, matrix, k.n_outputs),
+            radius=max(k.radius, min(k.radius / shortest, LARGEST_RADIUS)),
+        )
+        return replace(
+            self,
+            dim=matrix.shape[1] * k.n_outputs,
+            constants=constants,
+            released_smoothness=smoothness,
+        )
+
+    @property
+    def worst_gradient_sensitivity(self) -> float:
+        """2Gc/m of the network's smallest node: the unit of gradients whose noise is one for all
+        nodes."""
+        k = self.constants
+        changed = records_changed(self.adjacency)
+        return float(changed * k.gradient_bound * k.loss_scale / self.smallest)
+
+    def moment_sensitivity(self, label_scale: float = 0.0, label_bound: float = 1.0) -> Array:
+        """(n,) how far a node's second moment moves when one record changes: sqrt(2) B^2/m
+        (replace-one) or B^2/m (add-remove), B^2 = data_norm^2 + (label_scale label_bound)^2.
+
+        A record adds zz'/m, of Frobenius norm |z|^2/m <= B^2/m; and since (z'y)^2 >= 0, |zz' - yy'|
+        is at most sqrt(|z|^4 + |y|^4).
+        """
+        key = ("moment", label_scale, label_bound)
+        found = self._known.get(key)
+        if found is None:
+            moved = self._moment_distance(label_scale, label_bound)
+            found = self._known[key] = fixed_sensitivity(moved / self._protected)
+        return found
+
+    def worst_moment_sensitivity(self, label_scale: float = 0.0, label_bound: float = 1.0) -> float:
+        """The same for the network's smallest node."""
+        return self._moment_distance(label_scale, label_bound) / self.smallest
+
+    def _moment_distance(self, label_scale: float, label_bound: float) -> float:
+        largest = self.moment_bound(label_scale, label_bound)
+        return math.sqrt(records_changed(self.adjacency)) * largest
+
+    def moment_bound(self, label_scale: float = 0.0, label_bound: float = 1.0) -> float:
+        """B^2: the largest |z|^2 of a record z = (x, label_scale y); label_scale 0: of x alone."""
+        scale = checks.between("label_scale", label_scale, 0.0, SENSIBLE[1], open_ends=False)
+        bound = checks.between("label_bound", label_bound, *SENSIBLE, open_ends=False)
+        if scale > 0 and self.constants.n_outputs > 1:
+            raise UnsupportedError(
+                f"label_scale must be 0 for the loss {self.constants.loss.name!r}, whose labels "
+                f"name classes and are no numbers, not {scale:g}."
+            )
+        return float(self.constants.data_norm**2 + (scale * bound) ** 2)
 
     def gradient_sensitivity(self, batch_size: float | None = None) -> Array:
         """(n,) how far a node's gradient moves when one record changes:
@@ -122,7 +224,10 @@ class Facts:
         tol/8 to its gradient norm."""
         kappa = self.argmin_convexity(quadratic)
         with np.errstate(divide="ignore", invalid="ignore"):
-            reach = self.tolerance * 2.0**50 / (kappa * self._roundings(kappa) * np.sqrt(self.dim))
+            steepest = kappa * self._roundings(kappa)
+            if self.constants.regulariser.weighted:
+                steepest = steepest + self.constants.strength * self.constants.regulariser.l2.max()
+            reach = self.tolerance * 2.0**50 / (steepest * np.sqrt(self.dim))
         return np.asarray(
             np.where(kappa > 0, np.minimum(self.constants.radius, reach), self.constants.radius)
         )
@@ -146,6 +251,12 @@ class Facts:
         return self.constants.strong_convexity + 2 * np.broadcast_to(
             np.asarray(quadratic, float).reshape(-1), (self.n,)
         )
+
+    def argmin_weights(self, quadratic: Array) -> Array:
+        """(n, 1) the same as a column; (n, d), the weight of each w_a^2/2, where the regulariser has
+        weights."""
+        kappa, k = self.argmin_convexity(quadratic)[:, None], self.constants
+        return k.strength * k.regulariser.l2 + kappa if k.regulariser.weighted else kappa
 
     def argmin_sensitivity(
         self, quadratic: Array, linear: Array | float = 0.0, centre: Array | float = 0.0

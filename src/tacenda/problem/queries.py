@@ -13,6 +13,7 @@ is added first.
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,7 +32,9 @@ from tacenda.privacy.secrets.bounded import (
 from tacenda.privacy.secrets.door import Question
 from tacenda.privacy.secrets.question import digest
 from tacenda.problem.facts import Facts
+from tacenda.problem.moments import check_bytes, check_matrix, packed_length
 from tacenda.problem.radius import brought_within, is_within
+from tacenda.problem.regularisers import Regulariser
 
 # Up to here r R'(w) is added to the loss's part before the noise:
 # its last place is then far below any noise.
@@ -70,6 +73,14 @@ class Kernels(Protocol):
         self, nodes: Array, anchor: Array, convexity: Array, tolerance: float
     ) -> Array: ...
 
+    def second_moment(
+        self, nodes: Array, norm: float, label_scale: float, label_bound: float
+    ) -> Array: ...
+
+    def mapped(
+        self, nodes: Array, matrix: Array, norm: float, regulariser: Regulariser
+    ) -> Kernels: ...
+
 
 class Answers(Protocol):
     """What a node asks: real records, or the blank ones of a rehearsal."""
@@ -83,6 +94,10 @@ class Answers(Protocol):
         self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded
     ) -> Bounded: ...
     def question(self, linear: Array, quadratic: Array, centre: Array) -> Question: ...
+    def second_moment(self, label_scale: float, label_bound: float) -> Bounded: ...
+    def mapped(
+        self, matrix: Array, norm: float, clip_norm: float | None, smoothness: float | None
+    ) -> Answers: ...
 
 
 class Queries:
@@ -95,6 +110,7 @@ class Queries:
         self.facts, self._noise = facts, noise
         self._counts_are_public = bool(np.all(self._counts == facts.sizes))
         self._divisors: dict[int, Array] = {}
+        self._map = b""
 
     def gradient(
         self, w: Array, turn: int, call: int, batch_size: int | None, one: bool, regularised: bool
@@ -108,7 +124,12 @@ class Queries:
         sensitivity = self.facts.gradient_sensitivity(batch_size)
         if w.dtype not in NEAR:
             w = w.astype(np.float64)
-        near = min(NEAR[w.dtype], self.facts.constants.radius)
+        k = self.facts.constants
+        if k.regulariser.weighted and regularised:  # released weights may be of any size
+            w = brought_within(w, k.radius)
+            values = self._gradient(w, records, batch_size, False)
+            return seal(values, sensitivity, sample, asked) + self._regulariser(w)
+        near = min(NEAR[w.dtype], k.radius)
         if is_within(w, near):
             return seal(
                 self._gradient(w, records, batch_size, regularised), sensitivity, sample, asked
@@ -191,9 +212,38 @@ class Queries:
         asked = self._named_argmin(linear, quadratic, centre)
         return Question(self.facts.objective_terms(quadratic), centre.shape, solve, asked)
 
+    def second_moment(self, label_scale: float, label_bound: float) -> Bounded:
+        """(1/m_i) sum_j z z', packed (`problem.moments`); z = x, or (x, label_scale y) with y cut
+        to label_bound."""
+        sensitivity = self.facts.moment_sensitivity(label_scale, label_bound)
+        check_moment_bytes(self.facts, label_scale)
+        asked = self._named("second moment", label_scale, label_bound)
+        values = self._store.second_moment(
+            self._nodes, self.facts.constants.data_norm, label_scale, label_bound
+        )
+        return seal(values, sensitivity, asked=asked)
+
+    def mapped(
+        self, matrix: Array, norm: float, clip_norm: float | None, smoothness: float | None
+    ) -> Queries:
+        """The same questions to the records x' = matrix' x, cut to `norm`: new private records
+        behind the same door; matrix (p, k) is public."""
+        _refuse_secret_point(matrix)
+        check_map(self.facts, matrix)
+        facts = self.facts.mapped(matrix, norm, clip_norm, smoothness)
+        other = copy.copy(self)
+        other.facts, other._divisors = facts, {}
+        other._store = self._store.mapped(self._nodes, matrix, norm, facts.constants.regulariser)
+        other._nodes = np.arange(len(self._nodes))
+        other._map = self._named("mapped", matrix, norm, clip_norm)
+        return other
+
     def _named(self, *parts: Any) -> bytes:
-        """The digest of a question, where the noise is named by it."""
-        return digest(*parts) if self._noise.by_question else b""
+        """The digest of a question, where the noise is named by it; on mapped records by the map
+        too."""
+        if not self._noise.by_question:
+            return b""
+        return digest(*parts, self._map) if self._map else digest(*parts)
 
     def _named_argmin(
         self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded
@@ -205,7 +255,7 @@ class Queries:
             question_of(part) if isinstance(part, Bounded) else (part,) for part in (linear, centre)
         ]
         solver = self._store.solver_state()  # type: ignore[attr-defined]
-        return digest("argmin", quadratic, *terms[0], *terms[1], *solver.values())
+        return self._named("argmin", quadratic, *terms[0], *terms[1], *solver.values())
 
     def _solve(self, linear: Array, quadratic: Array, centre: Array) -> tuple[Array, Array | None]:
         """(core, offset) of the minimisers core + offset (b, d), each row within gradient norm
@@ -220,15 +270,15 @@ class Queries:
         tolerance = facts.tolerance * (1 - facts.ROUNDING_SHARE)
         if len(far) == 0:
             return self._store.argmin(self._nodes, linear, q, centre, centre, tolerance), None
-        near, kappa = np.setdiff1d(np.arange(len(q)), far), facts.argmin_convexity(q)
+        near, weights = np.setdiff1d(np.arange(len(q)), far), facts.argmin_weights(q)
         core, offset = np.empty((len(q), facts.dim)), np.zeros((len(q), facts.dim))
         if len(near):
             core[near] = self._store.argmin(
                 self._nodes[near], linear[near], q[near], centre[near], centre[near], tolerance
             )
-        offset[far] = _anchor(linear[far], q[far], centre[far], kappa[far])
+        offset[far] = _anchor(linear[far], q[far], centre[far], weights[far])
         core[far] = self._store.argmin_around(
-            self._nodes[far], offset[far], kappa[far], 0.25 * facts.tolerance
+            self._nodes[far], offset[far], weights[far], 0.25 * facts.tolerance
         )
         return core, offset
 
@@ -243,11 +293,11 @@ class Queries:
         terms that cancel would round noise in `linear`.
         """
         q = np.asarray(quadratic, float)
-        kappa = self.facts.argmin_convexity(q)
+        kappa, weights = self.facts.argmin_convexity(q), self.facts.argmin_weights(q)
         if not np.all(kappa > 0):
             return linear, q, centre
         with np.errstate(over="ignore", invalid="ignore"):
-            anchor = _anchor(linear, np.broadcast_to(q, (len(centre), 1)), centre, kappa)
+            anchor = _anchor(linear, np.broadcast_to(q, (len(centre), 1)), centre, weights)
             limit = np.broadcast_to(np.asarray(radius, float).reshape(-1, 1), anchor.shape)
             kept = np.all(np.abs(anchor) <= limit, axis=1) & self.facts.argmin_is_near(
                 q, linear, centre
@@ -257,40 +307,77 @@ class Queries:
         cut = np.clip(np.nan_to_num(anchor), -limit, limit)
         wider = kappa[:, None] - self.facts.constants.strong_convexity  # 2q
         by_centre = wider > 0
-        placed = np.divide(kappa[:, None] * cut, wider, out=np.zeros_like(cut), where=by_centre)
-        linear = np.where(kept[:, None], linear, np.where(by_centre, 0.0, -kappa[:, None] * cut))
+        placed = np.divide(weights * cut, wider, out=np.zeros_like(cut), where=by_centre)
+        linear = np.where(kept[:, None], linear, np.where(by_centre, 0.0, -weights * cut))
         return linear, q, np.where(kept[:, None], centre, placed)
 
 
 class BlankQueries:
-    """Answers with no records behind them: zeros of length one with the true sensitivities, for
-    planning the noise."""
+    """Answers with no records behind them: zeros with the true sensitivities, for planning the
+    noise. They are as long as the models in the question; of length one where nothing says how
+    long, or of their true length if `full`."""
 
-    def __init__(self, facts: Facts) -> None:
-        self.facts = facts
+    def __init__(self, facts: Facts, full: bool = False) -> None:
+        self.facts, self._full = facts, full
 
     def gradient(
         self, w: Array, turn: int, call: int, batch_size: int | None, one: bool, regularised: bool
     ) -> Bounded:
         sample = ALL_RECORDS if batch_size is None else sample_of(self.facts, batch_size, one)
         return seal(
-            np.zeros((self.facts.n, 1)), self.facts.gradient_sensitivity(batch_size), sample
+            np.zeros((self.facts.n, w.shape[1])),
+            self.facts.gradient_sensitivity(batch_size),
+            sample,
         )
 
     def argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Bounded:
         self.facts.check_solver(quadratic)
         return seal(
-            np.zeros((self.facts.n, 1)), argmin_sensitivity(self.facts, linear, quadratic, centre)
+            np.zeros((self.facts.n, centre.shape[1])),
+            argmin_sensitivity(self.facts, linear, quadratic, centre),
         )
 
     def question(self, linear: Array, quadratic: Array, centre: Array) -> Question:
         self.facts.check_solver(quadratic)
-        shape = (self.facts.n, 1)
+        shape = (self.facts.n, centre.shape[1])
         return Question(
             self.facts.objective_terms(quadratic),
             shape,
             lambda noise, extra: (np.zeros(shape), None),
         )
+
+    def second_moment(self, label_scale: float, label_bound: float) -> Bounded:
+        facts = self.facts
+        width = facts.n_features + (label_scale != 0.0) if self._full else 1
+        return seal(
+            np.zeros((facts.n, packed_length(width))),
+            facts.moment_sensitivity(label_scale, label_bound),
+        )
+
+    def mapped(
+        self, matrix: Array, norm: float, clip_norm: float | None, smoothness: float | None
+    ) -> BlankQueries:
+        return BlankQueries(self.facts.mapped(matrix, norm, clip_norm, smoothness), self._full)
+
+
+def check_moment_bytes(facts: Facts, label_scale: float) -> None:
+    """Refuse a second moment whose rows would not fit, from public numbers."""
+    check_bytes(
+        f"The second moment of {facts.n_features} features",
+        8.0 * facts.n * packed_length(facts.n_features + (label_scale != 0.0)),
+        "use fewer features or fewer nodes in a block, or run without whitening.",
+    )
+
+
+def check_map(facts: Facts, matrix: Array) -> None:
+    """Refuse a map of another shape, or to more numbers than fit, from public numbers."""
+    check_matrix(matrix, facts.n_features)
+    columns = matrix.shape[1]
+    check_bytes(
+        f"Records mapped to {columns} dense columns",
+        8.0 * float(facts.sizes.sum()) * columns,
+        "keep the columns of the largest eigenvalues only, or run without whitening.",
+    )
 
 
 def sample_of(facts: Facts, batch_size: int, one: bool) -> Sample:
@@ -323,9 +410,10 @@ def argmin_sensitivity(
     return facts.argmin_sensitivity(quadratic, moved, shifted)
 
 
-def _anchor(linear: Array, quadratic: Array, centre: Array, kappa: Array) -> Array:
-    """(b, d) the minimiser of all but the loss: (2q centre - linear)/kappa."""
-    return np.asarray((2 * quadratic * centre.astype(np.float64) - linear) / kappa[:, None])
+def _anchor(linear: Array, quadratic: Array, centre: Array, weights: Array) -> Array:
+    """(b, d) the minimiser of all but the loss: (2q centre - linear)/weights, those of the squares
+    (b, 1) or (b, d)."""
+    return np.asarray((2 * quadratic * centre.astype(np.float64) - linear) / weights)
 
 
 def _plain(value: Array | Bounded) -> Array:

@@ -25,6 +25,13 @@ def is_within(rows: Array, limit: float) -> bool:
     return bool(_kernels().all_within(np.ascontiguousarray(rows).reshape(-1), limit))
 
 
+def largest_within(radius: float, dtype: Any) -> Any:
+    """The largest number of this type that is not beyond the radius."""
+    kind = np.dtype(dtype).type
+    limit = kind(radius)
+    return np.nextafter(limit, kind(0)) if float(limit) > radius else limit
+
+
 def brought_within(rows: Array, radius: float) -> Array:
     """`rows` itself, the very array, if every entry lies within the radius; else a copy cut to it,
     where NaN is 0.
@@ -34,7 +41,5 @@ def brought_within(rows: Array, radius: float) -> Array:
     """
     if is_within(rows, radius):
         return rows
-    limit = rows.dtype.type(radius)
-    if float(limit) > radius:
-        limit = np.nextafter(limit, rows.dtype.type(0))
-    return np.clip(np.nan_to_num(rows), -limit, limit)
+    limit = largest_within(radius, rows.dtype)
+    return np.clip(np.nan_to_num(rows, nan=0.0, posinf=limit, neginf=-limit), -limit, limit)

@@ -1,7 +1,8 @@
 """Regularisers R(w), acting on each row of a (b, d) array (or on one vector of length d).
 
 Each of them is l1 |w|_1 + (l2/2) |w|^2 with its own pair of weights (l1, l2), which is all that the
-kernels need to know.
+kernels need to know. The one exception comes with mapped records only: there l2 is a row of
+weights, one for each coordinate (`WeightedL2`).
 """
 
 from __future__ import annotations
@@ -13,9 +14,21 @@ import numpy as np
 
 from tacenda import checks
 from tacenda._types import Array
-from tacenda.errors import InputError
+from tacenda.errors import InputError, UnsupportedError
 
-__all__ = ["L1", "L2", "ElasticNet", "NoRegulariser", "Regulariser", "by_name", "names"]
+ORTHOGONAL = 1e-8  # of two columns' lengths: a product up to here counts as rounding
+
+__all__ = [
+    "L1",
+    "L2",
+    "ElasticNet",
+    "NoRegulariser",
+    "Regulariser",
+    "WeightedL2",
+    "by_name",
+    "mapped",
+    "names",
+]
 
 
 class Regulariser(Protocol):
@@ -26,7 +39,9 @@ class Regulariser(Protocol):
     @property
     def l1(self) -> float: ...
     @property
-    def l2(self) -> float: ...
+    def l2(self) -> Any: ...  # a number, or the weights (d,) of a WeightedL2
+    @property
+    def weighted(self) -> bool: ...
     @property
     def smooth(self) -> bool: ...
     @property
@@ -38,7 +53,9 @@ class Regulariser(Protocol):
 
 
 class _Weighted:
-    """The formulas shared by all four: R(w) = l1 |w|_1 + (l2/2) |w|^2."""
+    """The formulas shared by all of them: R(w) = l1 |w|_1 + (l2/2) |w|^2."""
+
+    weighted: ClassVar[bool] = False  # whether l2 is a row of weights
 
     @property
     def l1(self) -> float:
@@ -46,14 +63,14 @@ class _Weighted:
         return 0.0
 
     @property
-    def l2(self) -> float:
+    def l2(self) -> Any:
         """Weight of |w|^2/2."""
         return 0.0
 
     @property
     def strong_convexity(self) -> float:
         """The largest s for which R - (s/2)|w|^2 is convex."""
-        return self.l2
+        return float(self.l2)
 
     @property
     def smooth(self) -> bool:
@@ -127,6 +144,32 @@ class ElasticNet(_Weighted):
         return 1.0 - float(self.l1_ratio)
 
 
+@dataclass(frozen=True, eq=False)
+class WeightedL2(_Weighted):
+    """R(w) = (1/2) sum_a weights_a w_a^2: |matrix v|^2/2 in the coordinates of mapped records.
+
+    Its strong convexity is declared as 0, a valid lower bound: the weights are released numbers,
+    and the noise is planned before they are known.
+    """
+
+    weights: Array
+    name: ClassVar[str] = "weighted-l2"
+    weighted: ClassVar[bool] = True
+
+    @property
+    def l2(self) -> Array:
+        return self.weights
+
+    @property
+    def strong_convexity(self) -> float:
+        return 0.0
+
+    def value(self, w: Array) -> Array:
+        """R of each row: (b, d) -> (b,), or (d,) -> a scalar array."""
+        w = np.asarray(w)
+        return np.asarray(0.5 * (self.weights * (w * w)).sum(axis=-1))
+
+
 _BY_NAME: dict[str, type[Any]] = {kind.name: kind for kind in (NoRegulariser, L2, L1, ElasticNet)}
 
 
@@ -147,3 +190,39 @@ def by_name(regulariser: str | Regulariser | None) -> Regulariser:
     name = "none" if regulariser is None else regulariser
     name = name.lower().replace("_", "-") if isinstance(name, str) else name
     return _BY_NAME[checks.one_of("regulariser", name, _BY_NAME)]()  # type: ignore[no-any-return]
+
+
+def mapped(
+    regulariser: Regulariser, strength: float, matrix: Array, n_outputs: int = 1
+) -> Regulariser:
+    """R(matrix v) as a function of v, which is what records mapped by matrix' are regularised by.
+
+    none stays none, and l2 is sum_a |column a|^2 v_a^2/2 for a matrix with orthogonal columns; each
+    of several outputs has the same weights.
+    """
+    if regulariser.l1 != 0.0 and strength > 0:
+        raise UnsupportedError(
+            f"The regulariser {regulariser.name!r} acts on the coordinates of the original "
+            "records and cannot be mapped; use 'l2' or 'none' with mapped records, or run without "
+            "the map."
+        )
+    if strength == 0 or (regulariser.l1 == 0.0 and not np.any(regulariser.l2)):
+        return NoRegulariser()
+    if regulariser.weighted:
+        raise UnsupportedError(
+            "Records that are mapped already cannot be mapped again; map the original ones by the "
+            "product of both matrices."
+        )
+    with np.errstate(over="ignore", invalid="ignore"):
+        products = matrix.T @ matrix
+        squares = np.diagonal(products)
+        lengths = np.sqrt(squares)
+        beside = np.abs(products - np.diag(squares))
+        crossed = not np.all(beside <= ORTHOGONAL * np.outer(lengths, lengths))
+    if crossed:
+        raise UnsupportedError(
+            f"The regulariser {regulariser.name!r} needs a map with orthogonal columns, in whose "
+            "coordinates it is a weight for each; take them from an eigendecomposition, or use "
+            "regulariser 'none'."
+        )
+    return WeightedL2(np.tile(float(regulariser.l2) * squares, n_outputs))

@@ -16,6 +16,7 @@ import numpy as np
 from tacenda._types import Array, Flags, Floats, Ints
 from tacenda.errors import InputError, TacendaError, UnsupportedError
 from tacenda.problem.losses import Loss
+from tacenda.problem.moments import check_matrix, packed_length
 from tacenda.problem.regularisers import Regulariser
 from tacenda.threads import is_small, kernel_threads
 
@@ -30,6 +31,14 @@ def _read_only(array: Array) -> Array:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def _grid(grid: Array, nodes: Ints) -> Floats:
+    """(b,) a grid for each row."""
+    grid = np.ascontiguousarray(np.broadcast_to(np.asarray(grid, dtype=np.float64), nodes.shape))
+    if not (grid > 0).all() or not np.isfinite(grid).all():
+        raise InputError("grid must hold numbers above 0; choose a power of two below the noise.")
+    return grid
 
 
 class Store:
@@ -121,6 +130,20 @@ class Store:
 
         return kernels_gradient
 
+    @cached_property
+    def _moment_kernels(self) -> Any:
+        """The compiled second moments."""
+        from tacenda.problem.kernels import moments as kernels_moments
+
+        return kernels_moments
+
+    @cached_property
+    def _mapping_kernels(self) -> Any:
+        """The compiled maps."""
+        from tacenda.problem.kernels import mapping as kernels_mapping
+
+        return kernels_mapping
+
     def elements(self, nodes: Ints) -> int:
         """About how many table entries a pass over these nodes reads."""
         return int(self.sizes[nodes].sum()) * self._width * self.n_outputs
@@ -183,14 +206,8 @@ class Store:
         """
         nodes, w = self._checked(nodes, w)
         w = w.astype(np.float64, copy=False)
-        grid = np.ascontiguousarray(
-            np.broadcast_to(np.asarray(grid, dtype=np.float64), nodes.shape)
-        )
+        grid = _grid(grid, nodes)
         bound = self._record_bound(clip_norm)
-        if not (grid > 0).all() or not np.isfinite(grid).all():
-            raise InputError(
-                "grid must hold numbers above 0; choose a power of two below the noise."
-            )
         if (bound / grid >= 2.0**61).any():
             raise InputError(
                 "grid is so fine that a record's integers could leave 64 bits; "
@@ -215,6 +232,117 @@ class Store:
             )
         return out
 
+    def second_moment(
+        self, nodes: Ints, norm: float, label_scale: float, label_bound: float
+    ) -> Floats:
+        """(1/m_i) sum_j z z' for each row, packed (`problem.moments`); float64 (b, q (q + 1)/2).
+
+        z = x_j, cut to `norm`, and behind it label_scale * y_j, with y_j cut to label_bound, unless
+        label_scale is 0.
+        """
+        nodes = self._positions(nodes)
+        width = self.n_features + (label_scale != 0.0)
+        out = np.empty((len(nodes), packed_length(width)))
+        with kernel_threads(self.elements(nodes) * width):
+            self._moment_kernels.second_moments(
+                self.kernel_rows,
+                self.labels,
+                self.norms,
+                self.offsets[nodes],
+                self.offsets[nodes + 1],
+                float(norm),
+                float(label_scale),
+                float(label_bound),
+                width,
+                self.divisors[nodes],
+                out,
+            )
+        return out
+
+    def integer_second_moment(
+        self, nodes: Ints, grid: Array, norm: float, label_scale: float, label_bound: float
+    ) -> Ints:
+        """sum_j trunc(z z' / grid_k), packed, as int64; z as in `second_moment`.
+
+        Exact for every float: with T = B^2/grid_k, B^2 = norm^2 + (label_scale label_bound)^2, one
+        record moves row k by at most T when it comes or goes, and by at most sqrt(2) T when it is
+        replaced. Rounding toward zero lengthens nothing; but between two records it may turn an
+        inner product that is at least 0 into one of -sqrt(P) (|u| + |v|), P = q (q + 1)/2. So every
+        z is cut to |z|^2 <= (T - sqrt(P)) grid_k, and by a little more for the rounding of floats.
+        """
+        nodes = self._positions(nodes)
+        width = self.n_features + (label_scale != 0.0)
+        grid = _grid(grid, nodes)
+        square = norm**2 + (label_scale * label_bound) ** 2
+        room = square - math.sqrt(packed_length(width)) * grid
+        if (room < 0.5 * square).any():
+            raise InputError(
+                "grid is so coarse that rounding to it would take more than half of a second "
+                "moment; choose a finer grid."
+            )
+        if (square / grid >= 2.0**61).any():
+            raise InputError(
+                "grid is so fine that a record's integers could leave 64 bits; "
+                "choose a coarser grid."
+            )
+        out = np.zeros((len(nodes), packed_length(width)), dtype=np.int64)
+        with kernel_threads(self.elements(nodes) * width):
+            self._moment_kernels.integer_moments(
+                self.kernel_rows,
+                self.labels,
+                self.norms,
+                self.offsets[nodes],
+                self.offsets[nodes + 1],
+                float(norm),
+                float(label_scale),
+                float(label_bound),
+                width,
+                np.sqrt(room) * (1.0 - max(1e-12, width * 2.0**-50)),
+                grid,
+                out,
+            )
+        return out
+
+    def mapped(self, nodes: Ints, matrix: Array, norm: float, regulariser: Regulariser) -> Store:
+        """The records x' = matrix' x of these nodes, cut to `norm`, as a store of their own:
+        position k is nodes[k].
+
+        No row is longer than `norm`, whatever floats matrix and records hold: sums are made in
+        float64, come out right to (k + 2) 2^-53 of a row's norm, and what is cut is cut shorter by
+        more than that (in float32 by 1e-6). A row without a finite norm is 0.
+        """
+        nodes = self._positions(nodes)
+        matrix = np.ascontiguousarray(matrix, np.float64)
+        check_matrix(matrix, self.n_features)
+        table = self.rows[0] if isinstance(self.rows, tuple) else self.rows
+        offsets = np.concatenate([[0], np.cumsum(self.sizes[nodes])]).astype(np.int64)
+        out = np.empty((int(offsets[-1]), matrix.shape[1]), table.dtype)
+        shorter = max(1e-12, matrix.shape[1] * 2.0**-50, 1e-6 if out.dtype == np.float32 else 0.0)
+        first, last = self.offsets[nodes], self.offsets[nodes + 1]
+        with kernel_threads(self.elements(nodes) * matrix.shape[1]):
+            self._mapping_kernels.mapped_rows(
+                self.kernel_rows,
+                first,
+                last,
+                offsets[:-1],
+                _read_only(matrix),
+                float(norm) * (1.0 - shorter),
+                out,
+            )
+        labels = [self.labels[a:b] for a, b in zip(first, last, strict=True)]
+        return DenseStore(
+            out,
+            np.concatenate(labels),
+            offsets,
+            n_features=matrix.shape[1],
+            n_outputs=self.n_outputs,
+            loss=self.loss,
+            regulariser=regulariser,
+            strength=self.strength,
+            loss_scale=self.loss_scale,
+            divisors=self.divisors[nodes],
+        )
+
     def argmin(
         self,
         nodes: Ints,
@@ -235,7 +363,7 @@ class Store:
         self, nodes: Ints, anchor: Array, convexity: Array, tolerance: float
     ) -> Floats:
         """argmin_u (c/m_i) sum_j loss(anchor_k + u; x_j, y_j) + (convexity_k/2) |u|^2 for each row,
-        float64 (b, d)."""
+        float64 (b, d); convexity (b,), or (b, d): one for each coordinate."""
         from tacenda.problem.solver import around as solver_around
 
         nodes, anchor = self._checked(nodes, anchor)
@@ -342,7 +470,7 @@ class Store:
         regularised: bool,
     ) -> Array:
         owner, first, last, start, records, base = tasks
-        strength = self.strength if regularised else 0.0
+        l1, l2 = self._penalties(regularised)
         clip = math.inf if clip_norm is None else float(clip_norm)
         norms = _NO_NORMS if clip_norm is None else self.norms
         out = np.empty_like(w)
@@ -366,12 +494,12 @@ class Store:
                 self.loss.parameter,
                 clip,
                 factor,
-                strength * self.regulariser.l1,
-                strength * self.regulariser.l2,
+                l1,
+                l2,
                 partial,
                 out,
             )
-        return out
+        return self._with_weights(out, w, regularised)
 
     def _few_gradients(
         self,
@@ -381,9 +509,9 @@ class Store:
         clip_norm: float | None,
         regularised: bool,
     ) -> Array:
-        """The same for small samples (nodes, offsets, indptr, records):
-        no threads, and no table of partial sums."""
-        strength = self.strength if regularised else 0.0
+        """The same for small samples (nodes, offsets, indptr, records): no threads, and no table of
+        partial sums."""
+        l1, l2 = self._penalties(regularised)
         out = np.empty_like(w)
         fault = self._kernels.few_gradients(
             self.kernel_rows,
@@ -396,12 +524,23 @@ class Store:
             self.loss.parameter,
             math.inf if clip_norm is None else float(clip_norm),
             factor,
-            strength * self.regulariser.l1,
-            strength * self.regulariser.l2,
+            l1,
+            l2,
             out,
         )
         self._refuse_sample(fault, len(w))
-        return out
+        return self._with_weights(out, w, regularised)
+
+    def _penalties(self, regularised: bool) -> tuple[float, float]:
+        """(r l1, r l2) as the compiled gradients take them; weights are added behind them."""
+        if not regularised or self.regulariser.weighted:
+            return 0.0, 0.0
+        return self.strength * self.regulariser.l1, self.strength * self.regulariser.l2
+
+    def _with_weights(self, gradients: Array, w: Array, regularised: bool) -> Array:
+        if regularised and self.regulariser.weighted:
+            gradients += (self.strength * self.regulariser.gradient(w)).astype(w.dtype)
+        return gradients
 
     def _tasks(self, nodes: Ints) -> tuple[Ints, Ints, Ints, Ints]:
         """(owner, first, last, start): how the nodes' records are cut;
@@ -426,9 +565,13 @@ class Store:
             raise InputError(
                 f"w must have shape ({len(nodes)}, {self.dim}), one row per node, not {w.shape}."
             )
+        return self._positions(nodes), w
+
+    def _positions(self, nodes: Ints) -> Ints:
+        nodes = np.ascontiguousarray(nodes, dtype=np.int64)
         if not self._kernels.are_positions(nodes, self.n_nodes):
             raise InputError(f"nodes must be positions from 0 to {self.n_nodes - 1}.")
-        return nodes, w
+        return nodes
 
     @staticmethod
     def _refuse_sample(fault: int, rows: int) -> None:

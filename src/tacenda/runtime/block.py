@@ -3,6 +3,7 @@ It is the `Node` of `algorithms.base`."""
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,14 +21,25 @@ class Neighbours(Protocol):
 
     def neighbour_sum(self, shared: Array, tag: Tag, senders: Array | None = None) -> Array: ...
     def mix(self, shared: Array, tag: Tag) -> Array: ...
+    def average(self, shared: Array, tag: Tag) -> Array: ...
+    def total(self, shared: Array, tag: Tag) -> Array: ...
 
 
 class Gate(Protocol):
     """`privacy.door.Door`, or the notebook of a rehearsal."""
 
     def release(
-        self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None
+        self,
+        value: Bounded,
+        turn: int,
+        call: int,
+        noise: str,
+        relative_std: float | None,
+        weight: float = 1.0,
     ) -> Array: ...
+    def release_masked(
+        self, value: Bounded, turn: int, call: int, weight: float
+    ) -> tuple[Array, float]: ...
     def release_argmin(self, question: Question, turn: int, call: int) -> Array: ...
 
 
@@ -55,15 +67,17 @@ class Block:
         self.is_hub: Array = is_hub.astype(dtype)[:, None]
         self._queries, self._gate, self._neighbours = queries, gate, neighbours
         self._scale, self._weights, self._dtype = noise_scale, weights, dtype
-        self._call = 0
+        self._calls = [0]  # a list: a mapped block counts on
+        self._mapped: tuple[Array, float, float | None, float | None] | None = None
+        self._other = self
 
     def start(self, turn: int) -> None:
         """Open round `turn`."""
-        self.turn, self._call = turn, 0
+        self.turn, self._calls[0] = turn, 0
 
     def _places(self, count: int = 1) -> int:
-        first = self._call
-        self._call += count
+        first = self._calls[0]
+        self._calls[0] += count
         return first
 
     @property
@@ -86,13 +100,50 @@ class Block:
     ) -> Bounded:
         return self._queries.gradient(w, self.turn, self._places(), batch_size, one, regularised)
 
+    def second_moment(self, label_scale: float = 0.0, label_bound: float = 1.0) -> Bounded:
+        return self._queries.second_moment(label_scale, label_bound)
+
+    def mapped(
+        self,
+        matrix: Array,
+        norm: float,
+        clip_norm: float | None = None,
+        smoothness: float | None = None,
+    ) -> Block:
+        """The same block on mapped records; it shares the round's calls, the door and the
+        neighbours. Asked again with the same map, it is the same block."""
+        found, rest = self._mapped, (norm, clip_norm, smoothness)
+        if found is None or found[1:] != rest or not np.array_equal(found[0], matrix):
+            other = copy.copy(self)
+            other._queries = self._queries.mapped(matrix, *rest)
+            other.facts, other._mapped = other._queries.facts, None
+            self._mapped = (matrix.copy(), *rest)
+            self._other = other
+        self._other.turn, self._other._calls = self.turn, self._calls
+        return self._other
+
     def argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Bounded:
         return self._queries.argmin(linear, quadratic, centre)
 
     def release(
-        self, value: Bounded, *, noise: str = "gaussian", relative_std: float | None = None
+        self,
+        value: Bounded,
+        *,
+        noise: str = "gaussian",
+        relative_std: float | None = None,
+        weight: float = 1.0,
     ) -> Array:
-        return self._gate.release(value, self.turn, self._places(), noise, relative_std)
+        return self._gate.release(value, self.turn, self._places(), noise, relative_std, weight)
+
+    def release_mean(self, value: Bounded, *, noise: str = "masked", weight: float = 1.0) -> Array:
+        if self._scale is None or noise != "masked":
+            # without privacy there is nothing to hide, so nothing is masked either
+            kind = "gaussian" if self._scale is None else noise
+            released = self.release(value, noise=kind, weight=weight)
+            return self.average(released.astype(self._dtype, copy=False))
+        whole, unit = self._gate.release_masked(value, self.turn, self._places(), weight)
+        total = self._neighbours.total(whole, (self.turn, self._places(2)))
+        return np.asarray(total * (unit / self.n_nodes), dtype=self._dtype)
 
     def release_argmin(self, linear: Array, quadratic: Array, centre: Array) -> Array:
         question = self._queries.question(linear, quadratic, centre)
@@ -104,14 +155,17 @@ class Block:
     def mix(self, shared: Array) -> Array:
         return self._neighbours.mix(shared, (self.turn, self._places()))
 
+    def average(self, shared: Array) -> Array:
+        return self._neighbours.average(shared, (self.turn, self._places(2)))
+
     def prox(self, w: Array, weight: Array | float) -> Array:
         k = self.facts.constants
         return np.asarray(k.regulariser.prox(w, k.strength * weight), dtype=w.dtype)
 
     def dual_step(self, z: Array, weight: float, quadratic: float) -> Array:
-        """With r R = (sc/2)|x|^2 + l1 |x|_1: x = -soft(z, weight l1) / (weight sc + quadratic)."""
+        """With r R = (l2/2)|x|^2 + l1 |x|_1: x = -soft(z, weight l1) / (weight l2 + quadratic)."""
         k = self.facts.constants
         l1 = weight * k.strength * k.regulariser.l1
         shrunk = z if l1 == 0 else np.sign(z) * np.maximum(np.abs(z) - l1, 0)
-        x: Array = shrunk * (-1.0 / (weight * k.strong_convexity + quadratic))
-        return x
+        x: Array = shrunk * (-1.0 / (weight * (k.strength * k.regulariser.l2) + quadratic))
+        return x.astype(z.dtype, copy=False)

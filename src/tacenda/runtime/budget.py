@@ -8,6 +8,7 @@ one noise scale per node is then solved for, so that the composition of all its 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Array
+from tacenda.algorithms.base import Algorithm
 from tacenda.errors import InputError, LeakError, UnsupportedError
 from tacenda.graph.coalition import leverage
 from tacenda.privacy.accounting import events
@@ -32,6 +34,9 @@ from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import Tag
 
 Sites = list[tuple[Site, int]]
+GAUSSIANS = (events.Gaussian, events.CorrelatedGaussian)
+GRID_STEPS = 2.0**26  # of the grid, which the noise of a masked sum spans: far beyond any rounding
+TAIL = math.sqrt(2 * 101 * math.log(2))  # 2 exp(-TAIL^2 / 2) = 2^-100
 # Sampling rates within 10 % share the noise of the largest,
 # and at most so many groups are calibrated
 NEAR, MANY = 1.1, 4
@@ -45,7 +50,13 @@ class Notebook:
         self.sites: Sites = []
 
     def release(
-        self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None
+        self,
+        value: Bounded,
+        turn: int,
+        call: int,
+        noise: str,
+        relative_std: float | None,
+        weight: float = 1.0,
     ) -> Array:
         if not isinstance(value, Bounded):
             raise LeakError(
@@ -53,7 +64,7 @@ class Notebook:
                 "public values need none."
             )
         value.sample.spend()
-        weight = float(self.weights[turn - 1])
+        weight = weight * float(self.weights[turn - 1])
         self._note(
             Site(
                 turn,
@@ -66,6 +77,19 @@ class Notebook:
             )
         )
         return np.zeros(value.shape, self.dtype)
+
+    def release_masked(
+        self, value: Bounded, turn: int, call: int, weight: float
+    ) -> tuple[Array, float]:
+        if not isinstance(value, Bounded):
+            raise LeakError(
+                f"release_masked takes a Bounded from a query, not a {type(value).__name__}: "
+                "public values need none."
+            )
+        value.sample.spend()
+        share = weight * float(self.weights[turn - 1])
+        self._note(Site(turn, share, self.dim, NoiseKind.MASKED, bound_of(value), value.sample))
+        return np.zeros(value.shape, np.uint64), 1.0
 
     def release_argmin(self, question: Question, turn: int, call: int) -> Array:
         weight = float(self.weights[turn - 1])
@@ -88,6 +112,12 @@ class Silence:
     def mix(self, shared: Array, tag: Tag) -> Array:
         return shared
 
+    def average(self, shared: Array, tag: Tag) -> Array:
+        return shared
+
+    def total(self, shared: Array, tag: Tag) -> Array:
+        return np.zeros(shared.shape, np.int64)
+
 
 def blank_host(
     spec: RunSpec,
@@ -95,12 +125,13 @@ def blank_host(
     gate: Gate,
     queries: Answers | None = None,
     neighbours: Neighbours | None = None,
+    width: int = 1,
 ) -> Host:
-    """A host of some of the run's nodes on blank records; its rows have length one, since no
+    """A host of some of the run's nodes on blank records; its models have length one, since no
     release depends on it."""
     plan = ScaledPlan(np.ones(len(positions)), spec.weights)
     asked = BlankQueries(spec.facts.rows(positions)) if queries is None else queries
-    start = np.zeros((len(positions), 1), spec.row_type)
+    start = np.zeros((len(positions), width), spec.row_type)
     return Host(
         replace(spec, output="last"), positions, asked, gate, neighbours or Silence(), plan, start
     )
@@ -113,6 +144,16 @@ def rehearse(spec: RunSpec, positions: Array) -> Sites:
     for turn in range(1, spec.rounds + 1):
         host.step(turn)
     return notebook.sites
+
+
+def releases_by_round(spec: RunSpec) -> tuple[int, ...]:
+    """How many releases each round makes, the same at every node."""
+    notebook = Notebook(spec.facts.dim, spec.weights, spec.row_type)
+    host, made = blank_host(spec, np.zeros(1, np.int64), notebook), [0]
+    for turn in range(1, spec.rounds + 1):
+        host.step(turn)
+        made.append(sum(count for _, count in notebook.sites))
+    return tuple(np.diff(made).tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,11 +178,14 @@ def calibrate(spec: RunSpec) -> Calibration:
     if ratio is not None:
         pooled = privacy.pooled(algorithm.title)
         shares, _ = leverage(topology, ratio, pooled)
-    traits = np.column_stack([facts.sizes, topology.degrees, hub, target, _rounded_up(shares)])
+        if not math.isinf(ratio):
+            shares = _rounded_up(shares)
+    traits = np.column_stack([facts.sizes, topology.degrees, hub, target, shares])
     _, first, kind = np.unique(traits, axis=0, return_index=True, return_inverse=True)
     kind = kind.reshape(-1)
     weights = spec.weights
     sites = rehearse(spec, first)
+    masked = _check_masked(algorithm, sites)
     if not isinstance(privacy.spread, str) and any(
         site.relative_std is not None for site, _ in sites
     ):
@@ -153,7 +197,7 @@ def calibrate(spec: RunSpec) -> Calibration:
         printed = algorithm.published_noise(facts.rows(first), sites, weights, privacy)
         plan, claimed, why = printed.plan, printed.claimed, printed.why
     else:
-        plan = ScaledPlan(np.ones(len(first)), weights, _rounded_up(shares)[first], pooled)
+        plan = ScaledPlan(np.ones(len(first)), weights, shares[first], pooled)
         scale = (
             _given_scale(privacy, sites, len(first))
             if privacy.noise
@@ -162,13 +206,58 @@ def calibrate(spec: RunSpec) -> Calibration:
         if ratio is not None:
             scale = np.full(len(first), scale.max())  # both ends of an edge draw alike
         plan, claimed, why = replace(plan, scale=scale), None, None
+        if masked:
+            sizes = facts.sizes[first] * np.bincount(kind)
+            plan = replace(plan, grid=masked_grid(plan, sites, topology.n, sizes))
     charges = Charges((price(plan, site)[0], count) for site, count in sites)
     return Calibration(plan.rows(kind), charges.rows(kind), claimed, why)
 
 
+def _check_masked(algorithm: Algorithm, sites: Sites) -> bool:
+    """Whether the run's releases are masked; refuse an algorithm that says one thing and does
+    another, whose noise would be counted wrongly."""
+    says = algorithm.masks
+    shared = {site.noise for site, _ in sites if site.noise.shared}
+    if shared and shared != {NoiseKind.MASKED if says else NoiseKind.CORRELATED}:
+        raise UnsupportedError(
+            f"{algorithm.title} releases with noise={', '.join(sorted(shared))!r}, but says that "
+            f"its shared_noise is {algorithm.shared_noise!r} and masks={says}; 'masked' goes with "
+            "masks=True, 'correlated' with a ratio, and one run has one of them."
+        )
+    return says and bool(shared)
+
+
+def masked_grid(plan: ScaledPlan, sites: Sites, n: int, records: Array) -> float:
+    """The step of masked values, in units of the release: a power of two, of which the noise of the
+    network's sum spans GRID_STEPS or more in every release.
+
+    records (u,): public sizes, summed over the nodes that each row stands for. A node's value is at
+    most (its sensitivity) * (its size), so the largest sum of values, with a tail of the noise that
+    is exceeded once in 2^100, is known beforehand, and must stay below 2^63 steps.
+    """
+    from tacenda.privacy.noise.discrete import LARGEST_SCALE  # here: it loads the compiler
+
+    masked = [site for site, _ in sites if site.noise == NoiseKind.MASKED]
+    stds = [float(plan.noise_std(site)[0]) for site in masked]
+    step = 2.0 ** math.floor(math.log2(math.sqrt(n) * min(stds) / GRID_STEPS))
+    reach = max(
+        float(np.dot(np.asarray(site.sensitivity), records)) + TAIL * math.sqrt(n) * std
+        for site, std in zip(masked, stds, strict=True)
+    )
+    own = max(stds) / step
+    if reach / step >= 2.0**63 or own > LARGEST_SCALE:
+        raise UnsupportedError(
+            f"A masked sum may reach {reach / step:.3g} steps of its grid, and a member's noise "
+            f"{own:.3g}; whole numbers hold sums below 2^63 = {2.0**63:.3g} and noise up to "
+            f"{LARGEST_SCALE:.3g} steps. Spread the budget more evenly over the releases, or use "
+            "noise='independent'."
+        )
+    return step
+
+
 def _given_scale(privacy: Privacy, sites: Sites, n: int) -> Array:
     """(u,) the scale of noise that was given instead of a target."""
-    gaussian = all(site.noise in (NoiseKind.GAUSSIAN, NoiseKind.CORRELATED) for site, _ in sites)
+    gaussian = all(site.noise.shared or site.noise == NoiseKind.GAUSSIAN for site, _ in sites)
     if "round_epsilon" in privacy.noise:
         if gaussian and sites:
             raise InputError(
@@ -188,7 +277,7 @@ def _given_scale(privacy: Privacy, sites: Sites, n: int) -> Array:
     first = sites[0][0]
     if first.relative_std is not None:
         return np.asarray(z * np.asarray(first.sensitivity) / first.relative_std)
-    if first.noise == NoiseKind.CORRELATED:
+    if first.noise.shared:
         return np.asarray(z * np.asarray(first.sensitivity) * np.sqrt(first.weight))
     return np.full(n, z * np.sqrt(first.weight))
 
@@ -198,7 +287,7 @@ def _solved_scale(privacy: Privacy, sites: Sites, target: Array, plan: ScaledPla
     if not sites:
         return np.ones(len(target))
     unit = [(price(plan, site)[0], count) for site, count in sites]
-    if all(charge.kind in (events.Gaussian, events.CorrelatedGaussian) for charge, _ in unit):
+    if all(issubclass(charge.kind, GAUSSIANS) for charge, _ in unit):
         mu = np.sqrt(sum(count * _mu(charge) ** 2 for charge, count in unit))
         goals = {e: gaussian_mu(e, privacy.delta) for e in np.unique(target)}
         return np.asarray(mu / np.array([goals[e] for e in target]))

@@ -54,3 +54,36 @@ def add_weighted(total: Any, rows: Any, weight: float) -> None:
         total += rows if weight == 1 else np.multiply(weight, rows)
         return
     _add_weighted(total, rows, total.dtype.type(weight))
+
+
+@njit(**OPTIONS)
+def branch_means(
+    nodes: Any, indptr: Any, children: Any, weights: Any, sizes: Any, rows: Any, limit: float
+) -> None:
+    """rows[i] = (rows[i] + sum of weights[k] rows[children[k]]) / sizes[i], for i in `nodes` in
+    this order, k = indptr[i] .. indptr[i+1] - 1; in float64, rounded to the rows' type and cut to
+    [-limit, limit] at the end."""
+    total = np.empty(rows.shape[1], np.float64)
+    for i in nodes:
+        if indptr[i] == indptr[i + 1]:
+            continue  # a leaf: its own row
+        mine = rows[i]
+        for j in range(len(total)):
+            total[j] = mine[j]
+        for k in range(indptr[i], indptr[i + 1]):
+            weight, row = weights[k], rows[children[k]]
+            for j in range(len(total)):
+                total[j] += weight * row[j]
+        for j in range(len(total)):
+            mine[j] = min(max(total[j] / sizes[i], -limit), limit)
+
+
+@njit(**OPTIONS)
+def branch_sums(nodes: Any, indptr: Any, children: Any, rows: Any) -> None:
+    """rows[i] += sum of rows[children[k]], as above, for whole numbers modulo 2^64."""
+    for i in nodes:
+        mine = rows[i]
+        for k in range(indptr[i], indptr[i + 1]):
+            row = rows[children[k]]
+            for j in range(len(mine)):
+                mine[j] += row[j]

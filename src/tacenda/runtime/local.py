@@ -16,12 +16,14 @@ from tacenda.graph.topology import Topology
 from tacenda.privacy.noise.sources import NoiseSource
 from tacenda.privacy.secrets.door import Door, SharedNoise
 from tacenda.privacy.secrets.ledger import Charge, Charges, Ledger, Witness
+from tacenda.problem.lattice import LatticeQueries
 from tacenda.problem.problem import Problem
 from tacenda.problem.queries import Queries
-from tacenda.runtime.host import Host
+from tacenda.runtime.closing import Finish
+from tacenda.runtime.host import Host, is_common
 from tacenda.runtime.network import Network
 from tacenda.runtime.spec import RunSpec
-from tacenda.runtime.transport import InProcess, InProcessEnd, NoTransport
+from tacenda.runtime.transport import InProcess, InProcessEnd, NoTransport, Tag
 
 
 def shared_noise(spec: RunSpec, topology: Topology, rows: Array) -> SharedNoise | None:
@@ -70,7 +72,9 @@ class LocalHosts:
             )
             # Every block makes the same releases: one tells of them
             ledger = Ledger(reserved, witness if k == 0 else None)
-            queries = Queries(problem.store, problem.sizes, part, spec.facts.rows(part), noise)
+            own = (problem.store, problem.sizes, part, spec.facts.rows(part), noise)
+            grid = None if plan is None else plan.grid
+            queries = Queries(*own) if grid is None else LatticeQueries(*own, grid, common=True)
             door = Door(
                 part, problem.dim, plan, ledger, noise, shared_noise(spec, spec.topology, part)
             )
@@ -120,16 +124,20 @@ class LocalHosts:
         """(n, d) each node's newest model."""
         return self._whole([host.last() for host in self._hosts])
 
-    def mixed(self, models: Array, times: int) -> Array:
-        """(n, d) the models after so many mixings."""
-        for k in range(times):
-            models = self._mixed_once(models, k)
+    def finished(self, models: Array, finish: Finish) -> Array:
+        """(n, d) the models after the closing mixings, or after one exact average."""
+        if isinstance(finish, str):
+            return self._sent(models, "average", (-1, 0))
+        for k in range(finish):
+            models = self._sent(models, "mix", (-1, k))
         return models
 
-    def _mixed_once(self, models: Array, k: int) -> Array:
-        return self._whole(
-            self._each(lambda block: self._networks[block].mix(models[self._parts[block]], (-1, k)))
-        )
+    def _sent(self, models: Array, how: str, tag: Tag) -> Array:
+        def of(block: int) -> Array:
+            rows: Array = getattr(self._networks[block], how)(models[self._parts[block]], tag)
+            return rows
+
+        return self._whole(self._each(of))
 
     def charges(self) -> Charges:
         """What was charged to each node; every block made the same releases in the same order."""
@@ -156,7 +164,7 @@ class LocalHosts:
         """State, running average and solver anchors of all nodes, in the graph's order."""
         saved = [host.save() for host in self._hosts]
         arrays = {
-            name: rows if name == "average.weight" else self._whole([s[name] for s in saved])
+            name: rows if is_common(name) else self._whole([s[name] for s in saved])
             for name, rows in saved[0].items()
         }
         return {
@@ -168,7 +176,7 @@ class LocalHosts:
         """Go on from what `save` gave."""
         for host, ledger, part in zip(self._hosts, self._ledgers, self._parts, strict=True):
             own = {
-                name: rows if name == "average.weight" else rows[part]
+                name: rows if is_common(name) else rows[part]
                 for name, rows in arrays.items()
                 if name[:6] != "solver"
             }

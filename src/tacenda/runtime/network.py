@@ -3,7 +3,9 @@ wherever the neighbours are hosted."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,8 @@ from tacenda._types import Array
 from tacenda.errors import InputError, LeakError, NetworkError
 from tacenda.graph.topology import Topology
 from tacenda.problem.constants import RADIUS
-from tacenda.problem.radius import brought_within, is_within
+from tacenda.problem.radius import brought_within, is_within, largest_within
+from tacenda.runtime.branches import Branches
 from tacenda.runtime.transport import Tag, Transport
 
 
@@ -61,6 +64,10 @@ class Network:
     is cut to it, and NaN is sent as 0: a function of released values only. `reached_radius` is then
     the first round in which that was needed: the run diverges, or a neighbour pushes it. A block
     that sends more than the radius is named, and refused.
+
+    Averages go up and down a spanning tree (`graph.tree`). What goes up is the *mean* of the
+    branch, and the receiver weighs it by the branch's public size; so the radius bounds these
+    messages as any other, and who lies moves the result no further than its own branch's share.
     """
 
     def __init__(
@@ -74,6 +81,7 @@ class Network:
         radius: float = RADIUS,
     ) -> None:
         self._me = me
+        self._topology = topology
         self._transport = transport
         self._dtype = np.dtype(dtype)
         self._radius = radius
@@ -100,14 +108,76 @@ class Network:
         shared = self._sendable(shared, tag)
         if senders is not None:
             shared = shared * senders.astype(shared.dtype)
-        self._count(shared, senders)
+        sent = self._links if senders is None else int(self._degree[senders[:, 0] > 0].sum())
+        self._count(shared, sent)
         return self._weighted_sums(self._adjacency, self._with_halo(shared, tag))
 
     def mix(self, shared: Array, tag: Tag) -> Array:
         """(b, d) sum_j W_ij shared_j."""
         shared = self._sendable(shared, tag)
-        self._count(shared, None)
+        self._count(shared, self._links)
         return self._weighted_sums(self._mixing, self._with_halo(shared, tag))
+
+    def average(self, shared: Array, tag: Tag) -> Array:
+        """(b, d) the mean over all nodes of the graph, the same bits at every node.
+
+        Up the tree: m_i = (x_i + sum over children k of s_k m_k) / s_i, children ascending, with s
+        the sizes of branches. Down: the root's m. Takes the places `tag` and the next.
+        """
+        shared, tree = self._sendable(shared, tag), self._branches
+        limit = float(largest_within(self._radius, self._dtype))
+
+        def add_up(nodes: Array, rows: Array) -> None:
+            self._kernels.branch_means(
+                nodes, tree.indptr, tree.children, tree.weights, tree.sizes, rows, limit
+            )
+
+        return self._up_and_down(shared, tag, add_up)
+
+    def total(self, shared: Array, tag: Tag) -> Array:
+        """(b, d) the sum over all nodes of whole numbers (uint64) modulo 2^64, as int64, the same
+        at every node. Takes the places `tag` and the next."""
+        tree = self._branches
+        if type(shared) is not np.ndarray or shared.dtype != np.uint64:
+            raise LeakError(
+                "Only masked whole numbers, released as uint64, are added up modulo 2^64, not "
+                f"{_kind_of(shared)}: release it first."
+            )
+        self._check_shape(shared)
+
+        def add_up(nodes: Array, rows: Array) -> None:
+            self._kernels.branch_sums(nodes, tree.indptr, tree.children, rows)
+
+        return self._up_and_down(shared, tag, add_up).view(np.int64)
+
+    @cached_property
+    def _branches(self) -> Branches:
+        return Branches(self._topology, self._owner, self._me)
+
+    def _up_and_down(
+        self, shared: Array, tag: Tag, add_up: Callable[[Array, Array], None]
+    ) -> Array:
+        """(b, d) the root's row; add_up(nodes, rows) adds the children's rows to those of nodes."""
+        tree = self._branches
+        self._count(shared, tree.messages)
+        rows = np.empty((tree.slots, shared.shape[1]), shared.dtype)
+        rows[: len(shared)] = shared
+        for stop in tree.stops:
+            add_up(stop.nodes, rows)
+            leaving = {other: rows[which] for other, which in stop.leaving.items()}
+            awaited = {other: len(which) for other, which in stop.entering.items()}
+            got = self._exchanged(tag, leaving, awaited, shared)
+            for other, which in stop.entering.items():
+                rows[which] = got[other]
+        add_up(tree.rest, rows)
+        down = (tag[0], tag[1] + 1)
+        if tree.giver is None:
+            result = rows[tree.root][None]
+        else:
+            result = self._exchanged(down, {}, {tree.giver: 1}, shared)[tree.giver]
+        if tree.takers:
+            self._exchanged(down, dict.fromkeys(tree.takers, result), {}, shared)
+        return np.repeat(result, len(shared), axis=0)
 
     def _plan_halo(self, topology: Topology) -> dict[int, tuple[Array, Array]]:
         """For every other block that we border: which of our rows it needs, and which positions it
@@ -139,44 +209,50 @@ class Network:
     def _with_halo(self, shared: Array, tag: Tag) -> Array:
         if not self._halo:
             return shared
-        received = self._transport.exchange(
-            tag, {other: shared[rows] for other, (rows, _) in self._halo.items()}
+        received = self._exchanged(
+            tag,
+            {other: shared[rows] for other, (rows, _) in self._halo.items()},
+            {other: len(arriving) for other, (_, arriving) in self._halo.items()},
+            shared,
         )
-        parts = [shared]
-        for other, (_, arriving) in self._halo.items():
+        return np.concatenate([shared, *(received[other] for other in self._halo)])
+
+    def _exchanged(
+        self, tag: Tag, outgoing: dict[int, Array], awaited: dict[int, int], like: Array
+    ) -> dict[int, Array]:
+        """Send to some blocks, and wait for so many rows from others, of the width and type of
+        `like`; what no honest block sends is refused."""
+        received = self._transport.exchange(tag, outgoing, awaited)
+        for other, count in awaited.items():
             rows = received[other]
-            if rows.shape != (len(arriving), shared.shape[1]) or rows.dtype != shared.dtype:
+            if rows.shape != (count, like.shape[1]) or rows.dtype != like.dtype:
                 raise NetworkError(f"Block {other} sent rows of the wrong shape or type.")
-            if not is_within(rows, self._radius):
+            if rows.dtype.kind == "f" and not is_within(rows, self._radius):
                 beyond = f"with values that are not finite or beyond the radius {self._radius:g}"
                 raise NetworkError(f"Block {other} sent rows {beyond}.")
-            parts.append(rows)
-        return np.concatenate(parts)
+        return received
 
     def _sendable(self, shared: Any, tag: Tag) -> Array:
         """The released rows, within the radius."""
         if type(shared) is not np.ndarray or shared.dtype != self._dtype:
-            what = (
-                f"an array of type {shared.dtype}"
-                if isinstance(shared, np.ndarray)
-                else f"a {type(shared).__name__}"
-            )
             raise LeakError(
-                f"Only released arrays of type {self._dtype} are sent, not {what}: "
+                f"Only released arrays of type {self._dtype} are sent, not {_kind_of(shared)}: "
                 "release it first."
             )
-        if shared.ndim != 2 or len(shared) != len(self.nodes):
-            raise NetworkError(
-                f"A message holds one row per node ({len(self.nodes)}), "
-                f"not the shape {shared.shape}."
-            )
+        self._check_shape(shared)
         sent = brought_within(shared, self._radius)
         if sent is not shared and self.reached_radius is None:
             self.reached_radius = tag[0]
         return sent
 
-    def _count(self, shared: Array, senders: Array | None) -> None:
-        messages = self._links if senders is None else int(self._degree[senders[:, 0] > 0].sum())
+    def _check_shape(self, shared: Array) -> None:
+        if shared.ndim != 2 or len(shared) != len(self.nodes):
+            raise NetworkError(
+                f"A message holds one row per node ({len(self.nodes)}), "
+                f"not the shape {shared.shape}."
+            )
+
+    def _count(self, shared: Array, messages: int) -> None:
         self.traffic.messages += messages
         self.traffic.bytes += messages * shared.shape[1] * shared.itemsize
 
@@ -185,3 +261,9 @@ class Network:
         out = np.empty((len(matrix[0]) - 1, rows.shape[1]), rows.dtype)
         self._kernels.weighted_sums(*matrix, np.ascontiguousarray(rows), out)
         return out
+
+
+def _kind_of(shared: Any) -> str:
+    if isinstance(shared, np.ndarray):
+        return f"an array of type {shared.dtype}"
+    return f"a {type(shared).__name__}"

@@ -1,14 +1,17 @@
 """How blocks of nodes hand each other released rows. The seam is one method; gRPC and MPI fit
 behind it.
 
-`exchange(tag, outgoing)` sends an array to each named block and returns what those blocks sent
-under the same tag. Every block calls it for the same tags in the same order, because all run the
-same program.
+`exchange(tag, outgoing, awaited)` sends an array to each block of `outgoing`, and returns what the
+blocks of `awaited` have sent under the same tag; where one block sends another several arrays under
+one tag, they arrive in the order in which they were sent. Every block calls it for the same tags in
+the same order, because all run the same program.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import defaultdict, deque
+from collections.abc import Iterable
 from typing import Protocol
 
 from tacenda._types import Array
@@ -20,16 +23,20 @@ Tag = tuple[int, int]  # (round, call within the round)
 class Transport(Protocol):
     """One block's end of the wire."""
 
-    def exchange(self, tag: Tag, outgoing: dict[int, Array]) -> dict[int, Array]:
-        """Send each array to its block; wait for the arrays of the same blocks."""
+    def exchange(
+        self, tag: Tag, outgoing: dict[int, Array], awaited: Iterable[int]
+    ) -> dict[int, Array]:
+        """Send each array to its block; wait for the arrays of others, or the same."""
         ...
 
 
 class NoTransport:
     """For the single block that hosts all nodes: there is nobody to send to."""
 
-    def exchange(self, tag: Tag, outgoing: dict[int, Array]) -> dict[int, Array]:
-        if outgoing:
+    def exchange(
+        self, tag: Tag, outgoing: dict[int, Array], awaited: Iterable[int]
+    ) -> dict[int, Array]:
+        if outgoing or list(awaited):
             raise NetworkError(
                 "A single block has no one to send to; this is a defect of its placement."
             )
@@ -46,20 +53,25 @@ class InProcess:
 
     def __init__(self) -> None:
         self.lock = threading.Condition()
-        self._mail: dict[tuple[Tag, int, int], Array] = {}
+        self._mail: dict[tuple[Tag, int, int], deque[Array]] = defaultdict(deque)
         self._failed: BaseException | None = None
 
-    def exchange(self, me: int, tag: Tag, outgoing: dict[int, Array]) -> dict[int, Array]:
+    def exchange(
+        self, me: int, tag: Tag, outgoing: dict[int, Array], awaited: Iterable[int]
+    ) -> dict[int, Array]:
         """Called by a block that holds the lock; waiting lets the others work."""
         for other, rows in outgoing.items():
-            self._mail[tag, me, other] = rows.copy()
+            self._mail[tag, me, other].append(rows.copy())
         self.lock.notify_all()
         received = {}
-        for other in outgoing:
+        for other in awaited:
             while (tag, other, me) not in self._mail:
                 self._raise_if_failed()
                 self.lock.wait()
-            received[other] = self._mail.pop((tag, other, me))
+            waiting = self._mail[tag, other, me]
+            received[other] = waiting.popleft()
+            if not waiting:
+                del self._mail[tag, other, me]
         return received
 
     def fail(self, error: BaseException) -> None:
@@ -78,5 +90,7 @@ class InProcessEnd:
     def __init__(self, shared: InProcess, me: int) -> None:
         self._shared, self._me = shared, me
 
-    def exchange(self, tag: Tag, outgoing: dict[int, Array]) -> dict[int, Array]:
-        return self._shared.exchange(self._me, tag, outgoing)
+    def exchange(
+        self, tag: Tag, outgoing: dict[int, Array], awaited: Iterable[int]
+    ) -> dict[int, Array]:
+        return self._shared.exchange(self._me, tag, outgoing, awaited)

@@ -95,8 +95,8 @@ RUBBISH = {
 @pytest.mark.parametrize("rows", RUBBISH.values(), ids=RUBBISH)
 def test_a_neighbour_block_that_sends_rubbish_is_named(rows: Any) -> None:
     class Rubbish:
-        def exchange(self, tag: Any, outgoing: dict[int, Any]) -> dict[int, Any]:
-            return dict.fromkeys(outgoing, rows)
+        def exchange(self, tag: Any, outgoing: Any, awaited: Any) -> dict[int, Any]:
+            return dict.fromkeys(awaited, rows)
 
     network = Network(
         tc.graph.Topology.of(tc.graph.path(2)), [np.array([0]), np.array([1])], 0, Rubbish(), float
@@ -110,12 +110,14 @@ def test_a_failing_block_wakes_the_others() -> None:
     with shared.lock:
         shared.fail(RuntimeError("gone"))
         with pytest.raises(NetworkError, match="Another block"):
-            shared.exchange(0, (1, 0), {1: np.zeros((1, 1))})
+            shared.exchange(0, (1, 0), {1: np.zeros((1, 1))}, [1])
 
 
 def test_a_single_block_has_no_one_to_send_to() -> None:
     with pytest.raises(NetworkError, match="no one to send to"):
-        NoTransport().exchange((1, 0), {1: np.zeros((1, 1))})
+        NoTransport().exchange((1, 0), {1: np.zeros((1, 1))}, [])
+    with pytest.raises(NetworkError, match="no one to send to"):
+        NoTransport().exchange((1, 0), {}, [1])
 
 
 def test_placements() -> None:

@@ -31,7 +31,7 @@ from tacenda.errors import NetworkError
 Count = Annotated[int, Meta(ge=0, le=2**40)]
 Name = Annotated[str, Meta(min_length=1, max_length=63)]
 Hex64 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
-DTYPES: dict[str, np.dtype[Any]] = {"f4": np.dtype("<f4"), "f8": np.dtype("<f8")}
+DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(f"<{name}") for name in ("f4", "f8", "u8")}
 Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Signature = Annotated[str, Meta(pattern="^[A-Za-z0-9+/]{86}==$", max_length=88)]  # Ed25519, base64
 # Of an edge key; empty where neighbours share no noise
@@ -135,7 +135,7 @@ class Rows(_Frame, frozen=True, tag="rows"):
     view: Count
     round: Count
     call: Call
-    dtype: Annotated[str, Meta(pattern="^f[48]$")]
+    dtype: Annotated[str, Meta(pattern="^(f4|f8|u8)$")]
     shape: tuple[Annotated[int, Meta(ge=1, le=2**31)], Annotated[int, Meta(ge=1, le=2**31)]]
     data: bytes
     signature: Signature | None = (
@@ -234,16 +234,17 @@ def printable(text: str, most: int = 600) -> str:
 
 def rows_frame(view: int, round: int, call: int, rows: Array) -> Rows:
     """Released rows (b, d), ready to send."""
-    name = {4: "f4", 8: "f8"}[rows.dtype.itemsize]
+    name = f"{rows.dtype.kind}{rows.dtype.itemsize}"
     return Rows(
         view, round, call, name, rows.shape, np.ascontiguousarray(rows, DTYPES[name]).tobytes()
     )
 
 
 def rows_of(frame: Rows, dim: int, dtype: Any, radius: float) -> Array:
-    """The rows (1, dim) of a frame, if they are what the contract makes this node expect."""
+    """The row (1, dim) of a frame, if it is what the contract makes this node expect; whole
+    numbers modulo 2^64 (uint64) know no radius."""
     wanted = np.dtype(dtype)
-    if frame.shape != (1, dim) or DTYPES[frame.dtype].itemsize != wanted.itemsize:
+    if frame.shape != (1, dim) or frame.dtype != f"{wanted.kind}{wanted.itemsize}":
         raise BadFrame(
             f"rows of shape {frame.shape} and type {frame.dtype}, where (1, {dim}) "
             f"and {wanted} are expected."
@@ -253,6 +254,8 @@ def rows_of(frame: Rows, dim: int, dtype: Any, radius: float) -> Array:
             f"rows of {len(frame.data)} bytes, where {dim * wanted.itemsize} are expected."
         )
     rows: Array = np.frombuffer(frame.data, DTYPES[frame.dtype]).astype(wanted).reshape(1, dim)
+    if wanted.kind == "u":
+        return rows
     if not np.isfinite(rows).all():
         raise UnfitRows("rows with values that are not finite.")
     if float(np.abs(rows).max()) > radius:
@@ -260,7 +263,7 @@ def rows_of(frame: Rows, dim: int, dtype: Any, radius: float) -> Array:
     return rows
 
 
-def frame_limit(dim: int) -> int:
-    """The most bytes that a frame of this contract may have;
-    `MOST_HEARD` signed digests stay below OVERHEAD."""
-    return OVERHEAD + 8 * dim
+def frame_limit(row: int) -> int:
+    """The most bytes that a frame of this contract may have, for rows of so many; `MOST_HEARD`
+    signed digests stay below OVERHEAD."""
+    return OVERHEAD + row

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from tacenda._types import Array
 from tacenda.errors import NetworkError
@@ -60,6 +60,7 @@ class Exchange:
         self._charges: list[Booking] = []
         self._checkpoint: tuple[int, int, bytes] | None = None
         self._received: list[tuple[Key, str, bytes]] = []
+        self._sent_to: set[tuple[int, str]] = set()  # (view, peer): to whom rows were sent at all
         self._witness = endpoint.handshake.witness
         self.view, self.absent = 0, frozenset[str]()
         self.waited = self.written = 0.0
@@ -83,26 +84,51 @@ class Exchange:
         """Forget charges of a round that was given up before anything of it became durable."""
         self._charges = []
 
-    def exchange(self, tag: Tag, outgoing: dict[int, Array]) -> dict[int, Array]:
+    def exchange(
+        self, tag: Tag, outgoing: dict[int, Array], awaited: Iterable[int]
+    ) -> dict[int, Array]:
+        """Durable, then sent to some members; then the rows of others are waited for."""
         self._check([])
-        key, peers = (self.view, *tag), [self._names[block] for block in outgoing]
-        row = self._own_row(outgoing)
-        frame = wire.rows_frame(*key, row)
-        raw = wire.encode(frame)
-        self._commit([(key, peer, raw) for peer in peers])
-        signed = wire.encode(self._witness.signed(frame))
-        self._endpoint.post([(key, peer, signed) for peer in peers])
+        key = (self.view, *tag)
+        if outgoing:
+            self._send(key, self._own_row(outgoing), [self._names[block] for block in outgoing])
+        blocks = list(awaited)
+        peers = [self._names[block] for block in blocks]
+        if not peers:
+            return {}
         found = self.wait(key, peers)
         # Before anything that builds on them leaves, they are durable: whatever a neighbour sends
         # again, the first version counts.
         for peer, arrived in self._endpoint.mailbox.frames(key, peers).items():
             self._received.append((key, peer, wire.encode(wire.replaced(arrived, heard=[]))))
-        return {block: found[self._names[block]] for block in outgoing}
+        return {block: found[self._names[block]] for block in blocks}
+
+    def _send(self, key: Key, row: Array, peers: list[str]) -> None:
+        frame = wire.rows_frame(*key, row)
+        raw = wire.encode(frame)
+        self._commit([(key, peer, raw) for peer in peers])
+        signed = self._witness.signed(frame)
+        leaving = wire.encode(signed)
+        self._endpoint.post([(key, peer, leaving) for peer in peers])
+        self._tell_digests(signed, peers)
+
+    def _tell_digests(self, signed: wire.Rows, peers: list[str]) -> None:
+        """Neighbours that get no row in this call get the digests: this row's and those heard of.
+        So what a member signs goes round on every edge, also where rows go along a tree."""
+        handshake = self._endpoint.handshake
+        others = [
+            peer for peer in self._endpoint.links if peer not in peers and peer not in self.absent
+        ]
+        claims = [self._witness.claim_of(signed), *signed.heard]
+        for first in range(0, len(claims) if others else 0, wire.MOST_HEARD):
+            some = claims[first : first + wire.MOST_HEARD]
+            self._endpoint.tell(wire.Progress(handshake.done, handshake.view, heard=some), others)
 
     def resend(self) -> None:
         """Hand the stored outbox to the links, signed;
         and use again what had been received since the checkpoint."""
         unsent = self._state.unsent()
+        self._sent_to.update((key[0], peer) for key, peer, _ in unsent)
         signed = {
             key: wire.encode(self._witness.signed(wire.stored_rows(raw))) for key, _, raw in unsent
         }
@@ -154,8 +180,11 @@ class Exchange:
 
     def _commit(self, messages: list[tuple[Key, str, bytes]]) -> None:
         begin = time.monotonic()
+        self._sent_to.update((key[0], peer) for key, peer, _ in messages)
         present = [
-            link.done for link in self._endpoint.links.values() if link.peer not in self.absent
+            link.done
+            for link in self._endpoint.links.values()
+            if link.peer not in self.absent and (self.view, link.peer) in self._sent_to
         ]
         done = self._witness.done if self._checkpoint is None else self._checkpoint[:2]
         # Never what is not behind this node's own checkpoint, whatever the peers say

@@ -12,11 +12,14 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tacenda._types import Array
 from tacenda.node.protocol.wire import BadFrame, Rows, rows_of
+from tacenda.runtime.places import Form
+from tacenda.runtime.transport import Tag
 
 Key = tuple[int, int, int]
 MOST_VIEWS = 100  # that a member may have missed while it was away
@@ -31,10 +34,13 @@ class _Shelf:
 
 
 class Mailbox:
-    """Shelves of arrived rows (1, dim), one per neighbour."""
+    """Shelves of arrived rows, one per neighbour.
 
-    def __init__(self, peers: list[str], dim: int, dtype: Any, radius: float) -> None:
-        self._dim, self._dtype, self._radius = dim, dtype, radius
+    forms: length and type of a row in each place (round, call) in which the algorithm sends any.
+    """
+
+    def __init__(self, peers: list[str], forms: Mapping[Tag, Form], radius: float) -> None:
+        self._forms, self._radius = forms, radius
         self._shelves = {peer: _Shelf() for peer in peers}
         self._changed = threading.Condition()
         self.view, self.round = 0, 1
@@ -63,9 +69,16 @@ class Mailbox:
                         f"two different messages for round {frame.round}, call {frame.call}."
                     )
                 return False
+            try:
+                form = self._forms[frame.round, frame.call]
+            except KeyError:
+                raise BadFrame(
+                    f"a message for round {frame.round}, call {frame.call}, "
+                    "in which the algorithm sends none."
+                ) from None
             if len(shelf.digests) >= MOST_WAITING:
                 raise BadFrame("more messages than any algorithm sends.")
-            shelf.rows[key] = rows_of(frame, self._dim, self._dtype, self._radius)
+            shelf.rows[key] = rows_of(frame, *form, self._radius)
             shelf.frames[key] = frame
             shelf.digests[key] = digest
             self._changed.notify_all()

@@ -239,7 +239,16 @@ class CorrelatedGaussian(Event):
         return math.isinf(self.mu)
 
     def grouped(self, size: int) -> Event:
-        return CorrelatedGaussian(self.mu * size, self.coalition)
+        return type(self)(self.mu * size, self.coalition)
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedSum(CorrelatedGaussian):
+    """One round of whole numbers under masks that cancel in the network's sum: whatever a coalition
+    sees of it is a function of sums over those it cannot tell apart, each with one discrete
+    Gaussian of every member; such a sum is a Gaussian of parameter mu (`discrete_sums`)."""
+
+    kind: ClassVar[str] = "masked-sum"
 
 
 Events = Sequence[tuple[Event, int]]
@@ -254,6 +263,7 @@ KINDS: dict[str, type[Event]] = {
         L2Laplace,
         DiscreteGaussian,
         CorrelatedGaussian,
+        MaskedSum,
     )
 }
 

@@ -6,7 +6,7 @@ crash draws the same noise again, which it must: a second draw on the same answe
 release. Another question at the same place (an old copy of the state, a neighbour that sends other
 rows than before) has another digest, and so meets other noise.
 
-A gradient of `node.lattice` arrives as whole numbers (int64) times a public factor plus a public
+A gradient of `problem.lattice` arrives as whole numbers (int64) times a public factor plus a public
 offset. Its noise is an exact discrete Gaussian added to the whole numbers, before anything becomes
 a floating-point number (rule 7 of the specification). Everything else needs floating-point noise,
 which is refused unless the contract accepts it by name.
@@ -47,8 +47,8 @@ class KeyedNoise:
     by_question = True
 
     def asked(self, question: bytes) -> KeyedNoise:
-        """The streams of one question; noise shared by neighbours has none of it, because both ends
-        must draw alike."""
+        """The streams of one question; normals shared by neighbours have none of it, because both
+        ends must draw alike and may ask at different points."""
         if not question:
             raise PrivacyError(
                 "A real node's noise is named by what is asked, and here no question was given; "
@@ -104,19 +104,39 @@ class KeyedNoise:
         """(1, dim) the sum over this node's edges of plus or minus the edge's normals, the same
         numbers at both ends."""
         self._accept("noise shared by neighbours")
+        _, numbers, signs = edges
+        out = np.zeros((1, dim))
+        for k, sign in zip(numbers, signs, strict=True):
+            out += sign * aes_normal((1, dim), self._edge_stream(int(k), "", turn, call))
+        return out
+
+    def whole_gaussian(self, nodes: Array, turn: int, call: int, scale: Array, dim: int) -> Array:
+        steps = rounded_up(float(scale[0]))
+        return discrete_gaussian(steps, (1, dim), self._stream(turn, call))
+
+    def masks(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
+        """(1, dim) the sum modulo 2^64 over this node's edges of plus or minus the edge's words,
+        the same words at both ends, if both ask the same question.
+
+        All members ask it at one and the same point. Who is led to another point, or asks again
+        from an old copy of its state, draws other masks: they do not cancel, and its row tells
+        nothing.
+        """
+        out = np.zeros((1, dim), np.uint64)
+        _, numbers, signs = edges
+        for k, sign in zip(numbers, signs, strict=True):
+            words = self._edge_stream(int(k), f"masks{self._question}", turn, call).words(dim)
+            out[0] = out[0] + words if sign > 0 else out[0] - words
+        return out
+
+    def _edge_stream(self, edge: int, use: str, turn: int, call: int) -> AesStream:
         if self._edge_key is None:
             raise PrivacyError(
                 "Noise shared by neighbours needs the keys of the edges, "
                 "and this node was set up without them."
             )
-        _, numbers, signs = edges
-        out = np.zeros((1, dim))
-        for k, sign in zip(numbers, signs, strict=True):
-            out += sign * aes_normal(
-                (1, dim),
-                AesStream(self._edge_key(int(k)), f"{self._edge_run}#{self._view}", turn, call),
-            )
-        return out
+        name = f"{self._edge_run}#{self._view}{use}"
+        return AesStream(self._edge_key(edge), name, turn, call)
 
     def l2_laplace(self, nodes: Array, turn: int, call: int, rate: Array, dim: int) -> Array:
         self._accept("l2-Laplace noise")
@@ -167,6 +187,12 @@ class AtPosition(ByPlace):
 
     def shared(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
         return np.asarray(self._noise.shared(edges, turn, call, dim))
+
+    def whole_gaussian(self, nodes: Array, turn: int, call: int, scale: Array, dim: int) -> Array:
+        return np.asarray(self._noise.whole_gaussian(self._at, turn, call, scale, dim))
+
+    def masks(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
+        return np.asarray(self._noise.masks(edges, turn, call, dim))
 
     def add_gaussian(
         self, nodes: Array, turn: int, call: int, parts: Parts, noise_std: Array

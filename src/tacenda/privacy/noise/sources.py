@@ -49,6 +49,16 @@ class NoiseSource(Protocol):
         or minus the edge's standard normals (graph.coalition)."""
         ...
 
+    def whole_gaussian(self, nodes: Array, turn: int, call: int, scale: Array, dim: int) -> Array:
+        """(b, dim) whole numbers (int64): a discrete Gaussian of each node's scale (b,), in
+        steps."""
+        ...
+
+    def masks(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
+        """(b, dim) the sum modulo 2^64 over each node's edges of plus or minus the edge's uniform
+        words (graph.coalition)."""
+        ...
+
     def l2_laplace(self, nodes: Array, turn: int, call: int, rate: Array, dim: int) -> Array:
         """(b, dim) rows with density proportional to exp(-rate |e|)."""
         ...
@@ -135,6 +145,19 @@ class SimulatedNoise(ByPlace):
         out = np.empty((len(edges[0]) - 1, dim))
         with kernel_threads(out.size * (1 + len(edges[1]) // max(1, len(out)))):
             _streams().edge_normals(self._key, *edges, turn, call, out)
+        return out
+
+    def whole_gaussian(self, nodes: Array, turn: int, call: int, scale: Array, dim: int) -> Array:
+        """Normals rounded to whole numbers: at scales of 64 steps and more no simulation can tell
+        them from discrete Gaussians."""
+        zeros = np.zeros((len(nodes), dim))
+        normals = self.add_gaussian(nodes, turn, call, (zeros, 0.0, None), scale)
+        return np.rint(normals).astype(np.int64)
+
+    def masks(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
+        out = np.empty((len(edges[0]) - 1, dim), np.uint64)
+        with kernel_threads(out.size * (1 + len(edges[1]) // max(1, len(out)))):
+            _streams().edge_words(self._key, *edges, turn, call, out)
         return out
 
     def l2_laplace(self, nodes: Array, turn: int, call: int, rate: Array, dim: int) -> Array:

@@ -19,7 +19,7 @@ import numpy as np
 from numba import int64, njit, prange, uint64
 
 # What a stream is used for, part of its name
-NORMAL, DIRECTION, RADIUS, RECORDS, EDGE = 1, 2, 3, 4, 5
+NORMAL, DIRECTION, RADIUS, RECORDS, EDGE, MASK = 1, 2, 3, 4, 5, 6
 
 _LAYERS = 256
 # right edge of the lowest box: the root that makes 256 layers of equal area fit
@@ -196,6 +196,23 @@ def edge_normals(key, indptr, edges, signs, turn, call, out):  # type: ignore[no
             fill_normal(state, row)
             for j in range(d):
                 out[i, j] += signs[k] * row[j]
+
+
+@njit(parallel=True, cache=True)
+def edge_words(key, indptr, edges, signs, turn, call, out):  # type: ignore[no-untyped-def]
+    """out[i] = sum modulo 2^64 over the edges of row i of sign * (the edge's words)."""
+    for i in prange(out.shape[0]):
+        state = np.empty(4, np.uint64)
+        for j in range(out.shape[1]):
+            out[i, j] = uint64(0)
+        for k in range(indptr[i], indptr[i + 1]):
+            open_stream(state, key, edges[k], turn, call, MASK)
+            for j in range(out.shape[1]):
+                word = next_word(state)
+                if signs[k] > 0:
+                    out[i, j] += word
+                else:
+                    out[i, j] -= word
 
 
 @njit(parallel=True, cache=True)

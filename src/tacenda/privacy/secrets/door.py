@@ -2,6 +2,7 @@
 value.
 
     release(value)             value + noise, for a Bounded value
+    release_masked(value)      whole numbers + noise + masks that cancel in the network's sum
     release_argmin(question)   the minimiser of an objective with noise inside it
 
 Without a plan (privacy=None) values pass as they are, and the run says that it has no privacy.
@@ -16,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Array
-from tacenda.errors import LeakError
+from tacenda.errors import LeakError, PrivacyError
+from tacenda.privacy.accounting import discrete_sums
 from tacenda.privacy.noise.sources import NoiseSource
 from tacenda.privacy.secrets.bounded import Bounded, bound_of, open_parts, open_values, question_of
 from tacenda.privacy.secrets.ledger import Charge, Ledger
@@ -44,7 +46,7 @@ class Question:
 @dataclass(frozen=True, eq=False)
 class SharedNoise:
     """The block's edges (indptr, numbers, signs), and how much larger than its own a node's noise
-    on each edge is."""
+    on each edge is; infinitely larger: uniform masks."""
 
     edges: tuple[Array, Array, Array]
     ratio: float
@@ -86,7 +88,13 @@ class Door:
         self._priced: _Priced | None = None
 
     def release(
-        self, value: Bounded, turn: int, call: int, noise: str, relative_std: float | None
+        self,
+        value: Bounded,
+        turn: int,
+        call: int,
+        noise: str,
+        relative_std: float | None,
+        weight: float = 1.0,
     ) -> Array:
         """The value plus noise (b, d)."""
         if not isinstance(value, Bounded):
@@ -102,7 +110,7 @@ class Door:
                 "noise='correlated' needs the edges' streams, and this run was set up without them."
             )
         value.sample.spend()
-        charge, amount = self._price(value, turn, kind, relative_std)
+        charge, amount = self._price(value, turn, kind, relative_std, weight)
         parts = open_parts(value)
         asked = self._named(*question_of(value), parts[0].dtype.str, value.shape[1], kind, amount)
         self.ledger.charge(turn, call, charge, asked)
@@ -123,13 +131,58 @@ class Door:
             released += ((self.shared.ratio * amount)[:, None] * edges).astype(released.dtype)
         return released if offset is None else released + offset
 
+    def release_masked(
+        self, value: Bounded, turn: int, call: int, weight: float
+    ) -> tuple[Array, float]:
+        """(whole numbers (b, d) modulo 2^64, the public size of one): each node's value in steps of
+        the grid, plus its own discrete Gaussian, plus and minus its edges' masks.
+
+        The masks cancel in the network's sum, and only there: any smaller part of it that holds
+        less than a component of the graph without its reader is uniform, whatever the values are.
+        """
+        if not isinstance(value, Bounded):
+            raise LeakError(
+                f"release_masked takes a Bounded from a query, not a {type(value).__name__}: "
+                "public values need none."
+            )
+        if self.plan is None or self.shared is None or not np.isinf(self.shared.ratio):
+            raise LeakError(
+                "noise='masked' needs a plan and the edges' streams, and this run was set up "
+                "without them: an algorithm that masks says so (Algorithm.masks)."
+            )
+        core, factor, offset = open_parts(value)
+        unit = _common_unit(core, factor, offset)
+        value.sample.spend()
+        charge, std = self._price(value, turn, NoiseKind.MASKED, None, weight)
+        self._check_fine(std / unit)
+        asked = self._named(
+            *question_of(value), core.dtype.str, value.shape[1], NoiseKind.MASKED, std
+        )
+        self.ledger.charge(turn, call, charge, asked)
+        source = self.noise.asked(asked)
+        own = source.whole_gaussian(self.nodes, turn, call, std / unit, value.shape[1])
+        masks = source.masks(self.shared.edges, turn, call, value.shape[1])
+        return core.view(np.uint64) + own.view(np.uint64) + masks, unit
+
+    def _check_fine(self, scale: Array) -> None:
+        """Refuse a grid on which the noise would not be what it is charged as; of public numbers
+        only."""
+        assert self.plan is not None and self.plan.leverage is not None
+        least, members = float(scale.min()), float(1 / self.plan.leverage.max())
+        if not discrete_sums.is_fine(least, members):
+            raise PrivacyError(
+                f"The noise of a masked release spans {least:.3g} steps of its grid, and must span "
+                f"{discrete_sums.LEAST_SCALE:g}, and {discrete_sums.LEAST_TOTAL:g} over the "
+                f"{members:.0f} members of a sum; nothing was drawn. Use a finer grid."
+            )
+
     def _price(
-        self, value: Bounded, turn: int, noise: NoiseKind, relative_std: float | None
+        self, value: Bounded, turn: int, noise: NoiseKind, relative_std: float | None, share: float
     ) -> tuple[Charge, Any]:
         """What the release costs and its noise; an equal release just before has the same, and so
         the same Charge object."""
         assert self.plan is not None
-        weight = self.plan.weight(turn)
+        weight = share * self.plan.weight(turn)
         sensitivity = bound_of(value)
         sample = value.sample
         last = self._priced
@@ -185,3 +238,15 @@ class Door:
                 self.nodes, turn, call + 1, amount.gap_rate, question.shape[1]
             )
         return np.asarray(core if offset is None else core + offset)
+
+
+def _common_unit(core: Array, factor: Any, offset: Array | None) -> float:
+    """The one public size of a step, of a value that is nothing but whole steps."""
+    column = np.unique(np.asarray(factor, float))
+    if core.dtype != np.int64 or offset is not None or len(column) != 1 or not column[0] > 0:
+        raise LeakError(
+            "A masked release takes whole numbers with one public factor above 0 for all nodes, "
+            "and no public part: ask for node.gradient(w, regularised=False) of all records or "
+            "node.second_moment(), divided by one number."
+        )
+    return float(column[0])

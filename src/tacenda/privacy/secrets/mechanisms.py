@@ -5,6 +5,8 @@ Additive noise        value + N(0, noise_std^2 I)
                           z = noise_std / sensitivity
                       the same plus the edges' shared noise (graph.coalition)
                           mu = sensitivity sqrt(h) / noise_std
+                      whole numbers under masks that cancel in the network's sum
+                          the same, h = 1/members of the sum (discrete_sums)
                       value + e, density of e ~ exp(-rate |e|)
                           epsilon = rate * sensitivity
 Inside the objective  argmin F(w) + e.w + (extra/2)|w|^2
@@ -23,7 +25,7 @@ import numpy as np
 from tacenda import checks
 from tacenda._types import Array
 from tacenda.errors import PrivacyError
-from tacenda.privacy.accounting import events
+from tacenda.privacy.accounting import discrete_sums, events
 from tacenda.privacy.secrets.bounded import Sample
 from tacenda.privacy.secrets.ledger import Charge
 
@@ -33,14 +35,25 @@ class NoiseKind(StrEnum):
 
     GAUSSIAN = "gaussian"
     CORRELATED = "correlated"  # Gaussian, partly shared by neighbours
+    MASKED = "masked"  # whole numbers: a discrete Gaussian, under masks that cancel in the sum
     L2_LAPLACE = "l2-laplace"
     OBJECTIVE = "objective"  # inside an argmin
 
+    @property
+    def shared(self) -> bool:
+        """Whether all nodes draw with one standard deviation, on a value in units of the network's
+        worst sensitivity."""
+        return self in (NoiseKind.CORRELATED, NoiseKind.MASKED)
+
     @classmethod
     def added(cls, noise: str) -> NoiseKind:
-        """The kind of that name, if it is one that is added to a value."""
+        """The kind of that name, if it is one that is added to a value by itself."""
         return cls(
-            checks.one_of("noise", noise, [kind.value for kind in cls if kind != cls.OBJECTIVE])
+            checks.one_of(
+                "noise",
+                noise,
+                [kind.value for kind in cls if kind not in (cls.OBJECTIVE, cls.MASKED)],
+            )
         )
 
 
@@ -118,6 +131,20 @@ def correlated_charge(
         )
     mu = sensitivity * np.sqrt(leverage) / noise_std
     return Charge(events.CorrelatedGaussian, {"mu": mu, "coalition": np.full(len(mu), coalition)})
+
+
+def masked_charge(
+    noise_std: Array, sensitivity: Array, leverage: Array, coalition: int, sample: Sample
+) -> Charge:
+    """The charge of whole numbers under masks, each member's own part of that std: mu = sensitivity
+    sqrt(h) / noise_std, h = 1/(the least number of members in a sum that a coalition sees).
+
+    A little more is charged (`discrete_sums.MARGIN`) for noise that is discrete; the door sees to
+    it that the grid is fine enough for that.
+    """
+    charge = correlated_charge(noise_std, sensitivity, leverage, coalition, sample)
+    mu = charge.parameters["mu"] * (1 + discrete_sums.MARGIN)
+    return Charge(events.MaskedSum, {**charge.parameters, "mu": mu})
 
 
 def laplace_charge(rate: Array, sensitivity: Array, dim: int, sample: Sample) -> Charge:

@@ -2,6 +2,8 @@
 
     Gaussian              noise_std = scale * sensitivity / sqrt(weight), or scale * relative_std
                           where the algorithm has its own shape
+    shared, masked        noise_std = scale / sqrt(weight), the same for all nodes, on values in
+                          units of the network's worst sensitivity
     l2-Laplace, objective epsilon of the round = weight / scale
 
 A larger scale is more noise everywhere, so a run is calibrated by solving for one number
@@ -27,6 +29,7 @@ from tacenda.privacy.secrets.mechanisms import (
     correlated_charge,
     gaussian_charge,
     laplace_charge,
+    masked_charge,
     objective_charge,
     objective_noise,
 )
@@ -74,6 +77,11 @@ class NoisePlan(Protocol):
         """How many members may pool what they know of shared noise."""
         ...
 
+    @property
+    def grid(self) -> float | None:
+        """The step of whole numbers, in units of the release, where values are masked."""
+        ...
+
     def weight(self, turn: int) -> float: ...
     def noise_std(self, site: Site) -> Array: ...
     def laplace_rate(self, site: Site) -> Array: ...
@@ -88,13 +96,15 @@ class ScaledPlan:
     """One noise scale per node (b,), spread over the rounds by `weights` (rounds,).
 
     leverage (b,) and coalition: of noise shared by neighbours, whose scale is the same for all
-    nodes (both ends of an edge must draw alike), on the gradient itself.
+    nodes (both ends of an edge must draw alike), on the gradient itself. grid: the step of masked
+    values.
     """
 
     scale: Array
     weights: Array
     leverage: Array | None = None
     coalition: int = 0
+    grid: float | None = None
 
     def weight(self, turn: int) -> float:
         return float(self.weights[turn - 1])
@@ -109,7 +119,7 @@ class ScaledPlan:
     def noise_std(self, site: Site) -> Array:
         if site.relative_std is not None:
             return self.scale * site.relative_std
-        if site.noise == NoiseKind.CORRELATED:
+        if site.noise.shared:
             return np.asarray(self.scale / np.sqrt(site.weight))
         assert site.sensitivity is not None
         std: Array = self.scale * site.sensitivity / np.sqrt(site.weight)
@@ -137,9 +147,8 @@ def price(plan: NoisePlan, site: Site) -> tuple[Charge, Any]:
         rate = plan.laplace_rate(site)
         return laplace_charge(rate, site.sensitivity, site.dim, site.sample), rate
     std = plan.noise_std(site)
-    if site.noise == NoiseKind.CORRELATED:
+    if site.noise.shared:
         assert plan.leverage is not None
-        return correlated_charge(
-            std, site.sensitivity, plan.leverage, plan.coalition, site.sample
-        ), std
+        charge = masked_charge if site.noise == NoiseKind.MASKED else correlated_charge
+        return charge(std, site.sensitivity, plan.leverage, plan.coalition, site.sample), std
     return gaussian_charge(std, site.sensitivity, site.sample), std

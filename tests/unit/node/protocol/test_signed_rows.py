@@ -15,9 +15,10 @@ from tacenda.algorithms.registry import from_plain, private_names
 from tacenda.node.protocol import wire
 from tacenda.node.protocol.handshake import Refused
 from tacenda.node.protocol.signed_rows import MOST_CALLS_KEPT, MOST_CLAIMS, WINDOW
-from tacenda.node.run_plan import make_plan, row_calls
+from tacenda.node.run_plan import make_plan
 from tacenda.runtime.budget import Notebook, blank_host
 from tacenda.runtime.network import Network
+from tacenda.runtime.places import Form, row_forms
 
 LIES: dict[str, Callable[[Stage, wire.Hello], wire.Hello]] = {
     "another state, unsigned": lambda s, h: wire.replaced(
@@ -77,11 +78,11 @@ def test_words_alone_never_raise_a_state_error(stage: Stage) -> None:
 @pytest.mark.parametrize("name", private_names())
 def test_the_calls_in_which_rows_are_sent_are_known_before(name: str) -> None:
     """Of a whole run: the same calls as a simulation makes."""
-    sent: set[int] = set()
+    sent: dict[Any, Any] = {}
 
     class Watched(Network):
         def _sendable(self, shared: Any, tag: Any) -> Any:
-            sent.add(tag[1])
+            sent[tag] = Form(shared.shape[1], shared.dtype)
             return super()._sendable(shared, tag)
 
     coalition = 1 if from_plain({"name": name}).shared_noise is not None else None
@@ -96,10 +97,12 @@ def test_the_calls_in_which_rows_are_sent_are_known_before(name: str) -> None:
         np.arange(3),
         Notebook(plan.spec.facts.dim, plan.spec.weights, plan.spec.row_type),
         neighbours=network,
+        width=dim,
     )
     for turn in range(1, 6):
         host.step(turn)
-    assert row_calls(plan.spec) == sent | {0}
+    closing = range(6, 6 + contract.finish_mixing)
+    assert row_forms(plan.spec) == sent | {(k, 0): Form(dim, plan.spec.row_type) for k in closing}
 
 
 def test_what_is_kept_is_bounded(stage: Stage) -> None:
@@ -130,4 +133,4 @@ def test_what_is_kept_is_bounded(stage: Stage) -> None:
     assert max(key[1] for key in w._known["m2"]) == 2 + WINDOW
     largest = wire.Claim("m" * 63, 2**40, 2**40, 10**5, bytes(32), OTHER)
     full = wire.Rows(0, 1, 0, "f8", (1, 4), bytes(32), OTHER, [largest] * wire.MOST_HEARD)
-    assert len(wire.encode(full)) < wire.frame_limit(4)
+    assert len(wire.encode(full)) < wire.frame_limit(32)

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from node_stage import anywhere
 from tacenda.node.protocol import wire
 from tacenda.node.transport.mailbox import MOST_WAITING, Mailbox
+from tacenda.runtime.places import Form
 
 ROWS = np.array([[1.0, -2.0, 3.5]])
 
@@ -75,7 +77,7 @@ def test_a_frame_whose_data_is_short() -> None:
 
 
 def test_the_mailbox_takes_in_any_order_and_once() -> None:
-    box = Mailbox(["a", "b"], 3, float, 1e9)
+    box = Mailbox(["a", "b"], anywhere(3), 1e9)
     assert box.put("a", rows(1, 1))
     assert box.put("a", rows(1, 0))
     assert not box.put("a", rows(1, 0))
@@ -85,7 +87,7 @@ def test_the_mailbox_takes_in_any_order_and_once() -> None:
 
 
 def test_lies_are_noticed() -> None:
-    box = Mailbox(["a"], 3, float, 1e9)
+    box = Mailbox(["a"], anywhere(3), 1e9)
     box.put("a", rows(1, 0))
     with pytest.raises(wire.BadFrame, match="two different messages"):
         box.put("a", rows(1, 0, values=ROWS + 1))
@@ -100,9 +102,38 @@ def test_lies_are_noticed() -> None:
 
 
 def test_old_rounds_are_forgotten_and_not_taken_again() -> None:
-    box = Mailbox(["a"], 3, float, 1e9)
+    box = Mailbox(["a"], anywhere(3), 1e9)
     box.put("a", rows(1, 0))
     box.advance(0, 2)
     assert not box.put("a", rows(1, 0, values=ROWS + 1))
     assert box.take((0, 1, 0), ["a"], 0.0)[1] == ["a"]
     assert box.put("a", rows(3, 0))
+
+
+def test_whole_numbers_travel_bit_for_bit_and_know_no_radius() -> None:
+    values = np.array([[0, 2**64 - 1, 2**63]], np.uint64)
+    frame = wire.decode(wire.encode(rows(values=values)), 1000)
+    assert isinstance(frame, wire.Rows)
+    found = wire.rows_of(frame, 3, np.uint64, 1e9)
+    assert found.dtype == np.uint64 and np.array_equal(found, values)
+
+
+def test_whole_numbers_and_floats_are_not_taken_for_each_other() -> None:
+    """Both have eight bytes: read as the other kind, they would pass every other check."""
+    with pytest.raises(wire.BadFrame, match="type u8, where"):
+        wire.rows_of(rows(values=np.zeros((1, 3), np.uint64)), 3, float, 1e9)
+    with pytest.raises(wire.BadFrame, match="type f8, where"):
+        wire.rows_of(rows(), 3, np.uint64, 1e9)
+    with pytest.raises(wire.BadFrame):
+        wire.decode(wire.encode(wire.replaced(rows(), dtype="i8")), 1000)
+
+
+def test_every_place_has_its_own_form() -> None:
+    forms = {(1, 0): Form(3, np.dtype(float)), (1, 1): Form(2, np.dtype(np.uint64))}
+    box = Mailbox(["a"], forms, 1e9)
+    assert box.put("a", rows(1, 0))
+    with pytest.raises(wire.BadFrame, match="uint64 are expected"):
+        box.put("a", rows(1, 1))
+    assert box.put("a", rows(1, 1, values=np.array([[7, 8]], np.uint64)))
+    with pytest.raises(wire.BadFrame, match="round 1, call 2, in which the algorithm sends none"):
+        box.put("a", rows(1, 2))

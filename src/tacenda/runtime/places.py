@@ -1,0 +1,99 @@
+"""The places (round, call) of a run in which rows are sent, and what these rows look like: found
+from public facts alone, by playing the rounds with one node on blank records."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tacenda._types import Array
+from tacenda.privacy.secrets.bounded import Bounded
+from tacenda.privacy.secrets.door import Question
+from tacenda.problem.queries import BlankQueries
+from tacenda.runtime.budget import Silence, blank_host
+from tacenda.runtime.closing import closing_calls, closing_rounds
+from tacenda.runtime.spec import RunSpec
+from tacenda.runtime.transport import Tag
+
+
+class Form(NamedTuple):
+    """Length and type of a node's row."""
+
+    width: int
+    dtype: np.dtype[Any]
+
+    @property
+    def nbytes(self) -> int:
+        return self.width * self.dtype.itemsize
+
+
+class OpenGate:
+    """A gate through which blank rows pass, so that a round can be played without records."""
+
+    def __init__(self, dtype: Any) -> None:
+        self._dtype = dtype
+
+    def release(
+        self,
+        value: Bounded,
+        turn: int,
+        call: int,
+        noise: str,
+        relative_std: float | None,
+        weight: float = 1.0,
+    ) -> Array:
+        return np.zeros(value.shape, self._dtype)
+
+    def release_masked(
+        self, value: Bounded, turn: int, call: int, weight: float
+    ) -> tuple[Array, float]:
+        return np.zeros(value.shape, np.uint64), 1.0
+
+    def release_argmin(self, question: Question, turn: int, call: int) -> Array:
+        return np.zeros(question.shape, self._dtype)
+
+
+class _Listener(Silence):
+    """Neighbours that note what they are sent."""
+
+    def __init__(self) -> None:
+        self.forms: dict[Tag, Form] = {}
+
+    def neighbour_sum(self, shared: Array, tag: Tag, senders: Array | None = None) -> Array:
+        return super().neighbour_sum(self._noted(shared, tag), tag, senders)
+
+    def mix(self, shared: Array, tag: Tag) -> Array:
+        return super().mix(self._noted(shared, tag), tag)
+
+    def average(self, shared: Array, tag: Tag) -> Array:
+        self._noted(shared, (tag[0], tag[1] + 1))  # down the tree
+        return super().average(self._noted(shared, tag), tag)
+
+    def total(self, shared: Array, tag: Tag) -> Array:
+        self._noted(shared, (tag[0], tag[1] + 1))
+        return super().total(self._noted(shared, tag), tag)
+
+    def _noted(self, shared: Array, tag: Tag) -> Array:
+        self.forms[tag] = Form(shared.shape[1], shared.dtype)
+        return shared
+
+
+def row_forms(spec: RunSpec) -> dict[Tag, Form]:
+    """The form of the rows in every place of the run in which nodes send any, closing ones
+    included; the same for all nodes, since lengths and calls follow from public facts."""
+    here, listener, dim = np.zeros(1, np.int64), _Listener(), spec.facts.dim
+    host = blank_host(
+        spec,
+        here,
+        OpenGate(spec.row_type),
+        BlankQueries(spec.facts.rows(here), full=True),
+        listener,
+        width=dim,
+    )
+    for turn in range(1, spec.rounds + 1):
+        host.step(turn)
+    for turn in range(1, closing_rounds(spec.finish_mixing) + 1):
+        for call in range(closing_calls(spec.finish_mixing)):
+            listener.forms[spec.rounds + turn, call] = Form(dim, spec.row_type)
+    return listener.forms
