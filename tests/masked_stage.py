@@ -18,7 +18,7 @@ class State:
 
 @dataclass(frozen=True)
 class Veiled(Algorithm):
-    """w <- w - step * (masked mean of the gradients); `first` is the weight of the first release."""
+    """w <- w - step * (masked mean of the gradients); first: the weight of the first release."""
 
     name: ClassVar[str] = "veiled"
     title: ClassVar[str] = "Masked descent"

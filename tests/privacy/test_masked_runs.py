@@ -1,5 +1,5 @@
-"""Masked runs from budget to result: exactly on budget, the price of a coalition, unequal sizes, the
-grid and its limits, one code path for any placement, and what is refused."""
+"""Masked runs from budget to result: exactly on budget, the price of a coalition, unequal sizes,
+the grid and its limits, one code path for any placement, and what is refused."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_exactly_on_budget(q: int, first: float) -> None:
 
 @pytest.mark.parametrize("q", [0, 1, 3])
 def test_the_price_of_a_coalition_is_the_members_it_takes_away(q: int) -> None:
-    """With equal sizes: a sum of n - q in units of the sensitivity, mu^2 = rounds/(std^2 (n - q))."""
+    """With equal sizes: mu^2 = rounds/(std^2 (n - q)), std in units of the sensitivity."""
     found = spec_of(problem_of(even=True), DENSE, Veiled(), q).calibration
     assert found is not None
     scale = math.sqrt(ROUNDS / (8 - q)) / gaussian_mu(1.0, 1e-5)
