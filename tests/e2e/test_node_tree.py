@@ -161,3 +161,41 @@ def test_a_new_tree_without_the_root_and_with_it_again(
     assert all(row.tobytes() == found[0].tobytes() for row in found)
     for result in crowd.stage.results().values():
         assert result.privacy is not None and result.privacy.epsilon <= 5.0 * (1 + 1e-9)
+
+
+def test_a_root_that_hands_down_two_results_is_named_by_all(
+    tmp_path: Path, together: dict[str, Any]
+) -> None:
+    """Ring of five: the root tells its two children different means. Rows go along the tree, in
+    which the root stands between them; digests go along every edge."""
+    contract = small_contract(5, rounds=400, algorithm=together)
+    tree = spanning_tree(topology_of(contract))
+    assert (tree.root, tree.parent.tolist()) == (0, [-1, 0, 1, 4, 0])
+    honest = ["m1", "m2", "m3", "m4"]
+    crowd = Crowd(tmp_path / "crowd", contract)
+    try:
+        crowd.start(*honest)
+        crowd.start_false("m0", {"m1": 5.0, "m4": -5.0})
+        codes = crowd.wait(120, honest)
+        for name in honest:
+            assert codes[name] == 2, crowd.output(name)
+            said = "MemberCaught: m0 has signed two different messages for round"
+            assert said in crowd.output(name)
+    finally:
+        crowd.stop()
+
+
+def test_a_branch_beyond_the_radius_is_refused_by_name(
+    tmp_path: Path, together: dict[str, Any]
+) -> None:
+    crowd = Crowd(
+        tmp_path / "crowd", small_contract(3, rounds=200, graph="path", algorithm=together)
+    )
+    try:
+        crowd.start("m0", "m1")
+        crowd.start_false("m2", {"m1": 2e9})
+        codes = crowd.wait(90, ["m1"])
+        assert codes["m1"] == 2, crowd.output("m1")
+        assert "MemberCaught: m2 has signed rows with values beyond" in crowd.output("m1")
+    finally:
+        crowd.stop()
