@@ -17,6 +17,8 @@ from tacenda.algorithms.registry import (
     private_names,
     register,
 )
+from tacenda.algorithms.treegd import TreeGD
+from tacenda.algorithms.whitening import Whitened, Whitening, prepared
 
 __all__ = [
     "ADMM",
@@ -35,9 +37,13 @@ __all__ = [
     "GossipGD",
     "Needs",
     "Node",
+    "TreeGD",
+    "Whitened",
+    "Whitening",
     "all_algorithms",
     "by_name",
     "from_plain",
+    "prepared",
     "private_names",
     "register",
 ]

@@ -47,6 +47,9 @@ Name = Annotated[
     str | None,
     typer.Option("--algorithm", "-a", "-A", help="Its name (`tacenda algorithms`), or 'auto'."),
 ]
+Prepare = Annotated[
+    str | None, typer.Option(help="What happens to the records first: 'none' or 'whitening'.")
+]
 Hyper = Annotated[
     list[str] | None,
     typer.Option("--hyper", "-H", help="A hyperparameter, as penalty=0.5; may be repeated."),
@@ -124,6 +127,7 @@ KEYS = {
     "test_fraction": "data.test_fraction",
     "features": "data.features",
     "classes": "data.classes",
+    "prepare": "prepare.name",
     "nodes": "network.nodes",
     "graph": "network.graph",
     "loss": "problem.loss",
@@ -155,7 +159,7 @@ DATA: Options = {
     "intercept": Intercept,
     "test_fraction": TestFraction,
 }
-METHOD: Options = {"algorithm": Name, "hyper": Hyper}
+METHOD: Options = {"algorithm": Name, "hyper": Hyper, "prepare": Prepare}
 NETWORK: Options = {"nodes": Nodes, "graph": Graph}
 PROBLEM: Options = {"loss": Loss, "strength": Strength, "clip_norm": ClipNorm}
 PRIVACY: Options = {

@@ -133,6 +133,27 @@ class AlgorithmSection(Section):
         return dict(self.model_extra or {})
 
 
+class PrepareSection(Section):
+    """[prepare]: what happens to the records before the algorithm, under the same budget.
+
+    name "whitening": the second moment is released for `share` of the budget, and the algorithm
+    runs on records that are whitened with it; the other keys are those of `tacenda.Whitening`.
+    """
+
+    name: Literal["none", "whitening"] = "none"
+    share: float = 0.1
+    norm: float = 1.0
+    clip: float | None = None
+    floor: float | None = None
+    scale: float | None = None
+    rank: int | None = None
+
+    @property
+    def preparation(self) -> dict[str, Any] | None:
+        """Plain values for `algorithms.prepared`; None for nothing."""
+        return None if self.name == "none" else self.model_dump()
+
+
 class ComparedSection(AlgorithmSection):
     """[[compare]]: one algorithm of a comparison, with a label and rounds of its own."""
 
@@ -205,6 +226,7 @@ class RunConfig(Section):
     problem: ProblemSection = Field(default_factory=ProblemSection)
     network: NetworkSection = Field(default_factory=NetworkSection)
     algorithm: AlgorithmSection = Field(default_factory=AlgorithmSection)
+    prepare: PrepareSection = Field(default_factory=PrepareSection)
     compare: list[ComparedSection] = Field(default_factory=list)
     privacy: PrivacySection = Field(default_factory=PrivacySection)
     run: RunSection = Field(default_factory=RunSection)

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.algorithms.base import Algorithm
-from tacenda.algorithms.registry import code_hash, from_plain
+from tacenda.algorithms.registry import code_of, from_plain
+from tacenda.algorithms.whitening import prepared
 from tacenda.errors import PrivacyError
 from tacenda.graph.coalition import leverage
 from tacenda.graph.topology import Topology
@@ -69,9 +70,10 @@ class RunPlan:
 def make_plan(contract: Contract) -> RunPlan:
     """Check that the contract's parts go together, and calibrate the noise of every member."""
     topology = topology_of(contract)
-    algorithm = from_plain(contract.algorithm.model_dump())
+    named = from_plain(contract.algorithm.model_dump())
+    algorithm = prepared(named, contract.preparation)
     facts = facts_of(contract)
-    code = code_hash(type(algorithm))
+    code = code_of(algorithm)
     if code is not None and contract.algorithm.code is None:
         raise PrivacyError(
             f"contract field algorithm.code: {algorithm.name} is a plugin, "

@@ -168,4 +168,4 @@ class Block:
         l1 = weight * k.strength * k.regulariser.l1
         shrunk = z if l1 == 0 else np.sign(z) * np.maximum(np.abs(z) - l1, 0)
         x: Array = shrunk * (-1.0 / (weight * (k.strength * k.regulariser.l2) + quadratic))
-        return x
+        return x.astype(z.dtype, copy=False)

@@ -20,7 +20,7 @@ from tacenda.problem.lattice import LatticeQueries
 from tacenda.problem.problem import Problem
 from tacenda.problem.queries import Queries
 from tacenda.runtime.closing import Finish
-from tacenda.runtime.host import Host
+from tacenda.runtime.host import Host, is_common
 from tacenda.runtime.network import Network
 from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import InProcess, InProcessEnd, NoTransport, Tag
@@ -167,7 +167,7 @@ class LocalHosts:
         """State, running average and solver anchors of all nodes, in the graph's order."""
         saved = [host.save() for host in self._hosts]
         arrays = {
-            name: rows if name == "average.weight" else self._whole([s[name] for s in saved])
+            name: rows if is_common(name) else self._whole([s[name] for s in saved])
             for name, rows in saved[0].items()
         }
         return {
@@ -179,7 +179,7 @@ class LocalHosts:
         """Go on from what `save` gave."""
         for host, ledger, part in zip(self._hosts, self._ledgers, self._parts, strict=True):
             own = {
-                name: rows if name == "average.weight" else rows[part]
+                name: rows if is_common(name) else rows[part]
                 for name, rows in arrays.items()
                 if name[:6] != "solver"
             }

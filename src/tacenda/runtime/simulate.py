@@ -14,6 +14,7 @@ import numpy as np
 from tacenda import checks
 from tacenda._types import Array
 from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.whitening import prepared
 from tacenda.content import content_hash, program
 from tacenda.data.partition import broken_promise
 from tacenda.errors import DeclarationWarning, InputError
@@ -34,6 +35,10 @@ from tacenda.runtime.result import RunResult
 from tacenda.runtime.spec import RunSpec, algorithm_of, match, start_rows
 
 
+class GraphWarning(UserWarning):
+    """The graph can be cut by a coalition, which costs noise that another graph would not."""
+
+
 class ConvergenceWarning(UserWarning):
     """The settings do not meet a sufficient condition for convergence."""
 
@@ -46,6 +51,7 @@ def simulate(
     privacy: Privacy | None = None,
     seed: int | None = None,
     *,
+    prepare: Any = None,
     init: Any = None,
     output: str | None = None,
     finish_mixing: int | str = 0,
@@ -66,6 +72,8 @@ def simulate(
     """Run `algorithm` on `problem` over `graph` for a number of rounds; privacy=None runs without
     noise.
 
+    prepare         what happens to the records first, under the same budget: None, "whitening" or a
+                    `tacenda.Whitening`
     init            a public starting model (d,) or one row per node; zeros by default
     output          "average" or "last"; by default the algorithm's own rule
     finish_mixing   closing rounds that only mix what was released: free of privacy, they bring all
@@ -104,7 +112,7 @@ def simulate(
     relation = privacy.adjacency if isinstance(privacy, Privacy) else "replace-one"
     facts = Facts.of(problem, relation, checks.positive("solver_tolerance", solver_tolerance))
     spec = RunSpec(
-        algorithm_of(algorithm),
+        prepared(algorithm_of(algorithm), prepare),
         match(problem, graph),
         facts,
         rounds,
@@ -165,9 +173,11 @@ class _Simulation:
         dataset: str | None,
     ) -> None:
         self.spec, self.problem, self._given_seed = spec, problem, given_seed
-        self.warnings = spec.advice()
-        for sentence in self.warnings:
+        self.warnings = [*spec.advice(), *spec.cut_advice()]
+        for sentence in spec.advice():
             python_warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
+        for sentence in spec.cut_advice():
+            python_warnings.warn(sentence, GraphWarning, stacklevel=3)
         if spec.privacy is not None:
             _check_spread(problem, spec.privacy.adjacency)
         if spec.privacy is not None and (missing := problem.declaration_missing()) is not None:

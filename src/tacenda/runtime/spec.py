@@ -104,15 +104,17 @@ class RunSpec:
         )
 
     def advice(self) -> list[str]:
-        """Warnings about settings that may not converge, and a graph that leaves masks too few to
-        hide among."""
-        found = self.algorithm.advice(self.facts, self.topology, self.rounds)
+        """Warnings about settings that may not converge."""
+        return self.algorithm.advice(self.facts, self.topology, self.rounds)
+
+    def cut_advice(self) -> list[str]:
+        """What a graph costs that leaves a masked run too few members to hide among."""
         if self.privacy is None or not self.algorithm.masks:
-            return found
+            return []
         assert self.calibration is not None and self.calibration.plan.leverage is not None
         pooled = self.privacy.pooled(self.algorithm.title)
         least = round(1 / float(self.calibration.plan.leverage.max()))
-        return [*found, *cut_advice(self.topology, pooled, least)]
+        return cut_advice(self.topology, pooled, least)
 
     def statement(
         self, charges: Charges, noise: str, n_nodes: int | None = None

@@ -106,6 +106,18 @@ class AlgorithmTerms(BaseModel):
     code: Hex | None = None
 
 
+class PrepareTerms(_Part):
+    """What happens to the records before the algorithm's first step (`tacenda.Whitening`)."""
+
+    name: Literal["whitening"]
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    norm: Positive = 1.0
+    clip: Positive | None = None
+    floor: Positive | None = None
+    scale: Positive | None = None
+    rank: Annotated[int, Field(ge=1)] | None = None
+
+
 class Contract(_Part):
     """The whole file. rehearsal_seed: seeded noise for a rehearsal; a node refuses such a contract
     for a real run."""
@@ -125,6 +137,7 @@ class Contract(_Part):
     authorities: Annotated[list[str], Field(min_length=1)]
     problem: ProblemTerms
     algorithm: AlgorithmTerms
+    prepare: PrepareTerms | None = None
     privacy: PrivacyTerms
     absence: AbsenceTerms = AbsenceTerms()
     members: Annotated[list[Member], Field(min_length=2)]
@@ -176,6 +189,11 @@ class Contract(_Part):
             raise InputError(
                 f"contract field {place}: {rule}; correct it in the contract file."
             ) from None
+
+    @property
+    def preparation(self) -> dict[str, Any] | None:
+        """`prepare` as plain values."""
+        return None if self.prepare is None else self.prepare.model_dump()
 
     @property
     def total_rounds(self) -> int:
