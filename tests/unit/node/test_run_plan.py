@@ -12,20 +12,15 @@ import pytest
 
 from node_stage import small_contract
 from tacenda.errors import PrivacyError, UnsupportedError
-from tacenda.node.lattice import as_discrete, discrete_charges, grid_for
-from tacenda.node.run_plan import (
-    enough_noise,
-    facts_of,
-    make_plan,
-    row_calls,
-    smaller_run,
-    topology_of,
-)
+from tacenda.node.run_plan import enough_noise, facts_of, make_plan, smaller_run, topology_of
 from tacenda.privacy.accounting.events import DiscreteGaussian, Gaussian, Pure
 from tacenda.privacy.accounting.judge import judge
+from tacenda.privacy.secrets.discrete_charges import as_discrete, discrete_charges
 from tacenda.privacy.secrets.ledger import Charge, Charges
 from tacenda.privacy.secrets.noise_plan import price
+from tacenda.problem.lattice import grid_for
 from tacenda.runtime.budget import rehearse
+from tacenda.runtime.places import row_forms
 
 
 def test_every_declaration_arrives() -> None:
@@ -66,7 +61,7 @@ def test_every_declaration_arrives() -> None:
     )
     assert (spec.privacy.epsilon, spec.privacy.delta) == (3.0, 1e-4)
     assert spec.privacy.adjacency == "add-remove" and spec.privacy.coalition is None
-    assert plan.algorithm.inner_steps == 2 and plan.on_lattice
+    assert plan.spec.algorithm.inner_steps == 2 and plan.on_lattice
     classes = small_contract(
         problem={"loss": "multinomial", "n_features": 4, "classes": ["a", "b", "c"]}
     )
@@ -199,7 +194,7 @@ def test_rows_are_sent_in_as_many_calls_as_there_are_exchanges(
     algorithm: dict[str, Any], calls: int
 ) -> None:
     spec = make_plan(small_contract(algorithm=algorithm)).spec
-    found = row_calls(spec)
+    found = {call for _, call in row_forms(spec)}
     assert len(found | {0}) - 1 <= calls <= len(found) and 0 in found
 
 

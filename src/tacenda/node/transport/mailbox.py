@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from tacenda._types import Array
 from tacenda.node.protocol.wire import BadFrame, Rows, rows_of

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from node_stage import anywhere
 from signed_rows_stage import NONCE, Quiet, Stage, meet
 from tacenda.errors import StateError
 from tacenda.node.protocol import wire
@@ -130,8 +131,8 @@ def test_the_first_version_of_a_row_counts_also_after_a_crash(stage: Stage, agai
         [], [((0, 1, 1), "m2", mine)], None, None, [((0, 1, 0), "m2", wire.encode(first))]
     )
     handshake = stage.handshake("m1")
-    box = Mailbox(["m0", "m2"], 4, float, 1e9)
-    endpoint = Endpoint(handshake, box, wire.frame_limit(4), Quiet(), bind=None)
+    box = Mailbox(["m0", "m2"], anywhere(4), 1e9)
+    endpoint = Endpoint(handshake, box, wire.frame_limit(32), Quiet(), bind=None)
     exchange = Exchange(stage.contract, handshake.witness._state, endpoint, lambda missing: None)
     endpoint.start()
     try:
@@ -140,7 +141,7 @@ def test_the_first_version_of_a_row_counts_also_after_a_crash(stage: Stage, agai
             "m2",
             box,
             handshake.witness,
-            wire.frame_limit(4),
+            wire.frame_limit(32),
             Quiet(),
             lambda p, f: None,
             lambda e: [],
@@ -164,7 +165,7 @@ def test_only_what_is_behind_the_own_checkpoint_leaves_the_outbox(stage: Stage) 
     """Peers that claim any progress cannot make this node forget what it has signed."""
     handshake = stage.handshake("m1")
     endpoint = Endpoint(
-        handshake, Mailbox(["m0", "m2"], 4, float, 1e9), wire.frame_limit(4), Quiet(), bind=None
+        handshake, Mailbox(["m0", "m2"], anywhere(4), 1e9), wire.frame_limit(32), Quiet(), bind=None
     )
     exchange = Exchange(stage.contract, handshake.witness._state, endpoint, lambda missing: None)
     for link in endpoint.links.values():

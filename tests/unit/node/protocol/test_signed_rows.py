@@ -91,11 +91,12 @@ def test_the_calls_in_which_rows_are_sent_are_known_before(name: str) -> None:
     )
     contract = small_contract(3, rounds=5, algorithm={"name": name}, privacy=terms)
     plan = make_plan(contract)
+    dim = plan.spec.facts.dim
     network = Watched(plan.spec.topology, [np.arange(3)], 0, None, plan.spec.row_type)
     host = blank_host(
         plan.spec,
         np.arange(3),
-        Notebook(plan.spec.facts.dim, plan.spec.weights, plan.spec.row_type),
+        Notebook(dim, plan.spec.weights, plan.spec.row_type),
         neighbours=network,
         width=dim,
     )

@@ -14,8 +14,9 @@ from signed_rows_stage import Stage
 from tacenda.errors import StateError
 from tacenda.node.protocol import wire
 from tacenda.node.protocol.signed_rows import MOST_CLAIMS, WINDOW, Witness
-from tacenda.node.run_plan import make_plan, row_calls
+from tacenda.node.run_plan import make_plan
 from tacenda.node.state.database import NodeState
+from tacenda.runtime.places import row_forms
 
 
 def _check_evidence(stage: Stage, folder: Path, name: str, count: int) -> None:
@@ -113,7 +114,7 @@ def test_rows_beyond_the_radius_are_evidence(stage: Stage) -> None:
 def test_a_flood_of_own_signatures_hides_no_lie(stage: Stage) -> None:
     """A liar signs many messages that no algorithm sends;
     then it tells two neighbours two things."""
-    calls = row_calls(make_plan(stage.contract).spec)
+    calls = frozenset(call for _, call in row_forms(make_plan(stage.contract).spec))
     flood = [stage.claim("m2", 1 + WINDOW, call=1000 + k) for k in range(MOST_CLAIMS + 1)]
     told = {}
     for name, value in (("m0", 5.0), ("m1", -5.0)):
