@@ -13,7 +13,8 @@ accountant that applies.
     rdp             Gaussians, discrete ones, Poisson-sampled under   dp-accounting
                     add-remove
 
-What no accountant can judge soundly is refused, never guessed.
+Masked sums count as correlated Gaussians (`discrete_sums`). What no accountant can judge soundly is
+refused, never guessed.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from tacenda.privacy.accounting.events import (
     Events,
     Gaussian,
     L2Laplace,
+    MaskedSum,
     OneOfGaussian,
     PoissonGaussian,
     Pure,
@@ -100,6 +102,8 @@ class Curve:
                 else f"at most {self.coalition} members pool"
             )
             words.append(f"{known} what they know")
+        if any(isinstance(event, MaskedSum) for event, _ in self.events):
+            words.append("nobody tells the masks on other members' edges from random numbers")
         return tuple(words)
 
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
