@@ -156,10 +156,9 @@ def _labels(problem: Problem) -> tuple[float, float]:
 
 
 def refuse_masks(algorithm: Algorithm) -> None:
-    """Masked releases have no attack here yet: of a row nothing is seen, and of the network's sum
-    what any Gaussian release shows."""
+    """For attacks that know no masks."""
     if algorithm.masks:
         raise UnsupportedError(
-            f"{algorithm.title} masks its releases, and audits do not attack masks; audit it with "
-            "noise='independent', which asks the records the same questions."
+            f"{algorithm.title} masks its releases, which audit_one_run does not attack; use "
+            "tacenda.audit (in the shell: leave out --one-run)."
         )
