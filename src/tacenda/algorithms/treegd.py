@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -83,7 +84,8 @@ class TreeGD(Algorithm):
 
     def step(self, s: TreeState, node: Node) -> TreeState:
         eta = at(self.step_size, node.turn) / node.facts.smoothness
-        unit = node.facts.worst_gradient_sensitivity
+        worst = node.facts.worst_gradient_sensitivity
+        unit = worst if math.isfinite(worst) else 1.0  # only without privacy
         kind = "masked" if self.masks else "gaussian"
         g = unit * node.release_mean(node.gradient(s.x, regularised=False) / unit, noise=kind)
         x = node.prox(s.x - eta * g, eta)
