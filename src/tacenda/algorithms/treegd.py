@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from tacenda import checks
-from tacenda.algorithms.base import Algorithm, Array, Node, check_hyperparameters
+from tacenda.algorithms.base import Algorithm, Array, Needs, Node, check_hyperparameters
 from tacenda.algorithms.published import Verdict
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
@@ -58,6 +58,8 @@ class TreeGD(Algorithm):
         "Masked: a sum of discrete Gaussians over what a coalition of the stated size leaves "
         "connected; independent: mu^2 = T/z^2.",
     )
+
+    needs: ClassVar[Needs] = Needs(bounded_curvature=True)
 
     step_size: float | Schedule = 1.0
     noise: str = "masked"
