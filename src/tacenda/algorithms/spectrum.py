@@ -139,7 +139,7 @@ def decide(
     energy = 0.5 * k.n_outputs * shape.curvature * k.loss_scale * shape.signal * a / math.fsum(a)
     best: tuple[float, float, float, float, float] | None = None
     for step in steps:
-        undone, spread = _descend(shape.slower * h, ridge, step / smoothness, rounds, tail)
+        undone, spread = descend(shape.slower * h, ridge, step / smoothness, rounds, tail)
         left = math.fsum(energy * undone)
         loud = 0.5 * k.n_outputs * math.fsum((h + ridge) * spread)
         for c in clips:
@@ -191,7 +191,7 @@ def _moment_units(adjacency: str, bound: float) -> float:
     return math.sqrt(records_changed(adjacency)) * bound
 
 
-def _descend(
+def descend(
     h: Floats, ridge: Floats, eta: float, rounds: int, tail: float
 ) -> tuple[Floats, Floats]:
     """(share of the squared signal that is left, variance for noise of variance 1 in each round) of
