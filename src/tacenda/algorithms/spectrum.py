@@ -71,10 +71,15 @@ def edge_of(d: int, std: float) -> float:
     return math.sqrt(2.0 * d) * std
 
 
+def within(eigenvalues: Floats, bound: float) -> Floats:
+    """Eigenvalues cut to what those of records can be, whatever was released."""
+    return np.clip(np.nan_to_num(np.asarray(eigenvalues, float)), -bound, bound)
+
+
 def records_moment(eigenvalues: Floats, std: float, bound: float) -> Floats:
     """a: the variance of the records along each released eigenvector; `bound` is that of a row's
     squared norm, which no variance exceeds."""
-    e = np.clip(np.nan_to_num(np.asarray(eigenvalues, float)), -bound, bound)
+    e = within(eigenvalues, bound)
     edge = edge_of(len(e), std)
     seen = e > edge
     found = np.where(seen, np.sqrt(np.maximum(e * e - edge * edge, 0.0)), 0.0)
@@ -99,6 +104,7 @@ def decide(
     floor: float | None = None,
     scale: float | None = None,
     clip: float | None = None,
+    rank: int | None = None,
     tail: float = 0.5,
 ) -> Setting:
     """Floor, scale, clip and step for `rounds` steps after a release of this spectrum.
@@ -107,14 +113,14 @@ def decide(
     weight   the moment's share of the budget over that of one round's gradient
     norm     to which mapped rows will be cut;   constants   of the records before the map
     floor (in edges), scale (expected row norm over `norm`) and clip (absolute) may be given;
-    tail     the share of the rounds whose models are averaged
+    rank     of the map, if not all;   tail   the share of the rounds whose models are averaged
     """
     k, bound = constants, constants.data_norm**2
-    e = np.clip(np.nan_to_num(np.asarray(eigenvalues, float)), -bound, bound)
+    e = within(eigenvalues, bound)
     edge = edge_of(len(e), std)
     a = records_moment(e, std, bound)
     lowest = max((FLOOR if floor is None else floor) * edge, LEAST_FLOOR * float(a.max()))
-    raised = np.maximum(e, lowest)
+    raised, a = np.maximum(e, lowest)[:rank], a[:rank]
     rms = norm * (SHORT if scale is None else scale)
     expected = math.fsum(a / raised)
     size = rms / math.sqrt(expected)
@@ -133,7 +139,7 @@ def decide(
     energy = 0.5 * k.n_outputs * shape.curvature * k.loss_scale * shape.signal * a / math.fsum(a)
     best: tuple[float, float, float, float, float] | None = None
     for step in steps:
-        undone, spread = _descend(shape.slower * h, ridge, step / smoothness, rounds, tail)
+        undone, spread = descend(shape.slower * h, ridge, step / smoothness, rounds, tail)
         left = math.fsum(energy * undone)
         loud = 0.5 * k.n_outputs * math.fsum((h + ridge) * spread)
         for c in clips:
@@ -185,7 +191,7 @@ def _moment_units(adjacency: str, bound: float) -> float:
     return math.sqrt(records_changed(adjacency)) * bound
 
 
-def _descend(
+def descend(
     h: Floats, ridge: Floats, eta: float, rounds: int, tail: float
 ) -> tuple[Floats, Floats]:
     """(share of the squared signal that is left, variance for noise of variance 1 in each round) of

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacenda.algorithms.spectrum import FLOOR, LONGEST, _descend, decide, edge_of, records_moment
+from tacenda.algorithms.spectrum import FLOOR, LONGEST, descend, decide, edge_of, records_moment
 from tacenda.problem.constants import Constants
 
 LOGISTIC = Constants.declared(loss="logistic", strength=1e-4)
@@ -63,7 +63,7 @@ def test_the_forecast_of_a_descent_is_that_of_the_recursion(tail):
             total += v if t >= rounds - averaged else 0.0
         return total / averaged
 
-    left, spread = _descend(h, ridge, eta, rounds, tail)
+    left, spread = descend(h, ridge, eta, rounds, tail)
     quiet = np.zeros((rounds, 3))
     assert left == pytest.approx((1.0 - average(h, quiet)) ** 2)
     single = [
