@@ -81,6 +81,9 @@ TUNED: dict[str, Algorithm] = {
     "gossipgd": A.GossipGD(step_size=1.0),
 }
 
+# Those that serve the squared loss alone; tests/algorithms/test_moment_regression.py has them.
+LEAST_SQUARES = ("moments",)
+
 GAUSSIAN = ("dpadmm", "ipadmm", "ddpadmm", "cdpadmm", "dda", "dpdda", "gossipgd")
 PURE = ("madmm", "dvp", "pvp", "radmm")
 

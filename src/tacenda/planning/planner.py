@@ -38,6 +38,7 @@ from tacenda.planning.candidates import MOST_ROUNDS, Case, independent, shared
 from tacenda.planning.forecast import Landscape
 from tacenda.planning.mixing import Mixing
 from tacenda.planning.outcome import Plan
+from tacenda.planning.regression import by_moments
 from tacenda.privacy.adjacency import check as check_adjacency
 from tacenda.problem import losses, regularisers
 from tacenda.problem.constants import Constants
@@ -138,9 +139,10 @@ def plan_facts(
         rounds is not None,
         checks.positive("longer", longer),
     )
-    best = independent(case)
+    found = [independent(case), *by_moments(case, coalition)]
     if coalition is not None:
-        best = min([best, *shared(case, coalition)], key=lambda found: found.forecast.excess_risk)
+        found += shared(case, coalition)
+    best = min(found, key=lambda candidate: candidate.forecast.excess_risk)
     levels = np.asarray(epsilon, float)
     plain = float(levels) if levels.ndim == 0 else tuple(float(e) for e in levels)
     return Plan(

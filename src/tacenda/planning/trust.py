@@ -60,7 +60,8 @@ def adversaries(plan: Plan, most: int = 3) -> list[Adversary]:
             Adversary(who, q, worst, GaussianProfile(worst).epsilon(plan.delta), True, True)
             for who, q in asked
         ]
-    ratio = float(plan.algorithm.correlation)  # type: ignore[attr-defined]
+    ratio = plan.algorithm.shared_noise
+    assert ratio is not None
     own, _ = leverage(plan.topology, ratio, plan.coalition)
     scale = float(np.max(moved * np.sqrt(own) / promised_mu))
     found = []

@@ -8,6 +8,7 @@ notebook (calibration, a dry run).
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -101,31 +102,60 @@ class Host:
     @property
     def can_be_saved(self) -> bool:
         """Whether the state holds released values only."""
-        values = [getattr(self.state, f.name) for f in dataclasses.fields(self.state)]
-        return all(value is None or type(value) is np.ndarray for value in values)
+        return all(
+            value is None or type(value) is np.ndarray for value in flat(self.state).values()
+        )
 
     def save(self) -> dict[str, Array]:
         """Everything that the next round builds on: released values only."""
-        arrays = {
-            f"state.{f.name}": getattr(self.state, f.name) for f in dataclasses.fields(self.state)
-        }
-        arrays = {name: rows for name, rows in arrays.items() if rows is not None}
         if not self.can_be_saved:
             raise StateError(
                 "A run as published keeps an unreleased value in its state, "
                 "and is therefore not checkpointed."
             )
+        arrays = {name: rows for name, rows in flat(self.state).items() if rows is not None}
         if self._sum is not None:
             arrays |= {"average.sum": self._sum, "average.weight": np.array([self._weight])}
         return arrays
 
     def restore(self, arrays: dict[str, Array]) -> None:
         """Go on from what `save` gave, rows of these nodes."""
-        names = {f.name: f"state.{f.name}" for f in dataclasses.fields(self.state)}
-        found = {
-            name: np.ascontiguousarray(arrays[key]) for name, key in names.items() if key in arrays
-        }
-        self.state = dataclasses.replace(self.state, **found)
+        self.state = _filled(self.state, arrays)
         if self._sum is not None:
             self._sum = np.array(arrays["average.sum"])
             self._weight = float(arrays["average.weight"][0])
+
+
+def is_common(name: str) -> bool:
+    """Whether what `Host.save` calls by this name is one and the same for all nodes, not a row for
+    each."""
+    return name == "average.weight" or name.startswith("common.")
+
+
+def flat(state: Any, path: str = "") -> dict[str, Any]:
+    """{name: value} of a state, states inside it included: "state.x" for rows of the nodes,
+    "common.x" for a field that says so of itself (metadata {"common": True})."""
+    found: dict[str, Any] = {}
+    for f in dataclasses.fields(state):
+        value = getattr(state, f.name)
+        if dataclasses.is_dataclass(value):
+            found |= flat(value, f"{path}{f.name}.")
+        else:
+            found[_name(f, path)] = value
+    return found
+
+
+def _filled(state: Any, arrays: dict[str, Array], path: str = "") -> Any:
+    """The state with what `flat` named."""
+    found: dict[str, Any] = {}
+    for f in dataclasses.fields(state):
+        value = getattr(state, f.name)
+        if dataclasses.is_dataclass(value):
+            found[f.name] = _filled(value, arrays, f"{path}{f.name}.")
+        elif _name(f, path) in arrays:
+            found[f.name] = np.ascontiguousarray(arrays[_name(f, path)])
+    return dataclasses.replace(state, **found)
+
+
+def _name(f: dataclasses.Field[Any], path: str) -> str:
+    return f"{'common' if f.metadata.get('common') else 'state'}.{path}{f.name}"

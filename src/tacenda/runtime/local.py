@@ -16,9 +16,10 @@ from tacenda.graph.topology import Topology
 from tacenda.privacy.noise.sources import NoiseSource
 from tacenda.privacy.secrets.door import Door, SharedNoise
 from tacenda.privacy.secrets.ledger import Charge, Charges, Ledger, Witness
+from tacenda.problem.lattice import LatticeQueries
 from tacenda.problem.problem import Problem
 from tacenda.problem.queries import Queries
-from tacenda.runtime.host import Host
+from tacenda.runtime.host import Host, is_common
 from tacenda.runtime.network import Network
 from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import InProcess, InProcessEnd, NoTransport
@@ -72,7 +73,9 @@ class LocalHosts:
             ledger = Ledger(
                 reserved, witness if k == 0 else None
             )  # every block makes the same releases: one tells of them
-            queries = Queries(problem.store, problem.sizes, part, spec.facts.rows(part), noise)
+            known = (problem.store, problem.sizes, part, spec.facts.rows(part), noise)
+            grid = None if plan is None else plan.grid  # of masked values, which are whole numbers
+            queries = Queries(*known) if grid is None else LatticeQueries(*known, grid, common=True)
             door = Door(
                 part, problem.dim, plan, ledger, noise, shared_noise(spec, spec.topology, part)
             )
@@ -123,6 +126,10 @@ class LocalHosts:
         """(n, d) each node's newest model."""
         return self._whole([host.last() for host in self._hosts])
 
+    def released(self) -> dict[str, Array]:
+        """What the algorithm leaves beside the models; the same at every node."""
+        return self._spec.algorithm.released(self._hosts[0].state)
+
     def mixed(self, models: Array, times: int) -> Array:
         """(n, d) the models after so many mixings."""
         for k in range(times):
@@ -159,7 +166,7 @@ class LocalHosts:
         """State, running average and solver anchors of all nodes, in the graph's order."""
         saved = [host.save() for host in self._hosts]
         arrays = {
-            name: rows if name == "average.weight" else self._whole([s[name] for s in saved])
+            name: rows if is_common(name) else self._whole([s[name] for s in saved])
             for name, rows in saved[0].items()
         }
         return {
@@ -171,7 +178,7 @@ class LocalHosts:
         """Go on from what `save` gave."""
         for host, ledger, part in zip(self._hosts, self._ledgers, self._parts, strict=True):
             own = {
-                name: rows if name == "average.weight" else rows[part]
+                name: rows if is_common(name) else rows[part]
                 for name, rows in arrays.items()
                 if name[:6] != "solver"
             }
