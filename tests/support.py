@@ -79,6 +79,13 @@ TUNED: dict[str, Algorithm] = {
     "dda": A.DDA(),
     "dpdda": A.DPDDA(offset=0.0),
     "gossipgd": A.GossipGD(step_size=1.0),
+    "treegd": A.TreeGD(),
+}
+
+# The methods that ask for gradients, on whitened records.
+WHITENED: dict[str, Algorithm] = {
+    f"whitened {name}": A.Whitened(TUNED[name])
+    for name in ("treegd", "gossipgd", "ipadmm", "ddpadmm", "cdpadmm", "dpdda")
 }
 
 # Those that serve the squared loss alone; tests/algorithms/test_moment_regression.py has them.
@@ -91,8 +98,9 @@ PURE = ("madmm", "dvp", "pvp", "radmm")
 def privacy_for(name: str, level: float = 1.0) -> Any:
     """A budget by its noise, so that no test waits for a calibration: z = 1/level, or `level` a
     round."""
-    if (
-        name == "gossipgd"
+    if name in (
+        "gossipgd",
+        "treegd",
     ):  # noise shared by neighbours has no multiplier of one node; its calibration is quick
         return tc.Privacy(epsilon=level)
     if name in GAUSSIAN:

@@ -21,6 +21,7 @@ _WHERE = {
     "PrivateRidge": "tacenda.estimators",
     "Problem": "tacenda.problem.problem",
     "RunResult": "tacenda.runtime.result",
+    "Whitening": "tacenda.algorithms.whitening",
     "audit": "tacenda.auditing.attack",
     "audit_one_run": "tacenda.auditing.one_run",
     "compare": "tacenda.runs.application",
@@ -47,6 +48,7 @@ __all__ = sorted([*_WHERE, *_MODULES])
 
 if TYPE_CHECKING:
     from tacenda import algorithms, data, errors, estimators, graph, report, schedules, theory
+    from tacenda.algorithms.whitening import Whitening
     from tacenda.auditing.attack import audit
     from tacenda.auditing.one_run import audit_one_run
     from tacenda.estimators import (

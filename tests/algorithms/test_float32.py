@@ -16,6 +16,8 @@ CHOSEN = {
     "dpadmm": tc.algorithms.DPADMM(penalty=0.13, proximal=0.7),
     "gossipgd": tc.algorithms.GossipGD(noise="independent"),
     "gossipgd, shared noise": tc.algorithms.GossipGD(noise="correlated"),
+    "treegd": tc.algorithms.TreeGD(),
+    "treegd, independent": tc.algorithms.TreeGD(noise="independent"),
     **{name: registry.by_name(name) for name in ("dda", "dpdda", "dvp", "pvp", "radmm", "madmm")},
 }
 
@@ -28,7 +30,10 @@ def test_no_private_method_is_forgotten() -> None:
 
 @pytest.mark.filterwarnings("ignore::tacenda.runtime.simulate.ConvergenceWarning")
 @pytest.mark.parametrize("name", sorted(CHOSEN))
-def test_private_runs_on_float32_records(name: str) -> None:
+@pytest.mark.parametrize("prepare", [None, "whitening"])
+def test_private_runs_on_float32_records(name: str, prepare: str | None) -> None:
+    if prepare is not None and CHOSEN[name].needs.smooth_loss:
+        pytest.skip("float64 whatever the records are")
     made = tc.data.make_classification(600, 7, seed=1)
     graph = tc.graph.star(6) if name == "dpadmm" else tc.graph.random_regular(6, 3, seed=1)
     models = []
@@ -37,7 +42,14 @@ def test_private_runs_on_float32_records(name: str) -> None:
             tc.data.partition.even(made.X.astype(dtype), made.y, 6), classes=(0, 1), strength=1e-3
         )
         result = tc.simulate(
-            problem, graph, CHOSEN[name], 5, tc.Privacy(1.0, 1e-5), seed=0, progress=False
+            problem,
+            graph,
+            CHOSEN[name],
+            5,
+            tc.Privacy(1.0, 1e-5),
+            seed=0,
+            prepare=prepare,
+            progress=False,
         )
         assert result.privacy is not None and 0.999 < result.privacy.epsilon <= 1.0
         models.append(result.models)

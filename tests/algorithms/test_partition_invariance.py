@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 import tacenda as tc
-from support import TUNED, graph_for, privacy_for, problem, same_statement, shards, uneven
+from support import TUNED, WHITENED, graph_for, privacy_for, problem, same_statement, shards, uneven
 from tacenda.runtime.simulate import ConvergenceWarning
 
 A = tc.algorithms
@@ -74,6 +75,29 @@ def test_any_placement_gives_the_same_run(case: Any, seed: int, name: str, priva
     chosen = privacy_for(name) if private else None
     one, many = (run(data, graph, TUNED[name], 4, chosen, seed, blocks=b) for b in (1, parts))
     assert_same(one, many)
+
+
+@pytest.mark.parametrize("name", WHITENED)
+@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "single", "classes", "regression"])
+def test_whitened_records_on_blocks(name: str, private: bool, kind: str) -> None:
+    if kind != "dense" and name not in ("whitened treegd", "whitened cdpadmm"):
+        pytest.skip("one method of each kind of noise is enough")
+    task = kind if kind in ("classes", "regression") else "binary"
+    dtype = np.float32 if kind == "single" else float
+    parts = shards(uneven(6), 4, 0, task=task, dtype=dtype)
+    if kind == "sparse":
+        parts = [(csr_array(x), y) for x, y in parts]
+    loss = {"classes": "multinomial", "regression": "huber"}.get(kind, "logistic")
+    known = {"classes": (0, 1, 2), "regression": None}.get(kind, ("no", "yes"))
+    data = tc.Problem(parts, loss=loss, strength=0.1, classes=known)
+    chosen = tc.Privacy(20.0) if private else None
+    runs = [
+        run(data, tc.graph.ring(6), WHITENED[name], 4, chosen, 11, blocks=b)
+        for b in (1, 6, [[5, 0, 2], [1], [4, 3]])
+    ]
+    for other in runs[1:]:
+        assert_same(runs[0], other)
 
 
 @pytest.mark.parametrize("name", TUNED)

@@ -151,6 +151,21 @@ def test_gossip_descent(tail: float) -> None:
     np.testing.assert_allclose(last(algorithm, rounds, output="average"), wanted, atol=1e-9)
 
 
+@pytest.mark.parametrize("noise", ["masked", "independent"])
+def test_descent_on_the_exact_mean(noise: str) -> None:
+    """One model for all, steps of 1/L with L = c/4 for rows of norm 1."""
+    rounds, w, kept = 4, np.zeros(3), []
+    for t in range(1, rounds + 1):
+        eta = 1.5 / t**0.5 / (C / 4)
+        g = np.mean([loss_gradient(i, w) for i in range(5)], axis=0)
+        w = (w - eta * g) / (1 + eta * R)
+        kept.append(w)
+    algorithm = A.TreeGD(step_size=tc.schedules.power(1.5, -0.5), noise=noise, tail=0.5)
+    np.testing.assert_allclose(last(algorithm, rounds), np.tile(w, (5, 1)), atol=1e-9)
+    wanted = np.tile(np.mean(kept[-2:], axis=0), (5, 1))
+    np.testing.assert_allclose(last(algorithm, rounds, output="average"), wanted, atol=1e-9)
+
+
 @pytest.mark.parametrize("weights", ["linear", "constant"])
 def test_dual_averaging(weights: str) -> None:
     """x = -z/(A(t) r + gamma); the output weighs each x by a(t)."""

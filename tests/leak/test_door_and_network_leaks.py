@@ -65,7 +65,7 @@ def test_release_without_privacy_also_takes_bounded_values_only() -> None:
         block.release(W)
 
 
-@pytest.mark.parametrize("send", ["neighbour_sum", "mix"])
+@pytest.mark.parametrize("send", ["neighbour_sum", "mix", "average"])
 def test_the_network_sends_released_arrays_only(block: Any, send: str) -> None:
     hidden = block.gradient(W)
     box = np.empty((4, 4), object)
@@ -104,6 +104,17 @@ def test_the_network_refuses_wrong_shapes_and_sends_no_infinite_values(block: An
     network.reached_radius = None
     block.mix(np.full((4, 4), 1e9))
     assert network.reached_radius is None
+
+
+def test_a_tree_takes_no_unreleased_value_on_its_way(block: Any) -> None:
+    """Neither as floats nor as whole numbers, nor a released part joined to a secret one."""
+    hidden, network = block.gradient(W), block._neighbours
+    with pytest.raises((LeakError, TypeError, ValueError)):
+        block.average(np.hstack([W, hidden]))
+    for value in (hidden, W, W.astype(np.int64), (hidden * 2.0)):
+        with pytest.raises(LeakError, match="release it first"):
+            network.total(value, (1, 0))
+    assert network.traffic.messages == 0
 
 
 def test_senders_and_degrees_cannot_be_secret(block: Any) -> None:

@@ -193,10 +193,15 @@ def test_a_round_redone_in_another_view_shares_nothing_with_the_first() -> None:
     assert np.std(between) == pytest.approx(math.sqrt(2 * GRAPH.n) * SCALE, rel=0.2)
 
 
-def test_another_question_meets_other_noise() -> None:
+def test_another_question_meets_other_noise_and_other_masks() -> None:
+    """Else a member that asks again from an old copy of its state would show its value under its
+    own noise alone."""
     first, second = keyed_rows()[0], keyed_rows(asked=b"another")[0]
+    assert all(looks_uniform(a - b) for a, b in zip(first, second, strict=True))
     between = centred((first - second).sum(axis=0))
     assert np.std(between) == pytest.approx(math.sqrt(2 * GRAPH.n) * SCALE, rel=0.2)
+    mixed = np.concatenate([first[:3], second[3:]])  # one half was led to another point
+    assert looks_uniform(mixed.sum(axis=0))
 
 
 def test_without_the_edges_keys_nothing_is_drawn() -> None:

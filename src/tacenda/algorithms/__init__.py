@@ -18,6 +18,8 @@ from tacenda.algorithms.registry import (
     private_names,
     register,
 )
+from tacenda.algorithms.treegd import TreeGD
+from tacenda.algorithms.whitening import Whitened, Whitening, prepared
 
 __all__ = [
     "ADMM",
@@ -37,9 +39,13 @@ __all__ = [
     "MomentRegression",
     "Needs",
     "Node",
+    "TreeGD",
+    "Whitened",
+    "Whitening",
     "all_algorithms",
     "by_name",
     "from_plain",
+    "prepared",
     "private_names",
     "register",
 ]

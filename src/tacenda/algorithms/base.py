@@ -208,6 +208,11 @@ class Algorithm(ABC):
         return False
 
     @property
+    def agrees(self) -> bool:
+        """Whether every node ends a round with one and the same model; no closing rounds then."""
+        return False
+
+    @property
     def samples_records(self) -> bool:
         """Whether a round asks for a sample of the records instead of all."""
         return self.batch_size is not None
@@ -231,6 +236,11 @@ class Algorithm(ABC):
     def steps_per_round(self) -> int:
         """Passes over a node's records in one round."""
         return 1
+
+    def spends(self, facts: Facts, degree: Array, rounds: int) -> Array | float:
+        """What a run's releases cost together at noise scale 1, as mu^2: their number; or (b, 1)
+        where the algorithm shapes its noise by itself (relative_std)."""
+        return float(rounds * self.steps_per_round)
 
     @property
     def exchanges_per_round(self) -> int:
@@ -287,7 +297,8 @@ def check_needs(algorithm: Algorithm, facts: Facts, topology: Topology, private:
             "Use 'l2' or 'none', or an algorithm that takes the regulariser by its prox (IPADMM, "
             "CDPADMM, DPDDA)."
         )
-    if needs.strongly_convex_regulariser and constants.strong_convexity <= 0:
+    least = constants.strength * float(np.min(regulariser.l2))  # of a row of weights, the smallest
+    if needs.strongly_convex_regulariser and least <= 0:
         raise UnsupportedError(
             f"{name} needs a strongly convex regulariser; "
             f"{regulariser.name!r} of strength {constants.strength:g} is not. "

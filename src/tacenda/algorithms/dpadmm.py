@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from tacenda.algorithms.base import (
     Algorithm,
     Array,
@@ -86,6 +88,14 @@ class DPADMM(Algorithm):
     ) -> Published:
         """As in the figures of GauthierEtAl20, whose baseline it is: at the same total phi."""
         return concentrated_noise(facts, sites, weights, privacy)
+
+    def spends(self, facts: Facts, degree: Array, rounds: int) -> Array:
+        moved = facts.gradient_sensitivity()[:, None]
+        units = [
+            (t ** (self.noise_decay / 2) / (at(self.penalty, t) + at(self.proximal, t))) ** 2
+            for t in range(1, rounds + 1)
+        ]
+        return np.asarray(moved**2 * sum(units))
 
     def iterate(self, s: DPADMMState) -> Array:
         return s.centre

@@ -121,6 +121,16 @@ def concentrated_noise(facts: Facts, sites: Sites, weights: Array, privacy: Priv
     return Published(plan, (phi + 2 * math.sqrt(phi * log), delta), why)
 
 
+def _spends(algorithm: Any, facts: Facts, degree: Array, shapes: list[float]) -> Array:
+    """(b, 1) sum over the rounds of (s_t/shape_t)^2, s_t = 2Gc/(m (2 rho_t deg + eta_t))."""
+    moved = facts.gradient_sensitivity()[:, None]
+    total = np.zeros_like(moved)
+    for t, shape in enumerate(shapes, 1):
+        weight = 2 * at(algorithm.penalty, t) * degree + at(algorithm.proximal, t)
+        total = total + (moved / (weight * shape)) ** 2
+    return total
+
+
 @dataclass(frozen=True)
 class IPADMM(Algorithm):
     """Multi-step linearised ADMM, HuangGong20 (11)-(15), (18), (23): l steps, then one message.
@@ -247,6 +257,9 @@ class DDPADMM(Algorithm):
         t = node.turn
         return _round(s, node, self, at(self.penalty, t), at(self.proximal, t), 1, t**-0.25)
 
+    def spends(self, facts: Facts, degree: Array, rounds: int) -> Array:
+        return _spends(self, facts, degree, [t**-0.25 for t in range(1, rounds + 1)])
+
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:
@@ -301,6 +314,9 @@ class CDPADMM(Algorithm):
         t = node.turn
         shape = self.variance_decay ** ((t - 1) / 2)
         return _round(s, node, self, at(self.penalty, t), at(self.proximal, t), 1, shape)
+
+    def spends(self, facts: Facts, degree: Array, rounds: int) -> Array:
+        return _spends(self, facts, degree, [self.variance_decay ** (t / 2) for t in range(rounds)])
 
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy

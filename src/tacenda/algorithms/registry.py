@@ -28,6 +28,8 @@ from tacenda.algorithms.madmm import MADMM
 from tacenda.algorithms.moments import MomentRegression
 from tacenda.algorithms.perturbation import DVP, PVP
 from tacenda.algorithms.recycled import RADMM
+from tacenda.algorithms.treegd import TreeGD
+from tacenda.algorithms.whitening import Whitened, Whitening
 from tacenda.errors import InputError
 
 GROUP = "tacenda.algorithms"
@@ -67,12 +69,15 @@ def register(kind: type[Kind]) -> type[Kind]:
 
 for _kind in (ADMM, MADMM, DVP, PVP, RADMM, DPADMM, IPADMM, DDPADMM, CDPADMM, DDA, DPDDA, GossipGD):
     register(_kind)
+register(TreeGD)
 register(MomentRegression)
 
 
 def by_name(name: str, **hyperparameters: Any) -> Algorithm:
     """The algorithm of that name ("ipadmm"), with hyperparameters as plain values or schedules."""
     key = name.lower().replace("-", "")
+    if key == Whitened.name:
+        return _whitened(hyperparameters)
     if key not in ALGORITHMS:
         offered = _offered()
         _load(offered[checks.one_of("algorithm", key, [*ALGORITHMS, *offered])])
@@ -92,8 +97,8 @@ def from_plain(values: dict[str, Any]) -> Algorithm:
         values["name"], **{k: v for k, v in values.items() if k not in NOT_HYPERPARAMETERS}
     )
     stated = values.get("code")
-    if stated is not None and stated != code_hash(type(found)):
-        here = code_hash(type(found)) or "it is part of tacenda"
+    if stated is not None and stated != code_of(found):
+        here = code_of(found) or "it is part of tacenda"
         raise InputError(
             f"algorithm.code: {found.name!r} has other code here ({here}) than is stated "
             f"({stated}); install the same version of the plugin as everybody else."
@@ -103,7 +108,7 @@ def from_plain(values: dict[str, Any]) -> Algorithm:
 
 def with_code(values: dict[str, Any]) -> dict[str, Any]:
     """An algorithm's table as a contract needs it: of a plugin also the hash of its code."""
-    code = code_hash(type(from_plain(values)))
+    code = code_of(from_plain(values))
     return dict(values) if code is None else {**values, "code": code}
 
 
@@ -118,6 +123,11 @@ def all_algorithms() -> dict[str, type[Algorithm]]:
 def private_names() -> list[str]:
     """The class names of the algorithms that take a privacy budget."""
     return [kind.__name__ for kind in ALGORITHMS.values() if kind.private]
+
+
+def code_of(algorithm: Algorithm) -> str | None:
+    """`code_hash` of an algorithm, or of the one that it wraps."""
+    return code_hash(type(algorithm.algorithm if isinstance(algorithm, Whitened) else algorithm))
 
 
 def code_hash(kind: type[Algorithm]) -> str | None:
@@ -147,6 +157,18 @@ def code_hash(kind: type[Algorithm]) -> str | None:
         text = files[name].read_bytes()
         found.update(f"{name} {len(text)} ".encode() + text)
     return found.hexdigest() if files else None
+
+
+def _whitened(values: dict[str, Any]) -> Whitened:
+    """From the table of a whitened algorithm: the whitening's settings, and `algorithm`."""
+    wrapped = values.get("algorithm")
+    if not isinstance(wrapped, dict):
+        raise InputError(
+            "algorithm 'whitened' must hold the table of the algorithm behind it, as in "
+            "algorithm = {name = 'treegd'}; or name that one, and prepare = 'whitening'."
+        )
+    own = {name: value for name, value in values.items() if name != "algorithm"}
+    return Whitened(from_plain(wrapped), Whitening.from_plain(own))
 
 
 def _place(kind: type[Algorithm]) -> str:

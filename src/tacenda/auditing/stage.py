@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from tacenda.algorithms.base import Algorithm
 from tacenda.auditing.worlds import Canary
+from tacenda.errors import UnsupportedError
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.problem.problem import Problem
 from tacenda.schedules import at
@@ -152,3 +153,13 @@ def _labels(problem: Problem) -> tuple[float, float]:
         np.abs(problem.store.labels).max(initial=0.0)
     )  # where a bounded slope is at its bound
     return -far, far
+
+
+def refuse_masks(algorithm: Algorithm) -> None:
+    """Masked releases have no attack here yet: of a row nothing is seen, and of the network's sum
+    what any Gaussian release shows."""
+    if algorithm.masks:
+        raise UnsupportedError(
+            f"{algorithm.title} masks its releases, and audits do not attack masks; audit it with "
+            "noise='independent', which asks the records the same questions."
+        )

@@ -47,6 +47,9 @@ Name = Annotated[
     str | None,
     typer.Option("--algorithm", "-a", "-A", help="Its name (`tacenda algorithms`), or 'auto'."),
 ]
+Prepare = Annotated[
+    str | None, typer.Option(help="What happens to the records first: 'none' or 'whitening'.")
+]
 Hyper = Annotated[
     list[str] | None,
     typer.Option("--hyper", "-H", help="A hyperparameter, as penalty=0.5; may be repeated."),
@@ -86,8 +89,13 @@ Seeds = Annotated[
     list[int] | None, typer.Option("--seed", help="Seed of the noise; repeat it for several runs.")
 ]
 FinishMixing = Annotated[
-    int | None,
-    typer.Option(help="Closing rounds that only mix what was released; free of privacy."),
+    str | None,
+    typer.Option(
+        help=(
+            "Closing rounds that only mix what was released, or 'exact' for one exact average; "
+            "free of privacy."
+        )
+    ),
 ]
 Folder = Annotated[
     Path | None,
@@ -119,6 +127,7 @@ KEYS = {
     "test_fraction": "data.test_fraction",
     "features": "data.features",
     "classes": "data.classes",
+    "prepare": "prepare.name",
     "nodes": "network.nodes",
     "graph": "network.graph",
     "loss": "problem.loss",
@@ -150,7 +159,7 @@ DATA: Options = {
     "intercept": Intercept,
     "test_fraction": TestFraction,
 }
-METHOD: Options = {"algorithm": Name, "hyper": Hyper}
+METHOD: Options = {"algorithm": Name, "hyper": Hyper, "prepare": Prepare}
 NETWORK: Options = {"nodes": Nodes, "graph": Graph}
 PROBLEM: Options = {"loss": Loss, "strength": Strength, "clip_norm": ClipNorm}
 PRIVACY: Options = {

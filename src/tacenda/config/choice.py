@@ -10,11 +10,13 @@ from typing import Any
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.registry import by_name
+from tacenda.algorithms.whitening import Whitened, prepared
 from tacenda.config.sections import AlgorithmSection, ComparedSection, RunConfig
 from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
+from tacenda.runtime.closing import Finish, checked_finish
 
 DEFAULT_ROUNDS = 100
 MOST_MIXING = 60
@@ -29,7 +31,7 @@ class Choice:
     algorithm: Algorithm
     rounds: int
     output: str | None = None
-    finish_mixing: int = 0
+    finish_mixing: Finish = 0
     reasons: tuple[str, ...] = field(default=())
 
 
@@ -60,14 +62,21 @@ def _choice(
     rounds = config.run.rounds if own.rounds is None else own.rounds
     output = own.output or config.run.output
     if section.name == "auto":
+        if config.prepare.preparation is not None:
+            raise InputError(
+                "prepare must be left out with algorithm 'auto', which decides it by itself; "
+                "or name the algorithm, for instance 'treegd'."
+            )
         wanted = None if rounds == "auto" else rounds
         chosen = _automatic(section, facts, topology, privacy, config.privacy.coalition, wanted)
     else:
-        algorithm = by_name(section.name, **section.hyperparameters)
+        algorithm = prepared(
+            by_name(section.name, **section.hyperparameters), config.prepare.preparation
+        )
         if (
             privacy is not None
             and config.privacy.coalition == "all"
-            and algorithm.shared_noise is not None
+            and (algorithm.shared_noise is not None or algorithm.masks)
         ):
             raise InputError(
                 f"{algorithm.title} shares noise between neighbours, "
@@ -76,17 +85,21 @@ def _choice(
                 "or use an algorithm with noise of its own (dpdda, cdpadmm)."
             )
         chosen = Choice(
-            algorithm.name, algorithm, DEFAULT_ROUNDS, None, mixings(topology, config.run.mixing)
+            _label_of(algorithm),
+            algorithm,
+            DEFAULT_ROUNDS,
+            None,
+            0 if algorithm.agrees else mixings(topology, config.run.mixing),
         )
-    mixing = config.run.finish_mixing if own.finish_mixing is None else own.finish_mixing
-    mixing = chosen.finish_mixing if mixing == "auto" else mixing
+    asked = config.run.finish_mixing if own.finish_mixing is None else own.finish_mixing
+    finish = chosen.finish_mixing if asked == "auto" else asked
     count = chosen.rounds if rounds == "auto" else checks.whole("run.rounds", rounds, least=1)
     return Choice(
         _file_name(own.label or chosen.label),
         chosen.algorithm,
         count,
         output or chosen.output,
-        checks.whole("run.finish_mixing", mixing),
+        checked_finish("run.finish_mixing", finish),
         chosen.reasons,
     )
 
@@ -95,6 +108,7 @@ def resolved(config: RunConfig, chosen: list[Choice]) -> RunConfig:
     """The same configuration with every "auto" of its algorithms replaced by what was chosen."""
     tables = [choice.algorithm.to_plain() for choice in chosen]
     plain = config.to_plain()
+    plain.pop("prepare")  # the tables say it
     if config.compare:
         plain["compare"] = [
             {
@@ -119,6 +133,13 @@ def _without_none(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: _without_none(v) for k, v in value.items() if v is not None}
     return [_without_none(v) for v in value] if isinstance(value, list) else value
+
+
+def _label_of(algorithm: Algorithm) -> str:
+    """The algorithm's name in tables, the wrapped one's included."""
+    if isinstance(algorithm, Whitened):
+        return f"{algorithm.name}-{algorithm.algorithm.name}"
+    return algorithm.name
 
 
 def mixings(topology: Topology, kind: str) -> int:

@@ -18,6 +18,7 @@ from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts
 from tacenda.runtime.budget import blank_host
+from tacenda.runtime.closing import closing_rounds
 from tacenda.runtime.places import OpenGate, row_forms
 from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import Tag
@@ -144,12 +145,13 @@ class _Counter:
 
 def count_messages(spec: RunSpec) -> tuple[int, int]:
     """Messages between nodes in all rounds, and the bytes of the rows in them, by playing the
-    rounds on blank records; closing mixings included."""
+    rounds on blank records; closing rounds included."""
     counter = _Counter(spec.topology.degrees)
     host = blank_host(spec, np.arange(spec.topology.n), OpenGate(spec.row_type), neighbours=counter)
     for turn in range(1, spec.rounds + 1):
         host.step(turn)
-    for turn in range(spec.rounds + 1, spec.rounds + spec.finish_mixing + 1):
-        counter.messages[turn, 0] = int(spec.topology.degrees.sum())
+    for turn in range(spec.rounds + 1, spec.rounds + closing_rounds(spec.finish_mixing) + 1):
+        send = counter.average if isinstance(spec.finish_mixing, str) else counter.mix
+        send(np.zeros((spec.topology.n, 1)), (turn, 0))
     forms, sent = row_forms(spec), counter.messages
     return sum(sent.values()), sum(count * forms[tag].nbytes for tag, count in sent.items())

@@ -133,13 +133,34 @@ class AlgorithmSection(Section):
         return dict(self.model_extra or {})
 
 
+class PrepareSection(Section):
+    """[prepare]: what happens to the records before the algorithm, under the same budget.
+
+    name "whitening": the second moment is released for `share` of the budget, and the algorithm
+    runs on records that are whitened with it; the other keys are those of `tacenda.Whitening`.
+    """
+
+    name: Literal["none", "whitening"] = "none"
+    share: float = 0.1
+    norm: float = 1.0
+    clip: float | None = None
+    floor: float | None = None
+    scale: float | None = None
+    rank: int | None = None
+
+    @property
+    def preparation(self) -> dict[str, Any] | None:
+        """Plain values for `algorithms.prepared`; None for nothing."""
+        return None if self.name == "none" else self.model_dump()
+
+
 class ComparedSection(AlgorithmSection):
     """[[compare]]: one algorithm of a comparison, with a label and rounds of its own."""
 
     label: str | None = None
     rounds: int | Auto | None = None
     output: Literal["average", "last"] | None = None
-    finish_mixing: int | None = None
+    finish_mixing: int | Literal["exact"] | None = None
 
 
 class PrivacySection(Section):
@@ -179,7 +200,7 @@ class RunSection(Section):
     fresh_noise: bool | None = None
     folder: str | None = None
     output: Literal["average", "last"] | None = None
-    finish_mixing: int | Auto = "auto"
+    finish_mixing: int | Literal["auto", "exact"] = "auto"
     record_every: int | Auto = "auto"
     metrics: list[str] | Auto = "auto"
     blocks: int = Field(default=1, ge=1)
@@ -205,6 +226,7 @@ class RunConfig(Section):
     problem: ProblemSection = Field(default_factory=ProblemSection)
     network: NetworkSection = Field(default_factory=NetworkSection)
     algorithm: AlgorithmSection = Field(default_factory=AlgorithmSection)
+    prepare: PrepareSection = Field(default_factory=PrepareSection)
     compare: list[ComparedSection] = Field(default_factory=list)
     privacy: PrivacySection = Field(default_factory=PrivacySection)
     run: RunSection = Field(default_factory=RunSection)

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.registry import by_name
+from tacenda.algorithms.whitening import prepared
 from tacenda.data.partition import broken_promise
 from tacenda.errors import InputError
 from tacenda.estimators.placement import place
@@ -56,6 +57,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                      record's holder instead
     algorithm        "auto" (planned from public quantities), a name, or an object of
                      tacenda.algorithms; rounds   their number
+    prepare          what happens to the records first, under the same budget: None, "whitening" or a
+                     `tacenda.Whitening`; "auto" decides it by itself
     fit(public=...)  a sample (X, y) of the same kind that *is public*: "auto" tunes its step on it.
                      It has no protection, and nothing is charged for it; never pass private records
                      there
@@ -129,6 +132,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     ) -> tuple[dict[str, Any], Plan | None]:
         """What to run: planned, or as named."""
         if isinstance(self.algorithm, str) and self.algorithm == "auto":
+            if self.prepare is not None:
+                raise InputError(
+                    "prepare must be left out with algorithm='auto', which decides it by itself; "
+                    "or name the algorithm, for instance 'treegd'."
+                )
             facts = Facts.of(problem, self.adjacency)
             found = plan_facts(
                 facts,
@@ -154,7 +162,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         rounds = (
             DEFAULT_ROUNDS if self.rounds is None else checks.whole("rounds", self.rounds, least=1)
         )
-        mixings = min(MOST_MIXINGS, Mixing.of(topology).rounds_to(CLOSER)) if topology.n > 1 else 0
+        apart = topology.n > 1 and not algorithm.agrees
+        mixings = min(MOST_MIXINGS, Mixing.of(topology).rounds_to(CLOSER)) if apart else 0
+        algorithm = prepared(algorithm, self.prepare)
         return {"algorithm": algorithm, "rounds": rounds, "finish_mixing": mixings}, None
 
     def _seed(self) -> int | None:
@@ -200,8 +210,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             "history_ and any score on training data are computed without noise, "
             "and are not covered.",
         ]
-        if result.settings["algorithm"].get("noise") == "correlated":
-            q = result.settings["privacy"]["coalition"]
+        q = None if result.privacy is None else result.privacy.curve().coalition
+        if q is not None:
             said.append(
                 "Neighbours share noise: the guarantee holds against eavesdroppers and against at "
                 f"most {q} curious data holder"

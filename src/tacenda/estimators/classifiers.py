@@ -43,6 +43,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         graph: Any = None,
         algorithm: Any = "auto",
         rounds: int | None = None,
+        prepare: Any = None,
         random_state: Any = None,
         verbose: bool = False,
         public_sizes: Any = None,
@@ -56,6 +57,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         self.data_norm, self.clip_norm, self.bounds = data_norm, clip_norm, bounds
         self.strength, self.fit_intercept, self.classes = strength, fit_intercept, classes
         self.n_nodes, self.graph, self.algorithm, self.rounds = n_nodes, graph, algorithm, rounds
+        self.prepare = prepare
         self.random_state, self.verbose, self.public_sizes = random_state, verbose, public_sizes
         self.ledger, self.dataset = ledger, dataset
 

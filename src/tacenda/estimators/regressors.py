@@ -69,6 +69,7 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         graph: Any = None,
         algorithm: Any = "auto",
         rounds: int | None = None,
+        prepare: Any = None,
         random_state: Any = None,
         verbose: bool = False,
         public_sizes: Any = None,
@@ -85,6 +86,7 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         self.target_bounds = target_bounds
         self.strength, self.fit_intercept = strength, fit_intercept
         self.n_nodes, self.graph, self.algorithm, self.rounds = n_nodes, graph, algorithm, rounds
+        self.prepare = prepare
         self.random_state, self.verbose, self.public_sizes = random_state, verbose, public_sizes
         self.ledger, self.dataset = ledger, dataset
 
@@ -267,6 +269,7 @@ class PrivateElasticNet(_PrivateRegressor):
         graph: Any = None,
         algorithm: Any = "auto",
         rounds: int | None = None,
+        prepare: Any = None,
         random_state: Any = None,
         verbose: bool = False,
         public_sizes: Any = None,
@@ -288,6 +291,7 @@ class PrivateElasticNet(_PrivateRegressor):
             graph=graph,
             algorithm=algorithm,
             rounds=rounds,
+            prepare=prepare,
             random_state=random_state,
             verbose=verbose,
             public_sizes=public_sizes,
@@ -327,6 +331,7 @@ class PrivateHuberRegressor(_PrivateRegressor):
         graph: Any = None,
         algorithm: Any = "auto",
         rounds: int | None = None,
+        prepare: Any = None,
         random_state: Any = None,
         verbose: bool = False,
         public_sizes: Any = None,
@@ -348,6 +353,7 @@ class PrivateHuberRegressor(_PrivateRegressor):
             graph=graph,
             algorithm=algorithm,
             rounds=rounds,
+            prepare=prepare,
             random_state=random_state,
             verbose=verbose,
             public_sizes=public_sizes,

@@ -23,6 +23,7 @@ import numpy as np
 
 from tacenda._types import Array
 from tacenda.graph.topology import Topology
+from tacenda.words import counted
 
 SEARCHED = 20_000  # coalitions that are tried one by one
 MENDED = 40  # edges that are proposed at most
@@ -257,11 +258,14 @@ class Cut:
 
 
 def worst_cut(topology: Topology, coalition: int) -> Cut | None:
-    """A coalition of at most q members that cuts the graph, and the smallest part that it cuts off;
-    None where none can."""
+    """A coalition of at most q members that cuts the graph, and the smallest part that it cuts off:
+    the neighbours of a node that has so few, else whichever is found. None where none can."""
     near = neighbours(topology)
     if len(near) <= coalition + 1:
         return None
+    alone = int(np.argmin(topology.degrees))
+    if len(near[alone]) <= coalition:
+        return Cut(tuple(near[alone]), (alone,))
     found = separator(near, coalition)
     if found is None:
         return None
@@ -287,3 +291,35 @@ def mending_edges(topology: Topology, coalition: int) -> list[tuple[int, int]] |
         near[w].append(u)
         added.append((min(u, w), max(u, w)))
     return sorted(added)
+
+
+def cut_advice(topology: Topology, coalition: int, least: int) -> list[str]:
+    """What a masked run should know of a graph that a coalition can cut: who, whom, at what price,
+    and what would mend it. least: members of the smallest component that a coalition leaves, from
+    which the noise of all follows."""
+    whole = topology.n - min(coalition, topology.n - 1)
+    cut = worst_cut(topology, coalition) if least < whole else None
+    if cut is None:
+        return []
+    edges = mending_edges(topology, coalition)
+    mend = (
+        f"more than {MENDED} edges are missing; use a graph in which everybody has more than "
+        f"{counted(coalition, 'neighbour')}, such as a random regular one"
+        if edges is None
+        else "these edges would mend it: "
+        + ", ".join(f"{topology.labels[u]}-{topology.labels[v]}" for u, v in edges)
+    )
+    who = _named(topology, cut.members)
+    does = "cuts" if len(cut.members) == 1 else "together cut"
+    return [
+        f"masks hide a member only among those that a coalition of {coalition} cannot cut it off "
+        f"from, and here {who} {does} off {_named(topology, cut.cut_off)}: all members draw "
+        f"{math.sqrt(whole / least):.3g} times the noise that a graph without such cuts needs; "
+        f"{mend}."
+    ]
+
+
+def _named(topology: Topology, nodes: tuple[int, ...], most: int = 5) -> str:
+    names = [str(topology.labels[v]) for v in nodes[:most]]
+    more = len(nodes) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")

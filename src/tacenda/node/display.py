@@ -21,7 +21,7 @@ class Display:
     ) -> None:
         self._contract, self.name, self.endpoint, self._log = contract, name, endpoint, log
         self._begin = self._line = self._shown = time.monotonic()
-        self.done, self.total = 0, contract.rounds + contract.finish_mixing
+        self.done, self.total = 0, contract.total_rounds
         self._first: tuple[int, float] | None = None
         self.waiting_for: list[str] = []
         self._warned: set[str] = set()

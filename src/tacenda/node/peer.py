@@ -37,7 +37,7 @@ REACHED_RADIUS = (
 
 
 class Peer:
-    """`round` rounds are done of `total`; the last `finish_mixing` of them only mix what was
+    """`round` rounds are done of `total`; the closing ones only mix, or average, what was
     released."""
 
     def __init__(
@@ -57,11 +57,11 @@ class Peer:
         self._state = state
         self._exchange = exchange
         self._me = plan.contract.position(name)
-        self.round, self.total = 0, plan.contract.rounds + plan.contract.finish_mixing
+        self.round, self.total = 0, plan.contract.total_rounds
         self._noise = self._source(key)
         at = np.array([self._me])
         mine = plan.calibration.reserved.rows(at)
-        self.ledger = NodeLedger(mine, plan.contract.rounds, plan.on_lattice, exchange.book)
+        self.ledger = NodeLedger(mine, plan.releases, plan.on_lattice, exchange.book)
         self._facts = plan.facts.rows(at)
         door, scale = self._seat(plan.topology)
         start = np.zeros((1, plan.facts.dim), plan.spec.row_type)
@@ -77,18 +77,14 @@ class Peer:
         return KeyedNoise(key, run, floating_point=contract.privacy.floating_point_noise)
 
     def _ask(self, mine: Charges) -> Queries:
-        counts = self._problem.sizes
+        own = (self._problem.store, self._problem.sizes, HERE, self._facts, self._noise)
+        grid = self._plan.calibration.plan.grid
+        if grid is not None:
+            return LatticeQueries(*own, grid, common=True)
         if not self._plan.on_lattice:
-            return Queries(self._problem.store, counts, HERE, self._facts, self._noise)
+            return Queries(*own)
         largest = max(float(charge.parameters["noise_multiplier"][0]) for charge, _ in mine)
-        return LatticeQueries(
-            self._problem.store,
-            counts,
-            HERE,
-            self._facts,
-            self._noise,
-            grid_for(largest, self._facts),
-        )
+        return LatticeQueries(*own, grid_for(largest, self._facts))
 
     def _seat(self, topology: Topology) -> tuple[Door, Any]:
         """The door and the noise of this member's place in a graph (all members at first; fewer
@@ -146,6 +142,8 @@ class Peer:
         round = self.round + 1
         if round <= self._plan.contract.rounds:
             self._host.step(round)
+        elif isinstance(self._plan.spec.finish_mixing, str):
+            self._mixed = self.network.average(self._output(), (round, 0))
         else:
             self._mixed = self.network.mix(self._output(), (round, 0))
         self.round = round
@@ -174,7 +172,7 @@ class Peer:
         self._join(absent, restart=True)
         self._noise.enter(view)
         self.round = min(next_round, self.total + 1) - 1
-        self.ledger.go_to(min(self.round, self._plan.contract.rounds) + 1, 0)
+        self.ledger.go_to(min(self.round, self._plan.contract.rounds) + 1)
         self._exchange.drop()
         if self._state.checkpoint() is None:
             self._count_all_as_spent()

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.algorithms.base import Algorithm
-from tacenda.algorithms.registry import code_hash, from_plain
+from tacenda.algorithms.registry import code_of, from_plain
+from tacenda.algorithms.whitening import prepared
 from tacenda.errors import PrivacyError
 from tacenda.graph.coalition import leverage
 from tacenda.graph.topology import Topology
@@ -26,7 +27,7 @@ from tacenda.privacy.settings import Privacy
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import BlankQueries
-from tacenda.runtime.budget import Calibration, Notebook, blank_host, rehearse
+from tacenda.runtime.budget import Calibration, Notebook, blank_host, rehearse, releases_by_round
 from tacenda.runtime.spec import RunSpec
 
 Array = NDArray[Any]
@@ -35,12 +36,13 @@ Array = NDArray[Any]
 @dataclass(frozen=True, eq=False)
 class RunPlan:
     """The public half of a run, the same at every member; on_lattice: its noise is drawn on whole
-    numbers."""
+    numbers; releases: how many each round makes."""
 
     contract: Contract
     spec: RunSpec
     calibration: Calibration
     on_lattice: bool
+    releases: tuple[int, ...]
 
     @property
     def topology(self) -> Topology:
@@ -68,9 +70,10 @@ class RunPlan:
 def make_plan(contract: Contract) -> RunPlan:
     """Check that the contract's parts go together, and calibrate the noise of every member."""
     topology = topology_of(contract)
-    algorithm = from_plain(contract.algorithm.model_dump())
+    named = from_plain(contract.algorithm.model_dump())
+    algorithm = prepared(named, contract.preparation)
     facts = facts_of(contract)
-    code = code_hash(type(algorithm))
+    code = code_of(algorithm)
     if code is not None and contract.algorithm.code is None:
         raise PrivacyError(
             f"contract field algorithm.code: {algorithm.name} is a plugin, "
@@ -107,14 +110,14 @@ def make_plan(contract: Contract) -> RunPlan:
             "contract field privacy.floating_point_noise: "
             f"{algorithm.title} as set up here needs floating-point noise, for which "
             "no clean defence against attacks on its low bits is known; accept it by name (true), "
-            "or use full gradients with "
+            "or use masks (TreeGD) or full gradients with "
             "IPADMM, DDPADMM, CDPADMM, DPADMM or DPDDA, whose noise is drawn on whole numbers."
         )
     calibration = spec.calibration
     assert calibration is not None
-    if lattice:
+    if lattice and not algorithm.masks:  # masked sums are calibrated as what they are
         calibration = _onto_lattice(calibration, privacy)
-    return RunPlan(contract, spec, calibration, lattice)
+    return RunPlan(contract, spec, calibration, lattice, releases_by_round(spec))
 
 
 def topology_of(contract: Contract, without: frozenset[str] = frozenset()) -> Topology:
@@ -173,7 +176,8 @@ class _Watch(BlankQueries):
 
 
 def _fits_lattice(spec: RunSpec) -> bool:
-    """Whether two rounds ask for nothing but full gradients with Gaussian noise."""
+    """Whether two rounds ask for nothing but whole-numbered values, with Gaussian noise or under
+    masks."""
     everybody, two = np.arange(spec.topology.n), replace(spec, rounds=2)
     watch, notebook = _Watch(spec.facts), Notebook(spec.facts.dim, two.weights)
     host = blank_host(two, everybody, notebook, queries=watch)
@@ -185,9 +189,8 @@ def _fits_lattice(spec: RunSpec) -> bool:
             "value, as its paper prints it; on a "
             "real node only the sound form runs."
         )
-    return watch.only_gradients and all(
-        site.noise == NoiseKind.GAUSSIAN for site, _ in notebook.sites
-    )
+    wanted = NoiseKind.MASKED if spec.algorithm.masks else NoiseKind.GAUSSIAN
+    return watch.only_gradients and all(site.noise == wanted for site, _ in notebook.sites)
 
 
 def _onto_lattice(calibration: Calibration, privacy: Privacy) -> Calibration:

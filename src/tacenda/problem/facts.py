@@ -223,7 +223,10 @@ class Facts:
         tol/8 to its gradient norm."""
         kappa = self.argmin_convexity(quadratic)
         with np.errstate(divide="ignore", invalid="ignore"):
-            reach = self.tolerance * 2.0**50 / (kappa * self._roundings(kappa) * np.sqrt(self.dim))
+            steepest = kappa * self._roundings(kappa)
+            if self.constants.regulariser.weighted:
+                steepest = steepest + self.constants.strength * self.constants.regulariser.l2.max()
+            reach = self.tolerance * 2.0**50 / (steepest * np.sqrt(self.dim))
         return np.asarray(
             np.where(kappa > 0, np.minimum(self.constants.radius, reach), self.constants.radius)
         )
@@ -247,6 +250,12 @@ class Facts:
         return self.constants.strong_convexity + 2 * np.broadcast_to(
             np.asarray(quadratic, float).reshape(-1), (self.n,)
         )
+
+    def argmin_weights(self, quadratic: Array) -> Array:
+        """(n, 1) the same as a column; (n, d), the weight of each w_a^2/2, where the regulariser has
+        weights."""
+        kappa, k = self.argmin_convexity(quadratic)[:, None], self.constants
+        return k.strength * k.regulariser.l2 + kappa if k.regulariser.weighted else kappa
 
     def argmin_sensitivity(
         self, quadratic: Array, linear: Array | float = 0.0, centre: Array | float = 0.0

@@ -56,6 +56,14 @@ def unpacked(rows: Array) -> Array:
     return matrix
 
 
+def check_matrix(matrix: Array, n_features: int) -> None:
+    """Refuse a map that does not fit the records."""
+    if matrix.ndim != 2 or matrix.shape[0] != n_features or matrix.shape[1] == 0:
+        raise InputError(
+            f"matrix must have shape ({n_features}, k), one row per feature, not {matrix.shape}."
+        )
+
+
 def check_bytes(what: str, needed: float, remedy: str) -> None:
     """Refuse, from public numbers, a table above MOST_BYTES."""
     if needed > MOST_BYTES:

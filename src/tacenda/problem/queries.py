@@ -32,7 +32,7 @@ from tacenda.privacy.secrets.bounded import (
 from tacenda.privacy.secrets.door import Question
 from tacenda.privacy.secrets.question import digest
 from tacenda.problem.facts import Facts
-from tacenda.problem.moments import check_bytes, packed_length
+from tacenda.problem.moments import check_bytes, check_matrix, packed_length
 from tacenda.problem.radius import brought_within, is_within
 from tacenda.problem.regularisers import Regulariser
 
@@ -270,15 +270,15 @@ class Queries:
         tolerance = facts.tolerance * (1 - facts.ROUNDING_SHARE)
         if len(far) == 0:
             return self._store.argmin(self._nodes, linear, q, centre, centre, tolerance), None
-        near, kappa = np.setdiff1d(np.arange(len(q)), far), facts.argmin_convexity(q)
+        near, weights = np.setdiff1d(np.arange(len(q)), far), facts.argmin_weights(q)
         core, offset = np.empty((len(q), facts.dim)), np.zeros((len(q), facts.dim))
         if len(near):
             core[near] = self._store.argmin(
                 self._nodes[near], linear[near], q[near], centre[near], centre[near], tolerance
             )
-        offset[far] = _anchor(linear[far], q[far], centre[far], kappa[far])
+        offset[far] = _anchor(linear[far], q[far], centre[far], weights[far])
         core[far] = self._store.argmin_around(
-            self._nodes[far], offset[far], kappa[far], 0.25 * facts.tolerance
+            self._nodes[far], offset[far], weights[far], 0.25 * facts.tolerance
         )
         return core, offset
 
@@ -293,11 +293,11 @@ class Queries:
         terms that cancel would round noise in `linear`.
         """
         q = np.asarray(quadratic, float)
-        kappa = self.facts.argmin_convexity(q)
+        kappa, weights = self.facts.argmin_convexity(q), self.facts.argmin_weights(q)
         if not np.all(kappa > 0):
             return linear, q, centre
         with np.errstate(over="ignore", invalid="ignore"):
-            anchor = _anchor(linear, np.broadcast_to(q, (len(centre), 1)), centre, kappa)
+            anchor = _anchor(linear, np.broadcast_to(q, (len(centre), 1)), centre, weights)
             limit = np.broadcast_to(np.asarray(radius, float).reshape(-1, 1), anchor.shape)
             kept = np.all(np.abs(anchor) <= limit, axis=1) & self.facts.argmin_is_near(
                 q, linear, centre
@@ -307,8 +307,8 @@ class Queries:
         cut = np.clip(np.nan_to_num(anchor, nan=0.0, posinf=np.inf, neginf=-np.inf), -limit, limit)
         wider = kappa[:, None] - self.facts.constants.strong_convexity  # 2q
         by_centre = wider > 0
-        placed = np.divide(kappa[:, None] * cut, wider, out=np.zeros_like(cut), where=by_centre)
-        linear = np.where(kept[:, None], linear, np.where(by_centre, 0.0, -kappa[:, None] * cut))
+        placed = np.divide(weights * cut, wider, out=np.zeros_like(cut), where=by_centre)
+        linear = np.where(kept[:, None], linear, np.where(by_centre, 0.0, -weights * cut))
         return linear, q, np.where(kept[:, None], centre, placed)
 
 
@@ -370,8 +370,9 @@ def check_moment_bytes(facts: Facts, label_scale: float) -> None:
 
 
 def check_map(facts: Facts, matrix: Array) -> None:
-    """Refuse a map to more numbers than fit, from public numbers."""
-    columns = matrix.shape[-1]
+    """Refuse a map of another shape, or to more numbers than fit, from public numbers."""
+    check_matrix(matrix, facts.n_features)
+    columns = matrix.shape[1]
     check_bytes(
         f"Records mapped to {columns} dense columns",
         8.0 * float(facts.sizes.sum()) * columns,
@@ -409,9 +410,10 @@ def argmin_sensitivity(
     return facts.argmin_sensitivity(quadratic, moved, shifted)
 
 
-def _anchor(linear: Array, quadratic: Array, centre: Array, kappa: Array) -> Array:
-    """(b, d) the minimiser of all but the loss: (2q centre - linear)/kappa."""
-    return np.asarray((2 * quadratic * centre.astype(np.float64) - linear) / kappa[:, None])
+def _anchor(linear: Array, quadratic: Array, centre: Array, weights: Array) -> Array:
+    """(b, d) the minimiser of all but the loss: (2q centre - linear)/weights, those of the squares
+    (b, 1) or (b, d)."""
+    return np.asarray((2 * quadratic * centre.astype(np.float64) - linear) / weights)
 
 
 def _plain(value: Array | Bounded) -> Array:

@@ -16,7 +16,7 @@ import numpy as np
 from tacenda._types import Array, Flags, Floats, Ints
 from tacenda.errors import InputError, TacendaError, UnsupportedError
 from tacenda.problem.losses import Loss
-from tacenda.problem.moments import packed_length
+from tacenda.problem.moments import check_matrix, packed_length
 from tacenda.problem.regularisers import Regulariser
 from tacenda.threads import is_small, kernel_threads
 
@@ -314,11 +314,7 @@ class Store:
         """
         nodes = self._positions(nodes)
         matrix = np.ascontiguousarray(matrix, np.float64)
-        if matrix.ndim != 2 or matrix.shape[0] != self.n_features or matrix.shape[1] == 0:
-            raise InputError(
-                f"matrix must have shape ({self.n_features}, k), one row per feature, "
-                f"not {matrix.shape}."
-            )
+        check_matrix(matrix, self.n_features)
         table = self.rows[0] if isinstance(self.rows, tuple) else self.rows
         offsets = np.concatenate([[0], np.cumsum(self.sizes[nodes])]).astype(np.int64)
         out = np.empty((int(offsets[-1]), matrix.shape[1]), table.dtype)
@@ -368,7 +364,7 @@ class Store:
         self, nodes: Ints, anchor: Array, convexity: Array, tolerance: float
     ) -> Floats:
         """argmin_u (c/m_i) sum_j loss(anchor_k + u; x_j, y_j) + (convexity_k/2) |u|^2 for each row,
-        float64 (b, d)."""
+        float64 (b, d); convexity (b,), or (b, d): one for each coordinate."""
         from tacenda.problem.solver import around as solver_around
 
         nodes, anchor = self._checked(nodes, anchor)

@@ -12,6 +12,7 @@ from tacenda.privacy.statement import UNIT, Statement
 from tacenda.report import numbers
 from tacenda.report.account import Account
 from tacenda.report.wording import ACCOUNTANTS, RELATIONS, meaning
+from tacenda.runtime.closing import closing_words
 from tacenda.runtime.result import RunResult
 from tacenda.words import counted
 
@@ -140,6 +141,6 @@ def _training(s: dict[str, Any]) -> str:
     return (
         f"{s['algorithm']['name']} ({chosen}), {counted(s['rounds'], 'round')}, "
         f"output {s.get('output')}, "
-        f"{counted(s.get('finish_mixing', 0), 'closing mixing round')}, "
+        f"{closing_words(s.get('finish_mixing', 0))}, "
         f"on {counted(int(sizes.sum()), 'record')}."
     )

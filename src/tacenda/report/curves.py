@@ -150,7 +150,7 @@ def _course_note(folder: Folder, wish: str) -> str:
     if closing:
         parts.append(
             "The last point comes after the closing rounds, "
-            "which only mix what was already sent and cost no privacy."
+            "which only mix or average what was already sent and cost no privacy."
         )
     return " ".join(parts)
 

@@ -12,6 +12,7 @@ from tacenda.report import numbers
 from tacenda.report.charts import Column, TextTable
 from tacenda.report.curves import about, is_share
 from tacenda.report.reading import Folder, Group
+from tacenda.runtime.closing import closing_words
 from tacenda.words import counted
 
 SHOWN = (
@@ -209,7 +210,7 @@ def _settings(group: Group) -> dict[str, str]:
         **own,
         "rounds": numbers.setting(s["rounds"]),
         "output": numbers.setting(s.get("output")),
-        "closing mixing rounds": numbers.setting(s.get("finish_mixing", 0)),
+        "at the end": closing_words(s.get("finish_mixing", 0)),
         "mixing weights": numbers.setting(s.get("mixing")),
         "seeds": ", ".join(str(run.seed) for run in group.runs),
     }

@@ -136,10 +136,11 @@ class Block:
         return self._gate.release(value, self.turn, self._places(), noise, relative_std, weight)
 
     def release_mean(self, value: Bounded, *, noise: str = "masked", weight: float = 1.0) -> Array:
-        if self._scale is None:  # without privacy there is nothing to hide
-            return self.average(self.release(value))
-        if noise != "masked":
-            return self.average(self.release(value, noise=noise, weight=weight))
+        if self._scale is None or noise != "masked":
+            # without privacy there is nothing to hide, so nothing is masked either
+            kind = "gaussian" if self._scale is None else noise
+            released = self.release(value, noise=kind, weight=weight)
+            return self.average(released.astype(self._dtype, copy=False))
         whole, unit = self._gate.release_masked(value, self.turn, self._places(), weight)
         total = self._neighbours.total(whole, (self.turn, self._places(2)))
         return np.asarray(total * (unit / self.n_nodes), dtype=self._dtype)
@@ -167,4 +168,4 @@ class Block:
         l1 = weight * k.strength * k.regulariser.l1
         shrunk = z if l1 == 0 else np.sign(z) * np.maximum(np.abs(z) - l1, 0)
         x: Array = shrunk * (-1.0 / (weight * (k.strength * k.regulariser.l2) + quadratic))
-        return x
+        return x.astype(z.dtype, copy=False)

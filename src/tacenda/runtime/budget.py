@@ -147,6 +147,16 @@ def rehearse(spec: RunSpec, positions: Array) -> Sites:
     return notebook.sites
 
 
+def releases_by_round(spec: RunSpec) -> tuple[int, ...]:
+    """How many releases each round makes, the same at every node."""
+    notebook = Notebook(spec.facts.dim, spec.weights, spec.row_type)
+    host, made = blank_host(spec, np.zeros(1, np.int64), notebook), [0]
+    for turn in range(1, spec.rounds + 1):
+        host.step(turn)
+        made.append(sum(count for _, count in notebook.sites))
+    return tuple(np.diff(made).tolist())
+
+
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """The noise plan of all n nodes, and the charges it will make; claimed and why: of noise as

@@ -60,8 +60,8 @@ def add_weighted(total: Any, rows: Any, weight: float) -> None:
 def branch_means(
     nodes: Any, indptr: Any, children: Any, weights: Any, sizes: Any, rows: Any, limit: float
 ) -> None:
-    """rows[i] = (rows[i] + sum of weights[k] rows[children[k]]) / sizes[i], for i in `nodes` in this
-    order, k = indptr[i] .. indptr[i+1] - 1; in float64, rounded to the rows' type and cut to
+    """rows[i] = (rows[i] + sum of weights[k] rows[children[k]]) / sizes[i], for i in `nodes` in
+    this order, k = indptr[i] .. indptr[i+1] - 1; in float64, rounded to the rows' type and cut to
     [-limit, limit] at the end."""
     total = np.empty(rows.shape[1], np.float64)
     for i in nodes:

@@ -19,10 +19,11 @@ from tacenda.privacy.secrets.ledger import Charge, Charges, Ledger, Witness
 from tacenda.problem.lattice import LatticeQueries
 from tacenda.problem.problem import Problem
 from tacenda.problem.queries import Queries
+from tacenda.runtime.closing import Finish
 from tacenda.runtime.host import Host, is_common
 from tacenda.runtime.network import Network
 from tacenda.runtime.spec import RunSpec
-from tacenda.runtime.transport import InProcess, InProcessEnd, NoTransport
+from tacenda.runtime.transport import InProcess, InProcessEnd, NoTransport, Tag
 
 
 def shared_noise(spec: RunSpec, topology: Topology, rows: Array) -> SharedNoise | None:
@@ -73,9 +74,9 @@ class LocalHosts:
             ledger = Ledger(
                 reserved, witness if k == 0 else None
             )  # every block makes the same releases: one tells of them
-            known = (problem.store, problem.sizes, part, spec.facts.rows(part), noise)
-            grid = None if plan is None else plan.grid  # of masked values, which are whole numbers
-            queries = Queries(*known) if grid is None else LatticeQueries(*known, grid, common=True)
+            own = (problem.store, problem.sizes, part, spec.facts.rows(part), noise)
+            grid = None if plan is None else plan.grid
+            queries = Queries(*own) if grid is None else LatticeQueries(*own, grid, common=True)
             door = Door(
                 part, problem.dim, plan, ledger, noise, shared_noise(spec, spec.topology, part)
             )
@@ -130,16 +131,20 @@ class LocalHosts:
         """What the algorithm leaves beside the models; the same at every node."""
         return self._spec.algorithm.released(self._hosts[0].state)
 
-    def mixed(self, models: Array, times: int) -> Array:
-        """(n, d) the models after so many mixings."""
-        for k in range(times):
-            models = self._mixed_once(models, k)
+    def finished(self, models: Array, finish: Finish) -> Array:
+        """(n, d) the models after the closing mixings, or after one exact average."""
+        if isinstance(finish, str):
+            return self._sent(models, "average", (-1, 0))
+        for k in range(finish):
+            models = self._sent(models, "mix", (-1, k))
         return models
 
-    def _mixed_once(self, models: Array, k: int) -> Array:
-        return self._whole(
-            self._each(lambda block: self._networks[block].mix(models[self._parts[block]], (-1, k)))
-        )
+    def _sent(self, models: Array, how: str, tag: Tag) -> Array:
+        def of(block: int) -> Array:
+            rows: Array = getattr(self._networks[block], how)(models[self._parts[block]], tag)
+            return rows
+
+        return self._whole(self._each(of))
 
     def charges(self) -> Charges:
         """What was charged to each node; every block made the same releases in the same order."""

@@ -12,6 +12,7 @@ from tacenda.privacy.secrets.bounded import Bounded
 from tacenda.privacy.secrets.door import Question
 from tacenda.problem.queries import BlankQueries
 from tacenda.runtime.budget import Silence, blank_host
+from tacenda.runtime.closing import closing_calls, closing_rounds
 from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import Tag
 
@@ -79,7 +80,7 @@ class _Listener(Silence):
 
 
 def row_forms(spec: RunSpec) -> dict[Tag, Form]:
-    """The form of the rows in every place of the run in which nodes send any, closing mixings
+    """The form of the rows in every place of the run in which nodes send any, closing ones
     included; the same for all nodes, since lengths and calls follow from public facts."""
     here, listener, dim = np.zeros(1, np.int64), _Listener(), spec.facts.dim
     host = blank_host(
@@ -92,6 +93,7 @@ def row_forms(spec: RunSpec) -> dict[Tag, Form]:
     )
     for turn in range(1, spec.rounds + 1):
         host.step(turn)
-    for turn in range(spec.rounds + 1, spec.rounds + spec.finish_mixing + 1):
-        listener.forms[turn, 0] = Form(dim, spec.row_type)
+    for turn in range(1, closing_rounds(spec.finish_mixing) + 1):
+        for call in range(closing_calls(spec.finish_mixing)):
+            listener.forms[spec.rounds + turn, call] = Form(dim, spec.row_type)
     return listener.forms

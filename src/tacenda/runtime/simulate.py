@@ -14,6 +14,7 @@ import numpy as np
 from tacenda import checks
 from tacenda._types import Array
 from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.whitening import prepared
 from tacenda.content import content_hash, program
 from tacenda.data.partition import broken_promise
 from tacenda.errors import DeclarationWarning, InputError
@@ -22,6 +23,7 @@ from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
 from tacenda.runtime import checkpoint as checkpoints
+from tacenda.runtime.closing import closing_rounds
 from tacenda.runtime.history import History
 from tacenda.runtime.lasting_run import LastingRun, data_digest
 from tacenda.runtime.local import LocalHosts
@@ -31,6 +33,10 @@ from tacenda.runtime.network import placement
 from tacenda.runtime.progress import Progress
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.spec import RunSpec, algorithm_of, match, start_rows
+
+
+class GraphWarning(UserWarning):
+    """The graph can be cut by a coalition, which costs noise that another graph would not."""
 
 
 class ConvergenceWarning(UserWarning):
@@ -45,9 +51,10 @@ def simulate(
     privacy: Privacy | None = None,
     seed: int | None = None,
     *,
+    prepare: Any = None,
     init: Any = None,
     output: str | None = None,
-    finish_mixing: int = 0,
+    finish_mixing: int | str = 0,
     blocks: Any = 1,
     record_every: int = 1,
     metrics: Sequence[str] = ("objective", "consensus"),
@@ -65,10 +72,13 @@ def simulate(
     """Run `algorithm` on `problem` over `graph` for a number of rounds; privacy=None runs without
     noise.
 
+    prepare         what happens to the records first, under the same budget: None, "whitening" or a
+                    `tacenda.Whitening`
     init            a public starting model (d,) or one row per node; zeros by default
     output          "average" or "last"; by default the algorithm's own rule
     finish_mixing   closing rounds that only mix what was released: free of privacy, they bring all
-                    nodes near the average model
+                    nodes near the average model; or "exact": one exact average over a spanning
+                    tree, which is cheaper and the same at every node
     blocks          into how many blocks (or which lists of positions) the nodes are placed; the
                     result does not depend on it
     record_every    a history row every so many rounds, and after the last; 0 for none
@@ -102,7 +112,7 @@ def simulate(
     relation = privacy.adjacency if isinstance(privacy, Privacy) else "replace-one"
     facts = Facts.of(problem, relation, checks.positive("solver_tolerance", solver_tolerance))
     spec = RunSpec(
-        algorithm_of(algorithm),
+        prepared(algorithm_of(algorithm), prepare),
         match(problem, graph),
         facts,
         rounds,
@@ -163,9 +173,11 @@ class _Simulation:
         dataset: str | None,
     ) -> None:
         self.spec, self.problem, self._given_seed = spec, problem, given_seed
-        self.warnings = spec.advice()
-        for sentence in self.warnings:
+        self.warnings = [*spec.advice(), *spec.cut_advice()]
+        for sentence in spec.advice():
             python_warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
+        for sentence in spec.cut_advice():
+            python_warnings.warn(sentence, GraphWarning, stacklevel=3)
         if spec.privacy is not None:
             _check_spread(problem, spec.privacy.adjacency)
         if spec.privacy is not None and (missing := problem.declaration_missing()) is not None:
@@ -211,8 +223,9 @@ class _Simulation:
     def result(self, measured: Callable[[Array], dict[str, Any]] | None) -> RunResult:
         if self.lasting is not None:
             self.lasting.close()
-        begin, p, closing = time.perf_counter(), self.problem, self.spec.finish_mixing
-        models, last = self.hosts.mixed(self.hosts.outputs(), closing), self.hosts.last()
+        begin, p, finish = time.perf_counter(), self.problem, self.spec.finish_mixing
+        closing = closing_rounds(finish)
+        models, last = self.hosts.finished(self.hosts.outputs(), finish), self.hosts.last()
         self.seconds += time.perf_counter() - begin
         if closing and measured is not None:
             self.history.add({"round": self.done + closing, **measured(models), **self.cost()})

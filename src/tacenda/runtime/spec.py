@@ -24,6 +24,7 @@ from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.registry import by_name, private_names
 from tacenda.content import content_hash
 from tacenda.errors import InputError, UnsupportedError
+from tacenda.graph.cuts import cut_advice
 from tacenda.graph.topology import Topology
 from tacenda.privacy.secrets.ledger import Charges
 from tacenda.privacy.secrets.noise_plan import round_weights
@@ -31,6 +32,7 @@ from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
+from tacenda.runtime.closing import Finish, checked_finish
 
 if TYPE_CHECKING:
     from tacenda.runtime.budget import Calibration
@@ -44,7 +46,7 @@ class RunSpec:
     none).
 
     output         "average" or "last"; None: the algorithm's own rule
-    finish_mixing  closing rounds that only mix what was released
+    finish_mixing  closing rounds that only mix what was released, or "exact": one exact average
     mixing         the weights of mixings: "metropolis", "uniform" or "max-degree"
     row_type       the float type of models and messages
     """
@@ -55,7 +57,7 @@ class RunSpec:
     rounds: int
     privacy: Privacy | None = None
     output: str | None = None
-    finish_mixing: int = 0
+    finish_mixing: Finish = 0
     mixing: str = "metropolis"
     row_type: Any = np.float64
 
@@ -84,7 +86,7 @@ class RunSpec:
             rounds=rounds,
             output=output,
             row_type=row_type,
-            finish_mixing=checks.whole("finish_mixing", self.finish_mixing),
+            finish_mixing=checked_finish("finish_mixing", self.finish_mixing),
         )
 
     @cached_property
@@ -104,6 +106,15 @@ class RunSpec:
     def advice(self) -> list[str]:
         """Warnings about settings that may not converge."""
         return self.algorithm.advice(self.facts, self.topology, self.rounds)
+
+    def cut_advice(self) -> list[str]:
+        """What a graph costs that leaves a masked run too few members to hide among."""
+        if self.privacy is None or not self.algorithm.masks:
+            return []
+        assert self.calibration is not None and self.calibration.plan.leverage is not None
+        pooled = self.privacy.pooled(self.algorithm.title)
+        least = round(1 / float(self.calibration.plan.leverage.max()))
+        return cut_advice(self.topology, pooled, least)
 
     def statement(
         self, charges: Charges, noise: str, n_nodes: int | None = None

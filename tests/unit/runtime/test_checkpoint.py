@@ -17,7 +17,7 @@ import pytest
 
 import support
 import tacenda as tc
-from support import TUNED, graph_for, privacy_for, problem, same_statement
+from support import TUNED, WHITENED, graph_for, privacy_for, problem, same_statement
 from tacenda.errors import InputError, StateError
 from tacenda.runtime import checkpoint as checkpoints
 from tacenda.runtime import loop as module
@@ -71,6 +71,17 @@ def test_resumed_is_as_if_unbroken(tmp_path: Path, name: str) -> None:
         path = tmp_path / f"{k}.ckpt"
         broken(path, name)
         assert_same(run(name, checkpoint=path, resume=True, blocks=blocks), whole)
+
+
+@pytest.mark.parametrize("name", WHITENED)
+def test_a_whitened_run_is_resumed_with_its_map(tmp_path: Path, name: str) -> None:
+    chosen = {"algorithm": WHITENED[name], "privacy": tc.Privacy(20.0)}
+    whole = run("ipadmm", **chosen)
+    broken(tmp_path / "a", "ipadmm", blocks=2, **chosen)
+    again = run(
+        "ipadmm", checkpoint=tmp_path / "a", resume=True, blocks=[[0, 4], [1, 2, 3], [5]], **chosen
+    )
+    assert_same(again, whole)
 
 
 @pytest.mark.parametrize(

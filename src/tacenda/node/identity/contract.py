@@ -21,6 +21,7 @@ from tacenda.errors import InputError
 from tacenda.formats.text import canonical_json
 from tacenda.node.identity.certificates import check_name
 from tacenda.problem.constants import RADIUS
+from tacenda.runtime.closing import closing_rounds
 
 # of the frames between nodes; 2: votes on who takes part are signed; 3: so are rows, and edge keys
 # are hybrid
@@ -105,6 +106,18 @@ class AlgorithmTerms(BaseModel):
     code: Hex | None = None
 
 
+class PrepareTerms(_Part):
+    """What happens to the records before the algorithm's first step (`tacenda.Whitening`)."""
+
+    name: Literal["whitening"]
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    norm: Positive = 1.0
+    clip: Positive | None = None
+    floor: Positive | None = None
+    scale: Positive | None = None
+    rank: Annotated[int, Field(ge=1)] | None = None
+
+
 class Contract(_Part):
     """The whole file. rehearsal_seed: seeded noise for a rehearsal; a node refuses such a contract
     for a real run."""
@@ -113,7 +126,7 @@ class Contract(_Part):
     title: Annotated[str, Field(min_length=1, max_length=200)]
     rounds: Annotated[int, Field(ge=1, le=1_000_000)]
     output: Literal["average", "last"] | None = None
-    finish_mixing: Annotated[int, Field(ge=0, le=100_000)] = 0
+    finish_mixing: Annotated[int, Field(ge=0, le=100_000)] | Literal["exact"] = 0
     mixing: Literal["metropolis", "uniform", "max-degree"] = "metropolis"
     solver_tolerance: Positive = 1e-8
     schema_hash: Hex
@@ -124,6 +137,7 @@ class Contract(_Part):
     authorities: Annotated[list[str], Field(min_length=1)]
     problem: ProblemTerms
     algorithm: AlgorithmTerms
+    prepare: PrepareTerms | None = None
     privacy: PrivacyTerms
     absence: AbsenceTerms = AbsenceTerms()
     members: Annotated[list[Member], Field(min_length=2)]
@@ -175,6 +189,16 @@ class Contract(_Part):
             raise InputError(
                 f"contract field {place}: {rule}; correct it in the contract file."
             ) from None
+
+    @property
+    def preparation(self) -> dict[str, Any] | None:
+        """`prepare` as plain values."""
+        return None if self.prepare is None else self.prepare.model_dump()
+
+    @property
+    def total_rounds(self) -> int:
+        """Those of the algorithm, and the closing ones."""
+        return self.rounds + closing_rounds(self.finish_mixing)
 
     @property
     def names(self) -> list[str]:

@@ -106,7 +106,7 @@ class Witness:
         self._state = state
         self._sign = sign
         self._log = log
-        self._calls, self._total = calls, contract.rounds + contract.finish_mixing
+        self._calls, self._total = calls, contract.total_rounds
         self._run = contract.run_id()
         self._mutex = threading.RLock()
         self._known: dict[str, dict[Key, wire.Claim]] = {member: {} for member in contract.names}
@@ -150,6 +150,12 @@ class Witness:
             heard = self.news()
         return wire.replaced(frame, signature=claim.signature, heard=heard)
 
+    def claim_of(self, frame: wire.Rows) -> wire.Claim:
+        """What this member has signed with a row that leaves."""
+        claim = self._claim(self._me, frame)
+        assert claim is not None
+        return claim
+
     def row(self, peer: str, frame: wire.Rows) -> None:
         """A neighbour's row: BadFrame unless it is signed, and the neighbour is caught if it has
         signed another one."""
@@ -164,14 +170,17 @@ class Witness:
         if peer in self.caught:
             raise wire.BadFrame(self.caught[peer])
 
-    def hear(self, peer: str, claims: list[wire.Claim]) -> None:
-        """Signed digests that a neighbour passes on; BadFrame where a signature does not hold."""
+    def hear(self, peer: str, claims: list[wire.Claim]) -> bool:
+        """Signed digests that a neighbour passes on; whether one was new. BadFrame where a
+        signature does not hold."""
         with self._mutex:
+            before = sum(map(len, self._known.values()))
             for claim in claims:
                 if claim.member not in self._known:
                     raise wire.BadFrame("signatures of nobody in the contract.")
                 if self._near(claim):
                     self._compare(claim, verified=False)
+            return sum(map(len, self._known.values())) > before
 
     def proof(self, frame: wire.Proof) -> bool:
         """A neighbour shows two signatures of one member; whether that was new. BadFrame if they

@@ -7,7 +7,8 @@ lasting ledger takes every charge from its reservation, to the last digit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 from tacenda.errors import StateError
@@ -23,14 +24,15 @@ class NodeLedger(Ledger):
     def __init__(
         self,
         reserved: Charges,
-        rounds: int,
+        releases: Sequence[int],
         on_lattice: bool,
         book: Callable[[int, int, Event, bytes], None],
     ) -> None:
         super().__init__(reserved)
         self._places = [charge for charge, count in reserved for _ in range(count)]
-        self._per_round, rest = divmod(len(self._places), rounds)
-        self._rounds_alike, self._on_lattice, self._book = rest == 0, on_lattice, book
+        self._starts = [0, *accumulate(releases)]  # a round's first place
+        assert self._starts[-1] == len(self._places)
+        self._on_lattice, self._book = on_lattice, book
 
     def charge(self, turn: int, call: int, charge: Charge, asked: bytes = b"") -> None:
         place = self._made
@@ -38,14 +40,9 @@ class NodeLedger(Ledger):
         self._book(turn, call, self._places[place].event(0), asked)
 
     def reserved_in(self, round: int) -> list[Event]:
-        """What round `round` was going to release; without a fixed number per round, everything
-        counts in the first."""
-        if not self._rounds_alike:
-            return [charge.event(0) for charge in self._places] if round == 1 else []
-        return [
-            charge.event(0)
-            for charge in self._places[(round - 1) * self._per_round : round * self._per_round]
-        ]
+        """What round `round` was going to release."""
+        first, end = self._starts[round - 1], self._starts[round]
+        return [charge.event(0) for charge in self._places[first:end]]
 
     def resume(self, booked: list[tuple[Key, dict[str, Any]]], view: int, round: int) -> None:
         """Stand behind round `round` of a checkpoint, which implies all its releases: fewer than
@@ -58,31 +55,24 @@ class NodeLedger(Ledger):
         for (e, t, _), event in booked:
             if e == view and t <= round:
                 rounds[t] = rounds.get(t, 0) + 1
-                if self._rounds_alike and event not in [
-                    reserved.to_dict() for reserved in self.reserved_in(t)
-                ]:
+                if event not in [reserved.to_dict() for reserved in self.reserved_in(t)]:
                     raise StateError(
                         f"Round {t} was booked as a release that the contract does not plan; "
                         "the node does not go on."
                     )
-        made = sum(rounds.values())
-        if self._rounds_alike:
-            first = 1 if view == 0 else min(rounds, default=round + 1)
-            short = [t for t in range(first, round + 1) if rounds.get(t, 0) < self._per_round]
-            if short:
+        first = 1 if view == 0 else min(rounds, default=round + 1)
+        for t in range(first, round + 1):
+            planned, found = len(self.reserved_in(t)), rounds.get(t, 0)
+            if found < planned:
                 raise StateError(
                     f"The checkpoint is of round {round}, "
-                    f"and of round {short[0]} only {rounds.get(short[0], 0)} of {self._per_round} "
+                    f"and of round {t} only {found} of {planned} "
                     "charges are there: charges were lost. The node does not go on, "
                     "and the whole run stays spent in the lasting ledger."
                 )
-        self.go_to(
-            round + 1,
-            made if view == 0 else sum(1 for (e, t, _), _ in booked if (e, t) <= (view, round)),
-        )
+        self.go_to(round + 1)
 
-    def go_to(self, round: int, made: int) -> None:
+    def go_to(self, round: int) -> None:
         """Stand before round `round`; rounds that were skipped stay reserved and unspent."""
-        place = (round - 1) * self._per_round if self._rounds_alike else made
-        self._made = place
+        self._made = place = self._starts[round - 1]
         self._ahead: Any = iter(self._places[place:])

@@ -12,7 +12,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,7 @@ class Endpoint:
             for peer in contract.neighbours(me)
         }
         handshake.witness.on_caught = self._caught
-        self._total = contract.rounds + contract.finish_mixing
+        self._total = contract.total_rounds
         self.refused = 0
         self.port: int | None = None
 
@@ -95,14 +95,14 @@ class Endpoint:
 
         self._loop.call_soon_threadsafe(hand)
 
-    def tell(self, frame: wire.Frame) -> None:
-        """A notice to every neighbour that is there."""
+    def tell(self, frame: wire.Frame, peers: Iterable[str] | None = None) -> None:
+        """A notice to every neighbour that is there, or to some of them."""
 
-        def all_links() -> None:
-            for link in self.links.values():
-                link.tell(frame)
+        def tell_links() -> None:
+            for peer in self.links if peers is None else peers:
+                self.links[peer].tell(frame)
 
-        self._loop.call_soon_threadsafe(all_links)
+        self._loop.call_soon_threadsafe(tell_links)
 
     def _caught(self, member: str) -> None:
         """A signature has convicted a member, or this node's own state: the edge ends, and the

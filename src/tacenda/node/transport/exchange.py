@@ -110,8 +110,22 @@ class Exchange:
         frame = wire.rows_frame(*key, row)
         raw = wire.encode(frame)
         self._commit([(key, peer, raw) for peer in peers])
-        signed = wire.encode(self._witness.signed(frame))
-        self._endpoint.post([(key, peer, signed) for peer in peers])
+        signed = self._witness.signed(frame)
+        leaving = wire.encode(signed)
+        self._endpoint.post([(key, peer, leaving) for peer in peers])
+        self._tell_digests(signed, peers)
+
+    def _tell_digests(self, signed: wire.Rows, peers: list[str]) -> None:
+        """Neighbours that get no row in this call get the digests: this row's and those heard of.
+        So what a member signs goes round on every edge, also where rows go along a tree."""
+        handshake = self._endpoint.handshake
+        others = [
+            peer for peer in self._endpoint.links if peer not in peers and peer not in self.absent
+        ]
+        claims = [self._witness.claim_of(signed), *signed.heard]
+        for first in range(0, len(claims) if others else 0, wire.MOST_HEARD):
+            some = claims[first : first + wire.MOST_HEARD]
+            self._endpoint.tell(wire.Progress(handshake.done, handshake.view, heard=some), others)
 
     def resend(self) -> None:
         """Hand the stored outbox to the links, signed; and use again what had been received since

@@ -18,9 +18,7 @@ from tacenda.node.protocol import wire
 from tacenda.node.protocol.signed_rows import Witness
 from tacenda.node.transport.mailbox import Key, Mailbox
 
-MOST_USELESS = (
-    512  # frames of one connection that change nothing, before the peer counts as flooding
-)
+MOST_USELESS = 512  # frames in a row that change nothing, before the peer counts as flooding
 MOST_STRIKES = 8
 MOST_KNOCKING = 4  # streams of one peer without a hello
 LONGEST_BAN = 60.0
@@ -140,10 +138,9 @@ class Link:
             if not isinstance(data, bytes):
                 return
             self.seen = time.monotonic()
-            if not self.take(wire.decode(data, self.frame_limit)):
-                useless += 1
-                if useless > MOST_USELESS:
-                    raise wire.BadFrame("a flood of messages that change nothing.")
+            useless = 0 if self.take(wire.decode(data, self.frame_limit)) else useless + 1
+            if useless > MOST_USELESS:
+                raise wire.BadFrame("a flood of messages that change nothing.")
 
     def take(self, frame: wire.Frame) -> bool:
         """Use one frame of a running conversation; False if it changed nothing."""
@@ -158,10 +155,14 @@ class Link:
                 self.used(frame.view, frame.round - 1)
             return fresh
         if isinstance(frame, wire.Progress):
-            fresh = frame.finished and not self.finished
+            # No round beyond this member's own counts as news: there are only so many of them.
+            reached = (self.mailbox.view, self.mailbox.round)
+            fresh = (frame.finished and not self.finished) or (
+                self.done < (frame.view, frame.done) <= reached
+            )
             self.finished = self.finished or frame.finished
             self.used(frame.view, frame.done)
-            self.witness.hear(self.peer, frame.heard)
+            fresh |= self.witness.hear(self.peer, frame.heard)
             self.mailbox.wake()
             return fresh
         if isinstance(frame, wire.Membership):

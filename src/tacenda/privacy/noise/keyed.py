@@ -48,8 +48,8 @@ class KeyedNoise:
     by_question = True
 
     def asked(self, question: bytes) -> KeyedNoise:
-        """The streams of one question; noise shared by neighbours has none of it, because both ends
-        must draw alike."""
+        """The streams of one question; normals shared by neighbours have none of it, because both
+        ends must draw alike and may ask at different points."""
         if not question:
             raise PrivacyError(
                 "A real node's noise is named by what is asked, and here no question was given; "
@@ -118,11 +118,16 @@ class KeyedNoise:
 
     def masks(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
         """(1, dim) the sum modulo 2^64 over this node's edges of plus or minus the edge's words,
-        the same words at both ends."""
+        the same words at both ends, if both ask the same question.
+
+        All members ask it at one and the same point. Who is led to another point, or asks again
+        from an old copy of its state, draws other masks: they do not cancel, and its row tells
+        nothing.
+        """
         out = np.zeros((1, dim), np.uint64)
         _, numbers, signs = edges
         for k, sign in zip(numbers, signs, strict=True):
-            words = self._edge_stream(int(k), "masks", turn, call).words(dim)
+            words = self._edge_stream(int(k), f"masks{self._question}", turn, call).words(dim)
             out[0] = out[0] + words if sign > 0 else out[0] - words
         return out
 

@@ -12,7 +12,9 @@ from tacenda.privacy.secrets.ledger import Charge, Charges
 
 
 def as_discrete(charge: Charge) -> Charge:
-    """The same noise multiplier, on the lattice."""
+    """The same noise multiplier, on the lattice; masked sums are on it already."""
+    if charge.kind is events.MaskedSum:
+        return charge
     if charge.kind is not events.Gaussian:
         raise PrivacyError(f"A release of kind {charge.kind.kind!r} is not on the integer lattice.")
     return Charge(events.DiscreteGaussian, charge.parameters)

@@ -10,7 +10,15 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
-from tacenda.problem.kernels.rows import INNER, OPTIONS, add, curvature_of, dot, softmax_minus_label
+from tacenda.problem.kernels.rows import (
+    INNER,
+    OPTIONS,
+    add,
+    curvature_of,
+    dot,
+    softmax_minus_label,
+    weight_at,
+)
 
 
 def add_outer(rows: Any, weights: Any, first: int, last: int, out: Any) -> None:
@@ -78,10 +86,10 @@ def curvatures(
 
 @njit(**OPTIONS)
 def hessian_product(
-    rows: Any, first: int, last: int, curves: Any, v: Any, factor: float, ridge: float, out: Any
+    rows: Any, first: int, last: int, curves: Any, v: Any, factor: float, ridge: Any, out: Any
 ) -> None:
     """out = factor * sum_j H_j v + ridge v, with H_j from `curvatures`; multinomial: u = q (t -
-    q.t), t = V x."""
+    q.t), t = V x. ridge: a number, or one for each coordinate."""
     classes = curves.shape[1]
     p = v.shape[0] // classes
     out[:] = 0.0
@@ -98,7 +106,7 @@ def hessian_product(
             for k in range(classes):
                 add(rows, j, q[k] * (t[k] - mean), out, k * p, p)
     for a in range(v.shape[0]):
-        out[a] = factor * out[a] + ridge * v[a]
+        out[a] = factor * out[a] + weight_at(ridge, a) * v[a]
 
 
 @njit(**OPTIONS)

@@ -110,6 +110,22 @@ def _add(rows: Any, j: int, factor: float, out: Any, offset: int, width: int) ->
     return sparse if isinstance(rows, types.BaseTuple) else dense
 
 
+def weight_at(weights: Any, a: int) -> float:
+    """weights[a], or the one number that stands for all of them."""
+    raise TypeError("weight_at is only for compiled code.")
+
+
+@overload(weight_at, jit_options=INNER)
+def _weight_at(weights: Any, a: int) -> Any:
+    def one(weights: Any, a: int) -> float:
+        return weights  # type: ignore[no-any-return]
+
+    def each(weights: Any, a: int) -> float:
+        return weights[a]  # type: ignore[no-any-return]
+
+    return each if isinstance(weights, types.Array) else one
+
+
 def accumulator(rows: Any, w: Any, out: Any) -> Any:
     """Where record gradients are added up: `out` itself, or a float32 vector for a dense float32
     table and state.

@@ -19,7 +19,7 @@ from numba import njit, prange
 
 from tacenda.problem.kernels.gradient import add_binary, add_classes
 from tacenda.problem.kernels.hessian import curvatures, hessian_product, inverse_hessian
-from tacenda.problem.kernels.rows import OPTIONS, PARALLEL
+from tacenda.problem.kernels.rows import OPTIONS, PARALLEL, weight_at
 
 MAX_STEPS = 300
 MAX_TRIALS = 60
@@ -53,7 +53,10 @@ def full_gradient(
     parameter: float,
     out: Any,
 ) -> float:
-    """out = factor * sum_j gradient_j(w) + l2 w + linear + 2q (w - centre); returns its norm."""
+    """out = factor * sum_j gradient_j(w) + l2 w + linear + 2q (w - centre); returns its norm.
+
+    l2: a number, or one for each coordinate.
+    """
     unused, everything = np.empty(0), np.empty(0, np.int64)
     out[:] = 0.0
     if classes == 1:
@@ -63,7 +66,9 @@ def full_gradient(
     else:
         add_classes(rows, labels, unused, first, last, everything, 0, w, classes, math.inf, out)
     for a in range(w.shape[0]):
-        out[a] = factor * out[a] + (l2 * w[a] + linear[a] + 2.0 * q * (w[a] - centre[a]))
+        out[a] = factor * out[a] + (
+            weight_at(l2, a) * w[a] + linear[a] + 2.0 * q * (w[a] - centre[a])
+        )
     return math.sqrt(inner(out, out))
 
 

@@ -40,12 +40,12 @@ def can_solve(store: Store, convexity: Any) -> bool:
 
 def argmin(store: Store, nodes: Any, anchors: Any, convexity: Any, tolerance: float) -> Floats:
     """u (b, d) for each row, to gradient norm <= tolerance; never raises for what the records or
-    the anchors hold."""
+    the anchors hold. convexity (b,), or (b, d): one for each coordinate."""
     check_supported(store)
     out = np.empty((len(nodes), store.dim))
     with np.errstate(all="ignore"):
         for k, node in enumerate(nodes):
-            part = Pooled.around(store, int(node), anchors[k], float(convexity[k]))
+            part = Pooled.around(store, int(node), anchors[k], convexity[k])
             start, free = np.zeros(store.dim), np.full(store.dim, True)
             u, norm = newton(part, start, start, free, tolerance)
             out[k] = u if norm <= tolerance else descend(part, store, int(node), tolerance)
@@ -56,7 +56,8 @@ def descend(part: Pooled, store: Store, node: int, tolerance: float) -> Floats:
     """Accelerated descent from 0, for the number of steps that its proof asks for."""
     share = store.loss_scale * float(store.sizes[node] / store.divisors[node])
     largest = float(store.norms[store.offsets[node] : store.offsets[node + 1]].max(initial=0.0))
-    kappa, smooth = part.l2, part.l2 + share * store.loss.curvature * largest**2
+    kappa = float(np.min(part.l2))
+    smooth = float(np.max(part.l2)) + share * store.loss.curvature * largest**2
     bound = share * store.loss.slope * largest
     u = v = np.zeros(part.dim)
     if bound == 0.0:
@@ -70,7 +71,7 @@ def descend(part: Pooled, store: Store, node: int, tolerance: float) -> Floats:
     )
     momentum = (math.sqrt(smooth) - math.sqrt(kappa)) / (math.sqrt(smooth) + math.sqrt(kappa))
     for _ in range(steps):
-        g = part.gradient(v) + kappa * v
+        g = part.gradient(v) + part.l2 * v
         if np.linalg.norm(g) <= tolerance:
             return v
         new = v - g / smooth

@@ -38,14 +38,15 @@ class Chords:
 
 
 def uses_chords(store: Store) -> bool:
-    """Whether inverse Hessians are kept: losses of one score whose cache stays small, also against
-    the data.
+    """Whether inverse Hessians are kept: losses of one score with one ridge for all coordinates,
+    whose cache stays small, also against the data.
 
     Depends on the whole store and never on a block, so that a node's result does not depend on its
     company.
     """
     size = 4 * store.n_nodes * store.dim**2
-    return store.n_outputs == 1 and size <= min(_CACHE_LIMIT, _CACHE_FLOOR + store.nbytes)
+    alike = store.n_outputs == 1 and not store.regulariser.weighted
+    return alike and size <= min(_CACHE_LIMIT, _CACHE_FLOOR + store.nbytes)
 
 
 def check_supported(store: Store) -> None:
@@ -127,7 +128,8 @@ def _certainly(
     for noise either."""
     from tacenda.problem.solver import around as solver_around
 
-    kappa = store.strength * store.regulariser.l2 + 2 * q
+    weighted = store.regulariser.weighted
+    kappa = store.strength * store.regulariser.l2 + (2 * q[:, None] if weighted else 2 * q)
     if not solver_around.can_solve(store, kappa):
         raise TacendaError(
             f"The local solver of node {int(nodes[0])} did not reach gradient norm "
@@ -137,7 +139,7 @@ def _certainly(
             "l2 regulariser if the minimum may not exist. "
             "(Only a run without privacy can get here.)"
         )
-    anchor = (2 * q[:, None] * centre - linear) / kappa[:, None]
+    anchor = (2 * q[:, None] * centre - linear) / kappa.reshape(len(q), -1)
     return anchor + store.argmin_around(nodes, anchor, kappa, tolerance)
 
 

@@ -22,9 +22,9 @@ _CHUNK_ELEMENTS = 1 << 20
 
 class Pooled:
     """Value, gradient and second derivatives of F, and the regulariser r R = l1 |w|_1 + (l2/2)
-    |w|^2 beside it."""
+    |w|^2 beside it; around an anchor l2 may be one number for each coordinate."""
 
-    def __init__(self, store: Store, records: slice, weights: Any, l1: float, l2: float) -> None:
+    def __init__(self, store: Store, records: slice, weights: Any, l1: float, l2: Any) -> None:
         self.loss, self.labels = store.loss, store.labels[records]
         self.n_features, self.n_outputs, self.dim = store.n_features, store.n_outputs, store.dim
         self.weights, self.l1, self.l2 = weights, l1, l2
@@ -54,7 +54,7 @@ class Pooled:
         )
 
     @classmethod
-    def around(cls, store: Store, node: int, anchor: Floats, convexity: float) -> Pooled:
+    def around(cls, store: Store, node: int, anchor: Floats, convexity: Any) -> Pooled:
         """One node's records seen from `anchor`: F(u) = (c/m) sum_j loss(anchor + u; x_j, y_j),
         with (convexity/2)|u|^2.
 

@@ -36,7 +36,7 @@ def _opened(home: Path) -> NodeState:
     try:
         state.bind("run", "a", "digest")
         state.keep_mark(home / "elsewhere" / "run.mark")
-        ledger = NodeLedger(PLANNED, ROUNDS, False, lambda *_: None)
+        ledger = NodeLedger(PLANNED, [PER_ROUND] * ROUNDS, False, lambda *_: None)
         saved = state.checkpoint()
         if saved is not None:
             ledger.resume(state.charges(), *saved[:2])
@@ -312,7 +312,7 @@ def test_a_checkpoint_implies_the_planned_charges(tmp_path: Path) -> None:
 
 
 def test_a_later_epoch_may_begin_anywhere_but_skips_nothing(tmp_path: Path) -> None:
-    ledger = NodeLedger(PLANNED, ROUNDS, False, lambda *_: None)
+    ledger = NodeLedger(PLANNED, [PER_ROUND] * ROUNDS, False, lambda *_: None)
 
     def booked(*rounds: int) -> list[Any]:
         return [((0, 1, c), EVENT) for c in (0, 1)] + [

@@ -1,0 +1,379 @@
+"""Whitening before any algorithm: one release of the records' second moment, one public map.
+
+    M   <- the network's mean of (1/m_i) sum_j x x'  + noise         (released once, in round 1)
+    M   =  V diag(e) V',  f_k = max(e_k, floor)                      (public from here on)
+    x'  =  P' x, cut to `norm`,   P = V diag(scale / sqrt(f))        (behind the door, a new set of
+                                                                      private records with a bound)
+    the wrapped algorithm runs on x', and its models v mean w = P v
+
+What follows the release (floor, scale, clip, step) is post-processing of released numbers and
+public facts: `choose`. All nodes hold the same map, to the bit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tacenda import checks
+from tacenda.algorithms.base import Algorithm, Array, Needs, Node
+from tacenda.algorithms.published import Published, Sites
+from tacenda.errors import InputError, UnsupportedError
+from tacenda.graph.topology import Topology
+from tacenda.privacy.settings import Privacy
+from tacenda.problem.facts import Facts
+from tacenda.problem.moments import unpacked
+
+NAME = "whitening"
+MOST_FEATURES = 1000  # a message then holds half a million numbers
+ROW_NORM = 0.7  # expected norm of a mapped row, over the norm to which it is cut
+CLIP = 0.5  # of the loss's slope: most gradients are far below it near the optimum
+LEAST_FLOOR = 1e-6  # of the largest eigenvalue, where the noise asks for less
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """How the records are prepared: `prepare=Whitening(share=0.1)`.
+
+    share   of the budget (mu^2) for the second moment, above 0 and below 1
+    norm    to which mapped rows are cut: the new public bound on every row
+    clip    to which mapped gradients are clipped; None: half the loss's slope times `norm`
+    floor   below which eigenvalues are raised, in units of the noise's edge; None: 1
+    scale   expected norm of a mapped row over `norm`; None: 0.7
+    rank    how many directions are kept; None: all
+    """
+
+    share: float = 0.1
+    norm: float = 1.0
+    clip: float | None = None
+    floor: float | None = None
+    scale: float | None = None
+    rank: int | None = None
+
+    def __post_init__(self) -> None:
+        checks.between("Whitening.share", self.share, 0.0, 1.0)
+        checks.positive("Whitening.norm", self.norm)
+        for name in ("clip", "floor", "scale"):
+            if getattr(self, name) is not None:
+                checks.positive(f"Whitening.{name}", getattr(self, name))
+        if self.rank is not None:
+            checks.whole("Whitening.rank", self.rank, least=1)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Name and settings as plain values, for files; without what is not set."""
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return {"name": NAME, **{k: v for k, v in values.items() if v is not None}}
+
+    @classmethod
+    def from_plain(cls, values: dict[str, Any]) -> Whitening:
+        """The inverse of `to_plain`."""
+        checks.one_of("prepare.name", values.get("name", NAME), (NAME,))
+        known = [f.name for f in dataclasses.fields(cls)]
+        given = {k: v for k, v in values.items() if k != "name" and v is not None}
+        for name in given:
+            checks.one_of("prepare", name, known)
+        return cls(**given)
+
+
+def prepared(algorithm: Algorithm, prepare: Any) -> Algorithm:
+    """The algorithm behind what prepares its records: nothing (None), a name, a table or an object."""
+    if prepare is None:
+        return algorithm
+    if isinstance(prepare, str):
+        prepare = {"name": prepare}
+    if isinstance(prepare, dict):
+        prepare = Whitening.from_plain(prepare)
+    if not isinstance(prepare, Whitening):
+        raise InputError(f"prepare must be None, {NAME!r} or a tacenda.Whitening, not {prepare!r}.")
+    if isinstance(algorithm, Whitened):
+        raise InputError(
+            "prepare: the algorithm whitens its records already; leave prepare out, "
+            "or name the algorithm without it."
+        )
+    return Whitened(algorithm, prepare)
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The public map, and what goes with it.
+
+    matrix      (d, k) P
+    clip        to which mapped gradients are clipped; None where nothing is clipped
+    smoothness  of the mean loss: its curvature times the largest eigenvalue of the mapped moment
+    """
+
+    matrix: Array
+    clip: float | None
+    smoothness: float
+
+
+def choose(moment: Array, std: float, facts: Facts, whitening: Whitening) -> Chosen:
+    """The map from a released second moment (d, d) whose diagonal has noise of that std.
+
+    Entries off the diagonal have std/sqrt(2), so the noise alone has eigenvalues up to its edge
+    sqrt(2 d) std. An eigenvalue e above the edge is taken for e - (edge/2)^2/e, the others share
+    what is left of the trace; from these follows the expected norm of a mapped row. No mapped
+    direction has more curvature than scale^2.
+    """
+    from tacenda.problem.kernels.eigen import eigen  # here: it loads the compiler
+
+    e, vectors = eigen(moment)
+    d, bound = len(e), facts.constants.data_norm
+    kept = d if whitening.rank is None else min(d, whitening.rank)
+    edge = math.sqrt(2.0 * d) * std
+    least = max(LEAST_FLOOR * max(float(e[0]), 0.0), np.finfo(float).tiny ** 0.5 * bound**2)
+    floor = max((1.0 if whitening.floor is None else whitening.floor) * edge, least)
+    raised = np.maximum(e, floor)
+    above = e > edge
+    signal = np.where(above, e - (edge / 2) ** 2 / np.where(above, e, 1.0), 0.0)
+    rest = max(float(e.sum()) - float(signal.sum()), 0.0)
+    signal[~above] = rest / max(int((~above).sum()), 1)
+    expected = float((signal / raised)[:kept].sum())
+    target = whitening.norm * (ROW_NORM if whitening.scale is None else whitening.scale)
+    scale = target / math.sqrt(max(expected, LEAST_FLOOR))
+    matrix = vectors[:, :kept] * (scale / np.sqrt(raised[:kept]))
+    largest = min(max(float(e[0]), edge / 2, least) / floor, 1.0)
+    steepest = min(scale**2 * largest, whitening.norm**2)
+    k = facts.constants
+    return Chosen(
+        np.ascontiguousarray(matrix),
+        clip_of(facts, whitening),
+        k.loss_scale * k.loss.curvature * steepest,
+    )
+
+
+def clip_of(facts: Facts, whitening: Whitening) -> float | None:
+    """To which mapped gradients are clipped; from public facts alone."""
+    k = facts.constants
+    if whitening.clip is not None:
+        return whitening.clip
+    if math.isfinite(k.loss.slope):
+        return CLIP * k.loss.slope * whitening.norm
+    return None if k.clip_norm is None else k.clip_norm * whitening.norm / k.data_norm
+
+
+def times(matrix: Array, rows: Array) -> Array:
+    """Each row's blocks v of length k become matrix v: (b, K k) -> (b, K d), row by row, so that
+    no row's bits depend on which others are here."""
+    d, k = matrix.shape
+    found = np.empty((len(rows), rows.shape[1] // k * d))
+    same = len(rows) > 1 and bool((rows == rows[0]).all())
+    for i in range(1 if same else len(rows)):
+        for c in range(rows.shape[1] // k):
+            found[i, c * d : (c + 1) * d] = (matrix * rows[i, c * k : (c + 1) * k]).sum(axis=1)
+    if same:
+        found[1:] = found[0]
+    return found.astype(rows.dtype, copy=False)
+
+
+@dataclass(frozen=True)
+class WhitenedState:
+    """inner: the wrapped algorithm's state, in the records' own coordinates until there is a map.
+
+    matrix (d, k) and numbers (clip, or 0 for none; smoothness): the public map, held once for all
+    nodes.
+    """
+
+    inner: Any
+    matrix: Array | None = field(default=None, metadata={"common": True})
+    numbers: Array | None = field(default=None, metadata={"common": True})
+
+
+@dataclass(frozen=True)
+class Whitened(Algorithm):
+    """The wrapped algorithm on whitened records; the release of the moment is part of round 1."""
+
+    algorithm: Algorithm
+    whitening: Whitening = Whitening()
+
+    name: ClassVar[str] = "whitened"
+    source: ClassVar[str] = "ours"
+
+    # ---- the run
+    def init(self, node: Node, w: Array) -> WhitenedState:
+        return WhitenedState(self.algorithm.init(node, w))
+
+    def step(self, s: WhitenedState, node: Node) -> WhitenedState:
+        if s.matrix is None:
+            s = self._with_map(s, node)
+        mapped = self._mapped(s, node)
+        return replace(s, inner=self.algorithm.step(s.inner, mapped))
+
+    def _with_map(self, s: WhitenedState, node: Node) -> WhitenedState:
+        """Release the moment, choose the map, and begin where the public start lies in it."""
+        start = np.asarray(self.algorithm.last(s.inner))
+        row, std = self._moment(node, start.dtype)
+        found = choose(unpacked(row), std, node.facts, self.whitening)
+        numbers = np.array([0.0 if found.clip is None else found.clip, found.smoothness])
+        s = WhitenedState(None, found.matrix, numbers)
+        squares = (found.matrix**2).sum(axis=0)
+        back = found.matrix.T / squares[:, None]  # the columns are orthogonal
+        inner = self.algorithm.init(self._mapped(s, node), times(back, start))
+        return replace(s, inner=inner)
+
+    def _moment(self, node: Node, dtype: Any) -> tuple[Array, float]:
+        """The network's mean second moment with noise, one row, and the std of its entries."""
+        inner, facts, value = self.algorithm, node.facts, node.second_moment()
+        ratio = self.whitening.share / (1 - self.whitening.share)
+        after = self._mapped_facts(facts)
+        spent = inner.spends(after, node.degree, node.rounds)
+        if inner.masks or inner.shared_noise is not None:
+            assert isinstance(spent, float)
+            weight, unit = ratio * spent, facts.worst_moment_sensitivity()
+            if not inner.masks:  # in units of the gradients that share the noise scale
+                unit = unit / after.worst_gradient_sensitivity
+            kind = "masked" if inner.masks else "correlated"
+            mean = unit * node.release_mean(value / unit, noise=kind, weight=weight)
+            std = node.noise_multiplier * (unit / math.sqrt(weight * node.n_nodes))
+            return np.asarray(mean[0], float), float(std[0, 0])
+        if isinstance(spent, float):
+            unit, weight = facts.constants.data_norm**2, ratio * spent
+            released = unit * node.release(value / unit, weight=weight)
+            std = node.noise_multiplier * (value.sensitivity[:, None] / math.sqrt(weight))
+        else:  # the noise has the scale itself for its std
+            factor = np.sqrt(ratio * spent) / value.sensitivity[:, None]
+            released = node.release(value * factor, relative_std=1.0) / factor
+            std = node.noise_multiplier / factor
+        both = node.average(np.hstack([released, std**2]).astype(dtype, copy=False))
+        row = np.asarray(both[0], float)
+        return row[:-1], math.sqrt(max(float(row[-1]), 0.0) / node.n_nodes)
+
+    def _mapped(self, s: WhitenedState, node: Node) -> Node:
+        assert s.matrix is not None and s.numbers is not None
+        clip, smoothness = float(s.numbers[0]) or None, float(s.numbers[1])
+        return node.mapped(s.matrix, self.whitening.norm, clip, smoothness)
+
+    def _mapped_facts(self, facts: Facts) -> Facts:
+        """Those of the mapped records, as far as they are known before any release."""
+        width = facts.dim // facts.constants.n_outputs
+        kept = width if self.whitening.rank is None else min(width, self.whitening.rank)
+        return facts.mapped(
+            np.eye(width, kept), self.whitening.norm, clip_of(facts, self.whitening)
+        )
+
+    def iterate(self, s: WhitenedState) -> Array:
+        return self._back(s, self.algorithm.iterate(s.inner))
+
+    def last(self, s: WhitenedState) -> Array:
+        return self._back(s, self.algorithm.last(s.inner))
+
+    @staticmethod
+    def _back(s: WhitenedState, models: Array) -> Array:
+        return models if s.matrix is None else times(s.matrix, np.asarray(models))
+
+    def restart(self, s: WhitenedState, node: Node) -> WhitenedState:
+        """The map stays: it was released, and nothing of it belongs to the neighbours."""
+        there = node if s.matrix is None else self._mapped(s, node)
+        return replace(s, inner=self.algorithm.restart(s.inner, there))
+
+    def averaging_weight(self, turn: int, rounds: int) -> float:
+        return self.algorithm.averaging_weight(turn, rounds)
+
+    # ---- what goes together
+    def check(self, facts: Facts, topology: Topology, rounds: int, private: bool) -> None:
+        k = facts.constants
+        width = facts.dim // k.n_outputs
+        if k.regulariser.l1 > 0 and k.strength > 0:
+            raise UnsupportedError(
+                f"Whitening maps the model, and the regulariser {k.regulariser.name!r} is about "
+                "its own coordinates; use 'l2' or 'none', or leave prepare out."
+            )
+        if width > MOST_FEATURES:
+            raise UnsupportedError(
+                f"Whitening releases {width} x {width} numbers; it serves up to {MOST_FEATURES} "
+                "features. Leave prepare out, or reduce the features first."
+            )
+        rank = self.whitening.rank
+        if (
+            rank is not None
+            and rank < width
+            and getattr(self.algorithm, "noise", "") == "l2-laplace"
+        ):
+            raise UnsupportedError(
+                f"Whitening.rank must be left out for {self.algorithm.title}, whose noise is "
+                "planned for models of full length; or use noise='gaussian'."
+            )
+        self.algorithm.check(self._mapped_facts(facts), topology, rounds, private)
+
+    def advice(self, facts: Facts, topology: Topology, rounds: int) -> list[str]:
+        return self.algorithm.advice(self._mapped_facts(facts), topology, rounds)
+
+    def published_noise(
+        self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
+    ) -> Published:
+        raise self._not_printed()
+
+    def published_form(self) -> Algorithm:
+        raise self._not_printed()
+
+    def _not_printed(self) -> UnsupportedError:
+        return UnsupportedError(
+            f"{self.title}: no paper here prints noise for whitened records, so it cannot run as "
+            "published; use mode='sound', or leave prepare out."
+        )
+
+    # ---- as the wrapped algorithm
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        return f"{self.algorithm.title}, whitened"
+
+    @property
+    def private(self) -> bool:  # type: ignore[override]
+        return self.algorithm.private
+
+    @property
+    def needs(self) -> Needs:  # type: ignore[override]
+        return self.algorithm.needs
+
+    @property
+    def default_output(self) -> str:  # type: ignore[override]
+        return self.algorithm.default_output
+
+    @property
+    def batch_size(self) -> int | None:  # type: ignore[override]
+        return self.algorithm.batch_size
+
+    @property
+    def masks(self) -> bool:
+        return self.algorithm.masks
+
+    @property
+    def agrees(self) -> bool:
+        return self.algorithm.agrees
+
+    @property
+    def shared_noise(self) -> float | None:
+        return self.algorithm.shared_noise
+
+    @property
+    def samples_records(self) -> bool:
+        return self.algorithm.samples_records
+
+    @property
+    def draws_one_record(self) -> bool:
+        return self.algorithm.draws_one_record
+
+    @property
+    def noise_in_objective(self) -> bool:
+        return self.algorithm.noise_in_objective
+
+    @property
+    def keeps_secret(self) -> bool:
+        return self.algorithm.keeps_secret
+
+    @property
+    def steps_per_round(self) -> int:
+        return self.algorithm.steps_per_round
+
+    @property
+    def exchanges_per_round(self) -> int:
+        return self.algorithm.exchanges_per_round
+
+    def to_plain(self) -> dict[str, Any]:
+        own = self.whitening.to_plain()
+        del own["name"]
+        return {"name": self.name, **own, "algorithm": self.algorithm.to_plain()}

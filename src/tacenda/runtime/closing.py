@@ -1,0 +1,47 @@
+"""How a run ends: with a number of closing mixings, or with one exact average of all outputs over
+the spanning tree. Both act on released values only and cost no privacy.
+
+    finish_mixing = k         k rounds that only mix: 2 E k messages, the nodes come near each other
+    finish_mixing = "exact"   one round up and down the tree: 2 (n - 1) messages, never more than
+                              a single mixing's, and all nodes have the same model to the bit
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tacenda import checks
+from tacenda.errors import InputError
+from tacenda.words import counted
+
+EXACT = "exact"
+Finish = int | str
+
+
+def checked_finish(name: str, value: Any) -> Finish:
+    """The number of closing mixings, or "exact"."""
+    if isinstance(value, str):
+        if value == EXACT:
+            return value
+        raise InputError(
+            f"{name} must be a whole number of closing mixings, or {EXACT!r} for one exact "
+            f"average, not {value!r}."
+        )
+    return checks.whole(name, value)
+
+
+def closing_rounds(finish: Finish) -> int:
+    """How many rounds follow those of the algorithm."""
+    return 1 if isinstance(finish, str) else finish
+
+
+def closing_calls(finish: Finish) -> int:
+    """In how many calls of such a round rows are sent: mixed in one, up and down a tree in two."""
+    return 2 if isinstance(finish, str) else 1
+
+
+def closing_words(finish: Finish) -> str:
+    """For readers."""
+    if isinstance(finish, str):
+        return "one closing average, exact, over a spanning tree"
+    return counted(finish, "closing mixing round")

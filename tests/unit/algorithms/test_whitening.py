@@ -1,0 +1,183 @@
+"""Whitening: its settings, the choice after the release, the way there and back."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tacenda as tc
+from support import TUNED, problem
+from tacenda.algorithms.registry import by_name, code_of, from_plain
+from tacenda.algorithms.whitening import Whitened, Whitening, choose, prepared, times
+from tacenda.errors import InputError, UnsupportedError
+from tacenda.problem.constants import Constants
+from tacenda.problem.facts import Facts
+from tacenda.runtime.spec import RunSpec
+
+A = tc.algorithms
+
+
+def facts_for(d: int, **declared: Any) -> Facts:
+    constants = Constants.declared(**{"loss": "logistic", "classes": 3, **declared})
+    return Facts(np.full(4, 100.0), d * constants.n_outputs, constants)
+
+
+def moment(d: int, seed: int, spread: float = 3.0) -> Any:
+    """The second moment of rows in the unit ball."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(500, d)) * 10.0 ** (-spread * rng.random(d))
+    x /= np.maximum(1.0, np.linalg.norm(x, axis=1, keepdims=True))
+    return x.T @ x / len(x), x
+
+
+@given(seed=st.integers(0, 1000), d=st.integers(1, 8), std=st.sampled_from([0.0, 1e-4, 1e-2, 1.0]))
+@settings(max_examples=40)
+def test_no_mapped_direction_is_steeper_than_is_said(seed: int, d: int, std: float) -> None:
+    true, _ = moment(d, seed)
+    rng = np.random.default_rng(seed)
+    noise = np.triu(rng.normal(size=(d, d)))
+    noise = std * (
+        np.diag(np.diag(noise)) + (np.triu(noise, 1) + np.triu(noise, 1).T) / math.sqrt(2)
+    )
+    facts = facts_for(d)
+    found = choose(true + noise, std, facts, Whitening())
+    assert np.isfinite(found.matrix).all()
+    squares = found.matrix.T @ found.matrix
+    assert np.abs(squares - np.diag(np.diag(squares))).max() <= 1e-10 * squares.max()
+    assert 0 < found.smoothness <= facts.constants.loss.curvature
+    if std == 0.0:
+        steepest = np.linalg.eigvalsh(found.matrix.T @ true @ found.matrix)[-1]
+        assert steepest * facts.constants.loss.curvature <= found.smoothness * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("target", [None, 0.3])
+def test_rows_have_the_expected_norm(target: float | None) -> None:
+    true, x = moment(6, 3, spread=1.0)
+    found = choose(true, 0.0, facts_for(6), Whitening(norm=2.0, scale=target))
+    mean = np.mean(np.sum((x @ found.matrix) ** 2, axis=1))
+    assert math.sqrt(mean) == pytest.approx(2.0 * (0.7 if target is None else target), rel=1e-6)
+
+
+def test_the_floor_is_in_units_of_the_noise_edge() -> None:
+    true, std = np.diag([1.0, 0.1, 0.0]), 0.01
+    edge = math.sqrt(2 * 3) * std
+    for floor in (None, 2.0):
+        found = choose(true, std, facts_for(3), Whitening(floor=floor))
+        lengths = np.sum(found.matrix**2, axis=0)
+        raised = 1.0 / lengths * lengths[0]  # in units of the first, which is not raised
+        assert raised == pytest.approx([1.0, 0.1, (floor or 1.0) * edge])
+
+
+def test_rank_keeps_the_first_directions() -> None:
+    true, _ = moment(5, 1)
+    found = choose(true, 0.0, facts_for(5), Whitening(rank=2))
+    assert found.matrix.shape == (5, 2)
+
+
+@pytest.mark.parametrize(
+    ("declared", "whitening", "clip"),
+    [
+        ({}, Whitening(), 0.5),
+        ({}, Whitening(norm=2.0), 1.0),
+        ({}, Whitening(clip=0.2), 0.2),
+        ({"loss": "multinomial"}, Whitening(), math.sqrt(0.5)),
+        ({"loss": "squared", "clip_norm": 3.0, "data_norm": 2.0}, Whitening(), 1.5),
+    ],
+)
+def test_what_gradients_are_clipped_to(declared: Any, whitening: Any, clip: float) -> None:
+    assert choose(np.eye(3), 0.1, facts_for(3, **declared), whitening).clip == pytest.approx(clip)
+
+
+@given(
+    seed=st.integers(0, 100), d=st.integers(1, 5), k=st.integers(1, 5), outputs=st.integers(1, 3)
+)
+def test_each_row_is_mapped_by_itself(seed: int, d: int, k: int, outputs: int) -> None:
+    rng = np.random.default_rng(seed)
+    matrix, rows = rng.normal(size=(d, k)), rng.normal(size=(6, outputs * k))
+    rows[4:] = rows[3]
+    found = times(matrix, rows)
+    plain = np.einsum("dk,bck->bcd", matrix, rows.reshape(6, outputs, k)).reshape(6, -1)
+    assert np.allclose(found, plain, rtol=1e-12, atol=1e-12)
+    for part in ([0], [3, 4, 5], [5, 1]):
+        assert np.array_equal(times(matrix, rows[part]), found[part])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("share", 0.0), ("share", 1.0), ("norm", 0.0), ("clip", -1.0), ("floor", 0.0), ("rank", 0)],
+)
+def test_settings_without_sense_are_refused(name: str, value: float) -> None:
+    with pytest.raises(InputError, match=name):
+        Whitening(**{name: value})
+
+
+def test_plain_values_there_and_back() -> None:
+    wrapped = Whitened(A.TreeGD(noise="independent", step_size=2.0), Whitening(share=0.2, clip=0.3))
+    plain = wrapped.to_plain()
+    assert plain["name"] == "whitened" and plain["algorithm"]["name"] == "treegd"
+    assert from_plain(plain) == wrapped
+    assert by_name(**plain) == wrapped
+    assert code_of(wrapped) is None
+
+
+def test_prepared_takes_names_tables_and_objects() -> None:
+    inner = A.TreeGD()
+    assert prepared(inner, None) is inner
+    for given_ in ("whitening", {"name": "whitening"}, Whitening()):
+        assert prepared(inner, given_) == Whitened(inner)
+    with pytest.raises(InputError, match="whitens its records already"):
+        prepared(prepared(inner, "whitening"), "whitening")
+    for wrong in ("whiten", {"name": "whitening", "shares": 0.1}, 0.1):
+        with pytest.raises(InputError, match="prepare"):
+            prepared(inner, wrong)
+    with pytest.raises(InputError, match="the table of the algorithm behind it"):
+        by_name("whitened", share=0.1)
+
+
+def checked(facts: Facts, algorithm: Any = None, whitening: Any = None, **more: Any) -> Any:
+    wrapped = Whitened(algorithm or A.TreeGD(), whitening or Whitening())
+    topology = tc.graph.Topology.of(tc.graph.ring(4))
+    return RunSpec(wrapped, topology, facts, 5, **more).checked()
+
+
+def test_what_cannot_be_mapped_is_refused_before_any_record_is_touched() -> None:
+    for regulariser in ("l1", "elastic-net"):
+        with pytest.raises(UnsupportedError, match="use 'l2' or 'none'"):
+            checked(facts_for(3, regulariser=regulariser))
+    with pytest.raises(UnsupportedError, match="up to 1000 features"):
+        checked(facts_for(1001))
+    with pytest.raises(UnsupportedError, match=r"Whitening.rank must be left out"):
+        checked(facts_for(3), A.PVP(), Whitening(rank=2))
+    with pytest.raises(UnsupportedError, match="leave prepare out"):
+        checked(facts_for(3), A.IPADMM(), privacy=tc.Privacy(1.0, mode="as-published"))
+    with pytest.raises(UnsupportedError, match="smoothed-hinge"):
+        checked(facts_for(3, loss="hinge"))
+    checked(facts_for(3))
+
+
+def test_the_start_means_the_same_model() -> None:
+    data, start = problem(4), np.array([0.3, -0.2, 0.5, 0.1])
+    run = tc.simulate(
+        data,
+        tc.graph.ring(4),
+        A.TreeGD(step_size=1e-9),
+        1,
+        prepare="whitening",
+        init=start,
+        record_every=0,
+    )
+    assert np.abs(run.models - start).max() < 1e-6
+
+
+@pytest.mark.parametrize("name", ["treegd", "ipadmm", "ddpadmm", "cdpadmm", "dpadmm"])
+def test_a_whitened_run_reaches_the_same_optimum(name: str) -> None:
+    graph = tc.graph.star(5) if name == "dpadmm" else tc.graph.ring(5)
+    data = problem(5)
+    wide = Whitening(norm=50.0, scale=0.02, clip=50.0)  # nothing is cut
+    run = tc.simulate(data, graph, TUNED[name], 600, prepare=wide, output="last", record_every=0)
+    assert np.abs(run.models - data.solve()).max() < 1e-3
