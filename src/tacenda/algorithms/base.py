@@ -152,6 +152,7 @@ class Algorithm(ABC):
     source: ClassVar[str]  # paper and equations
     private: ClassVar[bool] = True
     default_output: ClassVar[str] = "last"
+    default_rounds: ClassVar[int] = 100  # where it is named without rounds
     needs: ClassVar[Needs] = Needs()
     verdict: ClassVar[Verdict | None] = None  # on the noise that its paper prints
     batch_size: int | None = None  # the mean size of a sample, for those that can take one

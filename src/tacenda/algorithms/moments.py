@@ -175,6 +175,7 @@ class MomentRegression(Algorithm):
     title: ClassVar[str] = "MomentRegression (least squares by its second moment)"
     source: ClassVar[str] = "ours"
     default_output: ClassVar[str] = "last"
+    default_rounds: ClassVar[int] = 9
     needs: ClassVar[Needs] = Needs(squared_loss=True)
     verdict: ClassVar[Verdict | None] = Verdict(
         "ours",

@@ -139,9 +139,9 @@ def plan_facts(
         rounds is not None,
         checks.positive("longer", longer),
     )
-    found = [independent(case), *by_moments(case, coalition)]
-    if coalition is not None:
-        found += shared(case, coalition)
+    found = by_moments(case, coalition)  # first choice, also where an assumed shape says otherwise
+    if not found:
+        found = [independent(case), *([] if coalition is None else shared(case, coalition))]
     best = min(found, key=lambda candidate: candidate.forecast.excess_risk)
     levels = np.asarray(epsilon, float)
     plain = float(levels) if levels.ndim == 0 else tuple(float(e) for e in levels)

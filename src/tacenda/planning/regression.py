@@ -22,9 +22,6 @@ from tacenda.planning.candidates import Candidate, Case
 from tacenda.planning.outcome import Forecast
 from tacenda.problem.facts import Facts
 
-STEPS = 8  # more make each one noisier, fewer do not forget where they began
-MOMENT_ROUNDS = 1 + STEPS
-
 
 def serves(facts: Facts) -> bool:
     """Whether the problem is least squares of a size whose second moment may be sent."""
@@ -33,14 +30,19 @@ def serves(facts: Facts) -> bool:
 
 def by_moments(case: Case, coalition: int | None) -> list[Candidate]:
     """MomentRegression for least squares, masked if a coalition is named; else nothing."""
-    facts, rounds = case.facts, case.most if case.fixed else min(case.most, MOMENT_ROUNDS)
+    facts, rounds = (
+        case.facts,
+        case.most if case.fixed else min(case.most, MomentRegression.default_rounds),
+    )
     if not serves(facts) or rounds < 2:
         return []
     algorithm = MomentRegression(noise="independent" if coalition is None else "masked")
     noise = _average_noise(case, coalition)
     undone, noisy = excess(case, algorithm, noise, rounds)
     total = 2.0 * (rounds - 1) / float(case.landscape.eigenvalues.max())
-    forecast = Forecast(total, total, MOMENT_ROUNDS, noise, undone, noisy, case.mixing.second, 0.0)
+    forecast = Forecast(
+        total, total, MomentRegression.default_rounds, noise, undone, noisy, case.mixing.second, 0.0
+    )
     return [Candidate(algorithm, rounds, 0, forecast, coalition)]
 
 
