@@ -82,7 +82,8 @@ class Whitening:
 
 
 def prepared(algorithm: Algorithm, prepare: Any) -> Algorithm:
-    """The algorithm behind what prepares its records: nothing (None), a name, a table or an object."""
+    """The algorithm behind what prepares its records: nothing (None), a name, a table or an
+    object."""
     if prepare is None:
         return algorithm
     if isinstance(prepare, str):

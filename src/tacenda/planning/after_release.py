@@ -5,7 +5,8 @@ clip and step (`algorithms.spectrum`); before the run there is an assumed spectr
 the same rule gives a forecast. Rounds are fixed here: after whitening no direction is slow, so
 twenty do.
 
-    std = s0 sqrt(rho) B^2 / (rho G c sqrt(share))      of the released moment; rho = 2 records change
+    std = s0 sqrt(rho) B^2 / (rho G c sqrt(share))      of the released moment; rho = 2 records
+    change
                                                         (replace-one), or 1
     p_k^2 = scale^2/max(e_k, floor)                     h_k, r and the signal become h_k p_k^2,
                                                         r p_k^2 and signal/p_k^2

@@ -39,6 +39,7 @@ from tacenda.planning.candidates import MOST_ROUNDS, Case, independent, shared
 from tacenda.planning.forecast import Landscape
 from tacenda.planning.mixing import Mixing
 from tacenda.planning.outcome import Plan
+from tacenda.planning.regression import by_moments
 from tacenda.privacy.adjacency import check as check_adjacency
 from tacenda.problem import losses, regularisers
 from tacenda.problem.constants import Constants
@@ -140,9 +141,10 @@ def plan_facts(
         rounds is not None,
         checks.positive("longer", longer),
     )
-    found = [*whitened(case, coalition), independent(case)]
-    if coalition is not None:
-        found += shared(case, coalition)
+    found = by_moments(case, coalition)  # first choice, also where an assumed shape says otherwise
+    if not found:
+        found = [*whitened(case, coalition), independent(case)]
+        found += [] if coalition is None else shared(case, coalition)
     best = min(found, key=lambda candidate: candidate.forecast.excess_risk)
     levels = np.asarray(epsilon, float)
     plain = float(levels) if levels.ndim == 0 else tuple(float(e) for e in levels)

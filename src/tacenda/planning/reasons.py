@@ -19,6 +19,8 @@ def hyperparameters(algorithm: Algorithm) -> str:
         kind = "masked" if algorithm.masks else "independent"
         return f"{share:.0%} of the budget for the second moment, {kind} noise"
     values, shared = algorithm.to_plain(), algorithm.shared_noise
+    if algorithm.name == "moments":
+        return f"{values['share']:.0%} of the budget for the moment, {values['noise']} noise"
     if shared is None:
         return f"offset {values.get('offset', 0.0):.4g}, independent noise"
     mixings = counted(algorithm.exchanges_per_round, "mixing")
@@ -65,6 +67,25 @@ def _tuning(p: Plan) -> list[str]:
         f"It is {found}: that predicts best on a public sample of "
         f"{counted(p.public_records, 'record')}. They were declared public: "
         "they have no protection, and nothing is charged for them."
+    ]
+
+
+def _by_moments(rounds: int, masked: bool) -> list[str]:
+    """Of least squares by its second moment."""
+    hidden = (
+        "Each member's message is hidden under masks that cancel in the network's sum, so that the "
+        "noise of all members protects each of them."
+        if masked
+        else "Each member's message holds noise enough for itself, so that no trust is needed."
+    )
+    return [
+        "MomentRegression: the squared loss has one curvature everywhere, the second moment of the "
+        "records. It is released once, in round 1, and makes every later step a Newton step, of "
+        f"which {rounds - 1} are taken on clipped gradients.",
+        hidden,
+        "How far to trust each direction of the curvature is decided after its release, from its "
+        "spectrum and its known noise. The regulariser enters last, so that every other strength "
+        "is post-processing.",
     ]
 
 
@@ -127,6 +148,8 @@ def reasons(p: Plan) -> list[str]:
     k, f = p.facts.constants, p.forecast
     if isinstance(p.algorithm, Whitened):
         return [*_whitened(p, p.algorithm), *_uneven(p)]
+    if p.algorithm.name == "moments":
+        return _by_moments(p.rounds, p.coalition is not None)
     found = [
         _method(p),
         "The total step balances what would be left unlearnt against noise of standard deviation "

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacenda._types import Floats
-
 if TYPE_CHECKING:
     from tacenda.planning.outcome import Plan
 
@@ -43,7 +41,6 @@ def adversaries(plan: Plan, most: int = 3) -> list[Adversary]:
     """An eavesdropper, coalitions of 1 to `most` members (the worst of each size), a member's
     neighbours, everybody else."""
     from tacenda.graph.coalition import leverage
-    from tacenda.graph.cuts import least_components
     from tacenda.privacy.accounting.calibration import gaussian_mu
     from tacenda.privacy.accounting.curves import GaussianProfile
 
@@ -65,20 +62,15 @@ def adversaries(plan: Plan, most: int = 3) -> list[Adversary]:
             Adversary(who, q, worst, GaussianProfile(worst).epsilon(plan.delta), True, True)
             for who, q in asked
         ]
-
-    def seen_by(q: int) -> tuple[Floats, str]:
-        if plan.algorithm.masks:
-            sizes, how = least_components(plan.topology, q)
-            return 1.0 / sizes, how
-        return leverage(plan.topology, float(plan.algorithm.shared_noise or 0.0), q)
-
-    own, _ = seen_by(plan.coalition)
+    ratio = plan.algorithm.shared_noise
+    assert ratio is not None
+    own, _ = leverage(plan.topology, ratio, plan.coalition)
     scale = float(np.max(moved * np.sqrt(own) / promised_mu))
     found = []
     for k, (who, q) in enumerate(asked):
         # No edge of such a member is left secret: only its own part hides it
         cut_off = k >= len(asked) - 2
-        h, how = (np.ones(n), "exact") if cut_off else seen_by(q)
+        h, how = (np.ones(n), "exact") if cut_off else leverage(plan.topology, ratio, q)
         mu = float(np.max(moved * np.sqrt(h))) / scale
         found.append(
             Adversary(
