@@ -229,6 +229,12 @@ class Algorithm(ABC):
         return False
 
     @property
+    def follows(self) -> bool:
+        """Whether clip and step may be chosen from what was released before the first round: its
+        noise is in units of the sensitivity, and its step in units of 1/smoothness."""
+        return False
+
+    @property
     def steps_per_round(self) -> int:
         """Passes over a node's records in one round."""
         return 1

@@ -37,8 +37,8 @@ class TreeGD(Algorithm):
                                                the nodes may have started from different models)
         output: the average of the last `tail` share of the rounds
 
-    L is the public smoothness of the loss: from the declared constants, or of the released curvature
-    after `Whitening`. step_size: in units of 1/L, a number or schedule. tail: 0 < tail <= 1.
+    L is the public smoothness of the loss: from the declared constants; after `Whitening` 1/L is the
+    step with the least forecast risk on the released curvature. step_size: in units of 1/L, a number or schedule. tail: 0 < tail <= 1.
     noise: "masked": each node adds whole-numbered noise of its own and, for every edge, a mask of
     which its neighbour adds the negative; only the sum over the network is ever readable, so that
     all nodes' noise hides each record. "independent": each node's message holds noise enough for
@@ -100,6 +100,10 @@ class TreeGD(Algorithm):
 
     @property
     def agrees(self) -> bool:
+        return True
+
+    @property
+    def follows(self) -> bool:
         return True
 
     def iterate(self, s: TreeState) -> Array:

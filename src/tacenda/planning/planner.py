@@ -34,6 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 from tacenda import checks
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
+from tacenda.planning.after_release import whitened
 from tacenda.planning.candidates import MOST_ROUNDS, Case, independent, shared
 from tacenda.planning.forecast import Landscape
 from tacenda.planning.mixing import Mixing
@@ -138,15 +139,16 @@ def plan_facts(
         rounds is not None,
         checks.positive("longer", longer),
     )
-    best = independent(case)
+    found = [*whitened(case, coalition), independent(case)]
     if coalition is not None:
-        best = min([best, *shared(case, coalition)], key=lambda found: found.forecast.excess_risk)
+        found += shared(case, coalition)
+    best = min(found, key=lambda candidate: candidate.forecast.excess_risk)
     levels = np.asarray(epsilon, float)
     plain = float(levels) if levels.ndim == 0 else tuple(float(e) for e in levels)
     return Plan(
         best.algorithm,
         best.rounds,
-        "last",
+        best.algorithm.default_output if best.algorithm.agrees else "last",
         best.finish_mixing,
         facts,
         topology,
