@@ -36,7 +36,7 @@ def test_a_masked_method_needs_a_coalition() -> None:
         make_plan(contract_of(4, privacy={"epsilon": 5.0, "delta": 1e-5}))
 
 
-@pytest.mark.parametrize("algorithm", ["treegd", "ipadmm"])
+@pytest.mark.parametrize("algorithm", ["treegd", pytest.param("ipadmm", marks=pytest.mark.slow)])
 def test_peers_have_the_simulators_bits(tmp_path: Path, algorithm: str) -> None:
     contract = contract_of(4, rounds=4, algorithm={"name": algorithm})
     crowd = Crowd(tmp_path / "crowd", contract, seed=5)
