@@ -112,6 +112,9 @@ def map_is_made_of_what_was_released() -> None:
         float(np.sqrt((std**2).mean() / 6)),
         spec.facts,
         spec.algorithm.whitening,
+        spec.algorithm.algorithm,
+        weight,
+        ROUNDS,
     )
     assert np.allclose(state.matrix, again.matrix, rtol=1e-6, atol=1e-9)
     assert state.numbers[1] == pytest.approx(again.smoothness)

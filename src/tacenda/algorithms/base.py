@@ -135,6 +135,7 @@ class Needs:
     """What an algorithm requires of its problem and graph."""
 
     smooth_loss: bool = False
+    bounded_curvature: bool = False  # of the loss, from which the step follows
     twice_differentiable_loss: bool = False
     smooth_regulariser: bool = False
     strongly_convex_regulariser: bool = False
@@ -231,6 +232,12 @@ class Algorithm(ABC):
     @property
     def keeps_secret(self) -> bool:
         """Whether the state holds an unreleased value, as one paper prints it; never saved."""
+        return False
+
+    @property
+    def follows(self) -> bool:
+        """Whether clip and step may be chosen from what was released before the first round: its
+        noise is in units of the sensitivity, and its step in units of 1/smoothness."""
         return False
 
     @property

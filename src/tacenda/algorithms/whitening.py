@@ -22,7 +22,8 @@ import numpy as np
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm, Array, Needs, Node
 from tacenda.algorithms.published import Published, Sites
-from tacenda.errors import InputError, UnsupportedError
+from tacenda.algorithms.spectrum import decide, within
+from tacenda.errors import InputError, StateError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
@@ -30,9 +31,9 @@ from tacenda.problem.moments import unpacked
 
 NAME = "whitening"
 MOST_FEATURES = 1000  # a message then holds half a million numbers
+# For an algorithm that does not follow the release:
 ROW_NORM = 0.7  # expected norm of a mapped row, over the norm to which it is cut
 CLIP = 0.5  # of the loss's slope: most gradients are far below it near the optimum
-LEAST_FLOOR = 1e-6  # of the largest eigenvalue, where the noise asks for less
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,10 @@ class Whitening:
 
     share   of the budget (mu^2) for the second moment, above 0 and below 1
     norm    to which mapped rows are cut: the new public bound on every row
-    clip    to which mapped gradients are clipped; None: half the loss's slope times `norm`
-    floor   below which eigenvalues are raised, in units of the noise's edge; None: 1
-    scale   expected norm of a mapped row over `norm`; None: 0.7
+    clip    to which mapped gradients are clipped; None: by the released spectrum with TreeGD, else
+            half the loss's slope times `norm`
+    floor   below which eigenvalues are raised, in units of the noise's edge; None: 0.7
+    scale   expected norm of a mapped row over `norm`; None: 0.5 with TreeGD, else 0.7
     rank    how many directions are kept; None: all
     """
 
@@ -103,7 +105,8 @@ class Chosen:
 
     matrix      (d, k) P
     clip        to which mapped gradients are clipped; None where nothing is clipped
-    smoothness  of the mean loss: its curvature times the largest eigenvalue of the mapped moment
+    smoothness  of the mean loss on mapped records; over the chosen step, for an algorithm that
+                follows it
     """
 
     matrix: Array
@@ -111,39 +114,44 @@ class Chosen:
     smoothness: float
 
 
-def choose(moment: Array, std: float, facts: Facts, whitening: Whitening) -> Chosen:
+def choose(
+    moment: Array,
+    std: float,
+    facts: Facts,
+    whitening: Whitening,
+    algorithm: Algorithm,
+    weight: float,
+    rounds: int,
+) -> Chosen:
     """The map from a released second moment (d, d) whose diagonal has noise of that std.
 
-    Entries off the diagonal have std/sqrt(2), so the noise alone has eigenvalues up to its edge
-    sqrt(2 d) std. An eigenvalue e above the edge is taken for e - (edge/2)^2/e, the others share
-    what is left of the trace; from these follows the expected norm of a mapped row. No mapped
-    direction has more curvature than scale^2.
+    weight: what was spent on it over what one of the algorithm's rounds spends. An algorithm that
+    follows the release (`Algorithm.follows`) gets clip and step with the least forecast risk
+    (`spectrum.decide`); the others have a clip that was public beforehand.
     """
     from tacenda.problem.kernels.eigen import eigen  # here: it loads the compiler
 
     e, vectors = eigen(moment)
-    d, bound = len(e), facts.constants.data_norm
-    kept = d if whitening.rank is None else min(d, whitening.rank)
-    edge = math.sqrt(2.0 * d) * std
-    least = max(LEAST_FLOOR * max(float(e[0]), 0.0), np.finfo(float).tiny ** 0.5 * bound**2)
-    floor = max((1.0 if whitening.floor is None else whitening.floor) * edge, least)
-    raised = np.maximum(e, floor)
-    above = e > edge
-    signal = np.where(above, e - (edge / 2) ** 2 / np.where(above, e, 1.0), 0.0)
-    rest = max(float(e.sum()) - float(signal.sum()), 0.0)
-    signal[~above] = rest / max(int((~above).sum()), 1)
-    expected = float((signal / raised)[:kept].sum())
-    target = whitening.norm * (ROW_NORM if whitening.scale is None else whitening.scale)
-    scale = target / math.sqrt(max(expected, LEAST_FLOOR))
-    matrix = vectors[:, :kept] * (scale / np.sqrt(raised[:kept]))
-    largest = min(max(float(e[0]), edge / 2, least) / floor, 1.0)
-    steepest = min(scale**2 * largest, whitening.norm**2)
-    k = facts.constants
-    return Chosen(
-        np.ascontiguousarray(matrix),
-        clip_of(facts, whitening),
-        k.loss_scale * k.loss.curvature * steepest,
+    k, follows = facts.constants, algorithm.follows
+    found = decide(
+        e,
+        std,
+        weight,
+        rounds,
+        k,
+        facts.adjacency,
+        norm=whitening.norm,
+        floor=whitening.floor,
+        scale=whitening.scale if follows or whitening.scale is not None else ROW_NORM,
+        clip=whitening.clip if follows else clip_of(facts, whitening),
+        rank=whitening.rank,
+        tail=getattr(algorithm, "tail", 1.0),
     )
+    kept = len(e) if whitening.rank is None else min(len(e), whitening.rank)
+    raised = np.maximum(within(e, k.data_norm**2), found.floor)[:kept]
+    matrix = vectors[:, :kept] * (found.scale / np.sqrt(raised))
+    step = found.step if follows else 1.0
+    return Chosen(np.ascontiguousarray(matrix), found.clip, found.smoothness / step)
 
 
 def clip_of(facts: Facts, whitening: Whitening) -> float | None:
@@ -199,6 +207,11 @@ class Whitened(Algorithm):
 
     def step(self, s: WhitenedState, node: Node) -> WhitenedState:
         if s.matrix is None:
+            if node.turn > 1:
+                raise StateError(
+                    "This member was absent from round 1, in which the public map was made, and "
+                    "cannot take part without it; the others go on by themselves."
+                )
             s = self._with_map(s, node)
         mapped = self._mapped(s, node)
         return replace(s, inner=self.algorithm.step(s.inner, mapped))
@@ -207,7 +220,16 @@ class Whitened(Algorithm):
         """Release the moment, choose the map, and begin where the public start lies in it."""
         start = np.asarray(self.algorithm.last(s.inner))
         row, std = self._moment(node, start.dtype)
-        found = choose(unpacked(row), std, node.facts, self.whitening)
+        ratio = self.whitening.share / (1 - self.whitening.share)
+        found = choose(
+            unpacked(row),
+            std,
+            node.facts,
+            self.whitening,
+            self.algorithm,
+            ratio * node.rounds * self.algorithm.steps_per_round,
+            node.rounds,
+        )
         numbers = np.array([0.0 if found.clip is None else found.clip, found.smoothness])
         s = WhitenedState(None, found.matrix, numbers)
         squares = (found.matrix**2).sum(axis=0)

@@ -7,9 +7,12 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm
 from tacenda.graph.topology import Topology
+from tacenda.graph.tree import spanning_tree
 from tacenda.planning.forecast import TYPICAL
 from tacenda.planning.reasons import hyperparameters, reasons
 from tacenda.problem.facts import Facts
@@ -83,28 +86,57 @@ class Plan:
         }
 
     @property
+    def sums(self) -> int:
+        """Exact averages up and down a tree of the network: one for each round, one for the start
+        and one for the released moment, which may be a round of its own; 0 where nodes mix
+        instead."""
+        if not self.algorithm.agrees:
+            return 0
+        return self.rounds + (1 if self.algorithm.needs.squared_loss else 2)
+
+    @property
     def messages(self) -> int:
-        """Messages between nodes: two for each edge in each mixing."""
+        """Messages between nodes: two for each edge in each mixing; 2 (n - 1) for each exact
+        average."""
+        if self.sums:
+            return 2 * (self.facts.n - 1) * self.sums
         return 2 * len(self.topology.edges) * self.exchanges
 
     @property
     def bytes(self) -> int:
         """Bytes of released values in them, in double precision."""
+        if self.sums:
+            numbers = self.facts.dim * (self.sums - 1) + self._moment
+            return 8 * 2 * (self.facts.n - 1) * numbers
         return 8 * self.facts.dim * self.messages
 
     @property
+    def _moment(self) -> int:
+        """Numbers of a released second moment."""
+        features = self.facts.dim // self.facts.constants.n_outputs
+        return features * (features + 1) // 2
+
+    @property
     def exchanges(self) -> int:
-        """How often a node sends to all its neighbours and waits for theirs."""
+        """How often a node sends and waits: once in each mixing; on a tree once for each level,
+        up and down."""
+        if self.sums:
+            return 2 * spanning_tree(self.topology).depth * self.sums
         return self.rounds * self.algorithm.exchanges_per_round + self.finish_mixing
 
     def seconds(self, latency: float = 0.05, bytes_per_second: float = 1.25e6) -> float:
         """Time of a run over a real network, its arithmetic left out: each exchange waits once, and
         the busiest member sends its rows."""
         checks.positive("latency", latency, zero=True)
+        rate = checks.positive("bytes_per_second", bytes_per_second)
+        if self.sums:
+            tree = spanning_tree(self.topology)
+            busiest = 1 + float(np.diff(tree.children[0]).max(initial=0))
+            numbers = self.facts.dim * (self.sums - 1) + self._moment
+            # rows up the tree follow each other, and so do those down again
+            return self.exchanges * latency + 2 * tree.depth * 8 * numbers * busiest / rate
         row = 8 * self.facts.dim * float(self.topology.degrees.max())
-        return self.exchanges * (
-            latency + row / checks.positive("bytes_per_second", bytes_per_second)
-        )
+        return self.exchanges * (latency + row / rate)
 
     @property
     def mu(self) -> float:
@@ -175,9 +207,18 @@ class Plan:
             f"({eps}, {self.delta:g}) {self.facts.adjacency}:",
             f"  algorithm       {self.algorithm.title}, {hyperparameters(self.algorithm)}, "
             "full gradients",
-            f"  rounds          {self.rounds}, then "
-            f"{counted(self.finish_mixing, 'closing mixing')} at no cost of privacy",
-            f"  output          {self.output} iterate",
+            f"  rounds          {self.rounds}, "
+            + (
+                "each with an exact average over a tree of the network"
+                if self.sums
+                else f"then {counted(self.finish_mixing, 'closing mixing')} at no cost of privacy"
+            ),
+            "  output          "
+            + (
+                "average of the last half of the models"
+                if self.output == "average"
+                else f"{self.output} iterate"
+            ),
             f"  communication   {counted(self.messages, 'message')}, {self.bytes / 1e6:.1f} MB",
             f"  time            about {_duration(self.seconds())}, "
             "where an exchange takes 50 ms and a member sends 10 Mbit/s",

@@ -34,6 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 from tacenda import checks
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
+from tacenda.planning.after_release import whitened
 from tacenda.planning.candidates import MOST_ROUNDS, Case, independent, shared
 from tacenda.planning.forecast import Landscape
 from tacenda.planning.mixing import Mixing
@@ -141,14 +142,15 @@ def plan_facts(
     )
     found = by_moments(case, coalition)  # first choice, also where an assumed shape says otherwise
     if not found:
-        found = [independent(case), *([] if coalition is None else shared(case, coalition))]
+        found = [*whitened(case, coalition), independent(case)]
+        found += [] if coalition is None else shared(case, coalition)
     best = min(found, key=lambda candidate: candidate.forecast.excess_risk)
     levels = np.asarray(epsilon, float)
     plain = float(levels) if levels.ndim == 0 else tuple(float(e) for e in levels)
     return Plan(
         best.algorithm,
         best.rounds,
-        "last",
+        best.algorithm.default_output if best.algorithm.agrees else "last",
         best.finish_mixing,
         facts,
         topology,

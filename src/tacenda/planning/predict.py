@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tacenda import checks
 from tacenda.data import partition
 from tacenda.data.stand_in import StandIn
-from tacenda.planning.forecast import TYPICAL, signal_scale
+from tacenda.planning.forecast import TYPICAL, Landscape, signal_scale
 from tacenda.planning.public import PublicSample
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
@@ -140,9 +140,13 @@ def _trial(
 
 
 def _overfit(plan: Plan, X: Any) -> float:
-    """c/2 sum over directions of exp(-2 h tau), h = c * (typical curvature) * eigenvalue of
-    X'X/N."""
+    """c/2 sum over directions of exp(-2 h tau), h = c * (typical curvature) * eigenvalue of X'X/N;
+    on whitened records, where directions are alike, the forecast's share that is left undone."""
     k = plan.facts.constants
+    if plan.algorithm.agrees:
+        nothing, _ = Landscape.assumed(k, plan.facts.dim).excess(0.0, 0.0, shrinking=False)
+        share = min(1.0, plan.forecast.left_undone / nothing)
+        return 0.5 * k.loss_scale * plan.facts.dim * share
     square = X.T @ X
     values = np.linalg.eigvalsh(
         (square.toarray() if hasattr(square, "toarray") else square) / X.shape[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.whitening import Whitened
 from tacenda.words import counted, noun
 
 if TYPE_CHECKING:
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
 
 def hyperparameters(algorithm: Algorithm) -> str:
     """Step, mixings and noise in words."""
+    if isinstance(algorithm, Whitened):
+        share = algorithm.whitening.share
+        kind = "masked" if algorithm.masks else "independent"
+        return f"{share:.0%} of the budget for the second moment, {kind} noise"
     if algorithm.name == "gossipgd":
         values = algorithm.to_plain()
         mixings = counted(values["mixings"], "mixing")
@@ -26,6 +31,14 @@ def hyperparameters(algorithm: Algorithm) -> str:
     return f"offset {algorithm.to_plain().get('offset', 0.0):.4g}, independent noise"
 
 
+def _trust(coalition: int) -> str:
+    if coalition == 0:
+        return "an eavesdropper, but no curious member"
+    if coalition == 1:
+        return "an eavesdropper and any one curious member"
+    return f"an eavesdropper and up to {coalition} curious members pooling what they know"
+
+
 def _method(p: Plan) -> str:
     if p.coalition is None:
         return (
@@ -34,19 +47,10 @@ def _method(p: Plan) -> str:
             f"whole noise of the average model is set by the total step, {p.forecast.step:.4g}, "
             "and not by the number of rounds."
         )
-    trust = (
-        "an eavesdropper, but no curious member"
-        if p.coalition == 0
-        else (
-            "an eavesdropper and any one curious member"
-            if p.coalition == 1
-            else f"an eavesdropper and up to {p.coalition} curious members pooling what they know"
-        )
-    )
     return (
         "GossipGD with noise shared by neighbours: what one adds the other subtracts, "
         "so that the large noise which hides each message "
-        f"cancels in the network's average. The guarantee holds against {trust}; "
+        f"cancels in the network's average. The guarantee holds against {_trust(p.coalition)}; "
         "larger coalitions may learn more. "
         "coalition=None plans noise that needs no such trust."
     )
@@ -90,11 +94,67 @@ def _by_moments(rounds: int, masked: bool) -> list[str]:
     ]
 
 
+def _whitened(p: Plan, algorithm: Whitened) -> list[str]:
+    """Of a plan that looks at what was released."""
+    share, f = algorithm.whitening.share, p.forecast
+    found = [
+        f"First {share:.0%} of the budget buys the second moment of the records, with noise, once. "
+        "From then on it is public which directions the records fill: rows are mapped so that all "
+        "of them count alike, and no direction is slow to learn.",
+        "Decided after that release, at no cost of privacy: where eigenvalues are lost in the "
+        "noise, how far rows are scaled, to what gradients are clipped, and the step. Each is the "
+        "one with the least forecast risk on the released spectrum.",
+    ]
+    if p.coalition is None:
+        found.append(
+            "TreeGD with independent noise: each node's message hides its records by itself, "
+            "whoever pools what they know; the noises average out over the network."
+        )
+    else:
+        found.append(
+            "TreeGD with masks: each message is hidden by random numbers that a node shares with "
+            "its neighbours and that cancel in the sum over the network, so that the noise of all "
+            f"members hides each record. The guarantee holds against {_trust(p.coalition)}; larger "
+            "coalitions may learn more. coalition=None plans noise that needs no such trust."
+        )
+    if p.coalition is None and p.asked_coalition is not None:
+        found.append(
+            f"Masks were not taken: {counted(p.asked_coalition, 'member')} can cut this graph so "
+            "that some member's masks hide it hardly better than noise of its own. A graph of more "
+            "edges would help."
+        )
+    found += [
+        "Every round ends with an exact average over a tree of the network: all nodes hold the "
+        "same model, and no closing mixings are needed.",
+        f"{counted(p.rounds, 'round')}: more would not learn more, since the noise of the averaged "
+        "model is set by the budget and not by their number."
+        if f.wanted_rounds <= p.rounds
+        else f"{counted(f.wanted_rounds, 'round')} would be better; "
+        f"{p.rounds} {noun(p.rounds, 'is', 'are')} allowed.",
+        *_tuning(p),
+        "Full gradients: at equal privacy a batch adds sampling noise and saves only computation.",
+    ]
+    return found
+
+
+def _uneven(p: Plan) -> list[str]:
+    sizes = p.facts.sizes
+    if sizes.max() <= 3 * sizes.min():
+        return []
+    return [
+        f"Node sizes differ ({sizes.min():.0f} to {sizes.max():.0f}); "
+        "every node weighs alike in the objective, so the smallest "
+        "ones bring most of the noise."
+    ]
+
+
 def reasons(p: Plan) -> list[str]:
     """The sentences of `Plan.explain`."""
     k, f = p.facts.constants, p.forecast
     if p.algorithm.name == "moments":
-        return _by_moments(p.rounds, p.coalition is not None)
+        return [*_by_moments(p.rounds, p.coalition is not None), *_uneven(p)]
+    if isinstance(p.algorithm, Whitened):
+        return [*_whitened(p, p.algorithm), *_uneven(p)]
     found = [
         _method(p),
         "The total step balances what would be left unlearnt against noise of standard deviation "
@@ -130,11 +190,4 @@ def reasons(p: Plan) -> list[str]:
             f"The regulariser {k.regulariser.name!r} is not strongly convex, "
             "so the constant offset alone damps the steps."
         )
-    sizes = p.facts.sizes
-    if sizes.max() > 3 * sizes.min():
-        found.append(
-            f"Node sizes differ ({sizes.min():.0f} to {sizes.max():.0f}); "
-            "every node weighs alike in the objective, so the smallest "
-            "ones bring most of the noise."
-        )
-    return found
+    return [*found, *_uneven(p)]

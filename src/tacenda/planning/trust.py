@@ -4,7 +4,8 @@ All nodes draw with one scale s, made so that mu_i = Delta_i sqrt(T h_i(q))/s ke
 budget against any q members (`graph.coalition`). Against others the same noise gives
 
     mu = max_i Delta_i sqrt(T h_i(Q))/s,      h_i = 1 where all neighbours of i, and so also where
-    all others, pool what they know.
+    all others, pool what they know. Masked values: h_i is 1/(the members of i's component without
+    the coalition).
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from tacenda._types import Floats
 
 if TYPE_CHECKING:
     from tacenda.planning.outcome import Plan
@@ -39,6 +42,7 @@ def adversaries(plan: Plan, most: int = 3) -> list[Adversary]:
     """An eavesdropper, coalitions of 1 to `most` members (the worst of each size), a member's
     neighbours, everybody else."""
     from tacenda.graph.coalition import leverage
+    from tacenda.graph.cuts import least_components
     from tacenda.privacy.accounting.calibration import gaussian_mu
     from tacenda.privacy.accounting.curves import GaussianProfile
 
@@ -60,16 +64,21 @@ def adversaries(plan: Plan, most: int = 3) -> list[Adversary]:
             Adversary(who, q, worst, GaussianProfile(worst).epsilon(plan.delta), True, True)
             for who, q in asked
         ]
-    ratio = plan.algorithm.shared_noise
-    assert ratio is not None
-    own, _ = leverage(plan.topology, ratio, plan.coalition)
+
+    def seen_by(q: int) -> tuple[Floats, str]:
+        if plan.algorithm.masks:
+            sizes, how = least_components(plan.topology, q)
+            return 1.0 / sizes, how
+        return leverage(plan.topology, float(plan.algorithm.shared_noise or 0.0), q)
+
+    own, _ = seen_by(plan.coalition)
     scale = float(np.max(moved * np.sqrt(own) / promised_mu))
     found = []
     for k, (who, q) in enumerate(asked):
         cut_off = (
             k >= len(asked) - 2
         )  # no edge of such a member is left secret: only its own part hides it
-        h, how = (np.ones(n), "exact") if cut_off else leverage(plan.topology, ratio, q)
+        h, how = (np.ones(n), "exact") if cut_off else seen_by(q)
         mu = float(np.max(moved * np.sqrt(h))) / scale
         found.append(
             Adversary(

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 import tacenda as tc
 from support import TUNED, problem
 from tacenda.algorithms.registry import by_name, code_of, from_plain
-from tacenda.algorithms.whitening import Whitened, Whitening, choose, prepared, times
+from tacenda.algorithms.spectrum import FLOOR
+from tacenda.algorithms.whitening import Chosen, Whitened, Whitening, prepared, times
+from tacenda.algorithms.whitening import choose as choose_for
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
@@ -25,6 +27,13 @@ A = tc.algorithms
 def facts_for(d: int, **declared: Any) -> Facts:
     constants = Constants.declared(**{"loss": "logistic", "classes": 3, **declared})
     return Facts(np.full(4, 100.0), d * constants.n_outputs, constants)
+
+
+def choose(
+    moment: Any, std: float, facts: Facts, whitening: Whitening, algorithm: Any = None
+) -> Chosen:
+    """Before 20 rounds, of an algorithm that does not follow the release if none is named."""
+    return choose_for(moment, std, facts, whitening, algorithm or A.PVP(), 2.0, 20)
 
 
 def moment(d: int, seed: int, spread: float = 3.0) -> Any:
@@ -70,7 +79,19 @@ def test_the_floor_is_in_units_of_the_noise_edge() -> None:
         found = choose(true, std, facts_for(3), Whitening(floor=floor))
         lengths = np.sum(found.matrix**2, axis=0)
         raised = 1.0 / lengths * lengths[0]  # in units of the first, which is not raised
-        assert raised == pytest.approx([1.0, 0.1, (floor or 1.0) * edge])
+        assert raised == pytest.approx([1.0, 0.1, (floor or FLOOR) * edge])
+
+
+def test_what_follows_the_release_has_its_clip_and_step() -> None:
+    """More noise, a lower clip and a shorter step; a clip that is set stays."""
+    true, _ = moment(30, 3, spread=1.0)
+    found = [choose(true, std, facts_for(30), Whitening(), A.TreeGD()) for std in (1e-6, 1e-3, 1.0)]
+    clips = [f.clip for f in found]
+    assert clips[0] > clips[1] and None not in clips
+    assert found[2].smoothness > 10 * found[1].smoothness
+    assert choose(true, 1e-3, facts_for(30), Whitening(clip=0.3), A.TreeGD()).clip == 0.3
+    plain = choose(true, 1e-3, facts_for(30), Whitening())
+    assert plain.clip == 0.5
 
 
 def test_rank_keeps_the_first_directions() -> None:

@@ -1,0 +1,219 @@
+"""What a released spectrum decides: floor, scale, clip and step of a descent on whitened records.
+
+Everything here is a pure function of a released second moment's eigenvalues e_1 >= ... >= e_d, of
+the known noise in them and of public facts, so it costs no privacy. With the std of a diagonal
+entry (entries off the diagonal have std/sqrt(2))
+
+    edge = sqrt(2 d) std                 the largest eigenvalue of the noise alone
+    a_k  = sqrt(e_k^2 - edge^2)          the records' moment along a direction that stands out;
+                                         the other directions share what is left of the trace
+    f_k  = max(e_k, FLOOR edge)          what the map divides by: x' = scale V'x / sqrt(f)
+    scale^2 sum_k a_k/f_k = (SHORT norm)^2
+
+A direction that is found at e has its true variance below the noise's edge or above it: a spike of
+size s in such noise is found at s + q^2/s, q = edge/2, along a vector that has s - q^2/s of it,
+which is sqrt(e^2 - edge^2). Below s = q nothing stands out, so an unseen direction has at most
+edge/2.
+
+Clip and step are those with the least forecast excess risk of T steps eta and a tail average, on
+h_k = curvature * scale^2 a_k/f_k, with the signal of weights alike in all directions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacenda._types import Floats
+from tacenda.privacy.adjacency import records_changed
+from tacenda.problem.constants import Constants
+
+FLOOR = 0.7  # in units of the noise's edge
+LEAST_FLOOR = 1e-6  # of the largest eigenvalue: where there is no noise
+SHORT = 0.5  # a mapped row's expected norm over the norm to which rows are cut
+CLIPS = (0.5, 0.6, 0.7, 0.85, 1.0, 1.2)  # of gradients, over slope times a row's expected norm
+# A clip cuts the gradients of misfits and of the rarer class, and so bends the optimum.
+BENT, UNBENT = 0.03, 1.0  # excess risk BENT (UNBENT - clip)^3, in units of the squared slope
+LONGEST = 1.5  # step, in units of 1/L
+HALVINGS = 26  # the shortest step is 2^-13 of it
+SIGNAL = 6.0  # the variance of the scores to learn: classification
+REGRESSION_SIGNAL = 0.5  # of regression, in units of the squared slope
+SLOWER = 0.6  # curvature where a model classifies well, over what is typical on the way there
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What was decided.
+
+    floor     below which eigenvalues are raised
+    scale     of the map V diag(scale / sqrt(max(e, floor)))
+    clip      to which gradients of mapped records are clipped, in absolute numbers; None: not
+    step      eta, in units of 1/smoothness
+    smoothness  of the mean loss on mapped records, by the released spectrum
+    seen      how many directions stand out of the noise
+    left_undone, noise_risk   the forecast excess risk, in its two parts
+    """
+
+    floor: float
+    scale: float
+    clip: float | None
+    step: float
+    smoothness: float
+    seen: int
+    left_undone: float
+    noise_risk: float
+
+
+def edge_of(d: int, std: float) -> float:
+    """The largest eigenvalue of a symmetric matrix of noise alone."""
+    return math.sqrt(2.0 * d) * std
+
+
+def within(eigenvalues: Floats, bound: float) -> Floats:
+    """Eigenvalues cut to what those of records can be, whatever was released."""
+    return np.clip(np.nan_to_num(np.asarray(eigenvalues, float)), -bound, bound)
+
+
+def records_moment(eigenvalues: Floats, std: float, bound: float) -> Floats:
+    """a: the variance of the records along each released eigenvector; `bound` is that of a row's
+    squared norm, which no variance exceeds."""
+    e = within(eigenvalues, bound)
+    edge = edge_of(len(e), std)
+    seen = e > edge
+    found = np.where(seen, np.sqrt(np.maximum(e * e - edge * edge, 0.0)), 0.0)
+    least = LEAST_FLOOR * bound / len(e)
+    hidden = int((~seen).sum())
+    if hidden:
+        rest = (math.fsum(e) - math.fsum(found)) / hidden
+        rest = min(max(rest, std / math.sqrt(len(e))), edge)  # at least a std of the trace
+        least = min(max(least, rest), bound)
+    return np.maximum(found, least)
+
+
+def decide(
+    eigenvalues: Floats,
+    std: float,
+    weight: float,
+    rounds: int,
+    constants: Constants,
+    adjacency: str = "replace-one",
+    *,
+    norm: float = 1.0,
+    floor: float | None = None,
+    scale: float | None = None,
+    clip: float | None = None,
+    rank: int | None = None,
+    tail: float = 0.5,
+) -> Setting:
+    """Floor, scale, clip and step for `rounds` steps after a release of this spectrum.
+
+    std      of a diagonal entry of the network's mean moment
+    weight   the moment's share of the budget over that of one round's gradient
+    norm     to which mapped rows will be cut;   constants   of the records before the map
+    floor (in edges), scale (expected row norm over `norm`) and clip (absolute) may be given;
+    rank     of the map, if not all;   tail   the share of the rounds whose models are averaged
+    """
+    k, bound = constants, constants.data_norm**2
+    e = within(eigenvalues, bound)
+    edge = edge_of(len(e), std)
+    a = records_moment(e, std, bound)
+    lowest = max((FLOOR if floor is None else floor) * edge, LEAST_FLOOR * float(a.max()))
+    raised, a = np.maximum(e, lowest)[:rank], a[:rank]
+    rms = norm * (SHORT if scale is None else scale)
+    expected = math.fsum(a / raised)
+    size = rms / math.sqrt(expected)
+    unseen = min(edge / 2, bound) / lowest
+    steepest = size**2 * min(1.0, max(float((a / raised).max()), unseen))
+    shape = _Shape.of(k)
+    smoothness = k.loss_scale * shape.steepest * min(steepest, norm**2)
+    quiet = std * math.sqrt(weight) / _moment_units(adjacency, bound)
+    quiet *= records_changed(adjacency) * k.loss_scale  # the noise of a gradient of bound 1
+    h = shape.curvature * k.loss_scale * size**2 * (a / raised)
+    ridge = k.strength * k.regulariser.l2 * size**2 / raised
+    # eta, in steps of sqrt(2): the forecast is flat near its least
+    steps = [LONGEST * math.sqrt(0.5) ** j for j in range(HALVINGS + 1)]
+    unit = shape.force * rms
+    clips = [c * unit for c in shape.clips] if clip is None else [clip]
+    energy = 0.5 * k.n_outputs * shape.curvature * k.loss_scale * shape.signal * a / math.fsum(a)
+    best: tuple[float, float, float, float, float] | None = None
+    for step in steps:
+        undone, spread = descend(shape.slower * h, ridge, step / smoothness, rounds, tail)
+        left = math.fsum(energy * undone)
+        loud = 0.5 * k.n_outputs * math.fsum((h + ridge) * spread)
+        for c in clips:
+            noisy = loud * (quiet * c) ** 2 if quiet > 0 else 0.0
+            bent = BENT * k.loss_scale * max(0.0, UNBENT - c / unit) ** 3
+            total = left + noisy + (bent if clip is None else 0.0)
+            if best is None or total < best[0]:
+                best = (total, step, c, left, noisy)
+    assert best is not None
+    _, step, c, left, noisy = best
+    clipped = None if clip is None and (std == 0.0 or not math.isfinite(unit)) else c
+    seen = int((e > edge).sum())
+    return Setting(lowest, size, clipped, step, smoothness, seen, left, noisy)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What is assumed of a loss.
+
+    steepest   curvature on which a step must not overshoot;   curvature  a typical one
+    slower     the curvature where little is left to learn, over the typical one
+    force      the slope of a misfit;   signal   the variance of the scores to learn
+    """
+
+    steepest: float
+    curvature: float
+    slower: float
+    force: float
+    signal: float
+    clips: tuple[float, ...]
+
+    @classmethod
+    def of(cls, k: Constants) -> _Shape:
+        curvature = min(k.loss.curvature, 1.0)
+        if k.loss.kind == "regression":
+            force = k.loss.slope
+            if not math.isfinite(force) and k.clip_norm is not None:
+                force = k.clip_norm / k.data_norm
+            signal = REGRESSION_SIGNAL * (force**2 if math.isfinite(force) else 1.0)
+            return cls(curvature, curvature, 1.0, force, signal, (1.0,))
+        if k.loss.kind == "multiclass":  # of K probabilities, q (1 - q) is about 1/K
+            n = k.n_outputs
+            return cls(min(curvature, 2.0 / n), 0.5 / n, SLOWER, 1.0, SIGNAL, CLIPS)
+        return cls(curvature, 0.5 * curvature, SLOWER, 1.0, SIGNAL, CLIPS)
+
+
+def _moment_units(adjacency: str, bound: float) -> float:
+    """The moment's sensitivity over 1/m."""
+    return math.sqrt(records_changed(adjacency)) * bound
+
+
+def descend(
+    h: Floats, ridge: Floats, eta: float, rounds: int, tail: float
+) -> tuple[Floats, Floats]:
+    """(share of the squared signal that is left, variance for noise of variance 1 in each round) of
+    the average of the last `tail` share of the models, in each direction.
+
+    One round: v <- (1 - eta h) v/(1 + eta ridge) + eta noise; the optimum of h alone is 1.
+    """
+    keep = (1.0 - np.minimum(eta * h, 1.9)) / (1.0 + eta * ridge)
+    averaged = max(1, round(tail * rounds))
+    power, total, sums = np.ones_like(h), np.zeros_like(h), [np.zeros_like(h)]
+    for _ in range(rounds):
+        total = total + power  # 1 + keep + ... + keep^j
+        power = power * keep
+        sums.append(total)
+    spread = np.zeros_like(h)
+    for j in range(rounds):  # noise with j rounds to go: in the last min(j + 1, averaged) models
+        first = max(0, j + 1 - averaged)
+        share = (sums[j + 1] - sums[first]) / averaged
+        spread = spread + share * share
+    reached = np.zeros_like(h)
+    for j in range(rounds - averaged, rounds):
+        reached = reached + sums[j + 1]
+    force = eta * h / (1.0 + eta * ridge)
+    left = 1.0 - force * reached / averaged
+    return left * left, spread * (eta / (1.0 + eta * ridge)) ** 2

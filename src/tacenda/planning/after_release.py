@@ -1,0 +1,81 @@
+"""The candidate that looks first: `TreeGD` on whitened records, most of it decided after a release.
+
+A tenth of the budget is spent on the second moment. From the released spectrum follow floor, scale,
+clip and step (`algorithms.spectrum`); before the run there is an assumed spectrum only, and on it
+the same rule gives a forecast. Rounds are fixed here: after whitening no direction is slow, so
+twenty do.
+
+    std = s0 sqrt(rho) B^2 / (rho G c sqrt(share))      of the released moment; rho = 2 records change
+                                                        (replace-one), or 1
+    p_k^2 = scale^2/max(e_k, floor)                     h_k, r and the signal become h_k p_k^2,
+                                                        r p_k^2 and signal/p_k^2
+    noise = s0 (clip/G) / sqrt(1 - share)
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.spectrum import decide, descend
+from tacenda.algorithms.treegd import TreeGD
+from tacenda.algorithms.whitening import MOST_FEATURES, Whitened, Whitening
+from tacenda.graph.cuts import least_components
+from tacenda.planning.candidates import Candidate, Case
+from tacenda.planning.forecast import DECAY, Landscape
+from tacenda.planning.outcome import Forecast
+from tacenda.privacy.adjacency import records_changed
+
+ROUNDS = 20
+SHARE = 0.1
+WORTH = 0.9  # masked noise must be below this share of independent noise, which needs no trust
+
+
+def whitened(case: Case, coalition: int | None) -> list[Candidate]:
+    """TreeGD on whitened records, masked against a coalition of that size, with independent noise
+    for None and where such a coalition leaves some member nearly alone; nothing where records
+    cannot be whitened."""
+    k, n = case.facts.constants, case.facts.n
+    features = case.facts.dim // k.n_outputs
+    if not k.loss.smooth or (k.strength > 0 and k.regulariser.l1 > 0) or features > MOST_FEATURES:
+        return []
+    noise = float(np.sqrt(np.sum(case.node_noise**2)) / n)
+    if coalition is not None:
+        sizes, _ = least_components(case.topology, coalition)
+        masked = float(np.max(case.node_noise / np.sqrt(sizes))) / math.sqrt(n)
+        if masked > WORTH * noise:
+            return whitened(case, None)
+        noise = masked
+    rounds = case.most if case.fixed else min(case.most, ROUNDS)
+    forecast = _forecast(case, features, noise, rounds)
+    inner: Algorithm = TreeGD(
+        step_size=case.longer, noise="independent" if coalition is None else "masked"
+    )
+    return [Candidate(Whitened(inner, Whitening(share=SHARE)), rounds, 0, forecast, coalition)]
+
+
+def _forecast(case: Case, features: int, noise: float, rounds: int) -> Forecast:
+    k, adjacency = case.facts.constants, case.facts.adjacency
+    changed, bound = records_changed(adjacency), k.data_norm**2
+    one = noise / (changed * k.gradient_bound * k.loss_scale)
+    std = one * math.sqrt(changed / SHARE) * bound
+    fall = np.arange(1, features + 1) ** -DECAY
+    e = bound * fall / fall.sum()
+    weight = SHARE / (1 - SHARE) * rounds
+    found = decide(e, std, weight, rounds, k, adjacency)
+    clip = k.gradient_bound if found.clip is None else found.clip
+    squares = found.scale**2 / np.maximum(e, found.floor)
+    assumed, outputs = Landscape.assumed(k, features), k.n_outputs
+    h = assumed.eigenvalues * squares / outputs
+    bent = h + assumed.convexity * squares
+    loud = noise * clip / k.gradient_bound / math.sqrt(1 - SHARE)
+    eta = case.longer * found.step / found.smoothness
+    left, spread = descend(bent, np.zeros(features), eta, rounds, TreeGD().tail)
+    target = assumed.signal / squares * (h / bent) ** 2
+    undone = 0.5 * outputs * float(bent @ (target * left))
+    noisy = 0.5 * outputs * float(bent @ spread) * rounds * loud**2
+    tau = rounds * eta
+    second = case.mixing.second
+    return Forecast(tau, tau, ROUNDS, loud, undone, noisy, second, 0.0)
