@@ -17,7 +17,8 @@ import math
 import numpy as np
 
 from tacenda.algorithms.moments import MOST_FEATURES, RIDGE, MomentRegression
-from tacenda.graph.coalition import leverage
+from tacenda.graph.cuts import least_components
+from tacenda.planning.after_release import WORTH
 from tacenda.planning.candidates import Candidate, Case
 from tacenda.planning.outcome import Forecast
 from tacenda.problem.facts import Facts
@@ -29,15 +30,19 @@ def serves(facts: Facts) -> bool:
 
 
 def by_moments(case: Case, coalition: int | None) -> list[Candidate]:
-    """MomentRegression for least squares, masked if a coalition is named; else nothing."""
+    """MomentRegression for least squares: masked against a coalition of that size, with
+    independent noise for None and where such a coalition leaves some member nearly alone; nothing
+    for other losses."""
     facts, rounds = (
         case.facts,
         case.most if case.fixed else min(case.most, MomentRegression.default_rounds),
     )
     if not serves(facts) or rounds < 2:
         return []
-    algorithm = MomentRegression(noise="independent" if coalition is None else "masked")
     noise = _average_noise(case, coalition)
+    if coalition is not None and noise > WORTH * _average_noise(case, None):
+        return by_moments(case, None)
+    algorithm = MomentRegression(noise="independent" if coalition is None else "masked")
     undone, noisy = excess(case, algorithm, noise, rounds)
     total = 2.0 * (rounds - 1) / float(case.landscape.eigenvalues.max())
     forecast = Forecast(
@@ -51,8 +56,8 @@ def _average_noise(case: Case, coalition: int | None) -> float:
     n = case.facts.n
     if coalition is None:
         return float(np.sqrt(np.sum(case.node_noise**2)) / n)
-    shares, _ = leverage(case.topology, math.inf, coalition)
-    return float(np.max(case.node_noise * np.sqrt(shares))) / math.sqrt(n)
+    sizes, _ = least_components(case.topology, coalition)
+    return float(np.max(case.node_noise / np.sqrt(sizes))) / math.sqrt(n)
 
 
 def excess(
