@@ -1,5 +1,5 @@
 """Gradients, samples, scores, losses and objectives of a table against a plain loop over its
-records: dense and sparse, both kinds of floats, one task a node and many, small and large chunks."""
+records: dense and sparse, both kinds of floats, one task a node and many, chunks of any size."""
 
 from __future__ import annotations
 
