@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import tacenda as tc
 from node_stage import small_contract
 from tacenda.errors import PrivacyError, UnsupportedError
 from tacenda.node.lattice import as_discrete, discrete_charges, grid_for
 from tacenda.node.run_plan import (
+    _fits_lattice,
     enough_noise,
     facts_of,
     make_plan,
@@ -26,6 +29,8 @@ from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.secrets.ledger import Charge, Charges
 from tacenda.privacy.secrets.noise_plan import price
 from tacenda.runtime.budget import rehearse
+
+A = tc.algorithms
 
 
 def test_every_declaration_arrives() -> None:
@@ -178,6 +183,32 @@ def test_what_cannot_be_drawn_on_whole_numbers_needs_the_contracts_word() -> Non
     assert make_plan(small_contract(algorithm=exact)).on_lattice
     with pytest.raises((PrivacyError, UnsupportedError), match="unreleased|sound form"):
         make_plan(small_contract(algorithm={"name": "pvp", "centre": "hidden"}))
+
+
+@dataclass(frozen=True)
+class Hoards(A.DPDDA):
+    """Keeps an unreleased value in its state, and says nothing of it."""
+
+    def step(self, s: Any, node: Any) -> Any:
+        after = super().step(s, node)
+        return type(after)(node.gradient(after.z, regularised=False), after.z)
+
+
+@dataclass(frozen=True)
+class Admits(A.DPDDA):
+    """Says that it keeps a secret."""
+
+    @property
+    def keeps_secret(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("kind", [Hoards, Admits])
+def test_an_unreleased_value_in_the_state_is_refused_said_or_found(kind: Any) -> None:
+    spec = replace(make_plan(small_contract(algorithm={"name": "dpdda"})).spec, algorithm=kind())
+    with pytest.raises(PrivacyError, match="keeps an unreleased"):
+        _fits_lattice(spec)
+    assert _fits_lattice(replace(spec, algorithm=A.DPDDA()))
 
 
 def test_the_coalition_of_a_plan_is_the_contracts() -> None:
