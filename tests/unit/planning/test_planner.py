@@ -243,7 +243,7 @@ def test_bad_input_names_the_field(wrong: dict[str, object], word: str) -> None:
         **wrong,
     }
     with pytest.raises(InputError, match=word):
-        tc.plan(**given)  # type: ignore[arg-type]
+        tc.plan(**given)
 
 
 def test_unbounded_loss_is_refused_with_both_remedies() -> None:
