@@ -86,10 +86,11 @@ PURE = ("madmm", "dvp", "pvp", "radmm")
 
 
 def privacy_for(name: str, level: float = 1.0) -> Any:
-    """A budget by its noise, so that no test waits for a calibration:
-    z = 1/level, or `level` a round."""
-    # Noise shared by neighbours has no multiplier of one node; its calibration is quick
-    if name == "gossipgd":
+    """A budget by its noise, so that no test waits for a calibration: z = 1/level, or `level` a
+    round."""
+    if (
+        name == "gossipgd"
+    ):  # noise shared by neighbours has no multiplier of one node; its calibration is quick
         return tc.Privacy(epsilon=level)
     if name in GAUSSIAN:
         return tc.Privacy.from_noise(noise_multiplier=1.0 / level)

@@ -12,39 +12,39 @@ from tacenda._lazy import lazily
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "Privacy": "privacy.settings",
-    "PrivateElasticNet": "estimators",
-    "PrivateHuberRegressor": "estimators",
-    "PrivateLasso": "estimators",
-    "PrivateLinearSVC": "estimators",
-    "PrivateLogisticRegression": "estimators",
-    "PrivateRidge": "estimators",
-    "Problem": "problem.problem",
-    "RunResult": "runtime.result",
-    "audit": "auditing.attack",
-    "audit_one_run": "auditing.one_run",
-    "compare": "runs.application",
-    "fit": "runs.application",
-    "load": "runtime.result",
-    "plan": "planning.planner",
-    "records_needed": "planning.needed",
-    "simulate": "runtime.simulate",
+_WHERE = {
+    "Privacy": "tacenda.privacy.settings",
+    "PrivateElasticNet": "tacenda.estimators",
+    "PrivateHuberRegressor": "tacenda.estimators",
+    "PrivateLasso": "tacenda.estimators",
+    "PrivateLinearSVC": "tacenda.estimators",
+    "PrivateLogisticRegression": "tacenda.estimators",
+    "PrivateRidge": "tacenda.estimators",
+    "Problem": "tacenda.problem.problem",
+    "RunResult": "tacenda.runtime.result",
+    "audit": "tacenda.auditing.attack",
+    "audit_one_run": "tacenda.auditing.one_run",
+    "compare": "tacenda.runs.application",
+    "fit": "tacenda.runs.application",
+    "load": "tacenda.runtime.result",
+    "plan": "tacenda.planning.planner",
+    "records_needed": "tacenda.planning.needed",
+    "simulate": "tacenda.runtime.simulate",
 }
 _MODULES = {
-    "algorithms": "algorithms",
-    "data": "data",
-    "errors": "errors",
-    "estimators": "estimators",
-    "graph": "graph",
-    "losses": "problem.losses",
-    "regularisers": "problem.regularisers",
-    "report": "report",
-    "schedules": "schedules",
-    "theory": "theory",
+    "algorithms": "tacenda.algorithms",
+    "data": "tacenda.data",
+    "errors": "tacenda.errors",
+    "estimators": "tacenda.estimators",
+    "graph": "tacenda.graph",
+    "losses": "tacenda.problem.losses",
+    "regularisers": "tacenda.problem.regularisers",
+    "report": "tacenda.report",
+    "schedules": "tacenda.schedules",
+    "theory": "tacenda.theory",
 }
 
-__all__ = sorted([*_HOMES, *_MODULES])
+__all__ = sorted([*_WHERE, *_MODULES])
 
 if TYPE_CHECKING:
     from tacenda import algorithms, data, errors, estimators, graph, report, schedules, theory
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from tacenda.runtime.result import RunResult, load
     from tacenda.runtime.simulate import simulate
 
-__getattr__ = lazily(__name__, _HOMES, _MODULES)
+__getattr__ = lazily(__name__, _WHERE, _MODULES)
 
 
 def __dir__() -> list[str]:

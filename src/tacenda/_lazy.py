@@ -10,15 +10,20 @@ from typing import Any
 def lazily(
     package: str, homes: Mapping[str, str], modules: Mapping[str, str] | None = None
 ) -> Callable[[str], Any]:
-    """The `__getattr__` of `package`. homes: name -> the module inside the package that has it;
-    modules: name -> the module inside the package that is meant itself."""
+    """The `__getattr__` of `package`. homes: name -> the module that has it; modules: name -> the
+    module that is meant itself. A module is told by its whole name or by the one inside `package`.
+    """
     whole = modules or {}
+
+    def found(module: str) -> Any:
+        inside = not module.startswith("tacenda.")
+        return import_module(f"{package}.{module}" if inside else module)
 
     def __getattr__(name: str) -> Any:
         if name in whole:
-            return import_module(f"{package}.{whole[name]}")
+            return found(whole[name])
         if name in homes:
-            return getattr(import_module(f"{package}.{homes[name]}"), name)
+            return getattr(found(homes[name]), name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return __getattr__

@@ -27,14 +27,15 @@ PUBLIC = {
     "question_of",
 }
 MAY_OPEN = {
-    # The way out
-    "privacy/secrets/door.py": {"open_values", "open_parts"},
-    # The way in, and arguments that are secret themselves
-    "problem/queries.py": {"open_values", "seal"},
-    # The same queries on a node's integer lattice
-    "node/lattice.py": {"seal"},
-    # The adversary, who compares what is secret with what was released
-    "auditing/wiretap.py": {"open_values"},
+    "privacy/secrets/door.py": {"open_values", "open_parts"},  # the way out
+    "problem/queries.py": {
+        "open_values",
+        "seal",
+    },  # the way in, and arguments that are secret themselves
+    "node/lattice.py": {"seal"},  # the same queries on a node's integer lattice
+    "auditing/wiretap.py": {
+        "open_values"
+    },  # the adversary, who compares what is secret with what was released
 }
 
 

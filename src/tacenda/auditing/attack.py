@@ -281,8 +281,9 @@ def _strength(script: Script) -> float:
 
 def _joined(parts: list[Moments | None]) -> Moments:
     found = [one for one in parts if one is not None]
-    names = [f.name for f in dataclasses.fields(Moments)]
-    return Moments(**{name: sum(getattr(one, name) for one in found) for name in names})
+    return Moments(
+        *(sum(getattr(one, f.name) for one in found) for f in dataclasses.fields(Moments))
+    )  # type: ignore[arg-type]
 
 
 def _given(pair: Any, scene: _Scene) -> Canary:

@@ -55,8 +55,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     n_nodes, graph   how many data holders (even split) and their network; fit(nodes=...) names each
                      record's holder instead
     algorithm        "auto" (planned from public quantities), a name, or an object of
-                     tacenda.algorithms
-    rounds           their number
+                     tacenda.algorithms; rounds   their number
     fit(public=...)  a sample (X, y) of the same kind that *is public*: "auto" tunes its step on it.
                      It has no protection, and nothing is charged for it; never pass private records
                      there

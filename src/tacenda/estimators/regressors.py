@@ -25,8 +25,9 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
     target_bounds   declared (low, high) of the target, from public knowledge; targets are clipped
                     to it
     clip_norm       bound on one record's gradient, in units of half the target range times a
-                    feature norm of 1; by default 0.5 * data_norm: residuals above a quarter of the
-                    target range then pull no harder
+                    feature norm of 1; by default
+                    0.5 * data_norm: residuals above a quarter of the target range then pull no
+                    harder
     Fitted: coef_ (p,), intercept_, node_coef_ (n, p), node_intercept_ (n,), privacy_, history_,
     plan_, conditions_, result_.
     """
@@ -79,8 +80,9 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
             warn_of_targets()
         self._target = TargetScaling.of(self.target_bounds, bool(self.fit_intercept))
         rows, factors = scaling.rows(X)
-        # A record is shortened as a whole, its target too
-        targets = self._target.scaled(y) * factors
+        targets = (
+            self._target.scaled(y) * factors
+        )  # a record is shortened as a whole, its target too
         loss, clip_norm = self._loss()
         sample = None if public is None else self._public(public, scaling)
         return self._fit(
@@ -133,15 +135,15 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
 
 
 class PrivateRidge(_PrivateRegressor):
-    """Least squares with clipped gradients and strength/2 |w|^2,
-    over a network of private data holders."""
+    """Least squares with clipped gradients and strength/2 |w|^2, over a network of private data
+    holders."""
 
     _sklearn_name = "Ridge"
 
 
 class PrivateLasso(_PrivateRegressor):
-    """Least squares with clipped gradients and strength |w|_1;
-    small weights are soft-thresholded towards 0."""
+    """Least squares with clipped gradients and strength |w|_1; small weights are soft-thresholded
+    towards 0."""
 
     _sklearn_name = "Lasso"
 
@@ -150,8 +152,8 @@ class PrivateLasso(_PrivateRegressor):
 
 
 class PrivateElasticNet(_PrivateRegressor):
-    """Least squares with clipped gradients
-    and strength (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)."""
+    """Least squares with clipped gradients and strength (l1_ratio |w|_1 + (1 - l1_ratio)/2
+    |w|^2)."""
 
     _sklearn_name = "ElasticNet"
 

@@ -35,8 +35,8 @@ REACHED_RADIUS = (
 
 
 class Peer:
-    """`round` rounds are done of `total`;
-    the last `finish_mixing` of them only mix what was released."""
+    """`round` rounds are done of `total`; the last `finish_mixing` of them only mix what was
+    released."""
 
     def __init__(
         self,

@@ -32,8 +32,8 @@ from tacenda.runtime.transport import Tag
 
 @dataclass(frozen=True, eq=False)
 class RunPlan:
-    """The public half of a run, the same at every member; on_lattice:
-    its noise is drawn on whole numbers."""
+    """The public half of a run, the same at every member; on_lattice: its noise is drawn on whole
+    numbers."""
 
     contract: Contract
     spec: RunSpec
@@ -90,10 +90,10 @@ def make_plan(contract: Contract) -> RunPlan:
     if not rehearsal and not lattice and not terms.floating_point_noise:
         raise PrivacyError(
             "contract field privacy.floating_point_noise: "
-            f"{algorithm.title} as set up here needs floating-point noise, "
-            "for which no clean defence against attacks on its low bits is known; "
-            "accept it by name (true), or use full gradients with IPADMM, DDPADMM, CDPADMM, "
-            "DPADMM or DPDDA, whose noise is drawn on whole numbers."
+            f"{algorithm.title} as set up here needs floating-point noise, for which "
+            "no clean defence against attacks on its low bits is known; accept it by name (true), "
+            "or use full gradients with "
+            "IPADMM, DDPADMM, CDPADMM, DPADMM or DPDDA, whose noise is drawn on whole numbers."
         )
     calibration = spec.calibration
     assert calibration is not None

@@ -139,8 +139,8 @@ def _trial(
 
 
 def _overfit(plan: Plan, X: Any) -> float:
-    """c/2 sum over directions of exp(-2 h tau),
-    h = c * (typical curvature) * eigenvalue of X'X/N."""
+    """c/2 sum over directions of exp(-2 h tau), h = c * (typical curvature) * eigenvalue of
+    X'X/N."""
     k = plan.facts.constants
     square = X.T @ X
     values = np.linalg.eigvalsh(

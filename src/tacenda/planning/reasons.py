@@ -13,11 +13,14 @@ if TYPE_CHECKING:
 
 def hyperparameters(algorithm: Algorithm) -> str:
     """Step, mixings and noise in words."""
-    values, shared = algorithm.to_plain(), algorithm.shared_noise
-    if shared is None:
-        return f"offset {values.get('offset', 0.0):.4g}, independent noise"
-    mixings = counted(algorithm.exchanges_per_round, "mixing")
-    return f"step {values['step_size']:.4g}, {mixings} a round, edge noise {shared:g} times the own"
+    if algorithm.shared_noise is not None:
+        values = algorithm.to_plain()
+        mixings = counted(values["mixings"], "mixing")
+        return (
+            f"step {values['step_size']:.4g}, {mixings} a round, "
+            f"edge noise {values['correlation']:g} times the own"
+        )
+    return f"offset {algorithm.to_plain().get('offset', 0.0):.4g}, independent noise"
 
 
 def _method(p: Plan) -> str:
@@ -38,8 +41,9 @@ def _method(p: Plan) -> str:
     )
     return (
         "GossipGD with noise shared by neighbours: what one adds the other subtracts, "
-        "so that the large noise which hides each message cancels in the network's average. "
-        f"The guarantee holds against {trust}; larger coalitions may learn more. "
+        "so that the large noise which hides each message "
+        f"cancels in the network's average. The guarantee holds against {trust}; "
+        "larger coalitions may learn more. "
         "coalition=None plans noise that needs no such trust."
     )
 
@@ -103,7 +107,7 @@ def reasons(p: Plan) -> list[str]:
     if sizes.max() > 3 * sizes.min():
         found.append(
             f"Node sizes differ ({sizes.min():.0f} to {sizes.max():.0f}); "
-            "every node weighs alike in the objective, "
-            "so the smallest ones bring most of the noise."
+            "every node weighs alike in the objective, so the smallest "
+            "ones bring most of the noise."
         )
     return found

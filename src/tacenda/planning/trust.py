@@ -3,9 +3,8 @@
 All nodes draw with one scale s, made so that mu_i = Delta_i sqrt(T h_i(q))/s keeps every node's
 budget against any q members (`graph.coalition`). Against others the same noise gives
 
-    mu = max_i Delta_i sqrt(T h_i(Q))/s,
-
-h_i = 1 where all neighbours of i, and so also where all others, pool what they know.
+    mu = max_i Delta_i sqrt(T h_i(Q))/s,      h_i = 1 where all neighbours of i, and so also where
+    all others, pool what they know.
 """
 
 from __future__ import annotations
@@ -66,8 +65,9 @@ def adversaries(plan: Plan, most: int = 3) -> list[Adversary]:
     scale = float(np.max(moved * np.sqrt(own) / promised_mu))
     found = []
     for k, (who, q) in enumerate(asked):
-        # No edge of such a member is left secret: only its own part hides it
-        cut_off = k >= len(asked) - 2
+        cut_off = (
+            k >= len(asked) - 2
+        )  # no edge of such a member is left secret: only its own part hides it
         h, how = (np.ones(n), "exact") if cut_off else leverage(plan.topology, ratio, q)
         mu = float(np.max(moved * np.sqrt(h))) / scale
         found.append(

@@ -89,8 +89,9 @@ class Facts:
             found = self._known["rate", batch_size] = fixed(batch_size / self.sizes)
         return found
 
-    # Of the tolerance: what rounding may add to a gradient norm
-    ROUNDING_SHARE: ClassVar[float] = 2.0**-10
+    ROUNDING_SHARE: ClassVar[float] = (
+        2.0**-10
+    )  # of the tolerance: what rounding may add to a gradient norm
 
     def argmin_is_near(self, quadratic: Array, linear: Array, centre: Array) -> Array:
         """(n,) whether rounding errors in the gradient of an argmin stay below ROUNDING_SHARE *

@@ -381,8 +381,8 @@ class Store:
         clip_norm: float | None,
         regularised: bool,
     ) -> Array:
-        """The same for small samples (nodes, offsets, indptr, records):
-        no threads, and no table of partial sums."""
+        """The same for small samples (nodes, offsets, indptr, records): no threads, and no table of
+        partial sums."""
         strength = self.strength if regularised else 0.0
         out = np.empty_like(w)
         fault = self._kernels.few_gradients(

@@ -68,8 +68,9 @@ class LocalHosts:
                 if found is None
                 else (found.plan.rows(part), found.reserved.rows(part))
             )
-            # Every block makes the same releases: one tells of them
-            ledger = Ledger(reserved, witness if k == 0 else None)
+            ledger = Ledger(
+                reserved, witness if k == 0 else None
+            )  # every block makes the same releases: one tells of them
             queries = Queries(problem.store, problem.sizes, part, spec.facts.rows(part), noise)
             door = Door(
                 part, problem.dim, plan, ledger, noise, shared_noise(spec, spec.topology, part)

@@ -261,6 +261,6 @@ def rows_of(frame: Rows, dim: int, dtype: Any, radius: float) -> Array:
 
 
 def frame_limit(dim: int) -> int:
-    """The most bytes that a frame of this contract may have;
-    `MOST_HEARD` signed digests stay below OVERHEAD."""
+    """The most bytes that a frame of this contract may have; `MOST_HEARD` signed digests stay below
+    OVERHEAD."""
     return OVERHEAD + 8 * dim

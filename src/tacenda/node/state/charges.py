@@ -72,9 +72,8 @@ class NodeLedger(Ledger):
             if short:
                 raise StateError(
                     f"The checkpoint is of round {round}, "
-                    f"and of round {short[0]} only {rounds.get(short[0], 0)} "
-                    f"of {self._per_round} charges are there: "
-                    "charges were lost. The node does not go on, "
+                    f"and of round {short[0]} only {rounds.get(short[0], 0)} of {self._per_round} "
+                    "charges are there: charges were lost. The node does not go on, "
                     "and the whole run stays spent in the lasting ledger."
                 )
         self.go_to(

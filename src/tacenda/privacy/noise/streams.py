@@ -18,8 +18,13 @@ import math
 import numpy as np
 from numba import int64, njit, prange, uint64
 
-# What a stream is used for, part of its name
-NORMAL, DIRECTION, RADIUS, RECORDS, EDGE = 1, 2, 3, 4, 5
+NORMAL, DIRECTION, RADIUS, RECORDS, EDGE = (
+    1,
+    2,
+    3,
+    4,
+    5,
+)  # what a stream is used for, part of its name
 
 _LAYERS = 256
 # right edge of the lowest box: the root that makes 256 layers of equal area fit

@@ -1,15 +1,13 @@
 """What a release costs: from noise and sensitivity to a charge, and back from a round's budget to
 the noise.
 
-Additive noise        value + N(0, noise_std^2 I)
-                          z = noise_std / sensitivity
-                      the same plus the edges' shared noise (graph.coalition)
-                          mu = sensitivity sqrt(h) / noise_std
-                      value + e, density of e ~ exp(-rate |e|)
-                          epsilon = rate * sensitivity
-Inside the objective  argmin F(w) + e.w + (extra/2)|w|^2
-                          epsilon = slope * rate + ln(1 + c1 c / (m kappa)),
-                          slope = 2Gc/m (replace-one), kappa = sc + extra + 2 * quadratic
+Additive noise        value + N(0, noise_std^2 I)                  z = noise_std / sensitivity
+                      the same plus the edges' shared noise        mu = sensitivity sqrt(h) /
+                      noise_std  (graph.coalition)
+                      value + e, density of e ~ exp(-rate |e|)     epsilon = rate * sensitivity
+Inside the objective  argmin F(w) + e.w + (extra/2)|w|^2           epsilon = slope * rate + ln(1 +
+                      c1 c / (m kappa)) with slope = 2Gc/m (replace-one) and kappa = sc + extra + 2
+                      * quadratic
 """
 
 from __future__ import annotations
