@@ -138,10 +138,9 @@ def test_auto_is_planned_from_public_facts_and_resolves_to_itself() -> None:
     public = public_run(config)
     assert public.choices[0].reasons
     full = resolved(config, public.choices)
-    assert (
-        full.algorithm.name == public.choices[0].algorithm.name
-        and full.run.rounds == public.choices[0].rounds
-    )
+    again = public_run(full).choices[0]
+    assert again.algorithm == public.choices[0].algorithm
+    assert full.run.rounds == again.rounds == public.choices[0].rounds
     assert resolved(full, public_run(full).choices) == full
 
 
