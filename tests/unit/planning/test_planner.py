@@ -230,8 +230,8 @@ def test_uneven_nodes_one_node_and_many() -> None:
 
 
 def test_plan_is_a_function_and_a_package() -> None:
-    first = tc.plan(500, 10, tc.graph.ring(5), 1.0)
-    second = plan(500, 10, tc.graph.ring(5), 1.0)
+    first = tc.plan(2000, 10, tc.graph.ring(5), 1.0)
+    second = plan(2000, 10, tc.graph.ring(5), 1.0)
     assert first.to_plain() == second.to_plain()
     assert json.loads(json.dumps(first.to_plain()))["rounds"] == first.rounds
     for word in ("Why:", "over a tree", "no record was read", "curious member"):
