@@ -363,5 +363,6 @@ def simulated(stage: Stage, rounds: int | None = None, seed: int = 0) -> np.ndar
         finish_mixing=c.finish_mixing,
         output=c.output,
         mixing=c.mixing,
+        prepare=c.preparation,
     )
     return np.asarray(result.models.reshape(len(c.members), -1))

@@ -20,6 +20,7 @@ PAGES = [
     "docs/tutorial.md",
     "docs/adding-an-algorithm.md",
     "docs/planner.md",
+    "docs/whitening.md",
     "docs/audit.md",
     "docs/shared-noise-for-officers.md",
 ]

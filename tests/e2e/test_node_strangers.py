@@ -27,7 +27,9 @@ from tacenda.node.identity import certificates as identity
 from tacenda.node.identity.contract import PROTOCOL
 from tacenda.node.protocol import wire
 from tacenda.node.rehearse import free_ports
+from tacenda.node.run_plan import make_plan
 from tacenda.node.transport.endpoint import METHOD, MOST_CONNECTIONS
+from tacenda.runtime.places import row_forms
 
 FUZZ = 500
 PROTOCOL_START = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -227,22 +229,21 @@ def test_a_second_certificate_for_a_members_name(crowd: Crowd, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("frames", "words"),
     [
-        ([(0, 1, 0, 1.0)] * 600, "a flood of messages that change nothing"),
-        ([(0, 5, 0, 1.0)], "nobody can have reached"),
+        ([(1, 0)] * 600, "a flood of messages that change nothing"),
+        ([(5, 0)], "nobody can have reached"),
+        ([(1, 1)], "in which the algorithm sends none"),
     ],
-    ids=["flood", "ahead"],
+    ids=["flood", "ahead", "elsewhere"],
 )
 def test_a_member_that_lies_is_cut_off(
-    crowd: Crowd, frames: list[tuple[int, int, int, float]], words: str
+    crowd: Crowd, frames: list[tuple[int, int]], words: str
 ) -> None:
     """m1's own certificate, and a program that lies: the stream ends, the reason is in the log, the
     node lives."""
     hello = _hello(crowd, "m1")
     who = identity.Identity.read(crowd.stage.folder / "m1" / "identity")
-    made = [
-        wire.rows_frame(view, turn, call, np.full((1, 4), value))
-        for view, turn, call, value in frames
-    ]
+    sent = max(call for _, call in row_forms(make_plan(crowd.stage.contract).spec))
+    made = [wire.rows_frame(0, turn, sent + more, np.ones((1, 4))) for turn, more in frames]
     rows = [
         wire.encode(wire.replaced(row, signature=signed_by(who, crowd.stage.contract, row)))
         for row in made

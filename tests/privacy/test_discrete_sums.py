@@ -108,8 +108,9 @@ def test_two_coordinates_cost_no_more_than_their_length() -> None:
     scale, members, b = 2.5, 2, 1.2
     law = summed(scale, members, 26)
     mu, kappa = ds.sum_mu(5.0, scale, members, b), 2 * ds.log_ratio(scale, members, b)
-    pad = lambda k: (np.concatenate([law, np.zeros(k)]), np.concatenate([np.zeros(k), law]))
-    (a, a_moved), (c, c_moved) = pad(3), pad(4)
+    (a, a_moved), (c, c_moved) = (
+        (np.concatenate([law, np.zeros(k)]), np.concatenate([np.zeros(k), law])) for k in (3, 4)
+    )
     for epsilon in (0.1, 0.5, 1.0, 2.0, 4.0):
         true = np.maximum(np.outer(a, c) - math.exp(epsilon) * np.outer(a_moved, c_moved), 0).sum()
         bound = math.exp(kappa + gaussian_log_delta(mu, epsilon - 2 * kappa))

@@ -1,17 +1,17 @@
-"""Masked runs from budget to result: exactly on budget, the price of a coalition, unequal sizes, the
-grid and its limits, one code path for any placement, and what is refused."""
+"""Masked runs from budget to result: exactly on budget, the price of a coalition, unequal sizes,
+the grid and its limits, one code path for any placement, and what is refused."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tacenda as tc
-from tacenda.algorithms.base import Algorithm, Node
+from masked_stage import Veiled, problem_of
 from tacenda.errors import UnsupportedError
 from tacenda.privacy.accounting import discrete_sums
 from tacenda.privacy.accounting.calibration import gaussian_mu
@@ -22,51 +22,6 @@ from tacenda.runtime.simulate import GraphWarning
 from tacenda.runtime.spec import RunSpec
 
 ROUNDS = 6
-
-
-@dataclass(frozen=True)
-class State:
-    w: Any
-
-
-@dataclass(frozen=True)
-class Veiled(Algorithm):
-    """w <- w - step * (masked mean of the gradients); `first` is the weight of the first release."""
-
-    name: ClassVar[str] = "veiled"
-    title: ClassVar[str] = "Masked descent"
-    source: ClassVar[str] = "a test"
-
-    first: float = 1.0
-    kind: str = "masked"
-    says: bool = True
-
-    @property
-    def masks(self) -> bool:
-        return self.says
-
-    def init(self, node: Node, w: Any) -> State:
-        return State(w)
-
-    def step(self, s: State, node: Node) -> State:
-        unit = node.facts.worst_gradient_sensitivity
-        asked = node.gradient(s.w, regularised=False) / unit
-        weight = self.first if node.turn == 1 else 1.0
-        return State(s.w - 0.5 * unit * node.release_mean(asked, noise=self.kind, weight=weight))
-
-    def iterate(self, s: State) -> Any:
-        return s.w
-
-
-def problem_of(n: int = 8, seed: int = 0, dtype: Any = float, even: bool = False) -> tc.Problem:
-    rng = np.random.default_rng(seed)
-    shards = []
-    for size in np.full(n, 60) if even else rng.integers(40, 120, n):
-        X = rng.normal(size=(size, 5))
-        X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1)
-        y = np.where(X[:, 0] + 0.1 * rng.normal(size=size) > 0, 1, -1)
-        shards.append((X.astype(dtype), y))
-    return tc.Problem(shards, loss="logistic", regulariser="l2", strength=1e-3, classes=(-1, 1))
 
 
 def spec_of(problem: tc.Problem, graph: Any, algorithm: Any, q: int = 1, **terms: Any) -> RunSpec:
@@ -102,7 +57,7 @@ def test_exactly_on_budget(q: int, first: float) -> None:
 
 @pytest.mark.parametrize("q", [0, 1, 3])
 def test_the_price_of_a_coalition_is_the_members_it_takes_away(q: int) -> None:
-    """With equal sizes: a sum of n - q in units of the sensitivity, mu^2 = rounds/(std^2 (n - q))."""
+    """With equal sizes: mu^2 = rounds/(std^2 (n - q)), std in units of the sensitivity."""
     found = spec_of(problem_of(even=True), DENSE, Veiled(), q).calibration
     assert found is not None
     scale = math.sqrt(ROUNDS / (8 - q)) / gaussian_mu(1.0, 1e-5)

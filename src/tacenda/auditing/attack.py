@@ -15,6 +15,7 @@ from tacenda import checks
 from tacenda.algorithms.base import Algorithm
 from tacenda.auditing import bounds, stage
 from tacenda.auditing.listeners import listeners
+from tacenda.auditing.masked_noise import MaskedAttacks, Spread, plan_masked
 from tacenda.auditing.portion import run_portion, trials_at_once, truth_of
 from tacenda.auditing.result import AuditResult
 from tacenda.auditing.shared_noise import Attacks, Moments, declared_chance, plan_attacks
@@ -147,12 +148,16 @@ class _Scene:
             self.attacks(None),
         )
 
-    def attacks(self, measured: Moments | None) -> Attacks | None:
+    def attacks(self, measured: Moments | Spread | None) -> Attacks | MaskedAttacks | None:
         """On noise that neighbours share; `measured` adds the attacks that believe their own
         measurement."""
         ratio = self.algorithm.shared_noise
         if ratio is None:
             return None
+        if self.algorithm.masks:
+            pooled = self.privacy.pooled(self.algorithm.title)
+            return plan_masked(self.topology, pooled, self.node)
+        assert not isinstance(measured, Spread)
         heard = listeners(
             self.topology, ratio, self.privacy.pooled(self.algorithm.title), self.node
         )
@@ -185,7 +190,7 @@ def _scene(
             "a run without noise has no claim to attack."
         )
     check_privacy(privacy, method)
-    stage.refuse_masks(method)
+    stage.refuse_maps(method)
     rounds = checks.whole("rounds", rounds, least=1)
     if graph is None:
         from tacenda.graph import path, ring, star
@@ -259,7 +264,11 @@ def aimed(scene: _Scene, pairs: list[Canary]) -> Aim:
     moments = _joined(
         [run_portion(scouts, first, count).moments for first, count in _portions(scouts)]
     )
-    chance = declared_chance(moments, scene.topology, ratio, script.attacks.edges, scene.releases)
+    chance = (
+        moments.chance()
+        if isinstance(moments, Spread)
+        else declared_chance(moments, scene.topology, ratio, script.attacks.edges, scene.releases)
+    )
     attacks = scene.attacks(moments)
     assert attacks is not None
     scripts = [dataclasses.replace(scene.script(pair), attacks=attacks) for pair in pairs]
@@ -289,11 +298,10 @@ def _strength(script: Script) -> float:
     return float(bounds.separations(scores, truth_of(0, len(scores))).max())
 
 
-def _joined(parts: list[Moments | None]) -> Moments:
+def _joined(parts: list[Moments | Spread | None]) -> Moments | Spread:
     found = [one for one in parts if one is not None]
-    return Moments(
-        *(sum(getattr(one, f.name) for one in found) for f in dataclasses.fields(Moments))
-    )  # type: ignore[arg-type]
+    kind = type(found[0])
+    return kind(*(sum(getattr(one, f.name) for one in found) for f in dataclasses.fields(kind)))
 
 
 def _given(pair: Any, scene: _Scene) -> Canary:

@@ -3,7 +3,8 @@ them.
 
 All of them see every message. A member also knows the streams of its own edges, and takes them off:
 what is left of the noise for the others has covariance A (I + c^2 L_Q) A, A the nodes' own standard
-deviations and L_Q the Laplacian of the graph without the coalition Q (`graph.coalition`).
+deviations and L_Q the Laplacian of the graph without the coalition Q (`graph.coalition`). Of masked
+rows they see the sums of that graph's components.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tacenda.graph.cuts import components, neighbours
 from tacenda.graph.topology import Topology
 
 Array = NDArray[Any]
@@ -79,7 +81,10 @@ def _from_near(topology: Topology, node: int) -> list[int]:
 
 
 def _seen(topology: Topology, ratio: float, members: tuple[int, ...], node: int) -> float:
-    """[(I + c^2 L_Q)^-1]_ii: how much of `node` the members see."""
+    """[(I + c^2 L_Q)^-1]_ii: how much of `node` the members see; of masks 1/(its component)."""
+    if math.isinf(ratio):
+        rest = set(range(topology.n)) - set(members)
+        return max(1 / len(part) for part in components(neighbours(topology), rest) if node in part)
     left = np.setdiff1d(np.arange(topology.n), members)
     adjacency = topology.adjacency().toarray()[np.ix_(left, left)]
     laplacian = np.diag(adjacency.sum(axis=1)) - adjacency

@@ -18,15 +18,35 @@ from tacenda.auditing.wiretap import AskedQueries, Portion, Wiretap
 from tacenda.auditing.worlds import Script, SharedStore, copies_of
 from tacenda.privacy.secrets.door import Door
 from tacenda.privacy.secrets.ledger import Ledger
+from tacenda.problem.lattice import LatticeQueries
 from tacenda.runtime.host import Host
 from tacenda.runtime.local import shared_noise
 from tacenda.runtime.network import Network
-from tacenda.runtime.transport import NoTransport
+from tacenda.runtime.transport import NoTransport, Tag
 
 Array = NDArray[Any]
 # copies of nodes in one go: long enough rows for the kernels, small enough for the cache
 MOST_ROWS = 24_000
 MOST_ENTRIES = 4_000_000  # of copied records, for queries that need their own
+
+
+class Copies(Network):
+    """Copies of one network side by side, in which trees and sums stay within a copy."""
+
+    copies = 1
+
+    def average(self, shared: Array, tag: Tag) -> Array:
+        sent = self._sendable(shared, tag)
+        return self._repeated(self._each(sent).mean(axis=1, dtype=sent.dtype))
+
+    def total(self, shared: Array, tag: Tag) -> Array:
+        return self._repeated(self._each(shared).sum(axis=1, dtype=np.uint64)).view(np.int64)
+
+    def _each(self, rows: Array) -> Array:
+        return rows.reshape(self.copies, -1, rows.shape[1])
+
+    def _repeated(self, rows: Array) -> Array:
+        return np.repeat(rows, len(self.nodes) // self.copies, axis=0)
 
 
 def truth_of(first: int, count: int) -> Array:
@@ -57,15 +77,20 @@ def run_portion(script: Script, first: int, count: int, rounds: int | None = Non
         script.seed, first, (count, variants, n), script.node, len(script.topology.edges)
     )
     spec, plan = script.spec, script.calibration.plan.rows(position)
-    queries = AskedQueries(
-        store, np.diff(script.offsets)[owner.reshape(-1)], nodes, spec.facts.rows(position), noise
+    counts = np.diff(script.offsets)[owner.reshape(-1)]
+    asked = (store, counts, nodes, spec.facts.rows(position), noise)
+    queries = (
+        AskedQueries(*asked)
+        if plan.grid is None
+        else LatticeQueries(*asked, plan.grid, common=True)
     )
     ledger = Ledger(script.calibration.reserved.rows(position))
     door = Door(nodes, spec.facts.dim, plan, ledger, noise, shared_noise(spec, topology, nodes))
     gate = Wiretap(script, door, queries, store, noise, truth)
-    network = Network(
+    network = Copies(
         topology, [nodes], 0, NoTransport(), spec.row_type, spec.mixing, spec.facts.constants.radius
     )
+    network.copies = copies
     host = Host(
         replace(spec, output="last"), position, queries, gate, network, plan, script.start[position]
     )

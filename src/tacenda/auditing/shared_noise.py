@@ -58,6 +58,14 @@ class Attacks:
     def titles(self) -> list[str]:
         return [self.title(*name) for name in self.names]
 
+    @property
+    def forms(self) -> tuple[Array, ...]:
+        """What the scores depend on."""
+        return self.within, self.mean
+
+    def residuals(self, truth: Array) -> Residuals:
+        return Residuals(self, truth)
+
     @staticmethod
     def title(who: str, what: str) -> str:
         return f"{who}, noise {what}" if what.startswith("as ") else f"{who}, supposing {what}"

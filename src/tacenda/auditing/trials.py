@@ -123,7 +123,7 @@ def _identity(script: Script) -> str:
         script.facts.sizes,
     ]
     if script.attacks is not None:
-        arrays += [script.attacks.edges, script.attacks.within, script.attacks.mean]
+        arrays += [script.attacks.edges, *script.attacks.forms]
     for array in arrays:
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()

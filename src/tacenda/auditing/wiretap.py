@@ -10,6 +10,7 @@ given that transcript, and the ratio is exact, hidden states included:
                   values, r the released one
     sampled       the same for mixtures q N(v_h, std^2) + (1 - q) N(v, std^2), v the value without
                   the canary
+    masked        the same of sums of rows in which the masks cancel (`masked_noise`)
     shared noise  the same with several covariances, as several listeners see them (`shared_noise`):
                   one score for each
     l2-Laplace    rate (|r - v0| - |r - v1|)
@@ -27,10 +28,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tacenda.auditing.masked_noise import MaskedAttacks, MaskedResiduals, Spread
 from tacenda.auditing.sampling import TrialNoise
-from tacenda.auditing.shared_noise import Moments, Residuals
+from tacenda.auditing.shared_noise import Attacks, Moments, Residuals
 from tacenda.auditing.worlds import Script, SharedStore
-from tacenda.privacy.secrets.bounded import Bounded, open_values
+from tacenda.privacy.secrets.bounded import Bounded, open_parts, open_values
 from tacenda.privacy.secrets.door import Door, Question
 from tacenda.privacy.secrets.mechanisms import NoiseKind, Site
 from tacenda.privacy.secrets.noise_plan import NoisePlan, price
@@ -60,7 +62,7 @@ class Portion(NamedTuple):
 
     scores: Array
     separation: Array
-    moments: Moments | None
+    moments: Moments | Spread | None
 
 
 class Wiretap:
@@ -75,7 +77,7 @@ class Wiretap:
         self,
         script: Script,
         door: Door,
-        queries: AskedQueries,
+        queries: Queries,
         store: SharedStore,
         noise: TrialNoise,
         truth: Array,
@@ -88,7 +90,7 @@ class Wiretap:
         self._truth, self._shape = truth, (len(truth), script.variants, script.n)
         self.score = np.zeros(len(truth))
         self.separation = np.zeros(len(truth))
-        self._residuals = None if script.attacks is None else Residuals(script.attacks, truth)
+        self._residuals = None if script.attacks is None else script.attacks.residuals(truth)
 
     def portion(self) -> Portion:
         """All that was learnt from the releases so far."""
@@ -140,17 +142,39 @@ class Wiretap:
         return self._for_all(seen)
 
     def _streams(self, turn: int, call: int, dim: int) -> Array:
-        """(trials, E, dim) the edges' normals that some listener holds, as the true world's copy of
-        the network drew them."""
+        """(trials, E, dim) the edges' normals, or words of masks, that some listener holds, as the
+        true world's copy of the network drew them."""
         assert self._script.attacks is not None
         edges, per_copy = self._script.attacks.edges, len(self._script.topology.edges)
         copy = np.arange(len(self._truth)) * self._shape[1] + self._truth
         numbers = (copy[:, None] * per_copy + edges).reshape(-1)
         each = (np.arange(len(numbers) + 1), numbers, np.ones(len(numbers)))
-        return self._noise.shared(each, turn, call, dim).reshape(len(copy), len(edges), dim)
+        draw = self._noise.masks if self._script.algorithm.masks else self._noise.shared
+        return draw(each, turn, call, dim).reshape(len(copy), len(edges), dim)
+
+    def release_masked(
+        self, value: Bounded, turn: int, call: int, weight: float
+    ) -> tuple[Array, float]:
+        """The production release of the true world's copy, given to all copies."""
+        assert isinstance(self._residuals, MaskedResiduals)
+        assert isinstance(self._script.attacks, MaskedAttacks)
+        cores = self._split(open_parts(value)[0])
+        rows, unit = self._door.release_masked(value, turn, call, weight)
+        out = self._split(rows)
+        share = weight * self._plan.weight(turn)
+        site = Site(turn, share, self._door.dim, NoiseKind.MASKED, value.sensitivity, value.sample)
+        node = self._script.node
+        steps = self._split(price(self._plan, site)[1])[:, 0, node] / unit
+        seen = out[np.arange(len(self._truth)), self._truth]
+        words = self._streams(turn, call, value.shape[1])
+        self._residuals.note(seen, (cores[:, 0], cores[:, 1]), steps, words)
+        apart = _norm((cores[:, 1, node] - cores[:, 0, node]).astype(float)) / steps
+        self.separation += self._script.attacks.share * apart**2
+        return self._for_all(seen), unit
 
     def _note_correlated(self, seen: Array, secret: Array, amount: Array, streams: Array) -> None:
-        assert self._residuals is not None and self._script.attacks is not None
+        assert isinstance(self._residuals, Residuals)
+        assert isinstance(self._script.attacks, Attacks)
         node, own = self._script.node, amount[:, :, None]
         self._residuals.note(((seen - secret[:, 0]) / own, (seen - secret[:, 1]) / own), streams)
         apart = _norm(secret[:, 1, node] - secret[:, 0, node]) / amount[:, node]
@@ -198,6 +222,7 @@ class Wiretap:
         )
         amount = price(self._plan, site)[1]
         seen = self._for_all(out[np.arange(len(self._truth)), self._truth])
+        assert isinstance(self._queries, AskedQueries)
         linear, q, centre = self._queries.asked
         slope = (
             self._store.gradient(self._door.nodes, seen)

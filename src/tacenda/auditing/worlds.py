@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.algorithms.base import Algorithm
+from tacenda.auditing.masked_noise import MaskedAttacks
 from tacenda.auditing.shared_noise import Attacks
 from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
@@ -63,7 +64,9 @@ class Script:
     node: int
     start: Array
     seed: int
-    attacks: Attacks | None = None  # on the noise that neighbours share, where they do
+    attacks: Attacks | MaskedAttacks | None = (
+        None  # on the noise that neighbours share, where they do
+    )
 
     @property
     def algorithm(self) -> Algorithm:
@@ -212,6 +215,16 @@ class SharedStore:
         self, nodes: Array, norm: float, label_scale: float, label_bound: float
     ) -> Array:
         return self._store.second_moment(self._owner[nodes], norm, label_scale, label_bound)
+
+    def integer_gradient(self, nodes: Array, w: Array, grid: Array, clip_norm: float) -> Array:
+        return self._store.integer_gradient(self._owner[nodes], w, grid, clip_norm)
+
+    def integer_second_moment(
+        self, nodes: Array, grid: Array, norm: float, label_scale: float, label_bound: float
+    ) -> Array:
+        return self._store.integer_second_moment(
+            self._owner[nodes], grid, norm, label_scale, label_bound
+        )
 
     def mapped(self, nodes: Array, matrix: Array, norm: float, regulariser: Regulariser) -> Store:
         return self._store.mapped(self._owner[nodes], matrix, norm, regulariser)
