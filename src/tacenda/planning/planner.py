@@ -41,6 +41,7 @@ from tacenda.planning.candidates import MOST_ROUNDS, QUICK_LOOK, Case, independe
 from tacenda.planning.forecast import Landscape
 from tacenda.planning.mixing import Mixing
 from tacenda.planning.outcome import Plan
+from tacenda.planning.regression import by_moments
 from tacenda.privacy.adjacency import check as check_adjacency
 from tacenda.problem import losses, regularisers
 from tacenda.problem.constants import Constants
@@ -141,10 +142,12 @@ def plan_facts(
         rounds is not None,
         checks.positive("longer", longer),
     )
-    found = [*whitened(case, coalition), independent(case)]
-    masked = any(candidate.coalition is not None for candidate in found)
-    if coalition is not None and not (masked and facts.n > QUICK_LOOK):
-        found += shared(case, coalition)  # whose exact leverage takes long on large graphs
+    found = by_moments(case, coalition)  # first choice, also where an assumed shape says otherwise
+    if not found:
+        found = [*whitened(case, coalition), independent(case)]
+        masked = any(candidate.coalition is not None for candidate in found)
+        if coalition is not None and not (masked and facts.n > QUICK_LOOK):
+            found += shared(case, coalition)  # whose exact leverage takes long on large graphs
     best = min(found, key=lambda candidate: candidate.forecast.excess_risk)
     levels = np.asarray(epsilon, float)
     plain = float(levels) if levels.ndim == 0 else tuple(float(e) for e in levels)
