@@ -88,6 +88,9 @@ WHITENED: dict[str, Algorithm] = {
     for name in ("treegd", "gossipgd", "ipadmm", "ddpadmm", "cdpadmm", "dpdda")
 }
 
+# Those that serve the squared loss alone; tests/algorithms/test_moment_regression.py has them.
+LEAST_SQUARES = ("moments",)
+
 GAUSSIAN = ("dpadmm", "ipadmm", "ddpadmm", "cdpadmm", "dda", "dpdda", "gossipgd")
 PURE = ("madmm", "dvp", "pvp", "radmm")
 

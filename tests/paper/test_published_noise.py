@@ -44,7 +44,7 @@ def planned(algorithm: Any, name: str) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore::tacenda.runtime.simulate.ConvergenceWarning")
-@pytest.mark.parametrize("name", [n for n, kind in ALGORITHMS.items() if kind.private])
+@pytest.mark.parametrize("name", [n for n in support.TUNED if ALGORITHMS[n].private])
 def test_every_algorithm_has_its_own_print_or_is_refused(name: str) -> None:
     algorithm = support.TUNED[name]
     if name not in CLAIMS:

@@ -20,7 +20,9 @@ from tacenda.auditing.worlds import copies_of
 from tacenda.errors import InputError, StateError, UnsupportedError
 
 A = tc.algorithms
-PRIVATE = sorted(name for name, kind in ALGORITHMS.items() if kind.private)
+PRIVATE = sorted(
+    name for name, kind in ALGORITHMS.items() if kind.private and not kind.needs.squared_loss
+)
 ONE = A.DPDDA(batch_size=1, sampling="one")
 VARIANTS: dict[str, Any] = {
     **{name: ALGORITHMS[name]() for name in PRIVATE},

@@ -16,7 +16,9 @@ from tacenda.auditing.stage import default_problem, default_start
 from tacenda.privacy.noise.sources import SimulatedNoise
 
 A = tc.algorithms
-PRIVATE = sorted(name for name, kind in ALGORITHMS.items() if kind.private)
+PRIVATE = sorted(
+    name for name, kind in ALGORITHMS.items() if kind.private and not kind.needs.squared_loss
+)
 
 
 def one_run(

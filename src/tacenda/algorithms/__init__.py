@@ -7,6 +7,7 @@ from tacenda.algorithms.dual_averaging import DDA, DPDDA
 from tacenda.algorithms.gossip import GossipGD
 from tacenda.algorithms.linearised import CDPADMM, DDPADMM, IPADMM
 from tacenda.algorithms.madmm import MADMM
+from tacenda.algorithms.moments import MomentRegression
 from tacenda.algorithms.perturbation import DVP, PVP
 from tacenda.algorithms.recycled import RADMM
 from tacenda.algorithms.registry import (
@@ -35,6 +36,7 @@ __all__ = [
     "RADMM",
     "Algorithm",
     "GossipGD",
+    "MomentRegression",
     "Needs",
     "Node",
     "TreeGD",

@@ -142,6 +142,7 @@ class Needs:
     # When private: an argmin is bounded by the loss itself, clipping does not help.
     bounded_loss_slope: bool = False
     hub: bool = False
+    squared_loss: bool = False
 
 
 class Algorithm(ABC):
@@ -152,6 +153,7 @@ class Algorithm(ABC):
     source: ClassVar[str]  # paper and equations
     private: ClassVar[bool] = True
     default_output: ClassVar[str] = "last"
+    default_rounds: ClassVar[int] = 100  # where it is named without rounds
     needs: ClassVar[Needs] = Needs()
     verdict: ClassVar[Verdict | None] = None  # on the noise that its paper prints
     batch_size: int | None = None  # the mean size of a sample, for those that can take one
@@ -182,6 +184,10 @@ class Algorithm(ABC):
     def restart(self, state: Any, node: Node) -> Any:
         """The state to go on with when the neighbours have changed: the newest model, else new."""
         return self.init(node, np.array(self.last(state)))
+
+    def released(self, state: Any) -> dict[str, Array]:
+        """What a run leaves beside its models for post-processing, the same at every node."""
+        return {}
 
     def averaging_weight(self, turn: int, rounds: int) -> float:
         """The weight of round `turn` of `rounds` in the average of the iterates."""
@@ -305,6 +311,11 @@ def check_needs(algorithm: Algorithm, facts: Facts, topology: Topology, private:
             f"{name} needs a strongly convex regulariser; "
             f"{regulariser.name!r} of strength {constants.strength:g} is not. "
             "Use 'l2' or 'elastic-net' with a strength above 0."
+        )
+    if needs.squared_loss and loss.name != "squared":
+        raise UnsupportedError(
+            f"{name} needs the loss 'squared', whose curvature does not change with the model; "
+            f"{loss.name!r} is another. Use GossipGD, DPDDA or CDPADMM, or loss='squared'."
         )
     if needs.hub and topology.hub() is None:
         raise UnsupportedError(

@@ -25,6 +25,7 @@ from tacenda.algorithms.dual_averaging import DDA, DPDDA
 from tacenda.algorithms.gossip import GossipGD
 from tacenda.algorithms.linearised import CDPADMM, DDPADMM, IPADMM
 from tacenda.algorithms.madmm import MADMM
+from tacenda.algorithms.moments import MomentRegression
 from tacenda.algorithms.perturbation import DVP, PVP
 from tacenda.algorithms.recycled import RADMM
 from tacenda.algorithms.treegd import TreeGD
@@ -69,6 +70,7 @@ def register(kind: type[Kind]) -> type[Kind]:
 for _kind in (ADMM, MADMM, DVP, PVP, RADMM, DPADMM, IPADMM, DDPADMM, CDPADMM, DDA, DPDDA, GossipGD):
     register(_kind)
 register(TreeGD)
+register(MomentRegression)
 
 
 def by_name(name: str, **hyperparameters: Any) -> Algorithm:

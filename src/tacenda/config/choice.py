@@ -87,7 +87,7 @@ def _choice(
         chosen = Choice(
             _label_of(algorithm),
             algorithm,
-            DEFAULT_ROUNDS,
+            algorithm.default_rounds,
             None,
             0 if algorithm.agrees else mixings(topology, config.run.mixing),
         )

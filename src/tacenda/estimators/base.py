@@ -34,7 +34,6 @@ from tacenda.runtime.result import RunResult
 from tacenda.runtime.simulate import simulate
 from tacenda.words import counted
 
-DEFAULT_ROUNDS = 100  # of an algorithm that was named without rounds
 CLOSER = 1e3  # by how much the closing mixings of a named algorithm shrink disagreement
 HISTORY_ROWS = 20
 
@@ -160,7 +159,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 f"not {algorithm!r}."
             )
         rounds = (
-            DEFAULT_ROUNDS if self.rounds is None else checks.whole("rounds", self.rounds, least=1)
+            algorithm.default_rounds
+            if self.rounds is None
+            else checks.whole("rounds", self.rounds, least=1)
         )
         apart = topology.n > 1 and not algorithm.agrees
         mixings = min(MOST_MIXINGS, Mixing.of(topology).rounds_to(CLOSER)) if apart else 0

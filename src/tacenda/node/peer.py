@@ -262,6 +262,7 @@ class Peer:
             seconds,
             traffic.messages,
             traffic.bytes,
+            self._plan.spec.algorithm.released(self._host.state),
         )
 
     def statement(self) -> Statement:

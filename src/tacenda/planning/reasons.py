@@ -25,6 +25,9 @@ def hyperparameters(algorithm: Algorithm) -> str:
             f"step {values['step_size']:.4g}, {mixings} a round, "
             f"edge noise {values['correlation']:g} times the own"
         )
+    if algorithm.name == "moments":
+        values = algorithm.to_plain()
+        return f"{values['share']:.0%} of the budget for the moment, {values['noise']} noise"
     return f"offset {algorithm.to_plain().get('offset', 0.0):.4g}, independent noise"
 
 
@@ -69,6 +72,25 @@ def _tuning(p: Plan) -> list[str]:
         f"It is {found}: that predicts best on a public sample of "
         f"{counted(p.public_records, 'record')}. They were declared public: "
         "they have no protection, and nothing is charged for them."
+    ]
+
+
+def _by_moments(rounds: int, masked: bool) -> list[str]:
+    """Of least squares by its second moment."""
+    hidden = (
+        "Each member's message is hidden under masks that cancel in the network's sum, so that the "
+        "noise of all members protects each of them."
+        if masked
+        else "Each member's message holds noise enough for itself, so that no trust is needed."
+    )
+    return [
+        "MomentRegression: the squared loss has one curvature everywhere, the second moment of the "
+        "records. It is released once, in round 1, and makes every later step a Newton step, of "
+        f"which {rounds - 1} are taken on clipped gradients.",
+        hidden,
+        "How far to trust each direction of the curvature is decided after its release, from its "
+        "spectrum and its known noise. The regulariser enters last, so that every other strength "
+        "is post-processing.",
     ]
 
 
@@ -129,6 +151,8 @@ def _uneven(p: Plan) -> list[str]:
 def reasons(p: Plan) -> list[str]:
     """The sentences of `Plan.explain`."""
     k, f = p.facts.constants, p.forecast
+    if p.algorithm.name == "moments":
+        return [*_by_moments(p.rounds, p.coalition is not None), *_uneven(p)]
     if isinstance(p.algorithm, Whitened):
         return [*_whitened(p, p.algorithm), *_uneven(p)]
     found = [

@@ -127,6 +127,10 @@ class LocalHosts:
         """(n, d) each node's newest model."""
         return self._whole([host.last() for host in self._hosts])
 
+    def released(self) -> dict[str, Array]:
+        """What the algorithm leaves beside the models; the same at every node."""
+        return self._spec.algorithm.released(self._hosts[0].state)
+
     def finished(self, models: Array, finish: Finish) -> Array:
         """(n, d) the models after the closing mixings, or after one exact average."""
         if isinstance(finish, str):

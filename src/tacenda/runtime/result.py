@@ -17,6 +17,7 @@ from tacenda.runtime.history import History
 from tacenda.words import counted
 
 FORMAT = "tacenda-result-1"
+RELEASED = "released."  # before the names of what is no model
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +26,8 @@ class RunResult:
     iterate.
 
     privacy is None for a run without noise. settings are plain values: algorithm, problem, graph,
-    rounds, seed, versions.
+    rounds, seed, versions. released: what the algorithm leaves beside the models, the same at every
+    node (`Algorithm.released`): post-processing of it costs nothing.
     """
 
     models: Array
@@ -37,6 +39,7 @@ class RunResult:
     seconds: float = 0.0
     messages: int = 0
     bytes: int = 0
+    released: dict[str, Array] = field(default_factory=dict)
 
     @property
     def model(self) -> Array:
@@ -72,6 +75,7 @@ class RunResult:
         tensors = {
             "models": np.ascontiguousarray(self.models),
             "last": np.ascontiguousarray(self.last),
+            **{f"{RELEASED}{k}": np.ascontiguousarray(v) for k, v in self.released.items()},
         }
         return write_bytes(path, save(tensors, metadata={"tacenda": json.dumps(about)}))
 
@@ -110,4 +114,9 @@ def load(path: str | Path) -> RunResult:
         about["seconds"],
         about["messages"],
         about["bytes"],
+        {
+            name.removeprefix(RELEASED): values
+            for name, values in tensors.items()
+            if name.startswith(RELEASED)
+        },
     )

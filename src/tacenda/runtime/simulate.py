@@ -241,6 +241,7 @@ class _Simulation:
             cost["seconds"],
             cost["messages"],
             cost["bytes"],
+            self.hosts.released(),
         )
 
     def settings(self) -> dict[str, Any]:

@@ -71,12 +71,13 @@ def test_sizes_and_graphs_follow_the_declaration(network: dict) -> None:
     [*((name, "none") for name in ALGORITHMS), ("treegd", "whitening"), ("pvp", "whitening")],
 )
 def test_a_dry_run_says_what_the_run_then_costs(name: str, prepare: str) -> None:
+    squares = ALGORITHMS[name].needs.squared_loss
     values = {
         "prepare": {"name": prepare},
-        "data": SMALL,
+        "data": {"name": "diabetes"} if squares else SMALL,
         "network": {"graph": "star", "nodes": 6},
         "algorithm": {"name": name},
-        "problem": {"strength": 0.01},
+        "problem": {"strength": 0.01, **({"loss": "squared", "clip_norm": 0.5} if squares else {})},
         "privacy": {"epsilon": 3.0, "private": ALGORITHMS[name].private},
         "run": {"rounds": 4, "finish_mixing": 3},
     }
