@@ -4,9 +4,10 @@ Along an eigenvector of the risk's Hessian with eigenvalue h, let lambda be what
 adds to the curvature (half its edge), a = lambda/(h + lambda), K the steps and t of them averaged:
 
     left undone     (mean of a^k over the last t steps)^2           of the squared distance
-    noise           sum_j (what step j's noise still is in the average)^2 g^2/(h + lambda)^2
+    noise           sum_j (what step j's noise still is in the average)^2 g^2/(size^2 (h + lambda))
 
-with g the noise of one step's mean gradient. Both noises follow from the budget: the moment has
+with g the noise of one step's mean gradient on whitened records, whose expected norm is set by
+size. Both noises follow from the budget: the moment has
 `share` of mu^2, each step (1 - share)/K.
 """
 
@@ -70,12 +71,15 @@ def excess(
     gradient = noise * math.sqrt(steps / (1 - algorithm.share))
     h = land.eigenvalues + land.convexity
     q = h + RIDGE * math.sqrt(2.0 * facts.dim) * moment
+    size = math.sqrt(facts.constants.loss_scale / float(land.copies @ (h / q)))  # over SHORT
+    # per unit of noise in a gradient that is clipped at SHORT of its clip_norm
+    moved = 1 / (facts.constants.data_norm * size * np.sqrt(q))
     kept = 1 - h / q
     tail = max(1, round(algorithm.tail * steps))
     powers = kept[None, :] ** np.arange(steps + 1)[:, None]
     undone = powers[steps - tail + 1 :].mean(axis=0)
     still = [powers[max(0, steps - tail - j) : steps - j].sum(axis=0) / tail for j in range(steps)]
-    variance = (gradient / q) ** 2 * np.sum(np.square(still), axis=0)
+    variance = (gradient * moved) ** 2 * np.sum(np.square(still), axis=0)
     target = land.signal * (land.eigenvalues / h) ** 2
     weight = 0.5 * land.copies * h
     return float(weight @ (target * undone**2)), float(weight @ variance)
