@@ -17,7 +17,8 @@ W the mixing matrix):
                                           rounds and mixings (`Mixing.lingering`)
     closing mixings                       until scores differ by less than 0.01
 
-Independent noise: dual averaging with constant weights and offset T/tau. Shared noise, where it
+Least squares: Newton steps with the released second moment (`planning.regression`), unless the
+budget is next to nothing. Independent noise: dual averaging with constant weights and offset T/tau. Shared noise, where it
 forecasts less excess risk: GossipGD with step tau/T. Full gradients in every round: at equal
 privacy a batch only adds sampling noise.
 """
