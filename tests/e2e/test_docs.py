@@ -21,6 +21,7 @@ PAGES = [
     "docs/regression.md",
     "docs/adding-an-algorithm.md",
     "docs/planner.md",
+    "docs/whitening.md",
     "docs/audit.md",
     "docs/shared-noise-for-officers.md",
 ]

@@ -36,6 +36,45 @@ def test_a_masked_method_needs_a_coalition() -> None:
         make_plan(contract_of(4, privacy={"epsilon": 5.0, "delta": 1e-5}))
 
 
+OWN = {"epsilon": 50.0, "delta": 1e-5}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "whole"),
+    [
+        ({"name": "treegd", "noise": "independent"}, True),
+        ({"name": "cdpadmm"}, True),
+        ({"name": "cdpadmm", "batch_size": 2}, False),
+        ({"name": "pvp", "noise": "gaussian"}, False),
+        ({"name": "dvp"}, False),
+    ],
+)
+def test_only_questions_with_whole_answers_need_no_floating_point(
+    algorithm: dict[str, Any], whole: bool
+) -> None:
+    """Also those that are asked of mapped records."""
+    contract = contract_of(4, algorithm=algorithm, privacy=OWN)
+    if whole:
+        assert make_plan(contract).on_lattice
+    else:
+        with pytest.raises(PrivacyError, match="floating_point_noise"):
+            make_plan(contract)
+
+
+@pytest.mark.slow
+def test_independent_noise_on_whole_numbers(tmp_path: Path) -> None:
+    """No seed: each member's noise from its own key, moment and gradients as whole numbers."""
+    contract = contract_of(4, rounds=3, algorithm={"name": "cdpadmm"}, privacy=OWN)
+    crowd = Crowd(tmp_path / "crowd", contract)
+    crowd.start()
+    found = crowd.finish()
+    assert np.isfinite(found).all()
+    for result in crowd.stage.results().values():
+        assert result.privacy is not None and result.privacy.epsilon <= 50.0
+        assert {event.kind for event, _ in result.privacy.ledger(0)} == {"discrete-gaussian"}
+        assert sum(count for _, count in result.privacy.ledger(0)) == 4
+
+
 @pytest.mark.parametrize("algorithm", ["treegd", pytest.param("ipadmm", marks=pytest.mark.slow)])
 def test_peers_have_the_simulators_bits(tmp_path: Path, algorithm: str) -> None:
     contract = contract_of(4, rounds=4, algorithm={"name": algorithm})

@@ -38,7 +38,8 @@ class TreeGD(Algorithm):
         output: the average of the last `tail` share of the rounds
 
     L is the public smoothness of the loss: from the declared constants; after `Whitening` 1/L is the
-    step with the least forecast risk on the released curvature. step_size: in units of 1/L, a number or schedule. tail: 0 < tail <= 1.
+    step with the least forecast risk on the released curvature. step_size: in units of 1/L, a number
+    or schedule. tail: 0 < tail <= 1.
     noise: "masked": each node adds whole-numbered noise of its own and, for every edge, a mask of
     which its neighbour adds the negative; only the sum over the network is ever readable, so that
     all nodes' noise hides each record. "independent": each node's message holds noise enough for

@@ -3,9 +3,12 @@ costs."""
 
 from __future__ import annotations
 
+import tomllib
+
 import numpy as np
 import pytest
 
+from tacenda.algorithms import TreeGD, Whitened, Whitening
 from tacenda.algorithms.registry import ALGORITHMS
 from tacenda.config import read
 from tacenda.config.choice import resolved
@@ -15,6 +18,7 @@ from tacenda.config.private_run import private_run
 from tacenda.config.sections import RunConfig
 from tacenda.config.shape import public_shape
 from tacenda.errors import InputError
+from tacenda.formats.text import toml
 from tacenda.runtime.simulate import simulate
 
 SMALL = {"name": "classification", "options": {"n": 90, "features": 4}}
@@ -61,10 +65,15 @@ def test_sizes_and_graphs_follow_the_declaration(network: dict) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::tacenda.runtime.simulate.ConvergenceWarning")
-@pytest.mark.parametrize("name", list(ALGORITHMS))
-def test_a_dry_run_says_what_the_run_then_costs(name: str) -> None:
+@pytest.mark.filterwarnings("ignore::tacenda.runtime.simulate.GraphWarning")
+@pytest.mark.parametrize(
+    ("name", "prepare"),
+    [*((name, "none") for name in ALGORITHMS), ("treegd", "whitening"), ("pvp", "whitening")],
+)
+def test_a_dry_run_says_what_the_run_then_costs(name: str, prepare: str) -> None:
     squares = ALGORITHMS[name].needs.squared_loss
     values = {
+        "prepare": {"name": prepare},
         "data": {"name": "diabetes"} if squares else SMALL,
         "network": {"graph": "star", "nodes": 6},
         "algorithm": {"name": name},
@@ -93,15 +102,45 @@ def test_a_dry_run_says_what_the_run_then_costs(name: str) -> None:
         assert len(said.statement.charges) == len(result.privacy.charges)
 
 
+def test_what_prepares_the_records_is_kept_in_the_resolved_file() -> None:
+    values = {
+        "data": SMALL,
+        "network": {"nodes": 6},
+        "algorithm": {"name": "treegd", "step_size": 0.5},
+        "prepare": {"name": "whitening", "share": 0.3},
+        "run": {"rounds": 3},
+    }
+    config = read.build(values)
+    found = public_run(config).choices
+    wrapped = found[0].algorithm
+    assert wrapped == Whitened(TreeGD(step_size=0.5), Whitening(share=0.3))
+    assert (found[0].label, found[0].finish_mixing) == ("whitened-treegd", 0)
+    full = resolved(config, found)
+    again = read.build(tomllib.loads(toml(full.to_plain())))
+    assert again == full
+    assert public_run(again).choices[0].algorithm == wrapped
+    listed = read.build({**values, "compare": [{"name": "treegd"}, {"name": "ipadmm"}]})
+    chosen = public_run(listed).choices
+    assert [choice.algorithm.name for choice in chosen] == ["whitened", "whitened"]
+    assert [c.algorithm for c in public_run(resolved(listed, chosen)).choices] == [
+        choice.algorithm for choice in chosen
+    ]
+
+
+def test_auto_decides_by_itself_how_records_are_prepared() -> None:
+    config = read.build({"data": SMALL, "prepare": {"name": "whitening"}})
+    with pytest.raises(InputError, match="prepare must be left out"):
+        public_run(config)
+
+
 def test_auto_is_planned_from_public_facts_and_resolves_to_itself() -> None:
     config = read.build({"data": SMALL, "network": {"nodes": 6}, "privacy": {"epsilon": 3.0}})
     public = public_run(config)
     assert public.choices[0].reasons
     full = resolved(config, public.choices)
-    assert (
-        full.algorithm.name == public.choices[0].algorithm.name
-        and full.run.rounds == public.choices[0].rounds
-    )
+    again = public_run(full).choices[0]
+    assert again.algorithm == public.choices[0].algorithm
+    assert full.run.rounds == again.rounds == public.choices[0].rounds
     assert resolved(full, public_run(full).choices) == full
 
 

@@ -453,3 +453,34 @@ def test_adult_defaults_are_good(coalition: int | None, objective: float, accura
     average, worst, least = np.mean(found, axis=0)
     assert average <= worst <= objective
     assert least >= accuracy
+
+
+@pytest.mark.parametrize("prepare", [None, "whitening", tc.Whitening(share=0.3)])
+def test_treegd_by_name_and_whitening_before_it(prepare: Any) -> None:
+    X, y, _ = records()
+    model = tc.PrivateLogisticRegression(
+        8.0,
+        bounds=BOUNDS,
+        classes=("no", "yes"),
+        n_nodes=6,
+        algorithm="treegd",
+        prepare=prepare,
+        rounds=20,
+        random_state=0,
+    ).fit(X, y)
+    assert model.score(X, y) > 0.85
+    assert model.privacy_.epsilon <= 8.0
+    assert np.array_equal(model.node_coef_[0], model.node_coef_[5])  # one model, no closing rounds
+    assert any("at most 1 curious data holder" in said for said in model.conditions_)
+    name = model.result_.settings["algorithm"]["name"]
+    assert name == ("treegd" if prepare is None else "whitened")
+    assert clone(model).prepare == prepare
+
+
+def test_auto_decides_by_itself_how_records_are_prepared() -> None:
+    X, y, _ = records(300)
+    model = tc.PrivateLogisticRegression(
+        8.0, bounds=BOUNDS, classes=("no", "yes"), prepare="whitening"
+    )
+    with pytest.raises(InputError, match="prepare must be left out"):
+        model.fit(X, y)
