@@ -27,7 +27,7 @@ def test_the_plan_holds_the_moment_and_needs_no_floating_point() -> None:
     spent = [c.parameters["mu"][0] ** 2 for c in plan.calibration.reserved.each()]
     assert len(spent) == 6
     assert spent[0] / sum(spent) == pytest.approx(0.2)
-    plain = plan.algorithm.to_plain()
+    plain = plan.spec.algorithm.to_plain()
     assert plain["name"] == "whitened" and plain["algorithm"]["name"] == "treegd"
 
 

@@ -31,7 +31,8 @@ class TreeState:
 class TreeGD(Algorithm):
     """Proximal gradient steps on the mean of all nodes' noisy gradients, summed up a tree and back.
 
-        x <- (1/n) sum_i x_i          (in round 1 and after a change of the members only: masks cancel
+        x <- (1/n) sum_i x_i          (in round 1 and after a change of the members only: masks
+                                      cancel
                                        between nodes that ask the same question)
         g <- (1/n) sum_i (grad loss_i(x) + noise_i)              (released once by each node)
         x <- prox_{eta r R}(x - eta g),   eta = step_size / L
