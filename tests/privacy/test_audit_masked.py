@@ -69,6 +69,10 @@ def test_a_sound_run_is_seen_as_well_as_it_is_charged() -> None:
         result.mu_claimed, rel=0.08
     )
     assert result.attack.endswith("noise as declared")
+    for world, sign in ((0, 1.0), (1, -1.0)):  # an identity of exact likelihood ratios
+        assert np.exp(sign * result.scores[result.truth == world]).mean() == pytest.approx(
+            1.0, abs=0.1
+        )
 
 
 def test_the_worst_coalition_listens() -> None:

@@ -124,6 +124,19 @@ def test_a_node_has_the_same_rows_in_every_block(layout: str) -> None:
         assert np.array_equal(apart, np.concatenate(expected))
 
 
+def test_a_sample_of_mapped_records_is_drawn_as_that_node_s_in_every_block() -> None:
+    problem, _ = problem_of()
+    v = np.random.default_rng(2).normal(size=(3, P))
+
+    def answer(nodes: Any) -> Any:
+        found = queries_of(problem, nodes).mapped(map_of(), 0.8, None, None)
+        return open_values(found.gradient(v[nodes], 1, 0, 3, False, True))
+
+    together = answer([0, 1, 2])
+    for nodes in ([2], [1, 0]):
+        assert np.array_equal(answer(nodes), together[nodes])
+
+
 NUMBERS = st.floats(width=64) | st.sampled_from(
     [0.0, 1.0, -1.0, 1e-320, 1e-160, 1e150, 1e200, 1.8e308, np.inf, -np.inf, np.nan]
 )

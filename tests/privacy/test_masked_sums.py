@@ -204,6 +204,14 @@ def test_another_question_meets_other_noise_and_other_masks() -> None:
     assert looks_uniform(mixed.sum(axis=0))
 
 
+def test_the_statement_says_what_was_used() -> None:
+    source = keyed(0, KEYS)
+    assert "masks" not in source.kind
+    mine = seal(secret()[1][[0]], np.array([1 / STEP]), asked=b"question") * STEP
+    door_of(source, nodes=[0]).release_masked(mine, 1, 0, 1.0)
+    assert source.kind.endswith("exact discrete Gaussian, under masks from the edges' keys")
+
+
 def test_without_the_edges_keys_nothing_is_drawn() -> None:
     mine = seal(secret()[1][[0]], np.array([1 / STEP]), asked=b"question") * STEP
     door = door_of(KeyedNoise(bytes(32), "run", floating_point=False), nodes=[0])

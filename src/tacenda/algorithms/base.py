@@ -135,6 +135,7 @@ class Needs:
     """What an algorithm requires of its problem and graph."""
 
     smooth_loss: bool = False
+    bounded_curvature: bool = False  # of the loss, from which the step follows
     twice_differentiable_loss: bool = False
     smooth_regulariser: bool = False
     strongly_convex_regulariser: bool = False

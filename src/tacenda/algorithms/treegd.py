@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from tacenda import checks
-from tacenda.algorithms.base import Algorithm, Array, Node, check_hyperparameters
+from tacenda.algorithms.base import Algorithm, Array, Needs, Node, check_hyperparameters
 from tacenda.algorithms.published import Verdict
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
@@ -30,10 +31,10 @@ class TreeState:
 class TreeGD(Algorithm):
     """Proximal gradient steps on the mean of all nodes' noisy gradients, summed up a tree and back.
 
-        x <- (1/n) sum_i x_i                                     (in round 1, and after a change
-                                                                  of the members)
         g <- (1/n) sum_i (grad loss_i(x) + noise_i)              (released once by each node)
         x <- prox_{eta r R}(x - eta g),   eta = step_size / L
+        x <- (1/n) sum_i x_i                  (after round 1 and after a change of the members only:
+                                               the nodes may have started from different models)
         output: the average of the last `tail` share of the rounds
 
     L is the public smoothness of the loss: from the declared constants, or of the released curvature
@@ -57,6 +58,8 @@ class TreeGD(Algorithm):
         "Masked: a sum of discrete Gaussians over what a coalition of the stated size leaves "
         "connected; independent: mu^2 = T/z^2.",
     )
+
+    needs: ClassVar[Needs] = Needs(bounded_curvature=True)
 
     step_size: float | Schedule = 1.0
     noise: str = "masked"
@@ -82,12 +85,14 @@ class TreeGD(Algorithm):
         return TreeState(w, np.zeros_like(w[:, :1]))
 
     def step(self, s: TreeState, node: Node) -> TreeState:
-        x = s.x if s.agreed.all() else node.average(s.x)
         eta = at(self.step_size, node.turn) / node.facts.smoothness
-        unit = node.facts.worst_gradient_sensitivity
+        worst = node.facts.worst_gradient_sensitivity
+        unit = worst if math.isfinite(worst) else 1.0  # only without privacy
         kind = "masked" if self.masks else "gaussian"
-        g = unit * node.release_mean(node.gradient(x, regularised=False) / unit, noise=kind)
-        return TreeState(node.prox(x - eta * g, eta), np.ones_like(s.agreed))
+        g = unit * node.release_mean(node.gradient(s.x, regularised=False) / unit, noise=kind)
+        x = node.prox(s.x - eta * g, eta)
+        x = x if s.agreed.all() else node.average(x)
+        return TreeState(x, np.ones_like(s.agreed))
 
     @property
     def masks(self) -> bool:

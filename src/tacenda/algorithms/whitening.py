@@ -22,7 +22,7 @@ import numpy as np
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm, Array, Needs, Node
 from tacenda.algorithms.published import Published, Sites
-from tacenda.errors import InputError, UnsupportedError
+from tacenda.errors import InputError, StateError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
@@ -199,6 +199,11 @@ class Whitened(Algorithm):
 
     def step(self, s: WhitenedState, node: Node) -> WhitenedState:
         if s.matrix is None:
+            if node.turn > 1:
+                raise StateError(
+                    "This member was absent from round 1, in which the public map was made, and "
+                    "cannot take part without it; the others go on by themselves."
+                )
             s = self._with_map(s, node)
         mapped = self._mapped(s, node)
         return replace(s, inner=self.algorithm.step(s.inner, mapped))

@@ -190,6 +190,7 @@ def _scene(
             "a run without noise has no claim to attack."
         )
     check_privacy(privacy, method)
+    stage.refuse_maps(method)
     rounds = checks.whole("rounds", rounds, least=1)
     if graph is None:
         from tacenda.graph import path, ring, star

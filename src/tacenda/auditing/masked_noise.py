@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr, chdtr, chdtrc
+from scipy.special import bdtr, bdtrc, chdtr, chdtrc
 
 from tacenda.auditing.listeners import Listener, listeners
 from tacenda.auditing.shared_noise import Attacks
@@ -87,7 +87,8 @@ class Spread:
         found = [2 * min(low, high)]
         for near, of in zip(self.near, self.of, strict=True):
             if of:
-                found.append(2 * min(bdtr(near, of, 0.125), 1 - bdtr(near - 1, of, 0.125)))
+                above = bdtrc(near - 1, of, 0.125) if near else 1.0
+                found.append(2 * min(bdtr(near, of, 0.125), above))
         return float(min(1.0, len(found) * min(found)))
 
 

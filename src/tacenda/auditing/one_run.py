@@ -41,7 +41,7 @@ from tacenda.auditing.one_run_bound import (
 )
 from tacenda.auditing.one_run_tap import Coins, Eavesdropper, Recorder, plant
 from tacenda.auditing.shared_noise import Attacks, SharedScores
-from tacenda.auditing.stage import refuse_masks
+from tacenda.auditing.stage import refuse_maps, refuse_masks
 from tacenda.auditing.worlds import copies_of
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.formats.files import write_json
@@ -181,6 +181,7 @@ def audit_one_run(
     ).checked()
     method, facts, calibration = spec.algorithm, spec.facts, spec.calibration
     refuse_masks(method)
+    refuse_maps(method)
     if method.samples_records:
         raise UnsupportedError(
             "audit_one_run attacks full-batch runs; for sampled ones use tacenda.audit (in the "

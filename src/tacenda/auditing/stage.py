@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.whitening import Whitened
 from tacenda.auditing.worlds import Canary
 from tacenda.errors import UnsupportedError
 from tacenda.privacy.noise.sources import SimulatedNoise
@@ -51,13 +52,14 @@ def default_problem(
 ) -> Problem:
     """n nodes with `records` equal rows each."""
     solves, inside = algorithm.needs.smooth_loss, algorithm.noise_in_objective
+    curved = algorithm.needs.bounded_curvature
     p = (2 if inside or algorithm.shared_noise is not None else 1) if dim is None else dim
     x, norm = np.zeros((records, p)), 1.0 if solves else SMALL_NORM
     if algorithm.draws_one_record:
         x[:, 0] = norm
     return Problem(
         [(x, np.full(records, -1)) for _ in range(n)],
-        loss="logistic" if inside else "smoothed-hinge" if solves else "hinge",
+        loss="logistic" if inside else "smoothed-hinge" if solves or curved else "hinge",
         regulariser="l2",
         strength=1e-9 if inside else 0.01,
         loss_scale=SMALL_SCALE if solves else 1.0,
@@ -153,6 +155,15 @@ def _labels(problem: Problem) -> tuple[float, float]:
         np.abs(problem.store.labels).max(initial=0.0)
     )  # where a bounded slope is at its bound
     return -far, far
+
+
+def refuse_maps(algorithm: Algorithm) -> None:
+    """Every trial would have a map of its own, and trials are played side by side."""
+    if isinstance(algorithm, Whitened):
+        raise UnsupportedError(
+            f"{algorithm.title} maps the records by what it has released, which audits do not "
+            "follow; audit the algorithm by itself, without prepare."
+        )
 
 
 def refuse_masks(algorithm: Algorithm) -> None:

@@ -192,7 +192,11 @@ def contract_check(
     )
     pooled = None
     if plan.algorithm.shared_noise is not None:
-        noise += ", shared by neighbours"
+        noise += (
+            ", under masks that cancel in the sum"
+            if plan.algorithm.masks
+            else ", shared by neighbours"
+        )
         pooled = plan.coalition
     if mine.rehearsal_seed is not None:
         noise = "SEEDED: for a rehearsal only"
@@ -205,6 +209,8 @@ def contract_check(
         f"delta {mine.privacy.delta:g}, {mine.privacy.adjacency}"
         f"\nagainst   {against(pooled)}"
     )
+    for sentence in plan.spec.cut_advice():
+        typer.echo(f"mind      {sentence}")
     missing = contract_files.missing_signatures(contract)
     typer.echo("signed    by all" if not missing else f"signed    not yet by {', '.join(missing)}")
     raise typer.Exit(1 if missing else 0)

@@ -252,8 +252,8 @@ class Facts:
         )
 
     def argmin_weights(self, quadratic: Array) -> Array:
-        """(n, 1) the same as a column; (n, d), the weight of each w_a^2/2, where the regulariser has
-        weights."""
+        """(n, 1) the same as a column; where the regulariser has weights (n, d), that of each
+        w_a^2/2."""
         kappa, k = self.argmin_convexity(quadratic)[:, None], self.constants
         return k.strength * k.regulariser.l2 + kappa if k.regulariser.weighted else kappa
 

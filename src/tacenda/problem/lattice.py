@@ -85,7 +85,7 @@ class LatticeQueries(Queries):
             step, grids = self._grid, np.full(facts.n, self._grid)
             factor = k.loss_scale * step / facts.sizes[:, None]
         whole = self._store.integer_gradient(  # type: ignore[attr-defined]
-            self._nodes, w, grids, k.gradient_bound
+            self._at, w, grids, k.gradient_bound
         )
         asked = self._named("gradient", w, step, regularised)
         answer = seal(whole, facts.gradient_sensitivity() / factor[:, 0], asked=asked) * factor
@@ -102,7 +102,7 @@ class LatticeQueries(Queries):
             step = self._grid * power_of_two(float(sensitivity[0] * sizes[0]) / _moved(facts))
             grids, factor = np.full(facts.n, step), step / sizes[:, None]
         whole = self._store.integer_second_moment(  # type: ignore[attr-defined]
-            self._nodes, grids, facts.constants.data_norm, label_scale, label_bound
+            self._at, grids, facts.constants.data_norm, label_scale, label_bound
         )
         asked = self._named("second moment", label_scale, label_bound, step)
         return seal(whole, sensitivity / factor[:, 0], asked=asked) * factor

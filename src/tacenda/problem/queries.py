@@ -107,6 +107,7 @@ class Queries:
         self, store: Kernels, counts: Array, nodes: Array, facts: Facts, noise: NoiseSource
     ) -> None:
         self._store, self._counts, self._nodes = store, counts[nodes], nodes
+        self._at = nodes  # positions in the store, which mapped records have their own of
         self.facts, self._noise = facts, noise
         self._counts_are_public = bool(np.all(self._counts == facts.sizes))
         self._divisors: dict[int, Array] = {}
@@ -167,11 +168,11 @@ class Queries:
     ) -> Array:
         clip = self.facts.constants.clip_norm
         if records is None or batch_size is None:
-            return self._store.gradient(self._nodes, w, clip, regularised)
+            return self._store.gradient(self._at, w, clip, regularised)
         divisor = self._divisors.get(batch_size)
         if divisor is None:
-            divisor = self._divisors[batch_size] = np.full(len(self._nodes), float(batch_size))
-        return self._store.batch_gradient(self._nodes, w, *records, divisor, clip, regularised)
+            divisor = self._divisors[batch_size] = np.full(len(self._at), float(batch_size))
+        return self._store.batch_gradient(self._at, w, *records, divisor, clip, regularised)
 
     def _regulariser(self, w: Array) -> Array:
         """r R'(w) of a public point, (b, d)."""
@@ -219,7 +220,7 @@ class Queries:
         check_moment_bytes(self.facts, label_scale)
         asked = self._named("second moment", label_scale, label_bound)
         values = self._store.second_moment(
-            self._nodes, self.facts.constants.data_norm, label_scale, label_bound
+            self._at, self.facts.constants.data_norm, label_scale, label_bound
         )
         return seal(values, sensitivity, asked=asked)
 
@@ -233,8 +234,8 @@ class Queries:
         facts = self.facts.mapped(matrix, norm, clip_norm, smoothness)
         other = copy.copy(self)
         other.facts, other._divisors = facts, {}
-        other._store = self._store.mapped(self._nodes, matrix, norm, facts.constants.regulariser)
-        other._nodes = np.arange(len(self._nodes))
+        other._store = self._store.mapped(self._at, matrix, norm, facts.constants.regulariser)
+        other._at = np.arange(len(self._at))
         other._map = self._named("mapped", matrix, norm, clip_norm)
         return other
 
@@ -269,16 +270,16 @@ class Queries:
         far = np.flatnonzero(~facts.argmin_is_near(q, linear, centre))
         tolerance = facts.tolerance * (1 - facts.ROUNDING_SHARE)
         if len(far) == 0:
-            return self._store.argmin(self._nodes, linear, q, centre, centre, tolerance), None
+            return self._store.argmin(self._at, linear, q, centre, centre, tolerance), None
         near, weights = np.setdiff1d(np.arange(len(q)), far), facts.argmin_weights(q)
         core, offset = np.empty((len(q), facts.dim)), np.zeros((len(q), facts.dim))
         if len(near):
             core[near] = self._store.argmin(
-                self._nodes[near], linear[near], q[near], centre[near], centre[near], tolerance
+                self._at[near], linear[near], q[near], centre[near], centre[near], tolerance
             )
         offset[far] = _anchor(linear[far], q[far], centre[far], weights[far])
         core[far] = self._store.argmin_around(
-            self._nodes[far], offset[far], weights[far], 0.25 * facts.tolerance
+            self._at[far], offset[far], weights[far], 0.25 * facts.tolerance
         )
         return core, offset
 

@@ -81,7 +81,8 @@ class _Listener(Silence):
 
 def row_forms(spec: RunSpec) -> dict[Tag, Form]:
     """The form of the rows in every place of the run in which nodes send any, closing ones
-    included; the same for all nodes, since lengths and calls follow from public facts."""
+    included and those of a round after a change of the members; the same for all nodes, since
+    lengths and calls follow from public facts."""
     here, listener, dim = np.zeros(1, np.int64), _Listener(), spec.facts.dim
     host = blank_host(
         spec,
@@ -93,6 +94,8 @@ def row_forms(spec: RunSpec) -> dict[Tag, Form]:
     )
     for turn in range(1, spec.rounds + 1):
         host.step(turn)
+        # as if the members had changed: what is sent only then has its place too
+        host.state = spec.algorithm.restart(host.state, host.block)
     for turn in range(1, closing_rounds(spec.finish_mixing) + 1):
         for call in range(closing_calls(spec.finish_mixing)):
             listener.forms[spec.rounds + turn, call] = Form(dim, spec.row_type)

@@ -131,3 +131,23 @@ def test_multinomial_log_determinant_is_bounded_and_nearly_attained():
         assert np.trace(hessian) <= constants.curvature_trace * (1 + 1e-12)
         worst = max(worst, np.linalg.slogdet(np.eye(classes) + 2.0 / (m * kappa) * hessian)[1])
     assert bound * (1 - 1e-12) <= worst <= bound * (1 + 1e-12)
+
+
+def test_weights_of_each_coordinate():
+    weights = np.array([0.5, 0.0, 4.0])
+    reg = regularisers.WeightedL2(weights)
+    np.testing.assert_allclose(reg.value(W), 0.5 * (W**2 @ weights))
+    np.testing.assert_allclose(reg.gradient(W), W * weights)
+    steps = np.array([[0.7], [1.9]])
+    prox = reg.prox(W, steps)
+    np.testing.assert_allclose(prox + steps * reg.gradient(prox), W, rtol=1e-14)
+    assert reg.smooth and reg.strong_convexity == 0.0
+
+
+def test_l2_in_the_coordinates_of_a_map():
+    rng = np.random.default_rng(0)
+    matrix = np.linalg.qr(rng.normal(size=(4, 3)))[0] * [0.1, 1.0, 20.0]
+    found = regularisers.mapped(regularisers.L2(), 0.3, matrix, n_outputs=2)
+    v = rng.normal(size=(5, 6))
+    w = v.reshape(5, 2, 3) @ matrix.T
+    np.testing.assert_allclose(found.value(v), 0.5 * (w**2).sum(axis=(1, 2)), rtol=1e-12)

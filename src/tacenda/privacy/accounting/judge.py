@@ -14,7 +14,8 @@ accountant that applies.
                       conversion
     rdp               Gaussians, discrete ones, Poisson-sampled under add-remove   dp-accounting
 
-What no accountant can judge soundly is refused, never guessed.
+Masked sums count as correlated Gaussians (`discrete_sums`). What no accountant can judge soundly is
+refused, never guessed.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from tacenda.privacy.accounting.events import (
     Events,
     Gaussian,
     L2Laplace,
+    MaskedSum,
     OneOfGaussian,
     PoissonGaussian,
     Pure,
@@ -101,6 +103,8 @@ class Curve:
                 else f"at most {self.coalition} members pool"
             )
             words.append(f"{known} what they know")
+        if any(isinstance(event, MaskedSum) for event, _ in self.events):
+            words.append("nobody tells the masks on other members' edges from random numbers")
         return tuple(words)
 
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:

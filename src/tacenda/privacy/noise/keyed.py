@@ -41,6 +41,7 @@ class KeyedNoise:
         self._doubles: list[
             str
         ] = []  # what floating-point noise was used for; one list for all questions
+        self._masked: list[bool] = []  # whether masks were used; one list for all questions
         self._epoch = 0
         self._edge_key: Callable[[int], bytes] | None = None
         self._edge_run = ""
@@ -81,6 +82,7 @@ class KeyedNoise:
     def kind(self) -> str:
         """For the statement of the run."""
         what = "floating-point, accepted by name" if self._doubles else "exact discrete Gaussian"
+        what += ", under masks from the edges' keys" if self._masked else ""
         return f"keyed by the operating system's entropy (AES-CTR): {what}"
 
     def add_gaussian(
@@ -124,7 +126,7 @@ class KeyedNoise:
         from an old copy of its state, draws other masks: they do not cancel, and its row tells
         nothing.
         """
-        out = np.zeros((1, dim), np.uint64)
+        out, self._masked[:] = np.zeros((1, dim), np.uint64), [True]
         _, numbers, signs = edges
         for k, sign in zip(numbers, signs, strict=True):
             words = self._edge_stream(int(k), f"masks{self._question}", turn, call).words(dim)

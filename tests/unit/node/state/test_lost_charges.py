@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from node_stage import small_contract
-from tacenda.errors import StateError
+from tacenda.errors import BudgetError, StateError
 from tacenda.node.member_records import problem_of
 from tacenda.node.run_plan import make_plan
 from tacenda.node.state.charges import NodeLedger
@@ -323,6 +323,29 @@ def test_a_later_epoch_may_begin_anywhere_but_skips_nothing(tmp_path: Path) -> N
     ledger.resume(booked(), 1, 2)
     with pytest.raises(StateError, match="of round 3 only 0 of 2"):
         ledger.resume(booked(2, 4), 1, 4)
+
+
+def test_rounds_with_unequal_releases_have_their_own_places(tmp_path: Path) -> None:
+    """Two releases in round 1, one in each later round, each with a price of its own."""
+    prices = [3.0, 4.0, 5.0, 6.0]
+    planned = Charges([(Charge(Gaussian, {"noise_multiplier": np.array([z])}), 1) for z in prices])
+    ledger = NodeLedger(planned, [2, 1, 1], False, lambda *_: None)
+    assert [[e.noise_multiplier for e in ledger.reserved_in(t)] for t in (1, 2, 3)] == [
+        [3.0, 4.0],
+        [5.0],
+        [6.0],
+    ]
+    ledger.go_to(3)
+    with pytest.raises(BudgetError):
+        ledger.charge(3, 0, Charge(Gaussian, {"noise_multiplier": np.array([5.0])}))
+    ledger.go_to(3)
+    ledger.charge(3, 0, Charge(Gaussian, {"noise_multiplier": np.array([6.0])}))
+    booked = [((0, 1, c), Gaussian(z).to_dict()) for c, z in enumerate(prices[:2])]
+    ledger.resume([*booked, ((0, 2, 0), Gaussian(5.0).to_dict())], 0, 2)
+    with pytest.raises(StateError, match="of round 1 only 1 of 2"):
+        ledger.resume(booked[:1], 0, 1)
+    with pytest.raises(StateError, match="does not plan"):
+        ledger.resume([*booked, ((0, 2, 0), Gaussian(6.0).to_dict())], 0, 2)
 
 
 def test_a_lost_run_stays_spent_in_full(tmp_path: Path) -> None:
