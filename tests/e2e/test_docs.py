@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [
     "README.md",
     "docs/tutorial.md",
+    "docs/regression.md",
     "docs/adding-an-algorithm.md",
     "docs/planner.md",
     "docs/whitening.md",

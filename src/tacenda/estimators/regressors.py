@@ -30,8 +30,8 @@ PATH = np.logspace(0.0, -5.0, 31)  # strengths of `path_`, from the one that lea
 
 @dataclass(frozen=True, eq=False)
 class RegressionPath:
-    """Models for many strengths, all from one fit: strengths (k,), coef (k, p) and intercept (k,) in
-    the target's own units."""
+    """Models for many strengths, all from one fit: strengths (k,), coef (k, p) and intercept (k,)
+    in the target's own units."""
 
     strengths: NDArray[np.float64]
     coef: NDArray[np.float64]

@@ -24,6 +24,8 @@ from tacenda.planning.candidates import Candidate, Case
 from tacenda.planning.outcome import Forecast
 from tacenda.problem.facts import Facts
 
+HOPELESS = 2.0  # forecast risk over that of a model of zeros: so little budget asks for short steps
+
 
 def serves(facts: Facts) -> bool:
     """Whether the problem is least squares of a size whose second moment may be sent."""
@@ -33,7 +35,7 @@ def serves(facts: Facts) -> bool:
 def by_moments(case: Case, coalition: int | None) -> list[Candidate]:
     """MomentRegression for least squares: masked against a coalition of that size, with
     independent noise for None and where such a coalition leaves some member nearly alone; nothing
-    for other losses."""
+    for other losses, and where next to nothing can be learnt."""
     facts, rounds = (
         case.facts,
         case.most if case.fixed else min(case.most, MomentRegression.default_rounds),
@@ -45,6 +47,9 @@ def by_moments(case: Case, coalition: int | None) -> list[Candidate]:
         return by_moments(case, None)
     algorithm = MomentRegression(noise="independent" if coalition is None else "masked")
     undone, noisy = excess(case, algorithm, noise, rounds)
+    land = case.landscape
+    if undone + noisy > HOPELESS * 0.5 * float(land.copies @ (land.eigenvalues * land.signal)):
+        return []
     total = 2.0 * (rounds - 1) / float(case.landscape.eigenvalues.max())
     forecast = Forecast(
         total, total, MomentRegression.default_rounds, noise, undone, noisy, case.mixing.second, 0.0

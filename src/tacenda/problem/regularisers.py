@@ -243,8 +243,8 @@ def mapped(
 ) -> Regulariser:
     """R(matrix v) as a function of v, which is what records mapped by matrix' are regularised by.
 
-    What has an l1 part is `Unmapped`. none stays none, and l2 is sum_a |column a|^2 v_a^2/2 for a matrix with orthogonal columns; each
-    of several outputs has the same weights.
+    What has an l1 part is `Unmapped`. none stays none, and l2 is sum_a |column a|^2 v_a^2/2 for a
+    matrix with orthogonal columns; each of several outputs has the same weights.
     """
     if isinstance(regulariser, Unmapped) or (regulariser.l1 != 0.0 and strength > 0):
         return Unmapped(regulariser.name)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacenda.algorithms.spectrum import FLOOR, LONGEST, descend, decide, edge_of, records_moment
+from tacenda.algorithms.spectrum import FLOOR, LONGEST, decide, descend, edge_of, records_moment
 from tacenda.problem.constants import Constants
 
 LOGISTIC = Constants.declared(loss="logistic", strength=1e-4)

@@ -49,6 +49,11 @@ def test_others_are_planned_otherwise(settings: dict[str, Any]) -> None:
     assert planned(**settings).algorithm.name != "moments"
 
 
+def test_where_next_to_nothing_can_be_learnt_steps_are_short() -> None:
+    assert planned(0.01).algorithm.name != "moments"
+    assert planned(0.3).algorithm.name == "moments"
+
+
 def test_rounds_may_be_fixed() -> None:
     assert planned(rounds=4).rounds == 4
     assert planned(rounds=30).rounds == 30
