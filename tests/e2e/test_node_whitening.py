@@ -112,3 +112,32 @@ def test_kills_change_no_bit(tmp_path: Path) -> None:
     for name, result in crowd.stage.results().items():
         assert result.privacy is not None
         assert sum(count for _, count in result.privacy.ledger(0)) == 151, name
+
+
+@pytest.mark.slow
+def test_a_member_that_leaves_and_returns_ends_with_the_others_model(tmp_path: Path) -> None:
+    """The map stays, the members agree on one model anew, and nobody spends more than agreed."""
+    contract = contract_of(
+        5,
+        rounds=600,
+        graph="complete",
+        output="last",
+        privacy={**TERMS, "epsilon": 100.0},
+        absence={"policy": "continue", "limit_seconds": 4.0},
+    )
+    crowd = Crowd(tmp_path / "crowd", contract)
+    try:
+        crowd.start()
+        until(crowd, "m3", "round one done")
+        crowd.kill("m3")
+        for other in ("m0", "m1", "m2", "m4"):
+            until(crowd, other, "membership changed")
+        crowd.start("m3")
+        until(crowd, "m3", "membership changed")
+        found = crowd.finish(600)
+    finally:
+        crowd.stop()
+    assert all(row.tobytes() == found[0].tobytes() for row in found)
+    assert np.abs(found).max() < 100
+    for result in crowd.stage.results().values():
+        assert result.privacy is not None and result.privacy.epsilon <= 100.0 * (1 + 1e-9)
