@@ -20,9 +20,9 @@ W the mixing matrix):
 Least squares: Newton steps with the released second moment (`planning.regression`), unless the
 budget is next to nothing. Else three ways are compared by their forecast excess risk. TreeGD on
 whitened records, masked or with independent noise (`after_release`): what can be seen in a released
-spectrum is decided after the release, and only its rounds before. Dual averaging with independent noise, constant weights and
-offset T/tau. GossipGD with noise shared by neighbours and step tau/T. Full gradients in every
-round: at equal privacy a batch only adds sampling noise.
+spectrum is decided after the release, and only its rounds before. Dual averaging with independent
+noise, constant weights and offset T/tau. GossipGD with noise shared by neighbours and step tau/T.
+Full gradients in every round: at equal privacy a batch only adds sampling noise.
 """
 
 from __future__ import annotations
