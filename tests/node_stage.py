@@ -353,7 +353,10 @@ def simulated(stage: Stage, rounds: int | None = None, seed: int = 0) -> np.ndar
         public_sizes=[float(m.size) for m in c.members],
     )
     privacy = tc.Privacy(
-        epsilon=c.privacy.epsilon, delta=c.privacy.delta, adjacency=c.privacy.adjacency
+        epsilon=c.privacy.epsilon,
+        delta=c.privacy.delta,
+        adjacency=c.privacy.adjacency,
+        coalition=c.privacy.coalition,
     )
     result = tc.simulate(
         problem,

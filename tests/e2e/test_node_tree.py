@@ -114,6 +114,29 @@ def test_an_exact_end_of_any_algorithm(tmp_path: Path) -> None:
     assert sent == 4 * 2 * 5 + 2 * (5 - 1)
 
 
+@pytest.mark.parametrize("noise", ["masked", "independent"])
+def test_whitened_descent_through_a_kill(tmp_path: Path, noise: str) -> None:
+    """Rows of the second moment's length go along the tree first, then those of gradients."""
+    contract = small_contract(
+        4,
+        rounds=40,
+        algorithm={"name": "treegd", "noise": noise},
+        prepare={"name": "whitening", "share": 0.2},
+        privacy={"epsilon": 5.0, "delta": 1e-5, **({"coalition": 1} if noise == "masked" else {})},
+    )
+    crowd = Crowd(tmp_path / "crowd", contract, seed=5)
+    try:
+        crowd.start()
+        _until(crowd, "m1", "round one done")
+        crowd.kill("m1")
+        crowd.start("m1")
+        found = crowd.finish()
+    finally:
+        crowd.stop()
+    assert all(row.tobytes() == found[0].tobytes() for row in found)
+    np.testing.assert_array_equal(found, simulated(crowd.stage, seed=5))
+
+
 def test_kills_change_no_bit(tmp_path: Path, together: dict[str, Any]) -> None:
     """The root, a node between and a leaf of a path's tree are killed, one after the other."""
     contract = small_contract(5, rounds=300, graph="path", algorithm=together)
