@@ -186,7 +186,7 @@ def problems(case: Case) -> tuple[Any, Any]:
         replaced if case.relation == "replace-one" else (case.x[:-1], case.y[:-1]),
     )
     with mock.patch("tacenda.problem.store._TASK_ELEMENTS", 2 if case.cut else 1 << 17):
-        return tuple(_problem(case, *part) for part in pair)  # type: ignore[return-value]
+        return tuple(_problem(case, *part) for part in pair)
 
 
 def _problem(case: Case, x: Any, y: Any) -> Any:

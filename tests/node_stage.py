@@ -272,7 +272,7 @@ def live_and_lie(
                 )
                 self._loop.call_soon_threadsafe(self.links[peer].tell, frame)
 
-    run.Endpoint = Lying  # type: ignore[misc]
+    run.Endpoint = Lying
     live(options, output)
 
 
@@ -302,7 +302,7 @@ def live_with_false_rows(
                 )
             )
 
-    run.Endpoint = Lying  # type: ignore[misc]
+    run.Endpoint = Lying
     live(options, output)
 
 

@@ -127,7 +127,9 @@ class _Walk:
     """One walk over a value; what was met before is named by its number, so that circles end."""
 
     def __init__(self, name: str) -> None:
-        self._name, self._found, self._seen, self._kept = name, hashlib.sha256(), {}, []  # type: ignore[var-annotated]
+        self._name, self._found = name, hashlib.sha256()
+        self._seen: dict[int, int] = {}
+        self._kept: list[Any] = []
 
     def digest(self) -> str:
         return self._found.hexdigest()

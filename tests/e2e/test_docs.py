@@ -18,8 +18,10 @@ ROOT = Path(__file__).parents[2]
 PAGES = [
     "README.md",
     "docs/tutorial.md",
+    "docs/regression.md",
     "docs/adding-an-algorithm.md",
     "docs/planner.md",
+    "docs/whitening.md",
     "docs/audit.md",
     "docs/shared-noise-for-officers.md",
 ]

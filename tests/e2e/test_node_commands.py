@@ -38,7 +38,7 @@ def _options(crowd: Crowd, name: str = "m0", **changes: object) -> NodeOptions:
         "ledger": home / "state" / "ledger.sqlite",
         "no_budget": True,
     }
-    return NodeOptions(**{**values, **changes})  # type: ignore[arg-type]
+    return NodeOptions(**{**values, **changes})
 
 
 def test_the_state_folder_is_a_run_folder(finished: Crowd) -> None:

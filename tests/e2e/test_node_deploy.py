@@ -23,7 +23,7 @@ FILES = (
 
 
 def _options() -> set[str]:
-    run = get_command(node_app).commands["run"]  # type: ignore[attr-defined]
+    run = get_command(node_app).commands["run"]
     return {option for parameter in run.params for option in parameter.opts}
 
 

@@ -89,7 +89,7 @@ def test_the_plan_needs_no_floating_point_and_no_more_noise(veiled: dict[str, An
     spent = [judge(plan.events(name)).epsilon(1e-5) for name in plan.contract.names]
     assert max(spent) == pytest.approx(5.0, rel=1e-9)
     assert max(spent) <= 5.0
-    sizes = plan.facts.sizes
+    sizes = plan.spec.facts.sizes
     mu = next(iter(plan.calibration.reserved))[0].parameters["mu"]
     np.testing.assert_allclose(mu * sizes, mu[0] * sizes[0], rtol=1e-9)
     with pytest.raises(PrivacyError, match=r"privacy\.coalition"):

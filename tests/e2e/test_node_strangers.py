@@ -197,7 +197,7 @@ def test_an_expired_certificate_is_refused(crowd: Crowd, tmp_path: Path) -> None
     )
     for extension in certificate.extensions:
         builder = builder.add_extension(extension.value, extension.critical)
-    old = builder.sign(key, hashes.SHA256())  # type: ignore[arg-type]
+    old = builder.sign(key, hashes.SHA256())
     (tmp_path / "m0" / identity.CERTIFICATE).write_bytes(
         old.public_bytes(serialization.Encoding.PEM)
     )

@@ -82,7 +82,7 @@ def _until(crowd: Crowd, name: str, words: str, seconds: float = 90.0) -> None:
 
 def test_the_rows_of_a_tree_are_known_before(together: dict[str, Any]) -> None:
     plan = make_plan(small_contract(5, rounds=2, algorithm=together))
-    row = Form(2 * plan.facts.dim, np.dtype(float))
+    row = Form(2 * plan.spec.facts.dim, np.dtype(float))
     assert row_forms(plan.spec) == {(t, c): row for t in (1, 2) for c in (2, 3)}
 
 

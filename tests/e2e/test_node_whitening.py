@@ -27,13 +27,52 @@ def test_the_plan_holds_the_moment_and_needs_no_floating_point() -> None:
     spent = [c.parameters["mu"][0] ** 2 for c in plan.calibration.reserved.each()]
     assert len(spent) == 6
     assert spent[0] / sum(spent) == pytest.approx(0.2)
-    plain = plan.algorithm.to_plain()
+    plain = plan.spec.algorithm.to_plain()
     assert plain["name"] == "whitened" and plain["algorithm"]["name"] == "treegd"
 
 
 def test_a_masked_method_needs_a_coalition() -> None:
     with pytest.raises(PrivacyError, match="coalition"):
         make_plan(contract_of(4, privacy={"epsilon": 5.0, "delta": 1e-5}))
+
+
+OWN = {"epsilon": 50.0, "delta": 1e-5}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "whole"),
+    [
+        ({"name": "treegd", "noise": "independent"}, True),
+        ({"name": "cdpadmm"}, True),
+        ({"name": "cdpadmm", "batch_size": 2}, False),
+        ({"name": "pvp", "noise": "gaussian"}, False),
+        ({"name": "dvp"}, False),
+    ],
+)
+def test_only_questions_with_whole_answers_need_no_floating_point(
+    algorithm: dict[str, Any], whole: bool
+) -> None:
+    """Also those that are asked of mapped records."""
+    contract = contract_of(4, algorithm=algorithm, privacy=OWN)
+    if whole:
+        assert make_plan(contract).on_lattice
+    else:
+        with pytest.raises(PrivacyError, match="floating_point_noise"):
+            make_plan(contract)
+
+
+@pytest.mark.slow
+def test_independent_noise_on_whole_numbers(tmp_path: Path) -> None:
+    """No seed: each member's noise from its own key, moment and gradients as whole numbers."""
+    contract = contract_of(4, rounds=3, algorithm={"name": "cdpadmm"}, privacy=OWN)
+    crowd = Crowd(tmp_path / "crowd", contract)
+    crowd.start()
+    found = crowd.finish()
+    assert np.isfinite(found).all()
+    for result in crowd.stage.results().values():
+        assert result.privacy is not None and result.privacy.epsilon <= 50.0
+        assert {event.kind for event, _ in result.privacy.ledger(0)} == {"discrete-gaussian"}
+        assert sum(count for _, count in result.privacy.ledger(0)) == 4
 
 
 @pytest.mark.parametrize("algorithm", ["treegd", pytest.param("ipadmm", marks=pytest.mark.slow)])
@@ -73,3 +112,32 @@ def test_kills_change_no_bit(tmp_path: Path) -> None:
     for name, result in crowd.stage.results().items():
         assert result.privacy is not None
         assert sum(count for _, count in result.privacy.ledger(0)) == 151, name
+
+
+@pytest.mark.slow
+def test_a_member_that_leaves_and_returns_ends_with_the_others_model(tmp_path: Path) -> None:
+    """The map stays, the members agree on one model anew, and nobody spends more than agreed."""
+    contract = contract_of(
+        5,
+        rounds=600,
+        graph="complete",
+        output="last",
+        privacy={**TERMS, "epsilon": 100.0},
+        absence={"policy": "continue", "limit_seconds": 4.0},
+    )
+    crowd = Crowd(tmp_path / "crowd", contract)
+    try:
+        crowd.start()
+        until(crowd, "m3", "round one done")
+        crowd.kill("m3")
+        for other in ("m0", "m1", "m2", "m4"):
+            until(crowd, other, "membership changed")
+        crowd.start("m3")
+        until(crowd, "m3", "membership changed")
+        found = crowd.finish(600)
+    finally:
+        crowd.stop()
+    assert all(row.tobytes() == found[0].tobytes() for row in found)
+    assert np.abs(found).max() < 100
+    for result in crowd.stage.results().values():
+        assert result.privacy is not None and result.privacy.epsilon <= 100.0 * (1 + 1e-9)

@@ -253,9 +253,9 @@ def test_a_sample_cannot_be_edited() -> None:
     """A smaller rate would claim amplification that did not happen."""
     sample = Sample("poisson", np.array([0.5, 0.5]))
     with pytest.raises((AttributeError, TypeError)):
-        sample.rate = np.array([1e-9, 1e-9])  # type: ignore[misc]
+        sample.rate = np.array([1e-9, 1e-9])
     with pytest.raises(ValueError, match="read-only"):
-        sample.rate[0] = 1e-9  # type: ignore[index]
+        sample.rate[0] = 1e-9
 
 
 def test_two_samples_are_never_mixed() -> None:

@@ -34,7 +34,7 @@ MAY_OPEN = {
     # The same queries on a node's integer lattice
     "problem/lattice.py": {"seal"},
     # The adversary, who compares what is secret with what was released
-    "auditing/wiretap.py": {"open_values"},
+    "auditing/wiretap.py": {"open_values", "open_parts"},
 }
 
 
@@ -264,7 +264,8 @@ def test_numpy_random_is_used_only_where_draws_belong() -> None:
     allowed = ("privacy/noise", "data/", "graph/")
     for path in sorted(SOURCE.rglob("*.py")):
         where = path.relative_to(SOURCE).as_posix()
-        text = path.read_text()
+        lines = path.read_text().splitlines()
+        text = "\n".join(line for line in lines if not line.lstrip().startswith(">>> "))
         if not where.startswith(allowed):
             assert "np.random" not in text and "numpy.random" not in text, where
 

@@ -259,7 +259,7 @@ class _Listener:
         faulthandler.cancel_dump_traceback_later()
         if self.source is not None:
             sys.settrace(None)
-            threading.settrace(None)  # type: ignore[arg-type]
+            threading.settrace(None)
             self.calls[nodeid] = sorted(f"{path}:{name}" for path, name in self._seen)
 
     def _trace(self, frame: Any, event: str, _: Any) -> None:

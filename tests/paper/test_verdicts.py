@@ -59,7 +59,7 @@ def test_ipadmm_is_sound_but_too_noisy(steps: int, multiplier: float) -> None:
     found = truth(A.IPADMM(inner_steps=10), facts(452), steps // 10, as_published())
     ((event, count),) = found.ledger(0)
     assert count == steps
-    assert event.noise_multiplier == pytest.approx(multiplier, abs=0.005)  # type: ignore[attr-defined]
+    assert event.noise_multiplier == pytest.approx(multiplier, abs=0.005)
     assert found.epsilon == pytest.approx(0.751, abs=5e-4)  # claimed 1
     assert found.claimed == (1.0, 1e-5)
 
@@ -75,8 +75,8 @@ def test_dvp_line_five_doubles_the_loss_of_a_round() -> None:
     m, kappa = 4522, 1e-4 + 2 * 0.5 * 5
     logarithm = math.log(1 + 0.25 / (m * kappa))
     ah = 1.0 - 2 * logarithm
-    assert event.epsilon == pytest.approx(2 * ah + logarithm, rel=1e-12)  # type: ignore[attr-defined]
-    assert event.epsilon > 1.99  # type: ignore[attr-defined]
+    assert event.epsilon == pytest.approx(2 * ah + logarithm, rel=1e-12)
+    assert event.epsilon > 1.99
 
 
 def test_dvp_of_many_rounds_is_not_alpha_private() -> None:
@@ -89,7 +89,7 @@ def test_dvp_near_zero_uses_the_quarter_rule() -> None:
     found = truth(A.DVP(penalty=1e-6), facts(10, strength=1e-6), 1, as_published(0.5))
     ((event, _),) = found.ledger(0)
     # extra convexity for ln(1 + x) = alpha/4, then the noise for ah = alpha/2, doubled by line 5
-    assert event.epsilon == pytest.approx(2 * 0.25 + 0.125, rel=1e-9)  # type: ignore[attr-defined]
+    assert event.epsilon == pytest.approx(2 * 0.25 + 0.125, rel=1e-9)
 
 
 def test_pvp_as_published_has_the_hidden_iterates_sensitivity() -> None:
@@ -148,7 +148,7 @@ def test_dual_averaging_of_one_record_is_unsound() -> None:
         .calibration
     )
     assert plan is not None
-    z = plan.reserved.events(0)[0][0].noise_multiplier  # type: ignore[attr-defined]
+    z = plan.reserved.events(0)[0][0].noise_multiplier
     assert 2 * z == pytest.approx(math.sqrt(12 * 600 * math.log(100)) / 20_000, rel=1e-12)
 
 
@@ -160,7 +160,7 @@ def test_dual_averaging_headline() -> None:
     found = truth(
         one, facts(20_000, dim=2000, strength=0.0005, loss="hinge"), 60_000, as_published(1.0, 0.01)
     )
-    assert 2 * found.ledger(0)[0][0].noise_multiplier == pytest.approx(0.091046, abs=5e-7)  # type: ignore[attr-defined]
+    assert 2 * found.ledger(0)[0][0].noise_multiplier == pytest.approx(0.091046, abs=5e-7)
     assert 1500 < found.epsilon < 2100
 
 

@@ -141,3 +141,57 @@ def test_far_below_generic_pure_composition():
     from tacenda.privacy.accounting.curves import GaussianProfile
 
     assert many.epsilon(1e-5) == pytest.approx(GaussianProfile(mu).epsilon(1e-5), rel=0.01)
+
+
+@pytest.mark.parametrize("d", [2, 3, 5, 39, 40, 400])
+@pytest.mark.parametrize("a", [0.2, 3.0])
+def test_both_tails_against_adaptive_quadrature_in_many_dimensions(a, d):
+    """P(|x - u| - |x| > s): the angle's law integrated over the radius, by another method than the
+    module's."""
+    from scipy.special import betainc, gammaincc
+
+    half = (d - 1) / 2
+
+    def gamma(r):
+        return math.exp((d - 1) * math.log(a * r) - a * r - gammaln(d)) * a
+
+    for s in (-0.9, -0.35, -0.05, 0.0, 0.05, 0.35, 0.9):
+        kink, end = (1 - s) / 2, (d + 40 * math.sqrt(d) + 60) / a
+
+        def outside(t, s=s, kink=kink):
+            """Of P(L < a s): 1 - I_{t(r)}, r = kink + t^2."""
+            r = kink + t * t
+            share = (1 + (1 - s * s) / (2 * r) - s) / 2
+            return 2 * t * gamma(r) * betainc(half, half, min(max(1 - share, 0.0), 1.0))
+
+        middle = math.sqrt(max(d / a - kink, 0.0))
+        ends = sorted({0.0, middle * 0.7, middle, middle * 1.2, math.sqrt(max(end - kink, 0.0))})
+        below = sum(
+            quad(outside, p, q, limit=200, epsabs=0, epsrel=1e-11)[0]
+            for p, q in zip(ends, ends[1:], strict=False)
+        )
+        found_above, found_below = loss_tails(a, d, np.array([a * s]))
+        if below > 1e-15:
+            assert found_below[0] == pytest.approx(below, rel=1e-7)
+        assert found_above[0] == pytest.approx(1 - below, rel=1e-9, abs=1e-12)
+        assert gammaincc(d, a * end) < 1e-13
+
+
+@pytest.mark.parametrize(("a", "d"), [(0.5, 1), (0.5, 2), (1.5, 7), (0.4, 60), (2.0, 300)])
+def test_the_grid_is_exact_at_its_points_and_never_below_between(a, d):
+    """Mass is kept under both laws, so that delta on the grid is the true one at grid points, and a
+    chord above it between."""
+    from tacenda.privacy.accounting.l2laplace import l2_laplace_pmf
+
+    step = a / 64 if d < 40 else a / math.sqrt(d) / 20
+    pmf = l2_laplace_pmf(a, d, step)
+    last = 1.0
+    for k in range(0, 41, 4):
+        true = l2_laplace_delta(a, d, k * step)
+        assert pmf.get_delta_for_epsilon(k * step) == pytest.approx(true, rel=1e-6, abs=2e-15)
+        between = pmf.get_delta_for_epsilon((k + 0.5) * step)
+        assert between >= l2_laplace_delta(a, d, (k + 0.5) * step) * (1 - 1e-9) - 1e-18
+        assert between <= (true + l2_laplace_delta(a, d, (k + 1) * step)) / 2 * (1 + 0.01) + 2e-15
+        assert true <= last
+        last = true
+    assert pmf.get_delta_for_epsilon(2 * a) <= 1e-12

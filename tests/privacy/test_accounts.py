@@ -335,7 +335,7 @@ def test_a_ledger_of_the_first_version_is_read_and_goes_on(tmp_path: Path) -> No
         assert store.spent("patients").curve_with_reserved.epsilon(1e-5) == pytest.approx(
             1.0236556466167368
         )
-        assert store.budget("patients").epsilon == 2.0  # type: ignore[union-attr]
+        assert store.budget("patients").epsilon == 2.0
         assert store.spent(unnamed).curve.epsilon(1e-5) == pytest.approx(0.5, rel=1e-3)
         store.charge("left-open", (1, 1), Gaussian(40.0))
         store.close_run("left-open")

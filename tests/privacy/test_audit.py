@@ -36,7 +36,7 @@ VARIANTS: dict[str, Any] = {
 
 
 def noise_of(name: str, adjacency: str = "replace-one") -> tc.Privacy:
-    if name == "gossipgd":
+    if name in ("gossipgd", "treegd"):
         return tc.Privacy(3.0, 1e-3, adjacency=adjacency, coalition=1)
     gaussian = name.split()[0] in support.GAUSSIAN or name == "pvp gaussian"
     if gaussian:

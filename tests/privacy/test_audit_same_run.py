@@ -44,7 +44,7 @@ def noise_drawn(
 ) -> dict[tuple[str, int, int], np.ndarray]:
     """(kind, round, call) -> amounts (rows,) that a source is asked for from now on."""
     asked: dict[tuple[str, int, int], np.ndarray] = {}
-    gaussian, laplace = source.add_gaussian, source.l2_laplace  # type: ignore[attr-defined]
+    gaussian, laplace = source.add_gaussian, source.l2_laplace
 
     @functools.wraps(gaussian)
     def add_gaussian(self: Any, nodes: Any, turn: int, call: int, parts: Any, std: Any) -> Any:

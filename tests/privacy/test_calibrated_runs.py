@@ -51,7 +51,7 @@ def test_no_paper_shares_noise() -> None:
 
 
 @dataclass(frozen=True)
-class Twice(A.DDA):  # type: ignore[misc, name-defined]
+class Twice(A.DDA):
     """Releases the gradient of one sample twice: seen together they are one sample with less noise,
     not two samples."""
 
@@ -71,7 +71,7 @@ def test_one_sample_is_released_once() -> None:
 
 
 @dataclass(frozen=True)
-class Around(A.PVP):  # type: ignore[misc, name-defined]
+class Around(A.PVP):
     """Hides a sampled gradient in an argmin: the sample would be seen twice,
     and charged as if it were not."""
 

@@ -170,7 +170,7 @@ def test_settings_that_mean_nothing_are_refused() -> None:
     }
     for name, value in [(name, value) for name, values in wrong.items() for value in values]:
         with pytest.raises(InputError, match=name):
-            tc.Privacy(1.0, **{name: value})  # type: ignore[arg-type]
+            tc.Privacy(1.0, **{name: value})
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_how_a_leverage_was_found_is_told() -> None:
     np.testing.assert_array_equal(found, coalition._bound(topology, 1.0, 5))
     for wrong in (-1, 1.5):
         with pytest.raises(InputError, match="coalition"):
-            coalition.leverage(topology, 1.0, wrong)  # type: ignore[arg-type]
+            coalition.leverage(topology, 1.0, wrong)
     with pytest.raises(InputError, match="correlation"):
         coalition.leverage(topology, -1.0, 1)
 

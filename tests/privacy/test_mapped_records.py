@@ -243,8 +243,14 @@ def test_the_map_must_be_public_and_fit_the_records() -> None:
 def test_regularisers_that_live_in_the_old_coordinates_are_refused_with_the_remedy() -> None:
     for name in ("l1", "elastic-net"):
         problem, _ = problem_of(regulariser=name)
+        there = queries_of(problem).mapped(map_of(), 1.0, None, None)
         with pytest.raises(UnsupportedError, match="cannot be mapped; use 'l2' or 'none'"):
-            queries_of(problem).mapped(map_of(), 1.0, None, None)
+            there.gradient(np.zeros((3, map_of().shape[1])), 1, 0, None, False, True)
+        alone = there.gradient(np.zeros((3, map_of().shape[1])), 1, 0, None, False, False)
+        assert alone.shape == (3, map_of().shape[1])
+        for asked in ("l1", "l2", "smooth"):
+            with pytest.raises(UnsupportedError, match="cannot be mapped"):
+                getattr(there.facts.constants.regulariser, asked)
     problem, _ = problem_of()
     with pytest.raises(UnsupportedError, match="orthogonal columns"):
         queries_of(problem).mapped(map_of() + 0.01, 1.0, None, None)

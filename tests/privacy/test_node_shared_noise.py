@@ -281,7 +281,7 @@ def _sources(
     return found
 
 
-def _draws(sources: list, turn: int = 1, call: int = 0, dim: int = 5) -> np.ndarray:  # type: ignore[type-arg]
+def _draws(sources: list, turn: int = 1, call: int = 0, dim: int = 5) -> np.ndarray:
     return np.vstack([noise.shared(edges, turn, call, dim) for noise, edges in sources])
 
 

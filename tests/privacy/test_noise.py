@@ -223,10 +223,10 @@ def test_every_receiver_gets_the_same_value() -> None:
     sent: dict[Any, list[Any]] = {}
     honest = InProcess.exchange
 
-    def spy(self: Any, me: int, tag: Any, outgoing: dict[int, Any]) -> Any:
+    def spy(self: Any, me: int, tag: Any, outgoing: dict[int, Any], awaited: Any) -> Any:
         if me == 0:
             sent.setdefault(tag, []).extend(outgoing.values())
-        return honest(self, me, tag, outgoing)
+        return honest(self, me, tag, outgoing, awaited)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(InProcess, "exchange", spy)

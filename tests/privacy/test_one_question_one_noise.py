@@ -95,7 +95,7 @@ class _Alone(Exchange):
         nobody = SimpleNamespace(
             post=lambda frames: None, links={}, handshake=handshake, mailbox=mailbox
         )
-        super().__init__(contract, state, nobody, lambda missing: None)  # type: ignore[arg-type]
+        super().__init__(contract, state, nobody, lambda missing: None)
         self._says = says
         self.sent: dict[tuple[int, int], np.ndarray] = {}
 

@@ -25,12 +25,14 @@ from tacenda.algorithms.base import Algorithm, Array, Needs, Node
 from tacenda.algorithms.published import Verdict
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
+from tacenda.problem.constants import SENSIBLE
 from tacenda.problem.facts import Facts
 from tacenda.problem.moments import packed_length, unpacked
 from tacenda.problem.regularisers import Regulariser
 
 NOISES = ("masked", "independent")
 MOST_FEATURES = 1000  # a message then holds half a million numbers
+SHORT = 0.5  # expected norm of a whitened row: gradients are clipped at as much of their clip_norm
 RIDGE = 0.5  # added to the curvature, in units of the noise's edge
 LEAST = 1e-12  # of the largest eigenvalue, where the noise asks for less
 TOLERANCE = 1e-10  # duality gap of the coordinate descent, relative
@@ -81,6 +83,18 @@ class Quadratic:
         """(d,) V diag(factors) V' row; sums in one fixed order, whoever computes them."""
         along = (self.vectors * row[:, None]).sum(axis=0)
         return np.asarray((self.vectors * (factors * along)).sum(axis=1))
+
+    def columns(self, std: float, loss_scale: float) -> Floats:
+        """(d,) the lengths p = size/sqrt(q) of the columns of a map P = V diag(p) that whitens rows
+        to an expected norm of SHORT; std is that of the form.
+
+        In coordinates v with w = P v the loss bends by at most size^2, in nearly all directions
+        alike, and so a step there is as long as it may be wherever it leads.
+        """
+        ridge = RIDGE * math.sqrt(2.0 * len(self.values)) * std
+        seen = math.fsum(np.maximum(1.0 - ridge / self.values, 0.0))  # of the rows' moment over q
+        size = SHORT * math.sqrt(loss_scale / max(seen, LEAST))
+        return np.asarray(size / np.sqrt(self.values))
 
     def solve(self, regulariser: Regulariser, strength: float) -> Floats:
         """(d,) argmin of the form plus strength * R(w); zeros of an l1 part are zeros."""
@@ -137,8 +151,8 @@ class MomentState:
     """x (b, d): where the steps have come to; centre (b, d): their average, or the newest, and
     count (b, 1) how many are in it; model (b, d): the centre's regularised minimiser.
 
-    agreed (b, 1): 1.0 once x is the same row at every node. vectors (d, d) and values (d,): the
-    released curvature, held once for all nodes.
+    agreed (b, 1): 1.0 once x is the same row at every node. vectors (d, d), values (d,) and noise
+    (1,), the std of its diagonal: the released curvature, held once for all nodes.
     """
 
     x: Array
@@ -148,6 +162,7 @@ class MomentState:
     agreed: Array
     vectors: Array | None = field(default=None, metadata={"common": True})
     values: Array | None = field(default=None, metadata={"common": True})
+    noise: Array | None = field(default=None, metadata={"common": True})
 
 
 @dataclass(frozen=True)
@@ -156,7 +171,8 @@ class MomentRegression(Algorithm):
 
         round 1         Q = V diag(q) V' of the released second moment of x, for `share` of the
                         budget
-        rounds 2 .. T   g <- (1/n) sum_i (grad loss_i(x) + noise_i),   x <- x - Q^-1 g
+        rounds 2 .. T   g <- (1/n) sum_i (P' grad loss_i(x) + noise_i),  P P' = size^2 Q^-1
+                        x <- x - P g / size^2
         every round     centre: the average of the last `tail` share of the steps
                         model = argmin (1/2)(w - centre)' Q (w - centre) + r R(w)
 
@@ -165,6 +181,9 @@ class MomentRegression(Algorithm):
     as good where there are very many records; else clipped gradients of residuals, which are small,
     need less noise than labels, which are large.
 
+    Gradients are asked of whitened rows P'x, whose expected norm is 0.5, and clipped at 0.5 *
+    clip_norm / data_norm, so that a residual of clip_norm / data_norm pulls no harder. The rows are
+    dense; where a node's would not fit, the run is refused beforehand.
     The regulariser enters at the end only, so that the path of all strengths is post-processing.
     noise: "masked" (of the network's sum alone) or "independent", as in TreeGD.
     Guarantee, masked: a sum of discrete Gaussians over the members that a coalition of at most
@@ -215,20 +234,32 @@ class MomentRegression(Algorithm):
         return MomentState(w, w, none, w, none)
 
     def step(self, s: MomentState, node: Node) -> MomentState:
-        if s.vectors is None or s.values is None:
+        if s.vectors is None or s.values is None or s.noise is None:
             return self._first(s, node)
         form = Quadratic(s.vectors, s.values, np.zeros(len(s.values)))
         x = s.x if s.agreed.all() else node.average(s.x)
-        unit = node.facts.worst_gradient_sensitivity
-        unit = unit if math.isfinite(unit) else 1.0  # no clipping: a run without privacy
-        g = unit * node.release_mean(node.gradient(x, regularised=False) / unit, noise=self._kind)
-        x = x - each_row(g, lambda row: form.times(row, 1 / form.values))
+        x = x - self._newton(x, form, float(s.noise[0]), node)
         steps = max(node.rounds - 1, 1)
         kept = node.turn > node.rounds - max(1, round(self.tail * steps))
         count = s.count + 1 if kept else s.count
         centre = s.centre + (x - s.centre) / count if kept else x
         s = replace(s, x=x, centre=centre, count=count, agreed=np.ones_like(s.agreed))
         return replace(s, model=self._models(s, node))
+
+    def _newton(self, x: Array, form: Quadratic, std: float, node: Node) -> Array:
+        """(b, d) Q^-1 g, asked of whitened records: v = P^-1 x, and P grad_v = P P' grad = size^2
+        Q^-1 grad. Rows are not cut there: gradients are clipped."""
+        k = node.facts.constants
+        p, vectors = form.columns(std, k.loss_scale), form.vectors
+        clip = None if k.clip_norm is None else k.clip_norm / k.data_norm * SHORT
+        longest = min(max(k.data_norm * float(p.max()) * (1 + 1e-9), SENSIBLE[0]), SENSIBLE[1])
+        there = node.mapped(vectors * p, longest, clip)
+        v = each_row(x, lambda row: (vectors * row[:, None]).sum(axis=0) / p)
+        unit = there.facts.worst_gradient_sensitivity
+        unit = unit if math.isfinite(unit) else 1.0  # no clipping: a run without privacy
+        g = unit * there.release_mean(there.gradient(v, regularised=False) / unit, noise=self._kind)
+        back = 1 / (p * form.values)  # p/size^2
+        return each_row(g, lambda row: (vectors * (row * back)).sum(axis=1))
 
     def _first(self, s: MomentState, node: Node) -> MomentState:
         """Release the moment: of (x, s y) where it is all that will be released."""
@@ -239,7 +270,8 @@ class MomentRegression(Algorithm):
         full[: len(row)] = row  # a rehearsal's answers have length one
         c = node.facts.constants.loss_scale
         form = of_moment(c * unpacked(full), c * std, scale)
-        s = replace(s, vectors=form.vectors, values=form.values)
+        noise = np.array([c * std])
+        s = replace(s, vectors=form.vectors, values=form.values, noise=noise)
         if scale == 0:
             return s
         centre = np.broadcast_to(form.centre, s.x.shape).astype(s.x.dtype)

@@ -35,10 +35,10 @@ LEAST_FLOOR = 1e-6  # of the largest eigenvalue: where there is no noise
 SHORT = 0.5  # a mapped row's expected norm over the norm to which rows are cut
 CLIPS = (0.5, 0.6, 0.7, 0.85, 1.0, 1.2)  # of gradients, over slope times a row's expected norm
 # A clip cuts the gradients of misfits and of the rarer class, and so bends the optimum.
-BENT, UNBENT = 0.03, 1.0  # excess risk BENT (UNBENT - clip)^3, in units of the squared slope
+BENT, UNBENT = 0.15, 1.0  # excess risk BENT (UNBENT - clip)^3
 LONGEST = 1.5  # step, in units of 1/L
 HALVINGS = 26  # the shortest step is 2^-13 of it
-SIGNAL = 6.0  # the variance of the scores to learn: classification
+SIGNAL = 4.0  # the variance of the scores to learn: classification
 REGRESSION_SIGNAL = 0.5  # of regression, in units of the squared slope
 SLOWER = 0.6  # curvature where a model classifies well, over what is typical on the way there
 
@@ -53,7 +53,8 @@ class Setting:
     step      eta, in units of 1/smoothness
     smoothness  of the mean loss on mapped records, by the released spectrum
     seen      how many directions stand out of the noise
-    left_undone, noise_risk   the forecast excess risk, in its two parts
+    left_undone, noise_risk, bent   the forecast excess risk: of what is not learnt, of noise, and
+              of the clip
     """
 
     floor: float
@@ -64,6 +65,7 @@ class Setting:
     seen: int
     left_undone: float
     noise_risk: float
+    bent: float
 
 
 def edge_of(d: int, std: float) -> float:
@@ -137,7 +139,7 @@ def decide(
     unit = shape.force * rms
     clips = [c * unit for c in shape.clips] if clip is None else [clip]
     energy = 0.5 * k.n_outputs * shape.curvature * k.loss_scale * shape.signal * a / math.fsum(a)
-    best: tuple[float, float, float, float, float] | None = None
+    best: tuple[float, ...] | None = None
     for step in steps:
         undone, spread = descend(shape.slower * h, ridge, step / smoothness, rounds, tail)
         left = math.fsum(energy * undone)
@@ -145,14 +147,14 @@ def decide(
         for c in clips:
             noisy = loud * (quiet * c) ** 2 if quiet > 0 else 0.0
             bent = BENT * k.loss_scale * max(0.0, UNBENT - c / unit) ** 3
-            total = left + noisy + (bent if clip is None else 0.0)
+            total = left + noisy + bent
             if best is None or total < best[0]:
-                best = (total, step, c, left, noisy)
+                best = (total, step, c, left, noisy, bent)
     assert best is not None
-    _, step, c, left, noisy = best
+    _, step, c, left, noisy, bent = best
     clipped = None if clip is None and (std == 0.0 or not math.isfinite(unit)) else c
     seen = int((e > edge).sum())
-    return Setting(lowest, size, clipped, step, smoothness, seen, left, noisy)
+    return Setting(lowest, size, clipped, step, smoothness, seen, left, noisy, bent)
 
 
 @dataclass(frozen=True)

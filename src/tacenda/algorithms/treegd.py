@@ -31,10 +31,11 @@ class TreeState:
 class TreeGD(Algorithm):
     """Proximal gradient steps on the mean of all nodes' noisy gradients, summed up a tree and back.
 
+        x <- (1/n) sum_i x_i          (in round 1 and after a change of the members only: masks
+                                      cancel
+                                       between nodes that ask the same question)
         g <- (1/n) sum_i (grad loss_i(x) + noise_i)              (released once by each node)
         x <- prox_{eta r R}(x - eta g),   eta = step_size / L
-        x <- (1/n) sum_i x_i                  (after round 1 and after a change of the members only:
-                                               the nodes may have started from different models)
         output: the average of the last `tail` share of the rounds
 
     L is the public smoothness of the loss: from the declared constants; after `Whitening` 1/L is
@@ -85,14 +86,13 @@ class TreeGD(Algorithm):
         return TreeState(w, np.zeros_like(w[:, :1]))
 
     def step(self, s: TreeState, node: Node) -> TreeState:
+        x = s.x if s.agreed.all() else node.average(s.x)
         eta = at(self.step_size, node.turn) / node.facts.smoothness
         worst = node.facts.worst_gradient_sensitivity
         unit = worst if math.isfinite(worst) else 1.0  # only without privacy
         kind = "masked" if self.masks else "gaussian"
-        g = unit * node.release_mean(node.gradient(s.x, regularised=False) / unit, noise=kind)
-        x = node.prox(s.x - eta * g, eta)
-        x = x if s.agreed.all() else node.average(x)
-        return TreeState(x, np.ones_like(s.agreed))
+        g = unit * node.release_mean(node.gradient(x, regularised=False) / unit, noise=kind)
+        return TreeState(node.prox(x - eta * g, eta), np.ones_like(s.agreed))
 
     @property
     def masks(self) -> bool:

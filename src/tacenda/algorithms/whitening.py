@@ -246,12 +246,13 @@ class Whitened(Algorithm):
         spent = inner.spends(after, node.degree, node.rounds)
         if inner.masks or inner.shared_noise is not None:
             assert isinstance(spent, float)
-            weight, unit = ratio * spent, facts.worst_moment_sensitivity()
-            if not inner.masks:  # in units of the gradients that share the noise scale
+            # in units in which it needs the noise of any other release, and so the same grid
+            unit = facts.worst_moment_sensitivity() / math.sqrt(ratio * spent)
+            if not inner.masks:
                 unit = unit / after.worst_gradient_sensitivity
             kind = "masked" if inner.masks else "correlated"
-            mean = unit * node.release_mean(value / unit, noise=kind, weight=weight)
-            std = node.noise_multiplier * (unit / math.sqrt(weight * node.n_nodes))
+            mean = unit * node.release_mean(value / unit, noise=kind)
+            std = node.noise_multiplier * (unit / math.sqrt(node.n_nodes))
             return np.asarray(mean[0], float), float(std[0, 0])
         if isinstance(spent, float):
             unit, weight = facts.constants.data_norm**2, ratio * spent

@@ -248,7 +248,8 @@ class Wiretap:
         for sign, shard in ((-1.0, s.node), (1.0, s.n)):
             rows = s.rows[s.offsets[shard] : s.offsets[shard + 1]]
             labels = s.labels[s.offsets[shard] : s.offsets[shard + 1]]
-            bent = k.loss.second(w @ rows.T, labels) * (k.loss_scale / s.facts.sizes[s.node])  # type: ignore[attr-defined]
+            bent = k.loss.second(w @ rows.T, labels)  # type: ignore[attr-defined]
+            bent *= k.loss_scale / s.spec.facts.sizes[s.node]
             hessian = np.einsum("tm,mi,mj->tij", bent, rows, rows, optimize=True)
             hessian[:, np.arange(s.spec.facts.dim), np.arange(s.spec.facts.dim)] += base[:, None]
             self.score += sign * np.linalg.slogdet(hessian)[1]

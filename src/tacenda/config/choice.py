@@ -108,8 +108,8 @@ def resolved(config: RunConfig, chosen: list[Choice]) -> RunConfig:
     """The same configuration with every "auto" of its algorithms replaced by what was chosen."""
     tables = [choice.algorithm.to_plain() for choice in chosen]
     plain = config.to_plain()
-    plain.pop("prepare")  # the tables say it
     if config.compare:
+        plain.pop("prepare")  # each table says it by itself
         plain["compare"] = [
             {
                 **table,
@@ -122,7 +122,12 @@ def resolved(config: RunConfig, chosen: list[Choice]) -> RunConfig:
         ]
     else:
         only = chosen[0]
-        plain["algorithm"] = tables[0]
+        wrapped = only.algorithm
+        if isinstance(wrapped, Whitened):
+            plain["algorithm"] = wrapped.algorithm.to_plain()
+            plain["prepare"] = wrapped.whitening.to_plain()
+        else:
+            plain["algorithm"] = tables[0]
         plain["run"].update(
             rounds=only.rounds, finish_mixing=only.finish_mixing, output=only.output
         )

@@ -24,7 +24,7 @@ from tacenda.runtime.result import RunResult
 # default bound, in units of half the target range: most residuals are smaller already at w = 0
 RESIDUAL = 0.5
 # likewise where steps begin with the curvature known, and soon come to where residuals are small
-NEWTON_RESIDUAL = 0.25
+NEWTON_RESIDUAL = 0.3
 PATH = np.logspace(0.0, -5.0, 31)  # strengths of `path_`, from the one that leaves almost nothing
 
 
@@ -46,7 +46,7 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
     clip_norm       bound on one record's gradient, in units of half the target range times a
                     feature norm of 1; by default
                     0.5 * data_norm: residuals above a quarter of the target range then pull no
-                    harder; half of that for least squares with "auto" or "moments"
+                    harder; 0.3 * data_norm for least squares with "auto" or "moments"
     Fitted: coef_ (p,), intercept_, node_coef_ (n, p), node_intercept_ (n,), privacy_, history_,
     plan_, conditions_, result_, and path_: a `RegressionPath` of many strengths, at no cost of
     privacy (None where the algorithm was another than "moments"); `path(strengths)` gives others.

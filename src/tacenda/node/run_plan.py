@@ -139,22 +139,35 @@ def facts_of(contract: Contract) -> Facts:
 
 
 class _Watch(BlankQueries):
-    """Blank records that notice questions without an integer answer."""
+    """Blank records that notice questions without an integer answer, also when they are mapped."""
 
-    only_gradients = True
+    def __init__(self, facts: Facts, full: bool = False, noticed: set[str] | None = None) -> None:
+        super().__init__(facts, full)
+        self._noticed = set() if noticed is None else noticed
+
+    @property
+    def only_whole_numbers(self) -> bool:
+        return not self._noticed
+
+    def mapped(
+        self, matrix: Array, norm: float, clip_norm: float | None, smoothness: float | None
+    ) -> _Watch:
+        there = self.facts.mapped(matrix, norm, clip_norm, smoothness)
+        return _Watch(there, self._full, self._noticed)
 
     def gradient(
         self, w: Array, turn: int, call: int, batch_size: int | None, one: bool, regularised: bool
     ) -> Bounded:
-        self.only_gradients &= batch_size is None
+        if batch_size is not None:
+            self._noticed.add("sample")
         return super().gradient(w, turn, call, batch_size, one, regularised)
 
     def argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Bounded:
-        self.only_gradients = False
+        self._noticed.add("argmin")
         return super().argmin(linear, quadratic, centre)
 
     def question(self, linear: Array, quadratic: Array, centre: Array) -> Question:
-        self.only_gradients = False
+        self._noticed.add("question")
         return super().question(linear, quadratic, centre)
 
 
@@ -172,7 +185,7 @@ def _fits_lattice(spec: RunSpec) -> bool:
             "unreleased value, as its paper prints it; on a real node only the sound form runs."
         )
     wanted = NoiseKind.MASKED if spec.algorithm.masks else NoiseKind.GAUSSIAN
-    return watch.only_gradients and all(site.noise == wanted for site, _ in notebook.sites)
+    return watch.only_whole_numbers and all(site.noise == wanted for site, _ in notebook.sites)
 
 
 def _onto_lattice(calibration: Calibration, privacy: Privacy) -> Calibration:

@@ -5,12 +5,13 @@ clip and step (`algorithms.spectrum`); before the run there is an assumed spectr
 the same rule gives a forecast. Rounds are fixed here: after whitening no direction is slow, so
 twenty do.
 
-    std = s0 sqrt(rho) B^2 / (rho G c sqrt(share))      of the released moment; rho = 2 records
-    change
-                                                        (replace-one), or 1
-    p_k^2 = scale^2/max(e_k, floor)                     h_k, r and the signal become h_k p_k^2,
-                                                        r p_k^2 and signal/p_k^2
-    noise = s0 (clip/G) / sqrt(1 - share)
+    std = s0 B^2 / (G c sqrt(rho share))     of the released moment; rho = 2 records change
+                                             (replace-one), or 1
+    p_k^2 = scale^2/max(e_k, floor)          h_k, r and the signal become h_k p_k^2, r p_k^2 and
+                                             signal/p_k^2
+    noise = s0 (clip/G) / sqrt(1 - share)    of the average, over the whole run
+    s0 = max_i s_i/sqrt(n a_i)               masked; a_i members are left in node i's component by
+                                             the worst coalition
 """
 
 from __future__ import annotations
@@ -70,13 +71,13 @@ def _forecast(case: Case, features: int, noise: float, rounds: int) -> Forecast:
     squares = found.scale**2 / np.maximum(e, found.floor)
     assumed, outputs = Landscape.assumed(k, features), k.n_outputs
     h = assumed.eigenvalues * squares / outputs
-    bent = h + assumed.convexity * squares
+    curved = h + assumed.convexity * squares
     loud = noise * clip / k.gradient_bound / math.sqrt(1 - SHARE)
     eta = case.longer * found.step / found.smoothness
-    left, spread = descend(bent, np.zeros(features), eta, rounds, TreeGD().tail)
-    target = assumed.signal / squares * (h / bent) ** 2
-    undone = 0.5 * outputs * float(bent @ (target * left))
-    noisy = 0.5 * outputs * float(bent @ spread) * rounds * loud**2
+    left, spread = descend(curved, np.zeros(features), eta, rounds, TreeGD().tail)
+    target = assumed.signal / squares * (h / curved) ** 2
+    undone = 0.5 * outputs * float(curved @ (target * left)) + found.bent
+    noisy = 0.5 * outputs * float(curved @ spread) * rounds * loud**2
     tau = rounds * eta
     second = case.mixing.second
     return Forecast(tau, tau, ROUNDS, loud, undone, noisy, second, 0.0)

@@ -88,8 +88,11 @@ class Plan:
     @property
     def sums(self) -> int:
         """Exact averages up and down a tree of the network: one for each round, one for the start
-        and one for the released moment; 0 where nodes mix instead."""
-        return self.rounds + 2 if self.algorithm.agrees else 0
+        and one for the released moment, which may be a round of its own; 0 where nodes mix
+        instead."""
+        if not self.algorithm.agrees:
+            return 0
+        return self.rounds + (1 if self.algorithm.needs.squared_loss else 2)
 
     @property
     def messages(self) -> int:
@@ -211,7 +214,11 @@ class Plan:
                 else f"then {counted(self.finish_mixing, 'closing mixing')} at no cost of privacy"
             ),
             "  output          "
-            + ("average of the last half of the models" if self.sums else f"{self.output} iterate"),
+            + (
+                "average of the last half of the models"
+                if self.output == "average"
+                else f"{self.output} iterate"
+            ),
             f"  communication   {counted(self.messages, 'message')}, {self.bytes / 1e6:.1f} MB",
             f"  time            about {_duration(self.seconds())}, "
             "where an exchange takes 50 ms and a member sends 10 Mbit/s",

@@ -17,9 +17,12 @@ W the mixing matrix):
                                           rounds and mixings (`Mixing.lingering`)
     closing mixings                       until scores differ by less than 0.01
 
-Independent noise: dual averaging with constant weights and offset T/tau. Shared noise, where it
-forecasts less excess risk: GossipGD with step tau/T. Full gradients in every round: at equal
-privacy a batch only adds sampling noise.
+Least squares: Newton steps with the released second moment (`planning.regression`), unless the
+budget is next to nothing. Else three ways are compared by their forecast excess risk. TreeGD on
+whitened records, masked or with independent noise (`after_release`): what can be seen in a released
+spectrum is decided after the release, and only its rounds before. Dual averaging with independent
+noise, constant weights and offset T/tau. GossipGD with noise shared by neighbours and step tau/T.
+Full gradients in every round: at equal privacy a batch only adds sampling noise.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ from tacenda import checks
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.planning.after_release import whitened
-from tacenda.planning.candidates import MOST_ROUNDS, Case, independent, shared
+from tacenda.planning.candidates import MOST_ROUNDS, QUICK_LOOK, Case, independent, shared
 from tacenda.planning.forecast import Landscape
 from tacenda.planning.mixing import Mixing
 from tacenda.planning.outcome import Plan
@@ -144,7 +147,9 @@ def plan_facts(
     found = by_moments(case, coalition)  # first choice, also where an assumed shape says otherwise
     if not found:
         found = [*whitened(case, coalition), independent(case)]
-        found += [] if coalition is None else shared(case, coalition)
+        masked = any(candidate.coalition is not None for candidate in found)
+        if coalition is not None and not (masked and facts.n > QUICK_LOOK):
+            found += shared(case, coalition)  # whose exact leverage takes long on large graphs
     best = min(found, key=lambda candidate: candidate.forecast.excess_risk)
     levels = np.asarray(epsilon, float)
     plain = float(levels) if levels.ndim == 0 else tuple(float(e) for e in levels)

@@ -146,10 +146,10 @@ def _uneven(p: Plan) -> list[str]:
 def reasons(p: Plan) -> list[str]:
     """The sentences of `Plan.explain`."""
     k, f = p.facts.constants, p.forecast
+    if p.algorithm.name == "moments":
+        return [*_by_moments(p.rounds, p.coalition is not None), *_uneven(p)]
     if isinstance(p.algorithm, Whitened):
         return [*_whitened(p, p.algorithm), *_uneven(p)]
-    if p.algorithm.name == "moments":
-        return _by_moments(p.rounds, p.coalition is not None)
     found = [
         _method(p),
         "The total step balances what would be left unlearnt against noise of standard deviation "

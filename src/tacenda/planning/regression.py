@@ -4,9 +4,10 @@ Along an eigenvector of the risk's Hessian with eigenvalue h, let lambda be what
 adds to the curvature (half its edge), a = lambda/(h + lambda), K the steps and t of them averaged:
 
     left undone     (mean of a^k over the last t steps)^2           of the squared distance
-    noise           sum_j (what step j's noise still is in the average)^2 g^2/(h + lambda)^2
+    noise           sum_j (what step j's noise still is in the average)^2 g^2/(size^2 (h + lambda))
 
-with g the noise of one step's mean gradient. Both noises follow from the budget: the moment has
+with g the noise of one step's mean gradient on whitened records, whose expected norm is set by
+size. Both noises follow from the budget: the moment has
 `share` of mu^2, each step (1 - share)/K.
 """
 
@@ -17,10 +18,13 @@ import math
 import numpy as np
 
 from tacenda.algorithms.moments import MOST_FEATURES, RIDGE, MomentRegression
-from tacenda.graph.coalition import leverage
+from tacenda.graph.cuts import least_components
+from tacenda.planning.after_release import WORTH
 from tacenda.planning.candidates import Candidate, Case
 from tacenda.planning.outcome import Forecast
 from tacenda.problem.facts import Facts
+
+HOPELESS = 2.0  # forecast risk over that of a model of zeros: so little budget asks for short steps
 
 
 def serves(facts: Facts) -> bool:
@@ -29,16 +33,23 @@ def serves(facts: Facts) -> bool:
 
 
 def by_moments(case: Case, coalition: int | None) -> list[Candidate]:
-    """MomentRegression for least squares, masked if a coalition is named; else nothing."""
+    """MomentRegression for least squares: masked against a coalition of that size, with
+    independent noise for None and where such a coalition leaves some member nearly alone; nothing
+    for other losses, and where next to nothing can be learnt."""
     facts, rounds = (
         case.facts,
         case.most if case.fixed else min(case.most, MomentRegression.default_rounds),
     )
     if not serves(facts) or rounds < 2:
         return []
-    algorithm = MomentRegression(noise="independent" if coalition is None else "masked")
     noise = _average_noise(case, coalition)
+    if coalition is not None and noise > WORTH * _average_noise(case, None):
+        return by_moments(case, None)
+    algorithm = MomentRegression(noise="independent" if coalition is None else "masked")
     undone, noisy = excess(case, algorithm, noise, rounds)
+    land = case.landscape
+    if undone + noisy > HOPELESS * 0.5 * float(land.copies @ (land.eigenvalues * land.signal)):
+        return []
     total = 2.0 * (rounds - 1) / float(case.landscape.eigenvalues.max())
     forecast = Forecast(
         total, total, MomentRegression.default_rounds, noise, undone, noisy, case.mixing.second, 0.0
@@ -51,8 +62,8 @@ def _average_noise(case: Case, coalition: int | None) -> float:
     n = case.facts.n
     if coalition is None:
         return float(np.sqrt(np.sum(case.node_noise**2)) / n)
-    shares, _ = leverage(case.topology, math.inf, coalition)
-    return float(np.max(case.node_noise * np.sqrt(shares))) / math.sqrt(n)
+    sizes, _ = least_components(case.topology, coalition)
+    return float(np.max(case.node_noise / np.sqrt(sizes))) / math.sqrt(n)
 
 
 def excess(
@@ -65,12 +76,15 @@ def excess(
     gradient = noise * math.sqrt(steps / (1 - algorithm.share))
     h = land.eigenvalues + land.convexity
     q = h + RIDGE * math.sqrt(2.0 * facts.dim) * moment
+    size = math.sqrt(facts.constants.loss_scale / float(land.copies @ (h / q)))  # over SHORT
+    # per unit of noise in a gradient that is clipped at SHORT of its clip_norm
+    moved = 1 / (facts.constants.data_norm * size * np.sqrt(q))
     kept = 1 - h / q
     tail = max(1, round(algorithm.tail * steps))
     powers = kept[None, :] ** np.arange(steps + 1)[:, None]
     undone = powers[steps - tail + 1 :].mean(axis=0)
     still = [powers[max(0, steps - tail - j) : steps - j].sum(axis=0) / tail for j in range(steps)]
-    variance = (gradient / q) ** 2 * np.sum(np.square(still), axis=0)
+    variance = (gradient * moved) ** 2 * np.sum(np.square(still), axis=0)
     target = land.signal * (land.eigenvalues / h) ** 2
     weight = 0.5 * land.copies * h
     return float(weight @ (target * undone**2)), float(weight @ variance)

@@ -24,6 +24,7 @@ __all__ = [
     "ElasticNet",
     "NoRegulariser",
     "Regulariser",
+    "Unmapped",
     "WeightedL2",
     "by_name",
     "mapped",
@@ -192,20 +193,61 @@ def by_name(regulariser: str | Regulariser | None) -> Regulariser:
     return _BY_NAME[checks.one_of("regulariser", name, _BY_NAME)]()  # type: ignore[no-any-return]
 
 
+@dataclass(frozen=True)
+class Unmapped:
+    """What an l1 part becomes: it acts on the coordinates of the original records, so that mapped
+    ones can be asked for the loss's own gradient only. Whatever asks for more is refused."""
+
+    original: str
+    name: ClassVar[str] = "unmapped"
+    weighted: ClassVar[bool] = True
+    strong_convexity: ClassVar[float] = 0.0
+
+    @property
+    def l1(self) -> float:
+        """Refused."""
+        raise self._refusal()
+
+    @property
+    def l2(self) -> Any:
+        """Refused."""
+        raise self._refusal()
+
+    @property
+    def smooth(self) -> bool:
+        """Refused."""
+        raise self._refusal()
+
+    def value(self, w: Array) -> Array:
+        """Refused."""
+        raise self._refusal()
+
+    def gradient(self, w: Array) -> Array:
+        """Refused."""
+        raise self._refusal()
+
+    def prox(self, w: Array, step: float | Array) -> Array:
+        """Refused."""
+        raise self._refusal()
+
+    def _refusal(self) -> UnsupportedError:
+        return UnsupportedError(
+            f"The regulariser {self.original!r} acts on the coordinates of the original "
+            "records and cannot be mapped; use 'l2' or 'none' with mapped records, or run without "
+            "the map."
+        )
+
+
 def mapped(
     regulariser: Regulariser, strength: float, matrix: Array, n_outputs: int = 1
 ) -> Regulariser:
     """R(matrix v) as a function of v, which is what records mapped by matrix' are regularised by.
 
-    none stays none, and l2 is sum_a |column a|^2 v_a^2/2 for a matrix with orthogonal columns; each
-    of several outputs has the same weights.
+    What has an l1 part is `Unmapped`. none stays none, and l2 is sum_a |column a|^2 v_a^2/2 for a
+    matrix with orthogonal columns; each of several outputs has the same weights.
     """
-    if regulariser.l1 != 0.0 and strength > 0:
-        raise UnsupportedError(
-            f"The regulariser {regulariser.name!r} acts on the coordinates of the original "
-            "records and cannot be mapped; use 'l2' or 'none' with mapped records, or run without "
-            "the map."
-        )
+    if isinstance(regulariser, Unmapped) or (regulariser.l1 != 0.0 and strength > 0):
+        return Unmapped(regulariser.name)
     if strength == 0 or (regulariser.l1 == 0.0 and not np.any(regulariser.l2)):
         return NoRegulariser()
     if regulariser.weighted:

@@ -93,9 +93,12 @@ def row_forms(spec: RunSpec) -> dict[Tag, Form]:
         width=dim,
     )
     for turn in range(1, spec.rounds + 1):
+        before = host.state
         host.step(turn)
-        # as if the members had changed: what is sent only then has its place too
-        host.state = spec.algorithm.restart(host.state, host.block)
+        if turn > 1:  # as if the members had changed: what is sent only then has its place too
+            after, host.state = host.state, spec.algorithm.restart(before, host.block)
+            host.step(turn)
+            host.state = after
     for turn in range(1, closing_rounds(spec.finish_mixing) + 1):
         for call in range(closing_calls(spec.finish_mixing)):
             listener.forms[spec.rounds + turn, call] = Form(dim, spec.row_type)

@@ -178,13 +178,18 @@ class RunSpec:
                 "data_norm": k.data_norm,
                 "clip_norm": k.clip_norm,
                 "radius": k.radius,
-                "loss_options": dataclasses.asdict(k.loss),  # type: ignore[call-overload]
-                "regulariser_options": dataclasses.asdict(k.regulariser),  # type: ignore[call-overload]
+                "loss_options": _options(k.loss),
+                "regulariser_options": _options(k.regulariser),
                 "sizes": [int(s) for s in self.facts.sizes],
                 "n_features": self.facts.dim // k.n_outputs,
                 "n_outputs": k.n_outputs,
             },
         }
+
+
+def _options(part: Any) -> dict[str, Any]:
+    """The settings of a loss or a regulariser."""
+    return dataclasses.asdict(part)
 
 
 def algorithm_of(algorithm: Any) -> Algorithm:

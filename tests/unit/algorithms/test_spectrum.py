@@ -117,7 +117,7 @@ def test_more_noise_shortens_the_descent_and_clips_no_less():
     found = [decide(falling(), std, 2.0, 20, LOGISTIC) for std in 10.0 ** np.arange(-7, 1)]
     clips = [f.clip for f in found if f.clip is not None]
     assert clips[:6] == sorted(clips[:6], reverse=True) and clips[0] > clips[5]
-    risks = [f.left_undone + f.noise_risk for f in found]
+    risks = [f.left_undone + f.noise_risk + f.bent for f in found]
     assert risks == sorted(risks)
     assert found[-1].step < 1e-2 * found[0].step
     assert [f.seen for f in found] == sorted((f.seen for f in found), reverse=True)

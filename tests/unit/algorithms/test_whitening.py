@@ -16,9 +16,11 @@ from tacenda.algorithms.registry import by_name, code_of, from_plain
 from tacenda.algorithms.spectrum import FLOOR
 from tacenda.algorithms.whitening import Chosen, Whitened, Whitening, prepared, times
 from tacenda.algorithms.whitening import choose as choose_for
-from tacenda.errors import InputError, UnsupportedError
+from tacenda.errors import InputError, StateError, UnsupportedError
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
+from tacenda.runtime.budget import blank_host
+from tacenda.runtime.places import OpenGate, row_forms
 from tacenda.runtime.spec import RunSpec
 
 A = tc.algorithms
@@ -179,6 +181,31 @@ def test_what_cannot_be_mapped_is_refused_before_any_record_is_touched() -> None
     with pytest.raises(UnsupportedError, match="smoothed-hinge"):
         checked(facts_for(3, loss="hinge"))
     checked(facts_for(3))
+
+
+def test_members_that_start_apart_agree_first() -> None:
+    """In round 1, and in any round after a change of the members; each such row has its place."""
+    data = problem(4)
+    apart = np.random.default_rng(0).normal(size=(4, 4))
+    for prepare in (None, "whitening"):
+        run = tc.simulate(
+            data, tc.graph.ring(4), A.TreeGD(), 2, prepare=prepare, init=apart, record_every=0
+        )
+        assert np.array_equal(run.models, np.tile(run.models[0], (4, 1)))
+    topology, facts = tc.graph.Topology.of(tc.graph.ring(4)), Facts.of(data)
+    spec = RunSpec(A.TreeGD(), topology, facts, 2, tc.Privacy(1.0)).checked()
+    forms = row_forms(spec)
+    assert {call for turn, call in forms if turn == 1} == {0, 1, 4, 5}
+    assert {call for turn, call in forms if turn == 2} == {0, 1, 2, 3, 4, 5}
+    assert forms[2, 2].dtype == forms[2, 4].dtype == np.uint64
+
+
+def test_who_missed_the_map_cannot_go_on() -> None:
+    state = Whitened(A.TreeGD())
+    spec = RunSpec(state, tc.graph.Topology.of(tc.graph.ring(4)), Facts.of(problem(4)), 3)
+    host = blank_host(spec.checked(), np.arange(4), OpenGate(float))
+    with pytest.raises(StateError, match="absent from round 1"):
+        host.step(2)
 
 
 def test_the_start_means_the_same_model() -> None:

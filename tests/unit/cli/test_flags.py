@@ -25,7 +25,7 @@ OWN = {
     ),
     *("plot", "dry_run", "print_config", "resume", "report", "as_json", "quiet"),
 }
-RENAMED = {"no_privacy": "private", "seed": "seeds"}
+RENAMED = {"no_privacy": "private", "seed": "seeds", "prepare": "name"}
 
 
 def test_every_flag_sets_a_key_of_the_configuration() -> None:

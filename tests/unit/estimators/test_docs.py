@@ -22,5 +22,5 @@ def test_snippets_run(
     said = capsys.readouterr().out
     for word in ("Statement(epsilon=1", "| epsilon | 1 |", "Why:", "curious"):
         assert word in said
-    spent = float(re.search(r"spent: ([\d.]+)", said).group(1))  # type: ignore[union-attr]
+    spent = float(re.search(r"spent: ([\d.]+)", said).group(1))
     assert 2.3 < spent < 2.6

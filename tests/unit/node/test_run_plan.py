@@ -5,14 +5,23 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import tacenda as tc
 from node_stage import small_contract
 from tacenda.errors import PrivacyError, UnsupportedError
-from tacenda.node.run_plan import enough_noise, facts_of, make_plan, smaller_run, topology_of
+from tacenda.node.run_plan import (
+    _fits_lattice,
+    enough_noise,
+    facts_of,
+    make_plan,
+    smaller_run,
+    topology_of,
+)
 from tacenda.privacy.accounting.events import DiscreteGaussian, Gaussian, Pure
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.secrets.discrete_charges import as_discrete, discrete_charges
@@ -21,6 +30,8 @@ from tacenda.privacy.secrets.noise_plan import price
 from tacenda.problem.lattice import grid_for
 from tacenda.runtime.budget import rehearse
 from tacenda.runtime.places import row_forms
+
+A = tc.algorithms
 
 
 def test_every_declaration_arrives() -> None:
@@ -173,6 +184,32 @@ def test_what_cannot_be_drawn_on_whole_numbers_needs_the_contracts_word() -> Non
     assert make_plan(small_contract(algorithm=exact)).on_lattice
     with pytest.raises((PrivacyError, UnsupportedError), match="unreleased|sound form"):
         make_plan(small_contract(algorithm={"name": "pvp", "centre": "hidden"}))
+
+
+@dataclass(frozen=True)
+class Hoards(A.DPDDA):
+    """Keeps an unreleased value in its state, and says nothing of it."""
+
+    def step(self, s: Any, node: Any) -> Any:
+        after = super().step(s, node)
+        return type(after)(node.gradient(after.z, regularised=False), after.z)
+
+
+@dataclass(frozen=True)
+class Admits(A.DPDDA):
+    """Says that it keeps a secret."""
+
+    @property
+    def keeps_secret(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("kind", [Hoards, Admits])
+def test_an_unreleased_value_in_the_state_is_refused_said_or_found(kind: Any) -> None:
+    spec = replace(make_plan(small_contract(algorithm={"name": "dpdda"})).spec, algorithm=kind())
+    with pytest.raises(PrivacyError, match="keeps an unreleased"):
+        _fits_lattice(spec)
+    assert _fits_lattice(replace(spec, algorithm=A.DPDDA()))
 
 
 def test_the_coalition_of_a_plan_is_the_contracts() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tacenda as tc
+from tacenda.algorithms.whitening import Whitened
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.planning import plan, plan_facts
@@ -17,6 +19,10 @@ from tacenda.planning.mixing import Mixing, shared_noise
 from tacenda.problem.facts import Facts
 
 MU = 0.26805  # mu(1, 1e-5), the specification's golden figure
+
+
+# Its l1 part is about the model's own coordinates, so records are not whitened first.
+UNPREPARED = {"regulariser": "elastic-net"}
 
 
 def landscape(h: float, r: float) -> Landscape:
@@ -89,17 +95,10 @@ def test_rounds_to_shrinks_the_worst_disagreement() -> None:
 
 
 def test_noise_of_the_average_by_hand() -> None:
-    found = tc.plan(452, 104, tc.graph.random_regular(100, 6, seed=0), 1.0, 1e-5, coalition=None)
+    graph = tc.graph.random_regular(100, 6, seed=0)
+    found = tc.plan(452, 104, graph, 1.0, 1e-5, coalition=None, **UNPREPARED)
     assert found.forecast.average_noise_std == pytest.approx(2 / (452 * MU * 10), rel=1e-4)
-    half = tc.plan(
-        452,
-        104,
-        tc.graph.random_regular(100, 6, seed=0),
-        1.0,
-        1e-5,
-        coalition=None,
-        adjacency="add-remove",
-    )
+    half = tc.plan(452, 104, graph, 1.0, 1e-5, coalition=None, adjacency="add-remove", **UNPREPARED)
     assert half.forecast.average_noise_std == pytest.approx(
         found.forecast.average_noise_std / 2, rel=1e-9
     )
@@ -113,7 +112,7 @@ def test_shared_noise_by_hand_on_a_complete_graph() -> None:
     assert found is not None
     ratio, h = found
     assert h.max() == pytest.approx(1 / k + (1 - 1 / k) / (1 + ratio**2 * k), rel=1e-9)
-    plan_ = tc.plan(452, 20, tc.graph.complete(n), 1.0)
+    plan_ = tc.plan(452, 20, tc.graph.complete(n), 1.0, **UNPREPARED)
     assert plan_.coalition == 1
     assert plan_.forecast.average_noise_std == pytest.approx(
         2 / (452 * MU) * math.sqrt(h.max() / n), rel=1e-4
@@ -122,24 +121,63 @@ def test_shared_noise_by_hand_on_a_complete_graph() -> None:
 
 def test_choice_follows_the_trust() -> None:
     graph = tc.graph.random_regular(100, 6, seed=0)
-    assert tc.plan(452, 104, graph, 1.0).algorithm.name == "gossipgd"
-    assert tc.plan(452, 104, graph, 1.0, coalition=None).algorithm.name == "dpdda"
+    assert tc.plan(452, 104, graph, 1.0, **UNPREPARED).algorithm.name == "gossipgd"
+    assert tc.plan(452, 104, graph, 1.0, coalition=None, **UNPREPARED).algorithm.name == "dpdda"
     assert tc.plan(452, 104, graph, 1.0, coalition=None, regulariser="l1").algorithm.name == "dda"
+    for coalition, noise in ((1, "masked"), (3, "masked"), (None, "independent")):
+        found = tc.plan(452, 104, graph, 1.0, coalition=coalition)
+        assert isinstance(found.algorithm, Whitened)
+        assert found.algorithm.algorithm == tc.algorithms.TreeGD(noise=noise)
+        assert (found.coalition, found.finish_mixing) == (coalition, 0)
     # A curious hub knows every edge of a star; and of two nodes, each knows the other's.
-    assert tc.plan(452, 104, tc.graph.star(30), 1.0).coalition is None
-    assert tc.plan(452, 104, tc.graph.complete(2), 1.0).coalition is None
-    assert tc.plan(452, 104, tc.graph.complete(2), 1.0, coalition=0).coalition == 0
+    for options in ({}, UNPREPARED):
+        assert tc.plan(452, 104, tc.graph.star(30), 1.0, **options).coalition is None
+        assert tc.plan(452, 104, tc.graph.complete(2), 1.0, **options).coalition is None
+        assert tc.plan(452, 104, tc.graph.complete(2), 1.0, coalition=0, **options).coalition == 0
+    assert "1 member can cut this graph" in tc.plan(452, 104, tc.graph.star(30), 1.0).explain()
+
+
+def test_masked_noise_by_hand() -> None:
+    """All nodes' noise hides each record: a trusted server's, times sqrt(n/(n - q)); the clip and
+    nine tenths of the budget known."""
+    graph, n = tc.graph.random_regular(100, 6, seed=0), 100
+    noises = [tc.plan(452, 104, graph, 1.0, coalition=q).forecast for q in (0, 1, 3)]
+    server = 2 / (452 * n * MU) / math.sqrt(0.9)
+    clip = noises[0].average_noise_std / server
+    assert 0.25 <= clip <= 0.6  # over the Lipschitz constant, for rows of half the norm
+    for q, found in zip((1, 3), noises[1:], strict=True):
+        ratio = found.average_noise_std / noises[0].average_noise_std
+        assert ratio == pytest.approx(math.sqrt(n / (n - q)), rel=1e-6)
+
+
+def test_what_is_decided_after_the_release_is_said_before() -> None:
+    found = tc.plan(452, 104, tc.graph.random_regular(100, 6, seed=0), 1.0)
+    for word in ("Decided after that release", "clipped", "second moment", "same model"):
+        assert word in found.explain()
+    assert found.rounds == 20 and found.output == "average"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"regulariser": "l1"}, {"loss": "hinge"}, {"loss": "absolute-deviation"}, {"dim": 1001}],
+)
+def test_what_cannot_be_whitened_is_planned_as_before(options: dict[str, Any]) -> None:
+    settings = {"dim": 20, **options}
+    found = tc.plan(100, settings.pop("dim"), tc.graph.ring(6), 1.0, **settings)
+    assert found.algorithm.name in ("gossipgd", "dpdda", "dda")
 
 
 def test_units_do_not_matter() -> None:
     """Features in other units are the same problem: the step on w then scales by 1/data_norm^2,
     rounds and risk not at all."""
     graph = tc.graph.ring(8)
-    one = tc.plan(500, 10, graph, 1.0, strength=0.0, regulariser="none")
-    ten = tc.plan(500, 10, graph, 1.0, strength=0.0, regulariser="none", data_norm=10.0)
-    assert ten.rounds == one.rounds
-    assert ten.forecast.step == pytest.approx(one.forecast.step / 100, rel=1e-3)
-    assert ten.forecast.excess_risk == pytest.approx(one.forecast.excess_risk, rel=1e-6)
+    for name in ("none", "l1"):
+        one = tc.plan(500, 10, graph, 1.0, strength=0.0, regulariser=name)
+        ten = tc.plan(500, 10, graph, 1.0, strength=0.0, regulariser=name, data_norm=10.0)
+        assert ten.rounds == one.rounds
+        unit = 1 if one.sums else 100  # mapped rows have their own
+        assert ten.forecast.step == pytest.approx(one.forecast.step / unit, rel=1e-3)
+        assert ten.forecast.excess_risk == pytest.approx(one.forecast.excess_risk, rel=1e-6)
 
 
 def test_more_budget_more_data_and_more_rounds_help() -> None:
@@ -147,7 +185,9 @@ def test_more_budget_more_data_and_more_rounds_help() -> None:
     risks = [tc.plan(500, 30, graph, e).forecast.excess_risk for e in (0.3, 1.0, 3.0)]
     assert risks[0] > risks[1] > risks[2]
     assert tc.plan(2000, 30, graph, 1.0).forecast.excess_risk < risks[1]
-    short = tc.plan(50_000, 30, graph, 3.0, max_rounds=30)
+    few = tc.plan(500, 30, graph, 1.0, max_rounds=5)
+    assert few.rounds == 5 and "5 are allowed" in few.explain()
+    short = tc.plan(50_000, 30, graph, 3.0, max_rounds=30, **UNPREPARED)
     assert short.rounds == 30
     assert short.forecast.step < short.forecast.wanted_step
     assert "30 are allowed" in short.explain()
@@ -155,8 +195,8 @@ def test_more_budget_more_data_and_more_rounds_help() -> None:
 
 
 def test_forecast_matches_simulation_on_generated_data() -> None:
-    """Within a factor of two of the measured excess objective,
-    and every node within 1e-3 of the average model's."""
+    """Within a factor of three of the measured excess objective, and every node within 1e-3 of the
+    average model's; messages and bytes as planned."""
     data = tc.data.make_classification(8000, 15, 0.3, seed=4)
     problem = tc.Problem(tc.data.partition.even(data.X, data.y, 16), classes=(0, 1))
     graph = tc.graph.random_regular(16, 4, seed=0)
@@ -170,18 +210,10 @@ def test_forecast_matches_simulation_on_generated_data() -> None:
             for s in range(3)
         ]
         excess = np.mean([problem.objective(r.model) for r in runs]) - optimum
-        assert 0.5 < excess / found.forecast.excess_risk < 2.0
+        assert 1 / 3 < excess / found.forecast.excess_risk < 3.0
         assert problem.objective(runs[0].models).max() < problem.objective(runs[0].model) + 1e-3
-        open_end = tc.simulate(
-            problem,
-            graph,
-            privacy=tc.Privacy(1.0),
-            record_every=0,
-            **{**found.settings, "finish_mixing": 0},
-        )
-        assert (
-            open_end.messages == found.messages - 2 * graph.number_of_edges() * found.finish_mixing
-        )
+        assert runs[0].messages == found.messages
+        assert runs[0].bytes == pytest.approx(found.bytes, rel=0.02)
         assert runs[0].privacy is not None
         assert runs[0].privacy.epsilon == pytest.approx(1.0, abs=1e-6)
 
@@ -198,11 +230,11 @@ def test_uneven_nodes_one_node_and_many() -> None:
 
 
 def test_plan_is_a_function_and_a_package() -> None:
-    first = tc.plan(500, 10, tc.graph.ring(5), 1.0)
-    second = plan(500, 10, tc.graph.ring(5), 1.0)
+    first = tc.plan(2000, 10, tc.graph.ring(5), 1.0)
+    second = plan(2000, 10, tc.graph.ring(5), 1.0)
     assert first.to_plain() == second.to_plain()
     assert json.loads(json.dumps(first.to_plain()))["rounds"] == first.rounds
-    for word in ("Why:", "closing mixings", "no record was read", "curious member"):
+    for word in ("Why:", "over a tree", "no record was read", "curious member"):
         assert word in first.explain()
     assert "Plan(" in repr(first)
 
@@ -243,7 +275,7 @@ def test_bad_input_names_the_field(wrong: dict[str, object], word: str) -> None:
         **wrong,
     }
     with pytest.raises(InputError, match=word):
-        tc.plan(**given)  # type: ignore[arg-type]
+        tc.plan(**given)
 
 
 def test_unbounded_loss_is_refused_with_both_remedies() -> None:

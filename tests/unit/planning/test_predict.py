@@ -204,7 +204,7 @@ def test_every_kind_of_loss_is_predicted(loss: str) -> None:
 def test_predictions_repeat_and_one_budget_per_node() -> None:
     plan = tc.plan(100, 5, tc.graph.ring(4), [1.0, 2.0, 1.0, 3.0], coalition=None)
     assert plan.predict(trials=1, seed=5) == plan.predict(trials=1, seed=5)
-    assert len(predicting._privacy(plan, 2.0).epsilon) == 4  # type: ignore[arg-type]
+    assert len(predicting._privacy(plan, 2.0).epsilon) == 4
 
 
 @pytest.mark.parametrize(

@@ -117,8 +117,8 @@ def test_search_finds_the_threshold(least: int) -> None:
 
 
 def test_time_and_privacy_by_hand() -> None:
-    plan = tc.plan(200, 10, GRAPH, 1.0, 1e-5)
-    exchanges = plan.rounds * plan.algorithm.mixings + plan.finish_mixing  # type: ignore[attr-defined]
+    plan = tc.plan(200, 10, GRAPH, 1.0, 1e-5, regulariser="elastic-net")
+    exchanges = plan.rounds * plan.algorithm.mixings + plan.finish_mixing
     assert plan.exchanges == exchanges and plan.messages == 12 * 4 * exchanges
     assert plan.seconds(0.1, 1000.0) == pytest.approx(exchanges * (0.1 + 8 * 10 * 4 / 1000))
     assert plan.mu == pytest.approx(0.26805, abs=1e-5)
@@ -131,7 +131,7 @@ def test_adversaries_match_the_covariance_by_brute_force() -> None:
     """Node i against Q:
     Delta^2 T times the i-th diagonal entry of the inverse covariance of what Q cannot compute."""
     graph = tc.graph.random_regular(8, 4, seed=1)
-    plan = tc.plan([100.0] * 4 + [150.0] * 4, 6, graph, 1.0)
+    plan = tc.plan([100.0] * 4 + [150.0] * 4, 6, graph, 1.0, regulariser="elastic-net")
     assert plan.coalition == 1
     c, topology = plan.algorithm.correlation, plan.topology
     moved = plan.facts.gradient_sensitivity()
@@ -156,6 +156,40 @@ def test_adversaries_match_the_covariance_by_brute_force() -> None:
     assert all(a.exact for a in found)
 
 
+def test_adversaries_of_masked_values_by_components() -> None:
+    """Node i against Q: hidden among its component of the graph without Q, by brute force."""
+    import networkx as nx
+
+    graph = nx.barbell_graph(4, 1)
+    plan = tc.plan([100.0] * 4 + [150.0] * 5, 6, graph, 1.0, coalition=0)
+    assert plan.algorithm.masks
+    moved = plan.facts.gradient_sensitivity()
+
+    def worst(members: tuple[int, ...]) -> float:
+        rest = graph.subgraph(set(graph) - set(members))
+        parts = [(part, len(part)) for part in nx.connected_components(rest)]
+        return max(moved[i] / np.sqrt(size) for part, size in parts for i in part)
+
+    of_size = [max(worst(q) for q in combinations(range(9), k)) for k in range(4)]
+    found = plan.adversaries()
+    expected = [0.26805 * value / of_size[0] for value in of_size]
+    assert [a.mu for a in found[:4]] == pytest.approx(expected, rel=1e-4)
+    assert [a.mu for a in found[4:]] == pytest.approx(
+        [0.26805 * moved.max() / of_size[0]] * 2, rel=1e-4
+    )
+    assert [a.promised for a in found] == [True] + [False] * 5
+
+
+def test_time_on_a_tree_by_hand() -> None:
+    """A path of 3: depth 1, the middle sends up to nobody and down to two."""
+    plan = tc.plan(200, 10, tc.graph.path(3), 1.0)
+    assert plan.sums == 22 and plan.messages == 22 * 2 * 2
+    assert plan.bytes == 8 * 4 * (10 * 21 + 55)
+    assert plan.exchanges == 2 * 22
+    rows = 8 * (10 * 21 + 55) * 3 / 1000
+    assert plan.seconds(0.1, 1000.0) == pytest.approx(44 * 0.1 + 2 * rows)
+
+
 def test_independent_noise_fears_no_coalition() -> None:
     found = tc.plan(100, 5, GRAPH, 1.0, coalition=None).adversaries()
     assert {round(a.epsilon, 6) for a in found} == {1.0}
@@ -172,9 +206,13 @@ def test_large_slow_graphs_are_seen_through_at_once(monkeypatch: pytest.MonkeyPa
         asked.append(topology.n)
 
     monkeypatch.setattr(candidates, "shared_noise", leverage)
-    assert tc.plan(50, 20, tc.graph.ring(700), 1.0).coalition is None
+    options = {"regulariser": "elastic-net"}
+    assert tc.plan(50, 20, tc.graph.ring(700), 1.0, **options).coalition is None
     assert asked == []
-    tc.plan(50, 20, tc.graph.random_regular(700, 6, seed=0), 1.0)
+    graph = tc.graph.random_regular(700, 6, seed=0)
+    assert tc.plan(50, 20, graph, 1.0).coalition == 1  # masked: components are quickly told
+    assert asked == []
+    tc.plan(50, 20, graph, 1.0, **options)
     assert asked == [700]
 
 

@@ -199,7 +199,7 @@ def test_equal_releases_share_a_price_and_others_do_not() -> None:
         2.0,
     ]
     assert np.allclose(before, want, rtol=1e-12) and len(ledger.charges) == 7
-    door.plan = type(door.plan)(door.plan.scale / 2, door.plan.weights)  # type: ignore[union-attr, call-arg]
+    door.plan = type(door.plan)(door.plan.scale / 2, door.plan.weights)
     assert release(1.0) == 1.0  # another plan, another price
 
 

@@ -275,7 +275,10 @@ def _rdp(events: Events, adjacency: str) -> Profile | None:
 
     accountant = rdp.RdpAccountant()
     for event, count in events:
-        z = 1 / event.mu if isinstance(event, CorrelatedGaussian) else event.noise_multiplier  # type: ignore[attr-defined]
+        if isinstance(event, CorrelatedGaussian):
+            z = 1 / event.mu
+        else:
+            z = event.noise_multiplier  # type: ignore[attr-defined]
         theirs: Any = dpa.GaussianDpEvent(z)
         if isinstance(event, PoissonGaussian):
             theirs = dpa.PoissonSampledDpEvent(event.rate, theirs)

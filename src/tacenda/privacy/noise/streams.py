@@ -168,7 +168,9 @@ def _release_row(i, key, node, turn, call, core, f, offset, s, out):  # type: ig
 
 
 @njit(parallel=True, cache=True)
-def release_normal(key, nodes, turn, call, core, factor, offset, std, out):  # type: ignore[no-untyped-def]
+def release_normal(  # type: ignore[no-untyped-def]
+    key, nodes, turn, call, core, factor, offset, std, out
+):
     """out = factor * core + offset + std * normal, row by row: one pass over the memory. offset may
     have no rows."""
     for i in prange(nodes.shape[0]):
@@ -176,7 +178,9 @@ def release_normal(key, nodes, turn, call, core, factor, offset, std, out):  # t
 
 
 @njit(cache=True, nogil=True)
-def release_normal_few(key, nodes, turn, call, core, factor, offset, std, out):  # type: ignore[no-untyped-def]
+def release_normal_few(  # type: ignore[no-untyped-def]
+    key, nodes, turn, call, core, factor, offset, std, out
+):
     """The same bits without threads,
     whose mere start costs more than a small block's noise saves."""
     for i in range(nodes.shape[0]):

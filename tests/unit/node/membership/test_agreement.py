@@ -30,7 +30,7 @@ def five(made: Five) -> Iterator[Five]:
 @pytest.mark.parametrize("seed", range(5))
 def test_all_reach_the_same_decision_in_any_order(five: Five, tmp_path: Path, seed: int) -> None:
     """Ring m0..m4 without m4; messages between neighbours are delivered in random order."""
-    rng, post = random.Random(seed), []  # type: ignore[var-annotated]
+    rng, post = random.Random(seed), []
     made = {name: five.agreement(name, tmp_path, post) for name in ("m0", "m1", "m2", "m3")}
     stands = {"m0": 10, "m1": 11, "m2": 12, "m3": 10}
     made["m0"].propose(frozenset({"m4"}))
@@ -49,7 +49,7 @@ def test_all_reach_the_same_decision_in_any_order(five: Five, tmp_path: Path, se
             sender, frame = post.pop(rng.randrange(len(post)))
             for peer in five.plan.contract.neighbours(sender):
                 if peer in made:
-                    made[peer].hear(sender, wire.decode(wire.encode(frame), 10**6))  # type: ignore[arg-type]
+                    made[peer].hear(sender, wire.decode(wire.encode(frame), 10**6))
     assert {made[name].decided() for name in made} == {(1, frozenset({"m4"}), 13)}
     for agreement in made.values():
         agreement.enact(1, frozenset({"m4"}))

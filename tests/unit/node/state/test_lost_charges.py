@@ -20,7 +20,7 @@ from tacenda.node.run_plan import make_plan
 from tacenda.node.state.charges import NodeLedger
 from tacenda.node.state.database import FILE, NodeState
 from tacenda.node.state.spending import Spending
-from tacenda.privacy.accounting.events import Gaussian
+from tacenda.privacy.accounting.events import DiscreteGaussian, Gaussian
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.privacy.secrets.ledger import Charge, Charges
 
@@ -402,3 +402,35 @@ def test_a_charge_needs_a_bound_state(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="no noise key"):
         state.commit([((0, 1, 0), EVENT, b"q")], [], None)
     state.close()
+
+
+@pytest.mark.parametrize("on_lattice", [False, True])
+def test_each_release_is_booked_as_its_own_place_in_the_plan(on_lattice: bool) -> None:
+    """Where the noise changes from round to round every release has its own price: that one is
+    booked, whichever round the node begins in."""
+    kind = DiscreteGaussian if on_lattice else Gaussian
+    noise = [2.0, 2.0, 3.0, 3.0, 4.0, 5.0]  # three rounds of two releases
+    planned = Charges(
+        (Charge(kind, {"noise_multiplier": np.array([z])}), count)
+        for z, count in ((2.0, 2), (3.0, 2), (4.0, 1), (5.0, 1))
+    )
+
+    def played(begin: int) -> list[Any]:
+        said: list[Any] = []
+        ledger = NodeLedger(planned, 3, on_lattice, lambda *row: said.append(row))
+        for k, z in enumerate(noise[:4]):
+            assert ledger.reserved_in(1 + k // 2)[k % 2] == kind(z)
+        assert [e.noise_multiplier for e in ledger.reserved_in(3)] == [4.0, 5.0]
+        if begin > 1:
+            ledger.go_to(begin, 2 * (begin - 1))
+        for place in range(2 * (begin - 1), 6):
+            made = Charge(Gaussian, {"noise_multiplier": np.array([noise[place] * 1.001])})
+            ledger.charge(1 + place // 2, place % 2, made, b"q%d" % place)
+        return said
+
+    for begin in (1, 2, 3):
+        assert played(begin) == [
+            (1 + k // 2, k % 2, kind(noise[k]), b"q%d" % k) for k in range(2 * (begin - 1), 6)
+        ]
+    uneven = NodeLedger(planned, 4, on_lattice, lambda *_: None)
+    assert len(uneven.reserved_in(1)) == 6 and uneven.reserved_in(2) == []
