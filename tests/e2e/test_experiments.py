@@ -46,6 +46,7 @@ def test_list_shows_every_row_of_the_specification() -> None:
         "cdp-lasso",
         "equal-privacy",
         "many-members",
+        "whitened-methods",
     }
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tacenda as tc
+from tacenda.algorithms.whitening import Whitened
 from tacenda.experiments import (
     concentrated,
     equal_privacy,
@@ -329,10 +330,22 @@ def test_the_optimal_level_is_found_from_the_rows_of_the_figure() -> None:
 
 
 def test_every_method_has_the_same_number_of_trials() -> None:
-    for method in tuning.METHODS:
-        assert len(tuning.candidates(method, 6.0)) == tuning.TRIALS
-        for setting in tuning.candidates(method, 6.0):
-            tc.algorithms.from_plain(setting["algorithm"])
+    whitened = [m + tuning.WHITENED for m in tuning.PAIRED]
+    for method in (*tuning.METHODS, *tuning.PAIRED, *whitened):
+        tried = tuning.candidates(method, 6.0, 25)
+        assert len(tried) == tuning.TRIALS
+        for setting in tried:
+            found = tc.algorithms.from_plain(setting["algorithm"])
+            assert isinstance(found, Whitened) is (method in whitened)
+
+
+def test_steep_rows_have_half_their_energy_in_one_direction_and_a_bound() -> None:
+    x, y = tuning.steep(4000, 12, 3)
+    assert np.linalg.norm(x, axis=1).max() <= 1.0 + 1e-12
+    e = np.linalg.eigvalsh(x.T @ x / len(x))[::-1]
+    assert 0.45 < e[0] < 0.6
+    assert e[1] / e[-1] == pytest.approx(11.0, rel=0.25)  # the rest falls as 1/k
+    assert set(np.unique(y)) == {0, 1} and 0.2 < y.mean() < 0.5
 
 
 def test_tuning_sees_the_shape_only_and_takes_the_best_trial() -> None:

@@ -199,6 +199,11 @@ class PVP(Algorithm):
         super().published_form()
         return replace(self, centre="hidden", noise="l2-laplace")
 
+    def spends(self, facts: Facts, degree: Array, rounds: int) -> float:
+        """An l2-Laplace release at scale 1 costs a mu^2 of about 1/d: its loss is the shift's part
+        along the noise, and that has a random direction in d dimensions."""
+        return rounds / facts.dim if self.noise == "l2-laplace" else float(rounds)
+
     @property
     def keeps_secret(self) -> bool:
         return self.centre == "hidden"

@@ -37,6 +37,7 @@ def carry_out(cell: Cell) -> list[Row]:
         "true_epsilon": true,
         "delta": delta,
         "seconds": result.seconds,
+        "megabytes": result.bytes / 1e6,
         **setting,
     }
     scale = float(cell.problem.get("loss_scale", 1.0))
@@ -91,7 +92,9 @@ def run(cell: Cell) -> tuple[RunResult, dict[str, str]]:
 
 def _words(chosen: dict[str, Any]) -> str:
     """{"algorithm": {"name": "dvp", "penalty": 0.1}, "rounds": 15} as "penalty 0.1, 15 rounds"."""
-    plain = {k: v for k, v in chosen["algorithm"].items() if k not in ("name", "noise")}
+    table = chosen["algorithm"]
+    table = table.get("algorithm", table)  # behind a whitening
+    plain = {k: v for k, v in table.items() if k not in ("name", "noise")}
     parts = [f"{k.replace('_', ' ')} {_short(v)}" for k, v in plain.items()]
     return ", ".join(
         [
@@ -170,6 +173,7 @@ def tuned(cell: Cell, problem: Problem) -> dict[str, Any]:
         graph=cell.graph,
         problem=cell.problem,
         privacy=cell.privacy,
+        rows=cell.algorithm.get("rows", "flat"),
     )
 
 

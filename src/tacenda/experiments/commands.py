@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 experiment_app = typer.Typer(
-    help="The five papers' experiments and two of our own, as published and at equal true privacy.",
+    help="The five papers' experiments and three of our own, as published and at equal true "
+    "privacy.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

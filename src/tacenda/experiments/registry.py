@@ -11,10 +11,20 @@ from tacenda.experiments import (
     many_members,
     perturbation,
     recycled,
+    whitened,
 )
 from tacenda.experiments.spec import Experiment
 
-_FILES = (ipadmm, recycled, dual_averaging, perturbation, concentrated, equal_privacy, many_members)
+_FILES = (
+    ipadmm,
+    recycled,
+    dual_averaging,
+    perturbation,
+    concentrated,
+    equal_privacy,
+    many_members,
+    whitened,
+)
 EXPERIMENTS: dict[str, Experiment] = {e.name: e for file in _FILES for e in file.EXPERIMENTS}
 
 

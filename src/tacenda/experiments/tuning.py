@@ -4,12 +4,14 @@ every method, on generated records.
 The generated set has the real one's public shape (nodes, records per node, features) and nothing
 else of it. Each method has TRIALS candidates; the one with the lowest objective of the average
 model, at the wanted (epsilon, delta), is taken. One noise seed each: this is a budget, not a
-search.
+search. Where whitened methods stand beside plain ones the generated rows are "steep": on rows that
+are alike in all directions there is nothing to whiten.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
@@ -20,6 +22,7 @@ import numpy as np
 from tacenda import checks
 from tacenda.algorithms import registry
 from tacenda.data import make_classification, partition
+from tacenda.data.features import scale_rows
 from tacenda.graph import parse
 from tacenda.graph.topology import Topology
 from tacenda.privacy.settings import Privacy
@@ -31,6 +34,8 @@ TRIALS, SEED, DIFFICULTY = 8, 7, 0.3
 # part of every tuned cell: raise it when the candidates change, so that stored runs of older ones
 # are not taken for new
 TABLE = 3
+WHITENED = ", whitened"  # after a method's name
+NORM = 0.25
 Settings = dict[str, Any]
 
 
@@ -84,10 +89,36 @@ def _gossip(noise: str, turns: tuple[int, int], mixings: int) -> list[Settings]:
     return [{**s, "finish_mixing": 10} for s in made]
 
 
-def candidates(method: str, degree: float) -> list[Settings]:
-    """The TRIALS settings of a method on a graph of that mean degree;
-    a single node has none but GossipGD's."""
+def _tree(noise: str, turns: tuple[int, int]) -> list[Settings]:
+    """TreeGD, whose steps are in units of one over the smoothness."""
+    return _each("treegd", turns, _values("step_size", 0.5, 1.0, 2.0, 4.0), noise=noise)
+
+
+def _whitened(method: str, degree: float, features: int) -> list[Settings]:
+    """A method behind `Whitening`, with its plain settings and a third of the rounds.
+
+    Rows are cut to sqrt(features), so that a mapped direction has about the energy which the plain
+    rows' steepest one has, and steps and penalties, which are in units of curvature, mean the same.
+    TreeGD needs no such unit: it follows the release.
+    """
+    inner = candidates(method, degree)
+    own = {} if method.startswith("TreeGD") else {"norm": NORM * math.sqrt(features)}
+    return [
+        {
+            **s,
+            "algorithm": {"name": "whitened", **own, "algorithm": s["algorithm"]},
+            "rounds": math.ceil(s["rounds"] / 3),
+        }
+        for s in inner
+    ]
+
+
+def candidates(method: str, degree: float, features: int = 1) -> list[Settings]:
+    """The TRIALS settings of a method on a graph of that mean degree; a single node has none but
+    GossipGD's. features: of a row, for whitened methods."""
     deg = max(degree, 1.0)
+    if method.endswith(WHITENED):
+        return _whitened(method.removesuffix(WHITENED), degree, features)
     kappas = (0.01, 0.05, 0.3, 1.0)
     exact = _values("penalty", *(kappa / (2 * deg) for kappa in kappas))
     growing = _values("penalty", *(to_plain(Geometric(kappa / (2 * deg), 1.1)) for kappa in kappas))
@@ -104,6 +135,8 @@ def candidates(method: str, degree: float) -> list[Settings]:
         "DP-DDA": lambda: _each("dpdda", (60, 120), _values("offset", 4.0, 15.0, 60.0, 240.0)),
         "GossipGD, independent": lambda: _gossip("independent", (60, 120), 1),
         "GossipGD, correlated": lambda: _gossip("correlated", (120, 240), 5),
+        "TreeGD, independent": lambda: _tree("independent", (60, 120)),
+        "TreeGD, masked": lambda: _tree("masked", (60, 120)),
         # The reference lines, with as many rounds as the longest method
         "one node": lambda: _gossip("independent", (120, 240), 1),
     }
@@ -124,6 +157,35 @@ METHODS = (
     "GossipGD, independent",
     "GossipGD, correlated",
 )
+# Those that stand beside their whitened forms
+PAIRED = (
+    "IPADMM",
+    "CDP-ADMM",
+    "PVP",
+    "DP-DDA",
+    "GossipGD, independent",
+    "TreeGD, independent",
+    "GossipGD, correlated",
+    "TreeGD, masked",
+)
+
+
+def steep(n: int, features: int, seed: int) -> tuple[Any, Any]:
+    """Generated records as most encodings make them: half of a row's energy in one direction that
+    all rows share, the other half in the rest, the k-th of them with 1/k of it; two classes by a
+    linear rule, DIFFICULTY of them blurred."""
+    rng = np.random.default_rng(seed)
+    share = 1.0 / np.arange(1, features)
+    spread = np.sqrt(0.5 * share / share.sum())
+    x = np.hstack(
+        [np.full((n, 1), math.sqrt(0.5)), rng.standard_normal((n, features - 1)) * spread]
+    )
+    x = scale_rows(x, 1.0, in_place=True)
+    scores = x[:, 1:] @ (rng.standard_normal(features - 1) / np.sqrt(spread))
+    y = (scores > np.quantile(scores, 0.7)).astype(np.int64)
+    blurred = rng.random(n) < DIFFICULTY
+    y[blurred] = rng.integers(2, size=int(blurred.sum()))
+    return x, y
 
 
 def best(
@@ -135,9 +197,10 @@ def best(
     graph: str,
     problem: Settings,
     privacy: Settings | None,
+    rows: str = "flat",
 ) -> Settings:
     """{"algorithm": plain, "rounds": ..., "finish_mixing": ...} of the best trial; `records` are
-    those of one node."""
+    those of one node. rows: "flat", alike in all directions, or "steep"."""
     return dict(
         _best(
             method,
@@ -147,18 +210,30 @@ def best(
             graph,
             json.dumps(problem, sort_keys=True),
             json.dumps(privacy, sort_keys=True),
+            checks.one_of("rows", rows, ("flat", "steep")),
         )
     )
 
 
 @lru_cache(maxsize=512)
 def _best(
-    method: str, nodes: int, records: int, features: int, graph: str, problem: str, privacy: str
+    method: str,
+    nodes: int,
+    records: int,
+    features: int,
+    graph: str,
+    problem: str,
+    privacy: str,
+    rows: str,
 ) -> Settings:
-    made = make_classification(nodes * records, features, DIFFICULTY, SEED)
-    stand_in = Problem(partition.even(made.X, made.y, nodes), classes=(0, 1), **json.loads(problem))
+    if rows == "steep":
+        x, y = steep(nodes * records, features, SEED)
+    else:
+        made = make_classification(nodes * records, features, DIFFICULTY, SEED)
+        x, y = made.X, made.y
+    stand_in = Problem(partition.even(x, y, nodes), classes=(0, 1), **json.loads(problem))
     budget = None if privacy == "null" else Privacy(**json.loads(privacy))
-    tried = candidates(method, float(Topology.of(parse(graph)).degrees.mean()))
+    tried = candidates(method, float(Topology.of(parse(graph)).degrees.mean()), features)
     scores = [_score(stand_in, graph, candidate, budget) for candidate in tried]
     return tried[int(np.nanargmin(scores))]
 
