@@ -14,6 +14,7 @@ from tacenda.experiments import player
 from tacenda.experiments import rows as tidy
 from tacenda.experiments.registry import EXPERIMENTS, by_name
 from tacenda.experiments.spec import NO_PRIVACY, PUBLISHED, SOUND, Cell, Size
+from tacenda.experiments.summary import KEPT
 
 
 def invoke(*words: str) -> str:
@@ -131,6 +132,7 @@ def test_report_is_one_file_that_needs_nothing_else(
     # The real table takes a minute and has its own test
     monkeypatch.setattr(page, "headlines", lambda: [row])
     target, summary = tmp_path / "page.html", tmp_path / "results.md"
+    summary.write_text(f"# Old results\n\n{KEPT}\n\n## By another command\n")
     invoke("report", "--quick", "--out", str(out), "--to", str(target), "--markdown", str(summary))
     text = target.read_text("utf-8")
     assert 'src="http' not in text
@@ -148,6 +150,8 @@ def test_report_is_one_file_that_needs_nothing_else(
     assert "| ipadmm-tradeoff | HuangGong20 Fig. 1 |" in summary.read_text("utf-8")
     assert "## ipadmm-tradeoff (HuangGong20 Fig. 1)" in summary.read_text("utf-8")
     assert "Not run at this size: ipadmm-inner" in summary.read_text("utf-8")
+    assert "# Old results" not in summary.read_text("utf-8")
+    assert summary.read_text("utf-8").endswith(f"\n\n{KEPT}\n\n## By another command\n")
 
 
 def test_report_makes_the_runs_that_are_missing(

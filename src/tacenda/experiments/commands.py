@@ -132,7 +132,7 @@ def report(
             player.play(experiment, size, out, jobs=player.cores(jobs))
     print(page.build(out, size, to))
     if markdown is not None:
-        write_text(markdown, summary.as_markdown(out, size))
+        write_text(markdown, summary.as_markdown(out, size) + summary.kept(markdown))
         print(markdown)
 
 

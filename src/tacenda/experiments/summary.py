@@ -15,6 +15,8 @@ from tacenda.experiments.rows import Rows
 from tacenda.experiments.spec import PUBLISHED, SOUND, Experiment, Size
 from tacenda.report.charts import Column, TextTable
 
+# in docs/results.md: what follows it is made by other commands, and stays
+KEPT = "<!-- What follows is not made by this command, which keeps it. -->"
 MOST_FINDINGS = 12  # more of them are counted, and only those that do not hold are listed
 
 
@@ -40,6 +42,12 @@ def ran(rows: Rows) -> str:
         f"{len(runs)} runs, seeds 0 to {max(rows.distinct('seed'))}, {span} rounds, "
         f"{sum(runs.values()):.0f} s of computing in all."
     )
+
+
+def kept(path: Path) -> str:
+    """What a summary that is to be written anew holds from KEPT on."""
+    text = path.read_text() if path.is_file() else ""
+    return "\n" + text[text.index(KEPT) :] if KEPT in text else ""
 
 
 def as_markdown(out: Path, size: Size) -> str:
