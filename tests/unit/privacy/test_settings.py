@@ -261,4 +261,3 @@ def test_a_sample_is_spent_once_and_all_records_never() -> None:
         other.spend()  # another draw of the same law
     for _ in range(3):
         ALL_RECORDS.spend()
-
