@@ -33,9 +33,11 @@ _context = mp.get_context("forkserver")
 _context.set_forkserver_preload(["tacenda.node.run", "node_stage"])
 
 
-def small_schema(features: int = 4) -> Schema:
+def small_schema(features: int = 4, regression: bool = False) -> Schema:
     columns = tuple(NumericColumn(name=f"x{k}", low=0, high=1) for k in range(features - 1))
-    return Schema(columns=columns, label=Label(name="y", classes=("no", "yes")), intercept=True)
+    classes = Label(name="y", classes=("no", "yes"))
+    label = Label(name="y", low=-1.0, high=1.0) if regression else classes
+    return Schema(columns=columns, label=label, intercept=True)
 
 
 def _key(k: int) -> str:
@@ -122,7 +124,8 @@ class Crowd:
         ledgers: Path | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        small_schema(contract.problem.n_features).write(folder / "schema.toml")
+        p = contract.problem
+        small_schema(p.n_features, p.classes is None).write(folder / "schema.toml")
         self.stage: Stage = prepare(contract, folder / "schema.toml", folder / "stage", seed=seed)
         self.processes: dict[str, Any] = {}
         self.metrics = metrics
@@ -345,7 +348,7 @@ def simulated(stage: Stage, rounds: int | None = None, seed: int = 0) -> np.ndar
         loss_scale=p.loss_scale,
         data_norm=p.data_norm,
         clip_norm=p.clip_norm,
-        classes=range(len(p.classes or ())),
+        classes=None if p.classes is None else range(len(p.classes)),
         public_sizes=[float(m.size) for m in c.members],
     )
     privacy = tc.Privacy(

@@ -40,3 +40,10 @@ def test_an_unknown_hyperparameter_is_named(name: str) -> None:
 def test_a_row_of_support_names_its_parts() -> None:
     row = support("dvp", "logistic", "l2")
     assert (row.algorithm, row.loss, row.regulariser) == ("dvp", "logistic", "l2")
+
+
+def test_a_name_may_be_written_as_the_papers_write_it() -> None:
+    for written in ("IP-ADMM", "ip-admm", "IPADMM", "I-P-A-D-M-M"):
+        assert by_name(written, inner_steps=4) == ALGORITHMS["ipadmm"](inner_steps=4)
+    with pytest.raises(InputError, match="Did you mean 'ipadmm'"):
+        by_name("ipadm")

@@ -192,3 +192,24 @@ def test_too_many_features_are_refused_before_anything_is_sent() -> None:
     wide = tc.Problem([(np.eye(2, 1001), np.zeros(2))] * N, loss="squared", clip_norm=1.0)
     with pytest.raises(UnsupportedError, match="up to 1000 features"):
         run(wide, 3, BUDGET)
+
+
+@pytest.mark.parametrize("rounds", [1, 6])
+@pytest.mark.parametrize("regulariser", ["l2", "l1"])
+def test_members_plan_it_from_their_contract_on_whole_numbers(
+    rounds: int, regulariser: str
+) -> None:
+    from node_stage import small_contract
+    from tacenda.node.run_plan import make_plan
+
+    contract = small_contract(
+        4,
+        rounds=rounds,
+        problem={"n_features": 4, "loss": "squared", "clip_norm": 0.3, "regulariser": regulariser},
+        algorithm={"name": "moments", "share": 0.3},
+        privacy={"epsilon": 5.0, "delta": 1e-5, "coalition": 1},
+    )
+    plan = make_plan(contract)
+    spent = [c.parameters["mu"][0] ** 2 for c in plan.calibration.reserved.each()]
+    assert plan.on_lattice and len(spent) == rounds
+    assert spent[0] / sum(spent) == pytest.approx(0.3 if rounds > 1 else 1.0)

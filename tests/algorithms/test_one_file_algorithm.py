@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import types
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -200,3 +201,15 @@ def test_an_entry_point_that_does_not_load_or_has_another_name(
         points.write_text(f"[tacenda.algorithms]\n{text}\n", "utf-8")
         with pytest.raises(InputError, match=words):
             tc.algorithms.by_name("other")
+
+
+def test_a_class_without_a_source_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Typed at a prompt, or made by a program: nobody can tell whether others run the same."""
+    monkeypatch.setitem(sys.modules, "typed_at_a_prompt", types.ModuleType("typed_at_a_prompt"))
+    kind = type("Typed", (tc.algorithms.DPDDA,), {"__module__": "typed_at_a_prompt"})
+    with pytest.raises(InputError, match="Typed has no source file"):
+        registry.code_hash(kind)
+    monkeypatch.delitem(sys.modules, "typed_at_a_prompt")
+    with pytest.raises(InputError, match="Typed has no source file"):
+        registry.code_hash(kind)
+    assert registry.code_hash(tc.algorithms.DPDDA) is None

@@ -91,7 +91,7 @@ def test_whitened_records_on_blocks(name: str, private: bool, kind: str) -> None
     loss = {"classes": "multinomial", "regression": "huber"}.get(kind, "logistic")
     known = {"classes": (0, 1, 2), "regression": None}.get(kind, ("no", "yes"))
     data = tc.Problem(parts, loss=loss, strength=0.1, classes=known)
-    chosen = tc.Privacy(20.0) if private else None
+    chosen = privacy_for(name) if private else None
     runs = [
         run(data, tc.graph.ring(6), WHITENED[name], 4, chosen, 11, blocks=b)
         for b in (1, 6, [[5, 0, 2], [1], [4, 3]])

@@ -401,6 +401,7 @@ def test_what_an_algorithm_says_of_itself() -> None:
         **dict.fromkeys(("madmm", "dvp", "radmm"), inside),
         "ipadmm": (10, *usual[1:]),
         "gossipgd": (*usual[:-1], 10.0),
+        **dict.fromkeys(("treegd", "moments"), (*usual[:-1], np.inf)),
     }
     assert A.PVP(closing_dvp=True).noise_in_objective
     assert A.PVP(centre="hidden").keeps_secret

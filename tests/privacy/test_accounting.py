@@ -428,3 +428,23 @@ def test_groups_of_groups():
     assert bound.pure_epsilon == math.inf
     assert "at most 2 records" in bound.conditions[0]
     assert bound.group(2).delta(1.0) > bound.delta(1.0)
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.01])
+def test_a_sample_without_noise_is_seen_with_its_rate(rate, relation):
+    """One round: seen with probability q, and not seeing the record says -ln(1 - q); k rounds: seen
+    at least once with probability 1 - (1 - q)^k."""
+    kinds = [PoissonGaussian(1e-3, rate)]
+    if relation == "replace-one":
+        kinds.append(OneOfGaussian(1e-3, round(1 / rate)))
+    quiet = -math.log1p(-rate)
+    for event in kinds:
+        once = judge([(event, 1)], relation)
+        for eps in (0.0, 0.3 * quiet, 0.9 * quiet):
+            wanted = rate + (1 - rate) * -math.expm1(eps - quiet)
+            assert wanted * (1 - 1e-9) <= once.delta(eps) <= wanted + 0.015  # the grid rounds up
+        assert once.delta(quiet + 0.1) == pytest.approx(rate, rel=1e-6)
+        many = judge([(event, 5)], relation)
+        assert many.delta(50.0) == pytest.approx(1 - (1 - rate) ** 5, rel=1e-6)
+        assert math.isinf(many.epsilon(rate / 2))

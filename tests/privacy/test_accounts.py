@@ -23,7 +23,7 @@ import tacenda as tc
 from tacenda.errors import BudgetError, InputError, LedgerWarning, PrivacyError
 from tacenda.privacy.accounting.calibration import gaussian_mu
 from tacenda.privacy.accounting.events import CorrelatedGaussian, Gaussian
-from tacenda.privacy.lasting.fingerprints import KEPT, marks_of
+from tacenda.privacy.lasting.fingerprints import KEPT, Marks, marks_of
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 
 OLD = Path(__file__).parent / "fixtures" / "ledger_v1.sql"
@@ -419,3 +419,37 @@ def test_the_list_says_what_is_not_private(tmp_path: Path) -> None:
     run(*records(), tmp_path / "book", privacy=None, dataset="open")
     shown = CliRunner().invoke(app, ["ledger", "show", str(tmp_path / "book")]).stdout
     assert "not private" in next(line for line in shown.splitlines() if line.startswith("open"))
+
+
+def test_an_overlap_counts_from_a_tenth_and_four_records() -> None:
+    """Of the smaller set; of fewer than four records all must be shared."""
+
+    def marks(*numbers: int) -> Marks:
+        return Marks("", np.array(sorted(numbers), np.uint64))
+
+    few, many = range(40), range(1000, 2000)
+    for shared, found in ((3, 0.0), (4, 0.1), (5, 0.125)):
+        other = marks(*few[:shared], *many[: 40 - shared])
+        assert marks(*few).share(other.sketch) == pytest.approx(found)
+        assert other.share(marks(*few).sketch) == pytest.approx(found)
+    wide = marks(*range(50), *range(5000, 5050))
+    assert wide.share(marks(*range(9), *many[:91]).sketch) == 0.0  # nine of a hundred
+    assert wide.share(marks(*range(10), *many[:90]).sketch) == pytest.approx(0.1)
+    for size in (1, 2, 3):
+        assert marks(*few[:size]).share(marks(*few).sketch) == 1.0
+        assert marks(*few[: size - 1], 77).share(marks(*few).sketch) == 0.0
+    assert marks().share(marks(1).sketch) == marks(1).share(marks().sketch) == 0.0
+
+
+def test_full_sketches_are_compared_below_the_smaller_end() -> None:
+    """A sketch of 1024 hashes is a sample of the small ones: what lies beyond its end says
+    nothing."""
+    whole = Marks("", np.arange(KEPT, dtype=np.uint64))
+    wider = Marks("", np.arange(0, 2 * KEPT, 2, dtype=np.uint64))
+    assert whole.share(wider.sketch) == pytest.approx(
+        1.0
+    )  # up to 1023 the wider has 512, all shared
+    assert wider.share(whole.sketch) == pytest.approx(1.0)
+    short = Marks("", np.arange(10, 2 * KEPT, 100, dtype=np.uint64))
+    below = [k for k in range(10, 2 * KEPT, 100) if k <= KEPT - 1]
+    assert whole.share(short.sketch) == pytest.approx(len(below) / len(below))

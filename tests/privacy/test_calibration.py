@@ -109,3 +109,15 @@ def test_refusals():
         solve_scale(lambda k: [(Gaussian(k), 0)], 1, 1e-5)
     with pytest.raises(InputError, match="no noise"):
         solve_scale(lambda k: [(PoissonGaussian(k, 1e-4), 2)], 1, 0.1, "add-remove")
+
+
+def test_events_that_change_their_kind_with_the_scale_are_refused():
+    """The closed form holds for Gaussians at every scale; at some only, nothing is solved."""
+    asked = []
+
+    def at(k):
+        asked.append(k)
+        return [(Gaussian(k), 3)] if len(asked) < 2 else [(Pure(1 / k), 3)]
+
+    with pytest.raises(InputError, match="same kinds at every scale"):
+        solve_scale(at, 1.0, 1e-5)

@@ -8,6 +8,7 @@ import pytest
 
 from tacenda.errors import InputError
 from tacenda.privacy.accounting import events as ev
+from tacenda.privacy.accounting.judge import judge
 
 SAMPLES = [
     ev.Gaussian(3.5),
@@ -82,3 +83,23 @@ def test_merged_joins_equal_events_and_drops_free_ones():
     assert ev.merged(listed) == [(ev.Pure(0.1), 7), (ev.Gaussian(3.0), 1)]
     assert ev.pure_sum(listed) == math.inf
     assert ev.pure_sum([(ev.Pure(0.25), 2), (ev.L2Laplace(1, 3), 1)]) == 1.5
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda z: ev.Gaussian(z),
+        lambda z: ev.DiscreteGaussian(z),
+        lambda z: ev.PoissonGaussian(z, 0.1),
+        lambda z: ev.OneOfGaussian(z, 5),
+    ],
+)
+def test_no_noise_and_endless_noise_are_events_too(made):
+    """Without noise everything is lost, and a ledger must be able to say so; endless noise loses
+    nothing."""
+    assert made(0.0).noise_multiplier == 0.0 and made(math.inf).noise_multiplier == math.inf
+    assert judge([(made(math.inf), 3)]).delta(0.0) == 0.0
+    assert judge([(made(0.0), 1)]).delta(50.0) >= 0.1 * (1 - 1e-9)
+    for wrong in (-1.0, math.nan, "x"):
+        with pytest.raises(InputError, match="noise_multiplier"):
+            made(wrong)

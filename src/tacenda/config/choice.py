@@ -3,7 +3,6 @@ planner from public facts."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,10 +15,9 @@ from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
-from tacenda.runtime.closing import Finish, checked_finish
+from tacenda.runtime.closing import EXACT, Finish, checked_finish
 
 DEFAULT_ROUNDS = 100
-MOST_MIXING = 60
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ def _choice(
             algorithm,
             algorithm.default_rounds,
             None,
-            0 if algorithm.agrees else mixings(topology, config.run.mixing),
+            0 if algorithm.agrees else closing(topology),
         )
     asked = config.run.finish_mixing if own.finish_mixing is None else own.finish_mixing
     finish = chosen.finish_mixing if asked == "auto" else asked
@@ -147,13 +145,9 @@ def _label_of(algorithm: Algorithm) -> str:
     return algorithm.name
 
 
-def mixings(topology: Topology, kind: str) -> int:
-    """Closing mixings that shrink the nodes' differences about a hundredfold:
-    ln(100)/gap, at most MOST_MIXING."""
-    if topology.n < 2:
-        return 0
-    gap = topology.spectral_gap(kind)  # type: ignore[arg-type]
-    return min(MOST_MIXING, math.ceil(math.log(100.0) / max(float(gap), 1e-6)))
+def closing(topology: Topology) -> Finish:
+    """One exact average, which costs no more than a mixing; nothing where a node is alone."""
+    return EXACT if topology.n > 1 else 0
 
 
 def _automatic(
@@ -185,12 +179,11 @@ def _without_privacy(facts: Facts, topology: Topology) -> Choice:
             DEFAULT_ROUNDS,
             reasons=("no noise: exact ADMM converges fastest",),
         )
-    mixing = mixings(topology, "metropolis")
     why = (
         "no noise, and the loss or regulariser is not smooth: "
         "linearised ADMM takes it by subgradient and prox",
     )
-    return Choice("auto", by_name("ipadmm"), DEFAULT_ROUNDS, None, mixing, why)
+    return Choice("auto", by_name("ipadmm"), DEFAULT_ROUNDS, None, closing(topology), why)
 
 
 def planned(

@@ -23,18 +23,16 @@ from tacenda.estimators.placement import place
 from tacenda.estimators.scaling import Scaling
 from tacenda.estimators.warnings import in_a_search, warn_of_bounds, warn_of_search
 from tacenda.graph.topology import Topology
-from tacenda.planning.candidates import MOST_MIXINGS
-from tacenda.planning.mixing import Mixing
 from tacenda.planning.outcome import Plan
 from tacenda.planning.planner import plan_facts
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
+from tacenda.runtime.closing import EXACT
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.simulate import simulate
 from tacenda.words import counted
 
-CLOSER = 1e3  # by how much the closing mixings of a named algorithm shrink disagreement
 HISTORY_ROWS = 20
 
 
@@ -165,10 +163,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             if self.rounds is None
             else checks.whole("rounds", self.rounds, least=1)
         )
-        apart = topology.n > 1 and not algorithm.agrees
-        mixings = min(MOST_MIXINGS, Mixing.of(topology).rounds_to(CLOSER)) if apart else 0
+        finish = EXACT if topology.n > 1 and not algorithm.agrees else 0
         algorithm = prepared(algorithm, self.prepare)
-        return {"algorithm": algorithm, "rounds": rounds, "finish_mixing": mixings}, None
+        return {"algorithm": algorithm, "rounds": rounds, "finish_mixing": finish}, None
 
     def _seed(self) -> int | None:
         """None draws fresh noise; a RandomState gives a seed."""

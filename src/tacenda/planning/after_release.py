@@ -35,6 +35,20 @@ SHARE = 0.1
 WORTH = 0.9  # masked noise must be below this share of independent noise, which needs no trust
 
 
+def masked_noise(case: Case, coalition: int) -> float:
+    """s0 of masked values."""
+    sizes, _ = least_components(case.topology, coalition)
+    return float(np.max(case.node_noise / np.sqrt(sizes))) / math.sqrt(case.facts.n)
+
+
+def shared_at_best(case: Case, coalition: int) -> float:
+    """A lower bound of the forecast for noise shared along edges: masks are its limit for edge
+    noise without end, and no step beats the best one."""
+    noise = masked_noise(case, coalition)
+    step = case.landscape.best_step(noise, shrinking=False)
+    return sum(case.landscape.excess(step, noise, shrinking=False))
+
+
 def whitened(case: Case, coalition: int | None) -> list[Candidate]:
     """TreeGD on whitened records, masked against a coalition of that size, with independent noise
     for None and where such a coalition leaves some member nearly alone; nothing where records
@@ -45,8 +59,7 @@ def whitened(case: Case, coalition: int | None) -> list[Candidate]:
         return []
     noise = float(np.sqrt(np.sum(case.node_noise**2)) / n)
     if coalition is not None:
-        sizes, _ = least_components(case.topology, coalition)
-        masked = float(np.max(case.node_noise / np.sqrt(sizes))) / math.sqrt(n)
+        masked = masked_noise(case, coalition)
         if masked > WORTH * noise:
             return whitened(case, None)
         noise = masked

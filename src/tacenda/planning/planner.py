@@ -37,8 +37,8 @@ from numpy.typing import ArrayLike, NDArray
 from tacenda import checks
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
-from tacenda.planning.after_release import whitened
-from tacenda.planning.candidates import MOST_ROUNDS, QUICK_LOOK, Case, independent, shared
+from tacenda.planning.after_release import shared_at_best, whitened
+from tacenda.planning.candidates import MOST_ROUNDS, Case, independent, shared
 from tacenda.planning.forecast import Landscape
 from tacenda.planning.mixing import Mixing
 from tacenda.planning.outcome import Plan
@@ -147,9 +147,9 @@ def plan_facts(
     found = by_moments(case, coalition)  # first choice, also where an assumed shape says otherwise
     if not found:
         found = [*whitened(case, coalition), independent(case)]
-        masked = any(candidate.coalition is not None for candidate in found)
-        if coalition is not None and not (masked and facts.n > QUICK_LOOK):
-            found += shared(case, coalition)  # whose exact leverage takes long on large graphs
+        least = min(candidate.forecast.excess_risk for candidate in found)
+        if coalition is not None and shared_at_best(case, coalition) < least:
+            found += shared(case, coalition)  # whose exact leverage may take long
     best = min(found, key=lambda candidate: candidate.forecast.excess_risk)
     levels = np.asarray(epsilon, float)
     plain = float(levels) if levels.ndim == 0 else tuple(float(e) for e in levels)

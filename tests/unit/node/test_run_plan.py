@@ -135,13 +135,19 @@ def test_noise_on_whole_numbers_costs_every_member_what_the_contract_says(
 
 
 @pytest.mark.parametrize(
-    "algorithm", [{"name": "ipadmm", "penalty": 0.3, "inner_steps": 2}, {"name": "dpdda"}]
+    ("algorithm", "grows"),
+    [
+        ({"name": "cdpadmm", "penalty": 0.3, "variance_decay": 0.9}, True),
+        ({"name": "ddpadmm", "penalty": 0.3}, True),
+        ({"name": "ipadmm", "penalty": 0.3, "inner_steps": 2}, False),
+        ({"name": "dpdda"}, False),
+    ],
 )
 def test_where_members_leave_no_release_costs_more_and_none_more_than_needed(
-    algorithm: dict[str, Any],
+    algorithm: dict[str, Any], grows: bool
 ) -> None:
-    """A smaller degree makes IPADMM's steps more sensitive: more noise, by just that; DPDDA's not:
-    the same noise."""
+    """A smaller degree makes a step of linearised ADMM more sensitive. Where its noise follows the
+    sensitivity it grows by itself; where the paper shapes it, by just what is needed."""
     contract = small_contract(5, graph="complete", rounds=3, algorithm=algorithm)
     plan = make_plan(contract)
     topology = topology_of(contract, frozenset({"m1", "m3"}))
@@ -162,7 +168,7 @@ def test_where_members_leave_no_release_costs_more_and_none_more_than_needed(
         ]
         ratio = np.array(made) / np.array(reserved)
         assert np.all(ratio >= 1 - 1e-12) and ratio.min() == pytest.approx(1.0, rel=1e-9)
-        assert grown >= 1.0
+        assert grown > 1.1 if grows else grown == 1.0
 
 
 def test_what_cannot_be_drawn_on_whole_numbers_needs_the_contracts_word() -> None:
@@ -232,7 +238,7 @@ def test_rows_are_sent_in_as_many_calls_as_there_are_exchanges(
 ) -> None:
     spec = make_plan(small_contract(algorithm=algorithm)).spec
     found = {call for _, call in row_forms(spec)}
-    assert len(found | {0}) - 1 <= calls <= len(found) and 0 in found
+    assert len(found) == calls
 
 
 def test_only_gaussian_charges_go_onto_the_lattice() -> None:

@@ -14,8 +14,11 @@ from tacenda.algorithms.whitening import Whitened
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.planning import plan, plan_facts
+from tacenda.planning.after_release import shared_at_best
+from tacenda.planning.candidates import Case, shared
 from tacenda.planning.forecast import Landscape
 from tacenda.planning.mixing import Mixing, shared_noise
+from tacenda.privacy.accounting.calibration import gaussian_mu
 from tacenda.problem.facts import Facts
 
 MU = 0.26805  # mu(1, 1e-5), the specification's golden figure
@@ -148,6 +151,23 @@ def test_masked_noise_by_hand() -> None:
     for q, found in zip((1, 3), noises[1:], strict=True):
         ratio = found.average_noise_std / noises[0].average_noise_std
         assert ratio == pytest.approx(math.sqrt(n / (n - q)), rel=1e-6)
+
+
+@pytest.mark.parametrize("graph", [tc.graph.ring(9), tc.graph.complete(6), tc.graph.star(7)])
+@pytest.mark.parametrize(("records", "epsilon", "coalition"), [(100, 1.0, 1), (900, 0.3, 2)])
+def test_shared_noise_is_never_forecast_below_its_bound(
+    graph: Any, records: int, epsilon: float, coalition: int
+) -> None:
+    """Whoever is not asked for its exact leverage could not have been the best."""
+    topology = Topology.of(graph)
+    facts = tc.plan(records, 12, graph, 1.0).facts
+    noise = facts.gradient_sensitivity() / gaussian_mu(epsilon, 1e-5)
+    shape = Landscape.assumed(facts.constants, 12)
+    for longer in (1.0, 3.0):
+        case = Case(facts, topology, Mixing.of(topology), shape, noise, 500, False, longer)
+        bound = shared_at_best(case, coalition)
+        for found in shared(case, coalition):
+            assert found.forecast.excess_risk >= bound * (1 - 1e-6)
 
 
 def test_what_is_decided_after_the_release_is_said_before() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tacenda as tc
-from tacenda.errors import InputError, PrivacyError, UnsupportedError
+from tacenda.errors import InputError, LeakError, PrivacyError, UnsupportedError
 from tacenda.privacy.accounting import events
 from tacenda.privacy.secrets.bounded import ALL_RECORDS, Sample
 from tacenda.privacy.secrets.mechanisms import (
@@ -250,3 +250,14 @@ def test_kinds_of_noise_that_are_added() -> None:
     ]
     with pytest.raises(InputError, match="noise must be one of"):
         NoiseKind.added("objective")
+
+
+def test_a_sample_is_spent_once_and_all_records_never() -> None:
+    for kind in ("poisson", "one"):
+        drawn, other = (Sample(kind, np.array([0.1])) for _ in range(2))
+        drawn.spend()
+        with pytest.raises(LeakError, match="second release of the same sample"):
+            drawn.spend()
+        other.spend()  # another draw of the same law
+    for _ in range(3):
+        ALL_RECORDS.spend()

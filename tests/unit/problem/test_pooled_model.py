@@ -11,7 +11,7 @@ from scipy import sparse
 
 import tacenda as tc
 from support import shards
-from tacenda.errors import TacendaError, UnsupportedError
+from tacenda.errors import InputError, TacendaError, UnsupportedError
 from tacenda.problem.solver import local, pooled, reference
 from tacenda.problem.solver.pooled import Pooled
 
@@ -166,3 +166,23 @@ def test_the_cache_is_kept_where_it_is_small(monkeypatch: pytest.MonkeyPatch) ->
         wrong = tc.Problem(shards(SIZES, P), classes=("no", "yes"), **changes).store
         with pytest.raises(UnsupportedError, match=words):
             local.check_supported(wrong)
+
+
+def test_terms_of_an_argmin_may_be_of_any_number_and_of_one_row() -> None:
+    store, nodes = made("logistic").store, np.array([0, 2])
+    linear, centre = np.array([[0.5, -0.25, 1.0]] * 2), np.array([[1.0, 2.0, -3.0]] * 2)
+    wanted = store.argmin(nodes, linear, np.full((2, 1), 0.5), centre, 0 * centre, 1e-10)
+    for kind in (np.float32, np.float64):
+        again = store.argmin(
+            nodes, linear[0].astype(kind), np.array(0.5), centre[:1].astype(kind), 0 * centre, 1e-10
+        )
+        assert np.array_equal(again, wanted) and again.dtype == np.float64
+    whole = store.argmin(nodes, np.array([[1, 2, 3]]), np.array([[1]]), centre, 0 * centre, 1e-10)
+    as_floats = store.argmin(nodes, [[1.0, 2.0, 3.0]], [[1.0]], centre, 0 * centre, 1e-10)
+    assert np.array_equal(whole, as_floats)
+    for bad in (np.ones((3, 3)), np.ones((2, 4))):
+        with pytest.raises(InputError, match=r"linear must have shape \(2, 3\)"):
+            store.argmin(nodes, bad, np.array(0.5), centre, 0 * centre, 1e-10)
+    for negative in (-0.1, np.nan):
+        with pytest.raises(InputError, match="at least 0"):
+            store.argmin(nodes, linear, np.array(negative), centre, 0 * centre, 1e-10)

@@ -236,3 +236,21 @@ def test_what_a_table_is(csr: bool) -> None:
             made("logistic", csr, public_sizes=wrong_sizes)
     assert made("logistic", csr, public_sizes=40)[0].divisors.tolist() == [40.0] * 3
     assert made("logistic", csr)[0].divisors.tolist() == [float(m) for m in SIZES]
+
+
+@pytest.mark.usefixtures("_cut")
+@pytest.mark.parametrize("strength", [0.0, 0.25, 1.0, 2.0])
+@pytest.mark.parametrize(("regulariser", "l1", "l2"), [("l2", 0, 1), ("l1", 1, 0), ("none", 0, 0)])
+def test_the_regulariser_is_added_whatever_its_weight(
+    regulariser: str, l1: float, l2: float, strength: float
+) -> None:
+    """Also at weights that are likely to be taken for none, or for one."""
+    store = made("logistic", False, regulariser=regulariser, strength=strength)[0].store
+    nodes, w = np.arange(3), np.random.default_rng(3).normal(size=(3, P))
+    indptr, records = np.array([0, 1, 2, 3]), np.array([0, 0, 0])
+    for ask in (
+        lambda on: store.gradient(nodes, w, None, on),
+        lambda on: store.batch_gradient(nodes, w, indptr, records, np.ones(3), None, on),
+    ):
+        added = ask(True) - ask(False)
+        np.testing.assert_allclose(added, strength * (l1 * np.sign(w) + l2 * w), atol=1e-12)

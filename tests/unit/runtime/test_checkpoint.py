@@ -75,7 +75,7 @@ def test_resumed_is_as_if_unbroken(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", WHITENED)
 def test_a_whitened_run_is_resumed_with_its_map(tmp_path: Path, name: str) -> None:
-    chosen = {"algorithm": WHITENED[name], "privacy": tc.Privacy(20.0)}
+    chosen = {"algorithm": WHITENED[name], "privacy": privacy_for(name)}
     whole = run("ipadmm", **chosen)
     broken(tmp_path / "a", "ipadmm", blocks=2, **chosen)
     again = run(

@@ -121,7 +121,8 @@ def test_a_flood_of_own_signatures_hides_no_lie(stage: Stage) -> None:
         state = NodeState(stage.folder / f"flooded {name}")
         told[name] = Witness(stage.contract, name, state, stage.people[name].signer(), None, calls)
         told[name].hear("m2", flood)
-        told[name].row("m2", stage.signs("m2", wire.rows_frame(0, 1, 0, np.full((1, 4), value))))
+        frame = wire.rows_frame(0, 1, min(calls), np.full((1, 4), value))
+        told[name].row("m2", stage.signs("m2", frame))
     told["m0"].hear("m1", told["m1"].recent())
     told["m1"].hear("m0", told["m0"].news())
     assert [list(w.caught) for w in told.values()] == [["m2"], ["m2"]]

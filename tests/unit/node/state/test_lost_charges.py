@@ -417,12 +417,12 @@ def test_each_release_is_booked_as_its_own_place_in_the_plan(on_lattice: bool) -
 
     def played(begin: int) -> list[Any]:
         said: list[Any] = []
-        ledger = NodeLedger(planned, 3, on_lattice, lambda *row: said.append(row))
+        ledger = NodeLedger(planned, (2, 2, 2), on_lattice, lambda *row: said.append(row))
         for k, z in enumerate(noise[:4]):
             assert ledger.reserved_in(1 + k // 2)[k % 2] == kind(z)
         assert [e.noise_multiplier for e in ledger.reserved_in(3)] == [4.0, 5.0]
         if begin > 1:
-            ledger.go_to(begin, 2 * (begin - 1))
+            ledger.go_to(begin)
         for place in range(2 * (begin - 1), 6):
             made = Charge(Gaussian, {"noise_multiplier": np.array([noise[place] * 1.001])})
             ledger.charge(1 + place // 2, place % 2, made, b"q%d" % place)
@@ -432,5 +432,6 @@ def test_each_release_is_booked_as_its_own_place_in_the_plan(on_lattice: bool) -
         assert played(begin) == [
             (1 + k // 2, k % 2, kind(noise[k]), b"q%d" % k) for k in range(2 * (begin - 1), 6)
         ]
-    uneven = NodeLedger(planned, 4, on_lattice, lambda *_: None)
-    assert len(uneven.reserved_in(1)) == 6 and uneven.reserved_in(2) == []
+    uneven = NodeLedger(planned, (5, 0, 0, 1), on_lattice, lambda *_: None)
+    assert len(uneven.reserved_in(1)) == 5 and uneven.reserved_in(2) == []
+    assert [e.noise_multiplier for e in uneven.reserved_in(4)] == [5.0]

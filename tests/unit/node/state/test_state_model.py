@@ -163,6 +163,23 @@ def test_notes_and_secrets_stay_until_they_are_forgotten(tmp_path: Path) -> None
     again.close()
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("other run", "me", "records"), "belongs to a contract with other terms of the run. Res"),
+        (("run", "other", "records"), "belongs to another member. Resuming is refused"),
+        (("run", "me", "others"), "belongs to other data: the same noise on two data sets"),
+    ],
+)
+def test_a_state_says_whose_it_is(given: Any, words: str, tmp_path: Path) -> None:
+    state = NodeState(tmp_path)
+    key = state.bind("run", "me", "records")
+    with pytest.raises(StateError, match=words):
+        state.bind(*given)
+    assert state.bind("run", "me", "records") == key
+    state.close()
+
+
 def test_a_mark_holds_the_newest_of_its_two_slots(tmp_path: Path) -> None:
     """A torn write leaves the other slot; what was sealed with another key, or cut, is nothing."""
     path, heads = tmp_path / "marks" / "m", [(k, bytes([k]) * 32) for k in range(5)]
