@@ -3,8 +3,9 @@
 
 Four columns. Optimum: no noise. Server: plain noisy descent on the pooled records with central
 noise, its rounds, step and output the best of SERVER's *tried on the private records themselves*,
-so a bound on what tuning can give and no private result. Before: `auto` of the sources in --before
-(another worktree's `src`). Now: `auto` of this one. Nothing of the last two is tuned on the data.
+anew for each seed; so a bound on what tuning can give, and no private result. Before: `auto` of the
+sources in --before (another worktree's `src`). Now: `auto` of this one. Nothing of the last two is
+tuned on the data.
 
 Every figure is kept in the store as one file, and what is there is not run again: the command can
 be stopped and continued.
@@ -76,7 +77,7 @@ def _named(name: str, **options: Any) -> Callable[[], tuple[Any, Any, int]]:
         import tacenda as tc
 
         made = tc.data.load(name, **options)
-        return made.X, made.y, len(made.classes)
+        return made.X, made.y, len(made.classes or ())
 
     return load
 
@@ -166,7 +167,8 @@ class Classes:
         import tacenda as tc
         from tacenda.data import partition
 
-        self.line, self.tc = line, tc
+        self.line = line
+        self.tc: Any = tc
         self.X, self.y, self.classes = DATA[line.data]()
         self.loss = "logistic" if self.classes == 2 else "multinomial"
         self.graph = tc.graph.parse(line.graph)
@@ -246,7 +248,8 @@ class Regression:
     def __init__(self, line: Line) -> None:
         import tacenda as tc
 
-        self.line, self.tc = line, tc
+        self.line = line
+        self.tc: Any = tc
         self.X, self.y, _ = DATA[line.data]()
         self.graph = tc.graph.parse(line.graph)
 
@@ -420,7 +423,8 @@ def main() -> None:
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.measure:
-        measure(chosen.store, *chosen.measure, chosen.seeds)
+        name, side = chosen.measure
+        measure(chosen.store, name, side, chosen.seeds)
         return
     known = list(QUICK) if chosen.quick else list(LINES)
     for name in chosen.lines:
