@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.whitening import Whitened
+from tacenda.graph.cuts import cut_advice, least_components
 from tacenda.words import counted, noun
 
 if TYPE_CHECKING:
@@ -115,9 +116,9 @@ def _whitened(p: Plan, algorithm: Whitened) -> list[str]:
     if p.coalition is None and p.asked_coalition is not None:
         found.append(
             f"Masks were not taken: {counted(p.asked_coalition, 'member')} can cut this graph so "
-            "that some member's masks hide it hardly better than noise of its own. A graph of more "
-            "edges would help."
+            "that some member's masks hide it hardly better than noise of its own."
         )
+    found += _cuts(p)
     found += [
         "Every round ends with an exact average over a tree of the network: all nodes hold the "
         "same model, and no closing mixings are needed.",
@@ -130,6 +131,16 @@ def _whitened(p: Plan, algorithm: Whitened) -> list[str]:
         "Full gradients: at equal privacy a batch adds sampling noise and saves only computation.",
     ]
     return found
+
+
+def _cuts(p: Plan) -> list[str]:
+    """Who can cut the graph, what that costs, and the edges that would mend it."""
+    asked = p.coalition if p.asked_coalition is None else p.asked_coalition
+    if asked is None or p.topology.n < 2:
+        return []
+    members, _ = least_components(p.topology, asked)
+    found = cut_advice(p.topology, asked, int(members.min()))
+    return [sentence[0].upper() + sentence[1:] for sentence in found]
 
 
 def _uneven(p: Plan) -> list[str]:

@@ -339,3 +339,13 @@ def test_least_leverage_is_a_lower_bound() -> None:
         topology = Topology.of(graph)
         exact = float(leverage(topology, 10.0, 0)[0].max())
         assert 0.5 * exact < least_leverage(topology, 10.0) <= exact * (1 + 1e-9)
+
+
+def test_a_plan_names_those_who_can_cut_its_graph_and_the_edges_that_would_mend_it() -> None:
+    """On a ring any two members leave the ones between them alone."""
+    said = tc.plan(3000, 20, tc.graph.ring(12), 1.0, 1e-5, coalition=2).explain()
+    assert "together cut off" in said
+    assert "these edges would mend it: 0-" in said
+    assert (
+        "cut off" not in tc.plan(3000, 20, tc.graph.complete(12), 1.0, 1e-5, coalition=2).explain()
+    )
