@@ -199,7 +199,7 @@ def _network_panel(net: network_drawing.NetworkDrawing) -> list[Panel]:
     )
     shade = net.legend[0].upper() + net.legend[1:]
     note = (
-        f"Area of a node: its records. {shade}. Each edge carried {traffic}, both ways together. "
+        f"Area of a node: its records. {shade}. On average an edge carried {traffic}, both ways. "
         f"Run: {net.label}."
     )
     return [
