@@ -57,10 +57,10 @@ LINES = {
     "a9a": Line("a9a (CSR), 50 nodes 6-regular", "a9a", "random-regular:50,6,seed=0"),
     "breast": Line("breast cancer, 5 nodes", "breast", "complete:5"),
     "digits": Line("digits, 10 classes, 6 nodes", "digits", "complete:6"),
-    "generated": Line(
-        "generated, 200,000 x 50, 100 nodes", "generated", "random-regular:100,6,seed=0"
+    "generated": Line("generated, 200,000 x 50, 100 nodes", "generated", REGULAR),
+    "sparse": Line(
+        "generated, sparse, 50,000 x 300, 50 nodes", "sparse", "random-regular:50,6,seed=0"
     ),
-    "sparse": Line("generated, sparse, 50,000 x 300, 50 nodes", "sparse", "ring:50"),
     "regression": Line(
         "generated, regression, 17,000 x 60, 20 nodes", "regression", "random-regular:20,6,seed=0"
     ),
