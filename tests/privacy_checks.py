@@ -206,9 +206,9 @@ def receivers_agree() -> None:
     sent: dict[Any, list[Any]] = {}
     honest = InProcess.exchange
 
-    def spy(hall: Any, me: int, tag: Any, outgoing: dict[int, Any]) -> Any:
+    def spy(hall: Any, me: int, tag: Any, outgoing: dict[int, Any], awaited: Any) -> Any:
         sent.setdefault((me, tag), []).extend(row.copy() for row in outgoing.values())
-        return honest(hall, me, tag, outgoing)
+        return honest(hall, me, tag, outgoing, awaited)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(InProcess, "exchange", spy)

@@ -26,6 +26,7 @@ def table(store: Path, *options: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_small_lines_are_measured_once_and_lie_above_the_optimum(tmp_path: Path) -> None:
     told = table(tmp_path, *ASKED)
     when = {p.name: p.stat().st_mtime_ns for p in tmp_path.iterdir()}

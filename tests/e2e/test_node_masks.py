@@ -180,6 +180,7 @@ def test_whitened_members_find_one_map_under_their_own_keys(tmp_path: Path) -> N
         assert result.privacy.noise.endswith("under masks from the edges' keys")
 
 
+@pytest.mark.slow
 def test_a_member_that_leaves_costs_nobody_more_than_agreed(
     tmp_path: Path, veiled: dict[str, Any]
 ) -> None:

@@ -10,7 +10,8 @@ import pytest
 from node_stage import Crowd, simulated, small_contract, small_schema
 
 
-@pytest.mark.parametrize("regulariser", ["l1", pytest.param("l2", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("regulariser", ["l1", "l2"])
 def test_peers_have_the_simulators_bits(tmp_path: Path, regulariser: str) -> None:
     contract = small_contract(
         4,

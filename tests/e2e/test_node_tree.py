@@ -114,7 +114,7 @@ def test_an_exact_end_of_any_algorithm(tmp_path: Path) -> None:
     assert sent == 4 * 2 * 5 + 2 * (5 - 1)
 
 
-@pytest.mark.parametrize("noise", ["masked", "independent"])
+@pytest.mark.parametrize("noise", ["masked", pytest.param("independent", marks=pytest.mark.slow)])
 def test_whitened_descent_through_a_kill(tmp_path: Path, noise: str) -> None:
     """Rows of the second moment's length go along the tree first, then those of gradients."""
     contract = small_contract(
@@ -160,6 +160,7 @@ def test_kills_change_no_bit(tmp_path: Path, together: dict[str, Any]) -> None:
         assert sum(count for _, count in result.privacy.ledger(0)) == 300, name
 
 
+@pytest.mark.slow
 def test_a_new_tree_without_the_root_and_with_it_again(
     tmp_path: Path, together: dict[str, Any]
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import tacenda as tc
 from tacenda.algorithms.whitening import Whitened
+from tacenda.data.generators import steep_rows
 from tacenda.experiments import (
     concentrated,
     equal_privacy,
@@ -340,7 +341,7 @@ def test_every_method_has_the_same_number_of_trials() -> None:
 
 
 def test_steep_rows_have_half_their_energy_in_one_direction_and_a_bound() -> None:
-    x, y = tuning.steep(4000, 12, 3)
+    x, y = steep_rows(4000, 12, tuning.DIFFICULTY, 3)
     assert np.linalg.norm(x, axis=1).max() <= 1.0 + 1e-12
     e = np.linalg.eigvalsh(x.T @ x / len(x))[::-1]
     assert 0.45 < e[0] < 0.6

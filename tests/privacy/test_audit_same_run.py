@@ -78,7 +78,8 @@ def test_the_audits_attack_what_simulate_runs(
     if "spread" in chosen and name in OWN_SHAPE:
         chosen.pop("spread")
     privacy = tc.Privacy(**{"epsilon": 2.0, "delta": 1e-5, **chosen})
-    loss = "logistic" if method.needs.smooth_loss else "hinge"
+    curved = method.needs.smooth_loss or method.needs.bounded_curvature
+    loss = "logistic" if curved else "hinge"
     problem = tc.Problem(support.shards(SIZES, 4), loss=loss, strength=0.1, classes=("no", "yes"))
     graph = GRAPHS["star" if method.needs.hub else ("ring", "path")[len(setting) % 2]]
 

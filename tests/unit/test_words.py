@@ -31,7 +31,7 @@ def test_counted(number: int, words: tuple[str, ...], text: str) -> None:
 
 
 def test_a_plan_of_one_mixing_says_so() -> None:
-    plan = tc.plan(50, 3, tc.graph.complete(4), 8.0)
+    plan = tc.plan(50, 3, tc.graph.complete(4), 8.0, regulariser="elastic-net")
     said = plan.explain()
     assert (
         "1 mixing a round" in said

@@ -22,7 +22,7 @@ import numpy as np
 from tacenda import checks
 from tacenda.algorithms import registry
 from tacenda.data import make_classification, partition
-from tacenda.data.features import scale_rows
+from tacenda.data.generators import steep_rows
 from tacenda.graph import parse
 from tacenda.graph.topology import Topology
 from tacenda.privacy.settings import Privacy
@@ -170,24 +170,6 @@ PAIRED = (
 )
 
 
-def steep(n: int, features: int, seed: int) -> tuple[Any, Any]:
-    """Generated records as most encodings make them: half of a row's energy in one direction that
-    all rows share, the other half in the rest, the k-th of them with 1/k of it; two classes by a
-    linear rule, DIFFICULTY of them blurred."""
-    rng = np.random.default_rng(seed)
-    share = 1.0 / np.arange(1, features)
-    spread = np.sqrt(0.5 * share / share.sum())
-    x = np.hstack(
-        [np.full((n, 1), math.sqrt(0.5)), rng.standard_normal((n, features - 1)) * spread]
-    )
-    x = scale_rows(x, 1.0, in_place=True)
-    scores = x[:, 1:] @ (rng.standard_normal(features - 1) / np.sqrt(spread))
-    y = (scores > np.quantile(scores, 0.7)).astype(np.int64)
-    blurred = rng.random(n) < DIFFICULTY
-    y[blurred] = rng.integers(2, size=int(blurred.sum()))
-    return x, y
-
-
 def best(
     method: str,
     *,
@@ -227,7 +209,7 @@ def _best(
     rows: str,
 ) -> Settings:
     if rows == "steep":
-        x, y = steep(nodes * records, features, SEED)
+        x, y = steep_rows(nodes * records, features, DIFFICULTY, SEED)
     else:
         made = make_classification(nodes * records, features, DIFFICULTY, SEED)
         x, y = made.X, made.y
