@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 ASKED = ["--quick", "--seeds", "1", "--sides", "now", "optimum"]
 
