@@ -87,6 +87,10 @@ WHITENED: dict[str, Algorithm] = {
     f"whitened {name}": A.Whitened(TUNED[name])
     for name in ("treegd", "gossipgd", "ipadmm", "ddpadmm", "cdpadmm", "dpdda", "pvp", "dvp")
 }
+WHITENED |= {
+    f"whitened {name}, diagonal": A.Whitened(TUNED[name], tc.Whitening(kind="diagonal"))
+    for name in ("treegd", "cdpadmm", "ddpadmm")
+}
 
 # Those that serve the squared loss alone; tests/algorithms/test_moment_regression.py has them.
 LEAST_SQUARES = ("moments",)
@@ -99,7 +103,7 @@ def privacy_for(name: str, level: float = 1.0) -> Any:
     """A budget by its noise, so that no test waits for a calibration:
     z = 1/level, or `level` a round. Of whitened runs a large one, since half the noise would hide
     all."""
-    if name in WHITENED and name.split()[1] not in PURE:
+    if name in WHITENED and name.split()[1].rstrip(",") not in PURE:
         return tc.Privacy(epsilon=20.0 * level)
     name = name.removeprefix("whitened ")
     # Noise shared by neighbours has no multiplier of one node; its calibration is quick

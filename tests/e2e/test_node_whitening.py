@@ -75,9 +75,18 @@ def test_independent_noise_on_whole_numbers(tmp_path: Path) -> None:
         assert sum(count for _, count in result.privacy.ledger(0)) == 4
 
 
-@pytest.mark.parametrize("algorithm", ["treegd", pytest.param("ipadmm", marks=pytest.mark.slow)])
-def test_peers_have_the_simulators_bits(tmp_path: Path, algorithm: str) -> None:
-    contract = contract_of(4, rounds=4, algorithm={"name": algorithm})
+@pytest.mark.parametrize(
+    ("algorithm", "kind"),
+    [
+        ("treegd", "full"),
+        ("treegd", "diagonal"),
+        pytest.param("ipadmm", "full", marks=pytest.mark.slow),
+    ],
+)
+def test_peers_have_the_simulators_bits(tmp_path: Path, algorithm: str, kind: str) -> None:
+    contract = contract_of(
+        4, rounds=4, algorithm={"name": algorithm}, prepare={**PREPARE, "kind": kind}
+    )
     crowd = Crowd(tmp_path / "crowd", contract, seed=5)
     crowd.start()
     found = crowd.finish()

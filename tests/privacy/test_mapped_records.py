@@ -54,6 +54,16 @@ def map_of(columns: int = P, size: float = 2.0) -> Any:
     return basis[:, :columns] * np.linspace(0.5, size, columns)
 
 
+DIAGONAL = np.array([0.5, 2.0, 1.2, 3.0])
+
+
+def table_of(rows: Any, columns: int = P) -> Any:
+    """A store's rows as a dense table."""
+    if not isinstance(rows, tuple):
+        return rows
+    return sp.csr_matrix(rows, shape=(len(rows[2]) - 1, columns)).toarray()
+
+
 def queries_of(problem: Any, nodes: Any = (0, 1, 2), relation: str = "replace-one") -> Queries:
     at = np.array(nodes)
     facts = Facts.of(problem, relation).rows(at)
@@ -124,6 +134,43 @@ def test_a_node_has_the_same_rows_in_every_block(layout: str) -> None:
         assert np.array_equal(apart, np.concatenate(expected))
 
 
+@pytest.mark.parametrize("loss", ["logistic", "multinomial", "squared"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_diagonal_map_is_that_of_the_diagonal_matrix(loss: str, layout: str) -> None:
+    """The same records, facts and gradients; and sparse rows stay sparse."""
+    problem, _ = problem_of(layout, loss)
+    one = queries_of(problem).mapped(DIAGONAL, 0.8, 0.5, None)
+    full = queries_of(problem).mapped(np.diag(DIAGONAL), 0.8, 0.5, None)
+    close = {"rtol": 1e-6, "atol": 1e-6} if layout == "float32" else {"rtol": 1e-12, "atol": 1e-14}
+    rows = rows_of(one)
+    assert isinstance(rows, tuple) == (layout == "csr")
+    np.testing.assert_allclose(table_of(rows), rows_of(full), **close)
+    assert one.facts.dim == full.facts.dim and one.facts.n_features == P
+    a, b = one.facts.constants, full.facts.constants
+    assert (a.radius, a.data_norm, a.clip_norm) == (b.radius, b.data_norm, b.clip_norm)
+    assert np.array_equal(a.regulariser.l2, b.regulariser.l2)
+    v = np.random.default_rng(2).normal(size=(3, one.facts.dim))
+    found, expected = (q.gradient(v, 1, 0, None, False, True) for q in (one, full))
+    np.testing.assert_allclose(open_values(found), open_values(expected), **close)
+    assert np.array_equal(found.sensitivity, expected.sensitivity)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_node_has_the_same_rows_in_every_block_of_a_diagonal_map(layout: str) -> None:
+    problem, _ = problem_of(layout)
+    together = queries_of(problem).mapped(DIAGONAL, 0.8, None, None)
+    ends, v = np.cumsum(SIZES), np.random.default_rng(2).normal(size=(3, P))
+    ask = (1, 0, None, False, True)
+    gradients = open_values(together.gradient(v, *ask))
+    for nodes in ([1], [2, 0], [0, 1]):
+        apart = queries_of(problem, nodes).mapped(DIAGONAL, 0.8, None, None)
+        expected = [table_of(rows_of(together))[ends[k] - SIZES[k] : ends[k]] for k in nodes]
+        assert np.array_equal(table_of(rows_of(apart)), np.concatenate(expected))
+        assert np.array_equal(open_values(apart.gradient(v[nodes], *ask)), gradients[nodes])
+        for one in (apart, together):  # how a node's sum is cut depends on its own records only
+            assert one._store._width == problem.store._width  # type: ignore[attr-defined]
+
+
 def test_a_sample_of_mapped_records_is_drawn_as_that_node_s_in_every_block() -> None:
     problem, _ = problem_of()
     v = np.random.default_rng(2).normal(size=(3, P))
@@ -163,8 +210,13 @@ def longest(table: Any, matrix: Any, norm: float, layout: str) -> float:
         divisors=np.array([float(len(table))]),
     )
     found = store.mapped(np.array([0]), matrix, norm, regularisers.NoRegulariser())
-    assert np.isfinite(found.rows).all()
-    exact = found.rows.astype(np.longdouble)
+    mapped = found.rows
+    if isinstance(mapped, tuple):
+        assert np.isfinite(mapped[0]).all()
+        dense = sp.csr_matrix(mapped, shape=(len(table), table.shape[1]))
+        mapped = dense.toarray()
+    assert np.isfinite(mapped).all()
+    exact = mapped.astype(np.longdouble)
     return float(np.sqrt((exact * exact).sum(axis=1)).max() / np.longdouble(norm))
 
 
@@ -182,13 +234,28 @@ def test_no_floats_make_a_row_longer_than_its_norm(
         assert longest(np.array(table), np.array(matrix), norm, layout) <= 1.0
 
 
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.lists(NUMBERS, min_size=3, max_size=3), min_size=3, max_size=3),
+    st.lists(NUMBERS, min_size=3, max_size=3),
+    st.sampled_from([1e-9, 0.3, 1.0, 1e9]),
+    st.sampled_from(LAYOUTS),
+)
+def test_no_floats_make_a_row_longer_than_its_norm_on_a_diagonal_map(
+    table: Any, diagonal: Any, norm: float, layout: str
+) -> None:
+    with np.errstate(all="ignore"):
+        assert longest(np.array(table), np.array(diagonal), norm, layout) <= 1.0
+
+
 def test_many_rows_on_the_sphere_stay_within_it() -> None:
     rng = np.random.default_rng(0)
     for columns in (1, 3, 40):
         for layout in LAYOUTS:
             matrix = rng.normal(size=(6, columns)) * 10
-            found = longest(rng.normal(size=(400, 6)), matrix, 0.7, layout)
-            assert 1 - 2e-6 <= found <= 1.0
+            for one in (matrix, matrix[:, 0]):
+                found = longest(rng.normal(size=(400, 6)), one, 0.7, layout)
+                assert 1 - 2e-6 <= found <= 1.0
 
 
 def moved(queries: Any, other: Any, v: Any) -> Any:
@@ -212,8 +279,9 @@ def neighbours() -> tuple[Any, Any]:
 def test_one_record_moves_a_mapped_gradient_no_further_than_declared() -> None:
     v = np.random.default_rng(3).normal(size=(3, P)) * 20
     for clip in (None, 0.3):
-        asked = [queries_of(p).mapped(map_of(), 0.4, clip, None) for p in neighbours()]
-        assert moved(*asked, v).max() <= 1 + 1e-9
+        for matrix in (map_of(), 4 * DIAGONAL):
+            asked = [queries_of(p).mapped(matrix, 0.4, clip, None) for p in neighbours()]
+            assert moved(*asked, v).max() <= 1 + 1e-9
 
 
 def test_rows_that_are_mapped_but_not_cut_are_caught(monkeypatch: Any) -> None:
@@ -224,9 +292,10 @@ def test_rows_that_are_mapped_but_not_cut_are_caught(monkeypatch: Any) -> None:
         lambda self, nodes, matrix, norm, r: original(self, nodes, matrix, 1e9, r),
     )
     v = np.random.default_rng(3).normal(size=(3, P)) * 20
-    asked = [queries_of(p).mapped(map_of(), 0.4, None, None) for p in neighbours()]
-    assert moved(*asked, v).max() > 1.0
-    assert rows_of(asked[0]).max() > 0.4
+    for matrix in (map_of(), 4 * DIAGONAL):
+        asked = [queries_of(p).mapped(matrix, 0.4, None, None) for p in neighbours()]
+        assert moved(*asked, v).max() > 1.0
+        assert rows_of(asked[0]).max() > 0.4
 
 
 def test_the_map_must_be_public_and_fit_the_records() -> None:
@@ -235,7 +304,7 @@ def test_the_map_must_be_public_and_fit_the_records() -> None:
     secret = asked.gradient(np.zeros((3, P)), 1, 0, None, False, False)
     with pytest.raises(LeakError, match="public point"):
         asked.mapped(secret, 1.0, None, None)  # type: ignore[arg-type]
-    for wrong in (np.ones((P + 1, 2)), np.ones(P), np.ones((P, 0))):
+    for wrong in (np.ones((P + 1, 2)), np.ones(P + 1), np.ones((P, 0)), np.ones(())):
         with pytest.raises(InputError, match="matrix must have shape"):
             asked.mapped(wrong, 1.0, None, None)
 

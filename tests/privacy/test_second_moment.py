@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tacenda.errors import InputError
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.bounded import open_parts
 from tacenda.problem import losses, regularisers
@@ -26,6 +27,7 @@ from tacenda.problem.store import DenseStore, SparseStore
 RELATIONS = ("replace-one", "add-remove")
 WAYS = ("floats", "own grid", "common grid")
 LAYOUTS = ("dense", "float32", "csr")
+KINDS = ("full", "diagonal")
 NORM, LABELS = 1.5, (0.7, 2.0)
 # Two rows of norm NORM which, with the same largest label behind them, are at right angles.
 COSINE = -((LABELS[0] * LABELS[1] / NORM) ** 2)
@@ -55,7 +57,9 @@ def store_of(rows: Any, labels: Any, offsets: Any, layout: str, divisor: float) 
     )
 
 
-def answer(records: list[Any], way: str, layout: str, relation: str, divisor: float) -> Any:
+def answer(
+    records: list[Any], way: str, layout: str, relation: str, divisor: float, kind: str = "full"
+) -> Any:
     """(core rows, sensitivity of the core rows) of nodes with these records (x, y)."""
     rows = np.concatenate([x for x, _ in records])
     labels = np.concatenate([y for _, y in records])
@@ -71,17 +75,19 @@ def answer(records: list[Any], way: str, layout: str, relation: str, divisor: fl
         queries = Queries(*given)
     else:
         queries = LatticeQueries(*given, 2.0**-16, common=way == "common grid")
-    found = queries.second_moment(*LABELS)
+    found = queries.second_moment(*LABELS, diagonal=kind == "diagonal")
     core, factor, offset = open_parts(found)
     assert offset is None and np.isfinite(core).all()
     return core, found.sensitivity / np.abs(np.broadcast_to(np.ravel(factor), n))
 
 
-def moved(first: Any, second: Any, way: str, layout: str, relation: str, m: int) -> Any:
+def moved(
+    first: Any, second: Any, way: str, layout: str, relation: str, m: int, kind: str = "full"
+) -> Any:
     """(n,) by how much each node's answer moved, over what was declared."""
     with np.errstate(all="ignore"):
-        a, bound = answer(first, way, layout, relation, float(m))
-        b, _ = answer(second, way, layout, relation, float(m))
+        a, bound = answer(first, way, layout, relation, float(m), kind)
+        b, _ = answer(second, way, layout, relation, float(m), kind)
     if a.dtype == np.int64:
         squares = [sum(int(step) ** 2 for step in u - v) for u, v in zip(a, b, strict=True)]
         return np.sqrt(np.array(squares, float)) / bound
@@ -110,9 +116,12 @@ def pairs(relation: str, count: int = 120, m: int = 4, p: int = 3) -> tuple[Any,
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("way", WAYS)
-def test_no_record_moves_it_further_than_declared(way: str, layout: str, relation: str) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_record_moves_it_further_than_declared(
+    kind: str, way: str, layout: str, relation: str
+) -> None:
     first, second, m = pairs(relation)
-    assert moved(first, second, way, layout, relation, m).max() <= 1.0
+    assert moved(first, second, way, layout, relation, m, kind).max() <= 1.0
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -122,6 +131,39 @@ def test_the_declared_sensitivity_is_nearly_attained(way: str, relation: str) ->
     first = [(x[:2], y[:2])]
     second = [(x[[0, 2]], y[[0, 2]])] if relation == "replace-one" else [(x[:1], y[:1])]
     assert 1 - 1e-3 <= moved(first, second, way, "dense", relation, 2).max() <= 1.0
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("way", WAYS)
+def test_records_along_two_axes_nearly_attain_it_on_the_diagonal(
+    way: str, layout: str, relation: str
+) -> None:
+    """Without labels: one row is NORM times the first unit vector, the other the second."""
+    x = NORM * np.eye(3)[[0, 0, 1]]
+    other = x[[0, 2]] if relation == "replace-one" else x[:1]
+    given = [[(one, np.zeros(len(one)))] for one in (x[:2], other)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(f"{__name__}.LABELS", (0.0, 1.0))
+        found = moved(*given, way, layout, relation, 2, "diagonal").max()
+    assert 1 - 1e-3 <= found <= 1.0
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_whole_diagonals_need_no_shorter_cut(layout: str) -> None:
+    """Entries that are rounded toward zero stay at 0 or above, so a coarse grid takes nothing: it
+    is refused for the full form, and here the bound holds, also where all entries are rounded."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(400, 3))
+    x *= NORM / np.linalg.norm(x, axis=1, keepdims=True)
+    store = store_of(x, np.zeros(400), np.arange(401), layout, 1.0)
+    grid = NORM**2 / 3.3
+    whole = store.integer_second_moment(np.arange(400), grid, NORM, 0.0, 1.0, True)
+    assert whole.min() >= 0 and whole.max() <= 3
+    apart = np.linalg.norm((whole[:, None] - whole[None]).astype(float), axis=2)
+    assert apart.max() <= np.sqrt(2) * 3.3
+    with pytest.raises(InputError, match="finer grid"):
+        store.integer_second_moment(np.arange(400), grid, NORM, 0.0, 1.0)
 
 
 FLOATS = st.floats(width=64) | st.sampled_from(
@@ -135,14 +177,17 @@ FLOATS = st.floats(width=64) | st.sampled_from(
     st.sampled_from(WAYS),
     st.sampled_from(LAYOUTS),
     st.sampled_from(RELATIONS),
+    st.sampled_from(KINDS),
 )
-def test_it_holds_for_every_float(table: Any, way: str, layout: str, relation: str) -> None:
+def test_it_holds_for_every_float(
+    table: Any, way: str, layout: str, relation: str, kind: str
+) -> None:
     z = np.array(table)
     with np.errstate(over="ignore"):
         first, last = (z[:3, :2], z[:3, 2]), (z[[0, 1, 3], :2], z[[0, 1, 3], 2])
         if relation == "add-remove":
             last = (z[:2, :2], z[:2, 2])
-        assert moved([first], [last], way, layout, relation, 3).max() <= 1.0
+        assert moved([first], [last], way, layout, relation, 3, kind).max() <= 1.0
 
 
 def test_rounding_toward_zero_alone_would_exceed_the_bound() -> None:
@@ -166,15 +211,16 @@ def test_rounding_toward_zero_alone_would_exceed_the_bound() -> None:
 
 
 # ---- planted bugs
-def test_a_moment_of_rows_that_are_not_cut_is_caught(monkeypatch: Any) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_moment_of_rows_that_are_not_cut_is_caught(monkeypatch: Any, kind: str) -> None:
     original = DenseStore.second_moment
     monkeypatch.setattr(
         DenseStore,
         "second_moment",
-        lambda self, nodes, norm, scale, bound: original(self, nodes, 1e9, scale, bound),
+        lambda self, nodes, norm, *rest: original(self, nodes, 1e9, *rest),
     )
     first, second, m = pairs("replace-one")
-    assert moved(first, second, "floats", "dense", "replace-one", m).max() > 1.0
+    assert moved(first, second, "floats", "dense", "replace-one", m, kind).max() > 1.0
 
 
 def test_labels_that_are_not_cut_are_caught(monkeypatch: Any) -> None:
@@ -182,17 +228,20 @@ def test_labels_that_are_not_cut_are_caught(monkeypatch: Any) -> None:
     monkeypatch.setattr(
         DenseStore,
         "second_moment",
-        lambda self, nodes, norm, scale, bound: original(self, nodes, norm, scale, 1e9),
+        lambda self, nodes, norm, scale, bound, diagonal: original(
+            self, nodes, norm, scale, 1e9, diagonal
+        ),
     )
     first, second, m = pairs("add-remove")
     assert moved(first, second, "floats", "dense", "add-remove", m).max() > 1.0
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("way", WAYS)
-def test_a_sensitivity_without_the_square_is_caught(monkeypatch: Any, way: str) -> None:
+def test_a_sensitivity_without_the_square_is_caught(monkeypatch: Any, way: str, kind: str) -> None:
     original = Facts.moment_bound
     monkeypatch.setattr(
         Facts, "moment_bound", lambda self, *label: float(np.sqrt(original(self, *label)))
     )
     first, second, m = pairs("replace-one")
-    assert moved(first, second, way, "dense", "replace-one", m).max() > 1.0
+    assert moved(first, second, way, "dense", "replace-one", m, kind).max() > 1.0

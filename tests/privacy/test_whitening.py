@@ -35,9 +35,11 @@ OWN = {
 }
 
 
-def spec_of(algorithm: Any, data: Any, share: float = 0.2, epsilon: float = 5.0) -> RunSpec:
+def spec_of(
+    algorithm: Any, data: Any, share: float = 0.2, epsilon: float = 5.0, kind: str | None = None
+) -> RunSpec:
     graph = tc.graph.star(6) if algorithm.needs.hub else tc.graph.ring(6)
-    wrapped = Whitened(algorithm, Whitening(share=share))
+    wrapped = Whitened(algorithm, Whitening(share=share, kind=kind))
     facts = Facts.of(data)
     return RunSpec(wrapped, Topology.of(graph), facts, ROUNDS, tc.Privacy(epsilon)).checked()
 
@@ -63,9 +65,10 @@ def played(spec: RunSpec, data: Any, rounds: int = ROUNDS, seed: int = 0) -> Any
 
 @pytest.mark.parametrize("name", [*SHARED, *OWN])
 @pytest.mark.parametrize("share", [0.1, 0.4])
-def test_the_moment_costs_its_share_of_the_budget(name: str, share: float) -> None:
+@pytest.mark.parametrize("kind", ["full", "diagonal"])
+def test_the_moment_costs_its_share_of_the_budget(name: str, share: float, kind: str) -> None:
     algorithm = {**SHARED, **OWN}[name]
-    spent = mu_squares(spec_of(algorithm, problem(6), share).calibration.reserved)
+    spent = mu_squares(spec_of(algorithm, problem(6), share, kind=kind).calibration.reserved)
     assert len(spent) == ROUNDS * algorithm.steps_per_round + 1
     assert spent[0] / spent.sum(axis=0) == pytest.approx(np.full(6, share), rel=1e-9)
 
@@ -87,9 +90,10 @@ def test_the_moment_costs_its_share_beside_l2_laplace_noise(share: float) -> Non
 
 
 @pytest.mark.parametrize("name", [*SHARED, *OWN])
-def test_a_run_is_charged_what_was_reserved(name: str) -> None:
+@pytest.mark.parametrize("kind", ["full", "diagonal"])
+def test_a_run_is_charged_what_was_reserved(name: str, kind: str) -> None:
     data = problem(6)
-    spec = spec_of({**SHARED, **OWN}[name], data)
+    spec = spec_of({**SHARED, **OWN}[name], data, kind=kind)
     made = played(spec, data).charges()
     assert mu_squares(made) == pytest.approx(mu_squares(spec.calibration.reserved), rel=1e-12)
     assert spec.statement(made, "test").epsilon <= 5.0 * (1 + 1e-9)
@@ -107,10 +111,10 @@ def test_more_of_the_budget_makes_the_moment_clearer() -> None:
 
 
 # ---- planted bugs
-def map_is_made_of_what_was_released() -> None:
+def map_is_made_of_what_was_released(kind: str = "full") -> None:
     """The map equals the one that anybody computes from the released rows and public facts."""
     data = problem(6)
-    spec = spec_of(A.TreeGD(noise="independent"), data)
+    spec = spec_of(A.TreeGD(noise="independent"), data, kind=kind)
     released: list[Any] = []
     honest = Door.release
 
@@ -124,8 +128,9 @@ def map_is_made_of_what_was_released() -> None:
     plan = spec.calibration.plan
     weight = 0.2 / 0.8 * ROUNDS
     std = plan.scale * spec.facts.moment_sensitivity() / np.sqrt(weight)
+    row = released[0].mean(axis=0)
     again = choose(
-        unpacked(released[0].mean(axis=0)),
+        row if kind == "diagonal" else unpacked(row),
         float(np.sqrt((std**2).mean() / 6)),
         spec.facts,
         spec.algorithm.whitening,
@@ -135,6 +140,10 @@ def map_is_made_of_what_was_released() -> None:
     )
     assert np.allclose(state.matrix, again.matrix, rtol=1e-6, atol=1e-9)
     assert state.numbers[1] == pytest.approx(again.smoothness)
+
+
+def diagonal_is_made_of_what_was_released() -> None:
+    map_is_made_of_what_was_released("diagonal")
 
 
 def every_release_is_reserved() -> None:
@@ -147,7 +156,8 @@ def opened(honest: Any) -> Any:
 
     def moment(self: Any, node: Any, dtype: Any) -> Any:
         honest(self, node, dtype)
-        return open_values(node.second_moment()).mean(axis=0), 0.0
+        diagonal = self.whitening.kind == "diagonal"
+        return open_values(node.second_moment(diagonal=diagonal)).mean(axis=0), 0.0
 
     return moment
 
@@ -199,6 +209,13 @@ PLANTED: dict[str, tuple[Any, str, Callable[[Any], Any], Callable[[], None], Any
         "_moment",
         opened,
         map_is_made_of_what_was_released,
+        AssertionError,
+    ),
+    "diagonal from unreleased values": (
+        Whitened,
+        "_moment",
+        opened,
+        diagonal_is_made_of_what_was_released,
         AssertionError,
     ),
     "map without a release": (

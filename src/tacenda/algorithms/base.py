@@ -59,11 +59,14 @@ class Node(Protocol):
         """The gradient of f_i at a public w (b, d): all records, or a sample of mean batch_size."""
         ...
 
-    def second_moment(self, label_scale: float = 0.0, label_bound: float = 1.0) -> Bounded:
+    def second_moment(
+        self, label_scale: float = 0.0, label_bound: float = 1.0, *, diagonal: bool = False
+    ) -> Bounded:
         """The mean of z z' over the records, its upper triangle with off-diagonals times sqrt(2).
 
         z = x, or (x, label_scale * y) with y cut to label_bound: (b, p (p + 1)/2) for z of length
-        p; `problem.moments.unpacked` makes matrices of it.
+        p; `problem.moments.unpacked` makes matrices of it. diagonal: only the mean of each z_a^2,
+        (b, p).
         """
         ...
 
@@ -74,7 +77,8 @@ class Node(Protocol):
         clip_norm: float | None = None,
         smoothness: float | None = None,
     ) -> Node:
-        """The same nodes on records x' = matrix' x, cut to `norm`; matrix (d, k) is public.
+        """The same nodes on records x' = matrix' x, cut to `norm`; matrix (d, k) is public, and
+        (d,) means a diagonal one.
 
         Its facts are those of the new records, and its models v (b, k) mean w = matrix v.
         smoothness: a bound on the curvature of the mean loss there, if a release taught one.

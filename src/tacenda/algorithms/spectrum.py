@@ -15,6 +15,11 @@ size s in such noise is found at s + q^2/s, q = edge/2, along a vector that has 
 which is sqrt(e^2 - edge^2). Below s = q nothing stands out, so an unseen direction has at most
 edge/2.
 
+Of a diagonal alone (`diagonal=True`) the e_k are the features' own mean squares, each with noise of
+that std and nobody else's: edge = sqrt(2 log d) std, the largest of d such noises, and a_k = e_k
+where it stands out. How the features go together is not known, so the steepest direction may hold
+all of a mapped row: L is that of its whole expected square, (SHORT norm)^2.
+
 Clip and step are those with the least forecast excess risk of T steps eta and a tail average, on
 h_k = curvature * scale^2 a_k/f_k, with the signal of weights alike in all directions.
 """
@@ -68,9 +73,10 @@ class Setting:
     bent: float
 
 
-def edge_of(d: int, std: float) -> float:
-    """The largest eigenvalue of a symmetric matrix of noise alone."""
-    return math.sqrt(2.0 * d) * std
+def edge_of(d: int, std: float, diagonal: bool = False) -> float:
+    """The largest eigenvalue of a symmetric matrix of noise alone; the largest entry (at least a
+    std), if there is a diagonal only."""
+    return math.sqrt(max(1.0, 2.0 * math.log(d)) if diagonal else 2.0 * d) * std
 
 
 def within(eigenvalues: Floats, bound: float) -> Floats:
@@ -78,13 +84,14 @@ def within(eigenvalues: Floats, bound: float) -> Floats:
     return np.clip(np.nan_to_num(np.asarray(eigenvalues, float)), -bound, bound)
 
 
-def records_moment(eigenvalues: Floats, std: float, bound: float) -> Floats:
-    """a: the variance of the records along each released eigenvector; `bound` is that of a row's
-    squared norm, which no variance exceeds."""
+def records_moment(eigenvalues: Floats, std: float, bound: float, diagonal: bool = False) -> Floats:
+    """a: the variance of the records along each released eigenvector, or feature; `bound` is that
+    of a row's squared norm, which no variance exceeds."""
     e = within(eigenvalues, bound)
-    edge = edge_of(len(e), std)
+    edge = edge_of(len(e), std, diagonal)
     seen = e > edge
-    found = np.where(seen, np.sqrt(np.maximum(e * e - edge * edge, 0.0)), 0.0)
+    repelled = 0.0 if diagonal else edge
+    found = np.where(seen, np.sqrt(np.maximum(e * e - repelled * repelled, 0.0)), 0.0)
     least = LEAST_FLOOR * bound / len(e)
     hidden = int((~seen).sum())
     if hidden:
@@ -108,6 +115,7 @@ def decide(
     clip: float | None = None,
     rank: int | None = None,
     tail: float = 0.5,
+    diagonal: bool = False,
 ) -> Setting:
     """Floor, scale, clip and step for `rounds` steps after a release of this spectrum.
 
@@ -116,11 +124,12 @@ def decide(
     norm     to which mapped rows will be cut;   constants   of the records before the map
     floor (in edges), scale (expected row norm over `norm`) and clip (absolute) may be given;
     rank     of the map, if not all;   tail   the share of the rounds whose models are averaged
+    diagonal whether these are the entries of a diagonal, and no eigenvalues
     """
     k, bound = constants, constants.data_norm**2
     e = within(eigenvalues, bound)
-    edge = edge_of(len(e), std)
-    a = records_moment(e, std, bound)
+    edge = edge_of(len(e), std, diagonal)
+    a = records_moment(e, std, bound, diagonal)
     lowest = max((FLOOR if floor is None else floor) * edge, LEAST_FLOOR * float(a.max()))
     raised, a = np.maximum(e, lowest)[:rank], a[:rank]
     rms = norm * (SHORT if scale is None else scale)
@@ -128,6 +137,8 @@ def decide(
     size = rms / math.sqrt(expected)
     unseen = min(edge / 2, bound) / lowest
     steepest = size**2 * min(1.0, max(float((a / raised).max()), unseen))
+    if diagonal:
+        steepest = rms**2
     shape = _Shape.of(k)
     smoothness = k.loss_scale * shape.steepest * min(steepest, norm**2)
     quiet = std * math.sqrt(weight) / _moment_units(adjacency, bound)

@@ -8,6 +8,10 @@
 
 What follows the release (floor, scale, clip, step) is post-processing of released numbers and
 public facts: `choose`. All nodes hold the same map, to the bit.
+
+Of many features only the diagonal of M is released, the mean of each x_a^2, and P is the diagonal
+(d,) of scale / sqrt(max(M_aa, floor)): sparse rows stay sparse, and what goes together stays
+together.
 """
 
 from __future__ import annotations
@@ -30,7 +34,8 @@ from tacenda.problem.facts import Facts
 from tacenda.problem.moments import unpacked
 
 NAME = "whitening"
-MOST_FEATURES = 1000  # a message then holds half a million numbers
+FULL, DIAGONAL = "full", "diagonal"
+MOST_FEATURES = 1000  # of a full map: a message then holds half a million numbers
 # For an algorithm that does not follow the release:
 ROW_NORM = 0.7  # expected norm of a mapped row, over the norm to which it is cut
 CLIP = 0.5  # of the loss's slope: most gradients are far below it near the optimum
@@ -46,7 +51,8 @@ class Whitening:
             half the loss's slope times `norm`
     floor   below which eigenvalues are raised, in units of the noise's edge; None: 0.7
     scale   expected norm of a mapped row over `norm`; None: 0.5 with TreeGD, else 0.7
-    rank    how many directions are kept; None: all
+    rank    how many directions are kept, of a full map; None: all
+    kind    "full", "diagonal", or None: full up to 1000 features, diagonal above
     """
 
     share: float = 0.1
@@ -55,6 +61,7 @@ class Whitening:
     floor: float | None = None
     scale: float | None = None
     rank: int | None = None
+    kind: str | None = None
 
     def __post_init__(self) -> None:
         checks.between("Whitening.share", self.share, 0.0, 1.0)
@@ -64,6 +71,17 @@ class Whitening:
                 checks.positive(f"Whitening.{name}", getattr(self, name))
         if self.rank is not None:
             checks.whole("Whitening.rank", self.rank, least=1)
+        if self.kind is not None:
+            checks.one_of("Whitening.kind", self.kind, (FULL, DIAGONAL))
+        if self.rank is not None and self.kind == DIAGONAL:
+            raise InputError(
+                "Whitening.rank is of a full map, whose directions have an order; leave it out "
+                "with kind='diagonal'."
+            )
+
+    def kind_for(self, n_features: int) -> str:
+        """Which map records of so many features get."""
+        return self.kind or (FULL if n_features <= MOST_FEATURES else DIAGONAL)
 
     def to_plain(self) -> dict[str, Any]:
         """Name and settings as plain values, for files; without what is not set."""
@@ -104,7 +122,7 @@ def prepared(algorithm: Algorithm, prepare: Any) -> Algorithm:
 class Chosen:
     """The public map, and what goes with it.
 
-    matrix      (d, k) P
+    matrix      (d, k) P, or (d,) its diagonal
     clip        to which mapped gradients are clipped; None where nothing is clipped
     smoothness  of the mean loss on mapped records; over the chosen step, for an algorithm that
                 follows it
@@ -124,15 +142,15 @@ def choose(
     weight: float,
     rounds: int,
 ) -> Chosen:
-    """The map from a released second moment (d, d) whose diagonal has noise of that std.
+    """The map from a released second moment (d, d) whose diagonal has noise of that std; (d,): from
+    the diagonal alone.
 
     weight: what was spent on it over what one of the algorithm's rounds spends. An algorithm that
     follows the release (`Algorithm.follows`) gets clip and step with the least forecast risk
     (`spectrum.decide`); the others have a clip that was public beforehand.
     """
-    from tacenda.problem.kernels.eigen import eigen  # here: it loads the compiler
-
-    e, vectors = eigen(moment)
+    diagonal = moment.ndim == 1
+    e, vectors = (moment, None) if diagonal else _eigen(moment)
     k, follows = facts.constants, algorithm.follows
     found = decide(
         e,
@@ -147,12 +165,21 @@ def choose(
         clip=whitening.clip if follows else clip_of(facts, whitening),
         rank=whitening.rank,
         tail=getattr(algorithm, "tail", 1.0),
+        diagonal=diagonal,
     )
     kept = len(e) if whitening.rank is None else min(len(e), whitening.rank)
     raised = np.maximum(within(e, k.data_norm**2), found.floor)[:kept]
-    matrix = vectors[:, :kept] * (found.scale / np.sqrt(raised))
+    matrix = found.scale / np.sqrt(raised)
+    if vectors is not None:
+        matrix = vectors[:, :kept] * matrix
     step = found.step if follows else 1.0
     return Chosen(np.ascontiguousarray(matrix), found.clip, found.smoothness / step)
+
+
+def _eigen(moment: Array) -> tuple[Array, Array]:
+    from tacenda.problem.kernels.eigen import eigen  # here: it loads the compiler
+
+    return eigen(moment)
 
 
 def clip_of(facts: Facts, whitening: Whitening) -> float | None:
@@ -167,7 +194,10 @@ def clip_of(facts: Facts, whitening: Whitening) -> float | None:
 
 def times(matrix: Array, rows: Array) -> Array:
     """Each row's blocks v of length k become matrix v: (b, K k) -> (b, K d), row by row, so that
-    no row's bits depend on which others are here."""
+    no row's bits depend on which others are here; matrix (d, k), or (d,) for a diagonal one."""
+    if matrix.ndim == 1:
+        blocks = rows.reshape(len(rows), -1, len(matrix))
+        return (blocks * matrix).reshape(rows.shape).astype(rows.dtype, copy=False)
     d, k = matrix.shape
     found = np.empty((len(rows), rows.shape[1] // k * d))
     same = len(rows) > 1 and bool((rows == rows[0]).all())
@@ -183,8 +213,8 @@ def times(matrix: Array, rows: Array) -> Array:
 class WhitenedState:
     """inner: the wrapped algorithm's state, in the records' own coordinates until there is a map.
 
-    matrix (d, k) and numbers (clip, or 0 for none; smoothness): the public map, held once for all
-    nodes.
+    matrix (d, k), or (d,) for a diagonal one, and numbers (clip, or 0 for none; smoothness): the
+    public map, held once for all nodes.
     """
 
     inner: Any
@@ -223,7 +253,7 @@ class Whitened(Algorithm):
         row, std = self._moment(node, start.dtype)
         ratio = self.whitening.share / (1 - self.whitening.share)
         found = choose(
-            unpacked(row),
+            row if self._diagonal(node.facts) else unpacked(row),
             std,
             node.facts,
             self.whitening,
@@ -233,14 +263,18 @@ class Whitened(Algorithm):
         )
         numbers = np.array([0.0 if found.clip is None else found.clip, found.smoothness])
         s = WhitenedState(None, found.matrix, numbers)
-        squares = (found.matrix**2).sum(axis=0)
-        back = found.matrix.T / squares[:, None]  # the columns are orthogonal
+        if found.matrix.ndim == 1:
+            back = 1.0 / found.matrix
+        else:
+            squares = (found.matrix**2).sum(axis=0)
+            back = found.matrix.T / squares[:, None]  # the columns are orthogonal
         inner = self.algorithm.init(self._mapped(s, node), times(back, start))
         return replace(s, inner=inner)
 
     def _moment(self, node: Node, dtype: Any) -> tuple[Array, float]:
         """The network's mean second moment with noise, one row, and the std of its entries."""
-        inner, facts, value = self.algorithm, node.facts, node.second_moment()
+        inner, facts = self.algorithm, node.facts
+        value = node.second_moment(diagonal=self._diagonal(facts))
         ratio = self.whitening.share / (1 - self.whitening.share)
         after = self._mapped_facts(facts)
         spent = inner.spends(after, node.degree, node.rounds)
@@ -273,11 +307,20 @@ class Whitened(Algorithm):
 
     def _mapped_facts(self, facts: Facts) -> Facts:
         """Those of the mapped records, as far as they are known before any release."""
-        width = facts.dim // facts.constants.n_outputs
+        width = facts.n_features
         kept = width if self.whitening.rank is None else min(width, self.whitening.rank)
-        return facts.mapped(
-            np.eye(width, kept), self.whitening.norm, clip_of(facts, self.whitening)
-        )
+        some = np.ones(width) if self._diagonal(facts) else np.eye(width, kept)
+        return facts.mapped(some, self.whitening.norm, clip_of(facts, self.whitening))
+
+    def _diagonal(self, facts: Facts) -> bool:
+        return self.whitening.kind_for(facts.n_features) == DIAGONAL
+
+    def released(self, s: WhitenedState) -> dict[str, Array]:
+        """What the wrapped algorithm leaves, and "diagonal", the map (d,), where it is one."""
+        found = self.algorithm.released(s.inner)
+        if s.matrix is not None and s.matrix.ndim == 1:
+            found = {**found, DIAGONAL: s.matrix}
+        return found
 
     def iterate(self, s: WhitenedState) -> Array:
         return self._back(s, self.algorithm.iterate(s.inner))
@@ -300,18 +343,23 @@ class Whitened(Algorithm):
     # ---- what goes together
     def check(self, facts: Facts, topology: Topology, rounds: int, private: bool) -> None:
         k = facts.constants
-        width = facts.dim // k.n_outputs
+        width = facts.n_features
         if k.regulariser.l1 > 0 and k.strength > 0:
             raise UnsupportedError(
                 f"Whitening maps the model, and the regulariser {k.regulariser.name!r} is about "
                 "its own coordinates; use 'l2' or 'none', or leave prepare out."
             )
-        if width > MOST_FEATURES:
+        rank, diagonal = self.whitening.rank, self._diagonal(facts)
+        if width > MOST_FEATURES and not diagonal:
             raise UnsupportedError(
-                f"Whitening releases {width} x {width} numbers; it serves up to {MOST_FEATURES} "
-                "features. Leave prepare out, or reduce the features first."
+                f"Whitening.kind 'full' releases {width} x {width} numbers; it serves up to "
+                f"{MOST_FEATURES} features. Use kind='diagonal', or reduce the features first."
             )
-        rank = self.whitening.rank
+        if rank is not None and diagonal:
+            raise UnsupportedError(
+                f"Whitening.rank is of a full map, and {width} features, more than "
+                f"{MOST_FEATURES}, get a diagonal one; leave it out, or reduce the features first."
+            )
         if (
             rank is not None
             and rank < width
@@ -324,7 +372,15 @@ class Whitened(Algorithm):
         self.algorithm.check(self._mapped_facts(facts), topology, rounds, private)
 
     def advice(self, facts: Facts, topology: Topology, rounds: int) -> list[str]:
-        return self.algorithm.advice(self._mapped_facts(facts), topology, rounds)
+        found = self.algorithm.advice(self._mapped_facts(facts), topology, rounds)
+        if self.whitening.kind is None and self._diagonal(facts):
+            found = [
+                *found,
+                f"{facts.n_features} features are more than {MOST_FEATURES}: only their mean "
+                "squares are released, each is scaled by itself, and what goes together stays "
+                "together, which takes more rounds. Whitening(kind='diagonal') says so by name.",
+            ]
+        return found
 
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy

@@ -197,18 +197,31 @@ class SharedStore:
         return self._own_records().argmin_around(nodes, anchor, convexity, tolerance)
 
     def second_moment(
-        self, nodes: Array, norm: float, label_scale: float, label_bound: float
+        self,
+        nodes: Array,
+        norm: float,
+        label_scale: float,
+        label_bound: float,
+        diagonal: bool = False,
     ) -> Array:
-        return self._store.second_moment(self._owner[nodes], norm, label_scale, label_bound)
+        return self._store.second_moment(
+            self._owner[nodes], norm, label_scale, label_bound, diagonal
+        )
 
     def integer_gradient(self, nodes: Array, w: Array, grid: Array, clip_norm: float) -> Array:
         return self._store.integer_gradient(self._owner[nodes], w, grid, clip_norm)
 
     def integer_second_moment(
-        self, nodes: Array, grid: Array, norm: float, label_scale: float, label_bound: float
+        self,
+        nodes: Array,
+        grid: Array,
+        norm: float,
+        label_scale: float,
+        label_bound: float,
+        diagonal: bool = False,
     ) -> Array:
         return self._store.integer_second_moment(
-            self._owner[nodes], grid, norm, label_scale, label_bound
+            self._owner[nodes], grid, norm, label_scale, label_bound, diagonal
         )
 
     def mapped(self, nodes: Array, matrix: Array, norm: float, regulariser: Regulariser) -> Store:

@@ -147,6 +147,7 @@ class PrepareSection(Section):
     floor: float | None = None
     scale: float | None = None
     rank: int | None = None
+    kind: Literal["full", "diagonal"] | None = None
 
     @property
     def preparation(self) -> dict[str, Any] | None:

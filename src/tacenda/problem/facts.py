@@ -105,7 +105,7 @@ class Facts:
         smoothness: float | None = None,
     ) -> Facts:
         """The facts of the records x' = matrix' x, cut to `norm`, for models v that mean w =
-        matrix v; matrix (p, k).
+        matrix v; matrix (p, k), or (p,) for a diagonal one.
 
         Sizes stay. The regulariser becomes R(matrix v), its strong convexity is declared as 0. The
         radius grows by as much as the map's shortest column is shorter than 1: that far v must
@@ -113,7 +113,8 @@ class Facts:
         """
         k = self.constants
         with np.errstate(over="ignore", invalid="ignore"):
-            lengths = np.sqrt((matrix * matrix).sum(axis=0))
+            squares = matrix * matrix
+            lengths = np.sqrt(squares if matrix.ndim == 1 else squares.sum(axis=0))
         shortest = float(lengths[lengths > 0].min(initial=1.0))
         constants = replace(
             k,
@@ -124,7 +125,7 @@ class Facts:
         )
         return replace(
             self,
-            dim=matrix.shape[1] * k.n_outputs,
+            dim=matrix.shape[-1] * k.n_outputs,
             constants=constants,
             released_smoothness=smoothness,
         )
@@ -142,7 +143,8 @@ class Facts:
         (replace-one) or B^2/m (add-remove), B^2 = data_norm^2 + (label_scale label_bound)^2.
 
         A record adds zz'/m, of Frobenius norm |z|^2/m <= B^2/m; and since (z'y)^2 >= 0, |zz' - yy'|
-        is at most sqrt(|z|^4 + |y|^4).
+        is at most sqrt(|z|^4 + |y|^4). The diagonal alone moves by no more, and by as much for
+        records along two axes: |(z_a^2)_a| <= |z|^2, and its entries are >= 0.
         """
         key = ("moment", label_scale, label_bound)
         found = self._known.get(key)

@@ -1,7 +1,7 @@
 """Questions answered in whole numbers (rule 7 of the specification).
 
     sum_j trunc(clip(loss'(w; x_j, y_j) x_j) / grid)        one record moves it by at most 2G/grid
-    sum_j trunc(z_j z_j' / grid)                            by at most sqrt(2) B^2/grid
+    sum_j trunc(z_j z_j' / grid), or its diagonal           by at most sqrt(2) B^2/grid
 
 (replace-one). The noise is a discrete Gaussian on these numbers. Times the public c grid/m, plus
 the public r R'(w), the first is the noisy gradient; times grid/m, the second is the second moment.
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from tacenda.privacy.secrets.bounded import Bounded, seal
 from tacenda.problem.facts import Facts
-from tacenda.problem.queries import Queries, check_moment_bytes
+from tacenda.problem.queries import Queries, check_moment_bytes, moment_name
 from tacenda.problem.radius import brought_within
 
 Array = NDArray[Any]
@@ -91,10 +91,12 @@ class LatticeQueries(Queries):
         answer = seal(whole, facts.gradient_sensitivity() / factor[:, 0], asked=asked) * factor
         return answer if not regularised or k.strength == 0 else answer + self._regulariser(w)
 
-    def second_moment(self, label_scale: float, label_bound: float) -> Bounded:
+    def second_moment(
+        self, label_scale: float, label_bound: float, diagonal: bool = False
+    ) -> Bounded:
         facts, sizes = self.facts, self.facts.sizes
         sensitivity = facts.moment_sensitivity(label_scale, label_bound)
-        check_moment_bytes(facts, label_scale)
+        check_moment_bytes(facts, label_scale, diagonal)
         if self._common:
             step = self._grid * facts.worst_moment_sensitivity(label_scale, label_bound)
             grids, factor = step * sizes, np.full((facts.n, 1), step)
@@ -102,9 +104,9 @@ class LatticeQueries(Queries):
             step = self._grid * power_of_two(float(sensitivity[0] * sizes[0]) / _moved(facts))
             grids, factor = np.full(facts.n, step), step / sizes[:, None]
         whole = self._store.integer_second_moment(  # type: ignore[attr-defined]
-            self._at, grids, facts.constants.data_norm, label_scale, label_bound
+            self._at, grids, facts.constants.data_norm, label_scale, label_bound, diagonal
         )
-        asked = self._named("second moment", label_scale, label_bound, step)
+        asked = self._named(moment_name(diagonal), label_scale, label_bound, step)
         return seal(whole, sensitivity / factor[:, 0], asked=asked) * factor
 
     def mapped(

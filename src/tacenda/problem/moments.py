@@ -56,11 +56,19 @@ def unpacked(rows: Array) -> Array:
     return matrix
 
 
+def moment_length(width: int, diagonal: bool) -> int:
+    """How many numbers the second moment of records of p numbers is: p (p + 1)/2, or the p of its
+    diagonal."""
+    return width if diagonal else packed_length(width)
+
+
 def check_matrix(matrix: Array, n_features: int) -> None:
-    """Refuse a map that does not fit the records."""
-    if matrix.ndim != 2 or matrix.shape[0] != n_features or matrix.shape[1] == 0:
+    """Refuse a map that does not fit the records; one of shape (p,) is a diagonal matrix."""
+    fits = matrix.ndim in (1, 2) and matrix.shape[0] == n_features and matrix.size > 0
+    if not fits:
         raise InputError(
-            f"matrix must have shape ({n_features}, k), one row per feature, not {matrix.shape}."
+            f"matrix must have shape ({n_features}, k), one row per feature, or ({n_features},) "
+            f"for a diagonal one, not {matrix.shape}."
         )
 
 

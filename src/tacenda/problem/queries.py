@@ -32,7 +32,7 @@ from tacenda.privacy.secrets.bounded import (
 from tacenda.privacy.secrets.door import Question
 from tacenda.privacy.secrets.question import digest
 from tacenda.problem.facts import Facts
-from tacenda.problem.moments import check_bytes, check_matrix, packed_length
+from tacenda.problem.moments import check_bytes, check_matrix, moment_length
 from tacenda.problem.radius import brought_within, is_within
 from tacenda.problem.regularisers import Regulariser
 
@@ -74,7 +74,12 @@ class Kernels(Protocol):
     ) -> Array: ...
 
     def second_moment(
-        self, nodes: Array, norm: float, label_scale: float, label_bound: float
+        self,
+        nodes: Array,
+        norm: float,
+        label_scale: float,
+        label_bound: float,
+        diagonal: bool = False,
     ) -> Array: ...
 
     def mapped(
@@ -94,7 +99,9 @@ class Answers(Protocol):
         self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded
     ) -> Bounded: ...
     def question(self, linear: Array, quadratic: Array, centre: Array) -> Question: ...
-    def second_moment(self, label_scale: float, label_bound: float) -> Bounded: ...
+    def second_moment(
+        self, label_scale: float, label_bound: float, diagonal: bool = False
+    ) -> Bounded: ...
     def mapped(
         self, matrix: Array, norm: float, clip_norm: float | None, smoothness: float | None
     ) -> Answers: ...
@@ -213,14 +220,16 @@ class Queries:
         asked = self._named_argmin(linear, quadratic, centre)
         return Question(self.facts.objective_terms(quadratic), centre.shape, solve, asked)
 
-    def second_moment(self, label_scale: float, label_bound: float) -> Bounded:
-        """(1/m_i) sum_j z z', packed (`problem.moments`); z = x, or (x, label_scale y) with y cut
-        to label_bound."""
+    def second_moment(
+        self, label_scale: float, label_bound: float, diagonal: bool = False
+    ) -> Bounded:
+        """(1/m_i) sum_j z z', packed (`problem.moments`), or its diagonal alone; z = x, or (x,
+        label_scale y) with y cut to label_bound."""
         sensitivity = self.facts.moment_sensitivity(label_scale, label_bound)
-        check_moment_bytes(self.facts, label_scale)
-        asked = self._named("second moment", label_scale, label_bound)
+        check_moment_bytes(self.facts, label_scale, diagonal)
+        asked = self._named(moment_name(diagonal), label_scale, label_bound)
         values = self._store.second_moment(
-            self._at, self.facts.constants.data_norm, label_scale, label_bound
+            self._at, self.facts.constants.data_norm, label_scale, label_bound, diagonal
         )
         return seal(values, sensitivity, asked=asked)
 
@@ -228,7 +237,7 @@ class Queries:
         self, matrix: Array, norm: float, clip_norm: float | None, smoothness: float | None
     ) -> Queries:
         """The same questions to the records x' = matrix' x, cut to `norm`: new private records
-        behind the same door; matrix (p, k) is public."""
+        behind the same door; matrix (p, k), or (p,) for a diagonal one, is public."""
         _refuse_secret_point(matrix)
         check_map(self.facts, matrix)
         facts = self.facts.mapped(matrix, norm, clip_norm, smoothness)
@@ -347,11 +356,13 @@ class BlankQueries:
             lambda noise, extra: (np.zeros(shape), None),
         )
 
-    def second_moment(self, label_scale: float, label_bound: float) -> Bounded:
+    def second_moment(
+        self, label_scale: float, label_bound: float, diagonal: bool = False
+    ) -> Bounded:
         facts = self.facts
         width = facts.n_features + (label_scale != 0.0) if self._full else 1
         return seal(
-            np.zeros((facts.n, packed_length(width))),
+            np.zeros((facts.n, moment_length(width, diagonal))),
             facts.moment_sensitivity(label_scale, label_bound),
         )
 
@@ -361,18 +372,28 @@ class BlankQueries:
         return BlankQueries(self.facts.mapped(matrix, norm, clip_norm, smoothness), self._full)
 
 
-def check_moment_bytes(facts: Facts, label_scale: float) -> None:
+def moment_name(diagonal: bool) -> str:
+    """What a question for a second moment is named by."""
+    return "second moment, diagonal" if diagonal else "second moment"
+
+
+def check_moment_bytes(facts: Facts, label_scale: float, diagonal: bool = False) -> None:
     """Refuse a second moment whose rows would not fit, from public numbers."""
     check_bytes(
         f"The second moment of {facts.n_features} features",
-        8.0 * facts.n * packed_length(facts.n_features + (label_scale != 0.0)),
+        8.0 * facts.n * moment_length(facts.n_features + (label_scale != 0.0), diagonal),
         "use fewer features or fewer nodes in a block, or run without whitening.",
     )
 
 
 def check_map(facts: Facts, matrix: Array) -> None:
-    """Refuse a map of another shape, or to more numbers than fit, from public numbers."""
+    """Refuse a map of another shape, or to more numbers than fit, from public numbers.
+
+    A diagonal map makes one more table of the size and layout that the records have.
+    """
     check_matrix(matrix, facts.n_features)
+    if matrix.ndim == 1:
+        return
     columns = matrix.shape[1]
     check_bytes(
         f"Records mapped to {columns} dense columns",

@@ -244,7 +244,8 @@ def mapped(
     """R(matrix v) as a function of v, which is what records mapped by matrix' are regularised by.
 
     What has an l1 part is `Unmapped`. none stays none, and l2 is sum_a |column a|^2 v_a^2/2 for a
-    matrix with orthogonal columns; each of several outputs has the same weights.
+    matrix with orthogonal columns, (p, k) or the diagonal (p,) of one; each of several outputs has
+    the same weights.
     """
     if isinstance(regulariser, Unmapped) or (regulariser.l1 != 0.0 and strength > 0):
         return Unmapped(regulariser.name)
@@ -255,6 +256,9 @@ def mapped(
             "Records that are mapped already cannot be mapped again; map the original ones by the "
             "product of both matrices."
         )
+    if matrix.ndim == 1:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return WeightedL2(np.tile(float(regulariser.l2) * matrix**2, n_outputs))
     with np.errstate(over="ignore", invalid="ignore"):
         products = matrix.T @ matrix
         squares = np.diagonal(products)

@@ -16,7 +16,7 @@ import numpy as np
 from tacenda._types import Array, Flags, Floats, Ints
 from tacenda.errors import InputError, TacendaError, UnsupportedError
 from tacenda.problem.losses import Loss
-from tacenda.problem.moments import check_matrix, packed_length
+from tacenda.problem.moments import check_matrix, moment_length, packed_length
 from tacenda.problem.regularisers import Regulariser
 from tacenda.threads import is_small, kernel_threads
 
@@ -58,13 +58,14 @@ class Store:
         strength: float,
         loss_scale: float,
         divisors: Floats,
+        row_elements: int | None = None,
     ) -> None:
         self.rows, self.labels, self.offsets = rows, labels, offsets
         self.n_features, self.n_outputs = n_features, n_outputs
         self.loss, self.regulariser = loss, regulariser
         self.strength, self.loss_scale, self.divisors = strength, loss_scale, divisors
         self.sizes: Ints = np.diff(offsets)
-        self._width = self._row_elements()
+        self._width = self._row_elements() if row_elements is None else row_elements
         per_node = np.maximum(1, self.sizes * self._width // _TASK_ELEMENTS)
         self._tasks_of: Ints = np.minimum(per_node, np.minimum(_TASKS_PER_NODE, self.sizes))
         self._one_task_each = bool(self._tasks_of.max() == 1)
@@ -233,18 +234,26 @@ class Store:
         return out
 
     def second_moment(
-        self, nodes: Ints, norm: float, label_scale: float, label_bound: float
+        self,
+        nodes: Ints,
+        norm: float,
+        label_scale: float,
+        label_bound: float,
+        diagonal: bool = False,
     ) -> Floats:
-        """(1/m_i) sum_j z z' for each row, packed (`problem.moments`); float64 (b, q (q + 1)/2).
+        """(1/m_i) sum_j z z' for each row, packed (`problem.moments`); float64 (b, q (q + 1)/2), or
+        (b, q) of its diagonal alone.
 
         z = x_j, cut to `norm`, and behind it label_scale * y_j, with y_j cut to label_bound, unless
         label_scale is 0.
         """
         nodes = self._positions(nodes)
         width = self.n_features + (label_scale != 0.0)
-        out = np.empty((len(nodes), packed_length(width)))
-        with kernel_threads(self.elements(nodes) * width):
-            self._moment_kernels.second_moments(
+        kernels = self._moment_kernels
+        out = np.empty((len(nodes), moment_length(width, diagonal)))
+        work = int(self.sizes[nodes].sum()) if diagonal else self.elements(nodes)
+        with kernel_threads(work * width):
+            (kernels.diagonals if diagonal else kernels.second_moments)(
                 self.kernel_rows,
                 self.labels,
                 self.norms,
@@ -260,21 +269,29 @@ class Store:
         return out
 
     def integer_second_moment(
-        self, nodes: Ints, grid: Array, norm: float, label_scale: float, label_bound: float
+        self,
+        nodes: Ints,
+        grid: Array,
+        norm: float,
+        label_scale: float,
+        label_bound: float,
+        diagonal: bool = False,
     ) -> Ints:
-        """sum_j trunc(z z' / grid_k), packed, as int64; z as in `second_moment`.
+        """sum_j trunc(z z' / grid_k), packed, or its diagonal alone, as int64; z as in
+        `second_moment`.
 
         Exact for every float: with T = B^2/grid_k, B^2 = norm^2 + (label_scale label_bound)^2, one
         record moves row k by at most T when it comes or goes, and by at most sqrt(2) T when it is
         replaced. Rounding toward zero lengthens nothing; but between two records it may turn an
         inner product that is at least 0 into one of -sqrt(P) (|u| + |v|), P = q (q + 1)/2. So every
         z is cut to |z|^2 <= (T - sqrt(P)) grid_k, and by a little more for the rounding of floats.
+        On the diagonal nothing is below 0, rounded or not: there only the latter is cut.
         """
         nodes = self._positions(nodes)
         width = self.n_features + (label_scale != 0.0)
         grid = _grid(grid, nodes)
         square = norm**2 + (label_scale * label_bound) ** 2
-        room = square - math.sqrt(packed_length(width)) * grid
+        room = square - (0.0 if diagonal else math.sqrt(packed_length(width))) * grid
         if (room < 0.5 * square).any():
             raise InputError(
                 "grid is so coarse that rounding to it would take more than half of a second "
@@ -285,9 +302,11 @@ class Store:
                 "grid is so fine that a record's integers could leave 64 bits; "
                 "choose a coarser grid."
             )
-        out = np.zeros((len(nodes), packed_length(width)), dtype=np.int64)
-        with kernel_threads(self.elements(nodes) * width):
-            self._moment_kernels.integer_moments(
+        kernels = self._moment_kernels
+        out = np.zeros((len(nodes), moment_length(width, diagonal)), dtype=np.int64)
+        work = int(self.sizes[nodes].sum()) if diagonal else self.elements(nodes)
+        with kernel_threads(work * width):
+            (kernels.integer_diagonals if diagonal else kernels.integer_moments)(
                 self.kernel_rows,
                 self.labels,
                 self.norms,
@@ -309,39 +328,58 @@ class Store:
 
         No row is longer than `norm`, whatever floats matrix and records hold: sums are made in
         float64, come out right to (k + 2) 2^-53 of a row's norm, and what is cut is cut shorter by
-        more than that (in float32 by 1e-6). A row without a finite norm is 0.
+        more than that (in float32 by 1e-6). A row without a finite norm is 0. matrix (p, k) gives
+        dense rows; (p,), a diagonal one, leaves sparse rows sparse.
         """
         nodes = self._positions(nodes)
         matrix = np.ascontiguousarray(matrix, np.float64)
         check_matrix(matrix, self.n_features)
-        table = self.rows[0] if isinstance(self.rows, tuple) else self.rows
+        columns, sparse = matrix.shape[-1], isinstance(self.rows, tuple)
+        single = (self.rows[0] if sparse else self.rows).dtype == np.float32
+        norm = float(norm) * (1.0 - max(1e-12, columns * 2.0**-50, 1e-6 if single else 0.0))
         offsets = np.concatenate([[0], np.cumsum(self.sizes[nodes])]).astype(np.int64)
-        out = np.empty((int(offsets[-1]), matrix.shape[1]), table.dtype)
-        shorter = max(1e-12, matrix.shape[1] * 2.0**-50, 1e-6 if out.dtype == np.float32 else 0.0)
         first, last = self.offsets[nodes], self.offsets[nodes + 1]
-        with kernel_threads(self.elements(nodes) * matrix.shape[1]):
-            self._mapping_kernels.mapped_rows(
-                self.kernel_rows,
-                first,
-                last,
-                offsets[:-1],
-                _read_only(matrix),
-                float(norm) * (1.0 - shorter),
-                out,
-            )
+        keeps = sparse and matrix.ndim == 1
+        rows: Any
+        if keeps:
+            rows = self._scaled_sparse(nodes, _read_only(matrix), norm)
+        else:
+            map_rows = self._mapping_kernels.mapped_rows
+            if matrix.ndim == 1:
+                map_rows = self._mapping_kernels.scaled_rows
+            rows = np.empty((int(offsets[-1]), columns), np.float32 if single else np.float64)
+            with kernel_threads(self.elements(nodes) * (1 if matrix.ndim == 1 else columns)):
+                map_rows(
+                    self.kernel_rows, first, last, offsets[:-1], _read_only(matrix), norm, rows
+                )
         labels = [self.labels[a:b] for a, b in zip(first, last, strict=True)]
-        return DenseStore(
-            out,
+        return (SparseStore if keeps else DenseStore)(
+            rows,
             np.concatenate(labels),
             offsets,
-            n_features=matrix.shape[1],
+            n_features=columns,
             n_outputs=self.n_outputs,
             loss=self.loss,
             regulariser=regulariser,
             strength=self.strength,
             loss_scale=self.loss_scale,
             divisors=self.divisors[nodes],
+            row_elements=self._width if keeps else None,  # it must not depend on the block
         )
+
+    def _scaled_sparse(self, nodes: Ints, weights: Floats, norm: float) -> tuple[Array, ...]:
+        """CSR arrays of these nodes' rows, column a times weights[a], each row cut to `norm`."""
+        data, indices, indptr = self.rows
+        records = np.concatenate([np.arange(*self.offsets[i : i + 2]) for i in nodes])
+        spans = [slice(indptr[self.offsets[i]], indptr[self.offsets[i + 1]]) for i in nodes]
+        taken = np.concatenate([indices[span] for span in spans])
+        ends = np.concatenate([[0], np.cumsum(np.diff(indptr)[records])]).astype(np.int64)
+        out = np.empty(len(taken), data.dtype)
+        with kernel_threads(len(taken)):
+            self._mapping_kernels.scaled_sparse_rows(
+                _read_only(data), taken, ends, indptr[records], weights, norm, out
+            )
+        return out, taken, ends
 
     def argmin(
         self,

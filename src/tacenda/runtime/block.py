@@ -100,8 +100,10 @@ class Block:
     ) -> Bounded:
         return self._queries.gradient(w, self.turn, self._places(), batch_size, one, regularised)
 
-    def second_moment(self, label_scale: float = 0.0, label_bound: float = 1.0) -> Bounded:
-        return self._queries.second_moment(label_scale, label_bound)
+    def second_moment(
+        self, label_scale: float = 0.0, label_bound: float = 1.0, *, diagonal: bool = False
+    ) -> Bounded:
+        return self._queries.second_moment(label_scale, label_bound, diagonal)
 
     def mapped(
         self,

@@ -28,6 +28,28 @@ def test_the_edge_is_the_largest_eigenvalue_of_noise():
     assert top == pytest.approx(edge_of(300, 0.01), rel=0.03)
 
 
+def test_the_edge_of_a_diagonal_is_the_largest_of_its_noises():
+    rng = np.random.default_rng(0)
+    top = np.mean([rng.normal(size=3000).max() for _ in range(50)])
+    assert top == pytest.approx(edge_of(3000, 1.0, diagonal=True), rel=0.15)
+    assert edge_of(1, 0.5, diagonal=True) == 0.5
+
+
+def test_a_feature_that_stands_out_has_the_mean_square_that_is_found():
+    rng, d, std = np.random.default_rng(1), 2000, 1e-4
+    true = np.r_[0.3, 0.2, np.full(d - 2, 0.5 / (d - 2))]
+    told = records_moment(true + std * rng.normal(size=d), std, 1.0, diagonal=True)
+    assert told[:2] == pytest.approx(true[:2], rel=5e-3)
+    assert told.sum() == pytest.approx(1.0, rel=0.1)
+
+
+def test_of_a_diagonal_all_of_a_row_may_lie_in_one_direction():
+    e = np.array([0.4, 0.1, 0.01])
+    alone = decide(e, 1e-3, 2.0, 20, BARE, diagonal=True)
+    assert alone.smoothness == pytest.approx(BARE.loss.curvature * 0.25)
+    assert alone.smoothness >= decide(e, 1e-3, 2.0, 20, BARE).smoothness
+
+
 @pytest.mark.parametrize("spike", [0.12, 0.2, 0.5])
 def test_a_direction_that_stands_out_has_the_variance_that_the_records_have_there(spike):
     rng, d, std = np.random.default_rng(1), 300, 0.004

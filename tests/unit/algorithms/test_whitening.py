@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -130,6 +131,104 @@ def test_each_row_is_mapped_by_itself(seed: int, d: int, k: int, outputs: int) -
         assert np.array_equal(times(matrix, rows[part]), found[part])
 
 
+@given(seed=st.integers(0, 100), d=st.integers(1, 5), outputs=st.integers(1, 3))
+def test_a_diagonal_map_is_that_of_the_diagonal_matrix(seed: int, d: int, outputs: int) -> None:
+    rng = np.random.default_rng(seed)
+    diagonal, rows = rng.normal(size=d), rng.normal(size=(4, outputs * d))
+    assert np.array_equal(times(diagonal, rows), times(np.diag(diagonal), rows))
+    assert times(diagonal, rows.astype(np.float32)).dtype == np.float32
+
+
+@given(seed=st.integers(0, 1000), d=st.integers(1, 8), std=st.sampled_from([0.0, 1e-4, 1e-2, 1.0]))
+@settings(max_examples=40)
+def test_of_a_diagonal_no_direction_is_steeper_than_is_said(seed: int, d: int, std: float) -> None:
+    """However much the features go together; here they all do."""
+    rng = np.random.default_rng(seed)
+    lengths = 10.0 ** (-2 * rng.random(d))
+    x = rng.normal(size=(500, 1)) * lengths / np.linalg.norm(lengths)
+    x /= np.maximum(1.0, np.linalg.norm(x, axis=1, keepdims=True))
+    true, facts = x.T @ x / len(x), facts_for(d)
+    noise = std * rng.normal(size=d)
+    found = choose(np.diag(true) + noise, std, facts, Whitening())
+    assert found.matrix.shape == (d,) and (found.matrix > 0).all()
+    assert np.isfinite(found.matrix).all() and found.clip == 0.5
+    if std == 0.0:
+        steepest = np.linalg.eigvalsh(true * np.outer(found.matrix, found.matrix))[-1]
+        said = found.smoothness / facts.constants.loss.curvature
+        assert steepest == pytest.approx(said, rel=1e-9)  # all of a row lies in one direction
+
+
+def test_the_floor_of_a_diagonal_is_in_units_of_the_largest_of_its_noises() -> None:
+    mean_squares, std = np.array([0.0, 0.3, -0.1, 0.05]), 0.01
+    for floor in (None, 2.0):
+        found = choose(mean_squares, std, facts_for(4), Whitening(floor=floor))
+        raised = 0.3 * (found.matrix[1] / found.matrix) ** 2
+        least = (floor or FLOOR) * math.sqrt(2 * math.log(4)) * std
+        assert raised == pytest.approx([least, 0.3, least, 0.05])
+
+
+def test_which_map_it_is() -> None:
+    assert Whitening().kind_for(1000) == "full" and Whitening().kind_for(1001) == "diagonal"
+    for kind in ("full", "diagonal"):
+        assert Whitening(kind=kind).kind_for(5) == Whitening(kind=kind).kind_for(5000) == kind
+        assert Whitening(kind=kind).to_plain()["kind"] == kind
+    assert "kind" not in Whitening().to_plain()
+    with pytest.raises(InputError, match=r"Whitening.kind"):
+        Whitening(kind="sparse")
+    with pytest.raises(InputError, match="leave it out with kind='diagonal'"):
+        Whitening(kind="diagonal", rank=3)
+    ring = tc.graph.Topology.of(tc.graph.ring(4))
+    for whitening, said in ((Whitening(), 1), (Whitening(kind="diagonal"), 0)):
+        advice = Whitened(A.TreeGD(), whitening).advice(facts_for(1001), ring, 5)
+        assert sum("only their mean squares are released" in one for one in advice) == said
+
+
+def test_many_sparse_features_from_end_to_end() -> None:
+    """1500 features, CSR rows that stay sparse: one message of 1500 numbers, the same bits in any
+    blocks, a better model than without, and no more than the budget."""
+    rng = np.random.default_rng(0)
+    n, d, filled = 4000, 1500, 15
+    chance = 1.0 / np.arange(1, d + 1)
+    columns = rng.choice(d, size=n * filled, p=chance / chance.sum())
+    x = sp.csr_matrix((np.ones(n * filled), columns, np.arange(0, n * filled + 1, filled)), (n, d))
+    x.sum_duplicates()
+    scores = x @ rng.normal(size=d)
+    x = sp.diags(1 / np.sqrt(np.asarray(x.multiply(x).sum(axis=1)).ravel())) @ x
+    y = scores > np.median(scores)
+    shards = tc.data.partition.even(x.tocsr(), y.astype(int), 4)
+    data = tc.Problem(shards, classes=(0, 1), strength=1e-4)
+
+    def run(prepare: Any, **more: Any) -> Any:
+        private = {"privacy": tc.Privacy(20.0), "seed": 1, "record_every": 0, **more}
+        return tc.simulate(
+            data, tc.graph.ring(4), A.TreeGD(), 15, prepare=prepare, output="last", **private
+        )
+
+    with pytest.warns(UserWarning, match="only their mean squares are released"):
+        found = run("whitening")
+    assert found.released["diagonal"].shape == (d,) and found.models.shape == (4, d)
+    assert found.privacy.epsilon <= 20.0 * (1 + 1e-9)
+    named = run(Whitening(kind="diagonal"), blocks=3)
+    assert np.array_equal(named.models, found.models)
+    right = [np.mean((x @ r.models[0] > 0) == y) for r in (found, run(None))]
+    assert right[0] > right[1] + 0.03
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("name", ["treegd", "ipadmm", "cdpadmm"])
+def test_a_run_on_a_diagonal_map_reaches_the_same_optimum(name: str, layout: Any) -> None:
+    data = problem(5)
+    rows = data.store.rows
+    cuts = list(zip(data.store.offsets[:-1], data.store.offsets[1:], strict=True))
+    shards = [(layout(rows[a:b]), data.store.labels[a:b]) for a, b in cuts]
+    data = tc.Problem(shards, classes=(-1, 1), strength=data.strength)
+    wide = Whitening(norm=50.0, scale=0.02, clip=50.0, kind="diagonal")  # nothing is cut
+    run = tc.simulate(
+        data, tc.graph.ring(5), TUNED[name], 1500, prepare=wide, output="last", record_every=0
+    )
+    assert np.abs(run.models - data.solve()).max() < 1e-3
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [("share", 0.0), ("share", 1.0), ("norm", 0.0), ("clip", -1.0), ("floor", 0.0), ("rank", 0)],
@@ -172,8 +271,12 @@ def test_what_cannot_be_mapped_is_refused_before_any_record_is_touched() -> None
     for regulariser in ("l1", "elastic-net"):
         with pytest.raises(UnsupportedError, match="use 'l2' or 'none'"):
             checked(facts_for(3, regulariser=regulariser))
-    with pytest.raises(UnsupportedError, match="up to 1000 features"):
-        checked(facts_for(1001))
+    with pytest.raises(UnsupportedError, match=r"up to 1000 features. Use kind='diagonal'"):
+        checked(facts_for(1001), whitening=Whitening(kind="full"))
+    with pytest.raises(UnsupportedError, match="get a diagonal one; leave it out"):
+        checked(facts_for(1001), whitening=Whitening(rank=5))
+    checked(facts_for(1001))
+    checked(facts_for(1000), whitening=Whitening(rank=5))
     with pytest.raises(UnsupportedError, match=r"Whitening.rank must be left out"):
         checked(facts_for(3), A.PVP(), Whitening(rank=2))
     with pytest.raises(UnsupportedError, match="leave prepare out"):

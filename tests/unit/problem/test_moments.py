@@ -79,11 +79,25 @@ def test_it_is_the_mean_of_outer_products(layout: str, label: tuple[float, float
 
 
 @pytest.mark.parametrize("layout", ["dense", "float32", "csr"])
-def test_a_node_has_the_same_bits_in_every_block(layout: str) -> None:
+@pytest.mark.parametrize("label", [(0.0, 1.0), (0.7, 2.0)])
+def test_the_diagonal_is_the_mean_of_squares(layout: str, label: tuple[float, float]) -> None:
+    problem, shards = make(layout)
+    found = open_values(queries(problem).second_moment(*label, diagonal=True))
+    scale, bound = label
+    for k, (x, y) in enumerate(shards):
+        z = x.astype(float)
+        if scale:
+            z = np.column_stack([z, scale * np.clip(y, -bound, bound)])
+        np.testing.assert_allclose(found[k], (z**2).mean(axis=0), rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("layout", ["dense", "float32", "csr"])
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_a_node_has_the_same_bits_in_every_block(layout: str, diagonal: bool) -> None:
     problem, _ = make(layout)
-    together = open_values(queries(problem).second_moment(0.5, 1.0))
+    together = open_values(queries(problem).second_moment(0.5, 1.0, diagonal))
     for nodes in ([2], [1, 0], [0, 2]):
-        apart = open_values(queries(problem, nodes).second_moment(0.5, 1.0))
+        apart = open_values(queries(problem, nodes).second_moment(0.5, 1.0, diagonal))
         assert np.array_equal(apart, together[nodes])
 
 
@@ -101,6 +115,19 @@ def test_whole_numbers_are_truncated_products(layout: str) -> None:
             factor = Fraction(1) if a == b else Fraction(math.sqrt(2))
             expected = sum(math.trunc(e * factor) for e in exact)
             assert whole[k, place] == expected
+    diagonal = problem.store.integer_second_moment(np.arange(3), grid, 2.0, scale, bound, True)
+    ends = np.cumsum(np.r_[0, np.arange(6, 1, -1)])  # where the triangle's rows begin
+    assert np.array_equal(diagonal, whole[:, ends])
+
+
+def test_a_sum_of_squares_stops_at_its_top() -> None:
+    problem, _ = make("dense", data_norm=2.0)
+    store = problem.store
+    whole = store.integer_second_moment(np.arange(3), 2.0**-58, 1.0, 0.0, 1.0, True)
+    store.rows[:] = 0.0
+    store.rows[:, 0], store._norms = 1.0, np.ones(len(store.rows))
+    top = store.integer_second_moment(np.arange(3), 2.0**-60.5, 1.0, 0.0, 1.0, True)
+    assert (whole >= 0).all() and (top[:, 0] == 2**62).all() and not top[:, 1:].any()
 
 
 def test_a_grid_that_is_too_coarse_or_too_fine_is_refused() -> None:
@@ -135,15 +162,26 @@ def test_a_table_that_does_not_fit_is_refused_from_public_numbers(monkeypatch: A
         asked.mapped(np.eye(5, 3), 1.0, None, None)
     monkeypatch.setattr(moments, "MOST_BYTES", 8 * 20 * 3)
     assert asked.mapped(np.eye(5, 3), 1.0, None, None).facts.dim == 3
+    assert asked.mapped(np.ones(5), 1.0, None, None).facts.dim == 5  # as large as what is there
+    monkeypatch.setattr(moments, "MOST_BYTES", 8 * 3 * 5)
+    assert asked.second_moment(0.0, 1.0, diagonal=True).shape == (3, 5)
+    with pytest.raises(InputError, match="second moment of 5 features would need"):
+        asked.second_moment(1.0, 1.0, diagonal=True)
 
 
 def test_blank_records_answer_with_the_true_sensitivity() -> None:
     problem, _ = make("dense")
     real = queries(problem)
-    for full, length in ((False, 1), (True, 21)):
-        blank = BlankQueries(real.facts, full).second_moment(0.5, 2.0)
-        assert blank.shape == (3, length)
-        assert np.array_equal(blank.sensitivity, real.second_moment(0.5, 2.0).sensitivity)
+    for full, diagonal, length in (
+        (False, False, 1),
+        (True, False, 21),
+        (False, True, 1),
+        (True, True, 6),
+    ):
+        blank = BlankQueries(real.facts, full).second_moment(0.5, 2.0, diagonal)
+        asked = real.second_moment(0.5, 2.0, diagonal)
+        assert blank.shape == (3, length) and asked.shape == (3, 6 if diagonal else 21)
+        assert np.array_equal(blank.sensitivity, asked.sensitivity)
 
 
 def test_facts_know_the_networks_smallest_node_in_every_block() -> None:

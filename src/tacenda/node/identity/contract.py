@@ -116,6 +116,7 @@ class PrepareTerms(_Part):
     floor: Positive | None = None
     scale: Positive | None = None
     rank: Annotated[int, Field(ge=1)] | None = None
+    kind: Literal["full", "diagonal"] | None = None
 
 
 class Contract(_Part):

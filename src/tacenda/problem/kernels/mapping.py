@@ -1,4 +1,5 @@
-"""Compiled maps of records: x -> matrix' x, each row cut to a norm."""
+"""Compiled maps of records: x -> matrix' x, each row cut to a norm; dense rows, or for a diagonal
+matrix rows as sparse as they were."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from numba import njit, prange, types
 from numba.extending import overload
 
 from tacenda.problem.kernels.gradient import shrink
-from tacenda.problem.kernels.rows import INNER, PARALLEL
+from tacenda.problem.kernels.rows import INNER, OPTIONS, PARALLEL
 
 
 def add_mapped(rows: Any, j: int, matrix: Any, out: Any) -> None:
@@ -58,3 +59,51 @@ def mapped_rows(
                     line[c] = factor * buffer[c]
             else:
                 line[:] = 0.0
+
+
+@njit(**OPTIONS)
+def shortened(square: float, norm: float) -> float:
+    """The factor which cuts a row of this squared norm to `norm`; 0 where that is not finite."""
+    return shrink(1.0, math.sqrt(square), norm) if square < math.inf else 0.0
+
+
+@njit(**OPTIONS)
+def scaled(x: float, weight: float) -> float:
+    """x weight; 0 stays 0, as what a sparse row leaves out does."""
+    return x * weight if x != 0.0 else 0.0
+
+
+@njit(**PARALLEL)
+def scaled_rows(
+    rows: Any, first: Any, last: Any, place: Any, weights: Any, norm: float, out: Any
+) -> None:
+    """out[place[k] + e] = (weights_a x_a)_a of the e-th record of row k of the block, cut to
+    `norm`, or 0 where that has no finite norm; dense rows."""
+    for k in prange(first.shape[0]):
+        for e in range(last[k] - first[k]):
+            x, line = rows[first[k] + e], out[place[k] + e]
+            square = 0.0
+            for a in range(weights.shape[0]):
+                value = scaled(np.float64(x[a]), weights[a])
+                square += value * value
+            factor = shortened(square, norm)
+            for a in range(weights.shape[0]):
+                line[a] = factor * scaled(np.float64(x[a]), weights[a]) if factor > 0.0 else 0.0
+
+
+@njit(**PARALLEL)
+def scaled_sparse_rows(
+    data: Any, indices: Any, indptr: Any, starts: Any, weights: Any, norm: float, out: Any
+) -> None:
+    """The same for CSR rows from starts[k] on in `data`, the k-th of which goes to
+    out[indptr[k] : indptr[k + 1]]; indices are those of `out`."""
+    for k in prange(starts.shape[0]):
+        begin, end = indptr[k], indptr[k + 1]
+        square = 0.0
+        for t in range(end - begin):
+            value = scaled(np.float64(data[starts[k] + t]), weights[indices[begin + t]])
+            square += value * value
+        factor = shortened(square, norm)
+        for t in range(end - begin):
+            value = scaled(np.float64(data[starts[k] + t]), weights[indices[begin + t]])
+            out[begin + t] = factor * value if factor > 0.0 else 0.0

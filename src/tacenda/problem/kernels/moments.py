@@ -133,3 +133,57 @@ def integer_moments(
                 else:
                     for b in range(1, width - a):
                         line[b] = min(max(line[b] + whole(one * rest[b], most), -TOP), TOP)
+
+
+@njit(**PARALLEL)
+def diagonals(
+    rows: Any,
+    labels: Any,
+    norms: Any,
+    first: Any,
+    last: Any,
+    norm: float,
+    label_scale: float,
+    label_bound: float,
+    width: int,
+    divisors: Any,
+    out: Any,
+) -> None:
+    """out[k] = (1/divisors[k]) sum of (z_a^2)_a over node k's records; out (b, width) float64."""
+    for k in prange(out.shape[0]):
+        z, total = np.empty(width), out[k]
+        total[:] = 0.0
+        for j in range(first[k], last[k]):
+            bounded_record(rows, labels, norms, j, norm, label_scale, label_bound, math.inf, z)
+            for a in range(width):
+                total[a] += z[a] * z[a]
+        for a in range(width):
+            total[a] /= divisors[k]
+
+
+@njit(**PARALLEL)
+def integer_diagonals(
+    rows: Any,
+    labels: Any,
+    norms: Any,
+    first: Any,
+    last: Any,
+    norm: float,
+    label_scale: float,
+    label_bound: float,
+    width: int,
+    cut: Any,
+    grid: Any,
+    out: Any,
+) -> None:
+    """out[k] = sum over node k's records of (z_a^2 / grid[k])_a rounded toward zero, each record
+    cut to norm cut[k] first; out (b, width) int64, zero at the start. The sum stops at TOP, as in
+    `integer_moments`."""
+    for k in prange(out.shape[0]):
+        z, total = np.empty(width), out[k]
+        most = cut[k] * cut[k] / grid[k]
+        for j in range(first[k], last[k]):
+            bounded_record(rows, labels, norms, j, norm, label_scale, label_bound, cut[k], z)
+            for a in range(width):
+                if z[a] != 0.0:
+                    total[a] = min(total[a] + whole(z[a] / grid[k] * z[a], most), TOP)
