@@ -22,7 +22,7 @@ PAGES = [
     "docs/adding-an-algorithm.md",
     "docs/planner.md",
     "docs/whitening.md",
-    "docs/audit.md",
+    pytest.param("docs/audit.md", marks=pytest.mark.slow),
     "docs/shared-noise-for-officers.md",
 ]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.S | re.M)

@@ -116,7 +116,7 @@ def test_fewer_members_draw_more_and_nobody_is_charged_more(veiled: dict[str, An
 
 
 @pytest.mark.filterwarnings("ignore::tacenda.runtime.simulate.GraphWarning")
-@pytest.mark.parametrize("graph", ["ring", "star"])
+@pytest.mark.parametrize("graph", ["ring", pytest.param("star", marks=pytest.mark.slow)])
 def test_peers_have_the_simulators_bits(tmp_path: Path, veiled: dict[str, Any], graph: str) -> None:
     contract = small_contract(5, rounds=5, graph=graph, algorithm=veiled, privacy=TERMS)
     crowd = Crowd(tmp_path / "crowd", contract, seed=5)

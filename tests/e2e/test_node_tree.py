@@ -86,7 +86,7 @@ def test_the_rows_of_a_tree_are_known_before(together: dict[str, Any]) -> None:
     assert row_forms(plan.spec) == {(t, c): row for t in (1, 2) for c in (2, 3)}
 
 
-@pytest.mark.parametrize("graph", ["ring", "star"])
+@pytest.mark.parametrize("graph", ["ring", pytest.param("star", marks=pytest.mark.slow)])
 def test_peers_have_one_model_and_the_simulators_bits(
     tmp_path: Path, together: dict[str, Any], graph: str
 ) -> None:
@@ -100,6 +100,7 @@ def test_peers_have_one_model_and_the_simulators_bits(
     assert sent == 6 * 2 * (5 - 1)
 
 
+@pytest.mark.slow
 def test_an_exact_end_of_any_algorithm(tmp_path: Path) -> None:
     """Closing averages of a method that only knows its neighbours."""
     contract = small_contract(5, rounds=4, finish_mixing="exact")
@@ -114,7 +115,8 @@ def test_an_exact_end_of_any_algorithm(tmp_path: Path) -> None:
     assert sent == 4 * 2 * 5 + 2 * (5 - 1)
 
 
-@pytest.mark.parametrize("noise", ["masked", pytest.param("independent", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", ["masked", "independent"])
 def test_whitened_descent_through_a_kill(tmp_path: Path, noise: str) -> None:
     """Rows of the second moment's length go along the tree first, then those of gradients."""
     contract = small_contract(

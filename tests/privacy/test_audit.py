@@ -44,7 +44,13 @@ def noise_of(name: str, adjacency: str = "replace-one") -> tc.Privacy:
     return tc.Privacy.from_noise(round_epsilon=0.4, delta=1e-3, adjacency=adjacency)
 
 
-@pytest.mark.parametrize("name", list(VARIANTS))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in ("madmm", "radmm") else name
+        for name in VARIANTS
+    ],
+)
 def test_sound_noise_passes_and_the_likelihood_ratio_is_exact(name: str) -> None:
     """If score = ln p1/p0 exactly, then E0[exp(score)] = E1[exp(-score)] = 1,
     whatever the mechanism."""
@@ -76,7 +82,16 @@ def test_sound_noise_passes_under_add_remove(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["ipadmm", "cdpadmm", "dpadmm", "dpdda", "pvp", "dvp", "madmm", "radmm"]
+    "name",
+    [
+        "ipadmm",
+        "cdpadmm",
+        "dpadmm",
+        "dpdda",
+        "pvp",
+        "dvp",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("madmm", "radmm")),
+    ],
 )
 def test_a_door_with_too_little_noise_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted bug: half (for pure rounds a third) of the noise that was charged."""
