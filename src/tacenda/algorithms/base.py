@@ -301,6 +301,12 @@ def check_needs(algorithm: Algorithm, facts: Facts, topology: Topology, private:
             f"{loss.name!r} is not smooth. "
             "Use 'smoothed-hinge' or 'huber', or a linearised algorithm (IPADMM, CDPADMM, DPDDA)."
         )
+    if needs.bounded_curvature and not loss.smooth:
+        raise UnsupportedError(
+            f"{name} takes its step from the curvature of the loss, and {loss.name!r} "
+            "has no bounded one. Use 'smoothed-hinge' or 'huber', or an algorithm with a step "
+            "of its own (GossipGD, DPDDA)."
+        )
     if needs.smooth_regulariser and not regulariser.smooth:
         raise UnsupportedError(
             f"{name} needs a smooth regulariser; {regulariser.name!r} is not. "

@@ -11,9 +11,7 @@ import numpy as np
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm, Array, Needs, Node, check_hyperparameters
 from tacenda.algorithms.published import Verdict
-from tacenda.errors import InputError, UnsupportedError
-from tacenda.graph.topology import Topology
-from tacenda.problem.facts import Facts
+from tacenda.errors import InputError
 from tacenda.schedules import Schedule, at
 
 NOISES = ("masked", "independent")
@@ -71,16 +69,6 @@ class TreeGD(Algorithm):
         checks.one_of("TreeGD.noise", self.noise, NOISES)
         if not 0 < checks.positive("TreeGD.tail", self.tail) <= 1:
             raise InputError(f"TreeGD.tail must be above 0 and at most 1, not {self.tail!r}.")
-
-    def check(self, facts: Facts, topology: Topology, rounds: int, private: bool) -> None:
-        super().check(facts, topology, rounds, private)
-        loss = facts.constants.loss
-        if not loss.smooth:
-            raise UnsupportedError(
-                f"{self.title} takes its step from the curvature of the loss, and {loss.name!r} "
-                "has no bounded one. Use 'smoothed-hinge' or 'huber', or an algorithm with a step "
-                "of its own (GossipGD, DPDDA)."
-            )
 
     def init(self, node: Node, w: Array) -> TreeState:
         return TreeState(w, np.zeros_like(w[:, :1]))

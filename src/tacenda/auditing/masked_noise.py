@@ -22,16 +22,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc, chdtr, chdtrc
 
+from tacenda._types import Array
 from tacenda.auditing.listeners import Listener, listeners
 from tacenda.auditing.shared_noise import Attacks
 from tacenda.graph.coalition import edge_streams
 from tacenda.graph.cuts import components, neighbours
 from tacenda.graph.topology import Topology
 
-Array = NDArray[Any]
 FAULTS = (("an eavesdropper", "no masks"), ("an eavesdropper", "masks reused"))
 
 

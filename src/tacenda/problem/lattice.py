@@ -19,17 +19,15 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacenda._types import Array
 from tacenda.privacy.secrets.bounded import Bounded, seal
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import Queries, check_moment_bytes, moment_name
 from tacenda.problem.radius import brought_within
 
-Array = NDArray[Any]
-LATTICE_SCALE = (
-    2.0**26
-)  # the noise spans so many steps of the grid: rounding a record's gradient is far below it
+# The noise spans so many steps of the grid: rounding a record's gradient is far below it
+LATTICE_SCALE = 2.0**26
 
 
 def grid_for(noise_multiplier: float, facts: Facts) -> float:
