@@ -199,7 +199,7 @@ def test_an_edge_goes_from_the_smallest_part_to_the_largest_where_neighbours_are
 
 def test_coalitions_are_tried_one_by_one_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     topology = Topology.of(tc.graph.ring(7))
-    grown = nx.Graph(topology.edges.tolist() + [(0, 2), (2, 4), (4, 6)])  # somebody has above q
+    grown = nx.Graph([*topology.edges.tolist(), (0, 2), (2, 4), (4, 6)])  # somebody has above q
     grown.add_edges_from([(0, 4)])
     topology = Topology.of(grown)
     pairs = 7 * 6 // 2
