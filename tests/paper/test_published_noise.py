@@ -124,3 +124,11 @@ def test_a_plugin_is_not_refused_when_sound() -> None:
         support.problem(4), tc.graph.ring(4), Plugin(), 2, Privacy(1.0), seed=0, record_every=0
     )
     assert result.privacy is not None and np.isfinite(result.privacy.epsilon)
+
+
+@pytest.mark.parametrize("name", tc.algorithms.ALGORITHMS)
+def test_what_is_derived_from_a_published_method_is_not_published(name: str) -> None:
+    """Not even its form: another step behind the same class would run under the paper's name."""
+    derived = type("Derived", (tc.algorithms.ALGORITHMS[name],), {})
+    with pytest.raises(UnsupportedError, match="no paper here prints noise"):
+        derived().published_form()
