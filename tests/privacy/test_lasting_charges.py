@@ -126,3 +126,28 @@ def test_a_budget_below_the_worst_nodes_loss_refuses_the_run_before_any_draw(
         assert store.spent("d").events == []
         store.set_budget("d", 3.0, 1e-5)
     run(tmp_path / "book", tc.Privacy(list(TARGETS), 1e-5), A.DPDDA())
+
+
+def test_a_run_that_is_refused_leaves_the_ledger_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it is held: neither the file nor any room in the budget."""
+    with LedgerStore(tmp_path / "book") as store:
+        store.set_budget("d", 0.1, 1e-5)
+    opened: list[LedgerStore] = []
+    closed: list[LedgerStore] = []
+    begin, end = LedgerStore.__init__, LedgerStore.close
+
+    def noting(self: LedgerStore, *asked: Any, **more: Any) -> None:
+        opened.append(self)
+        begin(self, *asked, **more)
+
+    monkeypatch.setattr(LedgerStore, "__init__", noting)
+    monkeypatch.setattr(LedgerStore, "close", lambda self: (closed.append(self), end(self))[1])
+    for privacy in (tc.Privacy(5.0), None):
+        with pytest.raises(BudgetError):
+            run(tmp_path / "book", privacy, A.DPDDA())
+    assert len(opened) == 2 and closed == opened
+    monkeypatch.undo()
+    with LedgerStore(tmp_path / "book") as store:
+        assert store.spent("d").reserved == [] and store.spent("d").events == []
