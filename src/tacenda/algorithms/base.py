@@ -216,6 +216,11 @@ class Algorithm(ABC):
         """Whether every node ends a round with one and the same model; no closing rounds then."""
         return False
 
+    def finished(self, state: Any) -> bool:
+        """Whether further rounds would change nothing. Asked only without privacy: when a private
+        run ends must not depend on records."""
+        return False
+
     @property
     def samples_records(self) -> bool:
         """Whether a round asks for a sample of the records instead of all."""

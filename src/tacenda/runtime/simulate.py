@@ -143,7 +143,8 @@ def simulate(
         )
 
     def record(done: int, asked: bool) -> bool:
-        if not every or (done % every and done != spec.rounds):
+        last = done == spec.rounds or run.hosts.converged
+        if not every or (done % every and not last):
             return False
         models = run.hosts.outputs()
         run.history.add({"round": done, **measured(models), **run.cost()})
@@ -202,7 +203,12 @@ class _Simulation:
 
     def drive(self, observers: Sequence[Observer]) -> None:
         """All rounds that are left."""
-        self.done = drive(self._step, self.done, self.spec.rounds, observers)
+
+        def ends(done: int, asked: bool) -> bool:
+            return self.hosts.converged
+
+        if not self.hosts.converged:
+            self.done = drive(self._step, self.done, self.spec.rounds, [*observers, ends])
 
     def _step(self, turn: int) -> None:
         begin = time.perf_counter()
