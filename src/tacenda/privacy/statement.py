@@ -242,7 +242,18 @@ class Statement:
 
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> Statement:
-        """The inverse of `to_plain`."""
+        """Read back what `to_plain` wrote.
+
+        Parameters
+        ----------
+        values : dict
+            The plain values.
+
+        Returns
+        -------
+        Statement
+            The same statement.
+        """
         n = values["n_nodes"]
         charges = Charges(
             (
