@@ -13,6 +13,7 @@ import numpy as np
 from tacenda.config.objects import data_norm_of, graph_of, loss_of, radius_of, regulariser_of
 from tacenda.config.sections import DataSection, NetworkSection, RunConfig
 from tacenda.config.shape import (
+    check_node_column,
     node_count,
     partition_of,
     promise_notes,
@@ -206,7 +207,9 @@ def spread(dataset: Dataset, network: NetworkSection) -> Any:
     how = partition_of(network, dataset.nodes is not None)
     if how == "column":
         assert dataset.nodes is not None
-        return partition.by_column(X, y, dataset.nodes)
+        shards = partition.by_column(X, y, dataset.nodes)
+        check_node_column(network, len(shards))
+        return shards
     n = node_count(network)
     if how == "sizes":
         law = "power" if network.sizes is None else network.sizes
