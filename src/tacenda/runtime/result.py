@@ -17,6 +17,7 @@ from tacenda.runtime.history import History
 from tacenda.words import counted
 
 FORMAT = "tacenda-result-1"
+NOISE_STD = "noise_std"
 RELEASED = "released."  # before the names of what is no model
 
 
@@ -27,7 +28,9 @@ class RunResult:
 
     privacy is None for a run without noise. settings are plain values: algorithm, problem, graph,
     rounds, seed, versions. released: what the algorithm leaves beside the models, the same at every
-    node (`Algorithm.released`): post-processing of it costs nothing.
+    node (`Algorithm.released`): post-processing of it costs nothing. noise_std (d,): the standard
+    deviation that the privacy noise gives each weight of a model, where the algorithm knows it or
+    forecasts it (`Algorithm.noise_std`).
     """
 
     models: Array
@@ -40,6 +43,7 @@ class RunResult:
     messages: int = 0
     bytes: int = 0
     released: dict[str, Array] = field(default_factory=dict)
+    noise_std: Array | None = None
 
     @property
     def model(self) -> Array:
@@ -77,6 +81,8 @@ class RunResult:
             "last": np.ascontiguousarray(self.last),
             **{f"{RELEASED}{k}": np.ascontiguousarray(v) for k, v in self.released.items()},
         }
+        if self.noise_std is not None:
+            tensors[NOISE_STD] = np.ascontiguousarray(self.noise_std)
         return write_bytes(path, save(tensors, metadata={"tacenda": json.dumps(about)}))
 
     def report(self, path: str | Path = "report.html") -> Path:
@@ -119,4 +125,5 @@ def load(path: str | Path) -> RunResult:
             for name, values in tensors.items()
             if name.startswith(RELEASED)
         },
+        tensors.get(NOISE_STD),
     )

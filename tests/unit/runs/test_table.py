@@ -52,7 +52,7 @@ def test_a_row_has_means_and_ranges_of_the_measures() -> None:
 
 
 def test_under_add_remove_every_measure_of_private_records_is_coarse() -> None:
-    fine = {name: 0.123456 for name in table.MEANS}
+    fine = dict.fromkeys(table.MEANS, 0.123456)
     shown = as_shown(fine, "add-remove")
     for name, value in shown.items():
         assert (value == 0.123456) == name.startswith("test_"), name
