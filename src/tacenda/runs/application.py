@@ -305,7 +305,7 @@ def _check_first(config: RunConfig, private: PrivateRun, chosen: list[Choice]) -
 
 
 def _rows(private: PrivateRun, done: list[Simulated], adjacency: str) -> list[dict[str, Any]]:
-    rows = [references.ceiling(private.problem, private.test, adjacency)]
+    rows = [references.ceiling(private.problem, private.test, adjacency, private.label_units)]
     for label in dict.fromkeys(one.label for one in done):
         mine = [one for one in done if one.label == label]
         rows.append(table.row(label, [one.result for one in mine], [one.measured for one in mine]))

@@ -7,26 +7,48 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Array
+from tacenda.evaluation import measures
 from tacenda.runtime.metrics import as_shown, encode_like
 from tacenda.runtime.result import RunResult
 
 NOTE = (
-    "accuracy and objective are diagnostics of a simulation: "
+    "the measures in the table are diagnostics of a simulation: "
     "they read the private records without noise"
 )
 
 
+# What a row gives the mean and the range over the seeds of
+MEANS = (
+    *(f"test_{name}" for name in (*measures.MEASURES, "loss")),
+    *measures.MEASURES,
+    "objective",
+    "loss",
+    "worst_accuracy",
+    "worst_objective",
+)
+
+
 def evaluate(
-    problem: Any, test: tuple[Any, Any] | None, models: Array, adjacency: str
+    problem: Any,
+    test: tuple[Any, Any] | None,
+    models: Array,
+    adjacency: str,
+    units: tuple[float, float] = (0.0, 1.0),
 ) -> dict[str, Any]:
-    """How good the average model is, and each node's own: {accuracy, objective, loss, ...,
-    node_accuracy}; see `as_shown`."""
+    """How good the average model is on all records, and on test records: the measures of
+    `tacenda.evaluation.measures` (accuracy, roc_auc, ...; r2, rmse, mae), objective and loss; and
+    of the nodes' own models worst_objective, worst_accuracy, node_accuracy; see `as_shown`.
+
+    units: (a, b) of label = a + b * encoded label (`Label.centre_and_reach`); RMSE and MAE are in
+    the label's own units.
+    """
     rows = np.asarray(models, float).reshape(-1, problem.dim)
     average = rows.mean(axis=0)
+    scores, labels = problem.scores_of(average), problem.store.labels
     found: dict[str, Any] = {
         "objective": float(problem.objective(average)),
-        "loss": float(problem.loss_of(average)),
-        "accuracy": problem.accuracy(average),
+        "loss": float(np.mean(problem.loss.value(scores, labels))),
+        **_measures(problem, labels, scores, units),
     }
     if len(rows) > 1:
         found["worst_objective"] = float(np.max(problem.objective(rows)))
@@ -37,11 +59,19 @@ def evaluate(
     if test is not None:
         scores, labels = problem.predict_scores(test[0], average), encode_like(problem, test[1])
         found["test_loss"] = float(np.mean(problem.loss.value(scores, labels)))
-        if problem.loss.kind != "regression":
-            found["test_accuracy"] = float(
-                np.mean(problem.store.right(scores.reshape(len(labels), -1), labels))
-            )
+        measured = _measures(problem, labels, scores, units)
+        found.update({f"test_{name}": value for name, value in measured.items()})
     return as_shown(found, adjacency)
+
+
+def _measures(problem: Any, labels: Array, scores: Array, units: tuple[float, float]) -> Any:
+    if problem.loss.kind == "regression":
+        a, b = units
+        return measures.regression(a + b * labels, a + b * scores)
+    numbers = labels > 0 if problem.loss.kind == "binary" else labels
+    return measures.classification(
+        numbers, scores, probabilities=problem.loss.name in measures.PROBABILITIES
+    )
 
 
 def row(label: str, results: list[RunResult], measured: list[dict[str, Any]]) -> dict[str, Any]:
@@ -52,15 +82,7 @@ def row(label: str, results: list[RunResult], measured: list[dict[str, Any]]) ->
         "algorithm": first.settings["algorithm"]["name"],
         "seeds": len(results),
     }
-    for key in (
-        "accuracy",
-        "objective",
-        "loss",
-        "worst_accuracy",
-        "worst_objective",
-        "test_accuracy",
-        "test_loss",
-    ):
+    for key in MEANS:
         values = [m[key] for m in measured if m.get(key) is not None]
         if values:
             found[key] = float(np.mean(values))

@@ -305,6 +305,7 @@ class _Simulation:
             cost["messages"],
             cost["bytes"],
             self.hosts.released(),
+            None if statement is None else self.hosts.noise_std(self.spec.rounds),
         )
 
     def settings(self) -> dict[str, Any]:
