@@ -93,6 +93,7 @@ def figures(
             "Figures for papers need matplotlib: pip install 'tacenda[plots]'."
         ) from None
     target = Path(out_dir)
+    target.mkdir(parents=True, exist_ok=True)
     written = []
     with mpl.rc_context(STYLE):
         for key, figure in _all(folder, Figure):

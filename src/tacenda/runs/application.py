@@ -18,7 +18,7 @@ from tacenda.errors import InputError
 from tacenda.formats.text import toml
 from tacenda.graph.topology import Topology
 from tacenda.problem.facts import Facts
-from tacenda.runs import simulations, table
+from tacenda.runs import references, simulations, table
 from tacenda.runs.simulations import Simulated
 from tacenda.runtime.metrics import check_metrics
 from tacenda.runtime.result import RunResult
@@ -305,11 +305,11 @@ def _check_first(config: RunConfig, private: PrivateRun, chosen: list[Choice]) -
 
 
 def _rows(private: PrivateRun, done: list[Simulated], adjacency: str) -> list[dict[str, Any]]:
-    rows = [table.ceiling(private.problem, private.test, adjacency)]
+    rows = [references.ceiling(private.problem, private.test, adjacency, private.label_units)]
     for label in dict.fromkeys(one.label for one in done):
         mine = [one for one in done if one.label == label]
         rows.append(table.row(label, [one.result for one in mine], [one.measured for one in mine]))
-    return [*rows, table.floor(private.problem, private.test, adjacency)]
+    return [*rows, references.floor(private.problem, private.test, adjacency)]
 
 
 def _entry(folder: RunFolder, one: Simulated) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from tacenda.runtime.history import History
 from tacenda.words import counted
 
 FORMAT = "tacenda-result-1"
+NOISE_STD = "noise_std"
 RELEASED = "released."  # before the names of what is no model
 
 
@@ -47,6 +48,9 @@ class RunResult:
     released : dict
         What the algorithm leaves beside the models, the same at every node
         (`Algorithm.released`). It is released already: post-processing of it costs no privacy.
+    noise_std : ndarray or None
+        The standard deviation (d,) that the privacy noise gives each weight of a model, where the
+        algorithm knows it or forecasts it (`Algorithm.noise_std`).
 
     Examples
     --------
@@ -69,6 +73,7 @@ class RunResult:
     messages: int = 0
     bytes: int = 0
     released: dict[str, Array] = field(default_factory=dict)
+    noise_std: Array | None = None
 
     @property
     def model(self) -> Array:
@@ -118,6 +123,8 @@ class RunResult:
             "last": np.ascontiguousarray(self.last),
             **{f"{RELEASED}{k}": np.ascontiguousarray(v) for k, v in self.released.items()},
         }
+        if self.noise_std is not None:
+            tensors[NOISE_STD] = np.ascontiguousarray(self.noise_std)
         return write_bytes(path, save(tensors, metadata={"tacenda": json.dumps(about)}))
 
     def report(self, path: str | Path = "report.html") -> Path:
@@ -199,4 +206,5 @@ def load(path: str | Path) -> RunResult:
             for name, values in tensors.items()
             if name.startswith(RELEASED)
         },
+        tensors.get(NOISE_STD),
     )

@@ -202,7 +202,8 @@ def simulate(
         )
 
     def record(done: int, asked: bool) -> bool:
-        if not every or (done % every and done != spec.rounds):
+        last = done == spec.rounds or run.hosts.converged
+        if not every or (done % every and not last):
             return False
         models = run.hosts.outputs()
         run.history.add({"round": done, **measured(models), **run.cost()})
@@ -261,7 +262,12 @@ class _Simulation:
 
     def drive(self, observers: Sequence[Observer]) -> None:
         """All rounds that are left."""
-        self.done = drive(self._step, self.done, self.spec.rounds, observers)
+
+        def ends(done: int, asked: bool) -> bool:
+            return self.hosts.converged
+
+        if not self.hosts.converged:
+            self.done = drive(self._step, self.done, self.spec.rounds, [*observers, ends])
 
     def _step(self, turn: int) -> None:
         begin = time.perf_counter()
@@ -299,6 +305,7 @@ class _Simulation:
             cost["messages"],
             cost["bytes"],
             self.hosts.released(),
+            None if statement is None else self.hosts.noise_std(self.spec.rounds),
         )
 
     def settings(self) -> dict[str, Any]:
