@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +21,19 @@ DataFile = Annotated[str, typer.Argument(help="A CSV or Parquet file, or an SQL 
 SchemaFile = Annotated[Path, typer.Argument(help="A schema in TOML.")]
 
 
+MOST_SHOWN = 60  # columns in the table of a draft
+
+_Names = list[str] | None
+Categorical = Annotated[
+    _Names, typer.Option("--categorical", help="Columns of levels or codes, as A,B.")
+]
+Numeric = Annotated[_Names, typer.Option("--numeric", help="Columns of numbers, as A,B.")]
+Drop = Annotated[_Names, typer.Option("--drop", help="Columns to leave out, as A,B.")]
+Log = Annotated[
+    _Names, typer.Option("--log", help="Amounts of which most are small: a logarithmic scale.")
+]
+
+
 @app.command()
 def draft(
     file: DataFile,
@@ -31,14 +46,18 @@ def draft(
     node: Annotated[
         str | None, typer.Option(help="The column that names who holds a record.")
     ] = None,
+    categorical: Categorical = None,
+    numeric: Numeric = None,
+    drop: Drop = None,
+    log: Log = None,
     as_json: flags.Json = False,
 ) -> None:
     """Propose a schema for a file. Everything in it was read off the data, and waits for you to
     confirm that it is public.
 
-    Example: tacenda schema draft patients.csv --label outcome --out patients.toml
+    Example: tacenda schema draft patients.csv --label outcome --drop name --out patients.toml
     """
-    from tacenda.data.draft import draft_schema
+    from tacenda.data.draft import Draft
     from tacenda.errors import InputError
     from tacenda.formats.files import write_text
 
@@ -46,24 +65,78 @@ def draft(
         raise InputError(
             f"{out} exists, and may hold confirmed values; remove it, or choose another --out."
         )
-    schema = draft_schema(file, label=label, node=node)
+    found = Draft.of(
+        file,
+        label=label,
+        node=node,
+        categorical=_split(categorical),
+        numeric=_split(numeric),
+        drop=_split(drop),
+        log=_split(log),
+    )
+    schema = found.schema
     if out is not None:
         write_text(out, schema.to_toml())
     if as_json:
-        show.as_json(
-            {"schema": schema.model_dump(mode="json"), "file": None if out is None else str(out)}
-        )
+        show.as_json(_drafted(found, out))
     elif out is None:
         print(schema.to_toml(), end="")
     else:
         print(f"{out}: {_width(schema)}, label {schema.label.name!r}.")
+    if not as_json:
+        with redirect_stdout(sys.stderr if out is None else sys.stdout):
+            _show_draft(found)
     waiting = len(schema.unconfirmed)
     show.note(
-        f"note: {counted(waiting, 'column')} {noun(waiting, 'holds', 'hold')} values read off "
-        "the data: check that they are public, then set confirmed = true."
+        f"note: {counted(waiting, 'column')} {noun(waiting, 'holds', 'hold')} bounds or levels "
+        "read off the data. Used as they are, the guarantee does not cover what they tell about "
+        "single records: replace them by what is publicly known, then set confirmed = true "
+        "(or let `tacenda schema bounds --private` find bounds under a budget)."
     )
     if out is not None:
         show.note(f"Next: edit {out}, then `tacenda schema check {out} --data {file}`.")
+
+
+def _split(names: list[str] | None) -> list[str]:
+    return [name.strip() for part in names or () for name in part.split(",") if name.strip()]
+
+
+def _drafted(found: Any, out: Path | None) -> dict[str, Any]:
+    return {
+        "schema": found.schema.model_dump(mode="json"),
+        "file": None if out is None else str(out),
+        "read_off_the_data": [
+            {
+                "column": column.name,
+                "proposal": column.proposal,
+                "reason": column.reason,
+                "question": column.question,
+                "99_percent_within": column.most_within,
+                "all_within": column.all_within,
+            }
+            for column in found.columns
+        ],
+        "questions": list(found.questions),
+    }
+
+
+def _show_draft(found: Any) -> None:
+    """What was seen, for the holder of the data alone, and what only they can answer."""
+    shown = found.columns[:MOST_SHOWN]
+    rows = [
+        [c.name, c.proposal, _interval(c.most_within), _interval(c.all_within), c.reason]
+        for c in shown
+    ]
+    header = ["column", "proposed as", "99 % lie within", "all lie within", "why"]
+    show.table(header, rows, title="\nRead off the data: for you alone, not for sharing")
+    if found.columns[MOST_SHOWN:]:
+        print(f"... and {len(found.columns) - MOST_SHOWN} more columns (--json shows all)")
+    for question in found.questions[:MOST_SHOWN]:
+        print(f"question: {question}")
+
+
+def _interval(bounds: tuple[float, float] | None) -> str:
+    return "" if bounds is None else f"[{bounds[0]:g}, {bounds[1]:g}]"
 
 
 @app.command()
@@ -113,12 +186,10 @@ def show_schema(schema: SchemaFile, as_json: flags.Json = False) -> None:
     rows = []
     for column in found.columns:
         if isinstance(column, NumericColumn):
-            values = (
-                f"{column.low:g} to {column.high:g}, scaled to "
-                f"{'[0, 1]' if column.scale_to == 'unit' else '[-1, 1]'}"
-            )
+            values = f"{column.low:g} to {column.high:g}, {_scaling(column)}"
         else:
             values = f"{counted(len(column.levels), 'level')}, others: {column.unknown}"
+        values += ", missing: a feature" if column.missing_indicator else ""
         rows.append(
             [column.name, column.kind, values, "yes" if column.confirmed else "to be confirmed"]
         )
@@ -136,6 +207,15 @@ def show_schema(schema: SchemaFile, as_json: flags.Json = False) -> None:
         f"rows clipped to norm {found.row_norm:g}, missing values: {found.missing}."
     )
     print(f"hash {found.hash()}")
+
+
+def _scaling(column: Any) -> str:
+    if column.transform == "standardise":
+        return f"less {column.centre:g}, divided by {column.scale:g}"
+    if column.transform == "cyclic":
+        return f"sine and cosine of period {column.period:g}"
+    to = "[0, 1]" if column.scale_to == "unit" else "[-1, 1]"
+    return f"{'log1p, ' if column.transform == 'log1p' else ''}scaled to {to}"
 
 
 def _about(schema: Any) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from tacenda._types import Array, Flags, Floats, Ints
 from tacenda.data.dataset import Dataset
 from tacenda.data.features import scale_rows
 from tacenda.data.schema import CategoricalColumn, NumericColumn, Schema, UnconfirmedSchemaWarning
+from tacenda.data.spread import warn_squeezed
 from tacenda.data.table import Table
 from tacenda.errors import InputError
 
@@ -34,7 +35,9 @@ def encode(
     (scaled) numbers, node labels.
 
     Files are read and encoded a chunk at a time. A schema with unconfirmed values gives one
-    warning, or with `strict` (as on a real node) a PrivacyError.
+    warning, or with `strict` (as on a real node) a PrivacyError. Without `strict`, one more warning
+    names columns of which most values lie in a corner of the declared range; it is read off the
+    data, and meant for whoever holds them.
     """
     if strict:
         schema.require_confirmed()
@@ -45,7 +48,11 @@ def encode(
             UnconfirmedSchemaWarning,
             stacklevel=2,
         )
-    parts = [_encode_chunk(schema, chunk, sparse, dtype) for chunk in _chunks(table)]
+    parts = []
+    for chunk in _chunks(table):
+        parts.append(_encode_chunk(schema, chunk, sparse, dtype))
+        if len(parts) == 1 and not strict:
+            warn_squeezed(schema, chunk, stacklevel=2)
     X, y, nodes = _stack(parts, sparse)
     if not len(y):
         raise InputError(
@@ -191,7 +198,7 @@ def _features(schema: Schema, table: Table, keep: Flags, sparse: bool, dtype: An
     offset = k = 0
     for column in schema.columns:
         if isinstance(column, NumericColumn):
-            numbers, lacks = _column_numbers(schema, column, table, keep)
+            numbers, lacks = column_numbers(schema, column, table, keep)
             count = _entries(column)
             places[:, k : k + count] = offset + np.arange(count)
             features = np.where(np.isnan(numbers)[:, None], 0.0, column.encoded(numbers))
@@ -228,7 +235,7 @@ def _assemble(places: Ints, values: Any, width: int, sparse: bool) -> Any:
     return X
 
 
-def _column_numbers(
+def column_numbers(
     schema: Schema, column: NumericColumn, table: Table, keep: Flags
 ) -> tuple[Floats, Flags]:
     """(n,) kept numbers, missing ones as declared or NaN, and (n,) which were missing."""

@@ -55,6 +55,11 @@ class Table:
             f"{counted(len(self.columns), 'column')})"
         )
 
+    def some(self, most: int) -> Table:
+        """At most about `most` records, evenly over the table."""
+        step = max(1, len(self) // most)
+        return Table({k: v[::step] for k, v in self.columns.items()}, source=self.source)
+
     @classmethod
     def of(cls, data: Any) -> Table:
         """Make a table from a mapping of columns or from a frame.
