@@ -509,9 +509,24 @@ class Algorithm(ABC):
         return {}
 
     def noise_std(self, state: Any, facts: Facts, rounds: int) -> Array | None:
-        """(d,) the standard deviation that the noise of all releases gives each coordinate of the
-        output by the algorithm's own rule; None where it is not known. It follows from released
-        values and public facts alone."""
+        """Standard deviation that the noise of all releases gives each coordinate of the output.
+
+        It follows from released values and public facts alone.
+
+        Parameters
+        ----------
+        state : object
+            The state after the last round.
+        facts : Facts
+            Public facts of the problem.
+        rounds : int
+            Number of rounds.
+
+        Returns
+        -------
+        ndarray or None
+            Shape (d,), for the algorithm's own output rule; None where it is not known.
+        """
         return None
 
     def averaging_weight(self, turn: int, rounds: int) -> float:
@@ -572,8 +587,20 @@ class Algorithm(ABC):
         return False
 
     def finished(self, state: Any) -> bool:
-        """Whether further rounds would change nothing. Asked only without privacy: when a private
-        run ends must not depend on records."""
+        """Whether further rounds would change nothing.
+
+        Asked only without privacy: when a private run ends must not depend on records.
+
+        Parameters
+        ----------
+        state : object
+            The state after a round.
+
+        Returns
+        -------
+        bool
+            True ends the run.
+        """
         return False
 
     @property

@@ -56,7 +56,18 @@ class Table:
         )
 
     def some(self, most: int) -> Table:
-        """At most about `most` records, evenly over the table."""
+        """A part of the table, evenly over its records.
+
+        Parameters
+        ----------
+        most : int
+            About how many records at most.
+
+        Returns
+        -------
+        Table
+            The smaller table.
+        """
         step = max(1, len(self) // most)
         return Table({k: v[::step] for k, v in self.columns.items()}, source=self.source)
 
