@@ -40,7 +40,7 @@ RETURNED = {
     "Description": "data.partition_view",
 }
 # Examples that take more than a second: they run with the slow tests
-LONG_EXAMPLES = {"Fitted", "audit", "compare", "fit", "plan", "records_needed"}
+LONG_EXAMPLES = {"Fitted", "audit", "compare"}
 
 
 def _named(module: ModuleType) -> list[str]:
