@@ -196,7 +196,7 @@ def compare(
     >>> compared = tc.compare(
     ...     {
     ...         "data": {"name": "breast_cancer"},
-    ...         "graph": {"kind": "ring", "nodes": 5},
+    ...         "network": {"graph": "ring", "nodes": 5},
     ...         "privacy": {"epsilon": 8.0},
     ...         "run": {"folder": folder + "/run", "rounds": 10},
     ...     },
