@@ -76,13 +76,16 @@ def pages() -> dict[str, dict[str, list[str]]]:
                 continue  # it has its own page
             full = f"{name}.{short}"
             home = full if kind == "Constants" else homes.setdefault(id(value), full)
-            kinds.setdefault(kind, []).append(home)
+            names = kinds.setdefault(kind, [])
+            if home not in names:
+                names.append(home)
         found[name] = kinds
     return found
 
 
 def _page(module: str, kinds: dict[str, list[str]]) -> str:
     lines = [module, "=" * len(module), "", f".. automodule:: {module}", "   :no-members:", ""]
+    lines += [f".. currentmodule:: {module}", ""]
     for kind in ("Classes", "Functions", "Errors and warnings", "Constants"):
         names = kinds.get(kind, [])
         if not names:
@@ -93,7 +96,7 @@ def _page(module: str, kinds: dict[str, list[str]]) -> str:
         for chosen, options in ((here, ["   :toctree: generated"]), (elsewhere, [])):
             if chosen:
                 lines += [".. autosummary::", *options, "   :nosignatures:", ""]
-                lines += [f"   {n}" for n in chosen] + [""]
+                lines += [f"   {n.removeprefix(module + '.')}" for n in chosen] + [""]
     return "\n".join(lines)
 
 
