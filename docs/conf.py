@@ -82,6 +82,7 @@ sphinx_gallery_conf = {
 
 html_theme = os.environ.get("TACENDA_DOCS_THEME", "pydata_sphinx_theme")
 html_title = "Tacenda"
+html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_search_summary = False  # it would fetch pages, which a browser refuses for local files
