@@ -191,6 +191,12 @@ class Algorithm(ABC):
         """What a run leaves beside its models for post-processing, the same at every node."""
         return {}
 
+    def noise_std(self, state: Any, facts: Facts, rounds: int) -> Array | None:
+        """(d,) the standard deviation that the noise of all releases gives each coordinate of the
+        output by the algorithm's own rule; None where it is not known. It follows from released
+        values and public facts alone."""
+        return None
+
     def averaging_weight(self, turn: int, rounds: int) -> float:
         """The weight of round `turn` of `rounds` in the average of the iterates."""
         return 1.0
@@ -214,6 +220,11 @@ class Algorithm(ABC):
     @property
     def agrees(self) -> bool:
         """Whether every node ends a round with one and the same model; no closing rounds then."""
+        return False
+
+    def finished(self, state: Any) -> bool:
+        """Whether further rounds would change nothing. Asked only without privacy: when a private
+        run ends must not depend on records."""
         return False
 
     @property

@@ -26,6 +26,7 @@ from tacenda.algorithms.gossip import GossipGD
 from tacenda.algorithms.linearised import CDPADMM, DDPADMM, IPADMM
 from tacenda.algorithms.madmm import MADMM
 from tacenda.algorithms.moments import MomentRegression
+from tacenda.algorithms.optimum import Optimum
 from tacenda.algorithms.perturbation import DVP, PVP
 from tacenda.algorithms.recycled import RADMM
 from tacenda.algorithms.treegd import TreeGD
@@ -71,6 +72,7 @@ for _kind in (ADMM, MADMM, DVP, PVP, RADMM, DPADMM, IPADMM, DDPADMM, CDPADMM, DD
     register(_kind)
 register(TreeGD)
 register(MomentRegression)
+register(Optimum)
 
 
 def by_name(name: str, **hyperparameters: Any) -> Algorithm:

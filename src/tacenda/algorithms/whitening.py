@@ -26,7 +26,7 @@ import numpy as np
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm, Array, Needs, Node
 from tacenda.algorithms.published import Published, Sites
-from tacenda.algorithms.spectrum import decide, within
+from tacenda.algorithms.spectrum import Setting, decide, descend, within
 from tacenda.errors import InputError, StateError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.settings import Privacy
@@ -126,11 +126,14 @@ class Chosen:
     clip        to which mapped gradients are clipped; None where nothing is clipped
     smoothness  of the mean loss on mapped records; over the chosen step, for an algorithm that
                 follows it
+    noise_std   (k,) forecast for each weight of the output, on the released spectrum, by all rounds
+                of an algorithm that follows it; empty where nothing is forecast
     """
 
     matrix: Array
     clip: float | None
     smoothness: float
+    noise_std: Array
 
 
 def choose(
@@ -173,7 +176,22 @@ def choose(
     if vectors is not None:
         matrix = vectors[:, :kept] * matrix
     step = found.step if follows else 1.0
-    return Chosen(np.ascontiguousarray(matrix), found.clip, found.smoothness / step)
+    spread = _forecast_std(found, algorithm, rounds, k.n_outputs)
+    return Chosen(np.ascontiguousarray(matrix), found.clip, found.smoothness / step, spread)
+
+
+def _forecast_std(found: Setting, algorithm: Algorithm, rounds: int, outputs: int) -> Array:
+    """(k,) see `Chosen.noise_std`. Of several outputs the loss sees differences only: along their
+    mean, 1/K of the variance, nothing bends back what the noise has moved."""
+    longer = getattr(algorithm, "step_size", None)
+    if not algorithm.follows or not isinstance(longer, float | int):
+        return np.zeros(0)
+    eta, tail = longer * found.step / found.smoothness, getattr(algorithm, "tail", 1.0)
+    _, spread = descend(found.curved, found.ridge, eta, rounds, tail)
+    if outputs > 1:
+        _, free = descend(np.zeros_like(found.curved), found.ridge, eta, rounds, tail)
+        spread = spread + (free - spread) / outputs
+    return np.asarray(found.noise * np.sqrt(spread))
 
 
 def _eigen(moment: Array) -> tuple[Array, Array]:
@@ -214,12 +232,13 @@ class WhitenedState:
     """inner: the wrapped algorithm's state, in the records' own coordinates until there is a map.
 
     matrix (d, k), or (d,) for a diagonal one, and numbers (clip, or 0 for none; smoothness): the
-    public map, held once for all nodes.
+    public map, held once for all nodes. noise_std (k,): `Chosen.noise_std`.
     """
 
     inner: Any
     matrix: Array | None = field(default=None, metadata={"common": True})
     numbers: Array | None = field(default=None, metadata={"common": True})
+    noise_std: Array | None = field(default=None, metadata={"common": True})
 
 
 @dataclass(frozen=True)
@@ -262,7 +281,7 @@ class Whitened(Algorithm):
             node.rounds,
         )
         numbers = np.array([0.0 if found.clip is None else found.clip, found.smoothness])
-        s = WhitenedState(None, found.matrix, numbers)
+        s = WhitenedState(None, found.matrix, numbers, found.noise_std)
         if found.matrix.ndim == 1:
             back = 1.0 / found.matrix
         else:
@@ -321,6 +340,15 @@ class Whitened(Algorithm):
         if s.matrix is not None and s.matrix.ndim == 1:
             found = {**found, DIAGONAL: s.matrix}
         return found
+
+    def noise_std(self, s: WhitenedState, facts: Facts, rounds: int) -> Array | None:
+        """By the forecast on the released spectrum, of an algorithm that follows it; the map is
+        given."""
+        if s.matrix is None or s.noise_std is None or not len(s.noise_std):
+            return None
+        squares, each = s.matrix**2, s.noise_std**2
+        variance = squares * each if s.matrix.ndim == 1 else squares @ each
+        return np.tile(np.sqrt(variance), facts.constants.n_outputs)
 
     def iterate(self, s: WhitenedState) -> Array:
         return self._back(s, self.algorithm.iterate(s.inner))

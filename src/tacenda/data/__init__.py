@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tacenda.data.readers import read_table
     from tacenda.data.schema import (
         CategoricalColumn,
+        FeatureRule,
         Label,
         NumericColumn,
         Schema,
@@ -41,6 +42,7 @@ _HOMES = {
     "NAMES": "catalogue",
     "CategoricalColumn": "schema",
     "Dataset": "dataset",
+    "FeatureRule": "schema",
     "Label": "schema",
     "NumericColumn": "schema",
     "Schema": "schema",
@@ -64,6 +66,7 @@ __all__ = [
     "NAMES",
     "CategoricalColumn",
     "Dataset",
+    "FeatureRule",
     "Label",
     "NumericColumn",
     "Schema",

@@ -1,8 +1,8 @@
 """Records into feature rows, by nothing but the schema.
 
-Numbers are clipped to their bounds and scaled to [0, 1] or [-1, 1], declared levels become one-hot
-columns, the optional constant feature is added, and every row is clipped to the schema's norm.
-Messages name a column and a record, never a cell.
+Numbers are clipped to their bounds, transformed and scaled as declared, declared levels become
+one-hot columns, the optional constant feature is added, and every row is clipped to the schema's
+norm. Messages name a column and a record, never a cell.
 """
 
 from __future__ import annotations
@@ -113,8 +113,10 @@ def _encode_chunk(schema: Schema, table: Table, sparse: bool, dtype: Any) -> tup
         )
     if schema.missing == "impute":
         # A label or an owner cannot be imputed: the record would be invented.
-        for name in filter(None, (schema.label.name, schema.node_column)):
-            bare = _is_missing(schema, table.columns[name])
+        bare_of = {schema.label.name: _lacks_label(schema, table)}
+        if schema.node_column is not None:
+            bare_of[schema.node_column] = _is_missing(schema, table.columns[schema.node_column])
+        for name, bare in bare_of.items():
             if bare.any():
                 raise InputError(
                     f"record {_where(table, bare)} has no {name!r}; "
@@ -141,44 +143,76 @@ def _require(schema: Schema, table: Table, *, label: bool) -> None:
 
 
 def _missing_rows(schema: Schema, table: Table, *, label: bool) -> Flags:
-    names = [column.name for column in schema.columns] + ([schema.label.name] if label else [])
-    if label and schema.node_column is not None:
-        names.append(schema.node_column)
+    """Records that lack a value which nothing in the schema stands in for."""
     missing = np.zeros(len(table), bool)
-    for name in names:
-        missing |= _is_missing(schema, table.columns[name])
+    for column in schema.columns:
+        if not column.missing_indicator:
+            missing |= _lacks(schema, column, table)
+    if label:
+        missing |= _lacks_label(schema, table)
+    if label and schema.node_column is not None:
+        missing |= _is_missing(schema, table.columns[schema.node_column])
     return missing
 
 
-def _is_missing(schema: Schema, cells: Array) -> Flags:
+def _lacks(schema: Schema, column: NumericColumn | CategoricalColumn, table: Table) -> Flags:
+    return _is_missing(schema, table.columns[column.name], isinstance(column, NumericColumn))
+
+
+def _lacks_label(schema: Schema, table: Table) -> Flags:
+    label = schema.label
+    return _is_missing(schema, table.columns[label.name], label.classes is None)
+
+
+def _is_missing(schema: Schema, cells: Array, number: bool = False) -> Flags:
+    """Missing cells: gaps and nulls, and of a number also every way to write NaN."""
     if cells.dtype.kind == "f":
         nan: Flags = np.isnan(cells)
         return nan
     # A set is far quicker here than numpy's sorting of text objects.
     gaps = {"", *schema.missing_values}
-    return np.fromiter((word in gaps for word in _words(cells)), np.bool_, count=len(cells))
+    words = _words(cells)
+    if number:
+        found = (w in gaps or w.lower() in _NOT_NUMBERS for w in words)
+    else:
+        found = (w in gaps for w in words)
+    return np.fromiter(found, np.bool_, count=len(cells))
+
+
+_NOT_NUMBERS = frozenset(("nan", "+nan", "-nan"))
 
 
 def _features(schema: Schema, table: Table, keep: Flags, sparse: bool, dtype: Any) -> Any:
-    """Each record has one entry per schema column: its place (n, c) and value (n, c); both forms
+    """Each record has a fixed number of entries: their places (n, c) and values (n, c); both forms
     follow from them."""
-    columns = schema.columns
-    n, c = int(keep.sum()), len(columns) + int(schema.intercept)
+    n = int(keep.sum())
+    c = sum(map(_entries, schema.columns)) + int(schema.intercept)
     places, values = np.empty((n, c), np.int64), np.ones((n, c), dtype)
-    offset = 0
-    for k, column in enumerate(columns):
-        cells = table.columns[column.name]
+    offset = k = 0
+    for column in schema.columns:
         if isinstance(column, NumericColumn):
-            places[:, k] = offset
-            values[:, k] = _scaled(schema, column, table, cells, keep)
+            numbers, lacks = _column_numbers(schema, column, table, keep)
+            count = _entries(column)
+            places[:, k : k + count] = offset + np.arange(count)
+            features = np.where(np.isnan(numbers)[:, None], 0.0, column.encoded(numbers))
+            values[:, k : k + features.shape[1]] = features
+            if column.missing_indicator:
+                values[:, k + count - 1] = lacks
+            k += count
         else:
+            cells = table.columns[column.name]
             places[:, k] = offset + _codes(schema, column, table, cells, keep)
+            k += 1
         offset += len(column.features)
     if schema.intercept:
         places[:, -1] = offset
-    return scale_rows(
-        _assemble(places, values, len(schema.feature_names), sparse), schema.row_norm, in_place=True
-    )
+    width = offset + int(schema.intercept)
+    return scale_rows(_assemble(places, values, width, sparse), schema.row_norm, in_place=True)
+
+
+def _entries(column: NumericColumn | CategoricalColumn) -> int:
+    """How many entries of a row a column fills."""
+    return len(column.features) if isinstance(column, NumericColumn) else 1
 
 
 def _assemble(places: Ints, values: Any, width: int, sparse: bool) -> Any:
@@ -194,17 +228,15 @@ def _assemble(places: Ints, values: Any, width: int, sparse: bool) -> Any:
     return X
 
 
-def _scaled(
-    schema: Schema, column: NumericColumn, table: Table, cells: Array, keep: Flags
-) -> Floats:
-    """u = (clip(x, low, high) - low) / (high - low), in [0, 1]; symmetric: 2 u - 1, in [-1, 1]."""
-    numbers = _numbers(schema, column.name, table, cells, keep)
+def _column_numbers(
+    schema: Schema, column: NumericColumn, table: Table, keep: Flags
+) -> tuple[Floats, Flags]:
+    """(n,) kept numbers, missing ones as declared or NaN, and (n,) which were missing."""
+    numbers = _numbers(schema, column.name, table, table.columns[column.name], keep)
+    lacks: Flags = np.isnan(numbers)
     if column.impute is not None:
-        numbers = np.where(np.isnan(numbers), column.impute, numbers)
-    scaled: Floats = (np.clip(numbers, column.low, column.high) - column.low) / (
-        column.high - column.low
-    )
-    return scaled if column.scale_to == "unit" else 2 * scaled - 1
+        numbers = np.where(lacks, column.impute, numbers)
+    return numbers, lacks
 
 
 def _numbers(schema: Schema, name: str, table: Table, cells: Array, keep: Flags) -> Floats:
@@ -228,8 +260,11 @@ def _codes(
 ) -> Ints:
     """Position of each kept cell among the levels;
     undeclared ones take the last place or are refused."""
-    words = np.where(_is_missing(schema, cells), column.impute or "", _words(cells))
+    gaps = _is_missing(schema, cells)
+    words = np.where(gaps, column.impute or "", _words(cells))
     codes = _positions(words, column.levels)
+    if column.missing_indicator:
+        codes[gaps] = len(column.features) - 1
     wrong = (codes < 0) & keep
     if wrong.any():
         if column.unknown == "error":

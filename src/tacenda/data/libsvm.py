@@ -91,6 +91,13 @@ def load_libsvm_dense(
 def existing(path: str | Path) -> Path:
     """`path`, if it is a file that holds something."""
     path = Path(path).expanduser()
+    if path.is_dir():
+        files = sorted(p.name for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
+        holds = f"it holds {', '.join(files[:3])}{', ...' if files[3:] else ''}" if files else ""
+        raise InputError(
+            f"path must be a file, but {str(path)!r} is a folder"
+            f"{f' ({holds})' if holds else ', and holds no file'}; name one file in it."
+        )
     if not path.is_file():
         raise InputError(
             f"path must be a file, but {str(path)!r} is not there; check its name and folder."

@@ -10,16 +10,24 @@ from __future__ import annotations
 import hashlib
 import math
 import tomllib
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from tacenda._types import Floats
 from tacenda.errors import InputError, PrivacyError
 from tacenda.formats.files import write_text
 from tacenda.formats.text import canonical_json
 
 DEFAULT_MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
+# A declared scale or period so small beside the bounds is a slip of the pen, not a unit.
+MOST_SCALES = 1e3
+MOST_TURNS = 1e6
 
 
 class UnconfirmedSchemaWarning(UserWarning):
@@ -30,22 +38,55 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class NumericColumn(_Part):
-    """A number, clipped to [low, high] and scaled; `impute` is the public stand-in for a missing
-    one.
+@dataclass(frozen=True)
+class FeatureRule:
+    """How one encoded feature follows from the raw value, before the row is clipped to its norm:
+    feature = offset + slope * quantity.
 
-    scale_to: "unit" is [0, 1] (a value at `low` costs no norm: right where most values lie there,
-    as counts do), "symmetric" is [-1, 1] (a value in the middle costs none: right otherwise, and
-    far quicker to learn from).
+    `quantity` says in words what is multiplied: "income", "log1p(income)", "sin(2 pi hour / 24)",
+    "ward is 'north'" (1 or 0), "income is missing" (1 or 0) or "1" for the intercept. A coefficient
+    w of the feature is therefore w * slope for each unit of the quantity. Values are clipped to the
+    declared bounds first; a missing one gives `offset` + slope * quantity of the declared impute
+    value, or 0 where only the indicator speaks of it.
+    """
+
+    feature: str
+    column: str | None
+    quantity: str
+    offset: float
+    slope: float
+
+
+class NumericColumn(_Part):
+    """A number, clipped to [low, high], transformed and scaled; `impute` is the public stand-in for
+    a missing one.
+
+    transform: "clip" keeps the number as it is; "log1p" takes log(1 + x) before scaling, for
+    amounts of which most are small; "standardise" is (x - centre) / scale with both declared;
+    "cyclic" gives two features, the sine and cosine of x by the declared period, so that hour 23
+    lies beside hour 0.
+
+    scale_to ("clip" and "log1p"): "unit" is [0, 1] (a value at `low` costs no norm: right where
+    most values lie there, as counts do), "symmetric" is [-1, 1] (a value in the middle costs none:
+    right otherwise, and far quicker to learn from).
+
+    missing_indicator: one more feature, 1 where the value is missing; such a record is then never
+    dropped, and its number is `impute`, or 0 after encoding where none is declared.
     """
 
     kind: Literal["numeric"] = "numeric"
     name: str = Field(min_length=1)
     low: float
     high: float
+    transform: Literal["clip", "log1p", "standardise", "cyclic"] = "clip"
     scale_to: Literal["unit", "symmetric"] = "unit"
+    centre: float | None = None
+    scale: float | None = None
+    period: float | None = None
     impute: float | None = None
+    missing_indicator: bool = False
     confirmed: bool = True
+    source: str = ""
 
     @model_validator(mode="after")
     def _bounds(self) -> NumericColumn:
@@ -57,22 +98,133 @@ class NumericColumn(_Part):
             )
         return self
 
+    @model_validator(mode="after")
+    def _transform(self) -> NumericColumn:
+        here, how = f"column {self.name!r}", self.transform
+        wanted = {"standardise": ("centre", "scale"), "cyclic": ("period",)}.get(how, ())
+        for field in ("centre", "scale", "period"):
+            value = getattr(self, field)
+            if (value is None) == (field in wanted):
+                rule = "needs" if value is None else "takes no"
+                raise ValueError(f"{here}: transform = {how!r} {rule} {field}")
+            if value is not None and not (
+                math.isfinite(value) and (value > 0 or field == "centre")
+            ):
+                least = "finite" if field == "centre" else "finite and above 0"
+                raise ValueError(f"{here}: {field} must be {least}, not {value:g}")
+        if wanted and self.scale_to != "unit":
+            raise ValueError(
+                f"{here}: scale_to is for the transforms 'clip' and 'log1p'; leave it out"
+            )
+        if how == "log1p" and not self.low > -1:
+            raise ValueError(
+                f"{here}: transform = 'log1p' needs low above -1, not {self.low:g}; "
+                "declare low = 0 for an amount that is never negative"
+            )
+        if how == "log1p" and not math.log1p(self.low) < math.log1p(self.high):
+            raise ValueError(
+                f"{here}: low and high lie too near to each other for transform = 'log1p', "
+                "whose values there are equal; use 'clip'"
+            )
+        if how == "standardise":
+            reach = max(abs(self._standard(self.low)), abs(self._standard(self.high)))
+            if not reach <= MOST_SCALES:
+                raise ValueError(
+                    f"{here}: low and high must lie within {MOST_SCALES:g} scales of centre, "
+                    f"not {reach:g}"
+                )
+        if self.period is not None:
+            turns = max(abs(self.low / self.period), abs(self.high / self.period))
+            if not turns <= MOST_TURNS:
+                raise ValueError(
+                    f"{here}: low and high must lie within {MOST_TURNS:g} periods of 0, "
+                    f"not {turns:g}"
+                )
+        return self
+
+    def _standard(self, value: float) -> float:
+        assert self.centre is not None and self.scale is not None
+        return (value - self.centre) / self.scale
+
     @property
     def features(self) -> tuple[str, ...]:
         """Names of the encoded features."""
-        return (self.name,)
+        return tuple(rule.feature for rule in self.rules)
+
+    @property
+    def rules(self) -> tuple[FeatureRule, ...]:
+        """How each feature is computed from the raw value."""
+        name, indicator = self.name, _indicator(self) if self.missing_indicator else ()
+        if self.transform == "cyclic":
+            angle = f"2 pi {name} / {self.period:g}"
+            return (
+                FeatureRule(f"sin({name})", name, f"sin({angle})", 0.0, 1.0),
+                FeatureRule(f"cos({name})", name, f"cos({angle})", 0.0, 1.0),
+                *indicator,
+            )
+        if self.transform == "standardise":
+            assert self.scale is not None
+            rule = FeatureRule(name, name, name, self._standard(0.0), 1 / self.scale)
+            return rule, *indicator
+        logarithm = self.transform == "log1p"
+        quantity = f"log1p({name})" if logarithm else name
+        low, high = (
+            (math.log1p(self.low), math.log1p(self.high)) if logarithm else (self.low, self.high)
+        )
+        slope, offset = 1 / (high - low), -low / (high - low)
+        if self.scale_to == "symmetric":
+            slope, offset = 2 * slope, 2 * offset - 1
+        return FeatureRule(quantity, name, quantity, offset, slope), *indicator
+
+    def encoded(self, numbers: Floats) -> Floats:
+        """(n, k) the features of raw numbers (n,), without the indicator; NaN stays NaN.
+
+        Every entry of "clip" and "log1p" lies in [0, 1] ("unit") or [-1, 1], of "cyclic" in [-1, 1]
+        and of "standardise" between those of low and high, whatever the number is.
+        """
+        x = np.clip(numbers, self.low, self.high)
+        if self.transform == "cyclic":
+            assert self.period is not None
+            angle = 2 * np.pi * (x / self.period)
+            return np.stack([np.sin(angle), np.cos(angle)], axis=1)
+        if self.transform == "standardise":
+            assert self.centre is not None and self.scale is not None
+            return np.asarray((x - self.centre) / self.scale)[:, None]
+        low, high = self.low, self.high
+        if self.transform == "log1p":
+            x, low, high = np.log1p(x), math.log1p(low), math.log1p(high)
+        unit = (x - low) / (high - low)
+        if self.transform == "log1p":
+            unit = np.clip(unit, 0.0, 1.0)  # the two logarithms may differ in their last bit
+        return (unit if self.scale_to == "unit" else 2 * unit - 1)[:, None]
+
+    def decoded(self, features: Floats) -> Floats:
+        """(n,) raw numbers in [low, high] (cyclic: in [0, period)) from features (n, k), before a
+        row was clipped to its norm: the inverse of `encoded`."""
+        if self.transform == "cyclic":
+            assert self.period is not None
+            turn = np.arctan2(features[:, 0], features[:, 1]) / (2 * np.pi)
+            return np.asarray((turn % 1.0) * self.period)
+        rule, column = self.rules[0], features[:, 0]
+        raw = (column - rule.offset) / rule.slope
+        return np.asarray(np.expm1(raw) if self.transform == "log1p" else raw)
 
 
 class CategoricalColumn(_Part):
     """One of the declared levels, one-hot; an undeclared one gets a column of its own ("column") or
-    is an error."""
+    is an error.
+
+    missing_indicator: a missing value is a level of its own, and such a record is never dropped.
+    """
 
     kind: Literal["categorical"] = "categorical"
     name: str = Field(min_length=1)
     levels: tuple[str, ...] = Field(min_length=1)
     unknown: Literal["column", "error"] = "error"
     impute: str | None = None
+    missing_indicator: bool = False
     confirmed: bool = True
+    source: str = ""
 
     @model_validator(mode="after")
     def _levels(self) -> CategoricalColumn:
@@ -81,13 +233,35 @@ class CategoricalColumn(_Part):
             raise ValueError(
                 f"column {self.name!r}: impute must be one of its levels, not {self.impute!r}"
             )
+        if self.impute is not None and self.missing_indicator:
+            raise ValueError(
+                f"column {self.name!r}: missing_indicator makes missing a level of its own; "
+                "leave impute out"
+            )
         return self
 
     @property
     def features(self) -> tuple[str, ...]:
         """Names of the encoded features, `name=level`."""
-        extra = (f"{self.name}=<other>",) if self.unknown == "column" else ()
-        return tuple(f"{self.name}={level}" for level in self.levels) + extra
+        return tuple(rule.feature for rule in self.rules)
+
+    @property
+    def rules(self) -> tuple[FeatureRule, ...]:
+        """How each feature is computed from the raw value."""
+        name = self.name
+        found = [
+            FeatureRule(f"{name}={level}", name, f"{name} is {level!r}", 0.0, 1.0)
+            for level in self.levels
+        ]
+        if self.unknown == "column":
+            other = f"{name} is none of its levels"
+            found.append(FeatureRule(f"{name}=<other>", name, other, 0.0, 1.0))
+        return (*found, *(_indicator(self) if self.missing_indicator else ()))
+
+
+def _indicator(column: NumericColumn | CategoricalColumn) -> tuple[FeatureRule]:
+    name = column.name
+    return (FeatureRule(f"missing({name})", name, f"{name} is missing", 0.0, 1.0),)
 
 
 class Label(_Part):
@@ -104,6 +278,7 @@ class Label(_Part):
     high: float | None = None
     scale_to: Literal["symmetric"] | None = None
     confirmed: bool = True
+    source: str = ""
 
     @model_validator(mode="after")
     def _one_kind(self) -> Label:
@@ -173,7 +348,11 @@ class Schema(_Part):
                     f"{role} {used!r} must not be among the columns too; remove it there"
                 )
         if self.missing == "impute":
-            bare = [column.name for column in self.columns if column.impute is None]
+            bare = [
+                column.name
+                for column in self.columns
+                if column.impute is None and not column.missing_indicator
+            ]
             if bare:
                 raise ValueError(
                     "missing = 'impute' needs a public impute value in every column; "
@@ -222,8 +401,15 @@ class Schema(_Part):
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of all encoded features, in order, the intercept last."""
-        names = tuple(feature for column in self.columns for feature in column.features)
-        return (*names, "intercept") if self.intercept else names
+        return tuple(rule.feature for rule in self.rules)
+
+    @property
+    def rules(self) -> tuple[FeatureRule, ...]:
+        """How each feature is computed from the raw values, in the order of `feature_names`."""
+        found = [rule for column in self.columns for rule in column.rules]
+        if self.intercept:
+            found.append(FeatureRule("intercept", None, "1", 0.0, 1.0))
+        return tuple(found)
 
     @property
     def unconfirmed(self) -> tuple[str, ...]:
@@ -249,16 +435,34 @@ class Schema(_Part):
     def hash(self) -> str:
         """SHA-256 over the canonical JSON of everything that shapes the encoding.
 
-        Name, notes and confirmations are left out: two nodes with equal hashes encode equal records
-        equally. So is the usual scale, so that schemas which do not name it keep the hash that they
-        had before it could be named.
+        Name, notes, confirmations and their sources are left out: two nodes with equal hashes
+        encode equal records equally. So is every later field at its usual value, so that schemas
+        which do not name it keep the hash that they had before it could be named.
         """
         fields = self.model_dump(mode="json", exclude={"name": True, "notes": True})
         for part in [*fields["columns"], fields["label"]]:
-            del part["confirmed"]
+            del part["confirmed"], part["source"]
+            without_usual(part)
             if part.get("scale_to") in (None, "unit"):
                 part.pop("scale_to", None)
         return hashlib.sha256(canonical_json(fields).encode()).hexdigest()
+
+
+# Fields that came after the first schemas, and the value that means what those meant.
+_USUAL = {
+    "transform": "clip",
+    "centre": None,
+    "scale": None,
+    "period": None,
+    "missing_indicator": False,
+}
+
+
+def without_usual(part: dict[str, Any]) -> None:
+    """Take fields at their usual value out of a column's fields."""
+    for field, usual in _USUAL.items():
+        if field in part and part[field] == usual:
+            del part[field]
 
 
 def _ordered(name: str, low: float, high: float) -> None:
@@ -266,10 +470,15 @@ def _ordered(name: str, low: float, high: float) -> None:
         raise ValueError(
             f"column {name!r}: low must be below high, both finite, not {low:g} and {high:g}"
         )
+    if not math.isfinite(high - low):
+        raise ValueError(
+            f"column {name!r}: high - low must be finite, not {high:g} - {low:g}; "
+            "declare nearer bounds"
+        )
 
 
-def _distinct(what: str, words: Any) -> None:
-    twice = sorted({word for word in words if list(words).count(word) > 1})
+def _distinct(what: str, words: Iterable[str]) -> None:
+    twice = sorted(word for word, count in Counter(words).items() if count > 1)
     if twice:
         raise ValueError(f"{what} must be distinct, but {twice} occur more than once")
 
