@@ -35,7 +35,14 @@ extensions = [
     "mathml",
     "plain_docstrings",
 ]
-exclude_patterns = ["_build", "_ext", "_templates", "README.md", "gallery/*.ipynb", "**.ipynb_checkpoints"]
+exclude_patterns = [
+    "_build",
+    "_ext",
+    "_templates",
+    "README.md",
+    "gallery/*.ipynb",
+    "**.ipynb_checkpoints",
+]
 templates_path = ["_templates"]
 default_role = "code"  # `name` in a docstring
 highlight_language = "none"

@@ -11,6 +11,7 @@ regression together, at epsilon 1 for the whole fit.
 
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.linear_model import LogisticRegression
 
 import tacenda as tc
 
@@ -38,8 +39,6 @@ print(model.privacy_)
 # %%
 # Next to the same model without any privacy, from scikit-learn on the pooled records, the private
 # line between ill and well hardly moves.
-
-from sklearn.linear_model import LogisticRegression
 
 pooled = LogisticRegression().fit(X, y)
 print("pooled, without privacy", round(pooled.score(X, y), 3))

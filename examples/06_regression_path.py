@@ -33,7 +33,10 @@ coefficients = model.path(strengths).coef
 figure, axes = plt.subplots()
 for k in range(10):
     axes.semilogx(
-        strengths, coefficients[:, k], color=f"C{k}" if k < 3 else "0.6", linewidth=2 if k < 3 else 1
+        strengths,
+        coefficients[:, k],
+        color=f"C{k}" if k < 3 else "0.6",
+        linewidth=2 if k < 3 else 1,
     )
     if k < 3:
         axes.axhline(truth[k], color=f"C{k}", linestyle=":", linewidth=1)

@@ -24,7 +24,7 @@ print(correct.summary())
 # better.
 
 figure, axes = plt.subplots(figsize=(6.4, 2.6))
-for row, (name, found) in enumerate((("as printed", printed), ("correct", correct))):
+for row, found in enumerate((printed, correct)):
     axes.plot([found.lower_bound, found.true_epsilon], [row, row], "-", color="0.6", zorder=0)
     axes.plot(found.lower_bound, row, "o", color="C1", label="attack: at least" if row else None)
     axes.plot(found.claimed[0], row, "|", markersize=24, color="C3", label="claim" if row else None)

@@ -81,7 +81,9 @@ class Commands(Directive):
     def run(self) -> list[nodes.Node]:
         container = nodes.section()
         container.document = self.state.document
-        nested_parse_with_titles(self.state, StringList(lines(), source="tacenda --help"), container)
+        nested_parse_with_titles(
+            self.state, StringList(lines(), source="tacenda --help"), container
+        )
         return container.children
 
 

@@ -51,7 +51,10 @@ def organisation(name: str) -> list[str]:
     """A box with its records under lock."""
     x, y = PLACES[name]
     width, height = BOX
-    parts = [box(x, y, width, height, RECORD, RECORD), text(x + width / 2, y + 27, name, weight=600)]
+    parts = [
+        box(x, y, width, height, RECORD, RECORD),
+        text(x + width / 2, y + 27, name, weight=600),
+    ]
     for row in range(4):
         top = y + 42 + 16 * row
         for column, long in enumerate((26, 18, 30)):

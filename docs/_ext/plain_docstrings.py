@@ -7,9 +7,10 @@ shown as it stands in the source.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sphinx.application import Sphinx
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 CODE = re.compile(r"(``.+?``|:\w+:`[^`]+`|`[^`]+`|\*\*[^*\s][^*]*\*\*)")
 UNDERLINE = re.compile(r"-{3,}\s*$")
