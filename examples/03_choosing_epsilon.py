@@ -14,19 +14,19 @@ import numpy as np
 
 import tacenda as tc
 
-fresh = tc.data.make_classification(5000, 10, difficulty=0.2, seed=1)
+data = tc.data.make_classification(13_000, 10, difficulty=0.2, seed=1)
+X_fresh, y_fresh = data.X[8000:], data.y[8000:]
 epsilons = [0.1, 0.3, 1.0, 3.0]
 sizes = [500, 2000, 8000]
 accuracy = np.empty((len(sizes), len(epsilons)))
 for i, size in enumerate(sizes):
-    data = tc.data.make_classification(size, 10, difficulty=0.2, seed=1)
     for k, epsilon in enumerate(epsilons):
         scores = [
             tc.PrivateLogisticRegression(
                 epsilon=epsilon, bounds="norm", classes=(0, 1), n_nodes=10, random_state=seed
             )
-            .fit(data.X, data.y)
-            .score(fresh.X, fresh.y)
+            .fit(data.X[:size], data.y[:size])
+            .score(X_fresh, y_fresh)
             for seed in range(2)
         ]
         accuracy[i, k] = np.mean(scores)

@@ -2,54 +2,47 @@
 Comparing methods at the same true epsilon
 ==========================================
 
-All methods get the same (epsilon, delta) of the whole run, composed from what they really release.
+All methods get the same (epsilon, delta) of the whole run, composed from what they really release,
+and settings that the planner chooses for each of them from the same public facts.
 """
 
 # %%
-# One problem, one graph, several methods with settings that suit this problem.
+# One call describes the data, the network, the budget and the methods; the same as a TOML file is
+# what ``tacenda compare`` takes.
+
+import tempfile
+from pathlib import Path
 
 import matplotlib.pyplot as plt
-import numpy as np
 
 import tacenda as tc
 
-data = tc.data.make_classification(4000, 10, difficulty=0.2, seed=0)
-problem = tc.Problem(
-    tc.data.partition.even(data.X, data.y, 20, seed=0), strength=1e-3, classes=(0, 1)
+compared = tc.compare(
+    {
+        "data": {
+            "name": "classification",
+            "options": {"n": 4000, "features": 10, "difficulty": 0.2},
+            "test_fraction": 0.25,
+        },
+        "network": {"graph": "random-regular:20,4,seed=0"},
+        "privacy": {"epsilon": 1.0},
+        "compare": [{"name": name} for name in ("auto", "gossipgd", "cdpadmm", "ipadmm", "dpdda")],
+        "run": {"seeds": [0, 1, 2], "folder": str(Path(tempfile.mkdtemp()) / "run")},
+    }
 )
-graph = tc.graph.random_regular(20, 4, seed=0)
-planned = tc.plan(200, 10, graph, epsilon=2.0, delta=1e-5, strength=1e-3)
-methods = {
-    "planned: " + type(planned.settings["algorithm"]).__name__: planned.settings,
-    "GossipGD": {"algorithm": tc.algorithms.GossipGD(), "rounds": 60},
-    "CDP-ADMM": {
-        "algorithm": tc.algorithms.CDPADMM(penalty=0.1, proximal=1.0, variance_decay=0.98),
-        "rounds": 60,
-    },
-    "DP-DDA": {"algorithm": tc.algorithms.DPDDA(), "rounds": 60},
-}
-runs = {
-    name: tc.simulate(
-        problem,
-        graph,
-        privacy=tc.Privacy(2.0, 1e-5),
-        seed=0,
-        metrics=("objective", "accuracy"),
-        **settings,
-    )
-    for name, settings in methods.items()
-}
-for name, run in runs.items():
-    print(f"{name:20} epsilon {run.privacy.epsilon:.3f}, {run.privacy.why or 'as asked'}")
 
 # %%
-# The course of the objective; the last point of each is what the run ends with.
+# The table holds the references too: without privacy, and what needs no data at all. Bars are means
+# over three seeds, lines the range.
 
-figure, axes = plt.subplots()
-for name, run in runs.items():
-    rows = run.history.rows
-    axes.plot([row["round"] for row in rows], [row["objective"] for row in rows], label=name)
-axes.axhline(np.log(2), color="0.5", linestyle=":", linewidth=1)
-axes.set(xlabel="round", ylabel="objective", ylim=(0.3, 0.8))
-figure.legend(loc="outside right center")
+rows = [row for row in compared.table if row.get("test_accuracy") is not None]
+for row in rows:
+    print(f"{row['label']:24} {row['test_accuracy']:.3f}")
+figure, axes = plt.subplots(figsize=(6.4, 0.4 * len(rows) + 1))
+for k, row in enumerate(reversed(rows)):
+    axes.barh(k, row["test_accuracy"], color="C0" if row.get("epsilon") else "0.6")
+    if "test_accuracy_range" in row:
+        axes.plot(row["test_accuracy_range"], [k, k], color="C1", linewidth=3)
+axes.set_yticks(range(len(rows)), [row["label"] for row in reversed(rows)])
+axes.set(xlabel="accuracy on test records", xlim=(0.4, 1))
 plt.show()
