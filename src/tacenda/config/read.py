@@ -66,7 +66,7 @@ def _with_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         return values
     moved = dict(data)
-    for key in ("file", "schema"):
+    for key in ("file", "schema", "public"):
         given = moved.get(key)
         if isinstance(given, str) and not Path(given).is_absolute() and (folder / given).is_file():
             moved[key] = str((folder / given).resolve())
