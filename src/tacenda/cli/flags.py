@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 Config = Annotated[
     Path | None,
-    typer.Argument(help="A TOML file that describes the run (see examples/); flags override it."),
+    typer.Argument(
+        help="A TOML file that describes the run (`tacenda examples`); flags override it."
+    ),
 ]
 Data = Annotated[
     str | None,

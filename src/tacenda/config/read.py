@@ -26,7 +26,8 @@ def read_file(path: str | Path) -> dict[str, Any]:
         file = file / "config.toml"
     if not file.is_file():
         raise InputError(
-            f"there is no configuration file at {str(path)!r}; see examples/ for one to start from."
+            f"there is no configuration file at {str(path)!r}; "
+            "`tacenda examples` lists some to start from."
         )
     if looks_like_data(file):
         raise InputError(
