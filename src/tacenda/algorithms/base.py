@@ -111,8 +111,11 @@ class Node(Protocol):
         """(b, d) the network's exact mean of released rows, to the bit the same at every node."""
         ...
 
-    def release_argmin(self, linear: Array, quadratic: Array, centre: Array) -> Array:
-        """The argmin with noise inside its objective, charged to the ledger first."""
+    def release_argmin(
+        self, linear: Array, quadratic: Array, centre: Array, *, noise: str = "l2-laplace"
+    ) -> Array:
+        """The argmin with noise inside its objective ("l2-laplace" or "gaussian"), charged to the
+        ledger first."""
         ...
 
     def neighbour_sum(self, shared: Array, senders: Array | None = None) -> Array:
@@ -130,6 +133,9 @@ class Node(Protocol):
     def dual_step(self, z: Array, weight: float, quadratic: float) -> Array:
         """argmin_x <z, x> + weight * r R(x) + (quadratic/2)|x|^2."""
         ...
+
+
+OBJECTIVE_NOISES = ("l2-laplace", "gaussian")  # inside an argmin
 
 
 @dataclass(frozen=True)
@@ -366,6 +372,12 @@ def check_batch(algorithm: Any) -> None:
     """batch_size is None or a whole number of at least 1."""
     if algorithm.batch_size is not None:
         checks.whole(f"{type(algorithm).__name__}.batch_size", algorithm.batch_size, least=1)
+
+
+def laplace_spends(facts: Facts, rounds: int) -> float:
+    """What l2-Laplace noise on values costs at scale 1, as mu^2: about 1/d a release, since its
+    loss is the shift's part along the noise, which has a random direction in d dimensions."""
+    return rounds / facts.dim
 
 
 def midpoint(w: Array, heard: Array, degree: Array) -> Array:
