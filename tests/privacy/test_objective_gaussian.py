@@ -156,13 +156,7 @@ def run(algorithm, epsilon=2.0, rounds=8, **more):
     shards = tc.data.partition.even(data.X, data.y, 4, seed=0)
     problem = tc.Problem(shards, strength=1e-2, classes=(0, 1))
     return tc.simulate(
-        problem,
-        tc.graph.ring(4),
-        algorithm,
-        rounds,
-        tc.Privacy(epsilon, 1e-5),
-        seed=0,
-        **more,
+        problem, tc.graph.ring(4), algorithm, rounds, tc.Privacy(epsilon, 1e-5), seed=0, **more
     )
 
 

@@ -294,7 +294,8 @@ def check_needs(algorithm: Algorithm, facts: Facts, topology: Topology, private:
     """The declared needs against the problem's declared properties."""
     needs, constants, name = algorithm.needs, facts.constants, algorithm.title
     loss, regulariser = constants.loss, constants.regulariser
-    if needs.twice_differentiable_loss and private and not loss.twice_differentiable:
+    inside = needs.twice_differentiable_loss and algorithm.noise_in_objective
+    if inside and private and not loss.twice_differentiable:
         raise UnsupportedError(
             f"{name} perturbs the objective, which needs a twice differentiable loss; "
             f"{loss.name!r} is not. "

@@ -52,19 +52,20 @@ def ipadmm_bound(
     """The right-hand side of (24), summed over the nodes; sizes m_i and degrees are numbers or
     (n,).
 
-    noise_multiplier: z, 0 for no noise. loss_slope: c1. objective_slope: c2. dual_bound: beta.
+    noise_multiplier: z, 0 for no noise. loss_slope: c1. objective_slope: c2/n, how steep
+    one node's part of the objective is (about 1 by section 5.4). dual_bound: beta.
     """
     t = checks.whole("rounds", rounds, least=1)
     steps = rounds * checks.whole("inner_steps", inner_steps, least=1)
     m, deg = np.broadcast_arrays(np.asarray(sizes, float), np.asarray(degrees, float))
-    m, deg, n = np.atleast_1d(m), np.atleast_1d(deg), max(1, m.size)
+    m, deg = np.atleast_1d(m), np.atleast_1d(deg)
     rho, diam = checks.positive("penalty", penalty), checks.positive("diameter", diameter)
     spread = (
         dim
         * (2 * loss_slope * checks.positive("noise_multiplier", noise_multiplier, zero=True) / m)
         ** 2
     )
-    steps_term = math.sqrt(2 / steps) * diam * np.sqrt((objective_slope / n) ** 2 + spread)
+    steps_term = math.sqrt(2 / steps) * diam * np.sqrt(objective_slope**2 + spread)
     return float(np.sum(steps_term + (rho * deg * diam**2 + deg * dual_bound**2 / rho) / t))
 
 
