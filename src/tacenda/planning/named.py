@@ -10,7 +10,7 @@ has its own way to take it, K = rounds * inner steps:
     TreeGD                      step_size = tau L/T
     IPADMM, CDP-, DDP-ADMM      2 rho deg + eta = K/tau, a third of it eta
     DP-ADMM                     rho + eta = T/tau
-    PVP                         2 eta deg = T/tau, implicit steps
+    PVP                         2 eta deg = T/tau, implicit steps, Gaussian noise
     DVP, M-ADMM, R-ADMM         the same with T = 3: the pure losses of the rounds add up, so that
                                 few rounds are less noisy; in d dimensions their noise is
                                 sqrt(d T) 2Gc/(m epsilon)
@@ -225,8 +225,9 @@ def _minimisers(
     noise, degree = _noise(case), max(1.0, float(case.topology.degrees.mean()))
     tau, rounds = _total(case, noise, shrinking=False, implicit=True)
     penalty = rounds / tau / (2 * degree)
-    how = f"penalty {penalty:.4g}, exact local minimisers"
-    return {"penalty": penalty}, rounds, None, _said(tau, rounds, noise, how)
+    how = f"penalty {penalty:.4g}, exact local minimisers with Gaussian noise, which composes best"
+    values = {"penalty": penalty, "noise": "gaussian"}
+    return values, rounds, None, _said(tau, rounds, noise, how)
 
 
 def _inside(
