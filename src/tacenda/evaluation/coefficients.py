@@ -233,4 +233,6 @@ def _shortened(schema: Schema, factor: float) -> list[str]:
 
 
 def _short(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if 1e3 <= abs(value) < 1e9 else f"{value:.4g}"
