@@ -143,8 +143,7 @@ def evaluation_page(found: dict[str, Any], out: str | Path) -> Path:
     name, drawn = str(found["run"]), found["figures"]
     values = found["measures"]
     shown = [
-        [measures.title(key).capitalize() if key != "r2" else "R2", measures.text(key, value)]
-        for key, value in values.items()
+        [measures.MEASURES[key].heading, measures.text(key, value)] for key, value in values.items()
     ]
     table = TextTable("Measures", [Column("Measure"), Column("Value", True)], shown)
     page = rendered(
@@ -154,7 +153,6 @@ def evaluation_page(found: dict[str, Any], out: str | Path) -> Path:
         data=str(found["data"]),
         records=numbers.whole(int(found["records"])),
         public=bool(found["public"]),
-        note=str(found["note"]),
         measures=table,
         undefined=measures.undefined(values),
         confusion=confusion(name, drawn),

@@ -67,7 +67,7 @@ def references(folder: Folder) -> list[tuple[str, list[tuple[str, str]]]]:
     """(name, [(measure, value)]) of the noise-free ceiling and the floor."""
     lines = []
     for name, values in folder.references:
-        shown = [(heading(k), cell(k, values[k])) for k in shown_metrics(folder) if k in values]
+        shown = [(_named(k), cell(k, values[k])) for k in shown_metrics(folder) if k in values]
         if shown:
             lines.append((name, shown))
     return lines
@@ -193,6 +193,12 @@ def heading(metric: str) -> str:
     if metric in ("consensus", "objective", "suboptimality"):
         return metric.capitalize()
     return metric.replace("_", " ").capitalize() or about(metric)[0]
+
+
+def _named(metric: str) -> str:
+    """A measure's name inside a sentence."""
+    known = metric.removeprefix("test_") in measures.MEASURES
+    return measures.title(metric) if known else heading(metric).lower()
 
 
 def cell(name: str, value: Any) -> str:
