@@ -18,6 +18,7 @@ from tacenda.problem.constants import LARGEST_RADIUS, RADIUS, SENSIBLE, Constant
 from tacenda.problem.store import DenseStore, SparseStore, Store
 from tacenda.problem.validate.labels import encode_labels
 from tacenda.problem.validate.rows import NORM_SLACK, bound_rows, read_shards
+from tacenda.problem.validate.weights import joined_weights
 
 _CHUNK_SCORES = 1 << 20
 # Table entries read between two looks at the losses, where nothing is copied
@@ -26,8 +27,8 @@ _FEW_SCORES = 4  # up to so many scores a record a pass of our own is faster
 
 
 class Problem:
-    """Minimise sum_i f_i(w), f_i(w) = (c/m_i) sum_j loss(w; x_ij, y_ij) + r R(w), over n nodes with
-    private records.
+    """Minimise sum_i f_i(w), f_i(w) = (c/m_i) sum_j v_ij loss(w; x_ij, y_ij) + r R(w), over n nodes
+    with private records; v_ij = 1 without weights.
 
     shards         list of (X_i, y_i) in the graph's node order, or a dict by node label; X_i dense
                    or scipy sparse
@@ -40,6 +41,11 @@ class Problem:
     on_large_rows  "error", or "scale" to shrink rows above data_norm onto it
     classes        the public label set; without it, the sorted labels found at all nodes are taken
                    as public, of which a private run warns once
+    weights        how much each record counts: one array (m_i,) per node, as in `shards`; None: 1
+                   for all. A record's loss is multiplied by its weight, which is as private as the
+                   record
+    weight_bound   public bound on the weights, which are from 0 to weight_bound: one record then
+                   moves every answer by up to weight_bound times as much
     public_sizes   declared m_i, one per node, where record counts are themselves private
                    (add-remove adjacency)
 
@@ -64,6 +70,8 @@ class Problem:
         on_large_rows: str = "error",
         classes: Iterable[Any] | None = None,
         public_sizes: ArrayLike | None = None,
+        weights: Any = None,
+        weight_bound: float = 1.0,
     ) -> None:
         # Declarations without sense are refused before any record is read; how many classes there
         # are comes later.
@@ -71,7 +79,7 @@ class Problem:
             loss=loss,
             regulariser=regulariser,
             strength=strength,
-            loss_scale=loss_scale,
+            loss_scale=_scaled_by(weight_bound, loss_scale) if weights is not None else loss_scale,
             data_norm=data_norm,
             clip_norm=clip_norm,
             radius=radius,
@@ -96,7 +104,8 @@ class Problem:
         self.n_outputs = len(self.classes or ()) if self.loss.kind == "multiclass" else 1
         self.sizes: Ints = np.diff(table.offsets)
         self.public_sizes = _sizes(public_sizes, len(self.sizes))
-        self.store = self._store(rows, labels, table.offsets)
+        shares = None if weights is None else joined_weights(table, weights, weight_bound)
+        self.store = self._store(rows, labels, table.offsets, shares)
         self.dtype: np.dtype[Any] = (rows[0] if isinstance(rows, tuple) else rows).dtype
         # Rounding may lift a float32 row above data_norm by a part in a million, and the bounds
         # then hold that too.
@@ -105,7 +114,9 @@ class Problem:
             declared, data_norm=self.data_norm * (1.0 + slack), n_outputs=self.n_outputs
         )
 
-    def _store(self, rows: Any, labels: Floats, offsets: Ints) -> Store:
+    def _store(
+        self, rows: Any, labels: Floats, offsets: Ints, weights: Floats | None = None
+    ) -> Store:
         kind = SparseStore if isinstance(rows, tuple) else DenseStore
         divisors = self.sizes.astype(np.float64) if self.public_sizes is None else self.public_sizes
         return kind(
@@ -119,6 +130,7 @@ class Problem:
             strength=self.strength,
             loss_scale=self.loss_scale,
             divisors=divisors,
+            weights=weights,
         )
 
     def declaration_missing(self) -> str | None:
@@ -166,7 +178,7 @@ class Problem:
         return float(total[0]) if single else total
 
     def loss_of(self, w: ArrayLike) -> Any:
-        """Mean loss over all records, without c and r R; shapes as in `objective`.
+        """Mean weighted loss of all records, without c and r R; shapes as in `objective`.
         Reads private data."""
         rows, single = self._models(w)
         total = self._weighted(rows, np.full(len(self.store.labels), 1.0 / len(self.store.labels)))
@@ -254,12 +266,21 @@ class Problem:
 
     def _weighted(self, models: Floats, weights: Floats) -> Floats:
         """sum_j weights_j loss(w_k; x_j, y_j) for each model."""
+        if self.store.weights is not None:
+            weights = weights * self.store.weights
         total = np.zeros(len(models))
         for a, b, scores in self._score_chunks(models):
             scores = scores if self.n_outputs > 1 else scores[:, :, 0]
             labels = np.broadcast_to(self.store.labels[a:b, None], (b - a, len(models)))
             total += weights[a:b] @ self.loss.value(scores, labels)
         return total
+
+
+def _scaled_by(weight_bound: float, loss_scale: float) -> float:
+    """c times the bound of the weights: these are kept as shares of it, from 0 to 1, so that every
+    bound on a record holds as it stands, and each answer grows by the bound through c alone."""
+    bound = checks.between("weight_bound", weight_bound, *SENSIBLE, open_ends=False)
+    return bound * checks.positive("loss_scale", loss_scale)
 
 
 def _sizes(public_sizes: ArrayLike | None, n: int) -> Floats | None:
