@@ -29,7 +29,7 @@ def _curves(found: Named, kind: str) -> Chart | None:
     several = any(len(drawn.get(kind, [])) > 1 for _, drawn in found)
     # With many classes one run's curves are enough for a drawing
     shown = found[:1] if several else found
-    series = []
+    series: list[Series] = []
     for name, drawn in shown:
         for curve in drawn.get(kind, []):
             title = f"class {curve['class']}" if several else name
