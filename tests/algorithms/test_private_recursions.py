@@ -397,7 +397,9 @@ def test_what_an_algorithm_says_of_itself() -> None:
     usual = (1, 1, False, False, False, False, None)
     inside = (1, 1, False, False, True, False, None)
     assert said == {
-        **dict.fromkeys(("admm", "pvp", "dpadmm", "ddpadmm", "cdpadmm", "dda", "dpdda"), usual),
+        **dict.fromkeys(
+            ("admm", "optimum", "pvp", "dpadmm", "ddpadmm", "cdpadmm", "dda", "dpdda"), usual
+        ),
         **dict.fromkeys(("madmm", "dvp", "radmm"), inside),
         "ipadmm": (10, *usual[1:]),
         "gossipgd": (*usual[:-1], 10.0),

@@ -48,6 +48,17 @@ def test_a_good_file_is_learnt_from_by_its_holders(tools: Any, tmp_path: Path) -
     assert "60 records x 3 features, 3 nodes" in result.output
 
 
+def test_a_number_of_nodes_beside_a_node_column_must_be_its_own(tools: Any, tmp_path: Path) -> None:
+    table, schema = tools.write_people(tmp_path)
+    for more in ((), ("--dry-run",)):
+        text = sentence(tools, tmp_path, table, schema, "--nodes", "12", *more)
+        assert "--nodes) is 12" in text and "names 3 nodes" in text and "partition" in text
+    agreed = fit(tools, tmp_path, table, schema, "--nodes", "3", "--dry-run")
+    assert agreed.exit_code == 0, agreed.output
+    even = fit(tools, tmp_path, table, schema, "--nodes", "12", "--set", "network.partition=even")
+    assert even.exit_code == 0 and "12 nodes" in even.output, even.output
+
+
 def test_wrong_columns(tools: Any, tmp_path: Path) -> None:
     lines = tools.people()
     table, schema = tools.write_people(tmp_path, ["years,colour,ill,site", *lines[1:]])

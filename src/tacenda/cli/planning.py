@@ -70,6 +70,10 @@ def plan(given: flags.Given) -> None:
     Example: tacenda plan --nodes 100 --records 452 --features 104 --epsilon 1
     """
     trials, plot = given["trials"], given["plot"]
+    if plot is not None:
+        from tacenda.formats.files import checked_output
+
+        checked_output(plot)
     known = _sample(given)
     # The sample is of the same kind, so it tells the width
     if known is not None and given["config"] is None:

@@ -17,8 +17,6 @@ from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
 from tacenda.runtime.closing import EXACT, Finish, checked_finish
 
-DEFAULT_ROUNDS = 100
-
 
 @dataclass(frozen=True)
 class Choice:
@@ -165,25 +163,13 @@ def _automatic(
             "or name one."
         )
     if privacy is None:
-        return _without_privacy(facts, topology)
-    return planned(facts, topology, privacy, coalition, rounds)
+        from tacenda.planning import without_privacy
 
-
-def _without_privacy(facts: Facts, topology: Topology) -> Choice:
-    """Exact ADMM where the minimisers exist, else the linearised family by its prox."""
-    k = facts.constants
-    if k.loss.smooth and k.regulariser.smooth:
+        found = without_privacy(facts, rounds)
         return Choice(
-            "auto",
-            by_name("admm"),
-            DEFAULT_ROUNDS,
-            reasons=("no noise: exact ADMM converges fastest",),
+            "auto", found.algorithm, found.rounds, found.output, found.finish_mixing, found.reasons
         )
-    why = (
-        "no noise, and the loss or regulariser is not smooth: "
-        "linearised ADMM takes it by subgradient and prox",
-    )
-    return Choice("auto", by_name("ipadmm"), DEFAULT_ROUNDS, None, closing(topology), why)
+    return planned(facts, topology, privacy, coalition, rounds)
 
 
 def planned(

@@ -13,6 +13,7 @@ import numpy as np
 from tacenda.config.objects import data_norm_of, graph_of, loss_of, radius_of, regulariser_of
 from tacenda.config.sections import DataSection, NetworkSection, RunConfig
 from tacenda.config.shape import (
+    check_node_column,
     node_count,
     partition_of,
     promise_notes,
@@ -36,6 +37,11 @@ class PrivateRun:
     graph: Any
     test: tuple[Any, Any] | None
     schema: Schema | None
+
+    @property
+    def label_units(self) -> tuple[float, float]:
+        """(a, b) of label = a + b * encoded label."""
+        return (0.0, 1.0) if self.schema is None else self.schema.label.centre_and_reach
 
 
 def private_run(config: RunConfig) -> PrivateRun:
@@ -206,7 +212,9 @@ def spread(dataset: Dataset, network: NetworkSection) -> Any:
     how = partition_of(network, dataset.nodes is not None)
     if how == "column":
         assert dataset.nodes is not None
-        return partition.by_column(X, y, dataset.nodes)
+        shards = partition.by_column(X, y, dataset.nodes)
+        check_node_column(network, len(shards))
+        return shards
     n = node_count(network)
     if how == "sizes":
         law = "power" if network.sizes is None else network.sizes

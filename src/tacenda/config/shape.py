@@ -13,6 +13,7 @@ from tacenda import checks
 from tacenda._types import Array, Ints
 from tacenda.config.sections import DataSection, NetworkSection, RunConfig
 from tacenda.errors import InputError
+from tacenda.words import counted
 
 if TYPE_CHECKING:
     from tacenda.data.schema import Schema
@@ -142,6 +143,16 @@ def partition_of(network: NetworkSection, has_owners: bool) -> str:
     return network.partition
 
 
+def check_node_column(network: NetworkSection, found: int) -> None:
+    """Refuse a number of nodes beside a node column that names another number of them."""
+    if network.nodes is not None and network.nodes != found:
+        raise InputError(
+            f"network.nodes (--nodes) is {network.nodes}, but the schema's node_column says whose "
+            f"each record is, and it names {counted(found, 'node')}; leave the number out, or set "
+            "network.partition = 'even' to spread the records evenly instead."
+        )
+
+
 def promise_notes(config: RunConfig, how: str, n: int) -> tuple[str, ...]:
     """What the split of the records leaves of the promise: refused, or said, where it is about the
     nodes and not about the table."""
@@ -218,6 +229,7 @@ def _spread(
         owners, records = None if owners is None else owners[kept], len(kept)
     if owners is not None:
         names, sizes = np.unique(owners, return_counts=True)
+        check_node_column(network, len(names))
         words += promise_notes(config, "column", len(names))
         return Shape(
             sizes.astype(np.int64), features, classes, norm, tuple(names.tolist()), tuple(words)

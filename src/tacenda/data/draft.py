@@ -136,15 +136,48 @@ def draft_schema(
     drop: Sequence[str] = (),
     log: Sequence[str] = (),
 ) -> Schema:
-    """A schema for a file, query, frame or table, to be read and corrected by somebody who knows
-    the field.
+    """Draft a schema from data, to be read and corrected by somebody who knows the field.
 
-    `label` is the column to predict (default: the last), `node` the column that names the holder.
-    `categorical`, `numeric`, `drop` and `log` (numbers on a logarithmic scale) name columns of
-    which the draft should not guess what they are. Bounds hold 99 % of the values and are rounded
-    outwards to two digits, levels are listed as seen. Whole numbers with few values, or with the
-    name or the look of a code, become levels; identifiers, and texts with too many levels, are left
-    out, and the notes say so. `Draft.of` also gives the questions.
+    Everything in it was read off the data and is marked as unconfirmed. Bounds hold 99 % of the
+    values and are rounded outwards to two digits, levels are listed as seen. Whole numbers with few
+    values, or with the name or the look of a code, become levels; identifiers, and texts with too
+    many levels, are left out, and the notes say so. `Draft.of` also gives the questions.
+
+    Parameters
+    ----------
+    source : str, Path, Table or frame
+        A file, query, frame or table.
+    label : str or None, default=None
+        The column to predict; the last one by default.
+    node : str or None, default=None
+        The column that names the holder of each record.
+    name : str or None, default=None
+        Name of the schema.
+    categorical : sequence of str, default=()
+        Columns that are levels.
+    numeric : sequence of str, default=()
+        Columns that are numbers.
+    drop : sequence of str, default=()
+        Columns that are left out.
+    log : sequence of str, default=()
+        Columns that are numbers on a logarithmic scale.
+
+    Returns
+    -------
+    Schema
+        The draft.
+
+    Raises
+    ------
+    InputError
+        If a named column does not exist.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> table = {"age": [30.0, 40.5, 50.2, 60.1], "ill": ["no", "yes", "no", "yes"]}
+    >>> tc.data.draft_schema(table, label="ill").unconfirmed
+    ('age', 'ill')
     """
     return Draft.of(
         source,

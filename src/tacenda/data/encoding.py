@@ -31,13 +31,47 @@ def encode(
     strict: bool = False,
     dtype: Any = np.float64,
 ) -> Dataset:
-    """Encode a table, frame, mapping, file or query: X (n, p) dense or CSR, y codes or clipped
-    (scaled) numbers, node labels.
+    """Encode records by nothing but the schema.
 
     Files are read and encoded a chunk at a time. A schema with unconfirmed values gives one
-    warning, or with `strict` (as on a real node) a PrivacyError. Without `strict`, one more warning
-    names columns of which most values lie in a corner of the declared range; it is read off the
-    data, and meant for whoever holds them.
+    warning. Without `strict`, one more warning names columns of which most values are in a corner
+    of the declared range; it is read off the data, and meant for whoever holds them.
+
+    Parameters
+    ----------
+    schema : Schema
+        Columns, bounds, levels and label.
+    table : str, Path, Table, mapping or frame
+        A file, query, frame, mapping of columns or table.
+    sparse : bool, default=False
+        Whether X is CSR.
+    strict : bool, default=False
+        Refuse unconfirmed values, as on a real node.
+    dtype : data-type, default=float64
+        Of X.
+
+    Returns
+    -------
+    Dataset
+        X (n, p), y as codes or clipped (scaled) numbers, and node labels.
+
+    Raises
+    ------
+    InputError
+        If a record does not fit the schema; the message names column and record, never a cell.
+    PrivacyError
+        With `strict`, if there are unconfirmed values.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> schema = tc.data.Schema.build(
+    ...     columns=[{"kind": "numeric", "name": "age", "low": 0, "high": 100}],
+    ...     label={"name": "ill", "classes": ["no", "yes"]},
+    ... )
+    >>> data = tc.data.encode(schema, {"age": [30.0, 50.0], "ill": ["no", "yes"]})
+    >>> data.X.tolist(), data.y.tolist()
+    ([[0.3], [0.5]], [0, 1])
     """
     if strict:
         schema.require_confirmed()
