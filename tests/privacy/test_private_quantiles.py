@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from tacenda import data
-from tacenda.data.private_bounds import private_bounds, private_quantile, rank_distances
+from tacenda.data.quantiles import private_bounds, private_quantile, rank_distances
 from tacenda.errors import BudgetError, InputError, PrivacyError
 from tacenda.privacy.accounting.events import Gaussian, Pure
 from tacenda.privacy.accounting.judge import judge
@@ -235,7 +235,7 @@ def test_a_pure_budget_and_a_number_to_predict(tmp_path: Path) -> None:
 
 
 def test_the_share_is_that_of_the_squares() -> None:
-    from tacenda.data.private_bounds import _price
+    from tacenda.data.quantiles import _price
 
     for epsilon, delta, count in ((1.0, 1e-5, 6), (0.5, 1e-6, 12)):
         each, left = _price(epsilon, delta, 0.02, count, "replace-one")

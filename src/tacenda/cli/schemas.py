@@ -228,7 +228,7 @@ def bounds(
     assert ledger is not None and dataset is not None and out is not None
     if out.exists():
         raise InputError(f"{out} exists; remove it, or choose another --out.")
-    from tacenda.data.private_bounds import private_bounds
+    from tacenda.data.quantiles import private_bounds
     from tacenda.formats.files import write_text
 
     got = private_bounds(
