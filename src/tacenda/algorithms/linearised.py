@@ -132,18 +132,50 @@ def _spends(algorithm: Any, facts: Facts, degree: Array, shapes: list[float]) ->
 
 @dataclass(frozen=True)
 class IPADMM(Algorithm):
-    """Multi-step linearised ADMM, HuangGong20 (11)-(15), (18), (23): l steps, then one message.
+    """Multi-step linearised ADMM, Huang and Gong (2020) (11)-(15), (18), (23).
 
-    penalty: rho. proximal: eta, a number, a schedule of the round, or "theory" for (23) with the
-    running step count k,
+    l steps, then one message:
+
+        pub_i = 2 gam_i + rho sum_j wb_j + rho deg_i wb_i                            (all released)
+        l times  w_i <- (eta w_i - grad f_i(w_i) + pub_i)/(2 rho deg_i + eta) + N(0, noise_std^2 I)
+        wb_i = mean of the l new iterates;   broadcast wb_i
+        gam_i <- gam_i - (rho/2) sum_j (wb_i - wb_j)
+
+    proximal="theory" is (23) with the running step count k,
+
         eta_k = (sqrt(2 k)/D) sqrt(c2^2/n^2 + d (2 G c z/m_i)^2)
-    with D = diameter, c2 = regulariser_slope, z the run's own multiplier.
-    inner_steps: l (10 in the paper). radius: project each released iterate onto a ball (the
-    theory's is D/2).
-    Differs from the print: (11)-(12) and (18) with the signs that descend; (23) by the running step
-    count, so that it is monotone; noise from the exact mu = sqrt(T l)/z instead of sqrt(2 T l
-    ln(1.25/delta))/epsilon, which is 30 % less.
-    Output: the average of all iterates. Guarantee: exactly mu = sqrt(T l)/z.
+
+    with D = diameter, c2 = regulariser_slope, z the run's own multiplier. Output: the average of
+    all iterates. Differs from the paper: (11)-(12) and (18) with the signs that descend; (23) by
+    the running step count, so that it is monotone; noise from the exact mu = sqrt(T l)/z instead of
+    sqrt(2 T l ln(1.25/delta))/epsilon, which is 30 % less. Guarantee: exactly mu = sqrt(T l)/z.
+
+    Parameters
+    ----------
+    penalty : float or Schedule, default=0.01
+        rho, a number or a schedule.
+    proximal : float, Schedule or str, default=1.0
+        eta, a number, a schedule of the round, or "theory" for (23).
+    inner_steps : int, default=10
+        l (10 in the paper).
+    batch_size : int or None, default=None
+        Mean size of Poisson samples; None takes all records.
+    regulariser_step : {"auto", "subgradient", "prox"}, default="auto"
+        "subgradient" (as published) puts r R'(w) in the query; "prox" leaves R out and applies
+        its prox to the *released* value, which keeps an l1 model sparse at the same
+        sensitivity; "auto" takes the prox just for regularisers that are not smooth.
+    radius : float or None, default=None
+        Project each released iterate onto a ball (the theory's is D/2).
+    diameter : float, default=20.0
+        D of (23).
+    regulariser_slope : float, default=1.0
+        c2 of (23).
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.IPADMM(inner_steps=5).steps_per_round
+    5
     """
 
     name: ClassVar[str] = "ipadmm"
@@ -222,11 +254,30 @@ class IPADMM(Algorithm):
 
 @dataclass(frozen=True)
 class DDPADMM(Algorithm):
-    """Decentralised DP-ADMM, GauthierEtAl20: one step a round, variance (on w) ~ 1/sqrt(t).
+    """Decentralised DP-ADMM, Gauthier et al. (2020): one step a round, variance (on w) ~ 1/sqrt(t).
 
-    penalty: rho. proximal: eta >= 0 (GauthierEtAl20 writes 1/eta). Guarantee: mu^2 = sum_t
-    (s_t/noise_std_t)^2, exact.
-    Differs from the print: its (7) needs released values; gradients must be bounded or clipped.
+    The recursion is that of `IPADMM` with l = 1; Gauthier et al. write 1/eta for our eta.
+    Differs from the paper: its (7) needs released values; gradients must be bounded or clipped.
+    Guarantee: mu^2 = sum_t (s_t/noise_std_t)^2, exact.
+
+    Parameters
+    ----------
+    penalty : float or Schedule, default=0.1
+        rho, a number or a schedule.
+    proximal : float or Schedule, default=1.0
+        eta >= 0, a number or a schedule.
+    batch_size : int or None, default=None
+        Mean size of Poisson samples; None takes all records.
+    regulariser_step : {"auto", "subgradient", "prox"}, default="auto"
+        As in `IPADMM`.
+    radius : float or None, default=None
+        Project each released iterate onto a ball.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.DDPADMM().penalty
+    0.1
     """
 
     name: ClassVar[str] = "ddpadmm"
@@ -270,13 +321,33 @@ class DDPADMM(Algorithm):
 
 @dataclass(frozen=True)
 class CDPADMM(Algorithm):
-    """CDP-ADMM, GauthierEtAl20: one step a round, variance (on w) R times that of the round before.
+    """CDP-ADMM, Gauthier et al. (2020): each round's variance is R times that of the round before.
 
-    penalty: rho. proximal: eta >= 0 (GauthierEtAl20 writes 1/eta). variance_decay: R, 0 < R <= 1; 1
-    keeps the noise constant. The first noise_std solves sum_t (s_t/noise_std_t)^2 = mu^2.
+    One step a round; the recursion is that of `IPADMM` with l = 1; Gauthier et al. write 1/eta for
+    our eta. The first noise_std solves sum_t (s_t/noise_std_t)^2 = mu^2. Differs from the paper:
+    its (7) needs released values; gradients must be bounded or clipped (its Lasso example is not).
     Guarantee: exactly that mu (the paper states it in zCDP, phi = mu^2/2, and converts loosely).
-    Differs from the print: its (7) needs released values; gradients must be bounded or clipped (its
-    Lasso example is not).
+
+    Parameters
+    ----------
+    penalty : float or Schedule, default=0.1
+        rho, a number or a schedule.
+    proximal : float or Schedule, default=1.0
+        eta >= 0, a number or a schedule.
+    variance_decay : float, default=0.98
+        R, above 0 and at most 1; 1 keeps the noise constant.
+    batch_size : int or None, default=None
+        Mean size of Poisson samples; None takes all records.
+    regulariser_step : {"auto", "subgradient", "prox"}, default="auto"
+        As in `IPADMM`.
+    radius : float or None, default=None
+        Project each released iterate onto a ball.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.CDPADMM(variance_decay=1.0).variance_decay
+    1.0
     """
 
     name: ClassVar[str] = "cdpadmm"

@@ -18,20 +18,33 @@ from tacenda.schedules import Schedule, at
 
 @dataclass(frozen=True)
 class MADMM(Algorithm):
-    """ADMM with a non-decreasing penalty eta(t) and a dual step theta, "[18]" of ZhangEtAl18.
+    """ADMM with a non-decreasing penalty eta(t) and a dual step theta (M-ADMM).
+
+    The baseline of Zhang, Khalili and Liu (2018):
 
         w_i   <- argmin_w f_i(w) + 2 lam_i.w + eta(t) sum_j |w + e_i - (w_i + w_j)/2|^2
         lam_i <- lam_i + (theta/2) sum_j (w_i - w_j)
 
-    penalty: eta(t), a number or a schedule. dual_step: theta, by default eta(1); it must not exceed
-    eta(t).
     Private form (penalty perturbation): the noise e_i inside the penalty adds the linear term 2 eta
     deg_i e_i.w, that is, objective perturbation. A growing penalty damps the noise in w.
-    Differs from the print: the noise is calibrated by its rate in the objective, so that a round
+    Differs from the paper: the noise is calibrated by its rate in the objective, so that a round
     costs what its share of the budget says, and Phi/2 |w|^2 is added where the curvature term alone
     would cost more than half of it.
     Guarantee: pure epsilon per round, 2Gc/m times the noise's rate plus ln(1 + c1 c/(m kappa)),
     kappa = sc + Phi + 2 eta deg; the rounds compose.
+
+    Parameters
+    ----------
+    penalty : float or Schedule, default=0.5
+        eta(t), a number or a schedule.
+    dual_step : float or None, default=None
+        theta, by default eta(1); it must not exceed eta(t).
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.MADMM(penalty=tc.schedules.Geometric(0.5, 1.01)).private
+    True
     """
 
     name: ClassVar[str] = "madmm"

@@ -47,19 +47,29 @@ class DynamicPlan(PublishedPlan):
 
 @dataclass(frozen=True)
 class DVP(Algorithm):
-    """Dual variable perturbation, ZhangZhu16 Algorithm 2, (15)-(19), Theorem 1.
+    """Dual variable perturbation, Zhang and Zhu (2016), Algorithm 2, (15)-(19), Theorem 1.
 
         e ~ density exp(-zeta |e|)
         w_i   <- argmin f_i(w) + 2 lam_i.w + (c/m_i) e.w + (Phi/2)|w|^2
                         + eta sum_j |w - (w_i + w_j)/2|^2
         broadcast w_i;   lam_i <- lam_i + (eta/2) sum_j (w_i - w_j)
 
-    penalty: eta.
-    Differs from the print: zeta = ah/2 under replace-one (its line 5 prints ah, which doubles the
+    Differs from the paper: zeta = ah/2 under replace-one (its line 5 has ah, which doubles the
     loss); Phi is the smallest value with ln(1 + c1 c/(m kappa)) <= alpha/2, one power and no jump
     at ah = 0; the solver's gap gets noise of its own.
     Guarantee: pure alpha per round given the past; a whole run costs the composition of its rounds,
     and that is reported.
+
+    Parameters
+    ----------
+    penalty : float or Schedule, default=0.5
+        eta, a number or a schedule.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.DVP().noise_in_objective
+    True
     """
 
     name: ClassVar[str] = "dvp"
@@ -120,20 +130,35 @@ class PVPState:
 
 @dataclass(frozen=True)
 class PVP(Algorithm):
-    """Primal variable perturbation, ZhangZhu16 Algorithm 3, (22)-(24), Theorem 2.
+    """Primal variable perturbation, Zhang and Zhu (2016), Algorithm 3, (22)-(24), Theorem 2.
 
         w_i <- argmin f_i(w) + 2 lam_i.w + eta sum_j |w - (V_i + V_j)/2|^2
         V_i <- w_i + e_i;   broadcast V_i;   lam_i <- lam_i + (eta/2) sum_j (V_i - V_j)
 
-    penalty: eta. noise: "l2-laplace" as in the paper, or "gaussian". closing_dvp: the last round
-    (the paper's Algorithm 3 ends so) is one of DVP around V, charged like any other. centre:
-    "released" (the sound default) or "hidden", the published form: the centre is
-    (w_i - e_i + V_j)/2 with the node's own unreleased w_i.
-    Differs from the print: every centre uses released values, so that one round's sensitivity is
+    Differs from the paper: every centre uses released values, so that one round's sensitivity is
     (2Gc/m + 2 tol)/(sc + 2 eta deg) instead of 2c/(m r), far less noise. With centre="hidden" the
     declared sensitivity follows the hidden iterate, and tends to the paper's 2c/(m r).
     Guarantee: additive noise, so the rounds compose by the l2-Laplace (or Gaussian) curve, far
     below the sum of their epsilons.
+
+    Parameters
+    ----------
+    penalty : float or Schedule, default=0.5
+        eta, a number or a schedule.
+    noise : {"l2-laplace", "gaussian"}, default="l2-laplace"
+        "l2-laplace" is the paper's.
+    closing_dvp : bool, default=False
+        The last round is one of DVP around V, as in the paper's Algorithm 3; it is charged like
+        any other.
+    centre : {"released", "hidden"}, default="released"
+        "hidden" is the published form: the centre is (w_i - e_i + V_j)/2 with the node's own
+        unreleased w_i.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.PVP(centre="hidden").keeps_secret
+    True
     """
 
     name: ClassVar[str] = "pvp"

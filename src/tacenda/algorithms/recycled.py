@@ -75,7 +75,7 @@ def recycled_noise(
 
 @dataclass(frozen=True)
 class RADMM(Algorithm):
-    """Recycled ADMM, ZhangEtAl18 (10)-(13), (28)-(30), Algorithms 1 and 2.
+    """Recycled ADMM, Zhang, Khalili and Liu (2018) (10)-(13), (28)-(30), Algorithms 1 and 2.
 
     One round is an odd half-step and an even one, which leaves lam_i as it is:
 
@@ -83,14 +83,26 @@ class RADMM(Algorithm):
                lam_i <- lam_i + (eta/2) sum_j (w_i - w_j)
         even   w_i   <- w_i - (G_i + 2 lam_i + eta sum_j (w_i - w_j)) / (2 eta deg_i + gamma)
 
-    penalty: eta, a number or a schedule (ZhangEtAl18 Fig. 3: geometric(1, 1.01)). recycle_proximal:
-    gamma (0.2 in the paper). G_i = grad f_i + e is never stored: by the optimality of the odd step
+    G_i = grad f_i + e is never stored: by the optimality of the odd step
     G_i = -2 lam_i(before) - eta sum_j (2 w_i(odd) - w_i(before) - w_j(before)), all released, so
     the even half-step is post-processing. (A stored gradient would leak the solver's residual.)
-    Differs from the print: the loss of a round is (2Gc/m) a + ln(1 + c1 c/(m kappa)) instead of the
+    Differs from the paper: the loss of a round is (2Gc/m) a + ln(1 + c1 c/(m kappa)) instead of the
     looser published bound; where that logarithm would cost more than half of the round, Phi/2 |w|^2
     is added (it then is part of G_i).
     Guarantee: pure epsilon per odd half-step; even ones are free; rounds compose.
+
+    Parameters
+    ----------
+    penalty : float or Schedule, default=0.5
+        eta, a number or a schedule (Figure 3 of the paper: Geometric(1, 1.01)).
+    recycle_proximal : float or Schedule, default=0.2
+        gamma, a number or a schedule (0.2 in the paper).
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.RADMM().recycle_proximal
+    0.2
     """
 
     name: ClassVar[str] = "radmm"

@@ -11,6 +11,7 @@ from tacenda.cli import (
     accounting,
     auditing,
     demo,
+    examples,
     fitting,
     ledgers,
     lists,
@@ -71,6 +72,7 @@ app.command(short_help="From noise to (epsilon, delta).")(accounting.account)
 app.command(short_help="From (epsilon, delta) to noise.")(accounting.calibrate)
 app.command(short_help="What a budget buys, before data is touched.")(planning.plan)
 app.command(short_help="Attack runs; bound epsilon from below.")(auditing.audit)
+app.add_typer(examples.app, name="examples", short_help="Examples to copy and run.")
 app.add_typer(schemas.app, name="schema", short_help="Your file's public description.")
 app.add_typer(ledgers.app, name="ledger", short_help="What every data set has spent.")
 app.add_typer(experiment_app, name="experiment", short_help="The papers' experiments, and our own.")

@@ -53,11 +53,39 @@ _MAGIC = {
 def read_table(
     source: str | Path, *, database: str | Path | None = None, names: Sequence[str] | None = None
 ) -> Table:
-    """A whole table from a CSV file (plain or .gz), a Parquet file, or an SQL query.
+    r"""Read a whole table from a CSV file (plain or .gz), a Parquet file, or an SQL query.
 
-    A text that starts with SELECT, WITH or FROM is a query: over `database` (a DuckDB file) when
-    given, and over files by their quoted path. `names` gives the columns of a CSV without a header
-    line.
+    Parameters
+    ----------
+    source : str or Path
+        A file, or a text that starts with SELECT, WITH or FROM: a query, over `database` when
+        given, and over files by their quoted path.
+    database : str, Path or None, default=None
+        A DuckDB file.
+    names : sequence of str or None, default=None
+        Columns of a CSV without a header line.
+
+    Returns
+    -------
+    Table
+        The table.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or not readable; no message quotes a cell.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import tacenda as tc
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "people.csv")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("age,ill\n30,no\n50,yes\n")
+    ...     table = tc.data.read_table(path)
+    >>> sorted(table.columns), len(table)
+    (['age', 'ill'], 2)
     """
     from tacenda.data.duck import read_csv, read_parquet, read_sql, usable
 

@@ -285,8 +285,23 @@ class Problem:
         return float(right[0]) if single else right
 
     def scores_of(self, w: ArrayLike) -> Array:
-        """Scores of all records under one model w (d,): (N,), or (N, K) for K classes. Reads
-        private data."""
+        """Scores of all records under one model. Reads private data without noise.
+
+        Parameters
+        ----------
+        w : array_like
+            One model, shape (d,).
+
+        Returns
+        -------
+        ndarray
+            Shape (N,), or (N, K) for K classes.
+
+        Raises
+        ------
+        InputError
+            If the shape does not fit.
+        """
         rows, single = self._models(w)
         if not single:
             raise InputError("scores_of takes one model of shape (d,).")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tacenda.config import read
-from tacenda.config.choice import Choice, resolved
+from tacenda.config.choice import Choice, check_public, resolved
 from tacenda.config.objects import privacy_of
 from tacenda.config.private_run import PrivateRun, private_run
 from tacenda.config.sections import ComparedSection, RunConfig
@@ -196,7 +196,7 @@ def compare(
     >>> compared = tc.compare(
     ...     {
     ...         "data": {"name": "breast_cancer"},
-    ...         "graph": {"kind": "ring", "nodes": 5},
+    ...         "network": {"graph": "ring", "nodes": 5},
     ...         "privacy": {"epsilon": 8.0},
     ...         "run": {"folder": folder + "/run", "rounds": 10},
     ...     },
@@ -227,6 +227,8 @@ def run(config: RunConfig, command: str, *, resume: bool, progress: str | bool) 
     """Simulate everything that the configuration asks for, and write the folder."""
     if resume and config.run.folder is None:
         raise InputError("--resume needs --folder with the run folder to go on with.")
+    if not resume:  # a resumed run has the settings that were tuned already
+        check_public(config)
     config = _with_whole_paths(config)
     private = private_run(config)
     chosen = simulations.chosen(config, private)
@@ -280,7 +282,7 @@ def _with_whole_paths(config: RunConfig) -> RunConfig:
     data, ledger = config.data, config.run.ledger
     found = {
         k: str(Path(v).resolve())
-        for k in ("file", "table_schema")
+        for k in ("file", "table_schema", "public")
         if (v := getattr(data, k)) is not None
     }
     whole = None if ledger is None else str(Path(ledger).resolve())

@@ -12,6 +12,8 @@ Additive noise        value + N(0, noise_std^2 I)
 Inside the objective  argmin F(w) + e.w + (extra/2)|w|^2
                           epsilon = slope * rate + ln(1 + c1 c / (m kappa)),
                           slope = 2Gc/m (replace-one), kappa = sc + extra + 2 * quadratic
+One of k candidates   P(i) ~ exp(-epsilon distance_i / (2 sensitivity))
+                          epsilon
 """
 
 from __future__ import annotations
@@ -166,6 +168,12 @@ def objective_charge(noise: ObjectiveNoise, terms: ObjectiveTerms) -> Charge:
     if noise.gap_rate is not None:
         epsilon = epsilon + noise.gap_rate * 2 * terms.tolerance / kappa
     return Charge(events.Pure, {"epsilon": epsilon})
+
+
+def choice_charge(epsilon: float) -> Charge:
+    """The charge of one choice by the exponential mechanism (McSherry and Talwar 2007, Theorem 6):
+    pure epsilon."""
+    return Charge(events.Pure, {"epsilon": np.array([checks.positive("epsilon", epsilon)])})
 
 
 def objective_noise(epsilon: Array, terms: ObjectiveTerms) -> ObjectiveNoise:
