@@ -73,4 +73,4 @@ $(VENV)/.with-mutants: $(VENV)/.with-dev
 	$(call install,mutants)
 
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .mutants docs/_build docs/api docs/gallery docs/sg_execution_times.rst
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .mutants docs/_build docs/api docs/gallery

@@ -67,6 +67,7 @@ autodoc_preserve_defaults = True
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 viewcode_line_numbers = True
+toc_object_entries_show_parents = "hide"
 
 # The gallery: every file runs, and what it draws is shown
 sphinx_gallery_conf = {
@@ -80,6 +81,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "min_reported_time": 1,
     "show_memory": False,
+    "write_computation_times": False,  # their page would load scripts from elsewhere
     "show_signature": False,
     "download_all_examples": False,
     "abort_on_example_error": True,
