@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tacenda.config import read
 from tacenda.config.choice import Choice, check_public, resolved
@@ -24,6 +24,9 @@ from tacenda.runtime.metrics import check_metrics
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.run_folder import RunFolder, default_path
 from tacenda.runtime.spec import check_privacy
+
+if TYPE_CHECKING:
+    from tacenda.evaluation.coefficients import CoefficientTable
 
 COMPARED = ("auto", "ipadmm", "cdpadmm", "dpdda")
 REPORTED = ("tacenda", "numpy", "scipy", "numba", "networkx", "scikit-learn", "dp-accounting")
@@ -87,6 +90,20 @@ class Fitted:
     def result(self) -> RunResult:
         """Result of the first run: the only one of a fit with one seed."""
         return next(iter(self.results.values()))
+
+    def coefficients(self, run: str | None = None) -> CoefficientTable:
+        """The coefficients of a run's average model (the first run's) by feature name, in the
+        original units, with the standard error that the privacy noise adds."""
+        from tacenda.data.schema import Schema
+        from tacenda.evaluation.coefficients import run_coefficients
+
+        result = self.result if run is None else self.results[run]
+        path = self.folder.schema_path
+        schema = Schema.read(path) if path.is_file() else None
+        names = self.dataset["feature_names"] or [
+            f"x{k}" for k in range(result.settings["problem"]["n_features"])
+        ]
+        return run_coefficients(result, names, schema, self.dataset["classes"])
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write the HTML report (extra `report`).

@@ -212,7 +212,9 @@ class Door:
             )
         return digest("release", question, *terms)
 
-    def release_argmin(self, question: Question, turn: int, call: int) -> Array:
+    def release_argmin(
+        self, question: Question, turn: int, call: int, noise: str = "l2-laplace"
+    ) -> Array:
         """The minimiser (b, d) with noise in the objective, and a little on top for what the solver
         leaves undone.
 
@@ -221,26 +223,22 @@ class Door:
         if self.plan is None:
             core, offset = question.solve(None, None)
             return core if offset is None else core + offset
-        site = Site(
-            turn, self.plan.weight(turn), self.dim, NoiseKind.OBJECTIVE, objective=question.terms
-        )
+        kind, d = NoiseKind.within(noise), question.shape[1]
+        site = Site(turn, self.plan.weight(turn), self.dim, kind, objective=question.terms)
         charge, amount = price(self.plan, site)
-        asked = self._named(
-            question.asked,
-            question.shape[1],
-            NoiseKind.OBJECTIVE,
-            amount.rate,
-            amount.extra,
-            amount.gap_rate,
-        )
+        asked = self._named(question.asked, d, kind, amount.amount, amount.extra, amount.gap)
         self.ledger.charge(turn, call, charge, asked)
         source = self.noise.asked(asked)
-        inside = source.l2_laplace(self.nodes, turn, call, amount.rate, question.shape[1])
-        core, offset = question.solve(inside, amount.extra)
-        if amount.gap_rate is not None:
-            core = core + source.l2_laplace(
-                self.nodes, turn, call + 1, amount.gap_rate, question.shape[1]
-            )
+
+        def draw(place: int, size: Array) -> Array:
+            if kind is NoiseKind.OBJECTIVE:
+                return source.l2_laplace(self.nodes, turn, place, size, d)
+            nothing = (np.zeros((len(self.nodes), d)), 0.0, None)
+            return source.add_gaussian(self.nodes, turn, place, nothing, size)
+
+        core, offset = question.solve(draw(call, amount.amount), amount.extra)
+        if amount.gap is not None:
+            core = core + draw(call + 1, amount.gap)
         return np.asarray(core if offset is None else core + offset)
 
 
