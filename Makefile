@@ -40,7 +40,7 @@ bench: $(VENV)/.with-dev  ## the table of ratios
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/.with-docs  ## the documentation site, docs/_build/html/index.html, without the network (about three minutes)
-	NUMBA_NUM_THREADS=1 $(BIN)/python -m sphinx -b html -W --keep-going -q docs docs/_build/html
+	NUMBA_NUM_THREADS=1 $(BIN)/python -m sphinx -b html -E -W --keep-going -q docs docs/_build/html
 
 SECONDS_TO_FUZZ ?= 120
 fuzz: $(VENV)/.with-dev $(VENV)/.with-fuzz  ## hostile floats against every declared sensitivity, then hostile frames against a node (SECONDS_TO_FUZZ=120 each)

@@ -53,8 +53,8 @@ myst_enable_extensions = ["colon_fence", "deflist", "attrs_inline"]
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
 
-# Notebooks: run at build, stored by content
-nb_execution_mode = "cache"
+# Notebooks hold no outputs: they run at the build
+nb_execution_mode = "auto"
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
 nb_merge_streams = True

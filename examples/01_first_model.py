@@ -51,6 +51,8 @@ for label, colour in (("ill", "tab:red"), ("well", "tab:blue")):
 for name, fitted, style in (("private", model, "-"), ("pooled", pooled, "--")):
     (a, b), c = fitted.coef_[0], fitted.intercept_[0]
     axes.plot(ages, -(c + a * ages) / b, style, color="0.5", label=name)
-axes.set(xlabel="age", ylabel="minutes of exercise", ylim=(0, 200))
+axes.set(
+    title="The line between ill and well", xlabel="age", ylabel="minutes of exercise", ylim=(0, 200)
+)
 figure.legend(loc="outside right center")
 plt.show()

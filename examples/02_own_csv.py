@@ -88,5 +88,5 @@ data = tc.data.encode(tc.data.Schema.read(folder / "patients.toml"), folder / "p
 figure, axes = plt.subplots()
 axes.barh(list(data.feature_names), fitted.result.model)
 axes.axvline(0, color="0.5", linewidth=1)
-axes.set_xlabel("coefficient of the scaled feature")
+axes.set(title="The model of six hospitals", xlabel="coefficient of the scaled feature")
 plt.show()

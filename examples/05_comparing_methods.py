@@ -44,5 +44,5 @@ for k, row in enumerate(reversed(rows)):
     if "test_accuracy_range" in row:
         axes.plot(row["test_accuracy_range"], [k, k], color="C1", linewidth=3)
 axes.set_yticks(range(len(rows)), [row["label"] for row in reversed(rows)])
-axes.set(xlabel="accuracy on test records", xlim=(0.4, 1))
+axes.set(title="Methods at epsilon 1", xlabel="accuracy on test records", xlim=(0.4, 1))
 plt.show()

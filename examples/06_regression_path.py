@@ -40,5 +40,7 @@ for k in range(10):
     )
     if k < 3:
         axes.axhline(truth[k], color=f"C{k}", linestyle=":", linewidth=1)
-axes.set(xlabel="strength of the l1 regulariser", ylabel="coefficient")
+axes.set(
+    title="One fit, every strength", xlabel="strength of the l1 regulariser", ylabel="coefficient"
+)
 plt.show()

@@ -52,6 +52,10 @@ print({epsilon: round(score, 3) for epsilon, score in zip(epsilons, scores, stri
 model = models[-1]
 figure, axes = plt.subplots()
 axes.scatter(leaning, model.coef_[0], c=np.log10(popularity), s=6)
-axes.set(xlabel="true leaning of the word", ylabel="private coefficient")
+axes.set(
+    title="What was learned of each word",
+    xlabel="true leaning of the word",
+    ylabel="private coefficient",
+)
 figure.colorbar(axes.collections[0], label="log10 of the word's popularity")
 plt.show()

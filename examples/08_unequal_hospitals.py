@@ -40,6 +40,11 @@ alone = [
 figure, axes = plt.subplots()
 axes.semilogx(sizes, alone, "o", label="each alone")
 axes.axhline(joint, color="C2", label="all together")
-axes.set(xlabel="records of the hospital", ylabel="accuracy on fresh records", ylim=(0.3, 0.9))
+axes.set(
+    title="Alone and together",
+    xlabel="records of the hospital",
+    ylabel="accuracy on fresh records",
+    ylim=(0.3, 0.9),
+)
 axes.legend()
 plt.show()
