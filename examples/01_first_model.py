@@ -44,7 +44,7 @@ pooled = LogisticRegression().fit(X, y)
 print("pooled, without privacy", round(pooled.score(X, y), 3))
 
 ages = np.array([18.0, 90.0])
-figure, axes = plt.subplots()
+figure, axes = plt.subplots(layout="constrained")
 for label, colour in (("ill", "tab:red"), ("well", "tab:blue")):
     some = np.flatnonzero(y == label)[:250]
     axes.scatter(*X[some].T, s=8, alpha=0.5, label=label, color=colour)

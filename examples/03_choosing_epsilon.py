@@ -31,7 +31,7 @@ for i, size in enumerate(sizes):
         ]
         accuracy[i, k] = np.mean(scores)
 
-figure, axes = plt.subplots()
+figure, axes = plt.subplots(layout="constrained")
 for size, line in zip(sizes, accuracy, strict=True):
     axes.semilogx(epsilons, line, "o-", label=f"{size} records")
 axes.set(
@@ -49,7 +49,7 @@ plt.show()
 # the curve says; a coin gives one half.
 
 grid = np.geomspace(0.03, 10, 50)
-figure, axes = plt.subplots()
+figure, axes = plt.subplots(layout="constrained")
 axes.semilogx(grid, 1 / (1 + np.exp(-grid)))
 axes.axhline(0.5, color="0.5", linestyle=":", linewidth=1)
 axes.set(

@@ -38,7 +38,7 @@ compared = tc.compare(
 rows = [row for row in compared.table if row.get("test_accuracy") is not None]
 for row in rows:
     print(f"{row['label']:24} {row['test_accuracy']:.3f}")
-figure, axes = plt.subplots(figsize=(6.4, 0.4 * len(rows) + 1))
+figure, axes = plt.subplots(figsize=(6.4, 0.4 * len(rows) + 1), layout="constrained")
 for k, row in enumerate(reversed(rows)):
     axes.barh(k, row["test_accuracy"], color="C0" if row.get("epsilon") else "0.6")
     if "test_accuracy_range" in row:

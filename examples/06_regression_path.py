@@ -30,7 +30,7 @@ print(model.privacy_)
 
 strengths = np.geomspace(1e-4, 0.1, 40)
 coefficients = model.path(strengths).coef
-figure, axes = plt.subplots()
+figure, axes = plt.subplots(layout="constrained")
 for k in range(10):
     axes.semilogx(
         strengths,

@@ -23,7 +23,7 @@ print(correct.summary())
 # A lower bound above the claim disproves it. One below proves nothing: another attack may do
 # better.
 
-figure, axes = plt.subplots(figsize=(6.4, 2.6))
+figure, axes = plt.subplots(figsize=(6.4, 2.6), layout="constrained")
 for row, found in enumerate((printed, correct)):
     axes.plot([found.lower_bound, found.true_epsilon], [row, row], "-", color="0.6", zorder=0)
     axes.plot(found.lower_bound, row, "o", color="C1", label="attack: at least" if row else None)

@@ -167,7 +167,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (DOCS / "_build" / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # builds side by side would write the same gallery
         done = subprocess.run(
-            [sys.executable, "-m", "sphinx", *"-b html -E -W --keep-going -q".split(), DOCS, out],
+            [sys.executable, "-m", "sphinx", "-b", "html", "-EWq", "--keep-going", DOCS, out],
             env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
             capture_output=True,
             text=True,
