@@ -80,8 +80,8 @@ def test_golden_epsilon(events, delta, epsilon, places, adjacency):
 
 
 def test_golden_decreasing_variance():
-    """GauthierEtAl20: variance falling by R = 0.99 for 200 rounds sums to 639.918 phi_1; phi = 10
-    in all is epsilon 28.37."""
+    """Gauthier et al. (2020): variance falling by R = 0.99 for 200 rounds sums to 639.918 phi_1;
+    phi = 10 in all is epsilon 28.37."""
     weights = 0.99 ** -np.arange(200)
     assert weights.sum() == pytest.approx(639.918, abs=6e-4)
     # phi is zCDP's rho: mu^2 = 2 phi

@@ -116,7 +116,9 @@ RULES = [
     Rule("delta", CURVE.epsilon, (-1e-9, 1 + 1e-9, math.nan, "1"), (0.0, 1.0)),
     Rule("epsilon", CURVE.delta, BELOW_0, (0.0, math.inf)),
     Rule("size", CURVE.group, no_less(1), (1, 4)),
-    Rule("accountant", lambda v: judge(GAUSSIAN, accountant=v), NO_WORD, ("auto", "gaussian-exact")),
+    Rule(
+        "accountant", lambda v: judge(GAUSSIAN, accountant=v), NO_WORD, ("auto", "gaussian-exact")
+    ),
     Rule("epsilon", scaled, NOT_ABOVE_0, (1.0,)),
     Rule("delta", lambda v: scaled(1.0, v), (-1e-9, 1.0, math.nan), (0.9,)),
     Rule("hint", lambda v: scaled(hint=v), NOT_ABOVE_0[:-1], (None, 3.0)),

@@ -1,4 +1,5 @@
-"""GauthierEtAl20, Figures 1-2: CDP-ADMM, DDP-ADMM and DP-ADMM on a generated Lasso, 50 agents."""
+"""Gauthier et al. (2020), Figures 1-2: CDP-ADMM, DDP-ADMM and DP-ADMM on a generated Lasso, 50
+agents."""
 
 from __future__ import annotations
 
@@ -186,7 +187,7 @@ def _survives(found: list[Finding], rows: Rows) -> str:
 EXPERIMENTS = [
     Experiment(
         "cdp-lasso",
-        "GauthierEtAl20",
+        "Gauthier et al. (2020)",
         "Fig. 1-2",
         "Does CDP-ADMM pass DDP-ADMM and end below it?",
         SETTINGS,

@@ -174,7 +174,7 @@ class Privacy:
         c0 : float or None, default=None
             Constant of Huang and Gong (2020); goes with `epsilon`.
         a : float or None, default=None
-            Noise rate of Zhang, Khalili and Liu (2018).
+            Noise rate of Zhang et al. (2018).
         alpha : float or None, default=None
             Epsilon of each round of Zhang and Zhu (2016).
         phi : float or None, default=None
