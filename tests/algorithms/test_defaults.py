@@ -142,7 +142,7 @@ SHOWN = {
         True,
         "average",
         "Liu et al. (2022) baseline",
-        "no privacy in print",
+        "no privacy as published",
     ),
     "dpdda": (
         "DP-DDA (private dual averaging)",

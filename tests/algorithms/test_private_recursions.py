@@ -184,7 +184,7 @@ def test_exact_admm_and_its_perturbations(kind: str, edges: Any) -> None:
 
 
 def test_primal_perturbation_with_its_hidden_centre() -> None:
-    """Zhang and Zhu (2016) as printed: the centre is (w_i - e_i + V_j)/2 with the node's own
+    """Zhang and Zhu (2016) as published: the centre is (w_i - e_i + V_j)/2 with the node's own
     unreleased w_i (V_i = w_i + e_i)."""
     found, node = played(A.PVP(penalty=GROWS, centre="hidden"), RING)
     v, hidden, noise, lam = START, START, 0 * START, np.zeros((N, D))

@@ -48,7 +48,7 @@ def planned(algorithm: Any, name: str) -> Any:
 def test_every_algorithm_has_its_own_print_or_is_refused(name: str) -> None:
     algorithm = support.TUNED[name]
     if name not in CLAIMS:
-        with pytest.raises(UnsupportedError, match=r"no paper .* prints|prints no noise"):
+        with pytest.raises(UnsupportedError, match=r"no paper .* publishes|publishes no noise"):
             planned(algorithm, name)
         return
     found, _ = planned(algorithm, name)
@@ -113,7 +113,7 @@ def test_what_is_derived_inherits_neither_print_nor_verdict_but_may_have_its_own
 
 def test_noise_shared_by_neighbours_is_printed_nowhere() -> None:
     with pytest.raises(
-        UnsupportedError, match=r"prints noise shared by neighbours .* noise='independent'"
+        UnsupportedError, match=r"publishes noise shared by neighbours .* noise='independent'"
     ):
         tc.algorithms.DPDDA(noise="correlated").published_form()
     with pytest.raises(UnsupportedError, match="or one of MADMM, DVP, PVP"):

@@ -403,7 +403,7 @@ def test_coalition_is_carried_to_the_conditions():
     )
     assert curve.mu == pytest.approx(math.sqrt(4 * 0.09 + 0.01 + 2 / 25))
     assert curve.coalition == 1
-    assert any("no two members pool" in words for words in curve.conditions)
+    assert any("no two members combine" in words for words in curve.conditions)
     assert judge([(Gaussian(5), 2)]).coalition is None
     assert curve.group(2).coalition == 1
 

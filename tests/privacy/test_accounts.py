@@ -150,7 +150,7 @@ def test_the_same_records_under_two_names_add_up(tmp_path: Path) -> None:
     X, y = records()
     book = tmp_path / "book"
     run(X, y, book)
-    with pytest.warns(LedgerWarning, match="'patients' are also booked as 'records-.*add up"):
+    with pytest.warns(LedgerWarning, match="'patients' are also charged as 'records-.*add up"):
         run(X, y, book, dataset="patients", seed=1)
     assert list(spent(book).values()) == [pytest.approx(composed(1, 1), rel=1e-3)] * 2
     with LedgerStore(book) as store:

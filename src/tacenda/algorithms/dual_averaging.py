@@ -76,7 +76,7 @@ def _check(algorithm: Any) -> None:
     check_batch(algorithm)
     if algorithm.sampling == "one" and algorithm.batch_size != 1:
         raise InputError(
-            f"{kind}.sampling='one' draws exactly one record (Liu et al. 2022 as printed), "
+            f"{kind}.sampling='one' draws exactly one record (Liu et al. 2022 as published), "
             "so batch_size must be 1."
         )
 
@@ -132,7 +132,7 @@ class DPDDA(Algorithm):
         "unsound",
         "Right for full gradients; with one of q records the true epsilon is about 1800 where 1 "
         "is claimed.",
-        "Full gradients by default; samples are Poisson and judged by the subsampled-Gaussian "
+        "Full gradients by default; samples are Poisson, composed by the subsampled-Gaussian "
         "accountant.",
     )
 
@@ -174,7 +174,7 @@ class DPDDA(Algorithm):
         why = (
             "The proof treats a sampled gradient as if all records were averaged: right for full "
             "gradients, unsound by orders of magnitude for samples, "
-            "where one drawn record stands alone."
+            "where one drawn record is not hidden among others."
         )
         return Published(ScaledPlan(z, weights), (epsilon, privacy.delta), why)
 
@@ -227,7 +227,7 @@ class DDA(Algorithm):
     default_output: ClassVar[str] = "average"
     verdict: ClassVar[Verdict | None] = Verdict(
         "Liu et al. (2022) baseline",
-        "no privacy in print",
+        "no privacy as published",
         "The non-private baseline of Liu et al. (2022).",
         "Private in the same way as DP-DDA.",
     )

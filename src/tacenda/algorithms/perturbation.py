@@ -21,7 +21,7 @@ from tacenda.schedules import Schedule, at
 
 @dataclass(frozen=True, eq=False)
 class DynamicPlan(PublishedPlan):
-    """The noise of Zhang and Zhu (2016) as printed.
+    """The noise of Zhang and Zhu (2016) as published.
 
     DVP  ah = alpha - 2 ln(1 + c1 c/(m kappa)); zeta = ah (line 5)
          if ah > 0 no extra convexity, else Phi for alpha/4 and ah = alpha/2

@@ -21,7 +21,7 @@ from tacenda.schedules import Schedule, at
 
 @dataclass(frozen=True, eq=False)
 class RecycledPlan(PublishedPlan):
-    """The noise of Zhang et al. (2018) as printed, exp(-a_k |e|) in the objective; given_rate:
+    """The noise of Zhang et al. (2018) as published, exp(-a_k |e|) in the objective; given_rate:
     a_k."""
 
     given_rate: float | None = None
@@ -36,8 +36,8 @@ class RecycledPlan(PublishedPlan):
         if np.any(rate <= 0):
             raise InputError(
                 f"epsilon {self.epsilon:g} a round leaves no room for noise in the bound of "
-                "Zhang et al. (2018): its curvature term alone costs more. Use a larger epsilon or penalty, "
-                "or give a (Privacy.from_paper(a=...))."
+                "Zhang et al. (2018): its curvature term alone costs more. Use a larger epsilon "
+                "or penalty, or give a (Privacy.from_paper(a=...))."
             )
         return ObjectiveNoise(rate, np.zeros(self.facts.n), None)
 

@@ -81,7 +81,7 @@ def audit(
     coalition: Annotated[
         int,
         typer.Option(
-            help="Curious members that may pool what they know, where neighbours share noise."
+            help="Curious members that may combine what they know, where neighbours share noise."
         ),
     ] = 1,
     settings: flags.Settings = None,

@@ -75,7 +75,7 @@ Coalition = Annotated[
     str | None,
     typer.Option(
         help=(
-            "How many members may pool what they know, where neighbours share noise; 'all': "
+            "How many members may combine what they know, where neighbours share noise; 'all': "
             "no such trust."
         )
     ),

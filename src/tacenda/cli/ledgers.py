@@ -96,7 +96,7 @@ def _state(run: dict[str, Any]) -> str:
     """Ledgers of older versions hold runs that were refused after they had been opened."""
     if not run["open"]:
         return "closed"
-    return "open" if run["booked"] else "open, with nothing booked (refused, or never begun)"
+    return "open" if run["booked"] else "open, with nothing charged (refused, or never begun)"
 
 
 def _epsilon(value: float) -> str:

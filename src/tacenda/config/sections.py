@@ -171,7 +171,7 @@ class PrivacySection(Section):
 
     paper: a paper's own input in mode "as-published": c0 (Huang and Gong 2020), a (Zhang et al.
     2018), alpha (Zhang and Zhu 2016) or phi (Gauthier et al. 2020). coalition: how many curious
-    members may pool what they know, where neighbours share noise; "all" for noise that needs no
+    members may combine what they know, where neighbours share noise; "all" for noise that needs no
     such trust.
     """
 

@@ -42,7 +42,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     epsilon, delta   the whole fit's privacy, for one record, against an adversary who sees every
                      message
     adjacency        "replace-one" (record counts are public) or "add-remove" (declare public_sizes)
-    coalition        how many curious data holders may pool what they know; None: all others may;
+    coalition        how many curious data holders may combine what they know; None: all others may;
                      noise then needs no trust, and is larger
     data_norm        norm to which rows are brought inside
     clip_norm        bound on one record's gradient there
@@ -205,7 +205,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             "and were not chosen by looking at the records.",
             "A person counts as one record of one node; "
             "several records of one person weaken the guarantee.",
-            "The fit was simulated in one process: whoever ran it saw all records; "
+            "The fit was simulated in one process: the person who ran it saw all records; "
             "the guarantee is about the messages and the model.",
             "history_ and any score on training data are computed without noise, "
             "and are not covered.",
@@ -214,7 +214,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if q is not None:
             said.append(
                 "Neighbours share noise: the guarantee holds against eavesdroppers and against "
-                f"at most {q} curious data holder{'' if q == 1 else 's'} pooling what they know; "
+                f"at most {q} curious data holder{'' if q == 1 else 's'} combining what they know; "
                 "larger coalitions may learn more."
             )
         if self.bounds is None or isinstance(self.bounds, str):
@@ -232,7 +232,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if self.random_state is not None:
             said.append(
                 "The noise came from a fixed random_state: "
-                "whoever knows it can subtract the noise. For simulation only."
+                "anyone who knows it can subtract the noise. For simulation only."
             )
         if self.ledger is not None:
             said.append(

@@ -1,5 +1,5 @@
-"""The true epsilon of every paper's headline setting, from public numbers alone: noise as printed,
-judged by the accountant."""
+"""The true epsilon of every paper's headline setting, from public numbers alone: noise as
+published, judged by the accountant."""
 
 from __future__ import annotations
 
@@ -73,7 +73,10 @@ def _dual_averaging() -> list[Headline]:
     is 2L (replace-one), L (add-remove)."""
     std = published_noise_std(60_000, 20_000, 1.0, 0.01)
     text = "DP-DDA, q = 20,000, T = 60,000, one record a round"
-    unsound = "unsound: the proof averages over all records, but one drawn record stands alone"
+    unsound = (
+        "unsound: the proof averages over all records, "
+        "but one drawn record is not hidden among others"
+    )
     replaced = _true([(OneOfGaussian(std / 2, 20_000), 60_000)], 0.01)
     removed = _true([(PoissonGaussian(std, 1 / 20_000), 60_000)], 0.01, "add-remove")
     return [
@@ -183,7 +186,7 @@ def _concentrated() -> Headline:
     claimed = 10 + 2 * float(np.sqrt(10 * np.log(1e5)))
     true = _true([(Gaussian(1 / float(np.sqrt(20.0))), 1)], 1e-5)
     remark = (
-        "by its own corollary, a loose conversion, where its text speaks of an epsilon between 0 "
+        "by its own corollary, a loose conversion, where its text has an epsilon between 0 "
         "and 1; and no guarantee at all for its Lasso, whose gradients are unbounded"
     )
     return Headline(

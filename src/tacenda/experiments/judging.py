@@ -94,5 +94,5 @@ def true_epsilons(rows: Rows) -> str:
             -1:
         ]:
             each = " a round" if name in ("DVP", "PVP") or "Zhang and Zhu (2016)" in name else ""
-            told.append(f"{name} claims {claimed:.3g}{each} and truly has {true:.4g}")
+            told.append(f"{name} claims {claimed:.3g}{each} and really has {true:.4g}")
     return "; ".join(told)

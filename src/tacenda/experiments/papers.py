@@ -9,7 +9,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Paper:
     """key: authors and year as in docs/papers.md, or "ours". short: the name of its page. title and
-    authors as printed."""
+    authors as in the paper."""
 
     key: str
     short: str

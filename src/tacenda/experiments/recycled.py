@@ -25,7 +25,7 @@ CHOSEN = (
     "The scan gives no C, rho or number of iterations: "
     "C = 1750 as in the paper's reference [18] and in Zhang and Zhu (2016), strength 0.01, "
     "50 iterations (an R-ADMM round is two of them). Records: 45,222, "
-    'where the paper prints 45,223. "Like ADMM" means within 5 % of the loss, '
+    'where the paper has 45,223. "Like ADMM" means within 5 % of the loss, '
     "with the best of three gammas; a larger gamma swings less and is slower, as the paper says. "
     "Quick runs use 1,500 generated records of 15 features."
 )
@@ -316,7 +316,7 @@ def _private_survives(found: list[Finding], rows: Rows) -> str:
     first = (
         f"R-ADMM {'wins' if published else 'does not win everywhere'} at the paper's accounting"
         + (
-            f", while truly spending {more:.0f} % more than penalty perturbation"
+            f", while really spending {more:.0f} % more than penalty perturbation"
             if more >= 1
             else ""
         )
@@ -406,7 +406,7 @@ EXPERIMENTS = [
         "(2, 1e-5) and (8, 1e-5) sound.",
         CHOSEN + " M-ADMM's penalty is 1.01^t with dual step 1. As published, "
         "ADMM-DVP has the noise that Zhang et al.'s (2018) own accounting gives it; "
-        "the noise that Zhang and Zhu (2016) publish for the same total claim is a line of its own.",
+        "the noise that Zhang and Zhu (2016) publish for the same total claim is a separate line.",
         _private,
         _private_charts,
         _private_findings,

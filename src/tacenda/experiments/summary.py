@@ -142,6 +142,6 @@ _WORDS = {
     ),
     "full": (
         "Full size: the papers' settings where they give them; "
-        "what was chosen here stands in each section."
+        "what was chosen here is said in each section."
     ),
 }

@@ -261,7 +261,7 @@ class Privacy:
         if self.coalition is None:
             raise UnsupportedError(
                 f"{title} shares noise between neighbours, "
-                "which coalition=None (all others may pool what they know) rules out; pass "
+                "which coalition=None (all others may combine what they know) rules out; pass "
                 "coalition=1 or more, or use noise that needs no trust: noise='independent', "
                 "or an algorithm such as dpdda or cdpadmm."
             )

@@ -1,5 +1,5 @@
 """Named sets: the facts known about Adult and a9a, where files come from, and what is said when
-they cannot be had.
+they cannot be loaded.
 
 Tests of the original files need a folder that holds them, named by TACENDA_DATA (or a filled
 cache); else they skip.

@@ -172,8 +172,8 @@ class Votes:
         else:
             who = name
             why = (
-                "it lies, or its state was lost or copied. Show them to the others "
-                f"and go on without {name}, under a new contract"
+                "it is faulty or dishonest, or its state was lost or copied. Show them to the "
+                f"others and go on without {name}, under a new contract"
             )
         return (
             f"{who} has signed two different decisions about who takes part from view {view} on: "

@@ -57,7 +57,7 @@ class NodeLedger(Ledger):
                 rounds[t] = rounds.get(t, 0) + 1
                 if event not in [reserved.to_dict() for reserved in self.reserved_in(t)]:
                     raise StateError(
-                        f"Round {t} was booked as a release that the contract does not plan; "
+                        f"Round {t} was charged as a release that the contract does not plan; "
                         "the node does not go on."
                     )
         first = 1 if view == 0 else min(rounds, default=round + 1)

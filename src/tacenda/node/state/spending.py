@@ -89,7 +89,7 @@ class Spending:
         return ""
 
     def settle(self, charges: list[tuple[Key, dict[str, Any]]], *, final: bool) -> None:
-        """Write down what was booked so far;
+        """Write down what was charged so far;
         after the last round the rest of the reservation is free again."""
         if not next((run["open"] for run in self._store.runs() if run["run"] == self.run), False):
             return

@@ -111,7 +111,7 @@ class PoissonGaussian(Event):
 
 @dataclass(frozen=True, slots=True)
 class OneOfGaussian(Event):
-    """Exactly one of `population` records is drawn uniformly (dual averaging as printed in
+    """Exactly one of `population` records is drawn uniformly (dual averaging as published in
     Liu et al. (2022)), plus Gaussian noise."""
 
     noise_multiplier: float
