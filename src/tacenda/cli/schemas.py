@@ -52,7 +52,7 @@ def draft(
     log: Log = None,
     as_json: flags.Json = False,
 ) -> None:
-    """Propose a schema for a file. Everything in it was read off the data, and waits for you to
+    """Propose a schema for a file. Everything in it was read from the data, and waits for you to
     confirm that it is public.
 
     Example: tacenda schema draft patients.csv --label outcome --drop name --out patients.toml
@@ -89,7 +89,7 @@ def draft(
     waiting = len(schema.unconfirmed)
     show.note(
         f"note: {counted(waiting, 'column')} {noun(waiting, 'holds', 'hold')} bounds or levels "
-        "read off the data. Used as they are, the guarantee does not cover what they tell about "
+        "read from the data. Used as they are, the guarantee does not cover what they tell about "
         "single records: replace them by what is publicly known, then set confirmed = true "
         "(or let `tacenda schema bounds --private` find bounds under a budget)."
     )

@@ -1,4 +1,4 @@
-"""What every node computes from the contract alone, before any data is touched: graph, algorithm,
+"""What every node computes from the contract alone, before any data is read: graph, algorithm,
 facts, noise, reservation."""
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ def not_promised(folder: Folder, account: Account | None) -> list[str]:
     ]
     if account is not None:
         lines.append(
-            "Anything read off the data beforehand (bounds, levels, labels, "
+            "Anything read from the data beforehand (bounds, levels, labels, "
             "step sizes chosen by looking): it must be public or be charged."
         )
     return lines

@@ -45,7 +45,7 @@ def prepare(path: str | Path, resume: bool) -> Path:
         )
     if target.exists() and not resume:
         raise InputError(
-            f"checkpoint {target} exists; pass resume=True to go on from it, "
+            f"checkpoint {target} exists; pass resume=True to continue from it, "
             "or remove it to start again."
         )
     return checked_output(target)

@@ -367,7 +367,7 @@ class NodeState:
             raise StateError(
                 f"The state in {self.folder} cannot be written ({failed}); nothing was sent. "
                 "Free disk space or repair the disk, "
-                "then start the node again: it goes on where it was."
+                "then start the node again: it continues where it stopped."
             ) from None
 
     def _key(self) -> bytes:
@@ -429,7 +429,7 @@ class NodeState:
     def _lost(self, what: str) -> StateError:
         return StateError(
             f"The state {self.folder} is damaged or an old copy: {what}. "
-            "What was spent is not known from it, so the node does not go on, "
+            "What was spent is not known from it, so the node does not continue, "
             "and the whole run stays spent in the lasting ledger; put the newest state back, "
             "or leave the run."
         )

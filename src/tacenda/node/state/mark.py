@@ -102,7 +102,7 @@ class Mark:
         return StateError(
             f"The mark {self.path} cannot be written ({failed}); nothing was sent. "
             "Free disk space or repair the disk, then start the node again: "
-            "it goes on where it was."
+            "it continues where it stopped."
         )
 
 
