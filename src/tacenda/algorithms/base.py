@@ -233,7 +233,9 @@ class Node(Protocol):
         """
         ...
 
-    def release_argmin(self, linear: Array, quadratic: Array, centre: Array) -> Array:
+    def release_argmin(
+        self, linear: Array, quadratic: Array, centre: Array, *, noise: str = "l2-laplace"
+    ) -> Array:
         """The argmin with noise inside its objective, after its cost was charged to the ledger.
 
         Parameters
@@ -244,6 +246,8 @@ class Node(Protocol):
             Shape (b, 1), above 0.
         centre : ndarray
             Shape (b, d).
+        noise : {"l2-laplace", "gaussian"}, default="l2-laplace"
+            Density of the noise inside the objective.
 
         Returns
         -------
@@ -319,6 +323,9 @@ class Node(Protocol):
             Shape (b, d).
         """
         ...
+
+
+OBJECTIVE_NOISES = ("l2-laplace", "gaussian")  # inside an argmin
 
 
 @dataclass(frozen=True)
@@ -743,7 +750,8 @@ def check_needs(algorithm: Algorithm, facts: Facts, topology: Topology, private:
     """The declared needs against the problem's declared properties."""
     needs, constants, name = algorithm.needs, facts.constants, algorithm.title
     loss, regulariser = constants.loss, constants.regulariser
-    if needs.twice_differentiable_loss and private and not loss.twice_differentiable:
+    inside = needs.twice_differentiable_loss and algorithm.noise_in_objective
+    if inside and private and not loss.twice_differentiable:
         raise UnsupportedError(
             f"{name} perturbs the objective, which needs a twice differentiable loss; "
             f"{loss.name!r} is not. "
@@ -821,6 +829,12 @@ def check_batch(algorithm: Any) -> None:
     """batch_size is None or a whole number of at least 1."""
     if algorithm.batch_size is not None:
         checks.whole(f"{type(algorithm).__name__}.batch_size", algorithm.batch_size, least=1)
+
+
+def laplace_spends(facts: Facts, rounds: int) -> float:
+    """What l2-Laplace noise on values costs at scale 1, as mu^2: about 1/d a release, since its
+    loss is the shift's part along the noise, which has a random direction in d dimensions."""
+    return rounds / facts.dim
 
 
 def midpoint(w: Array, heard: Array, degree: Array) -> Array:

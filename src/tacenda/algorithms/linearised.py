@@ -146,9 +146,10 @@ class IPADMM(Algorithm):
 
     proximal="theory" is (23) with the running step count k,
 
-        eta_k = (sqrt(2 k)/D) sqrt(c2^2/n^2 + d (2 G c z/m_i)^2)
+        eta_k = (sqrt(2 k)/D) sqrt((c2/n)^2 + d s_i^2)
 
-    with D = diameter, c2 = regulariser_slope, z the run's own multiplier. Output: the average of
+    with D = diameter, c2/n = objective_slope, and s_i the std of the noise on a gradient: 2 G c
+    z/m_i, z the run's own multiplier (with batches of b records 2 G c z/b). Output: the average of
     all iterates. Differs from the paper: (11)-(12) and (18) with the signs that descend; (23) by
     the running step count, so that it is monotone; noise from the exact mu = sqrt(T l)/z instead of
     sqrt(2 T l ln(1.25/delta))/epsilon, which is 30 % less. Guarantee: exactly mu = sqrt(T l)/z.
@@ -171,8 +172,9 @@ class IPADMM(Algorithm):
         Project each released iterate onto a ball (the theory's is D/2).
     diameter : float, default=20.0
         D of (23).
-    regulariser_slope : float, default=1.0
-        c2 of (23).
+    objective_slope : float, default=1.0
+        c2/n of (23), a bound on the slope of one node's part of the objective; by section 5.4 of
+        the paper c2 = n + mu D/n, so about 1.
 
     Examples
     --------
@@ -189,7 +191,7 @@ class IPADMM(Algorithm):
         "Huang and Gong (2020)",
         "loose",
         "Sound with c0 = 1 up to epsilon about 8 at delta 1e-5, and 30 % too noisy; its "
-        "minibatch note is unsound for small batches.",
+        "minibatch note is unsound for batches of a few records.",
         "Exact: z = sqrt(T l)/mu(epsilon, delta); Poisson batches by the subsampled-Gaussian "
         "accountant.",
     )
@@ -201,7 +203,7 @@ class IPADMM(Algorithm):
     regulariser_step: str = "auto"
     radius: float | None = None
     diameter: float = 20.0
-    regulariser_slope: float = 1.0
+    objective_slope: float = 1.0
 
     def __post_init__(self) -> None:
         _check(self)
@@ -210,7 +212,7 @@ class IPADMM(Algorithm):
             checks.one_of("IPADMM.proximal", self.proximal, ("theory",))
         else:
             check_hyperparameters(self, positive=("proximal",))
-        check_hyperparameters(self, positive=("diameter",), at_least_zero=("regulariser_slope",))
+        check_hyperparameters(self, positive=("diameter",), at_least_zero=("objective_slope",))
 
     def init(self, node: Node, w: Array) -> LinearisedState:
         return _start(node, w)
@@ -230,7 +232,8 @@ class IPADMM(Algorithm):
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:
-        """Huang and Gong (2020): z = c0 sqrt(2 T l ln(1.25/delta)) / epsilon."""
+        """HuangGong20: z = c0 sqrt(2 T l ln(1.25/delta)) / epsilon, times the sensitivity of *all*
+        records: for batches (its Note 1) the paper changes the gradient and not the noise."""
         epsilon, steps = claimed_epsilon(privacy), len(weights) * self.inner_steps
         root = math.sqrt(2 * steps * math.log(1.25 / privacy.delta))
         z = privacy.noise.get("c0", 1.0) * root / epsilon
@@ -238,7 +241,15 @@ class IPADMM(Algorithm):
             "The paper's constant c0 is open; with c0 = 1 its noise is about 30 % more "
             "than the exact Gaussian analysis needs."
         )
-        return Published(ScaledPlan(np.full(facts.n, z), weights), (epsilon, privacy.delta), why)
+        scale = np.full(facts.n, z)
+        if self.batch_size is not None:
+            scale *= facts.gradient_sensitivity() / facts.gradient_sensitivity(self.batch_size)
+            why = (
+                "Note 1 lets the gradient be that of a batch and keeps the noise of all records: a "
+                "record that is drawn moves it by 2Gc/b instead of 2Gc/m. Being drawn rarely makes "
+                "up for that only while the noise exceeds 2Gc/b: not for batches of a few records."
+            )
+        return Published(ScaledPlan(scale, weights), (epsilon, privacy.delta), why)
 
     @property
     def steps_per_round(self) -> int:
@@ -246,9 +257,9 @@ class IPADMM(Algorithm):
 
     def _theory(self, k: int, node: Node) -> Array:
         """(b, 1) the proximal weight (23) at running step k."""
-        spread = node.facts.gradient_sensitivity()[:, None] * node.noise_multiplier
-        slope = self.regulariser_slope / node.n_nodes
-        eta: Array = np.sqrt(2 * k) / self.diameter * np.sqrt(slope**2 + node.facts.dim * spread**2)
+        noise = node.facts.gradient_sensitivity(self.batch_size)[:, None] * node.noise_multiplier
+        spread = self.objective_slope**2 + node.facts.dim * noise**2
+        eta: Array = np.sqrt(2 * k) / self.diameter * np.sqrt(spread)
         return np.maximum(eta, 1e-12)
 
     def iterate(self, s: LinearisedState) -> Array:

@@ -9,7 +9,16 @@ import numpy as np
 
 from tacenda import checks
 from tacenda.algorithms.admm import ADMMState
-from tacenda.algorithms.base import Algorithm, Array, Needs, Node, check_hyperparameters, midpoint
+from tacenda.algorithms.base import (
+    OBJECTIVE_NOISES,
+    Algorithm,
+    Array,
+    Needs,
+    Node,
+    check_hyperparameters,
+    laplace_spends,
+    midpoint,
+)
 from tacenda.algorithms.published import Published, PublishedPlan, Sites, Verdict, claimed_epsilon
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
@@ -58,12 +67,15 @@ class DVP(Algorithm):
     loss); Phi is the smallest value with ln(1 + c1 c/(m kappa)) <= alpha/2, one power and no jump
     at ah = 0; the solver's gap gets noise of its own.
     Guarantee: pure alpha per round given the past; a whole run costs the composition of its rounds,
-    and that is reported.
+    and that is reported. Gaussian noise: the Renyi bound of `privacy.accounting.renyi`.
 
     Parameters
     ----------
     penalty : float or Schedule, default=0.5
         eta, a number or a schedule.
+    noise : {"l2-laplace", "gaussian"}, default="l2-laplace"
+        Density of the noise inside the objective: as in the paper, or e ~ N(0, s^2 I) in place of
+        (c/m_i) e, far less of it at the same (epsilon, delta) where the model is long.
 
     Examples
     --------
@@ -90,16 +102,19 @@ class DVP(Algorithm):
     )
 
     penalty: float | Schedule = 0.5
+    noise: str = "l2-laplace"
 
     def __post_init__(self) -> None:
         check_hyperparameters(self, positive=("penalty",))
+        checks.one_of("DVP.noise", self.noise, OBJECTIVE_NOISES)
 
     def init(self, node: Node, w: Array) -> ADMMState:
         return ADMMState(w, 0 * w, node.degree * w)
 
     def step(self, s: ADMMState, node: Node) -> ADMMState:
         eta, deg = at(self.penalty, node.turn), node.degree
-        w = node.release_argmin(2 * s.dual, eta * deg, midpoint(s.w, s.heard, deg))
+        centre = midpoint(s.w, s.heard, deg)
+        w = node.release_argmin(2 * s.dual, eta * deg, centre, noise=self.noise)
         heard = node.neighbour_sum(w)
         return ADMMState(w, s.dual + (eta / 2) * (deg * w - heard), heard)
 
@@ -113,6 +128,10 @@ class DVP(Algorithm):
             "replace-one: the proof needs ah/2."
         )
         return Published(DynamicPlan(facts, weights, alpha), (alpha, 0.0), why)
+
+    def published_form(self) -> DVP:
+        super().published_form()
+        return replace(self, noise="l2-laplace")
 
     def iterate(self, s: ADMMState) -> Array:
         return s.w
@@ -184,7 +203,7 @@ class PVP(Algorithm):
 
     def __post_init__(self) -> None:
         check_hyperparameters(self, positive=("penalty",))
-        checks.one_of("PVP.noise", self.noise, ("l2-laplace", "gaussian"))
+        checks.one_of("PVP.noise", self.noise, OBJECTIVE_NOISES)
         checks.one_of("PVP.centre", self.centre, ("released", "hidden"))
 
     def init(self, node: Node, w: Array) -> PVPState:
@@ -194,7 +213,8 @@ class PVP(Algorithm):
         eta, deg = at(self.penalty, node.turn), node.degree
         centre: Any = midpoint(s.shared, s.heard, deg)
         if self.closing_dvp and node.turn == node.rounds:
-            v, hidden = node.release_argmin(2 * s.dual, eta * deg, centre), None
+            v = node.release_argmin(2 * s.dual, eta * deg, centre, noise=self.noise)
+            hidden = None
         else:
             # (w_i - e_i + V_j)/2 with e_i = V_i - w_i moves the centre by w_i - V_i
             if s.hidden is not None:
@@ -225,9 +245,7 @@ class PVP(Algorithm):
         return replace(self, centre="hidden", noise="l2-laplace")
 
     def spends(self, facts: Facts, degree: Array, rounds: int) -> float:
-        """An l2-Laplace release at scale 1 costs a mu^2 of about 1/d: its loss is the shift's part
-        along the noise, and that has a random direction in d dimensions."""
-        return rounds / facts.dim if self.noise == "l2-laplace" else float(rounds)
+        return laplace_spends(facts, rounds) if self.noise == "l2-laplace" else float(rounds)
 
     @property
     def keeps_secret(self) -> bool:

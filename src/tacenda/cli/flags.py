@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 Config = Annotated[
     Path | None,
-    typer.Argument(help="A TOML file that describes the run (see examples/); flags override it."),
+    typer.Argument(
+        help="A TOML file that describes the run (`tacenda examples`); flags override it."
+    ),
 ]
 Data = Annotated[
     str | None,
@@ -29,6 +31,14 @@ Data = Annotated[
 SchemaFile = Annotated[
     Path | None,
     typer.Option("--schema", help="The TOML schema of the file: its public bounds and levels."),
+]
+Public = Annotated[
+    str | None,
+    typer.Option(
+        "--public",
+        help="A file of the same schema whose records are public: 'auto' tunes its step on them. "
+        "They get no protection, and nothing is charged for them.",
+    ),
 ]
 Encoding = Annotated[
     str | None,
@@ -127,6 +137,7 @@ Report = Annotated[
 
 # Parameter of a command -> the key of the configuration that it sets.
 KEYS = {
+    "public": "data.public",
     "encoding": "data.encoding",
     "intercept": "data.intercept",
     "test_fraction": "data.test_fraction",
@@ -160,6 +171,7 @@ Options = dict[str, Any]  # parameter -> its type with typer's option
 DATA: Options = {
     "data": Data,
     "schema": SchemaFile,
+    "public": Public,
     "encoding": Encoding,
     "intercept": Intercept,
     "test_fraction": TestFraction,
@@ -272,7 +284,7 @@ def _with_data(values: dict[str, Any], data: str | None, schema: Path | None) ->
     kept = {
         k: v
         for k, v in values.get("data", {}).items()
-        if k not in ("name", "file", "schema", "options")
+        if k not in ("name", "file", "schema", "public", "options")
     }
     if is_file(data):
         kept["file"] = data

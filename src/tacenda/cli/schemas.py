@@ -1,7 +1,8 @@
-"""`tacenda schema draft | check | show`: the public description of a user's own file."""
+"""`tacenda schema draft | check | bounds | show`: the public description of a user's own file."""
 
 from __future__ import annotations
 
+import math
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -169,6 +170,143 @@ def check(
         print(f"{data} fits it: {counted(records, 'record')}.")
     if found.unconfirmed:
         print(f"Not yet confirmed as public: {', '.join(found.unconfirmed)}.")
+
+
+@app.command(short_help="Where a file's numbers lie, or private bounds for them (--private).")
+def bounds(
+    schema: SchemaFile,
+    data: Annotated[str, typer.Option(help="The file whose numbers need bounds.")],
+    private: Annotated[
+        bool, typer.Option("--private", help="Private quantiles, charged to a ledger.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Where to write the schema with bounds.")
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option("--epsilon", "-e", help="Budget of all on these records, the fit included."),
+    ] = None,
+    delta: flags.Delta = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The ledger's SQLite file; it is made if missing.")
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="The records' name in the ledger; the fit names it too.")
+    ] = None,
+    share: Annotated[float, typer.Option(help="Part of the budget that the bounds take.")] = 0.02,
+    columns: Annotated[
+        _Names, typer.Option("--columns", help="Only these, as A,B; by default all unconfirmed.")
+    ] = None,
+    within: Annotated[
+        _Names, typer.Option("--within", help="A public range, as year=1900:2030; may be repeated.")
+    ] = None,
+    tail: Annotated[
+        float | None, typer.Option(help="The lower quantile; by default as the noise allows.")
+    ] = None,
+    as_json: flags.Json = False,
+) -> None:
+    """Find bounds for numbers of which no public ones are known.
+
+    With --private, two quantiles of each number are released under the records' budget and become
+    confirmed bounds: at most 2 % of the budget by default, booked in the ledger before anything is
+    drawn, and judged together with the later fit. It is the query of one holder on one file.
+    Without --private it is shown where 99 % of the values lie: read off the data, for you alone.
+
+    Example: tacenda schema bounds clinic.toml --data clinic.csv --private --epsilon 1 --delta 1e-5
+    --ledger clinic.ledger --dataset clinic --out bounded.toml
+    """
+    from tacenda.data.schema import Schema
+    from tacenda.errors import InputError
+
+    found = Schema.read(schema)
+    if not private:
+        _show_spread(found, data, as_json)
+        return
+    for flag, value in (("--ledger", ledger), ("--dataset", dataset), ("--out", out)):
+        if value is None:
+            raise InputError(f"--private needs {flag}: what is released is charged, and kept.")
+    assert ledger is not None and dataset is not None and out is not None
+    if out.exists():
+        raise InputError(f"{out} exists; remove it, or choose another --out.")
+    from tacenda.data.private_bounds import private_bounds
+    from tacenda.formats.files import write_text
+
+    got = private_bounds(
+        found,
+        data,
+        ledger=ledger,
+        dataset=dataset,
+        epsilon=epsilon,
+        delta=delta,
+        share=share,
+        columns=_split(columns) or None,
+        within=_ranges(within),
+        tail=tail,
+    )
+    write_text(out, got.schema.to_toml())
+    if as_json:
+        values = {k: v for k, v in vars(got).items() if k != "schema"}
+        show.as_json({**values, "schema": got.schema.model_dump(mode="json"), "file": str(out)})
+        return
+    parts = {part.name: part for part in (*got.schema.columns, got.schema.label)}
+    rows = [[name, f"{parts[name].low:g}", f"{parts[name].high:g}"] for name in got.columns]  # type: ignore[union-attr]
+    show.table(["column", "low", "high"], rows, title=f"{out}: private bounds", right=(1, 2))
+    print(
+        f"\nThey lie near the {100 * got.tail:.3g} % and {100 * (1 - got.tail):.3g} % quantiles, "
+        f"off by up to {counted(got.rank_error, 'record')} in rank (with a chance of 95 %)."
+    )
+    print(
+        f"Spent: {counted(2 * len(rows), 'choice')} of pure epsilon {got.epsilon_each:.3g}, "
+        f"together epsilon {got.epsilon:.3g} at delta {got.delta:g}, "
+        f"booked to {got.dataset!r} in {ledger}."
+    )
+    show.note(
+        f"Next: `tacenda fit --data {data} --schema {out} --epsilon {_down(got.epsilon_left)} "
+        f"--delta {got.delta:g} --set run.ledger={ledger} --set run.ledger_dataset={dataset}`."
+    )
+
+
+def _down(value: float) -> str:
+    """Four digits, rounded down: a budget must not be passed by rounding."""
+    return f"{math.floor(value * 10_000) / 10_000:g}"
+
+
+def _ranges(texts: list[str] | None) -> dict[str, tuple[float, float]]:
+    from tacenda.errors import InputError
+
+    found = {}
+    for text in texts or ():
+        name, equals, ends = text.rpartition("=")
+        low, colon, high = ends.partition(":")
+        try:
+            found[name] = (float(low), float(high))
+        except ValueError:
+            colon = ""
+        if not (equals and colon):
+            raise InputError(f"--within must be column=low:high, as year=1900:2030, not {text!r}.")
+    return found
+
+
+def _show_spread(schema: Any, data: str, as_json: bool) -> None:
+    from tacenda.data.draft import Draft
+
+    names = [column.name for column in schema.columns if column.kind == "numeric"]
+    numeric = [*names, schema.label.name] if schema.label.classes is None else names
+    seen = [
+        column
+        for column in Draft.of(data, label=schema.label.name, numeric=names).columns
+        if column.name in numeric
+    ]
+    if as_json:
+        read = [
+            {"column": c.name, "99_percent_within": c.most_within, "all_within": c.all_within}
+            for c in seen
+        ]
+        show.as_json({"read_off_the_data": read})
+        return
+    rows = [[c.name, _interval(c.most_within), _interval(c.all_within)] for c in seen]
+    header = ["column", "99 % lie within", "all lie within"]
+    show.table(header, rows, title="Read off the data: for you alone, not for sharing")
 
 
 @app.command("show")

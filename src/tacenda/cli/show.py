@@ -109,6 +109,19 @@ def results(rows: Sequence[dict[str, Any]], title: str) -> None:
     table(header, cells, title=title, right=(end - 3, end - 2, end - 1))
 
 
+def coefficients(found: Any, name: str, top: int | None = None) -> None:
+    """A `CoefficientTable`, or its first rows, with what must be known about it."""
+    header, rows = found.cells()
+    shown = rows if top is None or len(rows) <= top else rows[:top]
+    texts = len(header) - 3
+    title = f"Coefficients of {name}, in the original units"
+    if len(shown) < len(rows):
+        title += f" ({len(shown)} of {len(rows)}, the largest effects)"
+    table(header, shown, title=title, right=range(texts, len(header)))
+    for text in (found.errors, *found.notes):
+        print(f"Note: {text}")
+
+
 def promise(row: dict[str, Any]) -> str:
     """(epsilon, delta, relation) of a row; as published,
     the claimed one is shown beside the true one."""

@@ -17,6 +17,7 @@ from tacenda.config.shape import (
     node_count,
     partition_of,
     promise_notes,
+    public_notes,
     schema_of_file,
     split_positions,
 )
@@ -51,7 +52,7 @@ def private_run(config: RunConfig) -> PrivateRun:
     dataset, schema = load(config.data)
     how = partition_of(config.network, dataset.nodes is not None)
     words = promise_notes(config, how, 2 if how == "column" else node_count(config.network))
-    dataset = replace(dataset, notes=[*dataset.notes, *words])
+    dataset = replace(dataset, notes=[*dataset.notes, *words, *public_notes(config.data)])
     if config.data.test_fraction:
         dataset = split(dataset, config.data.test_fraction, config.data.split_seed)
     classes = 0 if dataset.classes is None else len(dataset.classes)

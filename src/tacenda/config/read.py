@@ -26,7 +26,8 @@ def read_file(path: str | Path) -> dict[str, Any]:
         file = file / "config.toml"
     if not file.is_file():
         raise InputError(
-            f"there is no configuration file at {str(path)!r}; see examples/ for one to start from."
+            f"there is no configuration file at {str(path)!r}; "
+            "`tacenda examples` lists some to start from."
         )
     if looks_like_data(file):
         raise InputError(
@@ -66,7 +67,7 @@ def _with_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         return values
     moved = dict(data)
-    for key in ("file", "schema"):
+    for key in ("file", "schema", "public"):
         given = moved.get(key)
         if isinstance(given, str) and not Path(given).is_absolute() and (folder / given).is_file():
             moved[key] = str((folder / given).resolve())

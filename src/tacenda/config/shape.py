@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -153,6 +154,16 @@ def check_node_column(network: NetworkSection, found: int) -> None:
         )
 
 
+def public_notes(data: DataSection) -> tuple[str, ...]:
+    """The condition that comes with a public sample."""
+    if data.public is None:
+        return ()
+    return (
+        f"the step was tuned on the records of {Path(data.public).name}, which were declared "
+        "public: they have no protection, and nothing is charged for them",
+    )
+
+
 def promise_notes(config: RunConfig, how: str, n: int) -> tuple[str, ...]:
     """What the split of the records leaves of the promise: refused, or said, where it is about the
     nodes and not about the table."""
@@ -223,7 +234,7 @@ def _spread(
     notes: Sequence[str],
 ) -> Shape:
     """The records over the nodes."""
-    network, words = config.network, list(notes)
+    network, words = config.network, [*notes, *public_notes(config.data)]
     if config.data.test_fraction:
         _, kept = split_positions(records, config.data.test_fraction, config.data.split_seed)
         owners, records = None if owners is None else owners[kept], len(kept)

@@ -37,6 +37,11 @@ class Measure:
     has_unit: bool = False
     why: str = ""
 
+    @property
+    def heading(self) -> str:
+        """The title as a heading."""
+        return self.title[0].upper() + self.title[1:]
+
     def text(self, value: float) -> str:
         """The value with as many digits as are of use."""
         if not self.has_unit:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tacenda.config import read
-from tacenda.config.choice import Choice, resolved
+from tacenda.config.choice import Choice, check_public, resolved
 from tacenda.config.objects import privacy_of
 from tacenda.config.private_run import PrivateRun, private_run
 from tacenda.config.sections import ComparedSection, RunConfig
@@ -24,6 +24,9 @@ from tacenda.runtime.metrics import check_metrics
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.run_folder import RunFolder, default_path
 from tacenda.runtime.spec import check_privacy
+
+if TYPE_CHECKING:
+    from tacenda.evaluation.coefficients import CoefficientTable
 
 COMPARED = ("auto", "ipadmm", "cdpadmm", "dpdda")
 REPORTED = ("tacenda", "numpy", "scipy", "numba", "networkx", "scikit-learn", "dp-accounting")
@@ -87,6 +90,20 @@ class Fitted:
     def result(self) -> RunResult:
         """Result of the first run: the only one of a fit with one seed."""
         return next(iter(self.results.values()))
+
+    def coefficients(self, run: str | None = None) -> CoefficientTable:
+        """The coefficients of a run's average model (the first run's) by feature name, in the
+        original units, with the standard error that the privacy noise adds."""
+        from tacenda.data.schema import Schema
+        from tacenda.evaluation.coefficients import run_coefficients
+
+        result = self.result if run is None else self.results[run]
+        path = self.folder.schema_path
+        schema = Schema.read(path) if path.is_file() else None
+        names = self.dataset["feature_names"] or [
+            f"x{k}" for k in range(result.settings["problem"]["n_features"])
+        ]
+        return run_coefficients(result, names, schema, self.dataset["classes"])
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write the HTML report (extra `report`).
@@ -226,7 +243,9 @@ def compared(config: RunConfig, algorithms: Sequence[str] | None) -> RunConfig:
 def run(config: RunConfig, command: str, *, resume: bool, progress: str | bool) -> Fitted:
     """Simulate everything that the configuration asks for, and write the folder."""
     if resume and config.run.folder is None:
-        raise InputError("--resume needs --folder with the run folder to continue with.")
+        raise InputError("--resume needs --folder with the run folder to go on with.")
+    if not resume:  # a resumed run has the settings that were tuned already
+        check_public(config)
     config = _with_whole_paths(config)
     private = private_run(config)
     chosen = simulations.chosen(config, private)
@@ -280,7 +299,7 @@ def _with_whole_paths(config: RunConfig) -> RunConfig:
     data, ledger = config.data, config.run.ledger
     found = {
         k: str(Path(v).resolve())
-        for k in ("file", "table_schema")
+        for k in ("file", "table_schema", "public")
         if (v := getattr(data, k)) is not None
     }
     whole = None if ledger is None else str(Path(ledger).resolve())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tacenda._types import Array
-from tacenda.evaluation import measures
+from tacenda.evaluation import figures, measures
 from tacenda.runtime.metrics import as_shown, encode_like
 from tacenda.runtime.result import RunResult
 
@@ -34,13 +35,16 @@ def evaluate(
     models: Array,
     adjacency: str,
     units: tuple[float, float] = (0.0, 1.0),
+    *,
+    drawn: Sequence[Any] | bool = False,
 ) -> dict[str, Any]:
     """How good the average model is on all records, and on test records: the measures of
     `tacenda.evaluation.measures` (accuracy, roc_auc, ...; r2, rmse, mae), objective and loss; and
     of the nodes' own models worst_objective, worst_accuracy, node_accuracy; see `as_shown`.
 
     units: (a, b) of label = a + b * encoded label (`Label.centre_and_reach`); RMSE and MAE are in
-    the label's own units.
+    the label's own units. drawn: also "figures" (`tacenda.evaluation.figures`) of the test records,
+    or of all where there are none; the names of the classes, or True for a regression.
     """
     rows = np.asarray(models, float).reshape(-1, problem.dim)
     average = rows.mean(axis=0)
@@ -56,12 +60,31 @@ def evaluate(
             each = np.asarray(problem.accuracy(rows))
             found["node_accuracy"] = [round(float(a), 6) for a in each]
             found["worst_accuracy"] = float(each.min())
+    whose = "training"
     if test is not None:
+        whose = "test"
         scores, labels = problem.predict_scores(test[0], average), encode_like(problem, test[1])
         found["test_loss"] = float(np.mean(problem.loss.value(scores, labels)))
         measured = _measures(problem, labels, scores, units)
         found.update({f"test_{name}": value for name, value in measured.items()})
-    return as_shown(found, adjacency)
+    shown = as_shown(found, adjacency)
+    if drawn:
+        plain = _figures(problem, labels, scores, units, drawn)
+        hidden = whose == "training" and adjacency != "replace-one"
+        shown["figures"] = {"of": whose, **(figures.coarse(plain) if hidden else plain)}
+    return shown
+
+
+def _figures(
+    problem: Any, labels: Array, scores: Array, units: tuple[float, float], classes: Any
+) -> dict[str, Any]:
+    if problem.loss.kind == "regression":
+        a, b = units
+        return figures.regression(a + b * labels, a + b * scores)
+    numbers = labels > 0 if problem.loss.kind == "binary" else labels
+    return figures.classification(
+        numbers, scores, classes, probabilities=problem.loss.name in measures.PROBABILITIES
+    )
 
 
 def _measures(problem: Any, labels: Array, scores: Array, units: tuple[float, float]) -> Any:

@@ -101,7 +101,7 @@ def ipadmm_bound(
     loss_slope : float, default=1.0
         c1, a bound on the gradient of the loss.
     objective_slope : float, default=1.0
-        c2, a bound on the gradient of the regularised objective.
+        c2/n, a bound on the slope of one node's part of the objective (about 1 by section 5.4).
 
     Returns
     -------
@@ -119,14 +119,14 @@ def ipadmm_bound(
     t = checks.whole("rounds", rounds, least=1)
     steps = rounds * checks.whole("inner_steps", inner_steps, least=1)
     m, deg = np.broadcast_arrays(np.asarray(sizes, float), np.asarray(degrees, float))
-    m, deg, n = np.atleast_1d(m), np.atleast_1d(deg), max(1, m.size)
+    m, deg = np.atleast_1d(m), np.atleast_1d(deg)
     rho, diam = checks.positive("penalty", penalty), checks.positive("diameter", diameter)
     spread = (
         dim
         * (2 * loss_slope * checks.positive("noise_multiplier", noise_multiplier, zero=True) / m)
         ** 2
     )
-    steps_term = math.sqrt(2 / steps) * diam * np.sqrt((objective_slope / n) ** 2 + spread)
+    steps_term = math.sqrt(2 / steps) * diam * np.sqrt(objective_slope**2 + spread)
     return float(np.sum(steps_term + (rho * deg * diam**2 + deg * dual_bound**2 / rho) / t))
 
 
