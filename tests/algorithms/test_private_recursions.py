@@ -251,7 +251,9 @@ def test_linearised_admm(kind: str, radius: float | None, step: str) -> None:
         for _ in range(steps):
             k += 1
             eta: Any = 0.7 * (t + 1) ** 0.25
-            if kind == "ip theory":  # HuangGong20 (23) with 2 G c z / b, for batches of b
+            if (
+                kind == "ip theory"
+            ):  # Huang and Gong (2020), (23) with 2 G c z / b, for batches of b
                 spread = 2 * 1.5 * 0.7 / 4
                 eta = np.sqrt(2 * k) / 5.0 * np.sqrt(0.2**2 + D * spread**2)
             weight = 2 * rho * node.degree + eta

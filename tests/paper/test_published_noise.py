@@ -171,5 +171,5 @@ def test_note_1_keeps_the_noise_of_all_records(batch: int, truth: float) -> None
 def test_what_is_derived_from_a_published_method_is_not_published(name: str) -> None:
     """Not even its form: another step behind the same class would run under the paper's name."""
     derived = type("Derived", (tc.algorithms.ALGORITHMS[name],), {})
-    with pytest.raises(UnsupportedError, match="no paper here prints noise"):
+    with pytest.raises(UnsupportedError, match="no paper here publishes noise"):
         derived().published_form()

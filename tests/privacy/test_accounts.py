@@ -179,7 +179,7 @@ def test_a_strong_overlap_is_booked_to_the_same_account(part: slice, tmp_path: P
     X, y = records(480)
     book = tmp_path / "book"
     run(X[:400], y[:400], book, dataset="patients")
-    with pytest.warns(LedgerWarning, match="booked to 'patients'.*dataset="):
+    with pytest.warns(LedgerWarning, match="charged to 'patients'.*dataset="):
         run(X[part], y[part], book)
     assert spent(book) == {"patients": pytest.approx(composed(1, 1), rel=1e-3)}
     with warnings.catch_warnings():

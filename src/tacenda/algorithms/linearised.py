@@ -232,8 +232,9 @@ class IPADMM(Algorithm):
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:
-        """HuangGong20: z = c0 sqrt(2 T l ln(1.25/delta)) / epsilon, times the sensitivity of *all*
-        records: for batches (its Note 1) the paper changes the gradient and not the noise."""
+        """Huang and Gong (2020): z = c0 sqrt(2 T l ln(1.25/delta)) / epsilon, times the sensitivity
+        of *all* records: for batches (its Note 1) the paper changes the gradient and not the
+        noise."""
         epsilon, steps = claimed_epsilon(privacy), len(weights) * self.inner_steps
         root = math.sqrt(2 * steps * math.log(1.25 / privacy.delta))
         z = privacy.noise.get("c0", 1.0) * root / epsilon

@@ -210,7 +210,7 @@ def bounds(
     With --private, two quantiles of each number are released under the records' budget and become
     confirmed bounds: at most 2 % of the budget by default, booked in the ledger before anything is
     drawn, and judged together with the later fit. It is the query of one holder on one file.
-    Without --private it is shown where 99 % of the values lie: read off the data, for you alone.
+    Without --private it is shown where 99 % of the values lie: read from the data, for you alone.
 
     Example: tacenda schema bounds clinic.toml --data clinic.csv --private --epsilon 1 --delta 1e-5
     --ledger clinic.ledger --dataset clinic --out bounded.toml

@@ -85,14 +85,14 @@ def private_bounds(
 ) -> PrivateBounds:
     """Replace the unconfirmed bounds of numbers by private quantiles, and mark them confirmed.
 
-    ledger, dataset: where the query is booked, and under which name; the later fit names the same.
-    (epsilon, delta): the budget of everything on these records, the later fit included; by default
-    the one in the ledger, which is set where there is none. share: which part of it the quantiles
-    take at most, in the squares that add up: 0.02 leaves the fit 99 % of its epsilon. columns: by
-    default all numbers, the label's too, that are not confirmed. within: a public range, where one
-    is known ({"year": (1900, 2030)}), of which the candidates are then 200 steps. tail: the lower
-    quantile; by default as small as the noise allows, which the number of records decides, so under
-    add-remove it must be given.
+    ledger, dataset: where the query is recorded, and under which name; the later fit names the
+    same. (epsilon, delta): the budget of everything on these records, the later fit included; by
+    default the one in the ledger, which is set where there is none. share: which part of it the
+    quantiles take at most, in the squares that add up: 0.02 leaves the fit 99 % of its epsilon.
+    columns: by default all numbers, the label's too, that are not confirmed. within: a public
+    range, where one is known ({"year": (1900, 2030)}), of which the candidates are then 200 steps.
+    tail: the lower quantile; by default as small as the noise allows, which the number of records
+    decides, so under add-remove it must be given.
 
     The bounds that the schema holds are not looked at. Only its kinds of columns are used: they
     must be public.

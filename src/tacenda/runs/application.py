@@ -243,7 +243,7 @@ def compared(config: RunConfig, algorithms: Sequence[str] | None) -> RunConfig:
 def run(config: RunConfig, command: str, *, resume: bool, progress: str | bool) -> Fitted:
     """Simulate everything that the configuration asks for, and write the folder."""
     if resume and config.run.folder is None:
-        raise InputError("--resume needs --folder with the run folder to go on with.")
+        raise InputError("--resume needs --folder with the run folder to continue with.")
     if not resume:  # a resumed run has the settings that were tuned already
         check_public(config)
     config = _with_whole_paths(config)
