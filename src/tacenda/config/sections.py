@@ -176,9 +176,10 @@ class PrivacySection(Section):
     """[privacy]: the promise. private = false runs without noise; noise_multiplier or round_epsilon
     give the noise instead.
 
-    paper: a paper's own input in mode "as-published": c0 (HuangGong20), a (ZhangEtAl18), alpha
-    (ZhangZhu16) or phi (GauthierEtAl20). coalition: how many curious members may pool what they
-    know, where neighbours share noise; "all" for noise that needs no such trust.
+    paper: a paper's own input in mode "as-published": c0 (Huang and Gong 2020), a (Zhang et al.
+    2018), alpha (Zhang and Zhu 2016) or phi (Gauthier et al. 2020). coalition: how many curious
+    members may combine what they know, where neighbours share noise; "all" for noise that needs no
+    such trust.
     """
 
     private: bool = True

@@ -181,7 +181,7 @@ class Problem:
         )
 
     def declaration_missing(self) -> str | None:
-        """What a private run should warn of: a label set that was read off the labels.
+        """What a private run should warn of: a label set that was read from the labels.
 
         Returns
         -------
@@ -192,7 +192,7 @@ class Problem:
             return None
         self._undeclared = False
         return (
-            "classes is not declared: the label set was read off the private labels and "
+            "classes is not declared: the label set was read from the private labels and "
             "counts as public. Declare it from public knowledge, as in Problem(..., "
             "classes=('no', 'yes'))."
         )

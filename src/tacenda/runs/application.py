@@ -243,7 +243,7 @@ def compared(config: RunConfig, algorithms: Sequence[str] | None) -> RunConfig:
 def run(config: RunConfig, command: str, *, resume: bool, progress: str | bool) -> Fitted:
     """Simulate everything that the configuration asks for, and write the folder."""
     if resume and config.run.folder is None:
-        raise InputError("--resume needs --folder with the run folder to go on with.")
+        raise InputError("--resume needs --folder with the run folder to continue with.")
     if not resume:  # a resumed run has the settings that were tuned already
         check_public(config)
     config = _with_whole_paths(config)
@@ -264,7 +264,7 @@ def run(config: RunConfig, command: str, *, resume: bool, progress: str | bool) 
         )
         kept = "a checkpoint is kept" if folder.has_progress() else "no round was finished yet"
         raise KeyboardInterrupt(
-            f"{str(stop) or 'interrupted'}; {kept}. Go on with: {again}"
+            f"{str(stop) or 'interrupted'}; {kept}. Continue with: {again}"
         ) from None
     except Exception:
         if not resume:
@@ -343,7 +343,7 @@ def _entry(folder: RunFolder, one: Simulated) -> dict[str, Any]:
 
 
 def _about(private: PrivateRun, config: RunConfig) -> dict[str, Any]:
-    """Public facts of the data, and what was read off it."""
+    """Public facts of the data, and what was read from it."""
     data, problem = private.dataset, private.problem
     # Under add-remove how many records there are is private
     counted = config.privacy.adjacency == "replace-one"
