@@ -48,6 +48,36 @@ def test_a_good_file_is_learnt_from_by_its_holders(tools: Any, tmp_path: Path) -
     assert "60 records x 3 features, 3 nodes" in result.output
 
 
+def test_a_number_of_nodes_beside_a_node_column_must_be_its_own(tools: Any, tmp_path: Path) -> None:
+    table, schema = tools.write_people(tmp_path)
+    for more in ((), ("--dry-run",)):
+        text = sentence(tools, tmp_path, table, schema, "--nodes", "12", *more)
+        assert "--nodes) is 12" in text and "names 3 nodes" in text and "partition" in text
+    agreed = fit(tools, tmp_path, table, schema, "--nodes", "3", "--dry-run")
+    assert agreed.exit_code == 0, agreed.output
+    even = fit(tools, tmp_path, table, schema, "--nodes", "12", "--set", "network.partition=even")
+    assert even.exit_code == 0 and "12 nodes" in even.output, even.output
+
+
+def test_a_public_file_tunes_the_step_and_is_said_to_have_no_protection(
+    tools: Any, tmp_path: Path
+) -> None:
+    table, schema = tools.write_people(tmp_path)
+    public = tmp_path / "public.csv"
+    public.write_text("\n".join(tools.people(90)) + "\n")
+    common = ["fit", "--data", table, "--schema", schema, "--public", public, "--epsilon", 5]
+    looked = tools.answer(*common, "--dry-run")
+    assert any("public sample of 90 records" in why for why in looked["runs"][0]["reasons"])
+    done = tools.answer(*common, "-q", "--no-report", "-o", tmp_path / "run")
+    for notes in (looked["notes"], done["notes"]):
+        assert any("public.csv" in note and "no protection" in note for note in notes)
+    again = tools.answer("fit", "--resume", "--no-report", "-o", tmp_path / "run")
+    assert again["table"][1]["accuracy"] == done["table"][1]["accuracy"]
+    for wrong in (["-a", "dpdda"], ["--no-privacy"]):
+        refused = tools.tacenda(*common, *wrong)
+        assert refused.exit_code == 2 and "--public" in refused.stderr, refused.output
+
+
 def test_wrong_columns(tools: Any, tmp_path: Path) -> None:
     lines = tools.people()
     table, schema = tools.write_people(tmp_path, ["years,colour,ill,site", *lines[1:]])

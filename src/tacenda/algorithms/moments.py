@@ -187,9 +187,27 @@ class MomentRegression(Algorithm):
     clip_norm / data_norm, so that a residual of clip_norm / data_norm pulls no harder. The rows are
     dense; where a node's would not fit, the run is refused beforehand.
     The regulariser enters at the end only, so that the path of all strengths is post-processing.
-    noise: "masked" (of the network's sum alone) or "independent", as in TreeGD.
     Guarantee, masked: a sum of discrete Gaussians over the members that a coalition of at most
     `Privacy.coalition` leaves connected. Independent: exact Gaussian composition.
+
+    Parameters
+    ----------
+    share : float, default=0.2
+        Share of the budget (mu^2) for the second moment, above 0 and below 1.
+    noise : {"masked", "independent"}, default="masked"
+        "masked" hides all but the network's sum; as in `TreeGD`.
+    tail : float, default=0.75
+        Share of the steps that is averaged, above 0 and at most 1.
+    label_scale : float, default=0.7
+        s of the one-round form.
+    label_bound : float, default=1.0
+        To which labels are cut in the one-round form.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.MomentRegression().needs.squared_loss
+    True
     """
 
     name: ClassVar[str] = "moments"

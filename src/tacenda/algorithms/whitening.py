@@ -43,16 +43,34 @@ CLIP = 0.5  # of the loss's slope: most gradients are far below it near the opti
 
 @dataclass(frozen=True)
 class Whitening:
-    """How the records are prepared: `prepare=Whitening(share=0.1)`.
+    """How records are prepared: whitened with their second moment, which is released once.
 
-    share   of the budget (mu^2) for the second moment, above 0 and below 1
-    norm    to which mapped rows are cut: the new public bound on every row
-    clip    to which mapped gradients are clipped; None: by the released spectrum with TreeGD, else
-            half the loss's slope times `norm`
-    floor   below which eigenvalues are raised, in units of the noise's edge; None: 0.7
-    scale   expected norm of a mapped row over `norm`; None: 0.5 with TreeGD, else 0.7
-    rank    how many directions are kept, of a full map; None: all
-    kind    "full", "diagonal", or None: full up to 1000 features, diagonal above
+    Part of the same budget: `simulate(..., prepare=Whitening(share=0.1))`. docs/whitening.md
+    explains the map.
+
+    Parameters
+    ----------
+    share : float, default=0.1
+        Share of the budget (mu^2) for the second moment, above 0 and below 1.
+    norm : float, default=1.0
+        To which mapped rows are cut: the new public bound on every row.
+    clip : float or None, default=None
+        To which mapped gradients are clipped; None: by the released spectrum with TreeGD, else
+        half the loss's slope times `norm`.
+    floor : float or None, default=None
+        Below which eigenvalues are raised, in units of the noise's edge; None: 0.7.
+    scale : float or None, default=None
+        Expected norm of a mapped row over `norm`; None: 0.5 with TreeGD, else 0.7.
+    rank : int or None, default=None
+        How many directions are kept, of a full map; None: all.
+    kind : str or None, default=None
+        "full", "diagonal", or None: full up to 1000 features, diagonal above.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.Whitening(share=0.2).kind_for(5000)
+    'diagonal'
     """
 
     share: float = 0.1
@@ -80,17 +98,50 @@ class Whitening:
             )
 
     def kind_for(self, n_features: int) -> str:
-        """Which map records of so many features get."""
+        """Which map is made for that many features.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of features.
+
+        Returns
+        -------
+        str
+            "full" or "diagonal".
+        """
         return self.kind or (FULL if n_features <= MOST_FEATURES else DIAGONAL)
 
     def to_plain(self) -> dict[str, Any]:
-        """Name and settings as plain values, for files; without what is not set."""
+        """Plain values for files.
+
+        Returns
+        -------
+        dict
+            What `from_plain` reads back.
+        """
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return {"name": NAME, **{k: v for k, v in values.items() if v is not None}}
 
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> Whitening:
-        """The inverse of `to_plain`."""
+        """Read back what `to_plain` wrote.
+
+        Parameters
+        ----------
+        values : dict
+            The plain values.
+
+        Returns
+        -------
+        Whitening
+            The same settings.
+
+        Raises
+        ------
+        InputError
+            If a name is unknown.
+        """
         checks.one_of("prepare.name", values.get("name", NAME), (NAME,))
         known = [f.name for f in dataclasses.fields(cls)]
         given = {k: v for k, v in values.items() if k != "name" and v is not None}
@@ -100,8 +151,31 @@ class Whitening:
 
 
 def prepared(algorithm: Algorithm, prepare: Any) -> Algorithm:
-    """The algorithm behind what prepares its records: nothing (None), a name, a table or an
-    object."""
+    """The algorithm together with what prepares its records.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        What runs on the prepared records.
+    prepare : None, str, dict or Whitening
+        Nothing (None), a name, a table of settings or an object.
+
+    Returns
+    -------
+    Algorithm
+        The algorithm itself, or one that prepares first.
+
+    Raises
+    ------
+    InputError
+        If the preparation is unknown.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.prepared(tc.algorithms.TreeGD(), "whitening").name
+    'whitened'
+    """
     if prepare is None:
         return algorithm
     if isinstance(prepare, str):
@@ -243,7 +317,21 @@ class WhitenedState:
 
 @dataclass(frozen=True)
 class Whitened(Algorithm):
-    """The wrapped algorithm on whitened records; the release of the moment is part of round 1."""
+    """The wrapped algorithm on whitened records; the release of the moment is part of round 1.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        What runs on the mapped records.
+    whitening : Whitening, optional
+        How they are mapped.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.Whitened(tc.algorithms.TreeGD()).name
+    'whitened'
+    """
 
     algorithm: Algorithm
     whitening: Whitening = Whitening()

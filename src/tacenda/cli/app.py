@@ -12,6 +12,7 @@ from tacenda.cli import (
     auditing,
     demo,
     evaluating,
+    examples,
     fitting,
     ledgers,
     lists,
@@ -74,6 +75,7 @@ app.command(short_help="From noise to (epsilon, delta).")(accounting.account)
 app.command(short_help="From (epsilon, delta) to noise.")(accounting.calibrate)
 app.command(short_help="What a budget buys, before data is touched.")(planning.plan)
 app.command(short_help="Attack runs; bound epsilon from below.")(auditing.audit)
+app.add_typer(examples.app, name="examples", short_help="Examples to copy and run.")
 app.add_typer(schemas.app, name="schema", short_help="Your file's public description.")
 app.add_typer(ledgers.app, name="ledger", short_help="What every data set has spent.")
 app.add_typer(experiment_app, name="experiment", short_help="The papers' experiments, and our own.")

@@ -87,10 +87,11 @@ def _print(fitted: Fitted, written: Path | None) -> None:
 
 def look_ahead(config: RunConfig, *, print_config: bool, as_json: bool) -> None:
     """--print-config and --dry-run: from public facts only."""
-    from tacenda.config.choice import resolved
+    from tacenda.config.choice import check_public, resolved
     from tacenda.config.cost import cost, public_run
     from tacenda.formats.text import toml
 
+    check_public(config)
     public = public_run(config)
     if print_config:
         full = resolved(config, public.choices)

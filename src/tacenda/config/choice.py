@@ -10,14 +10,12 @@ from tacenda import checks
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.registry import by_name
 from tacenda.algorithms.whitening import Whitened, prepared
-from tacenda.config.sections import AlgorithmSection, ComparedSection, RunConfig
+from tacenda.config.sections import AlgorithmSection, ComparedSection, DataSection, RunConfig
 from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
 from tacenda.runtime.closing import EXACT, Finish, checked_finish
-
-DEFAULT_ROUNDS = 100
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ def _choice(
                 "or name the algorithm, for instance 'treegd'."
             )
         wanted = None if rounds == "auto" else rounds
-        chosen = _automatic(section, facts, topology, privacy, config.privacy.coalition, wanted)
+        chosen = _automatic(section, config, facts, topology, privacy, wanted)
     else:
         algorithm = prepared(
             by_name(section.name, **section.hyperparameters), config.prepare.preparation
@@ -152,10 +150,10 @@ def closing(topology: Topology) -> Finish:
 
 def _automatic(
     section: AlgorithmSection,
+    config: RunConfig,
     facts: Facts,
     topology: Topology,
     privacy: Privacy | None,
-    coalition: int | str,
     rounds: int | None,
 ) -> Choice:
     if section.hyperparameters:
@@ -165,31 +163,48 @@ def _automatic(
             "or name one."
         )
     if privacy is None:
-        return _without_privacy(facts, topology)
-    return planned(facts, topology, privacy, coalition, rounds)
+        from tacenda.planning import without_privacy
 
-
-def _without_privacy(facts: Facts, topology: Topology) -> Choice:
-    """Exact ADMM where the minimisers exist, else the linearised family by its prox."""
-    k = facts.constants
-    if k.loss.smooth and k.regulariser.smooth:
+        found = without_privacy(facts, rounds)
         return Choice(
-            "auto",
-            by_name("admm"),
-            DEFAULT_ROUNDS,
-            reasons=("no noise: exact ADMM converges fastest",),
+            "auto", found.algorithm, found.rounds, found.output, found.finish_mixing, found.reasons
         )
-    why = (
-        "no noise, and the loss or regulariser is not smooth: "
-        "linearised ADMM takes it by subgradient and prox",
+    return planned(
+        facts, topology, privacy, config.privacy.coalition, rounds, public_sample(config.data)
     )
-    return Choice("auto", by_name("ipadmm"), DEFAULT_ROUNDS, None, closing(topology), why)
+
+
+def check_public(config: RunConfig) -> None:
+    """Refuse a public sample that nothing would be tuned on."""
+    names = [section.name for section in config.compare] or [config.algorithm.name]
+    if config.data.public is not None and ("auto" not in names or not config.privacy.private):
+        what = f"algorithm {names[0]!r}" if config.privacy.private else "a run without privacy"
+        raise InputError(
+            "data.public (--public) serves a private run with algorithm 'auto', whose step it "
+            f"tunes; leave it out with {what}."
+        )
+
+
+def public_sample(data: DataSection) -> tuple[Any, Any] | None:
+    """The records (X, y) of the file that is declared public, encoded as the private ones are."""
+    if data.public is None:
+        return None
+    from tacenda.config.private_run import load
+
+    found, _ = load(data.model_copy(update={"file": data.public, "public": None}))
+    return found.X, found.y
 
 
 def planned(
-    facts: Facts, topology: Topology, privacy: Privacy, coalition: int | str, rounds: int | None
+    facts: Facts,
+    topology: Topology,
+    privacy: Privacy,
+    coalition: int | str,
+    rounds: int | None,
+    public: tuple[Any, Any] | None = None,
 ) -> Choice:
-    """The planner's choice for these public facts; `rounds` fixes their number."""
+    """The planner's choice for these public facts; `rounds` fixes their number, and on a public
+    sample the step is tuned."""
     from tacenda.planning import plan_facts
 
     if privacy.noise or privacy.mode != "sound":
@@ -201,6 +216,7 @@ def planned(
     found = plan_facts(
         facts, topology, epsilon, privacy.delta, coalition=pooled(coalition), rounds=rounds
     )
+    found = found if public is None else found.tuned(public)
     return Choice(
         "auto",
         found.algorithm,

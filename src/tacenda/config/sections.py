@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Auto = Literal["auto"]
+OPTIMA = {"auto", "optimum"}  # algorithms that end at the optimum of a run without privacy
 
 
 class Section(BaseModel):
@@ -23,12 +24,15 @@ class DataSection(Section):
     A LIBSVM file (.svm, .libsvm, also .gz or .bz2) needs no schema, but its public `features` and
     `labels` (as in the file). test_fraction: the share of a file's records that is set aside for
     testing, drawn with `split_seed`. options: further arguments of a named set's loader. records:
-    the declared number of records, where it is not counted.
+    the declared number of records, where it is not counted. public: another file of the same
+    schema whose records are public, on which algorithm "auto" tunes its step; they get no
+    protection, and nothing is charged for them.
     """
 
     name: str | None = None
     file: str | None = None
     table_schema: str | None = Field(default=None, alias="schema")
+    public: str | None = None
     encoding: Literal["public", "papers"] | None = None
     split: Literal["all", "official"] | None = None
     intercept: bool = False
@@ -64,6 +68,10 @@ class DataSection(Section):
             )
         if self.table_schema is not None and self.file is None:
             raise ValueError("schema belongs to a file; give file too")
+        if self.public is not None and self.file is None:
+            raise ValueError(
+                f"public ({self.public!r}) is read by the schema of a file; give file too"
+            )
         return self
 
     @property
@@ -237,6 +245,16 @@ class RunConfig(Section):
         if self.run.fresh_noise is None:
             fresh = self.data.file is not None and "seeds" not in self.run.model_fields_set
             object.__setattr__(self, "run", self.run.model_copy(update={"fresh_noise": fresh}))
+        return self
+
+    @model_validator(mode="after")
+    def _the_optimum_is_of_unclipped_gradients(self) -> RunConfig:
+        """Clipping is for noise; without it the optimum of the stated objective is asked for."""
+        sections: list[AlgorithmSection] = [*self.compare] or [self.algorithm]
+        names = {section.name for section in sections}
+        if self.problem.clip_norm is not None and not self.privacy.private and names <= OPTIMA:
+            unclipped = self.problem.model_copy(update={"clip_norm": None})
+            object.__setattr__(self, "problem", unclipped)
         return self
 
     def to_plain(self) -> dict[str, Any]:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Schema,
         UnconfirmedSchemaWarning,
     )
+    from tacenda.data.spread import SqueezedColumnWarning
     from tacenda.data.table import Table
 
 _HOMES = {
@@ -46,6 +47,7 @@ _HOMES = {
     "Label": "schema",
     "NumericColumn": "schema",
     "Schema": "schema",
+    "SqueezedColumnWarning": "spread",
     "Table": "table",
     "UnconfirmedSchemaWarning": "schema",
     "add_intercept": "features",
@@ -70,6 +72,7 @@ __all__ = [
     "Label",
     "NumericColumn",
     "Schema",
+    "SqueezedColumnWarning",
     "Table",
     "UnconfirmedSchemaWarning",
     "add_intercept",

@@ -18,6 +18,7 @@ from tacenda._types import Array, Flags, Floats, Ints
 from tacenda.data.dataset import Dataset
 from tacenda.data.features import scale_rows
 from tacenda.data.schema import CategoricalColumn, NumericColumn, Schema, UnconfirmedSchemaWarning
+from tacenda.data.spread import warn_squeezed
 from tacenda.data.table import Table
 from tacenda.errors import InputError
 
@@ -30,11 +31,47 @@ def encode(
     strict: bool = False,
     dtype: Any = np.float64,
 ) -> Dataset:
-    """Encode a table, frame, mapping, file or query: X (n, p) dense or CSR, y codes or clipped
-    (scaled) numbers, node labels.
+    """Encode records by nothing but the schema.
 
     Files are read and encoded a chunk at a time. A schema with unconfirmed values gives one
-    warning, or with `strict` (as on a real node) a PrivacyError.
+    warning. Without `strict`, one more warning names columns of which most values are in a corner
+    of the declared range; it is read off the data, and meant for whoever holds them.
+
+    Parameters
+    ----------
+    schema : Schema
+        Columns, bounds, levels and label.
+    table : str, Path, Table, mapping or frame
+        A file, query, frame, mapping of columns or table.
+    sparse : bool, default=False
+        Whether X is CSR.
+    strict : bool, default=False
+        Refuse unconfirmed values, as on a real node.
+    dtype : data-type, default=float64
+        Of X.
+
+    Returns
+    -------
+    Dataset
+        X (n, p), y as codes or clipped (scaled) numbers, and node labels.
+
+    Raises
+    ------
+    InputError
+        If a record does not fit the schema; the message names column and record, never a cell.
+    PrivacyError
+        With `strict`, if there are unconfirmed values.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> schema = tc.data.Schema.build(
+    ...     columns=[{"kind": "numeric", "name": "age", "low": 0, "high": 100}],
+    ...     label={"name": "ill", "classes": ["no", "yes"]},
+    ... )
+    >>> data = tc.data.encode(schema, {"age": [30.0, 50.0], "ill": ["no", "yes"]})
+    >>> data.X.tolist(), data.y.tolist()
+    ([[0.3], [0.5]], [0, 1])
     """
     if strict:
         schema.require_confirmed()
@@ -45,7 +82,11 @@ def encode(
             UnconfirmedSchemaWarning,
             stacklevel=2,
         )
-    parts = [_encode_chunk(schema, chunk, sparse, dtype) for chunk in _chunks(table)]
+    parts = []
+    for chunk in _chunks(table):
+        parts.append(_encode_chunk(schema, chunk, sparse, dtype))
+        if len(parts) == 1 and not strict:
+            warn_squeezed(schema, chunk, stacklevel=2)
     X, y, nodes = _stack(parts, sparse)
     if not len(y):
         raise InputError(
@@ -191,7 +232,7 @@ def _features(schema: Schema, table: Table, keep: Flags, sparse: bool, dtype: An
     offset = k = 0
     for column in schema.columns:
         if isinstance(column, NumericColumn):
-            numbers, lacks = _column_numbers(schema, column, table, keep)
+            numbers, lacks = column_numbers(schema, column, table, keep)
             count = _entries(column)
             places[:, k : k + count] = offset + np.arange(count)
             features = np.where(np.isnan(numbers)[:, None], 0.0, column.encoded(numbers))
@@ -228,7 +269,7 @@ def _assemble(places: Ints, values: Any, width: int, sparse: bool) -> Any:
     return X
 
 
-def _column_numbers(
+def column_numbers(
     schema: Schema, column: NumericColumn, table: Table, keep: Flags
 ) -> tuple[Floats, Flags]:
     """(n,) kept numbers, missing ones as declared or NaN, and (n,) which were missing."""

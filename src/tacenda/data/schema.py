@@ -40,14 +40,33 @@ class _Part(BaseModel):
 
 @dataclass(frozen=True)
 class FeatureRule:
-    """How one encoded feature follows from the raw value, before the row is clipped to its norm:
-    feature = offset + slope * quantity.
+    """How one encoded feature follows from the raw value, before the row is clipped to its norm.
 
-    `quantity` says in words what is multiplied: "income", "log1p(income)", "sin(2 pi hour / 24)",
-    "ward is 'north'" (1 or 0), "income is missing" (1 or 0) or "1" for the intercept. A coefficient
-    w of the feature is therefore w * slope for each unit of the quantity. Values are clipped to the
-    declared bounds first; a missing one gives `offset` + slope * quantity of the declared impute
-    value, or 0 where only the indicator speaks of it.
+    feature = offset + slope * quantity. A coefficient w of the feature is therefore w * slope for
+    each unit of the quantity. Values are clipped to the declared bounds first; a missing one gives
+    `offset` + slope * quantity of the declared impute value, or 0 where only the indicator speaks
+    of it.
+
+    Parameters
+    ----------
+    feature : str
+        Name of the encoded feature.
+    column : str or None
+        Column that it comes from; None for the intercept.
+    quantity : str
+        What is multiplied, in words: "income", "log1p(income)", "sin(2 pi hour / 24)", "ward is
+        'north'" (1 or 0), "income is missing" (1 or 0) or "1" for the intercept.
+    offset : float
+        Value of the feature where the quantity is 0.
+    slope : float
+        Change of the feature for each unit of the quantity.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> age = tc.data.NumericColumn(name="age", low=0, high=100)
+    >>> age.rules[0].slope
+    0.01
     """
 
     feature: str
@@ -58,20 +77,48 @@ class FeatureRule:
 
 
 class NumericColumn(_Part):
-    """A number, clipped to [low, high], transformed and scaled; `impute` is the public stand-in for
-    a missing one.
+    """A number, clipped to public bounds, transformed and scaled.
 
-    transform: "clip" keeps the number as it is; "log1p" takes log(1 + x) before scaling, for
-    amounts of which most are small; "standardise" is (x - centre) / scale with both declared;
-    "cyclic" gives two features, the sine and cosine of x by the declared period, so that hour 23
-    lies beside hour 0.
+    Parameters
+    ----------
+    kind : "numeric", default="numeric"
+        In files; fixed.
+    name : str
+        Name of the column in the table.
+    low : float
+        Public lower bound.
+    high : float
+        Public upper bound.
+    transform : {"clip", "log1p", "standardise", "cyclic"}, default="clip"
+        "clip" keeps the number as it is; "log1p" takes log(1 + x) before scaling, for amounts
+        of which most are small; "standardise" is (x - centre) / scale with both declared;
+        "cyclic" gives two features, the sine and cosine of x by the declared period, so that
+        hour 23 is near hour 0.
+    scale_to : {"unit", "symmetric"}, default="unit"
+        For "clip" and "log1p". "unit" is [0, 1] (a value at `low` costs no norm: right where
+        most values are there, as counts are), "symmetric" is [-1, 1] (a value in the middle
+        costs none: right otherwise, and far quicker to learn from).
+    centre : float or None, default=None
+        Of "standardise".
+    scale : float or None, default=None
+        Of "standardise".
+    period : float or None, default=None
+        Of "cyclic".
+    impute : float or None, default=None
+        The public value that replaces a missing one.
+    missing_indicator : bool, default=False
+        One more feature, 1 where the value is missing; such a record is then never dropped, and
+        its number is `impute`, or 0 after encoding where none is declared.
+    confirmed : bool, default=True
+        Whether somebody confirmed that the bounds are public.
+    source : str, default=""
+        Where the bounds come from.
 
-    scale_to ("clip" and "log1p"): "unit" is [0, 1] (a value at `low` costs no norm: right where
-    most values lie there, as counts do), "symmetric" is [-1, 1] (a value in the middle costs none:
-    right otherwise, and far quicker to learn from).
-
-    missing_indicator: one more feature, 1 where the value is missing; such a record is then never
-    dropped, and its number is `impute`, or 0 after encoding where none is declared.
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.data.NumericColumn(name="hour", low=0, high=24, transform="cyclic", period=24).features
+    ('sin(hour)', 'cos(hour)')
     """
 
     kind: Literal["numeric"] = "numeric"
@@ -177,10 +224,20 @@ class NumericColumn(_Part):
         return FeatureRule(quantity, name, quantity, offset, slope), *indicator
 
     def encoded(self, numbers: Floats) -> Floats:
-        """(n, k) the features of raw numbers (n,), without the indicator; NaN stays NaN.
+        """Features of raw numbers, without the indicator; NaN stays NaN.
 
-        Every entry of "clip" and "log1p" lies in [0, 1] ("unit") or [-1, 1], of "cyclic" in [-1, 1]
+        Every entry of "clip" and "log1p" is in [0, 1] ("unit") or [-1, 1], of "cyclic" in [-1, 1]
         and of "standardise" between those of low and high, whatever the number is.
+
+        Parameters
+        ----------
+        numbers : ndarray of float
+            Raw numbers, shape (n,).
+
+        Returns
+        -------
+        ndarray of float
+            Shape (n, k).
         """
         x = np.clip(numbers, self.low, self.high)
         if self.transform == "cyclic":
@@ -199,8 +256,18 @@ class NumericColumn(_Part):
         return (unit if self.scale_to == "unit" else 2 * unit - 1)[:, None]
 
     def decoded(self, features: Floats) -> Floats:
-        """(n,) raw numbers in [low, high] (cyclic: in [0, period)) from features (n, k), before a
-        row was clipped to its norm: the inverse of `encoded`."""
+        """Raw numbers from features of a row that was not clipped; the inverse of `encoded`.
+
+        Parameters
+        ----------
+        features : ndarray of float
+            Shape (n, k).
+
+        Returns
+        -------
+        ndarray of float
+            Shape (n,), in [low, high]; for "cyclic" in [0, period).
+        """
         if self.transform == "cyclic":
             assert self.period is not None
             turn = np.arctan2(features[:, 0], features[:, 1]) / (2 * np.pi)
@@ -211,10 +278,32 @@ class NumericColumn(_Part):
 
 
 class CategoricalColumn(_Part):
-    """One of the declared levels, one-hot; an undeclared one gets a column of its own ("column") or
-    is an error.
+    """One of the declared levels, one-hot.
 
-    missing_indicator: a missing value is a level of its own, and such a record is never dropped.
+    Parameters
+    ----------
+    kind : "categorical", default="categorical"
+        In files; fixed.
+    name : str
+        Name of the column in the table.
+    levels : tuple of str
+        The public list of levels.
+    unknown : {"error", "column"}, default="error"
+        An undeclared level is an error, or gets a column of its own.
+    impute : str or None, default=None
+        The public level that replaces a missing value.
+    missing_indicator : bool, default=False
+        A missing value is a level of its own, and such a record is never dropped.
+    confirmed : bool, default=True
+        Whether somebody confirmed that the levels are public.
+    source : str, default=""
+        Where the levels come from.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.data.CategoricalColumn(name="ward", levels=("north", "south")).features
+    ('ward=north', 'ward=south')
     """
 
     kind: Literal["categorical"] = "categorical"
@@ -265,11 +354,31 @@ def _indicator(column: NumericColumn | CategoricalColumn) -> tuple[FeatureRule]:
 
 
 class Label(_Part):
-    """The column to predict: `classes` for classification (codes follow their order), or numeric
-    bounds.
+    """The column to predict: classes, or a number with public bounds.
 
-    scale_to (numbers only): None keeps the label's own unit; "symmetric" maps [low, high] to [-1,
-    1], which suits clipped gradients and Huber's threshold, and `tacenda predict` maps back.
+    Parameters
+    ----------
+    name : str
+        Name of the column in the table.
+    classes : tuple of str or None, default=None
+        For classification; codes follow their order.
+    low : float or None, default=None
+        Public lower bound, for regression.
+    high : float or None, default=None
+        Public upper bound, for regression.
+    scale_to : "symmetric" or None, default=None
+        For numbers. None keeps the label's own unit; "symmetric" maps [low, high] to [-1, 1],
+        which suits clipped gradients and Huber's threshold, and `tacenda predict` maps back.
+    confirmed : bool, default=True
+        Whether somebody confirmed that the values are public.
+    source : str, default=""
+        Where the values come from.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.data.Label(name="income", low=0, high=100, scale_to="symmetric").centre_and_reach
+    (50.0, 50.0)
     """
 
     name: str = Field(min_length=1)
@@ -314,13 +423,42 @@ Column = Annotated[NumericColumn | CategoricalColumn, Field(discriminator="kind"
 
 
 class Schema(_Part):
-    """Columns in feature order, label, node column, missing-value policy and the norm bound of an
-    encoded row.
+    """Public description of a table: columns, label, missing values and the norm of an encoded row.
 
-    missing: "drop" leaves such records out, "impute" needs a public `impute` in every column,
-    "error" refuses them; an empty cell or a null is always missing, beside the texts in
-    `missing_values`. intercept: a constant feature, added before the row is clipped to `row_norm`,
-    hence inside the bound.
+    Nothing in it may be learnt from the records: a bound or a level read off private data leaks it.
+
+    Parameters
+    ----------
+    name : str, default="table"
+        Name of the table.
+    notes : str, default=""
+        Free text.
+    columns : tuple of NumericColumn or CategoricalColumn
+        In feature order.
+    label : Label
+        The column to predict.
+    node_column : str or None, default=None
+        The column that names the holder of each record.
+    missing : {"drop", "impute", "error"}, default="drop"
+        "drop" leaves such records out, "impute" needs a public `impute` in every column,
+        "error" refuses them.
+    missing_values : tuple of str, optional
+        Texts that count as missing, beside an empty cell or a null.
+    row_norm : float, default=1.0
+        Public bound on the norm of an encoded row.
+    intercept : bool, default=False
+        A constant feature, added before the row is clipped to `row_norm`, hence inside the
+        bound.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> schema = tc.data.Schema.build(
+    ...     columns=[{"kind": "numeric", "name": "age", "low": 0, "high": 100}],
+    ...     label={"name": "ill", "classes": ["no", "yes"]},
+    ... )
+    >>> schema.feature_names, schema.unconfirmed
+    (('age',), ())
     """
 
     name: str = "table"
@@ -362,7 +500,23 @@ class Schema(_Part):
 
     @classmethod
     def build(cls, **fields: Any) -> Schema:
-        """The same as the constructor, with one-sentence errors."""
+        """Make a schema; wrong fields give an error of one sentence.
+
+        Parameters
+        ----------
+        **fields : object
+            As in the constructor.
+
+        Returns
+        -------
+        Schema
+            The schema.
+
+        Raises
+        ------
+        InputError
+            If a field is wrong; the message names it.
+        """
         try:
             return cls(**fields)
         except ValidationError as error:
@@ -370,7 +524,23 @@ class Schema(_Part):
 
     @classmethod
     def from_toml(cls, text: str) -> Schema:
-        """A schema from TOML text."""
+        """Read a schema from TOML text.
+
+        Parameters
+        ----------
+        text : str
+            The text.
+
+        Returns
+        -------
+        Schema
+            The schema.
+
+        Raises
+        ------
+        InputError
+            If it is no TOML, or a field is wrong.
+        """
         try:
             return cls.build(**tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
@@ -378,7 +548,23 @@ class Schema(_Part):
 
     @classmethod
     def read(cls, path: str | Path) -> Schema:
-        """A schema from a TOML file."""
+        """Read a schema from a TOML file.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+
+        Returns
+        -------
+        Schema
+            The schema.
+
+        Raises
+        ------
+        InputError
+            If there is no such file, or a field is wrong.
+        """
         from tacenda.data.libsvm import existing
 
         try:
@@ -389,13 +575,25 @@ class Schema(_Part):
             ) from None
 
     def to_toml(self) -> str:
-        """TOML text; values that still await confirmation carry a comment."""
+        """The schema as TOML text; values that are not confirmed carry a comment.
+
+        Returns
+        -------
+        str
+            What `from_toml` reads back.
+        """
         from tacenda.data.schema_toml import to_toml
 
         return to_toml(self)
 
     def write(self, path: str | Path) -> None:
-        """`to_toml` into a file."""
+        """Write the schema to a TOML file.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to write.
+        """
         write_text(path, self.to_toml())
 
     @property
@@ -413,19 +611,31 @@ class Schema(_Part):
 
     @property
     def unconfirmed(self) -> tuple[str, ...]:
-        """Names of the columns (and label) whose values still await confirmation."""
+        """Names of the columns (and label) whose values are not confirmed as public."""
         parts = [*self.columns, self.label]
         return tuple(part.name for part in parts if not part.confirmed)
 
     def confirmed(self) -> Schema:
-        """The same schema with every value declared public: the caller vouches for it."""
+        """The same schema with every value declared public: the caller is responsible for that.
+
+        Returns
+        -------
+        Schema
+            The confirmed schema.
+        """
         columns = tuple(column.model_copy(update={"confirmed": True}) for column in self.columns)
         return self.model_copy(
             update={"columns": columns, "label": self.label.model_copy(update={"confirmed": True})}
         )
 
     def require_confirmed(self) -> None:
-        """Refuse a schema that holds values read off the data."""
+        """Refuse a schema that holds values read off the data.
+
+        Raises
+        ------
+        PrivacyError
+            If there are unconfirmed values.
+        """
         if self.unconfirmed:
             raise PrivacyError(
                 f"schema {self.name!r} has values read off the data in {list(self.unconfirmed)}; "
@@ -438,6 +648,11 @@ class Schema(_Part):
         Name, notes, confirmations and their sources are left out: two nodes with equal hashes
         encode equal records equally. So is every later field at its usual value, so that schemas
         which do not name it keep the hash that they had before it could be named.
+
+        Returns
+        -------
+        str
+            64 hexadecimal digits.
         """
         fields = self.model_dump(mode="json", exclude={"name": True, "notes": True})
         for part in [*fields["columns"], fields["label"]]:

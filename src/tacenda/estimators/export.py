@@ -31,6 +31,7 @@ def export(estimator: Any, path: str | Path) -> Path:
     from safetensors.numpy import save
 
     folder = Path(path)
+    folder.mkdir(parents=True, exist_ok=True)
     about = facts(estimator)
     arrays = {
         "coef": estimator.coef_,

@@ -9,9 +9,11 @@ from tacenda._lazy import lazily
 
 if TYPE_CHECKING:
     from tacenda.planning.needed import Needed, records_needed
+    from tacenda.planning.no_privacy import without_privacy
     from tacenda.planning.outcome import Forecast, Plan
     from tacenda.planning.planner import plan, plan_facts
     from tacenda.planning.predict import Prediction
+    from tacenda.planning.settings import Settings
     from tacenda.planning.trust import Adversary
     from tacenda.planning.what_if import Change
 
@@ -25,6 +27,8 @@ _HOMES = {
     "plan": "planner",
     "plan_facts": "planner",
     "records_needed": "needed",
+    "Settings": "settings",
+    "without_privacy": "no_privacy",
 }
 
 __all__ = [
@@ -34,9 +38,11 @@ __all__ = [
     "Needed",
     "Plan",
     "Prediction",
+    "Settings",
     "plan",
     "plan_facts",
     "records_needed",
+    "without_privacy",
 ]
 
 __getattr__ = lazily(__name__, _HOMES)

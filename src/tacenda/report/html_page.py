@@ -35,11 +35,38 @@ class Panel:
 
 
 def build(run: str | Path | RunResult, out: str | Path | None = None) -> Path:
-    """Write the report of a run folder, or of one result, to `out` (report.html, in the folder) and
-    return its path.
+    """Write the HTML report of a run folder or of one result (extra `report`).
 
     Only the run folder is read: manifest, results, ledger, configuration. The file is written whole
     or not at all.
+
+    Parameters
+    ----------
+    run : str, Path or RunResult
+        A run folder, or what `simulate` or `load` returned.
+    out : str, Path or None, default=None
+        Where to write; by default report.html, in the folder.
+
+    Returns
+    -------
+    Path
+        The file that was written.
+
+    Raises
+    ------
+    InputError
+        If there is no run folder.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import tacenda as tc
+    >>> data = tc.data.make_classification(200, 3, seed=0)
+    >>> shards = tc.data.partition.even(data.X, data.y, 4, seed=0)
+    >>> result = tc.simulate(tc.Problem(shards, classes=(0, 1)), tc.graph.ring(4), "admm", 5)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tc.report.build(result, os.path.join(folder, "report.html")).name
+    'report.html'
     """
     library = plotly_js()
     folder = of_result(run) if isinstance(run, RunResult) else read(run)

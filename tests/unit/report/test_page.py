@@ -136,7 +136,7 @@ def test_specs_are_figures_that_plotly_accepts(folder: Path) -> None:
 
 def test_same_folder_same_bytes(folder: Path, tmp_path: Path) -> None:
     assert (
-        build(folder, tmp_path / "a" / "one.html").read_bytes()
+        build(folder, tmp_path / "one.html").read_bytes()
         == build(folder, tmp_path / "two.html").read_bytes()
     )
 
