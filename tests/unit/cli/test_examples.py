@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import cli_tools as tools
 import pytest
 
+import cli_tools as tools
 from tacenda.cli import examples
 
 ROOT = Path(__file__).parents[3]
