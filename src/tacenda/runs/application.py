@@ -92,8 +92,21 @@ class Fitted:
         return next(iter(self.results.values()))
 
     def coefficients(self, run: str | None = None) -> CoefficientTable:
-        """The coefficients of a run's average model (the first run's) by feature name, in the
-        original units, with the standard error that the privacy noise adds."""
+        """Give the coefficients of a run's average model.
+
+        They are sorted by the size of their effect, in the original units, with the standard error
+        that the privacy noise adds; they cost no privacy.
+
+        Parameters
+        ----------
+        run : str or None, default=None
+            Which run, as in `results`; by default the first.
+
+        Returns
+        -------
+        CoefficientTable
+            The rows by feature name, the intercept last.
+        """
         from tacenda.data.schema import Schema
         from tacenda.evaluation.coefficients import run_coefficients
 
