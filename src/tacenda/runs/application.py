@@ -283,7 +283,7 @@ def run(config: RunConfig, command: str, *, resume: bool, progress: str | bool) 
         if not resume:
             folder.discard_if_empty()
         raise
-    rows = _rows(private, done, config.privacy.adjacency)
+    rows = _rows(config, private, done)
     dataset = _about(private, config)
     manifest = {
         "command": f"tacenda {command}",
@@ -293,7 +293,10 @@ def run(config: RunConfig, command: str, *, resume: bool, progress: str | bool) 
     }
     results = {one.run: one.result for one in done}
     folder.finish(results, {**manifest, "results": [_entry(folder, one) for one in done]})
-    notes = (table.NOTE, *_small_nodes(private, config.privacy.adjacency), *private.dataset.notes)
+    compared_with = [references.NOTE] if any(r["label"] == references.SERVER for r in rows) else []
+    missing = [f"{row['label']}: {row['missing']}" for row in rows if row.get("missing")]
+    small = _small_nodes(private, config.privacy.adjacency)
+    notes = (table.NOTE, *compared_with, *missing, *small, *private.dataset.notes)
     return Fitted(
         folder, results, rows, config, dataset, str(private.graph.graph.get("name", "graph")), notes
     )
@@ -336,12 +339,29 @@ def _check_first(config: RunConfig, private: PrivateRun, chosen: list[Choice]) -
     check_metrics(simulations.metrics_of(config, private), private.problem, None, private.test)
 
 
-def _rows(private: PrivateRun, done: list[Simulated], adjacency: str) -> list[dict[str, Any]]:
-    rows = [references.ceiling(private.problem, private.test, adjacency, private.label_units)]
+def _rows(config: RunConfig, private: PrivateRun, done: list[Simulated]) -> list[dict[str, Any]]:
+    """The table: what a run is compared with, and every algorithm between."""
+    adjacency, problem, test = config.privacy.adjacency, private.problem, private.test
+
+    def measure(problem: Any, test: Any, models: Any) -> dict[str, Any]:
+        return table.evaluate(problem, test, models, adjacency, private.label_units)
+
+    rows = []
     for label in dict.fromkeys(one.label for one in done):
         mine = [one for one in done if one.label == label]
         rows.append(table.row(label, [one.result for one in mine], [one.measured for one in mine]))
-    return [*rows, references.floor(private.problem, private.test, adjacency)]
+    if not config.run.references:
+        return rows
+    best = references.ceiling(problem, test, measure)
+    for row in rows:
+        if row.get("objective") is not None and best.get("objective") is not None:
+            row["suboptimality"] = row["objective"] - best["objective"]
+    server = references.trusted_server(problem, test, config, measure)
+    alone = references.one_node(problem, test, config, measure)
+    names = private.dataset.feature_names
+    intercept = len(names) - 1 if names and names[-1] == "intercept" else None
+    floor = references.floor(problem, test, intercept, measure, adjacency)
+    return [row for row in (best, server, *rows, alone, floor) if row is not None]
 
 
 def _entry(folder: RunFolder, one: Simulated) -> dict[str, Any]:
