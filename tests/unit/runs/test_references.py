@@ -30,7 +30,7 @@ def measure(problem: Any, test: Any, models: Any) -> dict[str, Any]:
 
 
 def rows(data: dict[str, Any], **sections: Any) -> tuple[dict[str, Any], dict[str, Any], Any]:
-    config = read.build({"data": data, "network": {"nodes": 4}, **sections})
+    config = read.build({"data": data, "network": {"nodes": 4, "partition": "even"}, **sections})
     made = private_run(config)
     names = made.dataset.feature_names
     intercept = len(names) - 1 if names[-1] == "intercept" else None
