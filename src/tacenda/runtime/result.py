@@ -27,7 +27,8 @@ class RunResult:
 
     privacy is None for a run without noise. settings are plain values: algorithm, problem, graph,
     rounds, seed, versions. released: what the algorithm leaves beside the models, the same at every
-    node (`Algorithm.released`): post-processing of it costs nothing.
+    node (`Algorithm.released`): post-processing of it costs nothing. seconds: of the rounds;
+    measuring: seconds for the metrics along the way, not kept in files.
     """
 
     models: Array
@@ -40,6 +41,7 @@ class RunResult:
     messages: int = 0
     bytes: int = 0
     released: dict[str, Array] = field(default_factory=dict)
+    measuring: float = 0.0
 
     @property
     def model(self) -> Array:
