@@ -40,7 +40,7 @@ bench: $(VENV)/.with-dev  ## the table of ratios
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/.with-docs  ## the documentation site, docs/_build/html/index.html, without the network (about three minutes)
-	NUMBA_NUM_THREADS=1 $(BIN)/python -m sphinx -b html -W --keep-going -q docs docs/_build/html
+	NUMBA_NUM_THREADS=1 $(BIN)/python -m sphinx -b html -E -W --keep-going -q docs docs/_build/html
 
 SECONDS_TO_FUZZ ?= 120
 fuzz: $(VENV)/.with-dev $(VENV)/.with-fuzz  ## hostile floats against every declared sensitivity, then hostile frames against a node (SECONDS_TO_FUZZ=120 each)
@@ -73,4 +73,4 @@ $(VENV)/.with-mutants: $(VENV)/.with-dev
 	$(call install,mutants)
 
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .mutants docs/_build docs/api docs/gallery docs/sg_execution_times.rst
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .mutants docs/_build docs/api docs/gallery

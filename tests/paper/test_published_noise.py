@@ -164,3 +164,11 @@ def test_note_1_keeps_the_noise_of_all_records(batch: int, truth: float) -> None
     assert small == pytest.approx(full)
     assert true_full == pytest.approx(0.751, abs=0.002)
     assert true_small == pytest.approx(truth, rel=2e-3)
+
+
+@pytest.mark.parametrize("name", tc.algorithms.ALGORITHMS)
+def test_what_is_derived_from_a_published_method_is_not_published(name: str) -> None:
+    """Not even its form: another step behind the same class would run under the paper's name."""
+    derived = type("Derived", (tc.algorithms.ALGORITHMS[name],), {})
+    with pytest.raises(UnsupportedError, match="no paper here prints noise"):
+        derived().published_form()

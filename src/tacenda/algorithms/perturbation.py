@@ -74,8 +74,8 @@ class DVP(Algorithm):
     penalty : float or Schedule, default=0.5
         eta, a number or a schedule.
     noise : {"l2-laplace", "gaussian"}, default="l2-laplace"
-        Density of the noise inside the objective: as in the paper, or e ~ N(0, s^2 I) in place of (c/m_i) e, far less of it at
-        the same (epsilon, delta) where the model is long.
+        Density of the noise inside the objective: as in the paper, or e ~ N(0, s^2 I) in place of
+        (c/m_i) e, far less of it at the same (epsilon, delta) where the model is long.
 
     Examples
     --------

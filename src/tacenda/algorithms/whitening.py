@@ -383,7 +383,7 @@ class Whitened(Algorithm):
         inner, facts = self.algorithm, node.facts
         value = node.second_moment(diagonal=self._diagonal(facts))
         ratio = self.whitening.share / (1 - self.whitening.share)
-        after = self._mapped_facts(facts)
+        after = self.mapped_facts(facts)
         spent = inner.spends(after, node.degree, node.rounds)
         if inner.masks or inner.shared_noise is not None:
             assert isinstance(spent, float)
@@ -412,7 +412,7 @@ class Whitened(Algorithm):
         clip, smoothness = float(s.numbers[0]) or None, float(s.numbers[1])
         return node.mapped(s.matrix, self.whitening.norm, clip, smoothness)
 
-    def _mapped_facts(self, facts: Facts) -> Facts:
+    def mapped_facts(self, facts: Facts) -> Facts:
         """Those of the mapped records, as far as they are known before any release."""
         width = facts.n_features
         kept = width if self.whitening.rank is None else min(width, self.whitening.rank)
@@ -485,10 +485,10 @@ class Whitened(Algorithm):
                 f"Whitening.rank must be left out for {self.algorithm.title}, whose noise is "
                 "planned for models of full length; or use noise='gaussian'."
             )
-        self.algorithm.check(self._mapped_facts(facts), topology, rounds, private)
+        self.algorithm.check(self.mapped_facts(facts), topology, rounds, private)
 
     def advice(self, facts: Facts, topology: Topology, rounds: int) -> list[str]:
-        found = self.algorithm.advice(self._mapped_facts(facts), topology, rounds)
+        found = self.algorithm.advice(self.mapped_facts(facts), topology, rounds)
         if self.whitening.kind is None and self._diagonal(facts):
             found = [
                 *found,

@@ -196,29 +196,10 @@ def plan_facts(
     >>> plan_facts(wish.facts, wish.topology, 1.0, 1e-5).rounds == wish.rounds
     True
     """
-    k = facts.constants
-    if not math.isfinite(k.gradient_bound):
-        raise UnsupportedError(
-            f"loss {k.loss.name!r} has unbounded gradients, so no noise can hide a record; "
-            "pass clip_norm=..., or use 'huber'."
-        )
     if coalition is not None:
         checks.whole("coalition", coalition)
-    most = (
-        checks.whole("max_rounds", max_rounds, least=1)
-        if rounds is None
-        else checks.whole("rounds", rounds, least=1)
-    )
-    node_noise = facts.gradient_sensitivity() / _mu(epsilon, delta, facts.n)
-    case = Case(
-        facts,
-        topology,
-        Mixing.of(topology),
-        Landscape.assumed(k, facts.dim),
-        node_noise,
-        most,
-        rounds is not None,
-        checks.positive("longer", longer),
+    case = case_of(
+        facts, topology, epsilon, delta, max_rounds=max_rounds, rounds=rounds, longer=longer
     )
     found = by_moments(case, coalition)  # first choice, also where an assumed shape says otherwise
     if not found:
@@ -241,9 +222,43 @@ def plan_facts(
         float(delta),
         best.coalition,
         coalition,
-        most,
+        case.most,
         rounds is not None,
         longer,
+    )
+
+
+def case_of(
+    facts: Facts,
+    topology: Topology,
+    epsilon: float | Sequence[float],
+    delta: float,
+    *,
+    max_rounds: int = MOST_ROUNDS,
+    rounds: int | None = None,
+    longer: float = 1.0,
+) -> Case:
+    """What settings are made for: facts, network and the noise that the budget asks for."""
+    k = facts.constants
+    if not math.isfinite(k.gradient_bound):
+        raise UnsupportedError(
+            f"loss {k.loss.name!r} has unbounded gradients, so no noise can hide a record; "
+            "pass clip_norm=..., or use 'huber'."
+        )
+    most = (
+        checks.whole("max_rounds", max_rounds, least=1)
+        if rounds is None
+        else checks.whole("rounds", rounds, least=1)
+    )
+    return Case(
+        facts,
+        topology,
+        Mixing.of(topology),
+        Landscape.assumed(k, facts.dim),
+        facts.gradient_sensitivity() / _mu(epsilon, delta, facts.n),
+        most,
+        rounds is not None,
+        checks.positive("longer", longer),
     )
 
 

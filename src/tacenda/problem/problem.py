@@ -18,6 +18,7 @@ from tacenda.problem.constants import LARGEST_RADIUS, RADIUS, SENSIBLE, Constant
 from tacenda.problem.store import DenseStore, SparseStore, Store
 from tacenda.problem.validate.labels import encode_labels
 from tacenda.problem.validate.rows import NORM_SLACK, bound_rows, read_shards
+from tacenda.problem.validate.weights import joined_weights
 
 _CHUNK_SCORES = 1 << 20
 # Table entries read between two looks at the losses, where nothing is copied
@@ -28,7 +29,8 @@ _FEW_SCORES = 4  # up to so many scores a record a pass of our own is faster
 class Problem:
     """A convex learning problem over n nodes with private records.
 
-    Minimise sum_i f_i(w), f_i(w) = (c/m_i) sum_j loss(w; x_ij, y_ij) + r R(w).
+    Minimise sum_i f_i(w), f_i(w) = (c/m_i) sum_j v_ij loss(w; x_ij, y_ij) + r R(w), where v_ij =
+    1 without weights.
 
     Arrays which are already consecutive views of one array are read in place: do not change them
     afterwards. `objective`, `local_objectives`, `loss_of`, `accuracy` and `solve` read private data
@@ -62,6 +64,12 @@ class Problem:
     classes : iterable of object or None, default=None
         The public label set. Without it, the sorted labels found at all nodes are taken as
         public, of which a private run warns once.
+    weights : sequence of ndarray or None, default=None
+        How much each record counts: one array (m_i,) per node, as in `shards`; None counts each
+        once. A record's loss is multiplied by its weight, which is as private as the record.
+    weight_bound : float, default=1.0
+        Public bound on the weights, which are from 0 to `weight_bound`: one record then moves
+        every answer by up to `weight_bound` times as much.
     public_sizes : array_like or None, default=None
         Declared m_i, one per node, where record counts are themselves private (add-remove
         adjacency).
@@ -109,6 +117,8 @@ class Problem:
         on_large_rows: str = "error",
         classes: Iterable[Any] | None = None,
         public_sizes: ArrayLike | None = None,
+        weights: Any = None,
+        weight_bound: float = 1.0,
     ) -> None:
         # Declarations without sense are refused before any record is read; how many classes there
         # are comes later.
@@ -116,7 +126,7 @@ class Problem:
             loss=loss,
             regulariser=regulariser,
             strength=strength,
-            loss_scale=loss_scale,
+            loss_scale=_scaled_by(weight_bound, loss_scale) if weights is not None else loss_scale,
             data_norm=data_norm,
             clip_norm=clip_norm,
             radius=radius,
@@ -141,7 +151,8 @@ class Problem:
         self.n_outputs = len(self.classes or ()) if self.loss.kind == "multiclass" else 1
         self.sizes: Ints = np.diff(table.offsets)
         self.public_sizes = _sizes(public_sizes, len(self.sizes))
-        self.store = self._store(rows, labels, table.offsets)
+        shares = None if weights is None else joined_weights(table, weights, weight_bound)
+        self.store = self._store(rows, labels, table.offsets, shares)
         self.dtype: np.dtype[Any] = (rows[0] if isinstance(rows, tuple) else rows).dtype
         # Rounding may lift a float32 row above data_norm by a part in a million, and the bounds
         # then hold that too.
@@ -150,7 +161,9 @@ class Problem:
             declared, data_norm=self.data_norm * (1.0 + slack), n_outputs=self.n_outputs
         )
 
-    def _store(self, rows: Any, labels: Floats, offsets: Ints) -> Store:
+    def _store(
+        self, rows: Any, labels: Floats, offsets: Ints, weights: Floats | None = None
+    ) -> Store:
         kind = SparseStore if isinstance(rows, tuple) else DenseStore
         divisors = self.sizes.astype(np.float64) if self.public_sizes is None else self.public_sizes
         return kind(
@@ -164,6 +177,7 @@ class Problem:
             strength=self.strength,
             loss_scale=self.loss_scale,
             divisors=divisors,
+            weights=weights,
         )
 
     def declaration_missing(self) -> str | None:
@@ -227,7 +241,7 @@ class Problem:
         return float(total[0]) if single else total
 
     def loss_of(self, w: ArrayLike) -> Any:
-        """Mean loss over all records, without c and r R. Reads private data without noise.
+        """Mean weighted loss over all records, without c and r R. Reads private data without noise.
 
         Parameters
         ----------
@@ -397,12 +411,21 @@ class Problem:
 
     def _weighted(self, models: Floats, weights: Floats) -> Floats:
         """sum_j weights_j loss(w_k; x_j, y_j) for each model."""
+        if self.store.weights is not None:
+            weights = weights * self.store.weights
         total = np.zeros(len(models))
         for a, b, scores in self._score_chunks(models):
             scores = scores if self.n_outputs > 1 else scores[:, :, 0]
             labels = np.broadcast_to(self.store.labels[a:b, None], (b - a, len(models)))
             total += weights[a:b] @ self.loss.value(scores, labels)
         return total
+
+
+def _scaled_by(weight_bound: float, loss_scale: float) -> float:
+    """c times the bound of the weights: these are kept as shares of it, from 0 to 1, so that every
+    bound on a record holds as it stands, and each answer grows by the bound through c alone."""
+    bound = checks.between("weight_bound", weight_bound, *SENSIBLE, open_ends=False)
+    return bound * checks.positive("loss_scale", loss_scale)
 
 
 def _sizes(public_sizes: ArrayLike | None, n: int) -> Floats | None:
