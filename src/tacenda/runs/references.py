@@ -6,17 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from tacenda.runs.table import evaluate
+from tacenda.evaluation.measures import Units
+from tacenda.runs.table import AS_ENCODED, evaluate
 from tacenda.runtime.metrics import as_shown, encode_like
 
 CEILING, FLOOR = "noise-free optimum (ceiling)", "majority class (floor)"
 
 
 def ceiling(
-    problem: Any,
-    test: tuple[Any, Any] | None,
-    adjacency: str,
-    units: tuple[float, float] = (0.0, 1.0),
+    problem: Any, test: tuple[Any, Any] | None, adjacency: str, units: Units = AS_ENCODED
 ) -> dict[str, Any]:
     """The centralised optimum without privacy:
     nothing that learns this model can do better on the objective."""
