@@ -69,6 +69,17 @@ def test_refused_before_anything_is_booked(ledger):
     assert ledger.charge("second", 99, Gaussian(2 * z))  # not reserved, but now there is room
 
 
+def test_a_run_refused_at_its_beginning_leaves_no_row(ledger: LedgerStore) -> None:
+    ledger.set_budget("d", 1.0, 1e-5)
+    before = ledger.head()
+    with pytest.raises(BudgetError, match="Nothing was booked"):
+        ledger.open_run("r", "d", reserve=[(Gaussian(0.5), 1)])
+    assert ledger.head() == before and ledger.runs() == [] and ledger.verify().ok
+    assert ledger.open_run("r", "d", reserve=[(Gaussian(50.0), 1)])
+    assert not ledger.open_run("r", "d", reserve=[(Gaussian(50.0), 1)])  # resumed
+    assert ledger.spent("d").reserved == [(Gaussian(50.0), 1)]
+
+
 def test_other_data_sets_are_not_touched(ledger):
     ledger.set_budget("a", 0.1, 1e-5)
     ledger.open_run("r", "b")

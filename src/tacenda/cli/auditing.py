@@ -116,7 +116,10 @@ def audit(
     """
     from tacenda.algorithms.registry import by_name
     from tacenda.config.read import assignments
+    from tacenda.formats.files import checked_output
 
+    if out is not None:
+        checked_output(out)
     method = by_name(algorithm, **assignments(hyper or [], "algorithm").get("algorithm", {}))
     privacy = _privacy(epsilon, delta, adjacency, mode, noise_multiplier, round_epsilon, coalition)
     only = {

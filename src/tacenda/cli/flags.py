@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 Config = Annotated[
     Path | None,
-    typer.Argument(help="A TOML file that describes the run (see examples/); flags override it."),
+    typer.Argument(
+        help="A TOML file that describes the run (`tacenda examples`); flags override it."
+    ),
 ]
 Data = Annotated[
     str | None,
@@ -29,6 +31,14 @@ Data = Annotated[
 SchemaFile = Annotated[
     Path | None,
     typer.Option("--schema", help="The TOML schema of the file: its public bounds and levels."),
+]
+Public = Annotated[
+    str | None,
+    typer.Option(
+        "--public",
+        help="A file of the same schema whose records are public: 'auto' tunes its step on them. "
+        "They get no protection, and nothing is charged for them.",
+    ),
 ]
 Encoding = Annotated[
     str | None,
@@ -122,6 +132,7 @@ Report = Annotated[
 
 # Parameter of a command -> the key of the configuration that it sets.
 KEYS = {
+    "public": "data.public",
     "encoding": "data.encoding",
     "intercept": "data.intercept",
     "test_fraction": "data.test_fraction",
@@ -155,6 +166,7 @@ Options = dict[str, Any]  # parameter -> its type with typer's option
 DATA: Options = {
     "data": Data,
     "schema": SchemaFile,
+    "public": Public,
     "encoding": Encoding,
     "intercept": Intercept,
     "test_fraction": TestFraction,
@@ -267,7 +279,7 @@ def _with_data(values: dict[str, Any], data: str | None, schema: Path | None) ->
     kept = {
         k: v
         for k, v in values.get("data", {}).items()
-        if k not in ("name", "file", "schema", "options")
+        if k not in ("name", "file", "schema", "public", "options")
     }
     if is_file(data):
         kept["file"] = data
@@ -282,4 +294,8 @@ def _with_data(values: dict[str, Any], data: str | None, schema: Path | None) ->
 
 def is_file(data: str) -> bool:
     """A path or a name: names hold no dot and no slash."""
+    if Path(data).is_dir():
+        from tacenda.data.catalogue import NAMES
+
+        return data not in NAMES
     return Path(data).suffix != "" or "/" in data or "\\" in data or Path(data).is_file()

@@ -24,12 +24,15 @@ class DataSection(Section):
     A LIBSVM file (.svm, .libsvm, also .gz or .bz2) needs no schema, but its public `features` and
     `labels` (as in the file). test_fraction: the share of a file's records that is set aside for
     testing, drawn with `split_seed`. options: further arguments of a named set's loader. records:
-    the declared number of records, where it is not counted.
+    the declared number of records, where it is not counted. public: another file of the same
+    schema whose records are public, on which algorithm "auto" tunes its step; they get no
+    protection, and nothing is charged for them.
     """
 
     name: str | None = None
     file: str | None = None
     table_schema: str | None = Field(default=None, alias="schema")
+    public: str | None = None
     encoding: Literal["public", "papers"] | None = None
     split: Literal["all", "official"] | None = None
     intercept: bool = False
@@ -65,6 +68,10 @@ class DataSection(Section):
             )
         if self.table_schema is not None and self.file is None:
             raise ValueError("schema belongs to a file; give file too")
+        if self.public is not None and self.file is None:
+            raise ValueError(
+                f"public ({self.public!r}) is read by the schema of a file; give file too"
+            )
         return self
 
     @property

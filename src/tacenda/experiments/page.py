@@ -69,6 +69,8 @@ def build(out: Path, size: Size, target: Path | None = None) -> Path:
         pages=_asset("tacenda.experiments", "pages.js"),
     )
     path = out / size.name / "report.html" if target is None else target
+    if target is None:
+        path.parent.mkdir(parents=True, exist_ok=True)
     return write_text(path, text)
 
 

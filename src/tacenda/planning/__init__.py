@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tacenda._lazy import lazily
 
 if TYPE_CHECKING:
+    from tacenda.planning.named import plan_named
     from tacenda.planning.needed import Needed, records_needed
     from tacenda.planning.no_privacy import without_privacy
     from tacenda.planning.outcome import Forecast, Plan
@@ -26,6 +27,7 @@ _HOMES = {
     "Prediction": "predict",
     "plan": "planner",
     "plan_facts": "planner",
+    "plan_named": "named",
     "records_needed": "needed",
     "Settings": "settings",
     "without_privacy": "no_privacy",
@@ -41,6 +43,7 @@ __all__ = [
     "Settings",
     "plan",
     "plan_facts",
+    "plan_named",
     "records_needed",
     "without_privacy",
 ]

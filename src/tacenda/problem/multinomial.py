@@ -20,12 +20,37 @@ class _OfClassScores:
         return 0.0
 
     def derivative(self, scores: Array, labels: Array) -> Array:
-        """softmax - e_y, shape (..., K)."""
+        """The softmax minus the indicator of the label, of each record.
+
+        Parameters
+        ----------
+        scores : ndarray
+            Shape (..., K).
+        labels : ndarray
+            Whole numbers from 0 to K - 1, shape (...).
+
+        Returns
+        -------
+        ndarray
+            Shape (..., K).
+        """
         return self._softmax(scores, labels, 1.0)
 
     def softmax(self, scores: Array, labels: Array) -> Array:
-        """The softmax q of the loss, shape (..., K); its Hessian in the scores is 2 curvature
-        (diag(q) - q q^T)."""
+        """The softmax q of the loss; its Hessian in the scores is 2 curvature (diag(q) - q q^T).
+
+        Parameters
+        ----------
+        scores : ndarray
+            Shape (..., K).
+        labels : ndarray
+            Whole numbers from 0 to K - 1, shape (...).
+
+        Returns
+        -------
+        ndarray
+            Shape (..., K).
+        """
         return self._softmax(scores, labels, 0.0)
 
     def _softmax(self, scores: Array, labels: Array, less: float) -> Array:
@@ -46,6 +71,13 @@ class Multinomial(_OfClassScores):
     The gradient of one record is (softmax(s) - e_y) x^T, and |softmax(s) - e_y| <= sqrt(2): that is
     the slope. The Hessian is (diag(q) - q q^T) kron x x^T with q = softmax(s); its largest
     eigenvalue is at most |x|^2/2 (the curvature), its trace at most (1 - 1/K) |x|^2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tacenda as tc
+    >>> tc.losses.Multinomial().derivative(np.zeros((1, 4)), np.array([2]))
+    array([[ 0.25,  0.25, -0.75,  0.25]])
     """
 
     name: ClassVar[str] = "multinomial"
@@ -57,7 +89,20 @@ class Multinomial(_OfClassScores):
     code: ClassVar[int] = 6
 
     def value(self, scores: Array, labels: Array) -> Array:
-        """Loss of scores (..., K) with integer labels (...); the result has shape (...)."""
+        """Loss of each record.
+
+        Parameters
+        ----------
+        scores : ndarray
+            Shape (..., K).
+        labels : ndarray
+            Whole numbers from 0 to K - 1, shape (...).
+
+        Returns
+        -------
+        ndarray
+            Shape (...).
+        """
         return _log_sum_exp(scores) - _at_label(scores, labels)
 
 
@@ -72,6 +117,18 @@ class MulticlassHinge(_OfClassScores):
     slope is at most sqrt(2) for any number of classes; the Hessian is (diag(q) - q q^T)/t kron x
     x^T, of curvature at most 1/(2t) and trace at most (1 - 1/K) |x|^2/t. (A sum of K hinges, one
     class against the rest, would have a slope of sqrt(K).)
+
+    Parameters
+    ----------
+    temperature : float, default=0.5
+        t, above 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tacenda as tc
+    >>> tc.losses.MulticlassHinge().slope == tc.losses.Multinomial().slope
+    True
     """
 
     temperature: float = 0.5
@@ -94,7 +151,20 @@ class MulticlassHinge(_OfClassScores):
         return self.temperature
 
     def value(self, scores: Array, labels: Array) -> Array:
-        """Loss of scores (..., K) with integer labels (...); the result has shape (...)."""
+        """Loss of each record.
+
+        Parameters
+        ----------
+        scores : ndarray
+            Shape (..., K).
+        labels : ndarray
+            Whole numbers from 0 to K - 1, shape (...).
+
+        Returns
+        -------
+        ndarray
+            Shape (...).
+        """
         others = np.arange(scores.shape[-1]) != np.asarray(labels, np.int64)[..., None]
         t = self.temperature
         return t * _log_sum_exp((scores + others) / t) - _at_label(scores, labels)

@@ -12,13 +12,18 @@ from tacenda.runtime.metrics import as_shown, encode_like
 CEILING, FLOOR = "noise-free optimum (ceiling)", "majority class (floor)"
 
 
-def ceiling(problem: Any, test: tuple[Any, Any] | None, adjacency: str) -> dict[str, Any]:
+def ceiling(
+    problem: Any,
+    test: tuple[Any, Any] | None,
+    adjacency: str,
+    units: tuple[float, float] = (0.0, 1.0),
+) -> dict[str, Any]:
     """The centralised optimum without privacy:
     nothing that learns this model can do better on the objective."""
     return {
         "label": CEILING,
         "algorithm": None,
-        **evaluate(problem, test, problem.solve(1e-6), adjacency),
+        **evaluate(problem, test, problem.solve(1e-6), adjacency, units),
     }
 
 

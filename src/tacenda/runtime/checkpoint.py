@@ -20,7 +20,7 @@ import numpy as np
 
 from tacenda._types import Array
 from tacenda.errors import InputError, StateError
-from tacenda.formats.files import write_bytes
+from tacenda.formats.files import checked_output, write_bytes
 from tacenda.privacy.accounting.events import KINDS
 from tacenda.privacy.secrets.ledger import Charge, Charges
 
@@ -48,8 +48,7 @@ def prepare(path: str | Path, resume: bool) -> Path:
             f"checkpoint {target} exists; pass resume=True to go on from it, "
             "or remove it to start anew."
         )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    return target
+    return checked_output(target)
 
 
 def write(path: Path, saved: Saved) -> None:

@@ -78,10 +78,9 @@ class LastingRun:
             self.dataset,
             f"simulation of {name}{'' if private else ', not private'}",
             relation,
+            merged((event, 1) for event in self._ahead) if private else None,
         )
-        if private:
-            self._store.reserve(self.run, merged((event, 1) for event in self._ahead))
-        else:
+        if not private:
             self._store.charge(self.run, "not private", NOTHING_HIDDEN)
 
     def charge(self, turn: int, call: int, charge: Charge) -> None:

@@ -62,10 +62,9 @@ class Spending:
             raise StateError(self.anew)
         if known.get(self.run, True):
             adjacency = self._plan.contract.privacy.adjacency
-            store.open_run(
-                self.run, self.dataset, f"{self._plan.contract.title} ({self._name})", adjacency
-            )
-            store.reserve(self.run, self._plan.events(self._name))
+            title = f"{self._plan.contract.title} ({self._name})"
+            events = self._plan.events(self._name)
+            store.open_run(self.run, self.dataset, title, adjacency, events)
         return self
 
     def _begun_before(self, known: Iterable[str]) -> str:
