@@ -1,4 +1,4 @@
-"""Propose a schema for a file. Everything proposed was read off the data,
+"""Propose a schema for a file. Everything proposed was read from the data,
 so it is marked as to be confirmed."""
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _CODE = re.compile(
 
 @dataclass(frozen=True)
 class ColumnDraft:
-    """What a draft proposes for one column, and why; all of it was read off the data.
+    """What a draft proposes for one column, and why; all of it was read from the data.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class ColumnDraft:
 class Draft:
     """A proposed schema, with what was seen of each column and what needs an answer.
 
-    It is for the holder of the data: all of it was read off the records.
+    It is for the holder of the data: all of it was read from the records.
 
     Attributes
     ----------
@@ -202,7 +202,7 @@ def draft_schema(
 ) -> Schema:
     """Draft a schema from data, to be read and corrected by somebody who knows the field.
 
-    Everything in it was read off the data and is marked as unconfirmed. Bounds hold 99 % of the
+    Everything in it was read from the data and is marked as unconfirmed. Bounds hold 99 % of the
     values and are rounded outwards to two digits, levels are listed as seen. Whole numbers with few
     values, or with the name or the look of a code, become levels; identifiers, and texts with too
     many levels, are left out, and the notes say so. `Draft.of` also gives the questions.
