@@ -38,6 +38,7 @@ GAPS = frozenset(DEFAULT_MISSING)
 PERIODS = {"hour": 24, "weekday": 7, "month": 12, "minute": 60, "angle": 360, "degrees": 360}
 
 _IDENTIFIER = re.compile(r"(^|_|\b)(id|ids|uuid|guid|key|index|serial|ssn|nr|no|number)$", re.I)
+_PADDED = re.compile(r"0\d+")
 _CODE = re.compile(
     r"(code|_cd|type|class|kind|category|group|zip|zipcode|postcode|postal|region|state|county|"
     r"country|status|sex|gender|race|ward|department|sector|branch|icd|naics)s?$",
@@ -362,7 +363,7 @@ def _code_or_identifier(name: str, levels: list[str], count: int, records: int) 
     """The proposal for whole numbers that stand for something else than an amount, or None."""
     if not all(float(word).is_integer() for word in levels):
         return None
-    padded = any(len(word) > 1 and word.lstrip("+-").startswith("0") for word in levels)
+    padded = any(_PADDED.fullmatch(word) for word in levels)
     distinct = len(levels)
     if not padded and distinct == count >= LEAST_FOR_IDENTIFIERS:
         return _left_out(name, f"an identifier: every value is different; if not, --numeric {name}")
