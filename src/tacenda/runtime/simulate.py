@@ -17,7 +17,7 @@ from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.whitening import prepared
 from tacenda.content import content_hash, program
 from tacenda.data.partition import broken_promise
-from tacenda.errors import DeclarationWarning, InputError
+from tacenda.errors import DeclarationWarning, InputError, WeakPrivacyWarning
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
@@ -232,11 +232,14 @@ class _Simulation:
         dataset: str | None,
     ) -> None:
         self.spec, self.problem, self._given_seed = spec, problem, given_seed
-        self.warnings = [*spec.advice(), *spec.cut_advice()]
+        weak = [] if spec.privacy is None else spec.privacy.advice(float(spec.facts.sizes.sum()))
+        self.warnings = [*spec.advice(), *spec.cut_advice(), *weak]
         for sentence in spec.advice():
             python_warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
         for sentence in spec.cut_advice():
             python_warnings.warn(sentence, GraphWarning, stacklevel=3)
+        for sentence in weak:
+            python_warnings.warn(sentence, WeakPrivacyWarning, stacklevel=3)
         if spec.privacy is not None:
             _check_spread(problem, spec.privacy.adjacency)
         if spec.privacy is not None and (missing := problem.declaration_missing()) is not None:
