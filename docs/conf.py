@@ -100,7 +100,7 @@ html_show_sourcelink = False
 html_theme_options = {
     "logo": {"text": "Tacenda"},
     "navbar_align": "left",
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 8,
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
