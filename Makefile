@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= auto
 
-.PHONY: demo test test-full mutants lint types imports unit bench fuzz release-check sbom clean help
+.PHONY: demo test test-full docs mutants lint types imports unit bench fuzz release-check sbom clean help
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -49,6 +49,9 @@ sbom: $(VENV)/.with-release  ## what an installed tacenda[report] consists of, a
 	  --output-file dist/tacenda.cdx.json dist/.sbom/bin/python
 	rm -rf dist/.sbom
 
+docs: $(VENV)/.with-docs  ## the documentation site, docs/_build/html/index.html, without the network (about three minutes)
+	NUMBA_NUM_THREADS=1 $(BIN)/python -m sphinx -b html -W --keep-going -q docs docs/_build/html
+
 SECONDS_TO_FUZZ ?= 120
 fuzz: $(VENV)/.with-dev $(VENV)/.with-fuzz  ## hostile floats against every declared sensitivity, then hostile frames against a node (SECONDS_TO_FUZZ=120 each)
 	NUMBA_NUM_THREADS=1 $(BIN)/python tests/fuzz_sensitivity.py --seconds $(SECONDS_TO_FUZZ)
@@ -70,6 +73,9 @@ $(VENV)/.with-report: $(VENV)/bin/uv pyproject.toml
 $(VENV)/.with-dev: $(VENV)/bin/uv pyproject.toml
 	$(call install,dev)
 
+$(VENV)/.with-docs: $(VENV)/bin/uv pyproject.toml
+	$(call install,docs)
+
 $(VENV)/.with-fuzz: $(VENV)/bin/uv pyproject.toml
 	$(call install,fuzz)
 
@@ -80,4 +86,4 @@ $(VENV)/.with-mutants: $(VENV)/.with-dev
 	$(call install,mutants)
 
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .mutants
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .mutants docs/_build docs/api docs/gallery docs/sg_execution_times.rst

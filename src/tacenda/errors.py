@@ -20,15 +20,28 @@ LedgerWarning (UserWarning)       how a ledger found the account of a run, or th
 
 
 class TacendaError(Exception):
-    """Root of all errors raised by this package."""
+    """Root of all errors raised by this package.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> try:
+    ...     tc.Privacy(epsilon=-1.0)
+    ... except tc.errors.TacendaError as error:
+    ...     print(type(error).__name__)
+    InputError
+    """
 
 
 class InputError(TacendaError, ValueError):
-    """A parameter or input is wrong."""
+    """A parameter or an input file is wrong.
+
+    The message names the field, the rule, the value found and what to do.
+    """
 
 
 class UnsupportedError(InputError):
-    """Parts that are right by themselves do not go together."""
+    """Parts that are valid by themselves do not go together."""
 
 
 class PrivacyError(TacendaError):
@@ -36,11 +49,11 @@ class PrivacyError(TacendaError):
 
 
 class BudgetError(PrivacyError):
-    """A release would exceed the budget; nothing was drawn."""
+    """A release would exceed the budget; no noise was drawn."""
 
 
 class LeakError(PrivacyError, TypeError):
-    """An attempt to take a secret value past the one door."""
+    """An attempt to use a private value without a release that adds noise."""
 
 
 class StateError(TacendaError):

@@ -23,7 +23,7 @@ DEFAULTS = {
         "regulariser_step": "auto",
         "radius": None,
         "diameter": 20.0,
-        "regulariser_slope": 1.0,
+        "objective_slope": 1.0,
     },
     "ddpadmm": {
         "penalty": 0.1,

@@ -17,6 +17,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [
     "README.md",
+    "docs/start.md",
+    "docs/researchers.md",
     "docs/tutorial.md",
     "docs/regression.md",
     "docs/adding-an-algorithm.md",

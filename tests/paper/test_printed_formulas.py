@@ -48,6 +48,18 @@ def test_recycled_noise_is_what_its_bound_leaves() -> None:
         assert event.epsilon == pytest.approx(2 / M * a + math.log1p(0.25 / (M * kappa)), rel=1e-9)
 
 
+def test_recycled_noise_from_its_own_input_claims_the_sum_over_rounds() -> None:
+    """With a penalty that grows every round has its own kappa, and its own part of the claim."""
+    a, rounds = 20.0, 4
+    privacy = tc.Privacy.from_paper(a=a)
+    penalty = tc.schedules.geometric(0.3, 1.5)
+    said = run(A.RADMM(penalty, 5.0), rounds, privacy)
+    kappas = [R + 2 * penalty(t) * DEGREE for t in range(1, rounds + 1)]
+    parts = [2 / M * (a + 1.4 * 0.25 / kappa) for kappa in kappas]
+    assert len(set(parts)) == rounds
+    assert said.claimed == pytest.approx((sum(parts), 0.0), rel=1e-9)
+
+
 def test_ipadmm_noise_by_its_constant() -> None:
     said = run(A.IPADMM(inner_steps=3), 4, tc.Privacy.from_paper(epsilon=2.0, delta=1e-4, c0=1.7))
     ((event, count),) = said.ledger(1)

@@ -124,3 +124,51 @@ def test_a_plugin_is_not_refused_when_sound() -> None:
         support.problem(4), tc.graph.ring(4), Plugin(), 2, Privacy(1.0), seed=0, record_every=0
     )
     assert result.privacy is not None and np.isfinite(result.privacy.epsilon)
+
+
+@pytest.mark.parametrize(
+    ("batch", "truth"),
+    [
+        (45, 0.7507),
+        pytest.param(5, 0.8685, marks=pytest.mark.slow),
+        pytest.param(2, 6.963, marks=pytest.mark.slow),
+    ],
+)
+def test_note_1_keeps_the_noise_of_all_records(batch: int, truth: float) -> None:
+    """452 records a node, T = l = 10, epsilon 1: the noise on a gradient is 2 G z/m = 0.2144 with
+    batches and without. The true epsilon stays the same until a batch has a handful of records;
+    with two it is seven times the claim."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(904, 3))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    shards = [(x[:452], np.ones(452)), (x[452:], -np.ones(452))]
+    problem = tc.Problem(shards, strength=1e-6, classes=(-1, 1))
+
+    def std_and_truth(size: int | None) -> tuple[float, float]:
+        result = tc.simulate(
+            problem,
+            tc.graph.complete(2),
+            tc.algorithms.IPADMM(batch_size=size),
+            10,
+            tc.Privacy(1.0, 1e-5, mode="as-published"),
+            seed=0,
+        )
+        ((event, count),) = result.privacy.curve().events
+        assert count == 100 and result.privacy.claimed == (1.0, 1e-5)
+        moved = 2 / 452 if size is None else 2 / size
+        return event.noise_multiplier * moved, result.privacy.epsilon
+
+    full, true_full = std_and_truth(None)
+    small, true_small = std_and_truth(batch)
+    assert full == pytest.approx(0.2144, abs=1e-4)
+    assert small == pytest.approx(full)
+    assert true_full == pytest.approx(0.751, abs=0.002)
+    assert true_small == pytest.approx(truth, rel=2e-3)
+
+
+@pytest.mark.parametrize("name", tc.algorithms.ALGORITHMS)
+def test_what_is_derived_from_a_published_method_is_not_published(name: str) -> None:
+    """Not even its form: another step behind the same class would run under the paper's name."""
+    derived = type("Derived", (tc.algorithms.ALGORITHMS[name],), {})
+    with pytest.raises(UnsupportedError, match="no paper here prints noise"):
+        derived().published_form()

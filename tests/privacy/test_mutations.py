@@ -86,7 +86,7 @@ def charge_after(honest: Any) -> Any:
         )
         charge, amount = plan.price(self.plan, site)
         out = self.noise.add_gaussian(self.nodes, turn, call, open_parts(value), amount)
-        self.ledger.charge(turn, call, charge)
+        self.ledger.charge(turn, call, charge, b"")
         return out
 
     return release
@@ -174,7 +174,7 @@ def no_gap_noise(honest: Any) -> Any:
             turn, self.plan.weight(turn), self.dim, NoiseKind.OBJECTIVE, objective=question.terms
         )
         charge, amount = plan.price(self.plan, site)
-        self.ledger.charge(turn, call, charge)
+        self.ledger.charge(turn, call, charge, b"")
         return question.solve(
             self.noise.l2_laplace(self.nodes, turn, call, amount.rate, question.shape[1]),
             amount.extra,

@@ -23,8 +23,10 @@ from tacenda import checks
 from tacenda._types import Floats
 from tacenda.algorithms.base import Algorithm, Array, Needs, Node
 from tacenda.algorithms.published import Verdict
+from tacenda.algorithms.spectrum import descend
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
+from tacenda.privacy.adjacency import records_changed
 from tacenda.problem.constants import SENSIBLE
 from tacenda.problem.facts import Facts
 from tacenda.problem.moments import packed_length, unpacked
@@ -185,9 +187,27 @@ class MomentRegression(Algorithm):
     clip_norm / data_norm, so that a residual of clip_norm / data_norm pulls no harder. The rows are
     dense; where a node's would not fit, the run is refused beforehand.
     The regulariser enters at the end only, so that the path of all strengths is post-processing.
-    noise: "masked" (of the network's sum alone) or "independent", as in TreeGD.
     Guarantee, masked: a sum of discrete Gaussians over the members that a coalition of at most
     `Privacy.coalition` leaves connected. Independent: exact Gaussian composition.
+
+    Parameters
+    ----------
+    share : float, default=0.2
+        Share of the budget (mu^2) for the second moment, above 0 and below 1.
+    noise : {"masked", "independent"}, default="masked"
+        "masked" hides all but the network's sum; as in `TreeGD`.
+    tail : float, default=0.75
+        Share of the steps that is averaged, above 0 and at most 1.
+    label_scale : float, default=0.7
+        s of the one-round form.
+    label_bound : float, default=1.0
+        To which labels are cut in the one-round form.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.MomentRegression().needs.squared_loss
+    True
     """
 
     name: ClassVar[str] = "moments"
@@ -323,6 +343,50 @@ class MomentRegression(Algorithm):
         if s.vectors is None or s.values is None:
             return {}
         return {"vectors": s.vectors, "values": s.values, "centre": np.asarray(s.centre[0], float)}
+
+    def noise_std(self, s: MomentState, facts: Facts, rounds: int) -> Array | None:
+        """To first order in the noise. With B = (Q + r l2)^-1 on what an l1 part has not set to
+        zero, and dQ the noise of the moment, whose dQ u has the covariance (std^2/2)(|u|^2 I + uu')
+
+        one round     dw = B (db - dQ w), db of variance std^2/(2 label_scale^2)
+        more rounds   dw = B Q dcentre + B dQ (centre - w); each step adds Q^-1 times the noise of
+                      its gradient to the error, of which 1 - h/q is kept along an eigenvector of
+                      curvature h, and the tail is averaged
+
+        Where records' gradients are clipped they bend less, which is not counted.
+        """
+        if s.vectors is None or s.values is None or s.noise is None:
+            return None
+        k, v, q, std = facts.constants, s.vectors, s.values, float(s.noise[0])
+        centre, w = np.asarray(s.centre[0], float), np.asarray(s.model[0], float)
+        l1, l2 = k.strength * float(k.regulariser.l1), k.strength * float(k.regulariser.l2)
+        kept = w != 0 if l1 > 0 else np.ones(len(w), bool)
+        bent = (v * q) @ v.T
+        back = np.zeros((len(w), len(w)))
+        back[np.ix_(kept, kept)] = np.linalg.inv(bent[np.ix_(kept, kept)] + l2 * np.eye(kept.sum()))
+        u = w if rounds == 1 else centre - w
+        plain = u @ u + (1.0 / self.label_scale**2 if rounds == 1 else 0.0)
+        spread = 0.5 * std**2 * (plain * np.eye(len(w)) + np.outer(u, u))
+        if rounds > 1:
+            through = bent @ v
+            spread = spread + (through * self._centre_spread(s, facts, rounds)) @ through.T
+        return np.asarray(np.sqrt(np.maximum(((back @ spread) * back).sum(axis=1), 0.0)))
+
+    def _centre_spread(self, s: MomentState, facts: Facts, rounds: int) -> Floats:
+        """(d,) the centre's variance along each eigenvector, by the noise of the gradients."""
+        assert s.vectors is not None and s.values is not None and s.noise is not None
+        k, q, std = facts.constants, s.values, float(s.noise[0])
+        if std == 0:
+            return np.zeros(len(q))
+        assert k.clip_norm is not None  # else no noise hides a gradient, and the run was refused
+        ridge = np.minimum(RIDGE * math.sqrt(2.0 * len(q)) * std, q)
+        _, each = descend(1.0 - ridge / q, np.zeros_like(q), 1.0, rounds - 1, self.tail)
+        weight = self.share / (1 - self.share) * (rounds - 1)
+        clip = k.clip_norm / k.data_norm * SHORT
+        unit = records_changed(facts.adjacency) * clip / facts.smallest
+        loud = unit * std * math.sqrt(weight) / facts.worst_moment_sensitivity()
+        p = Quadratic(s.vectors, q, np.zeros(len(q))).columns(std, k.loss_scale)
+        return np.asarray(each * (loud / (p * q)) ** 2)
 
     def restart(self, s: MomentState, node: Node) -> MomentState:
         """The curvature stays: it was released, and nothing of it belongs to the neighbours."""

@@ -112,7 +112,7 @@ def prints_noise(kind: type[Algorithm]) -> bool:
 
 def claimed_epsilon(privacy: Privacy, paper_input: str | None = None) -> float:
     """The epsilon to claim, or the paper's own input in its place; one of them must be given."""
-    epsilon = float(np.max(np.asarray(privacy.epsilon, float)))
+    epsilon = float(np.max(privacy.epsilon))
     value = epsilon if paper_input is None else privacy.noise.get(paper_input, epsilon)
     need(value, "epsilon" if paper_input is None else f"epsilon or {paper_input}")
     return value

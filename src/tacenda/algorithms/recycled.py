@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
+from tacenda import checks
 from tacenda.algorithms.admm import ADMMState
-from tacenda.algorithms.base import Algorithm, Array, Needs, Node, check_hyperparameters, midpoint
+from tacenda.algorithms.base import (
+    OBJECTIVE_NOISES,
+    Algorithm,
+    Array,
+    Needs,
+    Node,
+    check_hyperparameters,
+    laplace_spends,
+    midpoint,
+)
 from tacenda.algorithms.published import Published, PublishedPlan, Sites, Verdict, claimed_epsilon
 from tacenda.algorithms.recycled_condition import convergence_advice
 from tacenda.errors import InputError, UnsupportedError
@@ -75,7 +85,7 @@ def recycled_noise(
 
 @dataclass(frozen=True)
 class RADMM(Algorithm):
-    """Recycled ADMM, ZhangEtAl18 (10)-(13), (28)-(30), Algorithms 1 and 2.
+    """Recycled ADMM, Zhang, Khalili and Liu (2018) (10)-(13), (28)-(30), Algorithms 1 and 2.
 
     One round is an odd half-step and an even one, which leaves lam_i as it is:
 
@@ -83,14 +93,34 @@ class RADMM(Algorithm):
                lam_i <- lam_i + (eta/2) sum_j (w_i - w_j)
         even   w_i   <- w_i - (G_i + 2 lam_i + eta sum_j (w_i - w_j)) / (2 eta deg_i + gamma)
 
-    penalty: eta, a number or a schedule (ZhangEtAl18 Fig. 3: geometric(1, 1.01)). recycle_proximal:
-    gamma (0.2 in the paper). G_i = grad f_i + e is never stored: by the optimality of the odd step
+    G_i = grad f_i + e is never stored: by the optimality of the odd step
     G_i = -2 lam_i(before) - eta sum_j (2 w_i(odd) - w_i(before) - w_j(before)), all released, so
     the even half-step is post-processing. (A stored gradient would leak the solver's residual.)
-    Differs from the print: the loss of a round is (2Gc/m) a + ln(1 + c1 c/(m kappa)) instead of the
+    Differs from the paper: the loss of a round is (2Gc/m) a + ln(1 + c1 c/(m kappa)) instead of the
     looser published bound; where that logarithm would cost more than half of the round, Phi/2 |w|^2
     is added (it then is part of G_i).
-    Guarantee: pure epsilon per odd half-step; even ones are free; rounds compose.
+    Guarantee: pure epsilon per odd half-step; even ones are free; rounds compose. Gaussian noise in
+    the objective: `privacy.accounting.renyi`; on the output: mu = sqrt(T)/z, or the l2-Laplace
+    curve.
+
+    Parameters
+    ----------
+    penalty : float or Schedule, default=0.5
+        eta, a number or a schedule (Figure 3 of the paper: Geometric(1, 1.01)).
+    recycle_proximal : float or Schedule, default=0.2
+        gamma, a number or a schedule (0.2 in the paper).
+    noise : {"l2-laplace", "gaussian"}, default="l2-laplace"
+        Density of the noise: as in the paper, or Gaussian (its footnote 3 leaves it open), far less
+        of it at the same (epsilon, delta) where the model is long.
+    perturb : {"objective", "output"}, default="objective"
+        Where the noise is: in the objective as in the paper, or (its footnote 2) on the odd step's
+        exact minimiser, as PVP has it; G_i is then known up to 2 eta deg_i times that noise.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.RADMM().recycle_proximal
+    0.2
     """
 
     name: ClassVar[str] = "radmm"
@@ -113,9 +143,13 @@ class RADMM(Algorithm):
 
     penalty: float | Schedule = 0.5
     recycle_proximal: float | Schedule = 0.2
+    noise: str = "l2-laplace"
+    perturb: str = "objective"
 
     def __post_init__(self) -> None:
         check_hyperparameters(self, positive=("penalty",), at_least_zero=("recycle_proximal",))
+        checks.one_of("RADMM.noise", self.noise, OBJECTIVE_NOISES)
+        checks.one_of("RADMM.perturb", self.perturb, ("objective", "output"))
 
     def init(self, node: Node, w: Array) -> ADMMState:
         return ADMMState(w, 0 * w, node.degree * w)
@@ -123,7 +157,11 @@ class RADMM(Algorithm):
     def step(self, s: ADMMState, node: Node) -> ADMMState:
         t, deg = node.turn, node.degree
         eta, gamma = at(self.penalty, t), at(self.recycle_proximal, t)
-        odd = node.release_argmin(2 * s.dual, eta * deg, midpoint(s.w, s.heard, deg))
+        terms = (2 * s.dual, eta * deg, midpoint(s.w, s.heard, deg))
+        if self.perturb == "objective":
+            odd = node.release_argmin(*terms, noise=self.noise)
+        else:
+            odd = node.release(node.argmin(*terms), noise=self.noise)
         heard = node.neighbour_sum(odd)
         dual = s.dual + (eta / 2) * (deg * odd - heard)
         recycled = -2 * s.dual - eta * (2 * deg * odd - deg * s.w - s.heard)
@@ -134,6 +172,18 @@ class RADMM(Algorithm):
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:
         return recycled_noise(facts, sites, weights, privacy, np.ones(facts.n))
+
+    def published_form(self) -> RADMM:
+        super().published_form()
+        return replace(self, noise="l2-laplace", perturb="objective")
+
+    @property
+    def noise_in_objective(self) -> bool:
+        return self.perturb == "objective"
+
+    def spends(self, facts: Facts, degree: Array, rounds: int) -> float:
+        additive = self.perturb == "output" and self.noise == "l2-laplace"
+        return laplace_spends(facts, rounds) if additive else float(rounds)
 
     def iterate(self, s: ADMMState) -> Array:
         return s.w

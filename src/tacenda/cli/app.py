@@ -11,6 +11,7 @@ from tacenda.cli import (
     accounting,
     auditing,
     demo,
+    evaluating,
     examples,
     fitting,
     ledgers,
@@ -65,6 +66,8 @@ app.command(short_help="A private model over 100 nodes, with a report.")(demo.de
 app.command(short_help="Learn one private model over a network.")(fitting.fit)
 app.command(short_help="Several algorithms at the same true epsilon.")(fitting.compare)
 app.command(short_help="Predict new records with a run's model.")(predicting.predict)
+app.command(short_help="How good a model is on labelled records.")(evaluating.evaluate)
+app.command(short_help="A model's coefficients, in original units.")(predicting.coefficients)
 app.command(short_help="The HTML report of a run, figures for papers.")(reports.report)
 app.command(short_help="Every method, and the verdict on its noise.")(lists.algorithms)
 app.command(short_help="Named data sets, and how to bring your own.")(lists.datasets)

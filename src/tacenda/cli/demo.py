@@ -14,20 +14,7 @@ if TYPE_CHECKING:
     from tacenda.config.sections import RunConfig
 
 NODES, DEGREE = 100, 6
-# Rounds and steps that suit a few hundred records per node at epsilon about 1.
-COMPARED: list[dict[str, Any]] = [
-    {"name": "auto", "label": "auto"},
-    {"name": "cdpadmm", "rounds": 60, "penalty": 0.01, "proximal": 0.06, "finish_mixing": 15},
-    {
-        "name": "ipadmm",
-        "rounds": 15,
-        "penalty": 0.01,
-        "proximal": 0.06,
-        "inner_steps": 4,
-        "output": "last",
-        "finish_mixing": 15,
-    },
-]
+COMPARED = [{"name": "auto", "label": "auto"}, {"name": "cdpadmm"}, {"name": "ipadmm"}]
 STAND_IN = {"n": 45_222, "features": 104, "difficulty": 0.3}
 
 

@@ -294,4 +294,8 @@ def _with_data(values: dict[str, Any], data: str | None, schema: Path | None) ->
 
 def is_file(data: str) -> bool:
     """A path or a name: names hold no dot and no slash."""
+    if Path(data).is_dir():
+        from tacenda.data.catalogue import NAMES
+
+        return data not in NAMES
     return Path(data).suffix != "" or "/" in data or "\\" in data or Path(data).is_file()

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from tacenda.config.sections import RunConfig
     from tacenda.runs.application import Fitted
 
+TOP = 10  # coefficients that are shown; `tacenda coefficients` shows all
+
 
 def run(
     config: RunConfig, command: str, *, resume: bool, report: bool, as_json: bool, quiet: bool
@@ -70,6 +72,9 @@ def _print(fitted: Fitted, written: Path | None) -> None:
             print(f"Note: {row['label']} promises this only if {'; '.join(row['conditions'][1:])}.")
     for text in fitted.notes:
         print(f"Note: {text}.")
+    if len(fitted.results) == 1:
+        print()
+        show.coefficients(fitted.coefficients(), next(iter(fitted.results)), TOP)
     print(f"\nrun folder  {fitted.path}")
     for run in list(fitted.results)[:8]:
         print(f"  model     {fitted.folder.result_path(run)}")

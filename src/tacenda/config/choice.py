@@ -4,7 +4,7 @@ planner from public facts."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm
@@ -15,9 +15,10 @@ from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
-from tacenda.runtime.closing import EXACT, Finish, checked_finish
+from tacenda.runtime.closing import Finish, checked_finish, closing_for
 
-DEFAULT_ROUNDS = 100
+if TYPE_CHECKING:
+    from tacenda.planning import Plan, Settings
 
 
 @dataclass(frozen=True)
@@ -82,13 +83,7 @@ def _choice(
                 "give privacy.coalition a number, or use an algorithm with noise of its "
                 "own (dpdda, cdpadmm)."
             )
-        chosen = Choice(
-            _label_of(algorithm),
-            algorithm,
-            algorithm.default_rounds,
-            None,
-            0 if algorithm.agrees else closing(topology),
-        )
+        chosen = _named(section, config, algorithm, facts, topology, privacy, rounds)
     asked = config.run.finish_mixing if own.finish_mixing is None else own.finish_mixing
     finish = chosen.finish_mixing if asked == "auto" else asked
     count = chosen.rounds if rounds == "auto" else checks.whole("run.rounds", rounds, least=1)
@@ -145,9 +140,47 @@ def _label_of(algorithm: Algorithm) -> str:
     return algorithm.name
 
 
-def closing(topology: Topology) -> Finish:
-    """One exact average, which costs no more than a mixing; nothing where a node is alone."""
-    return EXACT if topology.n > 1 else 0
+def _named(
+    section: AlgorithmSection,
+    config: RunConfig,
+    algorithm: Algorithm,
+    facts: Facts,
+    topology: Topology,
+    privacy: Privacy | None,
+    rounds: int | str,
+) -> Choice:
+    """What the user named, with what the user left open chosen by the planner; by the method's own
+    defaults where nothing is planned: without noise, with noise that was given, or a paper's."""
+    if privacy is None or privacy.noise or privacy.mode != "sound" or privacy.delta == 0:
+        finish = 0 if algorithm.agrees else closing_for(topology)
+        return Choice(_label_of(algorithm), algorithm, algorithm.default_rounds, None, finish)
+    from tacenda.planning import plan_named
+
+    epsilon: Any = privacy.epsilon
+    found = plan_named(
+        section.name,
+        facts,
+        topology,
+        epsilon,
+        privacy.delta,
+        coalition=pooled(config.privacy.coalition),
+        rounds=None if isinstance(rounds, str) else rounds,
+        prepare=config.prepare.preparation,
+        given=section.hyperparameters,
+    )
+    return _of(_label_of(algorithm), found)
+
+
+def _of(label: str, found: Plan | Settings) -> Choice:
+    """What the planner found, by a label."""
+    return Choice(
+        label,
+        found.algorithm,
+        found.rounds,
+        found.output,
+        found.finish_mixing,
+        tuple(found.reasons),
+    )
 
 
 def _automatic(
@@ -165,27 +198,12 @@ def _automatic(
             "or name one."
         )
     if privacy is None:
-        return _without_privacy(facts, topology)
+        from tacenda.planning import without_privacy
+
+        return _of("auto", without_privacy(facts, rounds))
     return planned(
         facts, topology, privacy, config.privacy.coalition, rounds, public_sample(config.data)
     )
-
-
-def _without_privacy(facts: Facts, topology: Topology) -> Choice:
-    """Exact ADMM where the minimisers exist, else the linearised family by its prox."""
-    k = facts.constants
-    if k.loss.smooth and k.regulariser.smooth:
-        return Choice(
-            "auto",
-            by_name("admm"),
-            DEFAULT_ROUNDS,
-            reasons=("no noise: exact ADMM converges fastest",),
-        )
-    why = (
-        "no noise, and the loss or regulariser is not smooth: "
-        "linearised ADMM takes it by subgradient and prox",
-    )
-    return Choice("auto", by_name("ipadmm"), DEFAULT_ROUNDS, None, closing(topology), why)
 
 
 def check_public(config: RunConfig) -> None:
@@ -231,14 +249,7 @@ def planned(
         facts, topology, epsilon, privacy.delta, coalition=pooled(coalition), rounds=rounds
     )
     found = found if public is None else found.tuned(public)
-    return Choice(
-        "auto",
-        found.algorithm,
-        found.rounds,
-        found.output,
-        found.finish_mixing,
-        tuple(found.reasons),
-    )
+    return _of("auto", found)
 
 
 def pooled(coalition: int | str) -> int | None:

@@ -39,6 +39,11 @@ class PrivateRun:
     test: tuple[Any, Any] | None
     schema: Schema | None
 
+    @property
+    def label_units(self) -> tuple[float, float]:
+        """(a, b) of label = a + b * encoded label."""
+        return (0.0, 1.0) if self.schema is None else self.schema.label.centre_and_reach
+
 
 def private_run(config: RunConfig) -> PrivateRun:
     """Load, split, spread over the nodes, and state the problem."""

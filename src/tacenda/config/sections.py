@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Auto = Literal["auto"]
+OPTIMA = {"auto", "optimum"}  # algorithms that end at the optimum of a run without privacy
 
 
 class Section(BaseModel):
@@ -244,6 +245,16 @@ class RunConfig(Section):
         if self.run.fresh_noise is None:
             fresh = self.data.file is not None and "seeds" not in self.run.model_fields_set
             object.__setattr__(self, "run", self.run.model_copy(update={"fresh_noise": fresh}))
+        return self
+
+    @model_validator(mode="after")
+    def _the_optimum_is_of_unclipped_gradients(self) -> RunConfig:
+        """Clipping is for noise; without it the optimum of the stated objective is asked for."""
+        sections: list[AlgorithmSection] = [*self.compare] or [self.algorithm]
+        names = {section.name for section in sections}
+        if self.problem.clip_norm is not None and not self.privacy.private and names <= OPTIMA:
+            unclipped = self.problem.model_copy(update={"clip_norm": None})
+            object.__setattr__(self, "problem", unclipped)
         return self
 
     def to_plain(self) -> dict[str, Any]:

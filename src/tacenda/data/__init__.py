@@ -30,20 +30,24 @@ if TYPE_CHECKING:
     from tacenda.data.readers import read_table
     from tacenda.data.schema import (
         CategoricalColumn,
+        FeatureRule,
         Label,
         NumericColumn,
         Schema,
         UnconfirmedSchemaWarning,
     )
+    from tacenda.data.spread import SqueezedColumnWarning
     from tacenda.data.table import Table
 
 _HOMES = {
     "NAMES": "catalogue",
     "CategoricalColumn": "schema",
     "Dataset": "dataset",
+    "FeatureRule": "schema",
     "Label": "schema",
     "NumericColumn": "schema",
     "Schema": "schema",
+    "SqueezedColumnWarning": "spread",
     "Table": "table",
     "UnconfirmedSchemaWarning": "schema",
     "add_intercept": "features",
@@ -64,9 +68,11 @@ __all__ = [
     "NAMES",
     "CategoricalColumn",
     "Dataset",
+    "FeatureRule",
     "Label",
     "NumericColumn",
     "Schema",
+    "SqueezedColumnWarning",
     "Table",
     "UnconfirmedSchemaWarning",
     "add_intercept",

@@ -36,8 +36,31 @@ NAMES: dict[str, str] = {
 
 
 def load(name: str, **options: Any) -> Dataset:
-    """A data set by name; `options` are those of its loader,
-    for instance `encoding="papers"` for adult."""
+    """Load a data set by its name.
+
+    Parameters
+    ----------
+    name : str
+        A name of `tacenda.data.NAMES`.
+    **options : object
+        Those of its loader, for instance `encoding="papers"` for adult.
+
+    Returns
+    -------
+    Dataset
+        Features, labels and what is known about them.
+
+    Raises
+    ------
+    InputError
+        If there is no such name, or its file cannot be fetched.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.data.load("breast_cancer").classes is not None
+    True
+    """
     one_of("data set", name, NAMES)
     loaders: dict[str, Callable[..., Dataset]] = {"adult": _adult, "a9a": _a9a, "epsilon": _epsilon}
     if name in ("classification", "sparse-regression", "epsilon-like"):

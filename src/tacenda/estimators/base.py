@@ -22,6 +22,7 @@ from tacenda.errors import InputError
 from tacenda.estimators.placement import place
 from tacenda.estimators.scaling import Scaling
 from tacenda.estimators.warnings import in_a_search, warn_of_bounds, warn_of_search
+from tacenda.evaluation.coefficients import CoefficientTable, coefficient_table, how_known
 from tacenda.graph.topology import Topology
 from tacenda.planning.outcome import Plan
 from tacenda.planning.planner import plan_facts
@@ -179,6 +180,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         models = result.models if result.models.ndim == 3 else result.models.reshape(n, 1, -1)
         node_coef, node_intercept = scaling.back(models)
         self._set_coef(node_coef, node_intercept)
+        self._coef_std, self._intercept_std = self._standard_errors(result, scaling)
+        self._errors = how_known(result)
         # The seed, also one drawn afresh, would let whoever gets a pickled model subtract the
         # noise: it is not kept.
         result = replace(result, settings={**result.settings, "seed": None})
@@ -187,6 +190,48 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self.node_labels_ = topology.labels
         self.result_settings_ = result.settings
         self.conditions_ = self._conditions(result)
+
+    def _standard_errors(
+        self, result: RunResult, scaling: Scaling
+    ) -> tuple[Array | None, Array | None]:
+        """(K, p) of the coefficients and (K,) of the intercepts by the privacy noise, in the user's
+        scale; None where they are not known. An intercept that a shift of the features mixes with
+        their coefficients has none."""
+        if result.noise_std is None:
+            return None, None
+        p = len(scaling.scale)
+        std = np.asarray(result.noise_std, float).reshape(-1, p + (scaling.constant is not None))
+        coef = std[:, :p] * np.abs(scaling.scale) * self._score_unit
+        if scaling.constant is None or scaling.centre.any():
+            return coef, None
+        return coef, std[:, p] * abs(scaling.constant) * self._score_unit
+
+    @property
+    def _score_unit(self) -> float:
+        """What one unit of the scaled score is in the user's own."""
+        return 1.0
+
+    @property
+    def coef_table_(self) -> CoefficientTable:
+        """Coefficients by feature name in the original units, the largest effects over the declared
+        bounds first, with the standard error that the privacy noise adds, where it is known."""
+        check_is_fitted(self)
+        coef = np.atleast_2d(self.coef_)
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(coef.shape[1])])
+        spans = None
+        if self.bounds is not None and not isinstance(self.bounds, str):
+            low, high = (np.broadcast_to(np.asarray(b, float), coef.shape[1]) for b in self.bounds)
+            spans = high - low
+        return coefficient_table(
+            [str(name) for name in names],
+            coef,
+            np.atleast_1d(self.intercept_) if self.fit_intercept else None,
+            coef_std=self._coef_std,
+            intercept_std=self._intercept_std,
+            spans=spans,
+            outputs=getattr(self, "classes_", None),
+            errors=self._errors,
+        )
 
     def _set_coef(self, node_coef: Array, node_intercept: Array) -> None:
         """coef (n, K, p) and intercept (n, K) of every node, and their average."""

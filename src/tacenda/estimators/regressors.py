@@ -164,6 +164,10 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
     def _regulariser(self) -> Any:
         return "l2"
 
+    @property
+    def _score_unit(self) -> float:
+        return self._target.reach
+
     def _set_coef(self, node_coef: Array, node_intercept: Array) -> None:
         reach, centre = self._target.reach, self._target.centre
         self.node_coef_ = node_coef[:, 0] * reach

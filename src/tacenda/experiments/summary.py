@@ -17,6 +17,7 @@ from tacenda.report.charts import Column, TextTable
 
 # in docs/results.md: what follows it is made by other commands, and stays
 KEPT = "<!-- What follows is not made by this command, which keeps it. -->"
+MOST_LINES = 12  # of a table; a longer one is folded up until somebody opens it
 MOST_FINDINGS = 12  # more of them are counted, and only those that do not hold are listed
 
 
@@ -124,10 +125,18 @@ def _section(e: Experiment, rows: Rows) -> str:
             e.question,
             f"**{e.survives(found, rows)}**",
             "\n".join(lines),
-            *(f"{t.caption}:\n\n{tables.as_markdown(t)}" for t in e.tables(rows)),
+            *(_shown(t) for t in e.tables(rows)),
             f"Settings: {e.settings} {e.chosen} {ran(rows)}",
         ]
     )
+
+
+def _shown(table: TextTable) -> str:
+    text = tables.as_markdown(table)
+    if len(table.rows) <= MOST_LINES:
+        return f"{table.caption}:\n\n{text}"
+    title = f"{table.caption} ({len(table.rows)} lines)"
+    return f"<details>\n<summary>{title}</summary>\n\n{text}\n\n</details>"
 
 
 _WORDS = {

@@ -191,31 +191,29 @@ def _without_one(near: Near) -> Array:
     its component, the smallest first.
     """
     n = len(near)
-    order, low, last = [0] * n, [0] * n, [0] * n  # of a vertex: its number, the least it reaches
-    number = [-1] * n
+    number, low = [-1] * n, [0] * n  # of a vertex: its place in the order, the least it reaches
     pieces: list[tuple[int, int, int]] = []
     cut_off: list[list[tuple[int, int]]] = [[] for _ in range(n)]
-    stack, parent, at, count = [0], [-1] * n, [0] * n, 0
-    number[0], order[0], count = 0, 0, 1
+    stack, parent, at = [0], [-1] * n, [0] * n
+    number[0], count = 0, 1
     while stack:
         v = stack[-1]
         if at[v] < len(near[v]):
             w = near[v][at[v]]
             at[v] += 1
             if number[w] < 0:
-                parent[w], number[w], low[w], order[count] = v, count, count, w
+                parent[w], number[w], low[w] = v, count, count
                 count += 1
                 stack.append(w)
             elif w != parent[v]:
                 low[v] = min(low[v], number[w])
             continue
         stack.pop()
-        last[v] = count
         p = parent[v]
         if p >= 0:
             low[p] = min(low[p], low[v])
             if low[v] >= number[p]:
-                cut_off[p].append((number[v], last[v]))
+                cut_off[p].append((number[v], count))
     for v in range(n):
         gone, rest = [(number[v], number[v] + 1), *cut_off[v]], n - 1
         for a, b in cut_off[v]:

@@ -259,7 +259,14 @@ class Peer:
             traffic.messages,
             traffic.bytes,
             self._plan.spec.algorithm.released(self._host.state),
+            self._noise_std(),
         )
+
+    def _noise_std(self) -> Array | None:
+        spec = self._plan.spec
+        if spec.output != spec.algorithm.default_output:
+            return None
+        return spec.algorithm.noise_std(self._host.state, spec.facts, spec.rounds)
 
     def statement(self) -> Statement:
         """The composition of everything booked."""

@@ -309,6 +309,7 @@ class Facts:
             log_curvature=lambda kappa: k.log_curvature(self._protected, kappa),
             least_convexity=lambda logarithm: steepness / np.expm1(logarithm / rank),
             tolerance=self.tolerance,
+            directions=rank,
         )
 
 

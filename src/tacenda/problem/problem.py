@@ -26,28 +26,73 @@ _FEW_SCORES = 4  # up to so many scores a record a pass of our own is faster
 
 
 class Problem:
-    """Minimise sum_i f_i(w), f_i(w) = (c/m_i) sum_j loss(w; x_ij, y_ij) + r R(w), over n nodes with
-    private records.
+    """A convex learning problem over n nodes with private records.
 
-    shards         list of (X_i, y_i) in the graph's node order, or a dict by node label; X_i dense
-                   or scipy sparse
-    loss           a name or an object of `tacenda.losses`;      regulariser   likewise
-    strength       r >= 0;   loss_scale   c > 0
-    data_norm      public bound on the l2 norm of every row of X
-    clip_norm      public bound to which per-record gradients are clipped, or None
-    radius         public bound on every coordinate of a model: points at which records are asked,
-                   and messages, are cut to it
-    on_large_rows  "error", or "scale" to shrink rows above data_norm onto it
-    classes        the public label set; without it, the sorted labels found at all nodes are taken
-                   as public, of which a private run warns once
-    public_sizes   declared m_i, one per node, where record counts are themselves private
-                   (add-remove adjacency)
+    Minimise sum_i f_i(w), f_i(w) = (c/m_i) sum_j loss(w; x_ij, y_ij) + r R(w).
 
     Arrays which are already consecutive views of one array are read in place: do not change them
-    afterwards.
-    `objective`, `local_objectives`, `loss_of`, `accuracy` and `solve` read private data without
-    noise: they are diagnostics of a simulation, and nothing that they return may leave the house of
-    a real node.
+    afterwards. `objective`, `local_objectives`, `loss_of`, `accuracy` and `solve` read private data
+    without noise: they are diagnostics of a simulation, and nothing that they return may leave the
+    organisation of a real node.
+
+    Parameters
+    ----------
+    shards : list of (X_i, y_i), or dict
+        The records of each node, in the graph's node order or by node label; X_i dense or scipy
+        sparse of shape (m_i, p), y_i of shape (m_i,).
+    loss : str or Loss, default="logistic"
+        A name (`tacenda.losses.names()`) or an object of `tacenda.losses`.
+    regulariser : str, Regulariser or None, default="l2"
+        A name (`tacenda.regularisers.names()`) or an object of `tacenda.regularisers`.
+    strength : float, default=0.0001
+        r >= 0, the weight of the regulariser.
+    loss_scale : float, default=1.0
+        c > 0, the weight of the loss.
+    data_norm : float, default=1.0
+        Public bound on the l2 norm of every row of X. Declare it from public knowledge: the
+        noise is computed from it.
+    clip_norm : float or None, default=None
+        Public bound to which per-record gradients are clipped. Needed where the loss has no
+        bounded slope (squared loss); None does not clip.
+    radius : float, default=1000000000.0
+        Public bound on every coordinate of a model: points at which records are asked, and
+        messages, are cut to it.
+    on_large_rows : {"error", "scale"}, default="error"
+        What happens to rows above `data_norm`: an error, or they are scaled down onto it.
+    classes : iterable of object or None, default=None
+        The public label set. Without it, the sorted labels found at all nodes are taken as
+        public, of which a private run warns once.
+    public_sizes : array_like or None, default=None
+        Declared m_i, one per node, where record counts are themselves private (add-remove
+        adjacency).
+
+    Attributes
+    ----------
+    n_features : object
+        p, the number of columns.
+    n_outputs : object
+        1, or the number of classes of a multinomial problem.
+    sizes : object
+        Records of each node, shape (n,).
+    node_labels : tuple
+        The graph's names of the nodes.
+
+    Raises
+    ------
+    InputError
+        If rows exceed `data_norm`, labels do not fit the loss, or a value is out of range.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> data = tc.data.make_classification(200, 3, seed=0)
+    >>> shards = tc.data.partition.even(data.X, data.y, 4, seed=0)
+    >>> problem = tc.Problem(shards, loss="logistic", strength=1e-3, classes=(0, 1))
+    >>> problem.n_nodes, problem.dim
+    (4, 3)
+    >>> best = problem.solve()
+    >>> problem.objective(best) < problem.objective([0.0, 0.0, 0.0])
+    True
     """
 
     def __init__(
@@ -122,8 +167,13 @@ class Problem:
         )
 
     def declaration_missing(self) -> str | None:
-        """What a private run should warn of: the label set, where it was read off the labels. Said
-        once for each problem."""
+        """What a private run should warn of: a label set that was read off the labels.
+
+        Returns
+        -------
+        str or None
+            The warning, once for each problem; None where the classes were declared.
+        """
         if not self._undeclared:
             return None
         self._undeclared = False
@@ -135,6 +185,7 @@ class Problem:
 
     @property
     def n_nodes(self) -> int:
+        """n: the number of nodes."""
         return len(self.sizes)
 
     @property
@@ -158,30 +209,70 @@ class Problem:
         )
 
     def objective(self, w: ArrayLike) -> Any:
-        """(1/n) sum_i f_i(w): a float for w (d,), or (k,) values for the rows of (k, d).
-        Reads private data."""
+        """(1/n) sum_i f_i(w). Reads private data without noise.
+
+        Parameters
+        ----------
+        w : array_like
+            One model of shape (d,), or several as rows of (k, d).
+
+        Returns
+        -------
+        float or ndarray of float
+            A number for one model, (k,) values for several.
+        """
         rows, single = self._models(w)
         weights = np.repeat(self.loss_scale / (self.n_nodes * self.divisors), self.sizes)
         total = self._weighted(rows, weights) + self.strength * self.regulariser.value(rows)
         return float(total[0]) if single else total
 
     def loss_of(self, w: ArrayLike) -> Any:
-        """Mean loss over all records, without c and r R; shapes as in `objective`.
-        Reads private data."""
+        """Mean loss over all records, without c and r R. Reads private data without noise.
+
+        Parameters
+        ----------
+        w : array_like
+            One model of shape (d,), or several as rows of (k, d).
+
+        Returns
+        -------
+        float or ndarray of float
+            A number for one model, (k,) values for several.
+        """
         rows, single = self._models(w)
         total = self._weighted(rows, np.full(len(self.store.labels), 1.0 / len(self.store.labels)))
         return float(total[0]) if single else total
 
     def local_objectives(self, w: ArrayLike) -> Floats:
-        """f_i(w_i) for w (n, d), one row per node, as (n,). Reads private data."""
+        """f_i(w_i) of each node at its own model. Reads private data without noise.
+
+        Parameters
+        ----------
+        w : array_like
+            Shape (n, d), one row per node.
+
+        Returns
+        -------
+        ndarray of float
+            Shape (n,).
+        """
         rows, _ = self._models(w)
         means = self.store.losses(np.arange(self.n_nodes), rows)
         data = self.loss_scale * means * self.sizes / self.divisors
         return np.asarray(data + self.strength * self.regulariser.value(rows))
 
     def accuracy(self, w: ArrayLike) -> Any:
-        """Share of all records classified rightly, shapes as in `objective`;
-        None for a regression. Reads private data.
+        """Share of all records classified correctly. Reads private data without noise.
+
+        Parameters
+        ----------
+        w : array_like
+            One model of shape (d,), or several as rows of (k, d).
+
+        Returns
+        -------
+        float, ndarray of float or None
+            A number for one model, (k,) values for several; None for a regression.
         """
         if self.loss.kind == "regression":
             return None
@@ -193,8 +284,51 @@ class Problem:
         right /= len(self.store.labels)
         return float(right[0]) if single else right
 
+    def scores_of(self, w: ArrayLike) -> Array:
+        """Scores of all records under one model. Reads private data without noise.
+
+        Parameters
+        ----------
+        w : array_like
+            One model, shape (d,).
+
+        Returns
+        -------
+        ndarray
+            Shape (N,), or (N, K) for K classes.
+
+        Raises
+        ------
+        InputError
+            If the shape does not fit.
+        """
+        rows, single = self._models(w)
+        if not single:
+            raise InputError("scores_of takes one model of shape (d,).")
+        parts = [scores[:, 0] for _, _, scores in self._score_chunks(rows)]
+        scores = np.concatenate(parts)
+        return scores if self.n_outputs > 1 else np.asarray(scores[:, 0])
+
     def predict_scores(self, x: Any, w: ArrayLike) -> Array:
-        """Scores of new records x (N, p) under one model w (d,): (N,), or (N, K) for K classes."""
+        """Scores of new records under one model.
+
+        Parameters
+        ----------
+        x : array_like or scipy sparse
+            New records, shape (N, p).
+        w : array_like
+            One model, shape (d,).
+
+        Returns
+        -------
+        ndarray
+            Shape (N,), or (N, K) for K classes.
+
+        Raises
+        ------
+        InputError
+            If the shapes do not fit.
+        """
         rows, single = self._models(w)
         if not single or getattr(x, "ndim", 2) != 2:
             raise InputError(
@@ -204,11 +338,20 @@ class Problem:
         return scores if self.n_outputs > 1 else scores[:, 0]
 
     def solve(self, tolerance: float = 1e-10) -> Floats:
-        """The centralised optimum of (1/n) sum_i f_i, (d,): the reference of a simulation. Reads
-        private data.
+        """Centralised optimum of (1/n) sum_i f_i. Reads private data without noise.
 
-        Smooth problems are solved to gradient norm `tolerance`; the others to that optimality
-        residual or duality gap.
+        It is the reference of a simulation. Smooth problems are solved to gradient norm
+        `tolerance`; the others to that optimality residual or duality gap.
+
+        Parameters
+        ----------
+        tolerance : float, default=1e-10
+            When to stop, above 0.
+
+        Returns
+        -------
+        ndarray of float
+            The optimal model, shape (d,).
         """
         from tacenda.problem.solver import reference as solver_reference
 

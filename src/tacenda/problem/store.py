@@ -623,14 +623,9 @@ class Store:
             )
 
     def _record_bound(self, clip_norm: float | None) -> float:
-        """A norm which no record's gradient exceeds after clipping; the loss's own slope counts
-        where it is finite."""
-        own = (
-            self.loss.slope * float(self.norms.max())
-            if math.isfinite(self.loss.slope)
-            else math.inf
-        )
-        bound = own * (1.0 + 1e-9) if clip_norm is None else float(clip_norm)
+        """A norm which no record's gradient exceeds: that of clipping, else the loss's own."""
+        own = self.loss.slope * float(self.norms.max()) * (1.0 + 1e-9)
+        bound = own if clip_norm is None else float(clip_norm)
         if not math.isfinite(bound):
             raise UnsupportedError(
                 f"The loss {self.loss.name!r} has no gradient bound; set clip_norm, or use 'huber'."

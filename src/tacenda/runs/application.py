@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tacenda.config import read
 from tacenda.config.choice import Choice, check_public, resolved
@@ -18,12 +18,15 @@ from tacenda.errors import InputError
 from tacenda.formats.text import toml
 from tacenda.graph.topology import Topology
 from tacenda.problem.facts import Facts
-from tacenda.runs import simulations, table
+from tacenda.runs import references, simulations, table
 from tacenda.runs.simulations import Simulated
 from tacenda.runtime.metrics import check_metrics
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.run_folder import RunFolder, default_path
 from tacenda.runtime.spec import check_privacy
+
+if TYPE_CHECKING:
+    from tacenda.evaluation.coefficients import CoefficientTable
 
 COMPARED = ("auto", "ipadmm", "cdpadmm", "dpdda")
 REPORTED = ("tacenda", "numpy", "scipy", "numba", "networkx", "scikit-learn", "dp-accounting")
@@ -35,9 +38,39 @@ Source = str | Path | Mapping[str, Any] | RunConfig
 class Fitted:
     """A finished run folder.
 
-    results: {run: RunResult}, a run named as label-seed, in the order of the table. table: the rows
-    that are shown first, with the noise-free ceiling and the floor. config: the resolved one.
-    dataset: public facts of the data. notes: what a reader of the table must know.
+    Attributes
+    ----------
+    folder : RunFolder
+        The folder on disk.
+    results : dict
+        Each run by its name, label and seed, in the order of the table.
+    table : list of dict
+        The rows that are shown first, with the results without noise and of no learning beside
+        them.
+    config : RunConfig
+        The resolved configuration.
+    dataset : dict
+        Public facts of the data.
+    graph : str
+        The network in words.
+    notes : tuple of str
+        What a reader of the table must know.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> fitted = tc.fit(
+    ...     {
+    ...         "data": {"name": "breast_cancer"},
+    ...         "privacy": {"epsilon": 8.0},
+    ...         "run": {"folder": folder + "/run"},
+    ...     },
+    ...     progress=False,
+    ... )
+    >>> fitted.path.name
+    'run'
     """
 
     folder: RunFolder
@@ -50,16 +83,41 @@ class Fitted:
 
     @property
     def path(self) -> Path:
-        """Where the run folder lies."""
+        """Where the run folder is."""
         return self.folder.path
 
     @property
     def result(self) -> RunResult:
-        """The first run's result: the only one of a fit with one seed."""
+        """Result of the first run: the only one of a fit with one seed."""
         return next(iter(self.results.values()))
 
+    def coefficients(self, run: str | None = None) -> CoefficientTable:
+        """The coefficients of a run's average model (the first run's) by feature name, in the
+        original units, with the standard error that the privacy noise adds."""
+        from tacenda.data.schema import Schema
+        from tacenda.evaluation.coefficients import run_coefficients
+
+        result = self.result if run is None else self.results[run]
+        path = self.folder.schema_path
+        schema = Schema.read(path) if path.is_file() else None
+        names = self.dataset["feature_names"] or [
+            f"x{k}" for k in range(result.settings["problem"]["n_features"])
+        ]
+        return run_coefficients(result, names, schema, self.dataset["classes"])
+
     def report(self, path: str | Path | None = None) -> Path:
-        """Write the HTML report to `path`, or to report.html in the folder (extra `report`)."""
+        """Write the HTML report (extra `report`).
+
+        Parameters
+        ----------
+        path : str, Path or None, default=None
+            Where to write; by default report.html in the folder.
+
+        Returns
+        -------
+        Path
+            The file that was written.
+        """
         from tacenda.report import build
 
         return build(self.path, path)
@@ -69,14 +127,47 @@ class Fitted:
 
 
 def fit(config: Source, *, resume: bool = False, progress: str | bool = "auto") -> Fitted:
-    """Learn one private model over a network, and keep it in a run folder: what `tacenda fit` does.
+    """Learn one private model over a network and keep it in a run folder, as `tacenda fit` does.
 
-    config: a TOML file, a run folder, a dict of the same sections, or a `RunConfig`; its
-    [[compare]] is for `compare`. The run is written to run.folder, or to runs/<name>-<time>.
-    resume: go on with the interrupted run that lies there.
+    The guarantee is that of `Privacy`, for the data named in the configuration. The result is a
+    simulation on one machine, for research; its table reads private data without noise.
 
-        fitted = tc.fit({"data": {"name": "breast_cancer"}, "privacy": {"epsilon": 8.0}})
-        fitted.result.model, fitted.table, fitted.report()
+    Parameters
+    ----------
+    config : RunConfig, dict, str or Path
+        A TOML file, a run folder, a dict of the same sections, or a `RunConfig`; its
+        [[compare]] is for `compare`. The run is written to run.folder, or to
+        runs/<name>-<time>.
+    resume : bool, default=False
+        Continue the interrupted run of that folder.
+    progress : {"auto", True, False}, default="auto"
+        Whether to show a progress bar; "auto" shows one on a terminal.
+
+    Returns
+    -------
+    Fitted
+        The finished run folder.
+
+    Raises
+    ------
+    InputError
+        If the configuration is wrong; the message names the field.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import tacenda as tc
+    >>> folder = tempfile.mkdtemp()
+    >>> fitted = tc.fit(
+    ...     {
+    ...         "data": {"name": "breast_cancer"},
+    ...         "privacy": {"epsilon": 8.0},
+    ...         "run": {"folder": folder + "/run"},
+    ...     },
+    ...     progress=False,
+    ... )
+    >>> fitted.result.privacy.epsilon <= 8.0
+    True
     """
     return run(
         _read(config).model_copy(update={"compare": []}), "fit", resume=resume, progress=progress
@@ -90,10 +181,47 @@ def compare(
     resume: bool = False,
     progress: str | bool = "auto",
 ) -> Fitted:
-    """Several algorithms at the same true (epsilon, delta), over all seeds, as `tacenda compare`.
+    """Run several algorithms at the same true (epsilon, delta), as `tacenda compare` does.
 
-    algorithms: their names; by default the configuration's [[compare]], or auto, ipadmm, cdpadmm
-    and dpdda. All else as in `fit`.
+    Parameters
+    ----------
+    config : RunConfig, dict, str or Path
+        As in `fit`.
+    algorithms : sequence of str or None, default=None
+        Their names; by default the configuration's [[compare]], or auto, ipadmm, cdpadmm and
+        dpdda.
+    resume : bool, default=False
+        Continue the interrupted run of that folder.
+    progress : {"auto", True, False}, default="auto"
+        Whether to show a progress bar; "auto" shows one on a terminal.
+
+    Returns
+    -------
+    Fitted
+        The finished run folder, with one row of the table for each algorithm.
+
+    Raises
+    ------
+    InputError
+        If the configuration is wrong; the message names the field.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import tacenda as tc
+    >>> folder = tempfile.mkdtemp()
+    >>> compared = tc.compare(
+    ...     {
+    ...         "data": {"name": "breast_cancer"},
+    ...         "network": {"graph": "ring", "nodes": 5},
+    ...         "privacy": {"epsilon": 8.0},
+    ...         "run": {"folder": folder + "/run", "rounds": 10},
+    ...     },
+    ...     ["cdpadmm", "dpdda"],
+    ...     progress=False,
+    ... )
+    >>> len(compared.results)
+    2
     """
     return run(compared(_read(config), algorithms), "compare", resume=resume, progress=progress)
 
@@ -196,11 +324,11 @@ def _check_first(config: RunConfig, private: PrivateRun, chosen: list[Choice]) -
 
 
 def _rows(private: PrivateRun, done: list[Simulated], adjacency: str) -> list[dict[str, Any]]:
-    rows = [table.ceiling(private.problem, private.test, adjacency)]
+    rows = [references.ceiling(private.problem, private.test, adjacency, private.label_units)]
     for label in dict.fromkeys(one.label for one in done):
         mine = [one for one in done if one.label == label]
         rows.append(table.row(label, [one.result for one in mine], [one.measured for one in mine]))
-    return [*rows, table.floor(private.problem, private.test, adjacency)]
+    return [*rows, references.floor(private.problem, private.test, adjacency)]
 
 
 def _entry(folder: RunFolder, one: Simulated) -> dict[str, Any]:

@@ -128,7 +128,14 @@ def _finished(
         )
     if not finished.is_file():
         folder.save(run, result)
-    measured = evaluate(private.problem, private.test, result.models, config.privacy.adjacency)
+    measured = evaluate(
+        private.problem,
+        private.test,
+        result.models,
+        config.privacy.adjacency,
+        private.label_units,
+        drawn=private.dataset.classes or True,
+    )
     return Simulated(run, choice.label, seed, result, measured)
 
 

@@ -188,12 +188,17 @@ def as_shown(values: dict[str, Any], adjacency: str) -> dict[str, Any]:
     """Measures of private records as they may stand in a file or on a screen.
 
     Under add-remove the number of records is private, and exact measures tell it: an accuracy is a
-    fraction with that number below, an objective grows with it. There accuracies are given to 0.01,
-    objectives and losses to two digits.
+    fraction with that number below, an objective grows with it. There accuracies and other shares
+    (ROC AUC, F1, R2) are given to 0.01, objectives, losses and errors to two digits.
     """
     if adjacency == "replace-one":
         return values
     return {name: _coarse(name, value) for name, value in values.items()}
+
+
+# Of records: shares, which have their number below, and amounts, which depend on it
+_SHARES = ("misclassification", "roc_auc", "average_precision", "f1", "brier", "r2")
+_AMOUNTS = ("loss", "suboptimality", "log_loss", "rmse", "mae")
 
 
 def _coarse(name: str, value: Any) -> Any:
@@ -201,7 +206,8 @@ def _coarse(name: str, value: Any) -> Any:
         return [_coarse(name, one) for one in value]
     if not isinstance(value, float) or name.startswith("test_"):
         return value
-    if "accuracy" in name or name == "misclassification":
+    measure = name.removesuffix("_range")
+    if "accuracy" in measure or measure in _SHARES:
         return round(value, 2)
-    reads_records = "objective" in name or name.removesuffix("_range") in ("loss", "suboptimality")
+    reads_records = "objective" in measure or measure in _AMOUNTS
     return float(f"{value:.2g}") if reads_records else value

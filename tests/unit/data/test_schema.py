@@ -91,6 +91,16 @@ def test_the_hash_covers_what_shapes_the_encoding_and_nothing_else():
         assert (named.hash() == base.hash()) is same
 
 
+def test_schemas_written_before_the_newer_fields_keep_their_hash():
+    base = Schema.build(**fields())
+    assert base.hash() == "c7f7120aec196e63685dc6d96ab07ec530741a7b3d3c7e035318a7be701d61ec"
+    columns = fields()["columns"]
+    columns[0]["scale_to"] = "symmetric"
+    label = {"name": "pay", "low": 0, "high": 5, "scale_to": "symmetric"}
+    other = Schema.build(**fields(columns=columns, label=label))
+    assert other.hash() == "c45c9c441edfee323d169731abd0e7e8822521559aeaf50036147409bbb04fbd"
+
+
 NUMERIC = {"kind": "numeric", "name": "age", "low": 0, "high": 100}
 
 

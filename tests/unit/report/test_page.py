@@ -155,7 +155,8 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     found = Page(build(made).read_text("utf-8"))
     assert evil in found.text
     assert not found.all("img")
-    assert len(found.all("script")) == 2 + len(found.all("figure"))
+    # The library, the page's own and the model's data; a figure has its data
+    assert len(found.all("script")) == 3 + len(found.all("figure"))
 
 
 def test_script_json_cannot_end_its_element() -> None:
@@ -358,7 +359,7 @@ def test_a_manifest_may_not_point_elsewhere(tmp_path: Path, folder: Path) -> Non
 def test_lazy_names() -> None:
     import tacenda.report as report
 
-    assert report.__all__ == ["build", "figures", "model_card"]
+    assert report.__all__ == ["build", "evaluation_page", "figures", "model_card"]
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = report.nothing
 

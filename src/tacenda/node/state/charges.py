@@ -34,7 +34,7 @@ class NodeLedger(Ledger):
         assert self._starts[-1] == len(self._places)
         self._on_lattice, self._book = on_lattice, book
 
-    def charge(self, turn: int, call: int, charge: Charge, asked: bytes = b"") -> None:
+    def charge(self, turn: int, call: int, charge: Charge, asked: bytes) -> None:
         place = self._made
         super().charge(turn, call, as_discrete(charge) if self._on_lattice else charge, asked)
         self._book(turn, call, self._places[place].event(0), asked)

@@ -9,6 +9,8 @@ accountant that applies.
                     with pure rounds                                  convolved
     pld             any mixture of the above and of sampled           dp-accounting, convolved
                     Gaussians
+    renyi           Gaussian noise inside objectives, alone or with   own bound (`renyi`)
+                    anything unsampled
     zcdp            any unsampled mixture with discrete Gaussians     rho adds, tight conversion
     rdp             Gaussians, discrete ones, Poisson-sampled under   dp-accounting
                     add-remove
@@ -42,6 +44,7 @@ from tacenda.privacy.accounting.events import (
     Gaussian,
     L2Laplace,
     MaskedSum,
+    ObjectiveGaussian,
     OneOfGaussian,
     PoissonGaussian,
     Pure,
@@ -228,6 +231,15 @@ def _convolved_once(events: tuple[tuple[Event, int], ...], adjacency: str) -> Pr
     return pld_profile(events, adjacency)
 
 
+def _renyi(events: Events, adjacency: str) -> Profile | None:
+    has = any(isinstance(event, ObjectiveGaussian) for event, _ in events)
+    if not has or not _all(events, ObjectiveGaussian, *UNSAMPLED):
+        return None
+    from tacenda.privacy.accounting.renyi import renyi_profile
+
+    return renyi_profile(sorted(events, key=repr))
+
+
 def _zcdp(events: Events, adjacency: str) -> Profile | None:
     """rho: mu^2/2 of Gaussians, 1/(2 z^2) of discrete ones, eps^2/2 of pure ones."""
     if not _all(events, *UNSAMPLED):
@@ -292,6 +304,7 @@ ACCOUNTANTS: dict[str, Callable[[Events, str], Profile | None]] = {
     "pure-optimal": _pure,
     "l2-laplace": _l2_laplace,
     "pld": _pld,
+    "renyi": _renyi,
     "zcdp": _zcdp,
     "rdp": _rdp,
 }

@@ -337,9 +337,9 @@ def test_rounds_with_unequal_releases_have_their_own_places(tmp_path: Path) -> N
     ]
     ledger.go_to(3)
     with pytest.raises(BudgetError):
-        ledger.charge(3, 0, Charge(Gaussian, {"noise_multiplier": np.array([5.0])}))
+        ledger.charge(3, 0, Charge(Gaussian, {"noise_multiplier": np.array([5.0])}), b"")
     ledger.go_to(3)
-    ledger.charge(3, 0, Charge(Gaussian, {"noise_multiplier": np.array([6.0])}))
+    ledger.charge(3, 0, Charge(Gaussian, {"noise_multiplier": np.array([6.0])}), b"")
     booked = [((0, 1, c), Gaussian(z).to_dict()) for c, z in enumerate(prices[:2])]
     ledger.resume([*booked, ((0, 2, 0), Gaussian(5.0).to_dict())], 0, 2)
     with pytest.raises(StateError, match="of round 1 only 1 of 2"):
