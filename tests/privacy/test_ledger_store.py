@@ -69,6 +69,21 @@ def test_refused_before_anything_is_booked(ledger):
     assert ledger.charge("second", 99, Gaussian(2 * z))  # not reserved, but now there is room
 
 
+def test_a_full_disk_books_nothing_names_the_ledger_and_hurts_nothing(ledger: LedgerStore) -> None:
+    """SQLite answers a limit on its pages as it answers a full disk."""
+    ledger.open_run("r", "d")
+    pages = ledger._file.execute("PRAGMA page_count").fetchone()[0]
+    ledger._file.execute(f"PRAGMA max_page_count = {pages}")
+    booked = 0
+    with pytest.raises(StateError, match="ledger '.*because its disk is full"):
+        for k in range(10_000):
+            ledger.charge("r", k, Pure(0.001))
+            booked += 1
+    assert ledger.verify().ok and sum(count for _, count in ledger.spent("d").events) == booked
+    ledger._file.execute(f"PRAGMA max_page_count = {pages + 1000}")
+    assert ledger.charge("r", booked, Pure(0.001))  # space again: it goes on
+
+
 def test_a_run_refused_at_its_beginning_leaves_no_row(ledger: LedgerStore) -> None:
     ledger.set_budget("d", 1.0, 1e-5)
     before = ledger.head()
