@@ -74,14 +74,20 @@ def test_a_full_disk_books_nothing_names_the_ledger_and_hurts_nothing(ledger: Le
     ledger.open_run("r", "d")
     pages = ledger._file.execute("PRAGMA page_count").fetchone()[0]
     ledger._file.execute(f"PRAGMA max_page_count = {pages}")
-    booked = 0
-    with pytest.raises(StateError, match="ledger '.*because its disk is full"):
+    done: list[int] = []
+
+    def charge_until_full() -> None:
         for k in range(10_000):
             ledger.charge("r", k, Pure(0.001))
-            booked += 1
-    assert ledger.verify().ok and sum(count for _, count in ledger.spent("d").events) == booked
+            done.append(k)
+
+    with pytest.raises(
+        StateError, match=r"ledger '.*' cannot be written, because its disk is full"
+    ):
+        charge_until_full()
+    assert ledger.verify().ok and sum(count for _, count in ledger.spent("d").events) == len(done)
     ledger._file.execute(f"PRAGMA max_page_count = {pages + 1000}")
-    assert ledger.charge("r", booked, Pure(0.001))  # space again: it goes on
+    assert ledger.charge("r", len(done), Pure(0.001))  # space again: it goes on
 
 
 def test_a_run_refused_at_its_beginning_leaves_no_row(ledger: LedgerStore) -> None:
