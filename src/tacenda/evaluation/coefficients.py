@@ -29,7 +29,27 @@ KNOWN = "moments"  # the algorithm whose noise passes on to its model by a known
 
 @dataclass(frozen=True)
 class Coefficient:
-    """One row of the table; output names the class it speaks for, where there are several."""
+    """One row of a table of coefficients.
+
+    Parameters
+    ----------
+    feature : str
+        Name of the feature.
+    coefficient : float
+        In the original units.
+    standard_error : float or None
+        What the privacy noise adds; None where it is not known.
+    effect : float
+        Coefficient times the declared range of the quantity, by which rows are sorted.
+    output : str or None, default=None
+        The class that it belongs to, where there are several.
+
+    Examples
+    --------
+    >>> from tacenda.evaluation.coefficients import Coefficient
+    >>> Coefficient("age", 0.02, 0.001, 2.0).feature
+    'age'
+    """
 
     feature: str
     coefficient: float
@@ -40,10 +60,25 @@ class Coefficient:
 
 @dataclass(frozen=True)
 class CoefficientTable:
-    """Rows sorted by the size of their effect, the intercept last; iterable.
+    """Coefficients sorted by the size of their effect, the intercept last; iterable.
 
-    errors: how the standard errors are known, in one sentence. notes: what else a reader must know.
-    `to_plain()` gives a list of dicts, which pandas.DataFrame takes; `str()` an aligned text.
+    `str()` gives an aligned text.
+
+    Parameters
+    ----------
+    rows : tuple of Coefficient
+        One for each feature and class.
+    errors : str
+        How the standard errors are known, in one sentence.
+    notes : tuple of str, default=()
+        What else a reader must know.
+
+    Examples
+    --------
+    >>> from tacenda.evaluation.coefficients import coefficient_table
+    >>> table = coefficient_table(["age", "dose"], [[0.5, -2.0]], None)
+    >>> [row.feature for row in table]
+    ['dose', 'age']
     """
 
     rows: tuple[Coefficient, ...]
@@ -57,13 +92,25 @@ class CoefficientTable:
         return len(self.rows)
 
     def to_plain(self) -> list[dict[str, Any]]:
-        """One dict for each row."""
+        """The rows as dictionaries, which pandas.DataFrame takes.
+
+        Returns
+        -------
+        list of dict
+            One for each row.
+        """
         several = any(row.output is not None for row in self.rows)
         plain = [asdict(row) for row in self.rows]
         return plain if several else [{k: v for k, v in r.items() if k != "output"} for r in plain]
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
-        """(header, rows) of text; the column of outputs only where there are several."""
+        """The rows as text; the column of outputs only where there are several.
+
+        Returns
+        -------
+        (list of str, list of list of str)
+            Header and rows.
+        """
         several = any(row.output is not None for row in self.rows)
         header = ["feature", "coefficient", "standard error", "effect"]
         found = [

@@ -137,7 +137,28 @@ def confusion(name: str, drawn: dict[str, Any]) -> TextTable | None:
 
 
 def evaluation_page(found: dict[str, Any], out: str | Path) -> Path:
-    """Write one HTML page of what `tacenda evaluate` found (extra `report`)."""
+    """Write one HTML page of what `tacenda evaluate` found (extra `report`).
+
+    Unless the evaluated data is public, the page reads private records without noise, and says so.
+
+    Parameters
+    ----------
+    found : dict
+        What `tacenda evaluate --json` prints, with its figures.
+    out : str or Path
+        Where to write.
+
+    Returns
+    -------
+    Path
+        The file that was written.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> callable(tc.report.evaluation_page)
+    True
+    """
     from tacenda.report.html_page import panels_of, plotly_js, rendered
 
     name, drawn = str(found["run"]), found["figures"]

@@ -92,8 +92,21 @@ class Fitted:
         return next(iter(self.results.values()))
 
     def coefficients(self, run: str | None = None) -> CoefficientTable:
-        """The coefficients of a run's average model (the first run's) by feature name, in the
-        original units, with the standard error that the privacy noise adds."""
+        """Coefficients of a run's average model by feature name, in the original units.
+
+        The standard error is the one that the privacy noise adds. Post-processing: it costs no
+        privacy.
+
+        Parameters
+        ----------
+        run : str or None, default=None
+            Name of the run, as in `results`; the first one by default.
+
+        Returns
+        -------
+        CoefficientTable
+            Rows sorted by the size of their effect.
+        """
         from tacenda.data.schema import Schema
         from tacenda.evaluation.coefficients import run_coefficients
 
