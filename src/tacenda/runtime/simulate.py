@@ -396,8 +396,8 @@ def _check_spread(problem: Problem, adjacency: str) -> None:
             "(by_column, or a list), or use 'replace-one'."
         )
     words = (
-        f"{why}: the promise is for the records as they lie on the nodes, "
-        "not for the table that was spread."
+        f"{why}: the promise is for the records as they are on the nodes, "
+        "not for the table that was divided."
     )
     python_warnings.warn(words, DeclarationWarning, stacklevel=4)
 
