@@ -153,7 +153,8 @@ def _missing_rows(schema: Schema, table: Table, *, label: bool) -> Flags:
 def _is_missing(schema: Schema, cells: Array) -> Flags:
     if cells.dtype.kind == "f":
         nan: Flags = np.isnan(cells)
-        return nan
+        marks = [float(word) for word in schema.missing_values if _is_number(word)]
+        return nan | np.isin(cells, marks) if marks else nan
     # A set is far quicker here than numpy's sorting of text objects.
     gaps = {"", *schema.missing_values}
     return np.fromiter((word in gaps for word in _words(cells)), np.bool_, count=len(cells))
@@ -210,7 +211,9 @@ def _scaled(
 def _numbers(schema: Schema, name: str, table: Table, cells: Array, keep: Flags) -> Floats:
     """Kept cells as float64, missing ones as NaN."""
     if cells.dtype.kind == "f":
-        return cells[keep].astype(np.float64)
+        found = cells[keep].astype(np.float64)
+        found[_is_missing(schema, cells)[keep]] = np.nan
+        return found
     words = np.where(_is_missing(schema, cells), "nan", _words(cells))
     try:
         return words[keep].astype(np.float64)
