@@ -46,7 +46,36 @@ _MODULES = {
     "theory": "theory",
 }
 
-__all__ = sorted([*_HOMES, *_MODULES])
+__all__ = [
+    "Privacy",
+    "PrivateElasticNet",
+    "PrivateHuberRegressor",
+    "PrivateLasso",
+    "PrivateLinearSVC",
+    "PrivateLogisticRegression",
+    "PrivateRidge",
+    "Problem",
+    "RunResult",
+    "Whitening",
+    "algorithms",
+    "audit",
+    "audit_one_run",
+    "compare",
+    "data",
+    "errors",
+    "estimators",
+    "fit",
+    "graph",
+    "load",
+    "losses",
+    "plan",
+    "records_needed",
+    "regularisers",
+    "report",
+    "schedules",
+    "simulate",
+    "theory",
+]
 
 if TYPE_CHECKING:
     from tacenda import (
