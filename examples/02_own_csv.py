@@ -3,7 +3,7 @@ Your own CSV, with a schema
 ===========================
 
 A file of your own needs a schema: what is public about its columns. The schema decides how cells
-become numbers, so that nothing has to be read off anybody's record.
+become numbers, so that nothing has to be read from anybody's record.
 """
 
 # %%

@@ -1,5 +1,5 @@
 """
-Planning before any data is touched
+Planning before any data is read
 ===================================
 
 The planner knows the number of nodes and records, the graph and the budget, and nothing else. It

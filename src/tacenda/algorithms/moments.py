@@ -260,7 +260,7 @@ class MomentRegression(Algorithm):
     verdict: ClassVar[Verdict | None] = Verdict(
         "ours",
         "sound",
-        "No print: one released second moment, then Newton steps on noisy clipped gradients.",
+        "New here: one released second moment, then Newton steps on noisy clipped gradients.",
         "One release of the moment with its own share of the budget, one of each step's gradient; "
         "all of them Gaussian, composed exactly.",
     )

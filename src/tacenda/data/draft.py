@@ -1,4 +1,4 @@
-"""Propose a schema for a file. Everything proposed was read off the data,
+"""Propose a schema for a file. Everything proposed was read from the data,
 so it is marked as to be confirmed."""
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ GAPS = frozenset(DEFAULT_MISSING)
 PERIODS = {"hour": 24, "weekday": 7, "month": 12, "minute": 60, "angle": 360, "degrees": 360}
 
 _IDENTIFIER = re.compile(r"(^|_|\b)(id|ids|uuid|guid|key|index|serial|ssn|nr|no|number)$", re.I)
+_PADDED = re.compile(r"0\d+")
 _CODE = re.compile(
     r"(code|_cd|type|class|kind|category|group|zip|zipcode|postcode|postal|region|state|county|"
     r"country|status|sex|gender|race|ward|department|sector|branch|icd|naics)s?$",
@@ -47,7 +48,7 @@ _CODE = re.compile(
 
 @dataclass(frozen=True)
 class ColumnDraft:
-    """What a draft proposes for one column, and why; all of it was read off the data.
+    """What a draft proposes for one column, and why; all of it was read from the data.
 
     Attributes
     ----------
@@ -86,7 +87,7 @@ class ColumnDraft:
 class Draft:
     """A proposed schema, with what was seen of each column and what needs an answer.
 
-    It is for the holder of the data: all of it was read off the records.
+    It is for the holder of the data: all of it was read from the records.
 
     Attributes
     ----------
@@ -201,7 +202,7 @@ def draft_schema(
 ) -> Schema:
     """Draft a schema from data, to be read and corrected by somebody who knows the field.
 
-    Everything in it was read off the data and is marked as unconfirmed. Bounds hold 99 % of the
+    Everything in it was read from the data and is marked as unconfirmed. Bounds hold 99 % of the
     values and are rounded outwards to two digits, levels are listed as seen. Whole numbers with few
     values, or with the name or the look of a code, become levels; identifiers, and texts with too
     many levels, are left out, and the notes say so. `Draft.of` also gives the questions.
@@ -362,7 +363,7 @@ def _code_or_identifier(name: str, levels: list[str], count: int, records: int) 
     """The proposal for whole numbers that stand for something else than an amount, or None."""
     if not all(float(word).is_integer() for word in levels):
         return None
-    padded = any(len(word) > 1 and word.lstrip("+-").startswith("0") for word in levels)
+    padded = any(_PADDED.fullmatch(word) for word in levels)
     distinct = len(levels)
     if not padded and distinct == count >= LEAST_FOR_IDENTIFIERS:
         return _left_out(name, f"an identifier: every value is different; if not, --numeric {name}")
@@ -414,7 +415,7 @@ def _number(name: str, values: Floats, levels: list[str], told: str | None) -> P
         share = used_share(units)
         if share is not None and share < SKEWED:
             question = (
-                f"Is {name} an amount of which most are small? 90 % of the values lie in "
+                f"Is {name} an amount of which most are small? 90 % of the values are in "
                 f"{100 * share:.2g} % of the proposed range; for a logarithmic scale: --log {name}."
             )
     column = NumericColumn(

@@ -303,7 +303,7 @@ def _candidates(part: NumericColumn | Label, within: tuple[float, float] | None)
                 f"not {low:g} to {high:g}."
             )
         if logarithm and low <= -1:
-            raise InputError(f"within[{part.name!r}] must lie above -1 for log1p, not {low:g}.")
+            raise InputError(f"within[{part.name!r}] must be above -1 for log1p, not {low:g}.")
         return np.unique(np.linspace(low, high, STEPS + 1))
     digits = np.arange(10, 100)
     sizes = [float(f"{d}e{k - 1}") for k in DECADES for d in digits] + [1e9]

@@ -1,6 +1,6 @@
 """The public description of a table: which columns, which bounds, which levels, which labels.
 
-Nothing here may be learnt from the records: a bound or a level read off private data leaks it. A
+Nothing here may be learnt from the records: a bound or a level read from private data leaks it. A
 drafted schema therefore marks such values `confirmed = false` until somebody who knows the field
 confirms that they are public.
 """
@@ -31,7 +31,7 @@ MOST_TURNS = 1e6
 
 
 class UnconfirmedSchemaWarning(UserWarning):
-    """A schema holds values that were read off the data and not yet confirmed as public."""
+    """A schema holds values that were read from the data and not yet confirmed as public."""
 
 
 class _Part(BaseModel):
@@ -140,9 +140,7 @@ class NumericColumn(_Part):
         _ordered(self.name, self.low, self.high)
         if self.impute is not None and not self.low <= self.impute <= self.high:
             span = f"[{self.low:g}, {self.high:g}]"
-            raise ValueError(
-                f"column {self.name!r}: impute must lie in {span}, not {self.impute:g}"
-            )
+            raise ValueError(f"column {self.name!r}: impute must be in {span}, not {self.impute:g}")
         return self
 
     @model_validator(mode="after")
@@ -170,21 +168,21 @@ class NumericColumn(_Part):
             )
         if how == "log1p" and not math.log1p(self.low) < math.log1p(self.high):
             raise ValueError(
-                f"{here}: low and high lie too near to each other for transform = 'log1p', "
+                f"{here}: low and high are too close to each other for transform = 'log1p', "
                 "whose values there are equal; use 'clip'"
             )
         if how == "standardise":
             reach = max(abs(self._standard(self.low)), abs(self._standard(self.high)))
             if not reach <= MOST_SCALES:
                 raise ValueError(
-                    f"{here}: low and high must lie within {MOST_SCALES:g} scales of centre, "
+                    f"{here}: low and high must be within {MOST_SCALES:g} scales of centre, "
                     f"not {reach:g}"
                 )
         if self.period is not None:
             turns = max(abs(self.low / self.period), abs(self.high / self.period))
             if not turns <= MOST_TURNS:
                 raise ValueError(
-                    f"{here}: low and high must lie within {MOST_TURNS:g} periods of 0, "
+                    f"{here}: low and high must be within {MOST_TURNS:g} periods of 0, "
                     f"not {turns:g}"
                 )
         return self
@@ -425,7 +423,8 @@ Column = Annotated[NumericColumn | CategoricalColumn, Field(discriminator="kind"
 class Schema(_Part):
     """Public description of a table: columns, label, missing values and the norm of an encoded row.
 
-    Nothing in it may be learnt from the records: a bound or a level read off private data leaks it.
+    Nothing in it may be learnt from the records: a bound or a level read from private data leaks
+    it.
 
     Parameters
     ----------
@@ -629,7 +628,7 @@ class Schema(_Part):
         )
 
     def require_confirmed(self) -> None:
-        """Refuse a schema that holds values read off the data.
+        """Refuse a schema that holds values read from the data.
 
         Raises
         ------
@@ -638,7 +637,7 @@ class Schema(_Part):
         """
         if self.unconfirmed:
             raise PrivacyError(
-                f"schema {self.name!r} has values read off the data in {list(self.unconfirmed)}; "
+                f"schema {self.name!r} has values read from the data in {list(self.unconfirmed)}; "
                 "check that they are public and set confirmed = true there."
             )
 

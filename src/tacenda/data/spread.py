@@ -1,4 +1,4 @@
-"""Where the values of a column lie within its bounds. Everything here is read off the records
+"""Where the values of a column lie within its bounds. Everything here is read from the records
 without noise: it is for the eyes of whoever holds them, and goes into no released file."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NAMED = 3  # columns in one warning
 
 
 class SqueezedColumnWarning(UserWarning):
-    """Most values of a column lie in a corner of its declared range; read off the data."""
+    """Most values of a column lie in a corner of its declared range; read from the data."""
 
 
 def outward(values: Floats) -> tuple[float, float] | None:
@@ -41,7 +41,7 @@ def outward(values: Floats) -> tuple[float, float] | None:
 
 
 def inner(values: Floats) -> tuple[float, float] | None:
-    """Bounds within which 99 % of the values lie, half of the others on either side, rounded
+    """Bounds within which 99 % of the values are, half of the others on either side, rounded
     outwards; None where these are all alike."""
     finite = values[np.isfinite(values)]
     if not len(finite):
@@ -95,7 +95,7 @@ def warn_squeezed(schema: Schema, table: Table, stacklevel: int) -> None:
     if found:
         more = f" So it is with {len(found) - NAMED} more columns." if found[NAMED:] else ""
         warnings.warn(
-            f"{' '.join(found[:NAMED])}{more} (This was read off the data: it is for you alone; "
+            f"{' '.join(found[:NAMED])}{more} (This was read from the data: it is for you alone; "
             "declare only what is publicly known.)",
             SqueezedColumnWarning,
             stacklevel=stacklevel + 1,

@@ -224,7 +224,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
             "The label set was declared."
             if self.classes is not None
             else (
-                "The label set was read off the data and is taken as public; declare classes=... "
+                "The label set was read from the data and is taken as public; declare classes=... "
                 "to be sure."
             )
         )

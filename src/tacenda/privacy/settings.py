@@ -175,7 +175,7 @@ class Privacy:
         c0 : float or None, default=None
             Constant of Huang and Gong (2020); goes with `epsilon`.
         a : float or None, default=None
-            Noise rate of Zhang, Khalili and Liu (2018).
+            Noise rate of Zhang et al. (2018).
         alpha : float or None, default=None
             Epsilon of each round of Zhang and Zhu (2016).
         phi : float or None, default=None
@@ -262,7 +262,7 @@ class Privacy:
         if self.coalition is None:
             raise UnsupportedError(
                 f"{title} shares noise between neighbours, "
-                "which coalition=None (all others may pool what they know) rules out; pass "
+                "which coalition=None (all others may combine what they know) rules out; pass "
                 "coalition=1 or more, or use noise that needs no trust: noise='independent', "
                 "or an algorithm such as dpdda or cdpadmm."
             )

@@ -3,6 +3,7 @@ and the public bounds that go with them."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,6 +24,7 @@ from tacenda.problem.validate.weights import joined_weights
 _CHUNK_SCORES = 1 << 20
 # Table entries read between two looks at the losses, where nothing is copied
 _CHUNK_RECORDS = 1 << 26
+_NEARLY_FREE = 1e-9  # the strength of a constant that is not to be regularised
 _FEW_SCORES = 4  # up to so many scores a record a pass of our own is faster
 
 
@@ -181,7 +183,7 @@ class Problem:
         )
 
     def declaration_missing(self) -> str | None:
-        """What a private run should warn of: a label set that was read off the labels.
+        """What a private run should warn of: a label set that was read from the labels.
 
         Returns
         -------
@@ -192,7 +194,7 @@ class Problem:
             return None
         self._undeclared = False
         return (
-            "classes is not declared: the label set was read off the private labels and "
+            "classes is not declared: the label set was read from the private labels and "
             "counts as public. Declare it from public knowledge, as in Problem(..., "
             "classes=('no', 'yes'))."
         )
@@ -350,6 +352,54 @@ class Problem:
             )
         scores = np.asarray(x @ rows[0].reshape(self.n_outputs, self.n_features).T)
         return scores if self.n_outputs > 1 else scores[:, 0]
+
+    # ---- other problems of the same records, for comparison; nothing is copied but one column
+    def pooled(self) -> Problem:
+        """All records as those of a single node: what a trusted server would hold."""
+        declared = None if self.public_sizes is None else self.public_sizes.sum(keepdims=True)
+        return self._part(slice(0, len(self.store.labels)), declared)
+
+    def of_node(self, position: int) -> Problem:
+        """One node's records, as a problem of that node alone."""
+        a, b = (int(k) for k in self.store.offsets[position : position + 2])
+        sizes = self.public_sizes
+        return self._part(slice(a, b), None if sizes is None else sizes[position : position + 1])
+
+    def with_one_feature(self, position: int | None) -> Problem:
+        """The records with one of their features only; None: with a constant 1, which is as good as
+        not regularised."""
+        rows: Any = self.store.rows
+        if position is None:
+            column = np.ones((len(self.store.labels), 1))
+        elif isinstance(rows, tuple):
+            from scipy.sparse import csr_array
+
+            whole = csr_array(rows, shape=(len(self.store.labels), self.n_features))
+            column = whole[:, [position]].toarray()
+        else:
+            column = np.ascontiguousarray(rows[:, position : position + 1])
+        found = copy.copy(self)
+        found.n_features = 1
+        found.strength = min(self.strength, _NEARLY_FREE) if position is None else self.strength
+        found.store = found._store(column, self.store.labels, self.store.offsets)
+        found.dtype = column.dtype
+        return found
+
+    def _part(self, records: slice, public_sizes: Floats | None) -> Problem:
+        rows: Any = self.store.rows
+        if isinstance(rows, tuple):
+            values, indices, starts = rows
+            starts = starts[records.start : records.stop + 1]
+            kept = slice(int(starts[0]), int(starts[-1]))
+            rows = (values[kept], indices[kept], starts - starts[0])
+        else:
+            rows = rows[records]
+        found = copy.copy(self)
+        found.node_labels, found.partition = None, None
+        offsets = np.array([0, records.stop - records.start], self.store.offsets.dtype)
+        found.sizes, found.public_sizes = np.diff(offsets), public_sizes
+        found.store = found._store(rows, self.store.labels[records], offsets)
+        return found
 
     def solve(self, tolerance: float = 1e-10) -> Floats:
         """Centralised optimum of (1/n) sum_i f_i. Reads private data without noise.

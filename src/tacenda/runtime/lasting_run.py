@@ -89,7 +89,7 @@ class LastingRun:
         self._made += 1
 
     def skip(self, made: int) -> None:
-        """Releases made before the run was resumed: they are booked already."""
+        """Releases made before the run was resumed: they are charged already."""
         self._made = made
 
     def close(self) -> None:

@@ -111,7 +111,7 @@ NUMERIC = {"kind": "numeric", "name": "age", "low": 0, "high": 100}
         ({"columns": [NUMERIC, NUMERIC]}, "must be distinct.*'age'"),
         ({"columns": [{**NUMERIC, "high": 0}]}, "low must be below high"),
         ({"columns": [{**NUMERIC, "high": float("inf")}]}, "both finite"),
-        ({"columns": [{**NUMERIC, "impute": 200}]}, r"impute must lie in \[0, 100\]"),
+        ({"columns": [{**NUMERIC, "impute": 200}]}, r"impute must be in \[0, 100\]"),
         ({"columns": [{**NUMERIC, "hihg": 3}]}, "hihg"),
         (
             {"columns": [{"kind": "categorical", "name": "c", "levels": ["a", "a"]}]},
@@ -163,7 +163,7 @@ def test_a_draft_marks_everything_as_to_be_confirmed(tmp_path):
     assert schema.unconfirmed == ("age", "city", "who")
     assert "id" in schema.notes and "flat" in schema.notes and "missing" in schema.notes
     text = schema.to_toml()
-    assert text.count("confirmed = false  # read off the data: to be confirmed as public") == 3
+    assert text.count("confirmed = false  # read from the data: to be confirmed as public") == 3
     assert Schema.from_toml(text) == schema
     with pytest.raises(PrivacyError, match="age.*city.*who.*confirmed = true"):
         schema.require_confirmed()

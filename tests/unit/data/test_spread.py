@@ -32,7 +32,7 @@ def test_the_warning_names_consequence_and_remedies():
     assert (
         "[0, 5e+06]" in text and "hardly sees" in text and "'log1p'" in text and "high = " in text
     )
-    assert "read off the data: it is for you alone" in text
+    assert "read from the data: it is for you alone" in text
     # Notes go into run folders; what was seen of the values must not.
     assert not any("income" in note for note in found.notes)
 
