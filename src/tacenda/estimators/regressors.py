@@ -60,7 +60,7 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | None = 1.0,
         delta: float = 1e-5,
         *,
         adjacency: str = "replace-one",
@@ -423,7 +423,7 @@ class PrivateElasticNet(_PrivateRegressor):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | None = 1.0,
         delta: float = 1e-5,
         *,
         l1_ratio: float = 0.5,
@@ -514,7 +514,7 @@ class PrivateHuberRegressor(_PrivateRegressor):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | None = 1.0,
         delta: float = 1e-5,
         *,
         threshold: float = RESIDUAL,
