@@ -305,8 +305,8 @@ def _candidates(part: NumericColumn | Label, within: tuple[float, float] | None)
         if logarithm and low <= -1:
             raise InputError(f"within[{part.name!r}] must lie above -1 for log1p, not {low:g}.")
         step = _round_step(max((high - low) / STEPS, 1e-300))
-        digits = max(0, 1 - math.floor(math.log10(step)))
-        inside = [round(low + k * step, digits) for k in range(1, math.ceil((high - low) / step))]
+        places = max(0, 1 - math.floor(math.log10(step)))
+        inside = [round(low + k * step, places) for k in range(1, math.ceil((high - low) / step))]
         return np.unique([low, *(x for x in inside if low < x < high), high])
     digits = np.arange(10, 100)
     sizes = [float(f"{d}e{k - 1}") for k in DECADES for d in digits] + [1e9]
