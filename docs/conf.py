@@ -89,7 +89,7 @@ sphinx_gallery_conf = {
     "image_srcset": ["2x"],
 }
 
-html_theme = os.environ.get("TACENDA_DOCS_THEME", "pydata_sphinx_theme")
+html_theme = "pydata_sphinx_theme"
 html_title = "Tacenda"
 html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]
@@ -97,18 +97,17 @@ html_css_files = ["site.css"]
 html_show_search_summary = False  # it would fetch pages, which a browser refuses for local files
 html_copy_source = False
 html_show_sourcelink = False
-if html_theme == "pydata_sphinx_theme":
-    html_theme_options = {
-        "logo": {"text": "Tacenda"},
-        "navbar_align": "left",
-        "header_links_before_dropdown": 7,
-        "show_toc_level": 2,
-        "navigation_with_keys": False,
-        "secondary_sidebar_items": ["page-toc"],
-        "footer_start": ["copyright"],
-        "footer_end": ["sphinx-version"],
-        "pygments_light_style": "tango",
-        "pygments_dark_style": "monokai",
-    }
+html_theme_options = {
+    "logo": {"text": "Tacenda"},
+    "navbar_align": "left",
+    "header_links_before_dropdown": 8,
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": ["sphinx-version"],
+    "pygments_light_style": "tango",
+    "pygments_dark_style": "monokai",
+}
 copybutton_prompt_text = r"\$ |>>> "
 copybutton_prompt_is_regexp = True

@@ -35,6 +35,8 @@ MODULES = (
 )
 # What public functions return, and what is therefore looked up by its readers
 RETURNED = {
+    "Coefficient": "evaluation.coefficients",
+    "CoefficientTable": "evaluation.coefficients",
     "Fitted": "runs.application",
     "History": "runtime.history",
     "Statement": "privacy.statement",

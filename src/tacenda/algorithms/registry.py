@@ -84,7 +84,7 @@ def register(kind: type[Kind]) -> type[Kind]:
         if field.name in NOT_HYPERPARAMETERS:
             raise InputError(
                 f"{kind.__name__}.{field.name}: {field.name!r} cannot be a hyperparameter, "
-                "since it has a meaning of its own in files; call it otherwise."
+                "since it has a meaning of its own in files; give it another name."
             )
     ALGORITHMS[name] = kind
     return kind

@@ -413,7 +413,18 @@ class Whitened(Algorithm):
         return node.mapped(s.matrix, self.whitening.norm, clip, smoothness)
 
     def mapped_facts(self, facts: Facts) -> Facts:
-        """Those of the mapped records, as far as they are known before any release."""
+        """Public facts of the mapped records, as far as they are known before any release.
+
+        Parameters
+        ----------
+        facts : Facts
+            Those of the original records.
+
+        Returns
+        -------
+        Facts
+            Those of the mapped ones.
+        """
         width = facts.n_features
         kept = width if self.whitening.rank is None else min(width, self.whitening.rank)
         some = np.ones(width) if self._diagonal(facts) else np.eye(width, kept)

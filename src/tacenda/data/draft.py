@@ -415,7 +415,7 @@ def _number(name: str, values: Floats, levels: list[str], told: str | None) -> P
         share = used_share(units)
         if share is not None and share < SKEWED:
             question = (
-                f"Is {name} an amount of which most are small? 90 % of the values lie in "
+                f"Is {name} an amount of which most are small? 90 % of the values are in "
                 f"{100 * share:.2g} % of the proposed range; for a logarithmic scale: --log {name}."
             )
     column = NumericColumn(

@@ -303,7 +303,7 @@ def _candidates(part: NumericColumn | Label, within: tuple[float, float] | None)
                 f"not {low:g} to {high:g}."
             )
         if logarithm and low <= -1:
-            raise InputError(f"within[{part.name!r}] must lie above -1 for log1p, not {low:g}.")
+            raise InputError(f"within[{part.name!r}] must be above -1 for log1p, not {low:g}.")
         step = _round_step(max((high - low) / STEPS, 1e-300))
         places = max(0, 1 - math.floor(math.log10(step)))
         inside = [round(low + k * step, places) for k in range(1, math.ceil((high - low) / step))]

@@ -44,7 +44,7 @@ def outward(values: Floats) -> tuple[float, float] | None:
 
 
 def inner(values: Floats) -> tuple[float, float] | None:
-    """Bounds within which 99 % of the values lie, half of the others on either side, rounded
+    """Bounds within which 99 % of the values are, half of the others on either side, rounded
     outwards; None where these are all alike."""
     finite = values[np.isfinite(values)]
     if not len(finite):

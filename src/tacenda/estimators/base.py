@@ -103,6 +103,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             )
             warn_of_noise(Facts.of(problem, self.adjacency), privacy)
         settings, self.plan_ = self._settings(problem, topology, public)
+        if start is not None and not settings["algorithm"].uses_start:
+            raise InputError(
+                f"init must be left out with {settings['algorithm'].title}, which has a start of "
+                "its own; or name an algorithm that uses one, such as algorithm='gossipgd'."
+            )
         if self.verbose and self.plan_ is not None:
             print(self.plan_.explain())
         result = simulate(
@@ -138,7 +143,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "declare a larger weight_bound from public knowledge, or clip the weights to it."
             )
         if not weights.any():
-            raise InputError("sample_weight must be above 0 for some record; it is 0 for all.")
+            raise InputError("sample_weight must not be zero for all records; give some a weight.")
         return weights, bound
 
     def _start(self, init: Any, scaling: Scaling, outputs: int) -> Any:

@@ -87,6 +87,9 @@ ATTRIBUTES = {
         Weights of the features in their own units: the average of the nodes' models.""",
     "intercept_": """{intercept}
         Constant of the model.""",
+    "coef_table_": """CoefficientTable
+        Coefficients by feature name, largest effects first, with the standard error that the
+        privacy noise adds, where it is known.""",
     "classes_": """ndarray of shape (n_classes,)
         The sorted labels.""",
     "selection_strength_": """float

@@ -76,7 +76,7 @@ def test_a_bound_is_paid_for_and_classes_count() -> None:
         ({}, 3.0, "weight_bound=1"),
         ({}, -1.0, "from 0"),
         ({}, np.nan, "from 0"),
-        ({}, 0.0, "some record"),
+        ({}, 0.0, "zero for all"),
         ({"weight_bound": 0.0}, None, "weight_bound"),
         ({"class_weight": "balanced"}, None, "read off the private labels"),
         ({"class_weight": {7: 1.0}}, None, "not among the classes"),
