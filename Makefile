@@ -39,6 +39,9 @@ imports: $(VENV)/.with-dev  ## the direction of imports
 bench: $(VENV)/.with-dev  ## the table of ratios
 	$(BIN)/python -m benchmarks
 
+docs: $(VENV)/.with-docs  ## the documentation site, docs/_build/html/index.html, without the network (about three minutes)
+	NUMBA_NUM_THREADS=1 $(BIN)/python -m sphinx -b html -E -W --keep-going -q docs docs/_build/html
+
 release-check: $(VENV)/.with-release  ## build wheel and source archive, and try the wheel on every Python from 3.11 to 3.14 found here
 	$(BIN)/python tests/release/try_wheel.py --types
 
@@ -48,9 +51,6 @@ sbom: $(VENV)/.with-release  ## what an installed tacenda[report] consists of, a
 	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-format JSON \
 	  --output-file dist/tacenda.cdx.json dist/.sbom/bin/python
 	rm -rf dist/.sbom
-
-docs: $(VENV)/.with-docs  ## the documentation site, docs/_build/html/index.html, without the network (about three minutes)
-	NUMBA_NUM_THREADS=1 $(BIN)/python -m sphinx -b html -W --keep-going -q docs docs/_build/html
 
 SECONDS_TO_FUZZ ?= 120
 fuzz: $(VENV)/.with-dev $(VENV)/.with-fuzz  ## hostile floats against every declared sensitivity, then hostile frames against a node (SECONDS_TO_FUZZ=120 each)
@@ -86,4 +86,4 @@ $(VENV)/.with-mutants: $(VENV)/.with-dev
 	$(call install,mutants)
 
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .mutants docs/_build docs/api docs/gallery docs/sg_execution_times.rst
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .mutants docs/_build docs/api docs/gallery

@@ -55,7 +55,7 @@ class Records:
 
 def round_bounds(X: Any) -> tuple[Any, Any]:
     """Bounds for data that brings none: where 98 % lie, rounded outwards to one digit. They are
-    read off the data, for all methods alike; whoever protects real people declares them."""
+    read from the data, for all methods alike; whoever protects real people declares them."""
     low, high = np.quantile(X, [0.01, 0.99], axis=0)
     unit = 10.0 ** np.floor(np.log10(np.maximum(np.abs(low), np.abs(high)).clip(1e-9)))
     return np.floor(low / unit) * unit, np.ceil(high / unit) * unit

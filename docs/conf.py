@@ -53,8 +53,8 @@ myst_enable_extensions = ["colon_fence", "deflist", "attrs_inline"]
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
 
-# Notebooks: run at build, stored by content
-nb_execution_mode = "cache"
+# Notebooks hold no outputs: they run at the build
+nb_execution_mode = "auto"
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
 nb_merge_streams = True
@@ -67,6 +67,7 @@ autodoc_preserve_defaults = True
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 viewcode_line_numbers = True
+toc_object_entries_show_parents = "hide"
 
 # The gallery: every file runs, and what it draws is shown
 sphinx_gallery_conf = {
@@ -80,6 +81,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "min_reported_time": 1,
     "show_memory": False,
+    "write_computation_times": False,  # their page would load scripts from elsewhere
     "show_signature": False,
     "download_all_examples": False,
     "abort_on_example_error": True,

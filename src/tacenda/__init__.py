@@ -37,6 +37,7 @@ _MODULES = {
     "data": "data",
     "errors": "errors",
     "estimators": "estimators",
+    "evaluation": "evaluation",
     "graph": "graph",
     "losses": "problem.losses",
     "regularisers": "problem.regularisers",
@@ -77,7 +78,17 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from tacenda import algorithms, data, errors, estimators, graph, report, schedules, theory
+    from tacenda import (
+        algorithms,
+        data,
+        errors,
+        estimators,
+        evaluation,
+        graph,
+        report,
+        schedules,
+        theory,
+    )
     from tacenda.algorithms.whitening import Whitening
     from tacenda.auditing.attack import audit
     from tacenda.auditing.one_run import audit_one_run

@@ -66,7 +66,7 @@ class Constant:
 class Geometric:
     """start * ratio**t.
 
-    Zhang, Khalili and Liu (2018) write eta(k) = 1.01**k, which is Geometric(1.0, 1.01).
+    Zhang et al. (2018) write eta(k) = 1.01**k, which is Geometric(1.0, 1.01).
 
     Parameters
     ----------

@@ -130,7 +130,7 @@ def test_a_claim_of_half_the_sensitivity_is_caught(monkeypatch: pytest.MonkeyPat
 
 
 def test_dvp_with_line_5_is_broken_and_with_the_proof_s_noise_it_is_not() -> None:
-    """ZhangZhu16: measured log-ratio 1.9945 with zeta = ah and 0.9972 with ah/2,
+    """Zhang and Zhu (2016): measured log-ratio 1.9945 with zeta = ah and 0.9972 with ah/2,
     where alpha = 1 is claimed."""
     printed = audit(
         "dvp", privacy=tc.Privacy.from_paper(alpha=1.0), rounds=1, trials=20_000, seed=1
@@ -150,7 +150,7 @@ def test_dvp_with_line_5_is_broken_and_with_the_proof_s_noise_it_is_not() -> Non
 
 
 def test_dual_averaging_as_printed_is_broken_quickly() -> None:
-    """LiuEtAl22 with one of q = 500 records, T = 1500, claimed (1, 0.01)."""
+    """Liu et al. (2022) with one of q = 500 records, T = 1500, claimed (1, 0.01)."""
     printed = audit(
         ONE,
         privacy=tc.Privacy(1.0, 0.01, mode="as-published"),

@@ -58,7 +58,7 @@ def test_refused_before_anything_is_booked(ledger):
     ledger.reserve("first", [(Gaussian(z), 6)])
     ledger.open_run("second", "d")
     rows = ledger.head()
-    with pytest.raises(BudgetError, match=r"epsilon 1 at delta 1e-05.*second.*Nothing was booked"):
+    with pytest.raises(BudgetError, match=r"epsilon 1 at delta 1e-05.*second.*Nothing was charged"):
         ledger.reserve("second", [(Gaussian(z), 5)])
     assert ledger.head() == rows
     assert ledger.spent("d").reserved == [(Gaussian(z), 6)]
@@ -93,7 +93,7 @@ def test_a_full_disk_books_nothing_names_the_ledger_and_hurts_nothing(ledger: Le
 def test_a_run_refused_at_its_beginning_leaves_no_row(ledger: LedgerStore) -> None:
     ledger.set_budget("d", 1.0, 1e-5)
     before = ledger.head()
-    with pytest.raises(BudgetError, match="Nothing was booked"):
+    with pytest.raises(BudgetError, match="Nothing was charged"):
         ledger.open_run("r", "d", reserve=[(Gaussian(0.5), 1)])
     assert ledger.head() == before and ledger.runs() == [] and ledger.verify().ok
     assert ledger.open_run("r", "d", reserve=[(Gaussian(50.0), 1)])

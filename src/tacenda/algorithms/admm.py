@@ -23,7 +23,7 @@ class ADMMState:
 class ADMM(Algorithm):
     """Exact decentralised ADMM, without privacy.
 
-    Zhang and Zhu (2016) (9)-(10), Zhang, Khalili and Liu (2018) (8)-(9); only w_i is sent:
+    Zhang and Zhu (2016), (9)-(10); Zhang et al. (2018), (8)-(9); only w_i is sent:
 
         w_i   <- argmin_w f_i(w) + 2 lam_i.w + eta sum_j |w - (w_i + w_j)/2|^2   (old w at right)
         lam_i <- lam_i + (eta/2) sum_j (w_i - w_j)                                (new w)
@@ -49,13 +49,13 @@ class ADMM(Algorithm):
 
     name: ClassVar[str] = "admm"
     title: ClassVar[str] = "ADMM"
-    source: ClassVar[str] = "ZhangZhu16 (9)-(10), ZhangEtAl18 (8)-(9)"
+    source: ClassVar[str] = "Zhang and Zhu (2016), (9)-(10); Zhang et al. (2018), (8)-(9)"
     private: ClassVar[bool] = False
     needs: ClassVar[Needs] = Needs(
         smooth_loss=True, smooth_regulariser=True, bounded_loss_slope=True
     )
     verdict: ClassVar[Verdict | None] = Verdict(
-        "ZhangEtAl18, ZhangZhu16",
+        "Zhang et al. (2018); Zhang and Zhu (2016)",
         "no privacy",
         "The non-private baseline: exact messages.",
         "A budget is refused.",

@@ -1,4 +1,5 @@
-"""DP-ADMM on a star, the baseline of HuangGong20 and GauthierEtAl20; the hub holds data too."""
+"""DP-ADMM on a star, the baseline of Huang and Gong (2020) and Gauthier et al. (2020); the hub
+holds data too."""
 
 from __future__ import annotations
 
@@ -66,10 +67,10 @@ class DPADMM(Algorithm):
 
     name: ClassVar[str] = "dpadmm"
     title: ClassVar[str] = "DP-ADMM (star)"
-    source: ClassVar[str] = "the baseline of HuangGong20 and GauthierEtAl20"
+    source: ClassVar[str] = "the baseline of Huang and Gong (2020) and Gauthier et al. (2020)"
     needs: ClassVar[Needs] = Needs(hub=True)
     verdict: ClassVar[Verdict | None] = Verdict(
-        "baseline of HuangGong20, GauthierEtAl20",
+        "baseline of Huang and Gong (2020), Gauthier et al. (2020)",
         "sound if bounded",
         "Per-round (epsilon, delta) with bounded gradients.",
         "One Gaussian mechanism over the run, mu^2 = sum (s/noise_std)^2; clipping where "
@@ -104,7 +105,8 @@ class DPADMM(Algorithm):
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:
-        """As in the figures of GauthierEtAl20, whose baseline it is: at the same total phi."""
+        """As in the figures of Gauthier et al. (2020), whose baseline it is: at the same total
+        phi."""
         return concentrated_noise(facts, sites, weights, privacy)
 
     def spends(self, facts: Facts, degree: Array, rounds: int) -> Array:

@@ -1,13 +1,13 @@
-"""Dual averaging: the older DDA and LiuEtAl22's DP-DDA, one family.
+"""Dual averaging: the older DDA and Liu et al.'s (2022) DP-DDA, one family.
 
     x_i <- argmin_x <z_i, x> + A(t) h(x) + (gamma(t)/2)|x|^2,   A(t) = a(1) + ... + a(t),  h = r R
     u_i <- z_i + a(t) (g_i + N(0, noise_std^2 I)),   g_i = (clipped) subgradient of the loss at x_i
     broadcast u_i;   z_i <- sum_j W_ij u_j                         output  sum_t a(t) x_i(t) / A(T)
 
-LiuEtAl22 (2)-(5), Algorithm 1. A private run charges one Gaussian release a round, subsampled if
-there is a batch_size: Poisson samples by default. The message's noise is a(t) noise_std. **The
-paper's own noise is unsound by orders of magnitude**; here it comes from the accountant. Batches of
-one record are the worst choice of all.
+Liu et al. (2022), (2)-(5), Algorithm 1. A private run charges one Gaussian release a round,
+subsampled if there is a batch_size: Poisson samples by default. The message's noise is a(t)
+noise_std. **The paper's own noise is unsound by orders of magnitude**; here it comes from the
+accountant. Batches of one record are the worst choice of all.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _check(algorithm: Any) -> None:
     check_batch(algorithm)
     if algorithm.sampling == "one" and algorithm.batch_size != 1:
         raise InputError(
-            f"{kind}.sampling='one' draws exactly one record (LiuEtAl22 as printed), "
+            f"{kind}.sampling='one' draws exactly one record (Liu et al. 2022 as published), "
             "so batch_size must be 1."
         )
 
@@ -124,15 +124,15 @@ class DPDDA(Algorithm):
 
     name: ClassVar[str] = "dpdda"
     title: ClassVar[str] = "DP-DDA (private dual averaging)"
-    source: ClassVar[str] = "LiuEtAl22 Algorithm 1, (2)-(5)"
+    source: ClassVar[str] = "Liu et al. (2022), Algorithm 1, (2)-(5)"
     default_output: ClassVar[str] = "average"
     needs: ClassVar[Needs] = Needs(strongly_convex_regulariser=True)
     verdict: ClassVar[Verdict | None] = Verdict(
-        "LiuEtAl22 Alg. 1",
+        "Liu et al. (2022), Alg. 1",
         "unsound",
         "Right for full gradients; with one of q records the true epsilon is about 1800 where 1 "
         "is claimed.",
-        "Full gradients by default; samples are Poisson and judged by the subsampled-Gaussian "
+        "Full gradients by default; samples are Poisson, composed by the subsampled-Gaussian "
         "accountant.",
     )
 
@@ -162,7 +162,7 @@ class DPDDA(Algorithm):
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:
-        """LiuEtAl22: noise_std^2 = 12 L^2 T ln(1/delta) / (m epsilon)^2 on one gradient."""
+        """Liu et al. (2022): noise_std^2 = 12 L^2 T ln(1/delta) / (m epsilon)^2 on one gradient."""
         epsilon = claimed_epsilon(privacy)
         rounds, k = len(weights), facts.constants
         std = (
@@ -174,7 +174,7 @@ class DPDDA(Algorithm):
         why = (
             "The proof treats a sampled gradient as if all records were averaged: right for full "
             "gradients, unsound by orders of magnitude for samples, "
-            "where one drawn record stands alone."
+            "where one drawn record is not hidden among others."
         )
         return Published(ScaledPlan(z, weights), (epsilon, privacy.delta), why)
 
@@ -223,12 +223,12 @@ class DDA(Algorithm):
 
     name: ClassVar[str] = "dda"
     title: ClassVar[str] = "DDA (dual averaging)"
-    source: ClassVar[str] = "LiuEtAl22, its baseline"
+    source: ClassVar[str] = "Liu et al. (2022), its baseline"
     default_output: ClassVar[str] = "average"
     verdict: ClassVar[Verdict | None] = Verdict(
-        "LiuEtAl22 baseline",
-        "no privacy in print",
-        "The non-private baseline of LiuEtAl22.",
+        "Liu et al. (2022) baseline",
+        "no privacy as published",
+        "The non-private baseline of Liu et al. (2022).",
         "Private in the same way as DP-DDA.",
     )
 

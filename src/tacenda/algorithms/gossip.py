@@ -64,7 +64,7 @@ class GossipGD(Algorithm):
     verdict: ClassVar[Verdict | None] = Verdict(
         "ours",
         "sound",
-        "No print: noise shared by neighbours, one adding what the other subtracts.",
+        "New here: noise shared by neighbours, one adding what the other subtracts.",
         "mu^2 = T Delta^2 h / s^2 against every coalition of the stated size; edge streams are "
         "fresh each round.",
     )

@@ -1,18 +1,20 @@
-"""Linearised ADMM, one family: IPADMM (HuangGong20), DDP-ADMM and CDP-ADMM (GauthierEtAl20).
+"""Linearised ADMM, one family: IPADMM (Huang and Gong 2020), DDP-ADMM and CDP-ADMM (Gauthier et al.
+2020).
 
     pub_i = 2 gam_i + rho sum_j wb_j + rho deg_i wb_i                                (all released)
     l times  w_i <- (eta w_i - grad f_i(w_i) + pub_i) / (2 rho deg_i + eta) + N(0, noise_std^2 I)
     wb_i = mean of the l new iterates;   broadcast wb_i
     gam_i <- gam_i - (rho/2) sum_j (wb_i - wb_j)
 
-HuangGong20 (11)-(15), (18) and GauthierEtAl20 (6)-(9); GauthierEtAl20 writes 1/eta for our eta, and
-both print signs that are corrected here. A whole run is one Gaussian mechanism: mu^2 = sum over all
-steps of (s/noise_std)^2, s = 2Gc/(m (2 rho deg + eta)) under replace-one.
+Huang and Gong (2020), (11)-(15), (18) and Gauthier et al. (2020), (6)-(9); Gauthier et al. (2020)
+writes 1/eta for our eta, and both print signs that are corrected here. A whole run is one Gaussian
+mechanism: mu^2 = sum over all steps of (s/noise_std)^2, s = 2Gc/(m (2 rho deg + eta)) under
+replace-one.
 
 regulariser_step: "subgradient" (as published) puts r R'(w) in the query; "prox" leaves R out and
 applies its prox with weight r/(2 rho deg + eta) to the *released* value, which keeps an l1 model
 sparse at the same sensitivity; "auto" takes the prox just for regularisers that are not smooth.
-batch_size: Poisson samples of that mean (HuangGong20 Note 1).
+batch_size: Poisson samples of that mean (Huang and Gong 2020, Note 1).
 """
 
 from __future__ import annotations
@@ -101,7 +103,8 @@ def _check(algorithm: Any) -> None:
 
 
 def concentrated_noise(facts: Facts, sites: Sites, weights: Array, privacy: Privacy) -> Published:
-    """GauthierEtAl20: phi = sum s_t^2/(2 std_t^2), epsilon = phi + 2 sqrt(phi ln(1/delta))."""
+    """Gauthier et al. (2020): phi = sum s_t^2/(2 std_t^2), epsilon = phi + 2 sqrt(phi
+    ln(1/delta))."""
     delta, phi = privacy.delta, privacy.noise.get("phi")
     log = math.log(1 / delta)
     if phi is None:
@@ -182,10 +185,10 @@ class IPADMM(Algorithm):
 
     name: ClassVar[str] = "ipadmm"
     title: ClassVar[str] = "IPADMM (multi-step)"
-    source: ClassVar[str] = "HuangGong20 (11)-(15), (18), (23)"
+    source: ClassVar[str] = "Huang and Gong (2020), (11)-(15), (18), (23)"
     default_output: ClassVar[str] = "average"
     verdict: ClassVar[Verdict | None] = Verdict(
-        "HuangGong20",
+        "Huang and Gong (2020)",
         "loose",
         "Sound with c0 = 1 up to epsilon about 8 at delta 1e-5, and 30 % too noisy; its "
         "minibatch note is unsound for batches of a few records.",
@@ -229,8 +232,9 @@ class IPADMM(Algorithm):
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:
-        """HuangGong20: z = c0 sqrt(2 T l ln(1.25/delta)) / epsilon, times the sensitivity of *all*
-        records: for batches (its Note 1) the paper changes the gradient and not the noise."""
+        """Huang and Gong (2020): z = c0 sqrt(2 T l ln(1.25/delta)) / epsilon, times the sensitivity
+        of *all* records: for batches (its Note 1) the paper changes the gradient and not the
+        noise."""
         epsilon, steps = claimed_epsilon(privacy), len(weights) * self.inner_steps
         root = math.sqrt(2 * steps * math.log(1.25 / privacy.delta))
         z = privacy.noise.get("c0", 1.0) * root / epsilon
@@ -293,9 +297,9 @@ class DDPADMM(Algorithm):
 
     name: ClassVar[str] = "ddpadmm"
     title: ClassVar[str] = "DDP-ADMM (variance 1/sqrt(t))"
-    source: ClassVar[str] = "GauthierEtAl20 (6)-(9)"
+    source: ClassVar[str] = "Gauthier et al. (2020), (6)-(9)"
     verdict: ClassVar[Verdict | None] = Verdict(
-        "GauthierEtAl20",
+        "Gauthier et al. (2020)",
         "sound if bounded",
         "Needs released values in (7) and bounded gradients; loose conversion.",
         "mu^2 = sum (s_t/noise_std_t)^2, exact; clipping.",
@@ -363,9 +367,9 @@ class CDPADMM(Algorithm):
 
     name: ClassVar[str] = "cdpadmm"
     title: ClassVar[str] = "CDP-ADMM (geometric variance)"
-    source: ClassVar[str] = "GauthierEtAl20 (6)-(9)"
+    source: ClassVar[str] = "Gauthier et al. (2020), (6)-(9)"
     verdict: ClassVar[Verdict | None] = Verdict(
-        "GauthierEtAl20",
+        "Gauthier et al. (2020)",
         "sound if bounded",
         "Needs released values in (7) and bounded gradients (its Lasso example has no "
         "guarantee); loose conversion.",

@@ -29,7 +29,7 @@ from tacenda.schedules import Schedule, at
 class MADMM(Algorithm):
     """ADMM with a non-decreasing penalty eta(t) and a dual step theta (M-ADMM).
 
-    The baseline of Zhang, Khalili and Liu (2018):
+    The baseline of Zhang et al. (2018):
 
         w_i   <- argmin_w f_i(w) + 2 lam_i.w + eta(t) sum_j |w + e_i - (w_i + w_j)/2|^2
         lam_i <- lam_i + (theta/2) sum_j (w_i - w_j)
@@ -61,7 +61,7 @@ class MADMM(Algorithm):
 
     name: ClassVar[str] = "madmm"
     title: ClassVar[str] = "M-ADMM (penalty perturbation)"
-    source: ClassVar[str] = "ZhangEtAl18, its reference [18]"
+    source: ClassVar[str] = "the baseline of Zhang et al. (2018)"
     needs: ClassVar[Needs] = Needs(
         smooth_loss=True,
         twice_differentiable_loss=True,
@@ -69,7 +69,7 @@ class MADMM(Algorithm):
         bounded_loss_slope=True,
     )
     verdict: ClassVar[Verdict | None] = Verdict(
-        "ZhangEtAl18 [18]",
+        "baseline of Zhang et al. (2018)",
         "loose",
         "Pure loss of the rounds is added up, with a loose curvature term.",
         "Exact curvature term ln(1 + c1 c/(m kappa)), extra convexity where it pays, optimal "
@@ -118,7 +118,8 @@ class MADMM(Algorithm):
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:
-        """As ZhangEtAl18 has it, drawn in the penalty: e there is 2 eta deg e in the objective."""
+        """As Zhang et al. (2018) has it, drawn in the penalty: e there is 2 eta deg e in the
+        objective."""
         terms = sites[0][0].objective
         assert terms is not None
         damping = terms.convexity - facts.constants.strong_convexity

@@ -1,4 +1,4 @@
-"""Dual and primal variable perturbation: the two private ADMMs of ZhangZhu16."""
+"""Dual and primal variable perturbation: the two private ADMMs of Zhang and Zhu (2016)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tacenda.schedules import Schedule, at
 
 @dataclass(frozen=True, eq=False)
 class DynamicPlan(PublishedPlan):
-    """The noise of ZhangZhu16 as printed.
+    """The noise of Zhang and Zhu (2016) as published.
 
     DVP  ah = alpha - 2 ln(1 + c1 c/(m kappa)); zeta = ah (line 5)
          if ah > 0 no extra convexity, else Phi for alpha/4 and ah = alpha/2
@@ -86,7 +86,7 @@ class DVP(Algorithm):
 
     name: ClassVar[str] = "dvp"
     title: ClassVar[str] = "ADMM with dual variable perturbation (DVP)"
-    source: ClassVar[str] = "ZhangZhu16 Algorithm 2, (15)-(19)"
+    source: ClassVar[str] = "Zhang and Zhu (2016), Algorithm 2, (15)-(19)"
     needs: ClassVar[Needs] = Needs(
         smooth_loss=True,
         twice_differentiable_loss=True,
@@ -94,7 +94,7 @@ class DVP(Algorithm):
         bounded_loss_slope=True,
     )
     verdict: ClassVar[Verdict | None] = Verdict(
-        "ZhangZhu16 Alg. 2",
+        "Zhang and Zhu (2016), Alg. 2",
         "unsound",
         "Line 5 (zeta = ah) doubles the loss of every round under replace-one; a statement about "
         "one round is sold as the run's.",
@@ -182,12 +182,12 @@ class PVP(Algorithm):
 
     name: ClassVar[str] = "pvp"
     title: ClassVar[str] = "ADMM with primal variable perturbation (PVP)"
-    source: ClassVar[str] = "ZhangZhu16 Algorithm 3, (22)-(24)"
+    source: ClassVar[str] = "Zhang and Zhu (2016), Algorithm 3, (22)-(24)"
     needs: ClassVar[Needs] = Needs(
         smooth_loss=True, smooth_regulariser=True, bounded_loss_slope=True
     )
     verdict: ClassVar[Verdict | None] = Verdict(
-        "ZhangZhu16 Alg. 3",
+        "Zhang and Zhu (2016), Alg. 3",
         "unsound as a whole",
         "Intermediate rounds have enough noise by accident (two errors of the proof cancel); "
         "Theorem 2 without C^R and the uncharged last round are unsound; the run's composition "

@@ -31,7 +31,8 @@ from tacenda.schedules import Schedule, at
 
 @dataclass(frozen=True, eq=False)
 class RecycledPlan(PublishedPlan):
-    """The noise of ZhangEtAl18 as printed, exp(-a_k |e|) in the objective; given_rate: a_k."""
+    """The noise of Zhang et al. (2018) as published, exp(-a_k |e|) in the objective; given_rate:
+    a_k."""
 
     given_rate: float | None = None
 
@@ -44,9 +45,9 @@ class RecycledPlan(PublishedPlan):
             rate = np.full(self.facts.n, self.given_rate)
         if np.any(rate <= 0):
             raise InputError(
-                f"epsilon {self.epsilon:g} a round leaves no room for noise in ZhangEtAl18's "
-                "bound: its curvature term alone costs more. Use a larger epsilon or penalty, "
-                "or give a (Privacy.from_paper(a=...))."
+                f"epsilon {self.epsilon:g} a round leaves no room for noise in the bound of "
+                "Zhang et al. (2018): its curvature term alone costs more. Use a larger epsilon "
+                "or penalty, or give a (Privacy.from_paper(a=...))."
             )
         return ObjectiveNoise(rate, np.zeros(self.facts.n), None)
 
@@ -54,7 +55,8 @@ class RecycledPlan(PublishedPlan):
 def recycled_noise(
     facts: Facts, sites: Sites, weights: Array, privacy: Privacy, damping: Array
 ) -> Published:
-    """ZhangEtAl18 (30), a pure total: epsilon = sum_k (2c/m) (a_k + 1.4 c1/(r + 2 eta deg)).
+    """Zhang et al. (2018), (30), a pure total: epsilon = sum_k (2c/m) (a_k + 1.4 c1/(r + 2 eta
+    deg)).
 
     damping (u,): by what noise of rate a is multiplied on its way into the objective (1 where it is
     drawn there).
@@ -85,7 +87,7 @@ def recycled_noise(
 
 @dataclass(frozen=True)
 class RADMM(Algorithm):
-    """Recycled ADMM, Zhang, Khalili and Liu (2018) (10)-(13), (28)-(30), Algorithms 1 and 2.
+    """Recycled ADMM, Zhang et al. (2018) (10)-(13), (28)-(30), Algorithms 1 and 2.
 
     One round is an odd half-step and an even one, which leaves lam_i as it is:
 
@@ -125,7 +127,7 @@ class RADMM(Algorithm):
 
     name: ClassVar[str] = "radmm"
     title: ClassVar[str] = "Recycled ADMM (R-ADMM)"
-    source: ClassVar[str] = "ZhangEtAl18 (10)-(13), (28)-(30)"
+    source: ClassVar[str] = "Zhang et al. (2018), (10)-(13), (28)-(30)"
     needs: ClassVar[Needs] = Needs(
         smooth_loss=True,
         twice_differentiable_loss=True,
@@ -133,7 +135,7 @@ class RADMM(Algorithm):
         bounded_loss_slope=True,
     )
     verdict: ClassVar[Verdict | None] = Verdict(
-        "ZhangEtAl18 Alg. 2",
+        "Zhang et al. (2018), Alg. 2",
         "loose",
         "Sound for exact minimisers; a stored gradient leaks the solver's residual; the bound "
         "(30) is loose.",

@@ -66,7 +66,7 @@ class TreeGD(Algorithm):
     verdict: ClassVar[Verdict | None] = Verdict(
         "ours",
         "sound",
-        "No print: exact averages of noisy gradients, under masks that cancel between neighbours.",
+        "New here: exact averages of noisy gradients, under masks that cancel between neighbours.",
         "Masked: a sum of discrete Gaussians over what a coalition of the stated size leaves "
         "connected; independent: mu^2 = T/z^2.",
     )

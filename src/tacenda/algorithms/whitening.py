@@ -508,8 +508,8 @@ class Whitened(Algorithm):
 
     def _not_printed(self) -> UnsupportedError:
         return UnsupportedError(
-            f"{self.title}: no paper here prints noise for whitened records, so it cannot run as "
-            "published; use mode='sound', or leave prepare out."
+            f"{self.title}: no paper here publishes noise for whitened records, so it cannot run "
+            "as published; use mode='sound', or leave prepare out."
         )
 
     # ---- as the wrapped algorithm

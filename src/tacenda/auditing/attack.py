@@ -352,7 +352,7 @@ def _given(pair: Any, scene: _Scene) -> Canary:
     if scene.privacy.adjacency == "add-remove" and np.any(first):
         raise InputError(
             "canary's first record must be all zeros under add-remove, "
-            "where it stands for a record that is not there."
+            "where it represents a record that is not there."
         )
     return Canary(first, _encoded(scene.problem, y0), second, _encoded(scene.problem, y1))
 

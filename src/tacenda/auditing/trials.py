@@ -133,7 +133,7 @@ def _begin(file: Path | None, resume: bool, script: Script, trials: int) -> Arra
         return scores
     if not resume:
         raise StateError(
-            f"checkpoint {file} exists already; pass resume=True to go on from it, or another name."
+            f"checkpoint {file} exists already; pass resume=True to continue, or another name."
         )
     try:
         with np.load(file, allow_pickle=False) as stored:

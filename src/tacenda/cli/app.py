@@ -73,7 +73,7 @@ app.command(short_help="Every method, and the verdict on its noise.")(lists.algo
 app.command(short_help="Named data sets, and how to bring your own.")(lists.datasets)
 app.command(short_help="From noise to (epsilon, delta).")(accounting.account)
 app.command(short_help="From (epsilon, delta) to noise.")(accounting.calibrate)
-app.command(short_help="What a budget buys, before data is touched.")(planning.plan)
+app.command(short_help="What a budget achieves, before data is read.")(planning.plan)
 app.command(short_help="Attack runs; bound epsilon from below.")(auditing.audit)
 app.add_typer(examples.app, name="examples", short_help="Examples to copy and run.")
 app.add_typer(schemas.app, name="schema", short_help="Your file's public description.")

@@ -71,7 +71,9 @@ Settings = Annotated[
 Nodes = Annotated[int | None, typer.Option(help="How many nodes hold the data.")]
 Graph = Annotated[
     str | None,
-    typer.Option(help="Its kind, or kind with numbers: 'ring', 'random-regular:100,6,seed=3'."),
+    typer.Option(
+        help="The network: a kind, or a kind with numbers: 'ring', 'random-regular:100,6,seed=3'."
+    ),
 ]
 Loss = Annotated[str | None, typer.Option(help="The loss; 'auto' follows the label's kind.")]
 Strength = Annotated[float | None, typer.Option(help="Weight r of the regulariser.")]
@@ -79,21 +81,35 @@ ClipNorm = Annotated[float | None, typer.Option(help="Clip each record's gradien
 Epsilon = Annotated[
     float | None, typer.Option("--epsilon", "-e", help="Budget of the whole run, for one record.")
 ]
-Delta = Annotated[float | None, typer.Option("--delta", "-d", help="Chance that the bound fails.")]
-Adjacency = Annotated[str | None, typer.Option(help="'replace-one' or 'add-remove'.")]
+Delta = Annotated[
+    float | None, typer.Option("--delta", "-d", help="Probability that the bound fails.")
+]
+Adjacency = Annotated[
+    str | None, typer.Option(help="Neighbouring data sets: 'replace-one' or 'add-remove'.")
+]
 Coalition = Annotated[
     str | None,
     typer.Option(
         help=(
-            "How many members may pool what they know, where neighbours share noise; 'all': "
+            "How many members may combine what they know, where neighbours share noise; 'all': "
             "no such trust."
         )
     ),
 ]
 Mode = Annotated[
-    str | None, typer.Option(help="'sound', or 'as-published' to reproduce a paper's own noise.")
+    str | None,
+    typer.Option(help="'sound' (exact accountant), or 'as-published' for a paper's own noise."),
 ]
-NoPrivacy = Annotated[bool, typer.Option("--no-privacy", help="Run without noise.")]
+NoPrivacy = Annotated[
+    bool, typer.Option("--no-privacy", help="Run without noise; 'auto' then ends at the optimum.")
+]
+References = Annotated[
+    bool | None,
+    typer.Option(
+        "--references/--no-references",
+        help="Rows to compare with: optimum, trusted server, one node alone, floor.",
+    ),
+]
 Rounds = Annotated[int | None, typer.Option("--rounds", "-T", help="Rounds of communication.")]
 Seeds = Annotated[
     list[int] | None, typer.Option("--seed", help="Seed of the noise; repeat it for several runs.")
@@ -112,7 +128,7 @@ Folder = Annotated[
     typer.Option("--folder", "-o", help="Where the run is written; by default runs/<name>-<time>."),
 ]
 Jobs = Annotated[
-    int | None, typer.Option("--jobs", "-j", help="Runs side by side in so many processes.")
+    int | None, typer.Option("--jobs", "-j", help="Number of processes that run in parallel.")
 ]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show what the run would cost, from public facts only.")
@@ -120,9 +136,7 @@ DryRun = Annotated[
 PrintConfig = Annotated[
     bool, typer.Option("--print-config", help="Print the resolved configuration and stop.")
 ]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Go on with the interrupted run in --folder.")
-]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the interrupted run in --folder.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output (errors too).")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Report = Annotated[
@@ -158,6 +172,7 @@ KEYS = {
     "finish_mixing": "run.finish_mixing",
     "folder": "run.folder",
     "jobs": "run.jobs",
+    "references": "run.references",
 }
 
 Given = dict[str, Any]
@@ -189,6 +204,7 @@ RUN: Options = {
     "settings": Settings,
     "folder": Folder,
     "jobs": Jobs,
+    "references": References,
     "dry_run": DryRun,
     "print_config": PrintConfig,
     "resume": Resume,

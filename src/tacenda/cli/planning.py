@@ -1,5 +1,5 @@
-"""`tacenda plan`: what a budget buys, what more of anything would buy, and how much data a target
-needs; public facts only."""
+"""`tacenda plan`: what a budget achieves, what more of anything would buy, and how much data a
+target needs; public facts only."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ TargetAccuracy = Annotated[
 Plot = Annotated[
     Path | None,
     typer.Option(
-        help="Draw what the changes buy and the privacy curve: a .svg, .png, .pdf or .html file."
+        help="Draw what the changes give and the privacy curve: a .svg, .png, .pdf or .html file."
     ),
 ]
 
@@ -73,8 +73,8 @@ TRUST_SHOWN = 150  # members up to which every coalition of two is tried within 
     trials=3,
 )
 def plan(given: flags.Given) -> None:
-    """What a budget buys, before any data is touched: algorithm, rounds, step and closing mixings,
-    with the reasons.
+    """What a budget achieves, before any data is read: algorithm, rounds, step and closing
+    mixings, with the reasons.
 
     Example: tacenda plan --nodes 100 --records 452 --features 104 --epsilon 1
 
@@ -301,7 +301,7 @@ def _print(
         for c in changes
     ]
     header = ["what if", "excess risk (formula)", "times", "algorithm", "rounds", "sent"]
-    show.table(header, rows, title="What more would buy", right=(1, 2, 4, 5))
+    show.table(header, rows, title="What more would give", right=(1, 2, 4, 5))
     print(f"\n{advice(changes)}")
     if chosen.coalition is not None and chosen.facts.n <= TRUST_SHOWN:
         _print_trust(chosen)
@@ -323,7 +323,7 @@ def _print_trust(chosen: Plan) -> None:
     ]
     print()
     title = (
-        "Who must not collude: one record's loss against those who pool what they know "
+        "Who must not collude: one record's loss against those who combine what they know "
         f"(delta {chosen.delta:g})"
     )
     show.table(["who", "mu", "epsilon", "promised"], rows, title=title, right=(1, 2))

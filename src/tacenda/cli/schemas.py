@@ -53,7 +53,7 @@ def draft(
     log: Log = None,
     as_json: flags.Json = False,
 ) -> None:
-    """Propose a schema for a file. Everything in it was read off the data, and waits for you to
+    """Propose a schema for a file. Everything in it was read from the data, and waits for you to
     confirm that it is public.
 
     Example: tacenda schema draft patients.csv --label outcome --drop name --out patients.toml
@@ -90,7 +90,7 @@ def draft(
     waiting = len(schema.unconfirmed)
     show.note(
         f"note: {counted(waiting, 'column')} {noun(waiting, 'holds', 'hold')} bounds or levels "
-        "read off the data. Used as they are, the guarantee does not cover what they tell about "
+        "read from the data. Used as they are, the guarantee does not cover what they tell about "
         "single records: replace them by what is publicly known, then set confirmed = true "
         "(or let `tacenda schema bounds --private` find bounds under a budget)."
     )
@@ -210,7 +210,7 @@ def bounds(
     With --private, two quantiles of each number are released under the records' budget and become
     confirmed bounds: at most 2 % of the budget by default, booked in the ledger before anything is
     drawn, and judged together with the later fit. It is the query of one holder on one file.
-    Without --private it is shown where 99 % of the values lie: read off the data, for you alone.
+    Without --private it is shown where 99 % of the values lie: read from the data, for you alone.
 
     Example: tacenda schema bounds clinic.toml --data clinic.csv --private --epsilon 1 --delta 1e-5
     --ledger clinic.ledger --dataset clinic --out bounded.toml
@@ -228,7 +228,7 @@ def bounds(
     assert ledger is not None and dataset is not None and out is not None
     if out.exists():
         raise InputError(f"{out} exists; remove it, or choose another --out.")
-    from tacenda.data.private_bounds import private_bounds
+    from tacenda.data.quantiles import private_bounds
     from tacenda.formats.files import write_text
 
     got = private_bounds(
@@ -328,9 +328,7 @@ def show_schema(schema: SchemaFile, as_json: flags.Json = False) -> None:
         else:
             values = f"{counted(len(column.levels), 'level')}, others: {column.unknown}"
         values += ", missing: a feature" if column.missing_indicator else ""
-        rows.append(
-            [column.name, column.kind, values, "yes" if column.confirmed else "to be confirmed"]
-        )
+        rows.append([column.name, column.kind, values, _public(column)])
     label = found.label
     kind = (
         f"classes {', '.join(label.classes)}"
@@ -338,13 +336,19 @@ def show_schema(schema: SchemaFile, as_json: flags.Json = False) -> None:
         else f"{label.low:g} to {label.high:g}"
     )
     kind += ", scaled to [-1, 1]" if label.scale_to else ""
-    rows.append([label.name, "label", kind, "yes" if label.confirmed else "to be confirmed"])
+    rows.append([label.name, "label", kind, _public(label)])
     show.table(["column", "kind", "values", "public"], rows, title=found.name)
     print(
         f"\n{counted(len(found.feature_names), 'feature')}, "
         f"rows clipped to norm {found.row_norm:g}, missing values: {found.missing}."
     )
     print(f"hash {found.hash()}")
+
+
+def _public(part: Any) -> str:
+    if not part.confirmed:
+        return "to be confirmed"
+    return f"yes: {part.source}" if part.source else "yes"
 
 
 def _scaling(column: Any) -> str:

@@ -79,7 +79,7 @@ def _choice(
         ):
             raise InputError(
                 f"{algorithm.title} shares noise between neighbours, "
-                "so its promise needs a limit on how many members pool what they know; "
+                "so its promise needs a limit on how many members combine what they know; "
                 "give privacy.coalition a number, or use an algorithm with noise of its "
                 "own (dpdda, cdpadmm)."
             )
@@ -253,7 +253,7 @@ def planned(
 
 
 def pooled(coalition: int | str) -> int | None:
-    """The planner's word for a coalition: None where everybody else may pool what they know."""
+    """The planner's word for a coalition: None where everybody else may combine what they know."""
     return None if isinstance(coalition, str) else coalition
 
 

@@ -125,7 +125,7 @@ def _libsvm(data: DataSection) -> Dataset:
     found = load_libsvm(
         str(data.file), data.features, classes=data.labels, norm=1.0, dtype=np.dtype(data.dtype)
     )
-    return _with_intercept(found) if data.intercept else found
+    return _with_intercept(found) if data.with_intercept else found
 
 
 def _named(data: DataSection) -> tuple[Dataset, Schema | None]:
@@ -147,12 +147,12 @@ def _named(data: DataSection) -> tuple[Dataset, Schema | None]:
                 f"data.{key} does not belong to the data set {data.name!r}; leave it out."
             )
         options[key] = value
-    if data.intercept and "intercept" in takes:
+    if data.with_intercept and "intercept" in takes:
         options["intercept"] = True
     if data.name == "epsilon-like":
         options.setdefault("rows", 10_000)
     dataset = catalogue.load(str(data.name), **options)
-    if data.intercept and "intercept" not in takes:
+    if data.with_intercept and "intercept" not in takes:
         dataset = _with_intercept(dataset)
     return dataset, _schema_of(data)
 
@@ -177,7 +177,7 @@ def _schema_of(data: DataSection) -> Schema | None:
     if data.name == "adult" and data.encoding != "papers":
         from tacenda.data.adult import adult_schema
 
-        return adult_schema(intercept=data.intercept)
+        return adult_schema(intercept=data.with_intercept)
     return None
 
 

@@ -28,7 +28,7 @@ class Dataset:
     name : str
         Name of the data set.
     notes : list of str, optional
-        What was read off the data, in words; therefore not public.
+        What was read from the data, in words; therefore not public.
     test : (X, y) or None, default=None
         A second part, for testing.
     nodes : ndarray or None, default=None

@@ -1,4 +1,4 @@
-"""Propose a schema for a file. Everything proposed was read off the data,
+"""Propose a schema for a file. Everything proposed was read from the data,
 so it is marked as to be confirmed."""
 
 from __future__ import annotations
@@ -47,10 +47,31 @@ _CODE = re.compile(
 
 @dataclass(frozen=True)
 class ColumnDraft:
-    """What a draft proposes for one column, and why; all of it was read off the data.
+    """What a draft proposes for one column, and why; all of it was read from the data.
 
-    `question` is empty where nothing needs to be asked. `most_within` and `all_within` hold 99 %
-    and all of a number's values, rounded outwards.
+    Attributes
+    ----------
+    name : str
+        Name of the column.
+    proposal : str
+        What it is proposed as: "number", "number, logarithmic", "levels", "left out", "label,
+        classes" or "label, number".
+    reason : str
+        Why, in words; empty for a plain number.
+    question : str
+        What only somebody who knows the field can answer, with the flag that answers it; empty
+        where nothing needs to be asked.
+    most_within : tuple of float or None
+        Bounds of 99 % of a number's values, rounded outwards.
+    all_within : tuple of float or None
+        Bounds of all of them, rounded outwards.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> table = {"ward": [3, 7, 9, 3] * 10, "age": [30.5, 40, 50, 61] * 10, "ill": [0, 1] * 20}
+    >>> tc.data.Draft.of(table).columns[0].question
+    'Is ward a code? It is proposed as levels; for an amount: --numeric ward.'
     """
 
     name: str
@@ -63,8 +84,25 @@ class ColumnDraft:
 
 @dataclass(frozen=True)
 class Draft:
-    """A proposed schema, what was seen of each column, and what only somebody who knows the field
-    can answer. For the holder of the data: all of it was read off the records."""
+    """A proposed schema, with what was seen of each column and what needs an answer.
+
+    It is for the holder of the data: all of it was read from the records.
+
+    Attributes
+    ----------
+    schema : Schema
+        The proposal, every part of it unconfirmed.
+    columns : tuple of ColumnDraft
+        What was seen of each column, the label last.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> table = {"ward": [3, 7, 9, 3] * 10, "age": [30.5, 40, 50, 61] * 10, "ill": [0, 1] * 20}
+    >>> draft = tc.data.Draft.of(table, label="ill")
+    >>> [(column.name, column.kind) for column in draft.schema.columns]
+    [('ward', 'categorical'), ('age', 'numeric')]
+    """
 
     schema: Schema
     columns: tuple[ColumnDraft, ...]
@@ -92,7 +130,32 @@ class Draft:
         drop: Sequence[str] = (),
         log: Sequence[str] = (),
     ) -> Draft:
-        """A draft for a file, query, frame or table; see `draft_schema`."""
+        """Draft a schema from data, with the questions that it leaves open.
+
+        Parameters
+        ----------
+        source : str, Path, Table or frame
+            A file, query, frame or table.
+        label : str or None, default=None
+            The column to predict; the last one by default.
+        node : str or None, default=None
+            The column that names the holder of each record.
+        name : str or None, default=None
+            Name of the schema.
+        categorical : sequence of str, default=()
+            Columns that are levels.
+        numeric : sequence of str, default=()
+            Columns that are numbers.
+        drop : sequence of str, default=()
+            Columns that are left out.
+        log : sequence of str, default=()
+            Columns that are numbers on a logarithmic scale.
+
+        Returns
+        -------
+        Draft
+            The schema, and what was seen of each column.
+        """
         table = read_table(source) if isinstance(source, str | Path) else Table.of(source)
         label = _label_name(table, label, drop)
         told = _told(table, label, node, categorical, numeric, drop, log)
@@ -138,7 +201,7 @@ def draft_schema(
 ) -> Schema:
     """Draft a schema from data, to be read and corrected by somebody who knows the field.
 
-    Everything in it was read off the data and is marked as unconfirmed. Bounds hold 99 % of the
+    Everything in it was read from the data and is marked as unconfirmed. Bounds hold 99 % of the
     values and are rounded outwards to two digits, levels are listed as seen. Whole numbers with few
     values, or with the name or the look of a code, become levels; identifiers, and texts with too
     many levels, are left out, and the notes say so. `Draft.of` also gives the questions.

@@ -35,7 +35,7 @@ def encode(
 
     Files are read and encoded a chunk at a time. A schema with unconfirmed values gives one
     warning. Without `strict`, one more warning names columns of which most values are in a corner
-    of the declared range; it is read off the data, and meant for whoever holds them.
+    of the declared range; it is read from the data, and meant for whoever holds them.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def encode(
         schema.require_confirmed()
     elif schema.unconfirmed:
         warnings.warn(
-            f"schema {schema.name!r} has values read off the data in {list(schema.unconfirmed)}: "
+            f"schema {schema.name!r} has values read from the data in {list(schema.unconfirmed)}: "
             "unless they are public the guarantee does not hold; confirm them in the schema.",
             UnconfirmedSchemaWarning,
             stacklevel=2,
@@ -97,7 +97,7 @@ def encode(
     if schema.unconfirmed:
         notes.append(
             f"bounds, levels or classes of {', '.join(map(repr, schema.unconfirmed))} "
-            "were read off the data"
+            "were read from the data"
         )
     if schema.missing == "drop":
         notes.append(

@@ -80,7 +80,7 @@ def load_libsvm(
     notes = (
         []
         if n_features is not None
-        else [f"the number of features ({X.shape[1]}) was read off the file"]
+        else [f"the number of features ({X.shape[1]}) was read from the file"]
     )
     if norm is not None:
         X = scale_rows(X, norm, in_place=True)
@@ -218,7 +218,7 @@ def _dataset(
     if norm is None and row_norms(X).max() <= 1.0:
         notes = [
             *notes,
-            "that no row is longer than 1 was read off the data; "
+            "that no row is longer than 1 was read from the data; "
             "declare norm=1.0 to make it public",
         ]
     names = tuple(f"f{j + 1}" for j in range(X.shape[1]))

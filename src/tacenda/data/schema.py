@@ -1,6 +1,6 @@
 """The public description of a table: which columns, which bounds, which levels, which labels.
 
-Nothing here may be learnt from the records: a bound or a level read off private data leaks it. A
+Nothing here may be learnt from the records: a bound or a level read from private data leaks it. A
 drafted schema therefore marks such values `confirmed = false` until somebody who knows the field
 confirms that they are public.
 """
@@ -31,7 +31,7 @@ MOST_TURNS = 1e6
 
 
 class UnconfirmedSchemaWarning(UserWarning):
-    """A schema holds values that were read off the data and not yet confirmed as public."""
+    """A schema holds values that were read from the data and not yet confirmed as public."""
 
 
 class _Part(BaseModel):
@@ -425,7 +425,8 @@ Column = Annotated[NumericColumn | CategoricalColumn, Field(discriminator="kind"
 class Schema(_Part):
     """Public description of a table: columns, label, missing values and the norm of an encoded row.
 
-    Nothing in it may be learnt from the records: a bound or a level read off private data leaks it.
+    Nothing in it may be learnt from the records: a bound or a level read from private data leaks
+    it.
 
     Parameters
     ----------
@@ -629,7 +630,7 @@ class Schema(_Part):
         )
 
     def require_confirmed(self) -> None:
-        """Refuse a schema that holds values read off the data.
+        """Refuse a schema that holds values read from the data.
 
         Raises
         ------
@@ -638,7 +639,7 @@ class Schema(_Part):
         """
         if self.unconfirmed:
             raise PrivacyError(
-                f"schema {self.name!r} has values read off the data in {list(self.unconfirmed)}; "
+                f"schema {self.name!r} has values read from the data in {list(self.unconfirmed)}; "
                 "check that they are public and set confirmed = true there."
             )
 

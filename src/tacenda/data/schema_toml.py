@@ -9,7 +9,7 @@ from tacenda.formats.text import toml
 if TYPE_CHECKING:
     from tacenda.data.schema import Schema
 
-UNCONFIRMED = "# read off the data: to be confirmed as public, then set to true"
+UNCONFIRMED = "# read from the data: to be confirmed as public, then set to true"
 
 
 def to_toml(schema: Schema) -> str:

@@ -162,7 +162,7 @@ def _summary_table(found: Sequence[Experiment], shown: dict[str, Shown]) -> Text
         rows.append(
             [
                 e.name,
-                f"{e.paper} {e.figure}".strip().replace(" ", "\u00a0"),
+                ", ".join(filter(None, (e.paper, e.figure))).replace(" ", "\u00a0"),
                 *one.counts,
                 one.verdict,
             ]

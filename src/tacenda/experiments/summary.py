@@ -97,7 +97,7 @@ def _line(e: Experiment, rows: Rows) -> list[str]:
     numbers = [str(len(_runs(rows))), str(len(rows.distinct("seed")))]
     return [
         e.name,
-        f"{e.paper} {e.figure}".strip(),
+        ", ".join(filter(None, (e.paper, e.figure))),
         *numbers,
         *held,
         first_sentence(e.survives(found, rows))[0],
@@ -118,7 +118,7 @@ def _section(e: Experiment, rows: Rows) -> str:
         lines.append(
             f"- {len(found) - len(shown)} of {len(found)} statements hold; the report lists them."
         )
-    source = f"{e.paper} {e.figure}".strip()
+    source = ", ".join(filter(None, (e.paper, e.figure)))
     return "\n\n".join(
         [
             f"## {e.name} ({source})",
@@ -145,12 +145,12 @@ _WORDS = {
         "not what the papers claim."
     ),
     "reduced": (
-        "Reduced size: Adult, the papers' networks and generated data (LiuEtAl22, "
-        "GauthierEtAl20), with fewer seeds, rounds and levels than the full size, "
+        "Reduced size: Adult, the papers' networks and generated data (Liu et al. 2022, "
+        "Gauthier et al. (2020)), with fewer seeds, rounds and levels than the full size, "
         "as each section states."
     ),
     "full": (
         "Full size: the papers' settings where they give them; "
-        "what was chosen here stands in each section."
+        "what was chosen here is said in each section."
     ),
 }

@@ -165,8 +165,8 @@ class Peer:
         ]
 
     def regroup(self, absent: frozenset[str], view: int, next_round: int) -> None:
-        """Go on with the remaining members from round `next_round`: duals at zero, w kept, and no
-        less noise per release."""
+        """Continue with the remaining members from round `next_round`: duals at zero, w kept, and
+        no less noise per release."""
         self._join(absent, restart=True)
         self._noise.enter(view)
         self.round = min(next_round, self.total + 1) - 1

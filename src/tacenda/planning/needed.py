@@ -1,5 +1,5 @@
 """`records_needed`:
-how much data a budget and a target ask for (the sample-size question of ZhangZhu16)."""
+how much data a budget and a target ask for (the sample-size question of Zhang and Zhu (2016))."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`plan`: algorithm, rounds, step and closing mixings for a budget, before any data is touched.
+"""`plan`: algorithm, rounds, step and closing mixings for a budget, before any data is read.
 
 The rules, in the letters of the specification (m_i sizes, d length of the model, mu of the budget,
 W the mixing matrix):

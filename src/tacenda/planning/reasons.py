@@ -33,7 +33,7 @@ def _trust(coalition: int) -> str:
         return "an eavesdropper, but no curious member"
     if coalition == 1:
         return "an eavesdropper and any one curious member"
-    return f"an eavesdropper and up to {coalition} curious members pooling what they know"
+    return f"an eavesdropper and up to {coalition} curious members combining what they know"
 
 
 def _method(p: Plan) -> str:
@@ -104,7 +104,7 @@ def _whitened(p: Plan, algorithm: Whitened) -> list[str]:
     if p.coalition is None:
         found.append(
             "TreeGD with independent noise: each node's message hides its records by itself, "
-            "whoever pools what they know; the noises average out over the network."
+            "whoever combines what they know; the noises average out over the network."
         )
     else:
         found.append(
@@ -134,7 +134,7 @@ def _whitened(p: Plan, algorithm: Whitened) -> list[str]:
 
 
 def _cuts(p: Plan) -> list[str]:
-    """Who can cut the graph, what that costs, and the edges that would mend it."""
+    """Who can cut the graph, what that costs, and the edges that would fix it."""
     asked = p.coalition if p.asked_coalition is None else p.asked_coalition
     if asked is None or p.topology.n < 2:
         return []

@@ -5,8 +5,8 @@ budget against any q members (`graph.coalition`). Against others the same noise 
 
     mu = max_i Delta_i sqrt(T h_i(Q))/s,
 
-h_i = 1 where all neighbours of i, and so also where all others, pool what they know. Masked values:
-h_i is 1/(the members of i's component without the coalition).
+h_i = 1 where all neighbours of i, and so also where all others, combine what they know. Masked
+values: h_i is 1/(the members of i's component without the coalition).
 """
 
 from __future__ import annotations

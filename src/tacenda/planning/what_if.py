@@ -188,7 +188,7 @@ def advice(changes: list[Change]) -> str:
         )
     best = min(rest, key=lambda c: c.factor)
     sentence = (
-        f"{best.name[0].upper()}{best.name[1:]} would buy most: "
+        f"{best.name[0].upper()}{best.name[1:]} would help most: "
         f"{best.factor:.2g} times the excess risk"
     )
     denser = next((c for c in changes if c.name.startswith("a denser graph")), None)

@@ -1,5 +1,5 @@
 """`Facts`: all that is public about a problem. Noise is planned from these alone,
-before any data is touched."""
+before any data is read."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def _privacy(statement: Statement | None, conditions: Sequence[str]) -> str:
         rows.insert(
             2,
             (
-                "claimed in print",
+                "claimed by the paper",
                 f"epsilon {numbers.epsilon(s.claimed[0])} at delta {numbers.short(s.claimed[1])}",
             ),
         )

@@ -1,4 +1,4 @@
-"""From a budget to the noise of every release, before any data is touched.
+"""From a budget to the noise of every release, before any data is read.
 
 A run is first rehearsed: the algorithm's own `step` is played for all rounds on blank records,
 where every query answers zeros with its true sensitivity. What it would release is noted (`Site`);

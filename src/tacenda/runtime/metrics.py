@@ -5,14 +5,15 @@ objective            (1/n) sum_i f_i at the average model
 suboptimality        the same above the reference's
 node_objective       its mean over the nodes' own models
 worst_objective      its largest over the nodes' own models
-local_objective      mean over nodes of f_i at the node's own model, on its own data (ZhangEtAl18)
+local_objective      mean over nodes of f_i at the node's own model, on its own data (Zhang et al.
+                     2018)
 loss, accuracy, misclassification       of the average model, over all records
 node_accuracy, worst_accuracy           mean and least accuracy of the nodes' own models
 test_loss, test_accuracy                of the average model, on the given test data
 consensus            root mean square distance of the nodes' models from their average
-distance             sum_i |w_i - w*|^2 / |w*|^2 with w* the reference (GauthierEtAl20's normalised
-                     error)
-infeasibility        sum over edges |w_i - w_j| (HuangGong20's feasibility violation (21) uses it)
+distance             sum_i |w_i - w*|^2 / |w*|^2 with w* the reference (the normalised error of
+                     Gauthier et al. 2020)
+infeasibility        sum over edges |w_i - w_j| (part of (21) of Huang and Gong 2020)
 """
 
 from __future__ import annotations

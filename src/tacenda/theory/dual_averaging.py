@@ -1,4 +1,4 @@
-"""LiuEtAl22: the convergence of private dual averaging, Theorem 2 and Corollaries 1 and 2.
+"""Liu et al. (2022): the convergence of private dual averaging, Theorem 2 and Corollaries 1 and 2.
 
 Assumes: losses convex and L-Lipschitz; h mu-strongly convex; W symmetric and doubly stochastic with
 second singular value beta < 1; noise N(0, noise_std^2 I) on each subgradient, in dimension d (the

@@ -1,4 +1,4 @@
-"""HuangGong20 Theorem 7: the excess risk of IPADMM with feasibility violation.
+"""Huang and Gong (2020), Theorem 7: the excess risk of IPADMM with feasibility violation.
 
 Assumes: every loss convex and c1-Lipschitz (our G); the regularised objective c2-Lipschitz;
 iterates in a set of diameter D; dual variables of norm at most beta; the learning rate (23); full

@@ -1,5 +1,5 @@
-"""ZhangZhu16 section 5.3: choose the privacy level alpha of a round by a fitted accuracy and a
-stated taste for privacy, (27)-(30).
+"""Zhang and Zhu (2016), section 5.3: choose the privacy level alpha of a round by a fitted accuracy
+and a stated taste for privacy, (27)-(30).
 
     alpha*        = argmin L_acc - U_priv,  alpha_L <= alpha <= alpha_U,  L_acc <= c3      (27)-(28)
     U_priv(alpha) = w1 ln( w2 / (w3 alpha + w4 alpha^2) )                                       (29)

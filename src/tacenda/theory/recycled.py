@@ -1,5 +1,5 @@
-"""ZhangEtAl18: when recycled ADMM provably converges, (26)-(27), and its bound on the privacy loss,
-(30).
+"""Zhang et al. (2018): when recycled ADMM provably converges, (26)-(27), and its bound on the
+privacy loss, (30).
 
 (26)-(27) assume convex f_i with M_i-Lipschitz gradients on a connected graph; they are sufficient,
 not necessary. (30) assumes exact minimisers, |loss'| <= 1, |x| <= 1, loss'' <= c1, and 2 c1 <
@@ -24,7 +24,7 @@ CURVATURE = 0.25  # of the logistic loss
 def recycled_condition_holds(
     graph: object, *, penalty: float, recycle_proximal: float, smoothness: float
 ) -> bool:
-    """Whether recycled ADMM provably converges, (26)-(27) of Zhang, Khalili and Liu (2018).
+    """Whether recycled ADMM provably converges, (26)-(27) of Zhang et al. (2018).
 
     Sufficient, not necessary.
 
@@ -56,7 +56,7 @@ def recycled_condition_holds(
 
 
 def least_recycle_proximal(graph: object, *, penalty: float, smoothness: float) -> float:
-    """Smallest gamma that meets (26)-(27) of Zhang, Khalili and Liu (2018), to four digits.
+    """Smallest gamma that meets (26)-(27) of Zhang et al. (2018), to four digits.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def recycled_privacy_bound(
     loss_scale: float = 1.0,
     curvature: float = CURVATURE,
 ) -> float:
-    """Claimed pure privacy loss of recycled ADMM, (30) of Zhang, Khalili and Liu (2018).
+    """Claimed pure privacy loss of recycled ADMM, (30) of Zhang et al. (2018).
 
     P = max_i sum_k (2C/B_i)( 1.4 c1/(r + 2 eta deg_i) + a ). It adds up pure losses; the ledger
     composes better.
@@ -141,7 +141,7 @@ def recycled_privacy_bound(
     kappa = strength + 2 * checks.positive("penalty", penalty) * deg
     if np.any(2 * curvature >= m / loss_scale * kappa):
         raise InputError(
-            "ZhangEtAl18's bound needs 2 c1 < (m/c)(r + 2 eta deg) at every node; "
+            "Zhang et al.'s (2018) bound needs 2 c1 < (m/c)(r + 2 eta deg) at every node; "
             "it does not hold here: use a larger penalty or more records."
         )
     one = 2 * loss_scale / m * (1.4 * curvature / kappa + checks.positive("noise_rate", noise_rate))

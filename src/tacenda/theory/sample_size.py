@@ -1,5 +1,5 @@
-"""ZhangZhu16 Theorems 3-6: how many records B_p a node needs for an excess loss of at most
-alpha_acc with high probability.
+"""Zhang and Zhu (2016), Theorems 3-6: how many records B_p a node needs for an excess loss of at
+most alpha_acc with high probability.
 
 The theorems say "there exists a constant"; it is the argument `constant` here, 1 unless you know
 better, so only ratios of the answers mean something by themselves. Assumes logistic-like losses

@@ -139,7 +139,7 @@ def test_unconfirmed_values_warn_once_or_are_refused():
     draft = data.draft_schema(GOOD, label="ill")
     with pytest.warns(data.UnconfirmedSchemaWarning, match="age.*ward.*ill") as caught:
         d = data.encode(draft, GOOD)
-    notes = [n for n in d.notes if "read off" in n]
+    notes = [n for n in d.notes if "read from" in n]
     assert (
         len(caught) == 1
         and len(notes) == 1

@@ -163,7 +163,7 @@ def test_a_draft_marks_everything_as_to_be_confirmed(tmp_path):
     assert schema.unconfirmed == ("age", "city", "who")
     assert "id" in schema.notes and "flat" in schema.notes and "missing" in schema.notes
     text = schema.to_toml()
-    assert text.count("confirmed = false  # read off the data: to be confirmed as public") == 3
+    assert text.count("confirmed = false  # read from the data: to be confirmed as public") == 3
     assert Schema.from_toml(text) == schema
     with pytest.raises(PrivacyError, match="age.*city.*who.*confirmed = true"):
         schema.require_confirmed()

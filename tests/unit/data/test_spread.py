@@ -32,7 +32,7 @@ def test_the_warning_names_consequence_and_remedies():
     assert (
         "[0, 5e+06]" in text and "hardly sees" in text and "'log1p'" in text and "high = " in text
     )
-    assert "read off the data: it is for you alone" in text
+    assert "read from the data: it is for you alone" in text
     # Notes go into run folders; what was seen of the values must not.
     assert not any("income" in note for note in found.notes)
 
@@ -73,3 +73,12 @@ def test_many_columns_make_one_warning():
     with pytest.warns(data.SqueezedColumnWarning, match="So it is with 6 more columns") as caught:
         data.encode(wide, {**cells, "y": ["a", "b"] * (N // 2)})
     assert len(caught) == 1
+
+
+def test_a_number_to_predict_is_looked_at_too():
+    label = {"name": "pay", "low": 0, "high": 1e8, "scale_to": "symmetric"}
+    s = data.Schema.build(
+        columns=[{"kind": "numeric", "name": "x", "low": 0, "high": 1}], label=label
+    )
+    (sentence,) = squeezed(s, Table.of({"x": rng.random(N), "pay": INCOME}))
+    assert "'pay'" in sentence and "lost in the noise" in sentence and "log1p" not in sentence

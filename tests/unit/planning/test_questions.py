@@ -1,4 +1,4 @@
-"""What more would buy, how much data a target needs, who must not collude, and the picture."""
+"""What more would give, how much data a target needs, who must not collude, and the picture."""
 
 from __future__ import annotations
 
@@ -260,8 +260,8 @@ def test_the_command_tells_all(tmp_path: Path) -> None:
     expected = (
         "Why:",
         "Predicted excess risk",
-        "What more would buy",
-        "would buy most",
+        "What more would give",
+        "would help most",
         "Who must not collude",
         "records at each of 12",
     )
@@ -369,7 +369,7 @@ def test_a_plan_names_those_who_can_cut_its_graph_and_the_edges_that_would_mend_
     """On a ring any two members leave the ones between them alone."""
     said = tc.plan(3000, 20, tc.graph.ring(12), 1.0, 1e-5, coalition=2).explain()
     assert "together cut off" in said
-    assert "these edges would mend it: 0-" in said
+    assert "these edges would fix it: 0-" in said
     assert (
         "cut off" not in tc.plan(3000, 20, tc.graph.complete(12), 1.0, 1e-5, coalition=2).explain()
     )

@@ -263,8 +263,8 @@ def test_a_claim_that_does_not_hold_is_red(tmp_path: Path) -> None:
     verdict = wording.verdict(found)
     assert (verdict.level, verdict.word) == ("bad", "Claim not kept")
     assert wording.PUBLISHED in verdict.sentences
-    assert dict(wording.promised(account))["Claimed in print"]
-    assert "claimed in print" in model_card(found.groups[0].runs[0].result)
+    assert dict(wording.promised(account))["Claimed by the paper"]
+    assert "claimed by the paper" in model_card(found.groups[0].runs[0].result)
 
 
 def test_shared_and_differing_settings(folder: Path) -> None:

@@ -111,8 +111,8 @@ class PoissonGaussian(Event):
 
 @dataclass(frozen=True, slots=True)
 class OneOfGaussian(Event):
-    """Exactly one of `population` records is drawn uniformly (dual averaging as printed in
-    LiuEtAl22), plus Gaussian noise."""
+    """Exactly one of `population` records is drawn uniformly (dual averaging as published in
+    Liu et al. (2022)), plus Gaussian noise."""
 
     noise_multiplier: float
     population: int

@@ -100,13 +100,13 @@ class Curve:
         words = [f"neighbouring data sets differ in {many} ({self.adjacency})"]
         if self.coalition is not None:
             known = (
-                "no two members pool"
+                "no two members combine"
                 if self.coalition == 1
-                else f"at most {self.coalition} members pool"
+                else f"at most {self.coalition} members combine"
             )
             words.append(f"{known} what they know")
         if any(isinstance(event, MaskedSum) for event, _ in self.events):
-            words.append("nobody tells the masks on other members' edges from random numbers")
+            words.append("the masks on other members' edges cannot be told from random numbers")
         return tuple(words)
 
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
@@ -168,7 +168,7 @@ def judge(events: Events, adjacency: str = "replace-one", accountant: str = "aut
             return Curve(profile, name, adjacency, listed)
     kinds = sorted({event.kind for event, _ in whole})
     raise PrivacyError(
-        f"accountant {accountant!r} cannot soundly judge events of kind {', '.join(kinds)} under "
+        f"accountant {accountant!r} cannot account for events of kind {', '.join(kinds)} under "
         f"{adjacency}; "
         "release them with noise that composes (all continuous or all unsampled), "
         "or under add-remove."

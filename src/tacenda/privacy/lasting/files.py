@@ -121,7 +121,7 @@ def close_to_others(path: Path) -> None:
         except PermissionError:
             raise StateError(
                 f"the ledger {str(file)!r} must be its owner's alone (mode 600), "
-                f"and has mode {mode:o}; its owner mends it with chmod 600."
+                f"and has mode {mode:o}; its owner fixes it with chmod 600."
             ) from None
         warnings.warn(
             f"the ledger {str(file)!r} was open to other users of this machine (mode {mode:o}); "

@@ -215,7 +215,7 @@ class LedgerStore:
         return True
 
     def reserve(self, run_id: str, events: Events, key: str = "") -> bool:
-        """Set `events` aside for the run, or raise BudgetError with nothing booked. True if booked
+        """Set `events` aside for the run, or raise BudgetError with nothing charged. True if booked
         now.
 
         Idempotent per (run, key): a resumed run reserves again for nothing; other events need
@@ -245,7 +245,7 @@ class LedgerStore:
         return True
 
     def charge(self, run_id: str, index: Index, event: Event) -> bool:
-        """Book one release before it is drawn; False if (run, index) was booked already and the
+        """Book one release before it is drawn; False if (run, index) was charged already and the
         noise must be the same."""
         return self.charge_many(run_id, [(index, event)]) == 1
 
@@ -463,7 +463,7 @@ class LedgerStore:
                 f"the budget of data set {name!r} is epsilon {budget.epsilon:g} at delta "
                 f"{budget.delta:g} ({budget.adjacency}); {spent:.4g} is spent or reserved, "
                 f"and {what} would make it {after.epsilon(budget.delta):.4g}, "
-                f"against {against(after.coalition)}. Nothing was booked: "
+                f"against {against(after.coalition)}. Nothing was charged: "
                 "use more noise or fewer releases, close runs that are over, or raise the budget."
             )
 

@@ -209,8 +209,8 @@ def gaussian_objective_charge(noise: ObjectiveNoise, terms: ObjectiveTerms) -> C
 
 
 def objective_noise(epsilon: Array, terms: ObjectiveTerms) -> ObjectiveNoise:
-    """The least noise for a round of pure `epsilon`: ZhangZhu16 Algorithm 2 with its line 5
-    corrected.
+    """The least noise for a round of pure `epsilon`: Zhang and Zhu (2016), Algorithm 2 with its
+    line 5 corrected.
 
     The extra convexity is the smallest with logarithm <= epsilon'/2; the rest of epsilon' goes to
     the noise, where epsilon' = epsilon less the share for the solver's gap.

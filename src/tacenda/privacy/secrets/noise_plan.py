@@ -78,7 +78,7 @@ class NoisePlan(Protocol):
 
     @property
     def coalition(self) -> int:
-        """How many members may pool what they know of shared noise."""
+        """How many members may combine what they know of shared noise."""
         ...
 
     @property
