@@ -53,8 +53,8 @@ myst_enable_extensions = ["colon_fence", "deflist", "attrs_inline"]
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
 
-# Notebooks: run at build, stored by content
-nb_execution_mode = "cache"
+# Notebooks hold no outputs: they run at the build
+nb_execution_mode = "auto"
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
 nb_merge_streams = True
@@ -67,6 +67,7 @@ autodoc_preserve_defaults = True
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 viewcode_line_numbers = True
+toc_object_entries_show_parents = "hide"
 
 # The gallery: every file runs, and what it draws is shown
 sphinx_gallery_conf = {
@@ -80,6 +81,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "min_reported_time": 1,
     "show_memory": False,
+    "write_computation_times": False,  # their page would load scripts from elsewhere
     "show_signature": False,
     "download_all_examples": False,
     "abort_on_example_error": True,
@@ -87,7 +89,7 @@ sphinx_gallery_conf = {
     "image_srcset": ["2x"],
 }
 
-html_theme = os.environ.get("TACENDA_DOCS_THEME", "pydata_sphinx_theme")
+html_theme = "pydata_sphinx_theme"
 html_title = "Tacenda"
 html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]
@@ -95,18 +97,17 @@ html_css_files = ["site.css"]
 html_show_search_summary = False  # it would fetch pages, which a browser refuses for local files
 html_copy_source = False
 html_show_sourcelink = False
-if html_theme == "pydata_sphinx_theme":
-    html_theme_options = {
-        "logo": {"text": "Tacenda"},
-        "navbar_align": "left",
-        "header_links_before_dropdown": 7,
-        "show_toc_level": 2,
-        "navigation_with_keys": False,
-        "secondary_sidebar_items": ["page-toc"],
-        "footer_start": ["copyright"],
-        "footer_end": ["sphinx-version"],
-        "pygments_light_style": "tango",
-        "pygments_dark_style": "monokai",
-    }
+html_theme_options = {
+    "logo": {"text": "Tacenda"},
+    "navbar_align": "left",
+    "header_links_before_dropdown": 8,
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": ["sphinx-version"],
+    "pygments_light_style": "tango",
+    "pygments_dark_style": "monokai",
+}
 copybutton_prompt_text = r"\$ |>>> "
 copybutton_prompt_is_regexp = True

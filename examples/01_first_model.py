@@ -44,13 +44,15 @@ pooled = LogisticRegression().fit(X, y)
 print("pooled, without privacy", round(pooled.score(X, y), 3))
 
 ages = np.array([18.0, 90.0])
-figure, axes = plt.subplots()
+figure, axes = plt.subplots(layout="constrained")
 for label, colour in (("ill", "tab:red"), ("well", "tab:blue")):
     some = np.flatnonzero(y == label)[:250]
     axes.scatter(*X[some].T, s=8, alpha=0.5, label=label, color=colour)
 for name, fitted, style in (("private", model, "-"), ("pooled", pooled, "--")):
     (a, b), c = fitted.coef_[0], fitted.intercept_[0]
     axes.plot(ages, -(c + a * ages) / b, style, color="0.5", label=name)
-axes.set(xlabel="age", ylabel="minutes of exercise", ylim=(0, 200))
+axes.set(
+    title="The line between ill and well", xlabel="age", ylabel="minutes of exercise", ylim=(0, 200)
+)
 figure.legend(loc="outside right center")
 plt.show()

@@ -85,8 +85,8 @@ print(sorted(path.name for path in fitted.path.iterdir()))
 # The model has one coefficient for each encoded feature.
 
 data = tc.data.encode(tc.data.Schema.read(folder / "patients.toml"), folder / "patients.csv")
-figure, axes = plt.subplots()
+figure, axes = plt.subplots(layout="constrained")
 axes.barh(list(data.feature_names), fitted.result.model)
 axes.axvline(0, color="0.5", linewidth=1)
-axes.set_xlabel("coefficient of the scaled feature")
+axes.set(title="The model of six hospitals", xlabel="coefficient of the scaled feature")
 plt.show()

@@ -31,10 +31,14 @@ for i, size in enumerate(sizes):
         ]
         accuracy[i, k] = np.mean(scores)
 
-figure, axes = plt.subplots()
+figure, axes = plt.subplots(layout="constrained")
 for size, line in zip(sizes, accuracy, strict=True):
     axes.semilogx(epsilons, line, "o-", label=f"{size} records")
-axes.set(xlabel="epsilon of the whole fit", ylabel="accuracy on fresh records")
+axes.set(
+    title="What a budget buys",
+    xlabel="epsilon of the whole fit",
+    ylabel="accuracy on fresh records",
+)
 axes.set_xticks(epsilons, [f"{e:g}" for e in epsilons])
 axes.legend()
 plt.show()
@@ -45,8 +49,12 @@ plt.show()
 # the curve says; a coin gives one half.
 
 grid = np.geomspace(0.03, 10, 50)
-figure, axes = plt.subplots()
+figure, axes = plt.subplots(layout="constrained")
 axes.semilogx(grid, 1 / (1 + np.exp(-grid)))
 axes.axhline(0.5, color="0.5", linestyle=":", linewidth=1)
-axes.set(xlabel="epsilon (delta = 0)", ylabel="chance of the best guess")
+axes.set(
+    title="What an adversary can guess",
+    xlabel="epsilon (delta = 0)",
+    ylabel="chance of the best guess",
+)
 plt.show()

@@ -21,10 +21,10 @@ print(plan.explain())
 # What more of anything would buy: the factor on the excess risk, below one is better.
 
 changes = plan.what_if()
-figure, axes = plt.subplots(figsize=(7.5, 3.6))
+figure, axes = plt.subplots(figsize=(7.5, 3.6), layout="constrained")
 axes.barh([change.name for change in changes], [change.factor for change in changes])
 axes.axvline(1, color="0.5", linewidth=1)
-axes.set_xlabel("factor on the excess risk")
+axes.set(title="What would help most", xlabel="factor on the excess risk")
 plt.show()
 
 # %%

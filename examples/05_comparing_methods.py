@@ -38,11 +38,11 @@ compared = tc.compare(
 rows = [row for row in compared.table if row.get("test_accuracy") is not None]
 for row in rows:
     print(f"{row['label']:24} {row['test_accuracy']:.3f}")
-figure, axes = plt.subplots(figsize=(6.4, 0.4 * len(rows) + 1))
+figure, axes = plt.subplots(figsize=(6.4, 0.4 * len(rows) + 1), layout="constrained")
 for k, row in enumerate(reversed(rows)):
     axes.barh(k, row["test_accuracy"], color="C0" if row.get("epsilon") else "0.6")
     if "test_accuracy_range" in row:
         axes.plot(row["test_accuracy_range"], [k, k], color="C1", linewidth=3)
 axes.set_yticks(range(len(rows)), [row["label"] for row in reversed(rows)])
-axes.set(xlabel="accuracy on test records", xlim=(0.4, 1))
+axes.set(title="Methods at epsilon 1", xlabel="accuracy on test records", xlim=(0.4, 1))
 plt.show()

@@ -30,7 +30,7 @@ print(model.privacy_)
 
 strengths = np.geomspace(1e-4, 0.1, 40)
 coefficients = model.path(strengths).coef
-figure, axes = plt.subplots()
+figure, axes = plt.subplots(layout="constrained")
 for k in range(10):
     axes.semilogx(
         strengths,
@@ -40,5 +40,7 @@ for k in range(10):
     )
     if k < 3:
         axes.axhline(truth[k], color=f"C{k}", linestyle=":", linewidth=1)
-axes.set(xlabel="strength of the l1 regulariser", ylabel="coefficient")
+axes.set(
+    title="One fit, every strength", xlabel="strength of the l1 regulariser", ylabel="coefficient"
+)
 plt.show()

@@ -50,8 +50,12 @@ print({epsilon: round(score, 3) for epsilon, score in zip(epsilons, scores, stri
 # Frequent words are learned well, rare ones drown in noise: each has too few records behind it.
 
 model = models[-1]
-figure, axes = plt.subplots()
+figure, axes = plt.subplots(layout="constrained")
 axes.scatter(leaning, model.coef_[0], c=np.log10(popularity), s=6)
-axes.set(xlabel="true leaning of the word", ylabel="private coefficient")
+axes.set(
+    title="What was learned of each word",
+    xlabel="true leaning of the word",
+    ylabel="private coefficient",
+)
 figure.colorbar(axes.collections[0], label="log10 of the word's popularity")
 plt.show()

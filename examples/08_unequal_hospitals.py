@@ -37,9 +37,14 @@ alone = [
     tc.PrivateLogisticRegression(**settings, n_nodes=1).fit(x, labels).score(X_test, y_test)
     for x, labels in shards
 ]
-figure, axes = plt.subplots()
+figure, axes = plt.subplots(layout="constrained")
 axes.semilogx(sizes, alone, "o", label="each alone")
 axes.axhline(joint, color="C2", label="all together")
-axes.set(xlabel="records of the hospital", ylabel="accuracy on fresh records", ylim=(0.3, 0.9))
+axes.set(
+    title="Alone and together",
+    xlabel="records of the hospital",
+    ylabel="accuracy on fresh records",
+    ylim=(0.3, 0.9),
+)
 axes.legend()
 plt.show()

@@ -23,13 +23,13 @@ print(correct.summary())
 # A lower bound above the claim disproves it. One below proves nothing: another attack may do
 # better.
 
-figure, axes = plt.subplots(figsize=(6.4, 2.6))
+figure, axes = plt.subplots(figsize=(6.4, 2.6), layout="constrained")
 for row, found in enumerate((printed, correct)):
     axes.plot([found.lower_bound, found.true_epsilon], [row, row], "-", color="0.6", zorder=0)
     axes.plot(found.lower_bound, row, "o", color="C1", label="attack: at least" if row else None)
     axes.plot(found.claimed[0], row, "|", markersize=24, color="C3", label="claim" if row else None)
     axes.plot(found.true_epsilon, row, "s", color="C0", label="accountant" if row else None)
 axes.set_yticks([0, 1], ["as published", "correct"])
-axes.set(xlabel="epsilon", xlim=(0, 2.2), ylim=(-0.6, 1.6))
+axes.set(title="Claims under attack", xlabel="epsilon", xlim=(0, 2.2), ylim=(-0.6, 1.6))
 figure.legend(loc="outside right center")
 plt.show()

@@ -49,10 +49,10 @@ print(first.privacy)
 
 deltas = np.geomspace(1e-10, 1e-2, 60)
 curve = first.privacy.curve()
-figure, axes = plt.subplots()
+figure, axes = plt.subplots(layout="constrained")
 axes.semilogx(deltas, [curve.epsilon(delta) for delta in deltas])
 axes.plot(1e-5, first.privacy.epsilon, "o", color="C1", label="stated")
-axes.set(xlabel="delta", ylabel="epsilon")
+axes.set(title="The privacy curve of one run", xlabel="delta", ylabel="epsilon")
 axes.legend()
 plt.show()
 
@@ -69,10 +69,10 @@ for seed in range(1, 8):
         print(refused)
         break
 
-figure, axes = plt.subplots()
+figure, axes = plt.subplots(layout="constrained")
 axes.plot(range(1, len(spent) + 1), spent, "o-", label="spent")
 axes.plot(range(1, len(spent) + 1), 0.7 * np.arange(1, len(spent) + 1), ":", label="plain sum")
 axes.axhline(2.0, color="C3", label="budget")
-axes.set(xlabel="runs", ylabel="epsilon at delta 1e-5")
+axes.set(title="Many runs on the same records", xlabel="runs", ylabel="epsilon at delta 1e-5")
 axes.legend()
 plt.show()

@@ -2,9 +2,9 @@
 A paper's figure, small
 =======================
 
-Gauthier et al. (2020) compare noise whose variance falls from round to round (CDP-ADMM) with constant noise
-(DDP-ADMM) on a Lasso over fifty agents. Here the figure is made at the same true (epsilon, delta)
-for both, with fewer seeds; ``tacenda experiment run cdp-lasso --full`` makes the whole one.
+Gauthier et al. (2020) compare noise whose variance falls from round to round (CDP-ADMM) with
+constant noise (DDP-ADMM) on a Lasso over fifty agents. Here the figure is made at the same true
+(epsilon, delta) for both, with fewer seeds; ``tacenda experiment run cdp-lasso --full`` makes the whole one.
 """
 
 # %%
@@ -20,6 +20,7 @@ problem = tc.Problem(
     tc.data.partition.even(data.X, data.y, 50),
     loss="squared",
     regulariser="l1",
+    loss_scale=2.0,
     strength=0.01,
     data_norm=10.0,
     clip_norm=5.0,
@@ -31,9 +32,10 @@ methods = {
 }
 
 # %%
-# Three seeds for each method and level.
+# The paper's measure is the distance of all agents' models from the optimum, relative to its
+# length: means over three seeds. Falling noise is behind at first and better at the end.
 
-figure, axes = plt.subplots()
+figure, axes = plt.subplots(layout="constrained")
 for name, algorithm in methods.items():
     for level, style in ((5.0, ":"), (20.0, "-")):
         courses = []
@@ -42,14 +44,15 @@ for name, algorithm in methods.items():
                 problem,
                 graph,
                 algorithm,
-                rounds=150,
+                rounds=200,
                 privacy=tc.Privacy(level, 1e-5),
                 seed=seed,
                 record_every=5,
-                metrics=("objective",),
+                metrics=("distance",),
+                reference="optimum",
             )
             rows = run.history.rows
-            courses.append([row["objective"] for row in rows])
+            courses.append([row["distance"] for row in rows])
         axes.semilogy(
             [row["round"] for row in rows],
             np.mean(courses, axis=0),
@@ -57,6 +60,6 @@ for name, algorithm in methods.items():
             color="C0" if name == "CDP-ADMM" else "C1",
             label=f"{name}, epsilon {level:g}",
         )
-axes.set(xlabel="round", ylabel="objective, mean of three seeds")
+axes.set(title="A Lasso over fifty agents", xlabel="round", ylabel="normalised error of all agents")
 figure.legend(loc="outside right center")
 plt.show()

@@ -24,7 +24,6 @@ def reset(gallery_conf: dict[str, Any], fname: str) -> None:
             "axes.spines.right": False,
             "axes.prop_cycle": mpl.cycler(color=COLOURS),
             "figure.figsize": (6.4, 3.6),
-            "figure.constrained_layout.use": True,
             "font.size": 11,
         }
     )

@@ -14,6 +14,8 @@ TacendaError
 
 DeclarationWarning (UserWarning)  something public was not declared, so a default or the data
                                   themselves took its place
+WeakPrivacyWarning (UserWarning)  a budget that promises next to nothing, or noise above all that
+                                  the records can say
 LedgerWarning (UserWarning)       how a ledger found the account of a run, or that its file was
                                   open to others
 """
@@ -66,6 +68,10 @@ class NetworkError(TacendaError):
 
 class DeclarationWarning(UserWarning):
     """Something public was not declared, so a default or the data themselves took its place."""
+
+
+class WeakPrivacyWarning(UserWarning):
+    """A budget that promises next to nothing, or noise larger than all that the records can say."""
 
 
 class LedgerWarning(UserWarning):

@@ -25,6 +25,7 @@ PAGES = [
     "docs/planner.md",
     "docs/whitening.md",
     pytest.param("docs/audit.md", marks=pytest.mark.slow),
+    pytest.param("docs/bounds.md", marks=pytest.mark.slow),
     "docs/shared-noise-for-officers.md",
 ]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.S | re.M)

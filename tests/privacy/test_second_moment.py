@@ -199,7 +199,7 @@ def test_rounding_toward_zero_alone_would_exceed_the_bound() -> None:
     x = np.array([[np.sqrt(27), np.sqrt(27), 0], [c, -c, np.sqrt(largest - 2 * 0.9606)]])
     x *= np.sqrt((1 + 1e-9) / largest)
     grid, at = np.full(2, 1 / largest), np.arange(2)
-    given = (np.zeros(2), np.linalg.norm(x, axis=1), at, at + 1, 2.0, 0.0, 1.0, 3)
+    given = (np.zeros(2), 1.0, np.linalg.norm(x, axis=1), at, at + 1, 2.0, 0.0, 1.0, 3)
 
     def apart(cut: float) -> float:
         out = np.zeros((2, 6), np.int64)

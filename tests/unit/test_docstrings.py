@@ -24,6 +24,7 @@ MODULES = (
     "data.features",
     "data.partition",
     "errors",
+    "evaluation",
     "graph",
     "planning",
     "problem.losses",

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tacenda import checks
-from tacenda._types import Floats
+from tacenda._types import Floats, Ints
 from tacenda.algorithms.base import Algorithm, Array, Needs, Node
 from tacenda.algorithms.published import Verdict
 from tacenda.algorithms.spectrum import descend
@@ -58,6 +58,11 @@ def cleaned(eigenvalues: Floats, std: float) -> Floats:
     return np.asarray(np.maximum(eigenvalues - std**2 * repelled, 0.0)) if d else eigenvalues
 
 
+def ridge_of(d: int, std: float) -> float:
+    """Half the edge sqrt(2 d) std of the noise of a symmetric matrix."""
+    return RIDGE * math.sqrt(2.0 * d) * std
+
+
 def curvature(eigenvalues: Floats, std: float) -> Floats:
     """(d,) q: the cleaned eigenvalues plus half the edge sqrt(2 d) std of the noise.
 
@@ -66,13 +71,15 @@ def curvature(eigenvalues: Floats, std: float) -> Floats:
     """
     d = len(eigenvalues)
     least = LEAST * float(np.max(eigenvalues, initial=0.0))
-    ridge = max(RIDGE * math.sqrt(2.0 * d) * std, least, float(np.finfo(float).tiny) ** 0.5)
+    ridge = max(ridge_of(d, std), least, float(np.finfo(float).tiny) ** 0.5)
     return cleaned(eigenvalues, std) + ridge
 
 
 @dataclass(frozen=True, eq=False)
 class Quadratic:
-    """(1/2)(w - centre)' V diag(q) V' (w - centre): vectors (d, d) V, values (d,) q, centre (d,).
+    """(1/2)(w - centre)' V diag(q) V' (w - centre): vectors (d, d) V, values (d,) q, centre (d,);
+    spread (d,): the variance that noise has given the centre along each of the vectors, and noise
+    (1,): the standard deviation on the moment's diagonal, if known.
 
     All of it is released, or follows from what is.
     """
@@ -80,6 +87,8 @@ class Quadratic:
     vectors: Floats
     values: Floats
     centre: Floats
+    spread: Floats | None = None
+    noise: Floats | None = None
 
     def times(self, row: Floats, factors: Floats) -> Floats:
         """(d,) V diag(factors) V' row; sums in one fixed order, whoever computes them."""
@@ -93,7 +102,7 @@ class Quadratic:
         In coordinates v with w = P v the loss bends by at most size^2, in nearly all directions
         alike, and so a step there is as long as it may be wherever it leads.
         """
-        ridge = RIDGE * math.sqrt(2.0 * len(self.values)) * std
+        ridge = ridge_of(len(self.values), std)
         seen = math.fsum(np.maximum(1.0 - ridge / self.values, 0.0))  # of the rows' moment over q
         size = SHORT * math.sqrt(loss_scale / max(seen, LEAST))
         return np.asarray(size / np.sqrt(self.values))
@@ -114,14 +123,44 @@ class Quadratic:
                 found[k] = self._by_coordinates(r * l1, r * l2)
         return found
 
-    def _by_coordinates(self, l1: float, l2: float) -> Floats:
+    def forecast_risk(self, model: Floats, l2: float) -> float:
+        """Stein's unbiased estimate of E (w - w*)' H (w - w*), H the form without its ridge and w*
+        the centre without its noise, for a minimiser w = `model` with an l1 part and (l2/2)|w|^2.
+        It may be negative.
+
+        With y = centre, y ~ N(w*, S): |w - y|_H^2 - tr(H S) + 2 tr(H J S), and on the support A of
+        w the minimiser has the Jacobian J_A = (Q_AA + l2)^-1 Q_A.
+        """
+        if self.spread is None or self.noise is None:
+            raise InputError("forecast_risk needs spread and noise; pass a released form.")
+        seen = np.maximum(self.values - ridge_of(len(self.values), float(self.noise[0])), 0.0)
+        away = (self.vectors * (model - self.centre)[:, None]).sum(axis=0)
+        found = float(np.sum(seen * (away**2 - self.spread)))
+        support = np.flatnonzero(model)
+        if len(support):
+            rows = self.vectors[support]
+            inner = (rows * self.values) @ rows.T
+            inner[np.diag_indices_from(inner)] += l2
+            jacobian = np.linalg.solve(inner, rows * self.values)  # of w_A, along the vectors
+            found += 2.0 * float(np.sum(jacobian * (rows * seen * self.spread)))
+        return found
+
+    def on_support(self, support: Ints, l1: float, l2: float) -> Floats:
+        """(d,) the minimiser with l1 |w|_1 + (l2/2)|w|^2 whose other weights are 0."""
+        found = np.zeros(len(self.centre))
+        if len(support):
+            found[support] = self._by_coordinates(l1, l2, support)
+        return found
+
+    def _by_coordinates(self, l1: float, l2: float, support: Ints | None = None) -> Floats:
         """The same with l1 |w|_1 + (l2/2)|w|^2, by scikit-learn's coordinate descent on the Gram
-        matrix."""
+        matrix; over the weights of the support alone, if given."""
         from sklearn.linear_model import enet_path
 
         d = len(self.centre)
         root = np.sqrt(d * self.values)[:, None] * self.vectors.T  # its Gram matrix is d Q
         target = np.sqrt(d * self.values) * (self.vectors * self.centre[:, None]).sum(axis=0)
+        root = root if support is None else root[:, support]
         _, found, _ = enet_path(
             np.asfortranarray(root),
             target,
@@ -154,7 +193,8 @@ class MomentState:
     count (b, 1) how many are in it; model (b, d): the centre's regularised minimiser.
 
     agreed (b, 1): 1.0 once x is the same row at every node. vectors (d, d), values (d,) and noise
-    (1,), the std of its diagonal: the released curvature, held once for all nodes.
+    (1,), the std of its diagonal: the released curvature, held once for all nodes. spread (d,): the
+    variance that noise gives the centre along the vectors.
     """
 
     x: Array
@@ -164,6 +204,7 @@ class MomentState:
     agreed: Array
     vectors: Array | None = field(default=None, metadata={"common": True})
     values: Array | None = field(default=None, metadata={"common": True})
+    spread: Array | None = field(default=None, metadata={"common": True})
     noise: Array | None = field(default=None, metadata={"common": True})
 
 
@@ -263,7 +304,10 @@ class MomentRegression(Algorithm):
         kept = node.turn > node.rounds - max(1, round(self.tail * steps))
         count = s.count + 1 if kept else s.count
         centre = s.centre + (x - s.centre) / count if kept else x
-        s = replace(s, x=x, centre=centre, count=count, agreed=np.ones_like(s.agreed))
+        spread = self._spread(form, float(s.noise[0]), node, kept)
+        s = replace(
+            s, x=x, centre=centre, count=count, agreed=np.ones_like(s.agreed), spread=spread
+        )
         return replace(s, model=self._models(s, node))
 
     def _newton(self, x: Array, form: Quadratic, std: float, node: Node) -> Array:
@@ -281,6 +325,25 @@ class MomentRegression(Algorithm):
         back = 1 / (p * form.values)  # p/size^2
         return each_row(g, lambda row: (vectors * (row * back)).sum(axis=1))
 
+    def _spread(self, form: Quadratic, std: float, node: Node, kept: bool) -> Array:
+        """(d,) the variance that noise gives the centre along the vectors: what each step adds,
+        and what the later ones and the average leave of it."""
+        k = node.facts.constants
+        if k.clip_norm is None or std == 0:
+            return np.zeros(len(form.values))
+        p, steps = form.columns(std, k.loss_scale), node.rounds - 1
+        clip = k.clip_norm / k.data_norm * SHORT
+        # The moment's noise tells the gradient's: one multiplier, sensitivities 2 G c/m and B^2/m
+        moment = node.facts.worst_moment_sensitivity() * k.loss_scale
+        gradient = records_changed(node.facts.adjacency) * clip * k.loss_scale / node.facts.smallest
+        weight = self.share / (1 - self.share) * steps
+        each = std / moment * math.sqrt(weight) * gradient / (p * form.values)
+        bent = np.maximum(1.0 - ridge_of(len(form.values), std) / form.values, 0.0)
+        done = node.turn - 1
+        tail = min(1.0, max(1, round(self.tail * steps)) / done) if kept else 1.0 / done
+        left = descend(bent, np.zeros_like(bent), 1.0, done, tail)[1]
+        return np.asarray(left * each**2)
+
     def _first(self, s: MomentState, node: Node) -> MomentState:
         """Release the moment: of (x, s y) where it is all that will be released."""
         scale = self.label_scale if node.rounds == 1 else 0.0
@@ -295,7 +358,8 @@ class MomentRegression(Algorithm):
         if scale == 0:
             return s
         centre = np.broadcast_to(form.centre, s.x.shape).astype(s.x.dtype)
-        s = replace(s, x=centre, centre=centre, agreed=np.ones_like(s.agreed))
+        spread = (c * std / scale / form.values) ** 2 / 2
+        s = replace(s, x=centre, centre=centre, agreed=np.ones_like(s.agreed), spread=spread)
         return replace(s, model=self._models(s, node))
 
     def _moment(self, node: Node, scale: float, dtype: Any) -> tuple[Floats, float]:
@@ -339,10 +403,12 @@ class MomentRegression(Algorithm):
         return s.model
 
     def released(self, s: MomentState) -> dict[str, Array]:
-        """vectors, values and centre of a `Quadratic`."""
-        if s.vectors is None or s.values is None:
+        """vectors, values, centre, spread and noise of a `Quadratic`."""
+        if s.vectors is None or s.values is None or s.spread is None or s.noise is None:
             return {}
-        return {"vectors": s.vectors, "values": s.values, "centre": np.asarray(s.centre[0], float)}
+        centre = np.asarray(s.centre[0], float)
+        found = {"vectors": s.vectors, "values": s.values, "centre": centre}
+        return {**found, "spread": s.spread, "noise": s.noise}
 
     def noise_std(self, s: MomentState, facts: Facts, rounds: int) -> Array | None:
         """To first order in the noise. With B = (Q + r l2)^-1 on what an l1 part has not set to
@@ -355,7 +421,7 @@ class MomentRegression(Algorithm):
 
         Where records' gradients are clipped they bend less, which is not counted.
         """
-        if s.vectors is None or s.values is None or s.noise is None:
+        if s.vectors is None or s.values is None or s.noise is None or s.spread is None:
             return None
         k, v, q, std = facts.constants, s.vectors, s.values, float(s.noise[0])
         centre, w = np.asarray(s.centre[0], float), np.asarray(s.model[0], float)
@@ -369,24 +435,8 @@ class MomentRegression(Algorithm):
         spread = 0.5 * std**2 * (plain * np.eye(len(w)) + np.outer(u, u))
         if rounds > 1:
             through = bent @ v
-            spread = spread + (through * self._centre_spread(s, facts, rounds)) @ through.T
+            spread = spread + (through * s.spread) @ through.T
         return np.asarray(np.sqrt(np.maximum(((back @ spread) * back).sum(axis=1), 0.0)))
-
-    def _centre_spread(self, s: MomentState, facts: Facts, rounds: int) -> Floats:
-        """(d,) the centre's variance along each eigenvector, by the noise of the gradients."""
-        assert s.vectors is not None and s.values is not None and s.noise is not None
-        k, q, std = facts.constants, s.values, float(s.noise[0])
-        if std == 0:
-            return np.zeros(len(q))
-        assert k.clip_norm is not None  # else no noise hides a gradient, and the run was refused
-        ridge = np.minimum(RIDGE * math.sqrt(2.0 * len(q)) * std, q)
-        _, each = descend(1.0 - ridge / q, np.zeros_like(q), 1.0, rounds - 1, self.tail)
-        weight = self.share / (1 - self.share) * (rounds - 1)
-        clip = k.clip_norm / k.data_norm * SHORT
-        unit = records_changed(facts.adjacency) * clip / facts.smallest
-        loud = unit * std * math.sqrt(weight) / facts.worst_moment_sensitivity()
-        p = Quadratic(s.vectors, q, np.zeros(len(q))).columns(std, k.loss_scale)
-        return np.asarray(each * (loud / (p * q)) ** 2)
 
     def restart(self, s: MomentState, node: Node) -> MomentState:
         """The curvature stays: it was released, and nothing of it belongs to the neighbours."""

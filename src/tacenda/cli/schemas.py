@@ -228,7 +228,7 @@ def bounds(
     assert ledger is not None and dataset is not None and out is not None
     if out.exists():
         raise InputError(f"{out} exists; remove it, or choose another --out.")
-    from tacenda.data.private_bounds import private_bounds
+    from tacenda.data.quantiles import private_bounds
     from tacenda.formats.files import write_text
 
     got = private_bounds(
@@ -328,9 +328,7 @@ def show_schema(schema: SchemaFile, as_json: flags.Json = False) -> None:
         else:
             values = f"{counted(len(column.levels), 'level')}, others: {column.unknown}"
         values += ", missing: a feature" if column.missing_indicator else ""
-        rows.append(
-            [column.name, column.kind, values, "yes" if column.confirmed else "to be confirmed"]
-        )
+        rows.append([column.name, column.kind, values, _public(column)])
     label = found.label
     kind = (
         f"classes {', '.join(label.classes)}"
@@ -338,13 +336,19 @@ def show_schema(schema: SchemaFile, as_json: flags.Json = False) -> None:
         else f"{label.low:g} to {label.high:g}"
     )
     kind += ", scaled to [-1, 1]" if label.scale_to else ""
-    rows.append([label.name, "label", kind, "yes" if label.confirmed else "to be confirmed"])
+    rows.append([label.name, "label", kind, _public(label)])
     show.table(["column", "kind", "values", "public"], rows, title=found.name)
     print(
         f"\n{counted(len(found.feature_names), 'feature')}, "
         f"rows clipped to norm {found.row_norm:g}, missing values: {found.missing}."
     )
     print(f"hash {found.hash()}")
+
+
+def _public(part: Any) -> str:
+    if not part.confirmed:
+        return "to be confirmed"
+    return f"yes: {part.source}" if part.source else "yes"
 
 
 def _scaling(column: Any) -> str:

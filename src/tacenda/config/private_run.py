@@ -24,6 +24,7 @@ from tacenda.config.shape import (
 from tacenda.data.dataset import Dataset
 from tacenda.data.schema import Schema
 from tacenda.errors import InputError
+from tacenda.evaluation.measures import Units
 
 WIDE_LABEL = 10.0
 
@@ -40,9 +41,9 @@ class PrivateRun:
     schema: Schema | None
 
     @property
-    def label_units(self) -> tuple[float, float]:
-        """(a, b) of label = a + b * encoded label."""
-        return (0.0, 1.0) if self.schema is None else self.schema.label.centre_and_reach
+    def label_units(self) -> Units:
+        """Of the label, with its bounds."""
+        return Units.of(None if self.schema is None else self.schema.label)
 
 
 def private_run(config: RunConfig) -> PrivateRun:
@@ -125,7 +126,7 @@ def _libsvm(data: DataSection) -> Dataset:
     found = load_libsvm(
         str(data.file), data.features, classes=data.labels, norm=1.0, dtype=np.dtype(data.dtype)
     )
-    return _with_intercept(found) if data.intercept else found
+    return _with_intercept(found) if data.with_intercept else found
 
 
 def _named(data: DataSection) -> tuple[Dataset, Schema | None]:
@@ -147,12 +148,12 @@ def _named(data: DataSection) -> tuple[Dataset, Schema | None]:
                 f"data.{key} does not belong to the data set {data.name!r}; leave it out."
             )
         options[key] = value
-    if data.intercept and "intercept" in takes:
+    if data.with_intercept and "intercept" in takes:
         options["intercept"] = True
     if data.name == "epsilon-like":
         options.setdefault("rows", 10_000)
     dataset = catalogue.load(str(data.name), **options)
-    if data.intercept and "intercept" not in takes:
+    if data.with_intercept and "intercept" not in takes:
         dataset = _with_intercept(dataset)
     return dataset, _schema_of(data)
 
@@ -177,7 +178,7 @@ def _schema_of(data: DataSection) -> Schema | None:
     if data.name == "adult" and data.encoding != "papers":
         from tacenda.data.adult import adult_schema
 
-        return adult_schema(intercept=data.intercept)
+        return adult_schema(intercept=data.with_intercept)
     return None
 
 

@@ -23,10 +23,11 @@ class DataSection(Section):
 
     A LIBSVM file (.svm, .libsvm, also .gz or .bz2) needs no schema, but its public `features` and
     `labels` (as in the file). test_fraction: the share of a file's records that is set aside for
-    testing, drawn with `split_seed`. options: further arguments of a named set's loader. records:
-    the declared number of records, where it is not counted. public: another file of the same
-    schema whose records are public, on which algorithm "auto" tunes its step; they get no
-    protection, and nothing is charged for them.
+    testing, drawn with `split_seed`. intercept: a constant feature inside the norm bound; named
+    sets and LIBSVM files have one unless it is false, and a schema says so itself. options: further
+    arguments of a named set's loader. records: the declared number of records, where it is not
+    counted. public: another file of the same schema whose records are public, on which algorithm
+    "auto" tunes its step; they get no protection, and nothing is charged for them.
     """
 
     name: str | None = None
@@ -35,7 +36,7 @@ class DataSection(Section):
     public: str | None = None
     encoding: Literal["public", "papers"] | None = None
     split: Literal["all", "official"] | None = None
-    intercept: bool = False
+    intercept: bool | None = None
     sparse: bool = False
     dtype: Literal["float64", "float32"] = "float64"
     test_fraction: float = Field(default=0.0, ge=0, lt=1)
@@ -73,6 +74,11 @@ class DataSection(Section):
                 f"public ({self.public!r}) is read by the schema of a file; give file too"
             )
         return self
+
+    @property
+    def with_intercept(self) -> bool:
+        """Whether a named set or a LIBSVM file gets a constant feature."""
+        return self.intercept is not False
 
     @property
     def is_libsvm(self) -> bool:
@@ -202,7 +208,8 @@ class RunSection(Section):
     there; given once it is remembered with them, and later runs on the same records are booked
     there without it. fresh_noise: the noise comes from a seed that nobody knows, and cannot be
     repeated; so by default for a file of your own, unless seeds are given. (The seeds then only
-    number the runs.)
+    number the runs.) references: the rows with which a table compares (optimum without noise,
+    trusted server, one node alone, floor); they read all records again.
     """
 
     rounds: int | Auto = "auto"
@@ -217,6 +224,7 @@ class RunSection(Section):
     mixing: Literal["metropolis", "uniform", "max-degree"] = "metropolis"
     solver_tolerance: float = 1e-8
     jobs: int | Auto = "auto"
+    references: bool = True
     ledger: str | None = None
     ledger_dataset: str | None = None
 

@@ -62,7 +62,7 @@ def public_shape(config: RunConfig) -> Shape:
     if data.is_libsvm:
         assert data.file is not None and data.features is not None
         records = data.records if data.records is not None else _count_lines(data.file)
-        features = data.features + int(data.intercept)
+        features = data.features + int(data.with_intercept)
         return _spread(config, records, features, len(data.labels or ()), 1.0, None, ())
     if data.file is not None:
         return _of_file(config)
@@ -81,7 +81,7 @@ def _named(data: DataSection) -> tuple[int, int, int, float | None]:
     from tacenda.data.catalogue import NAMES
 
     name, given = checks.one_of("data.name", data.name, NAMES), data.options
-    extra = int(data.intercept)
+    extra = int(data.with_intercept)
     if name == "classification":
         return (
             int(given.get("n", 1000)),
@@ -102,13 +102,14 @@ def _named(data: DataSection) -> tuple[int, int, int, float | None]:
 
 
 def schema_of_file(data: DataSection) -> Schema:
-    """The public schema of a file, with an intercept where the schema
-    or the configuration asks for one."""
+    """The public schema of a file, with an intercept where the configuration, or else the schema,
+    asks for one."""
     from tacenda.data.schema import Schema
 
     assert data.table_schema is not None
     schema = Schema.read(data.table_schema)
-    return schema.model_copy(update={"intercept": schema.intercept or data.intercept})
+    wanted = schema.intercept if data.intercept is None else data.intercept
+    return schema.model_copy(update={"intercept": wanted})
 
 
 def _of_file(config: RunConfig) -> Shape:

@@ -38,6 +38,7 @@ GAPS = frozenset(DEFAULT_MISSING)
 PERIODS = {"hour": 24, "weekday": 7, "month": 12, "minute": 60, "angle": 360, "degrees": 360}
 
 _IDENTIFIER = re.compile(r"(^|_|\b)(id|ids|uuid|guid|key|index|serial|ssn|nr|no|number)$", re.I)
+_PADDED = re.compile(r"0\d+")
 _CODE = re.compile(
     r"(code|_cd|type|class|kind|category|group|zip|zipcode|postcode|postal|region|state|county|"
     r"country|status|sex|gender|race|ward|department|sector|branch|icd|naics)s?$",
@@ -49,8 +50,29 @@ _CODE = re.compile(
 class ColumnDraft:
     """What a draft proposes for one column, and why; all of it was read from the data.
 
-    `question` is empty where nothing needs to be asked. `most_within` and `all_within` hold 99 %
-    and all of a number's values, rounded outwards.
+    Attributes
+    ----------
+    name : str
+        Name of the column.
+    proposal : str
+        What it is proposed as: "number", "number, logarithmic", "levels", "left out", "label,
+        classes" or "label, number".
+    reason : str
+        Why, in words; empty for a plain number.
+    question : str
+        What only somebody who knows the field can answer, with the flag that answers it; empty
+        where nothing needs to be asked.
+    most_within : tuple of float or None
+        Bounds of 99 % of a number's values, rounded outwards.
+    all_within : tuple of float or None
+        Bounds of all of them, rounded outwards.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> table = {"ward": [3, 7, 9, 3] * 10, "age": [30.5, 40, 50, 61] * 10, "ill": [0, 1] * 20}
+    >>> tc.data.Draft.of(table).columns[0].question
+    'Is ward a code? It is proposed as levels; for an amount: --numeric ward.'
     """
 
     name: str
@@ -63,8 +85,25 @@ class ColumnDraft:
 
 @dataclass(frozen=True)
 class Draft:
-    """A proposed schema, what was seen of each column, and what only somebody who knows the field
-    can answer. For the holder of the data: all of it was read from the records."""
+    """A proposed schema, with what was seen of each column and what needs an answer.
+
+    It is for the holder of the data: all of it was read from the records.
+
+    Attributes
+    ----------
+    schema : Schema
+        The proposal, every part of it unconfirmed.
+    columns : tuple of ColumnDraft
+        What was seen of each column, the label last.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> table = {"ward": [3, 7, 9, 3] * 10, "age": [30.5, 40, 50, 61] * 10, "ill": [0, 1] * 20}
+    >>> draft = tc.data.Draft.of(table, label="ill")
+    >>> [(column.name, column.kind) for column in draft.schema.columns]
+    [('ward', 'categorical'), ('age', 'numeric')]
+    """
 
     schema: Schema
     columns: tuple[ColumnDraft, ...]
@@ -92,7 +131,32 @@ class Draft:
         drop: Sequence[str] = (),
         log: Sequence[str] = (),
     ) -> Draft:
-        """A draft for a file, query, frame or table; see `draft_schema`."""
+        """Draft a schema from data, with the questions that it leaves open.
+
+        Parameters
+        ----------
+        source : str, Path, Table or frame
+            A file, query, frame or table.
+        label : str or None, default=None
+            The column to predict; the last one by default.
+        node : str or None, default=None
+            The column that names the holder of each record.
+        name : str or None, default=None
+            Name of the schema.
+        categorical : sequence of str, default=()
+            Columns that are levels.
+        numeric : sequence of str, default=()
+            Columns that are numbers.
+        drop : sequence of str, default=()
+            Columns that are left out.
+        log : sequence of str, default=()
+            Columns that are numbers on a logarithmic scale.
+
+        Returns
+        -------
+        Draft
+            The schema, and what was seen of each column.
+        """
         table = read_table(source) if isinstance(source, str | Path) else Table.of(source)
         label = _label_name(table, label, drop)
         told = _told(table, label, node, categorical, numeric, drop, log)
@@ -299,7 +363,7 @@ def _code_or_identifier(name: str, levels: list[str], count: int, records: int) 
     """The proposal for whole numbers that stand for something else than an amount, or None."""
     if not all(float(word).is_integer() for word in levels):
         return None
-    padded = any(len(word) > 1 and word.lstrip("+-").startswith("0") for word in levels)
+    padded = any(_PADDED.fullmatch(word) for word in levels)
     distinct = len(levels)
     if not padded and distinct == count >= LEAST_FOR_IDENTIFIERS:
         return _left_out(name, f"an identifier: every value is different; if not, --numeric {name}")
@@ -333,7 +397,7 @@ def _number(name: str, values: Floats, levels: list[str], told: str | None) -> P
     period = PERIODS.get(name.lower().rpartition("_")[2])
     if told is None and period is not None:
         question = (
-            f"Does {name} start again after {period}? If so, write transform = 'cyclic' and "
+            f"Does {name} begin anew after {period}? If so, write transform = 'cyclic' and "
             f"period = {period} in place of scale_to."
         )
     elif told is None and whole and MOST_CODES < len(levels) <= MOST_LEVELS:

@@ -74,13 +74,18 @@ def squeezed(schema: Schema, table: Table) -> list[str]:
     from tacenda.data.encoding import column_numbers
 
     some = table.some(LOOK_AT)
+    numbers = [
+        c for c in schema.columns if isinstance(c, NumericColumn) and c.transform != "cyclic"
+    ]
+    label = schema.label
+    if label.low is not None and label.high is not None:
+        numbers.append(NumericColumn(name=label.name, low=label.low, high=label.high))
     found = []
-    for column in schema.columns:
-        if isinstance(column, NumericColumn) and column.transform != "cyclic":
-            numbers, missing = column_numbers(schema, column, some, np.ones(len(some), bool))
-            sentence = _sentence(column, numbers[~missing])
-            if sentence is not None:
-                found.append(sentence)
+    for column in numbers:
+        values, missing = column_numbers(schema, column, some, np.ones(len(some), bool))
+        sentence = _sentence(column, values[~missing], column.name == label.name)
+        if sentence is not None:
+            found.append(sentence)
     return found
 
 
@@ -97,12 +102,12 @@ def warn_squeezed(schema: Schema, table: Table, stacklevel: int) -> None:
         )
 
 
-def _sentence(column: NumericColumn, values: Floats) -> str | None:
+def _sentence(column: NumericColumn, values: Floats, label: bool) -> str | None:
     share = _share(column, values)
     if share is None or share >= CORNER:
         return None
     remedies = []
-    if column.transform == "clip" and column.low > -1:
+    if column.transform == "clip" and column.low > -1 and not label:
         as_log = column.model_copy(update={"transform": "log1p"})
         better = _share(as_log, values)
         if better is not None and better > max(3 * share, CORNER):
@@ -114,9 +119,14 @@ def _sentence(column: NumericColumn, values: Floats) -> str | None:
             "99 % of them lie"
         )
     remedy = ", or ".join(remedies) or "declare narrower bounds"
+    loss = (
+        "their differences are lost in the noise"
+        if label
+        else "the model hardly sees how they differ"
+    )
     return (
         f"90 % of the values of {column.name!r} lie in {100 * share:.2g} % of the declared range "
-        f"[{column.low:g}, {column.high:g}], so the model hardly sees how they differ: {remedy}."
+        f"[{column.low:g}, {column.high:g}], so {loss}: {remedy}."
     )
 
 

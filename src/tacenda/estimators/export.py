@@ -72,7 +72,7 @@ def facts(estimator: Any) -> dict[str, Any]:
         "feature_names": None if names is None else [str(n) for n in names],
         "n_features": int(estimator.n_features_in_),
         "node_labels": [str(label) for label in estimator.node_labels_],
-        "privacy": estimator.privacy_.to_plain(),
+        "privacy": None if estimator.privacy_ is None else estimator.privacy_.to_plain(),
         "conditions": list(estimator.conditions_),
         "standard_errors": estimator._errors,
         # A seed lets anybody who holds it subtract the noise, so it never leaves.
@@ -85,7 +85,18 @@ def facts(estimator: Any) -> dict[str, Any]:
 
 
 def load_model(path: str | Path) -> Any:
-    """The estimator that `export` wrote into `path`, ready to predict; it has no history."""
+    """Load the estimator that `export` wrote, ready to predict; it has no history.
+
+    Parameters
+    ----------
+    path : path
+        The folder that `export` wrote.
+
+    Returns
+    -------
+    model : estimator
+        Of the class that was exported, with its weights, `privacy_` and `conditions_`.
+    """
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -140,7 +151,9 @@ def _restored(about: dict[str, Any], arrays: dict[str, Any]) -> Any:
     if about["feature_names"] is not None:
         model.feature_names_in_ = np.array(about["feature_names"], dtype=object)
     model.n_features_in_, model.node_labels_ = about["n_features"], tuple(about["node_labels"])
-    model.privacy_, model.conditions_ = Statement.from_plain(about["privacy"]), about["conditions"]
+    plain = about["privacy"]
+    model.privacy_ = None if plain is None else Statement.from_plain(plain)
+    model.conditions_ = about["conditions"]
     model.n_iter_ = about["settings"]["rounds"]
     model.result_settings_ = {
         **about["settings"],
@@ -162,6 +175,7 @@ _KEPT = (
     "strength",
     "fit_intercept",
     "l1_ratio",
+    "weight_bound",
     "threshold",
 )
 

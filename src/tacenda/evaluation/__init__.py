@@ -4,8 +4,25 @@ measures       accuracy, ROC AUC, F1, log loss, R2, RMSE and others, from labels
 figures        confusion matrix, ROC and precision-recall points, calibration, residuals
 coefficients   a model's weights by feature name, in the original units, with the standard error
                that the privacy noise adds
-model_files    a model and its public description, from a run folder or an exported model
 
 Measures and figures read the records that they are given, without noise. Coefficients follow from
 the released model alone.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tacenda._lazy import lazily
+
+if TYPE_CHECKING:
+    from tacenda.evaluation.coefficients import (
+        Coefficient,
+        CoefficientTable,
+        coefficient_table,
+        run_coefficients,
+    )
+
+__all__ = ["Coefficient", "CoefficientTable", "coefficient_table", "run_coefficients"]
+
+__getattr__ = lazily(__name__, dict.fromkeys(__all__, "coefficients"))

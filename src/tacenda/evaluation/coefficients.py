@@ -31,24 +31,26 @@ KNOWN = "moments"  # the algorithm whose noise passes on to its model by a known
 class Coefficient:
     """One row of a table of coefficients.
 
-    Parameters
+    Attributes
     ----------
     feature : str
-        Name of the feature.
+        The quantity that is multiplied, in its original units, such as ``"income"``,
+        ``"log1p(income)"`` or ``"site is 'a'"``.
     coefficient : float
-        In the original units.
+        Change of the score for one unit of the quantity.
     standard_error : float or None
-        What the privacy noise adds; None where it is not known.
+        Of the coefficient, by the privacy noise alone; None where it is not known.
     effect : float
-        Coefficient times the declared range of the quantity, by which rows are sorted.
-    output : str or None, default=None
-        The class that it belongs to, where there are several.
+        Change of the score over the whole declared range of the quantity.
+    output : str or None
+        The class that the coefficient belongs to, where there are several scores.
 
     Examples
     --------
-    >>> from tacenda.evaluation.coefficients import Coefficient
-    >>> Coefficient("age", 0.02, 0.001, 2.0).feature
-    'age'
+    >>> import numpy as np
+    >>> from tacenda.evaluation import coefficient_table
+    >>> coefficient_table(["age"], np.array([[0.5]]), None, spans=np.array([80.0])).rows[0].effect
+    40.0
     """
 
     feature: str
@@ -60,25 +62,26 @@ class Coefficient:
 
 @dataclass(frozen=True)
 class CoefficientTable:
-    """Coefficients sorted by the size of their effect, the intercept last; iterable.
+    """Coefficients sorted by the size of their effect, the intercept last.
 
-    `str()` gives an aligned text.
+    It is iterable; `str` gives an aligned text, and `to_plain` rows for ``pandas.DataFrame``.
 
-    Parameters
+    Attributes
     ----------
     rows : tuple of Coefficient
-        One for each feature and class.
+        The rows.
     errors : str
         How the standard errors are known, in one sentence.
-    notes : tuple of str, default=()
+    notes : tuple of str
         What else a reader must know.
 
     Examples
     --------
-    >>> from tacenda.evaluation.coefficients import coefficient_table
-    >>> table = coefficient_table(["age", "dose"], [[0.5, -2.0]], None)
+    >>> import numpy as np
+    >>> from tacenda.evaluation import coefficient_table
+    >>> table = coefficient_table(["age", "site is 'a'"], np.array([[0.5, 3.0]]), np.array([1.0]))
     >>> [row.feature for row in table]
-    ['dose', 'age']
+    ["site is 'a'", 'age', 'intercept']
     """
 
     rows: tuple[Coefficient, ...]
@@ -92,24 +95,27 @@ class CoefficientTable:
         return len(self.rows)
 
     def to_plain(self) -> list[dict[str, Any]]:
-        """The rows as dictionaries, which pandas.DataFrame takes.
+        """Give the rows as plain values, for files and data frames.
 
         Returns
         -------
         list of dict
-            One for each row.
+            One dict for each row, with the fields of `Coefficient`; `output` only where there are
+            several.
         """
         several = any(row.output is not None for row in self.rows)
         plain = [asdict(row) for row in self.rows]
         return plain if several else [{k: v for k, v in r.items() if k != "output"} for r in plain]
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
-        """The rows as text; the column of outputs only where there are several.
+        """Give the table as text.
 
         Returns
         -------
-        (list of str, list of list of str)
-            Header and rows.
+        header : list of str
+            The headings; a column of classes only where there are several.
+        rows : list of list of str
+            The cells.
         """
         several = any(row.output is not None for row in self.rows)
         header = ["feature", "coefficient", "standard error", "effect"]
@@ -148,10 +154,42 @@ def coefficient_table(
     errors: str = "The standard errors are not known.",
     notes: Sequence[str] = (),
 ) -> CoefficientTable:
-    """The table of coefficients `coef` (K, p) and `intercept` (K,) in the original units.
+    """Make the table of a linear model's coefficients.
 
-    coef_std, intercept_std: their standard errors. spans (p,): the declared range of each quantity;
-    1 where none is declared. outputs: the K classes, where K > 1.
+    Parameters
+    ----------
+    names : sequence of str
+        The p quantities.
+    coef : array of shape (K, p)
+        Coefficients in the original units.
+    intercept : array of shape (K,) or None
+        The intercepts; None where there are none.
+    coef_std : array of shape (K, p) or None, default=None
+        Standard errors of the coefficients.
+    intercept_std : array of shape (K,) or None, default=None
+        Standard errors of the intercepts.
+    spans : array of shape (p,) or None, default=None
+        The declared range of each quantity; 1 where none is declared.
+    outputs : sequence or None, default=None
+        The K classes, where K > 1.
+    errors : str, default="The standard errors are not known."
+        How the standard errors are known, in one sentence.
+    notes : sequence of str, default=()
+        What else a reader must know.
+
+    Returns
+    -------
+    CoefficientTable
+        The rows, the largest effects first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tacenda.evaluation import coefficient_table
+    >>> print(coefficient_table(["age"], np.array([[2.0]]), None, coef_std=np.array([[0.5]])))
+    feature  coefficient  standard error  effect
+    age                2             0.5       2
+    The standard errors are not known.
     """
     coef = np.atleast_2d(np.asarray(coef, float))
     spans = np.ones(coef.shape[1]) if spans is None else np.asarray(spans, float)
@@ -198,11 +236,36 @@ def run_coefficients(
     schema: Schema | None = None,
     outputs: Sequence[Any] | None = None,
 ) -> CoefficientTable:
-    """The table of a run's average model.
+    """Make the table of a run's average model.
 
-    schema: the scaling and transforms that it declares are undone, the label's too. Without one the
-    weights are shown for the features as they were given; a last feature called "intercept" is the
-    intercept, and all spans are 1.
+    It follows from the released model and public declarations, and costs no privacy.
+
+    Parameters
+    ----------
+    result : RunResult
+        The run.
+    names : sequence of str
+        Its features; a last one called "intercept" is the intercept.
+    schema : Schema or None, default=None
+        The scaling and transforms that it declares are undone, the label's too. Without one the
+        weights are shown for the features as they were given, and all spans are 1.
+    outputs : sequence or None, default=None
+        The classes, where there are several scores.
+
+    Returns
+    -------
+    CoefficientTable
+        The rows, the largest effects first.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> from tacenda.evaluation import run_coefficients
+    >>> data = tc.data.make_classification(200, 3, seed=0)
+    >>> shards = tc.data.partition.even(data.X, data.y, 4, seed=0)
+    >>> result = tc.simulate(tc.Problem(shards, classes=(0, 1)), tc.graph.ring(4), "admm", 5)
+    >>> len(run_coefficients(result, ("a", "b", "c")))
+    3
     """
     p = int(result.settings["problem"]["n_features"])
     w = np.asarray(result.model, float).reshape(-1, p)

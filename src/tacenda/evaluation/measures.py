@@ -11,11 +11,41 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tacenda._types import Array, Floats, Ints
+from tacenda.data.schema import Label
+
+
+class Units(NamedTuple):
+    """From encoded labels to the label's own units: label = centre + reach * encoded, and a
+    prediction is kept within [low, high], where these are declared."""
+
+    centre: float = 0.0
+    reach: float = 1.0
+    low: float | None = None
+    high: float | None = None
+
+    @classmethod
+    def of(cls, label: Label | None) -> Units:
+        """Those of a schema's label; as encoded where there is none."""
+        if label is None:
+            return cls()
+        return cls(*label.centre_and_reach, label.low, label.high)
+
+    def labels(self, encoded: Array) -> Floats:
+        """(N,) labels in their own units."""
+        return np.asarray(self.centre + self.reach * np.asarray(encoded, float))
+
+    def predictions(self, scores: Array) -> Floats:
+        """(N,) predictions in the label's units, inside its bounds."""
+        found = self.labels(scores)
+        if self.low is None or self.high is None:
+            return found
+        return np.asarray(np.clip(found, self.low, self.high))
+
 
 PROBABILITIES = ("logistic", "multinomial")  # losses whose scores are log odds
 
@@ -111,11 +141,30 @@ def headline(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def classification(labels: Array, scores: Array, *, probabilities: bool) -> Values:
-    """All measures of class numbers `labels` (N,) against `scores` (N,) or (N, K).
+    """Compute the measures of a classification, without noise.
 
-    probabilities: whether scores are log odds, so that log loss and Brier score exist. For several
-    classes ROC AUC, average precision and F1 are means over the classes, each against the rest. F1
-    leaves out classes that neither occur nor are predicted.
+    For several classes ROC AUC, average precision and F1 are means over the classes, each against
+    the rest. F1 leaves out classes that neither occur nor are predicted.
+
+    Parameters
+    ----------
+    labels : array of shape (N,)
+        Class numbers 0 .. K-1.
+    scores : array of shape (N,) or (N, K)
+        Linear scores; for two classes one, positive for class 1.
+    probabilities : bool
+        Whether scores are log odds, so that log loss and Brier score exist.
+
+    Returns
+    -------
+    dict
+        Measure -> value, None where the records do not define it.
+
+    Examples
+    --------
+    >>> from tacenda.evaluation import measures
+    >>> measures.classification([0, 1, 1], [-1.0, 2.0, -0.5], probabilities=False)["roc_auc"]
+    1.0
     """
     from sklearn import metrics
 
@@ -157,7 +206,26 @@ _OF_CHANCES = ("log_loss", "brier")
 
 
 def regression(labels: Array, predictions: Array) -> Values:
-    """R2, RMSE and MAE of labels and predictions (N,) in the same units."""
+    """Compute R2, RMSE and MAE, without noise.
+
+    Parameters
+    ----------
+    labels : array of shape (N,)
+        Labels in their own units.
+    predictions : array of shape (N,)
+        Predictions in the same units.
+
+    Returns
+    -------
+    dict
+        Measure -> value, None where the records do not define it.
+
+    Examples
+    --------
+    >>> from tacenda.evaluation import measures
+    >>> measures.regression([1.0, 2.0, 4.0], [1.0, 3.0, 2.0])["mae"]
+    1.0
+    """
     from sklearn import metrics
 
     y, guessed = np.asarray(labels, float), np.asarray(predictions, float)

@@ -15,6 +15,7 @@ from tacenda.privacy import adjacency as relation
 from tacenda.privacy.secrets.noise_plan import Spread
 
 MODES = ("sound", "as-published")
+LARGE_EPSILON = 20.0  # above it the bound e^epsilon says nothing that anybody could use
 
 
 @dataclass(frozen=True)
@@ -266,6 +267,25 @@ class Privacy:
                 "or an algorithm such as dpdda or cdpadmm."
             )
         return self.coalition
+
+    def advice(self, records: float) -> list[str]:
+        """What such a budget means in plain words, where it promises next to nothing; for a
+        network of that many records in all, a public number."""
+        said = []
+        largest = float(np.max(np.asarray(self.epsilon, float)))
+        if LARGE_EPSILON < largest < np.inf:
+            said.append(
+                f"Weak privacy: epsilon={largest:g} promises next to nothing: whoever sees the "
+                f"messages may be e^{largest:g} times surer that a record was there; "
+                f"choose epsilon from 0.1 to 10."
+            )
+        if self.delta * records > 1:
+            said.append(
+                f"Weak privacy: delta={self.delta:g} is above one over the number of records "
+                f"({records:g}): publishing a record outright could pass under it; "
+                f"choose delta below {1 / records:.1g}."
+            )
+        return said
 
     def to_plain(self) -> dict[str, Any]:
         """Plain values for files.

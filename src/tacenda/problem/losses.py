@@ -1,6 +1,6 @@
 """Convex losses of one record, and what each of them promises to the algorithms.
 
-Every loss but the multinomial one is a function of the score s = x.w and the label y. A loss
+Every loss but those of several classes is a function of the score s = x.w and the label y. A loss
 declares
 
     slope                 bound of |d loss / d s|; times the bound on |x| it is the letter G
@@ -25,7 +25,7 @@ import numpy as np
 from tacenda import checks
 from tacenda._types import Array
 from tacenda.errors import InputError
-from tacenda.problem.multinomial import Multinomial
+from tacenda.problem.multinomial import MulticlassHinge, Multinomial
 
 __all__ = [
     "AbsoluteDeviation",
@@ -33,6 +33,7 @@ __all__ = [
     "Huber",
     "Logistic",
     "Loss",
+    "MulticlassHinge",
     "Multinomial",
     "SmoothedHinge",
     "Squared",
@@ -463,7 +464,16 @@ class AbsoluteDeviation(_OfOneScore):
 
 _BY_NAME: dict[str, type[Any]] = {
     kind.name: kind
-    for kind in (Logistic, Hinge, SmoothedHinge, Squared, Huber, AbsoluteDeviation, Multinomial)
+    for kind in (
+        Logistic,
+        Hinge,
+        SmoothedHinge,
+        Squared,
+        Huber,
+        AbsoluteDeviation,
+        Multinomial,
+        MulticlassHinge,
+    )
 }
 
 

@@ -3,6 +3,7 @@ and the public bounds that go with them."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,17 +19,20 @@ from tacenda.problem.constants import LARGEST_RADIUS, RADIUS, SENSIBLE, Constant
 from tacenda.problem.store import DenseStore, SparseStore, Store
 from tacenda.problem.validate.labels import encode_labels
 from tacenda.problem.validate.rows import NORM_SLACK, bound_rows, read_shards
+from tacenda.problem.validate.weights import joined_weights
 
 _CHUNK_SCORES = 1 << 20
 # Table entries read between two looks at the losses, where nothing is copied
 _CHUNK_RECORDS = 1 << 26
+_NEARLY_FREE = 1e-9  # the strength of a constant that is not to be regularised
 _FEW_SCORES = 4  # up to so many scores a record a pass of our own is faster
 
 
 class Problem:
     """A convex learning problem over n nodes with private records.
 
-    Minimise sum_i f_i(w), f_i(w) = (c/m_i) sum_j loss(w; x_ij, y_ij) + r R(w).
+    Minimise sum_i f_i(w), f_i(w) = (c/m_i) sum_j v_ij loss(w; x_ij, y_ij) + r R(w), where v_ij =
+    1 without weights.
 
     Arrays which are already consecutive views of one array are read in place: do not change them
     afterwards. `objective`, `local_objectives`, `loss_of`, `accuracy` and `solve` read private data
@@ -62,6 +66,12 @@ class Problem:
     classes : iterable of object or None, default=None
         The public label set. Without it, the sorted labels found at all nodes are taken as
         public, of which a private run warns once.
+    weights : sequence of ndarray or None, default=None
+        How much each record counts: one array (m_i,) per node, as in `shards`; None counts each
+        once. A record's loss is multiplied by its weight, which is as private as the record.
+    weight_bound : float, default=1.0
+        Public bound on the weights, which are from 0 to `weight_bound`: one record then moves
+        every answer by up to `weight_bound` times as much.
     public_sizes : array_like or None, default=None
         Declared m_i, one per node, where record counts are themselves private (add-remove
         adjacency).
@@ -109,6 +119,8 @@ class Problem:
         on_large_rows: str = "error",
         classes: Iterable[Any] | None = None,
         public_sizes: ArrayLike | None = None,
+        weights: Any = None,
+        weight_bound: float = 1.0,
     ) -> None:
         # Declarations without sense are refused before any record is read; how many classes there
         # are comes later.
@@ -116,7 +128,7 @@ class Problem:
             loss=loss,
             regulariser=regulariser,
             strength=strength,
-            loss_scale=loss_scale,
+            loss_scale=_scaled_by(weight_bound, loss_scale) if weights is not None else loss_scale,
             data_norm=data_norm,
             clip_norm=clip_norm,
             radius=radius,
@@ -141,7 +153,8 @@ class Problem:
         self.n_outputs = len(self.classes or ()) if self.loss.kind == "multiclass" else 1
         self.sizes: Ints = np.diff(table.offsets)
         self.public_sizes = _sizes(public_sizes, len(self.sizes))
-        self.store = self._store(rows, labels, table.offsets)
+        shares = None if weights is None else joined_weights(table, weights, weight_bound)
+        self.store = self._store(rows, labels, table.offsets, shares)
         self.dtype: np.dtype[Any] = (rows[0] if isinstance(rows, tuple) else rows).dtype
         # Rounding may lift a float32 row above data_norm by a part in a million, and the bounds
         # then hold that too.
@@ -150,7 +163,9 @@ class Problem:
             declared, data_norm=self.data_norm * (1.0 + slack), n_outputs=self.n_outputs
         )
 
-    def _store(self, rows: Any, labels: Floats, offsets: Ints) -> Store:
+    def _store(
+        self, rows: Any, labels: Floats, offsets: Ints, weights: Floats | None = None
+    ) -> Store:
         kind = SparseStore if isinstance(rows, tuple) else DenseStore
         divisors = self.sizes.astype(np.float64) if self.public_sizes is None else self.public_sizes
         return kind(
@@ -164,6 +179,7 @@ class Problem:
             strength=self.strength,
             loss_scale=self.loss_scale,
             divisors=divisors,
+            weights=weights,
         )
 
     def declaration_missing(self) -> str | None:
@@ -227,7 +243,7 @@ class Problem:
         return float(total[0]) if single else total
 
     def loss_of(self, w: ArrayLike) -> Any:
-        """Mean loss over all records, without c and r R. Reads private data without noise.
+        """Mean weighted loss over all records, without c and r R. Reads private data without noise.
 
         Parameters
         ----------
@@ -337,6 +353,54 @@ class Problem:
         scores = np.asarray(x @ rows[0].reshape(self.n_outputs, self.n_features).T)
         return scores if self.n_outputs > 1 else scores[:, 0]
 
+    # ---- other problems of the same records, for comparison; nothing is copied but one column
+    def pooled(self) -> Problem:
+        """All records as those of a single node: what a trusted server would hold."""
+        declared = None if self.public_sizes is None else self.public_sizes.sum(keepdims=True)
+        return self._part(slice(0, len(self.store.labels)), declared)
+
+    def of_node(self, position: int) -> Problem:
+        """One node's records, as a problem of that node alone."""
+        a, b = (int(k) for k in self.store.offsets[position : position + 2])
+        sizes = self.public_sizes
+        return self._part(slice(a, b), None if sizes is None else sizes[position : position + 1])
+
+    def with_one_feature(self, position: int | None) -> Problem:
+        """The records with one of their features only; None: with a constant 1, which is as good as
+        not regularised."""
+        rows: Any = self.store.rows
+        if position is None:
+            column = np.ones((len(self.store.labels), 1))
+        elif isinstance(rows, tuple):
+            from scipy.sparse import csr_array
+
+            whole = csr_array(rows, shape=(len(self.store.labels), self.n_features))
+            column = whole[:, [position]].toarray()
+        else:
+            column = np.ascontiguousarray(rows[:, position : position + 1])
+        found = copy.copy(self)
+        found.n_features = 1
+        found.strength = min(self.strength, _NEARLY_FREE) if position is None else self.strength
+        found.store = found._store(column, self.store.labels, self.store.offsets)
+        found.dtype = column.dtype
+        return found
+
+    def _part(self, records: slice, public_sizes: Floats | None) -> Problem:
+        rows: Any = self.store.rows
+        if isinstance(rows, tuple):
+            values, indices, starts = rows
+            starts = starts[records.start : records.stop + 1]
+            kept = slice(int(starts[0]), int(starts[-1]))
+            rows = (values[kept], indices[kept], starts - starts[0])
+        else:
+            rows = rows[records]
+        found = copy.copy(self)
+        found.node_labels, found.partition = None, None
+        offsets = np.array([0, records.stop - records.start], self.store.offsets.dtype)
+        found.sizes, found.public_sizes = np.diff(offsets), public_sizes
+        found.store = found._store(rows, self.store.labels[records], offsets)
+        return found
+
     def solve(self, tolerance: float = 1e-10) -> Floats:
         """Centralised optimum of (1/n) sum_i f_i. Reads private data without noise.
 
@@ -397,12 +461,21 @@ class Problem:
 
     def _weighted(self, models: Floats, weights: Floats) -> Floats:
         """sum_j weights_j loss(w_k; x_j, y_j) for each model."""
+        if self.store.weights is not None:
+            weights = weights * self.store.weights
         total = np.zeros(len(models))
         for a, b, scores in self._score_chunks(models):
             scores = scores if self.n_outputs > 1 else scores[:, :, 0]
             labels = np.broadcast_to(self.store.labels[a:b, None], (b - a, len(models)))
             total += weights[a:b] @ self.loss.value(scores, labels)
         return total
+
+
+def _scaled_by(weight_bound: float, loss_scale: float) -> float:
+    """c times the bound of the weights: these are kept as shares of it, from 0 to 1, so that every
+    bound on a record holds as it stands, and each answer grows by the bound through c alone."""
+    bound = checks.between("weight_bound", weight_bound, *SENSIBLE, open_ends=False)
+    return bound * checks.positive("loss_scale", loss_scale)
 
 
 def _sizes(public_sizes: ArrayLike | None, n: int) -> Floats | None:

@@ -29,7 +29,7 @@ def _curves(found: Named, kind: str) -> Chart | None:
     several = any(len(drawn.get(kind, [])) > 1 for _, drawn in found)
     # With many classes one run's curves are enough for a drawing
     shown = found[:1] if several else found
-    series = []
+    series: list[Series] = []
     for name, drawn in shown:
         for curve in drawn.get(kind, []):
             title = f"class {curve['class']}" if several else name
@@ -45,12 +45,8 @@ def _curves(found: Named, kind: str) -> Chart | None:
     return Chart(
         f"evaluation-{kind}",
         f"{TITLES[kind]}{whose}",
-        "share of other records taken wrongly"
-        if roc
-        else "recall: share of the class that is found",
-        "share of the class that is found"
-        if roc
-        else "precision: share of those taken that is right",
+        "share of other records taken wrongly" if roc else "recall, share of the class found",
+        "share of the class found" if roc else "precision, share of those taken that is right",
         series,
         f"Line chart: {TITLES[kind].lower()}{whose} for {len(series)} lines.",
         "The nearer to the upper left corner the better; the thin line is chance."
@@ -139,14 +135,12 @@ def confusion(name: str, drawn: dict[str, Any]) -> TextTable | None:
 def evaluation_page(found: dict[str, Any], out: str | Path) -> Path:
     """Write one HTML page of what `tacenda evaluate` found (extra `report`).
 
-    Unless the evaluated data is public, the page reads private records without noise, and says so.
-
     Parameters
     ----------
     found : dict
-        What `tacenda evaluate --json` prints, with its figures.
+        What ``tacenda evaluate --json`` prints: run, data, records, public, measures, figures.
     out : str or Path
-        Where to write.
+        The file to write.
 
     Returns
     -------
@@ -155,9 +149,16 @@ def evaluation_page(found: dict[str, Any], out: str | Path) -> Path:
 
     Examples
     --------
+    >>> import os, tempfile
     >>> import tacenda as tc
-    >>> callable(tc.report.evaluation_page)
-    True
+    >>> from tacenda.evaluation import figures, measures
+    >>> y, guessed = [1.0, 2.0, 4.0], [1.0, 3.0, 2.0]
+    >>> found = {"run": "ridge", "data": "new.csv", "records": 3, "public": True}
+    >>> found |= {"measures": measures.regression(y, guessed)}
+    >>> found |= {"figures": figures.regression(y, guessed)}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tc.report.evaluation_page(found, os.path.join(folder, "evaluation.html")).name
+    'evaluation.html'
     """
     from tacenda.report.html_page import panels_of, plotly_js, rendered
 

@@ -102,16 +102,17 @@ class LastingRun:
 def account_of(store: LedgerStore, problem: Problem, dataset: str | None) -> Account:
     """The account to which runs on this problem's records are booked, with what the user should be
     told about it."""
-    former = store.fingerprint([data_digest(problem).encode()])
+    former = store.fingerprint([data_digest(problem, weights=False).encode()])
     return store.account(problem.store.rows, problem.store.labels, dataset, former)
 
 
-def data_digest(problem: Problem) -> str:
+def data_digest(problem: Problem, weights: bool = True) -> str:
     """A fingerprint of the records in their order and place, to tell runs apart on this machine;
-    not for sending."""
+    not for sending. Without their weights, if these are left out."""
     digest = hashlib.blake2b(digest_size=16)
     rows = problem.store.rows if isinstance(problem.store.rows, tuple) else (problem.store.rows,)
-    for array in (*rows, problem.store.labels):
+    own = (problem.store.weights,) if weights and problem.store.weights is not None else ()
+    for array in (*rows, problem.store.labels, *own):
         digest.update(f"{array.shape} {array.dtype}".encode())
         digest.update(np.ascontiguousarray(array).view(np.uint8).data)
     return digest.hexdigest()

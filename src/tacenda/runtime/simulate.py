@@ -17,7 +17,7 @@ from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.whitening import prepared
 from tacenda.content import content_hash, program
 from tacenda.data.partition import broken_promise
-from tacenda.errors import DeclarationWarning, InputError
+from tacenda.errors import DeclarationWarning, InputError, WeakPrivacyWarning
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
@@ -195,11 +195,14 @@ def simulate(
         run.restore(checkpoints.read(file, run.identity))
 
     def measured(models: Array) -> dict[str, Any]:
-        return measure(
+        begin = time.perf_counter()
+        found = measure(
             names,
             Snapshot(problem, spec.topology, models, optimum, test, lowest),
             spec.facts.adjacency,
         )
+        run.measuring += time.perf_counter() - begin
+        return found
 
     def record(done: int, asked: bool) -> bool:
         last = done == spec.rounds or run.hosts.converged
@@ -232,18 +235,21 @@ class _Simulation:
         dataset: str | None,
     ) -> None:
         self.spec, self.problem, self._given_seed = spec, problem, given_seed
-        self.warnings = [*spec.advice(), *spec.cut_advice()]
+        weak = [] if spec.privacy is None else spec.privacy.advice(float(spec.facts.sizes.sum()))
+        self.warnings = [*spec.advice(), *spec.cut_advice(), *weak]
         for sentence in spec.advice():
             python_warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
         for sentence in spec.cut_advice():
             python_warnings.warn(sentence, GraphWarning, stacklevel=3)
+        for sentence in weak:
+            python_warnings.warn(sentence, WeakPrivacyWarning, stacklevel=3)
         if spec.privacy is not None:
             _check_spread(problem, spec.privacy.adjacency)
         if spec.privacy is not None and (missing := problem.declaration_missing()) is not None:
             python_warnings.warn(missing, DeclarationWarning, stacklevel=3)
         self.noise = SimulatedNoise(None if seed is None else checks.whole("seed", seed))
         self.start = start_rows(init, problem.dim, spec.topology.n)
-        self.history, self.done, self.seconds = History(), 0, 0.0
+        self.history, self.done, self.seconds, self.measuring = History(), 0, 0.0, 0.0
         self.messages = self.bytes = 0
         self.lasting = None
         self.charged, found = ledger is not None, spec.calibration
@@ -306,6 +312,7 @@ class _Simulation:
             cost["bytes"],
             self.hosts.released(),
             None if statement is None else self.hosts.noise_std(self.spec.rounds),
+            self.measuring,
         )
 
     def settings(self) -> dict[str, Any]:

@@ -50,6 +50,17 @@ def test_codes_identifiers_and_amounts_are_told_apart():
     assert all(name in found.schema.notes for name in reasons)
 
 
+def test_only_padded_digits_look_like_codes():
+    for words, kind in (
+        ([f"{k % 100}.0" for k in range(N)], "numeric"),
+        ([f"{k % 100}" for k in range(N)], "numeric"),
+        ([f"-{k % 100}" for k in range(N)], "numeric"),
+        ([f"{k % 50:03d}" for k in range(N)], "categorical"),
+    ):
+        table = {"x": words, "y": ["a", "b"] * (N // 2)}
+        assert data.draft_schema(table).columns[0].kind == kind
+
+
 def test_no_code_is_silently_a_number():
     asked = {c.name: c.question for c in drafted().columns if c.question}
     assert "--numeric branch" in asked["branch"] and "--numeric visits" in asked["visits"]

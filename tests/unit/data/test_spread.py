@@ -73,3 +73,12 @@ def test_many_columns_make_one_warning():
     with pytest.warns(data.SqueezedColumnWarning, match="So it is with 6 more columns") as caught:
         data.encode(wide, {**cells, "y": ["a", "b"] * (N // 2)})
     assert len(caught) == 1
+
+
+def test_a_number_to_predict_is_looked_at_too():
+    label = {"name": "pay", "low": 0, "high": 1e8, "scale_to": "symmetric"}
+    s = data.Schema.build(
+        columns=[{"kind": "numeric", "name": "x", "low": 0, "high": 1}], label=label
+    )
+    (sentence,) = squeezed(s, Table.of({"x": rng.random(N), "pay": INCOME}))
+    assert "'pay'" in sentence and "lost in the noise" in sentence and "log1p" not in sentence

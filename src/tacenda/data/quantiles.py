@@ -51,10 +51,41 @@ CHANCE = 0.05  # that a quantile's rank errs by more than is stated
 class PrivateBounds:
     """A schema with private bounds, and what they cost.
 
-    epsilon_each: of one quantile, pure. epsilon: of all of them together, at `delta`. epsilon_left:
-    what a Gaussian release may still spend at `delta` so that both stay within the budget. tail:
-    the lower quantile; the upper one is 1 - tail. rank_error: how many records a quantile's rank
-    may err by, with a chance of 95 %.
+    Attributes
+    ----------
+    schema : Schema
+        The schema with the new bounds, which are confirmed and name their source.
+    columns : tuple of str
+        Columns whose bounds were asked for.
+    tail : float
+        The lower quantile; the upper one is 1 - tail.
+    rank_error : int
+        How many records a quantile's rank may err by, with a chance of 95 %.
+    epsilon_each : float
+        Of one quantile, pure.
+    epsilon : float
+        Of all of them together, at `delta`.
+    epsilon_left : float
+        What a Gaussian release may still spend at `delta` so that both stay within the budget.
+    delta : float
+        Delta of the budget.
+    dataset : str
+        Name of the records in the ledger; the fit must name the same.
+    run : str
+        Name under which the query is booked.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import tacenda as tc
+    >>> table = {"age": [k % 70 + 20.5 for k in range(4_000)], "ill": ["no", "yes"] * 2_000}
+    >>> draft = tc.data.draft_schema(table, label="ill")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     got = tc.data.private_bounds(
+    ...         draft, table, ledger=f"{folder}/l", dataset="us", epsilon=2, delta=0, share=0.5
+    ...     )
+    >>> got.columns, got.epsilon_each
+    (('age',), 0.5)
     """
 
     schema: Schema
@@ -83,19 +114,71 @@ def private_bounds(
     tail: float | None = None,
     adjacency: str = "replace-one",
 ) -> PrivateBounds:
-    """Replace the unconfirmed bounds of numbers by private quantiles, and mark them confirmed.
+    """Replace unconfirmed bounds of numbers by private quantiles, charged to the ledger.
 
-    ledger, dataset: where the query is recorded, and under which name; the later fit names the
-    same. (epsilon, delta): the budget of everything on these records, the later fit included; by
-    default the one in the ledger, which is set where there is none. share: which part of it the
-    quantiles take at most, in the squares that add up: 0.02 leaves the fit 99 % of its epsilon.
-    columns: by default all numbers, the label's too, that are not confirmed. within: a public
-    range, where one is known ({"year": (1900, 2030)}), of which the candidates are then 200 steps.
-    tail: the lower quantile; by default as small as the noise allows, which the number of records
-    decides, so under add-remove it must be given.
+    Two quantiles of each number are chosen by the exponential mechanism on ranks, booked before
+    anything is drawn, and become confirmed bounds. The bounds that the schema holds are not looked
+    at; only its kinds of columns are used, and they must be public. It is the query of one holder
+    of one file: members of a network ask their own files and agree on public bounds.
 
-    The bounds that the schema holds are not looked at. Only its kinds of columns are used: they
-    must be public.
+    Parameters
+    ----------
+    schema : Schema
+        A schema, such as a draft, whose kinds of columns are public.
+    data : str, Path, Table or frame
+        The records.
+    ledger : str or Path
+        File of the lasting ledger; it is made if missing.
+    dataset : str
+        Name of the records in the ledger; the later fit must name the same.
+    epsilon : float or None, default=None
+        Budget of everything on these records, the later fit included. By default the ledger's;
+        where the ledger has none, this one is set.
+    delta : float or None, default=None
+        Delta of that budget.
+    share : float, default=0.02
+        Part of the budget that the quantiles take at most, in the squares that add up: 0.02 leaves
+        the fit 99 % of its epsilon.
+    columns : sequence of str or None, default=None
+        Columns to ask for; by default all numbers that are not confirmed, the label too.
+    within : mapping of str to (float, float) or None, default=None
+        Public ranges where they are known, as {"year": (1900, 2030)}; the candidates are then 200
+        steps of that range, and the answer is finer. Without one they are the numbers of two
+        digits up to 1e9.
+    tail : float or None, default=None
+        The lower quantile. By default as small as the noise allows; the number of records decides
+        that, so under "add-remove" it must be given.
+    adjacency : {"replace-one", "add-remove"}, default="replace-one"
+        Neighbouring relation; that of the ledger's budget counts where there is one.
+
+    Returns
+    -------
+    PrivateBounds
+        The schema with these bounds, and what they cost.
+
+    Raises
+    ------
+    BudgetError
+        If the budget does not allow it; nothing is drawn.
+    PrivacyError
+        If the quantiles would be nothing but noise; nothing is spent.
+    InputError
+        If a column does not exist or holds text, or no budget is known.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import tacenda as tc
+    >>> pay = np.random.default_rng(0).normal(30_000, 5_000, 5_000)
+    >>> table = {"pay": pay, "ill": ["no", "yes"] * 2_500}
+    >>> draft = tc.data.draft_schema(table, label="ill")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     got = tc.data.private_bounds(
+    ...         draft, table, ledger=f"{folder}/l", dataset="us", epsilon=2, delta=0, share=0.2
+    ...     )
+    >>> got.schema.columns[0].confirmed, got.epsilon, got.epsilon_left
+    (True, 0.4, 1.6)
     """
     checks.between("share", share, 0.0, 1.0)
     parts = _wanted(schema, columns)
