@@ -144,7 +144,7 @@ def test_names_apart_are_warned_of_unless_they_add_up(tmp_path: Path) -> None:
         assert store.account(*people(110, 300), "second").notes == ()
         (same,) = store.account(*people(0, 200), "third").notes
         assert same == (
-            "the records of data set 'third' are also booked as 'first': "
+            "the records of data set 'third' are also charged as 'first': "
             "from now on the two add up."
         )
         assert store.account(*people(0, 200), "third").notes == ()
