@@ -314,7 +314,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             "and were not chosen by looking at the records.",
             "A person counts as one record of one node; "
             "several records of one person weaken the guarantee.",
-            "The fit was simulated in one process: whoever ran it saw all records; "
+            "The fit was simulated in one process: the person who ran it saw all records; "
             "the guarantee is about the messages and the model.",
             "history_ and any score on training data are computed without noise, "
             "and are not covered.",
@@ -323,7 +323,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if q is not None:
             said.append(
                 "Neighbours share noise: the guarantee holds against eavesdroppers and against "
-                f"at most {q} curious data holder{'' if q == 1 else 's'} pooling what they know; "
+                f"at most {q} curious data holder{'' if q == 1 else 's'} combining what they know; "
                 "larger coalitions may learn more."
             )
         if self.bounds is None or isinstance(self.bounds, str):
@@ -351,7 +351,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if self.random_state is not None:
             said.append(
                 "The noise came from a fixed random_state: "
-                "whoever knows it can subtract the noise. For simulation only."
+                "anyone who knows it can subtract the noise. For simulation only."
             )
         if self.ledger is not None:
             said.append(

@@ -333,8 +333,9 @@ class PrivateRidge(_PrivateRegressor):
 
 @documented
 class PrivateLasso(_PrivateRegressor):
-    """Least squares with an l1 penalty, which leaves few weights other than 0, over a network of
-    private data holders.
+    """Least squares with an l1 penalty over a network of private data holders.
+
+    The penalty sets most weights to 0.
 
     Minimises the mean over nodes of the mean squared error of their records, over 2, plus strength
     |w|_1, on scaled features and targets; gradients are clipped.

@@ -80,7 +80,7 @@ def test_a_bound_is_paid_for_and_classes_count() -> None:
         ({}, np.nan, "from 0"),
         ({}, 0.0, "zero for all"),
         ({"weight_bound": 0.0}, None, "weight_bound"),
-        ({"class_weight": "balanced"}, None, "read off the private labels"),
+        ({"class_weight": "balanced"}, None, "read from the private labels"),
         ({"class_weight": {7: 1.0}}, None, "not among the classes"),
         ({"class_weight": {0: -1.0}}, None, "class_weight"),
         ({"class_weight": {0: 0.0, 1: 0.0}}, None, "some class"),
