@@ -252,6 +252,9 @@ def test_a_pure_budget_and_a_number_to_predict(tmp_path: Path) -> None:
     assert got.epsilon_each == 1.0 and got.epsilon == 2.0 and got.epsilon_left == 2.0
     assert got.schema.label.confirmed and got.schema.label.low < np.median(table["y"])
     assert got.schema.unconfirmed == ("pay", "year")
+    # A label has room beyond the two quantiles: half of their distance, on either side
+    low, high = np.quantile(table["y"], [got.tail, 1 - got.tail])
+    assert got.schema.label.high > high + 0.3 * (high - low) and got.schema.label.low < low
 
 
 def test_the_share_is_that_of_the_squares() -> None:

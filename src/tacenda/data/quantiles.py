@@ -44,6 +44,7 @@ SHARE = 0.02  # of the budget, in the squares that add up
 LEAST_TAIL, MOST_TAIL = Fraction(1, 100), Fraction(1, 5)
 DECADES = range(-6, 9)  # candidates without a declared range: two digits, from 1e-6 to 1e9
 STEPS = 200  # at most so many steps are the candidates within a declared range
+LABEL_ROOM = 0.5  # of their distance: how much further out a label's bounds are, on either side
 CHANCE = 0.05  # that a quantile's rank errs by more than is stated
 
 
@@ -118,8 +119,11 @@ def private_bounds(
 
     Two quantiles of each number are chosen by the exponential mechanism on ranks, booked before
     anything is drawn, and become confirmed bounds. The bounds that the schema holds are not looked
-    at; only its kinds of columns are used, and they must be public. It is the query of one holder
-    of one file: members of a network ask their own files and agree on public bounds.
+    at; only its kinds of columns are used, and they must be public. Those of a number to predict
+    are moved outwards by half of their distance, since nothing outside them can be predicted.
+
+    It is the query of one holder of one file: members of a network ask their own files and agree
+    on public bounds.
 
     Parameters
     ----------
@@ -408,6 +412,10 @@ def _bounded(schema: Schema, found: dict[str, tuple[float, float]], source: str)
         if part.name not in found:
             return part
         low, high = found[part.name]
+        if isinstance(part, Label):
+            # What lies outside a label's bounds can never be predicted: it gets more room
+            room = LABEL_ROOM * (high - low)
+            low, high = low - room, high + room
         fields = {"low": low, "high": high, "confirmed": True, "source": source}
         impute = getattr(part, "impute", None)
         if impute is not None:
