@@ -176,7 +176,7 @@ def no_gap_noise(honest: Any) -> Any:
         charge, amount = plan.price(self.plan, site)
         self.ledger.charge(turn, call, charge, b"")
         return question.solve(
-            self.noise.l2_laplace(self.nodes, turn, call, amount.rate, question.shape[1]),
+            self.noise.l2_laplace(self.nodes, turn, call, amount.amount, question.shape[1]),
             amount.extra,
         )[0]
 
