@@ -66,15 +66,15 @@ class Problem:
     classes : iterable of object or None, default=None
         The public label set. Without it, the sorted labels found at all nodes are taken as
         public, of which a private run warns once.
+    public_sizes : array_like or None, default=None
+        Declared m_i, one per node, where record counts are themselves private (add-remove
+        adjacency).
     weights : sequence of ndarray or None, default=None
         How much each record counts: one array (m_i,) per node, as in `shards`; None counts each
         once. A record's loss is multiplied by its weight, which is as private as the record.
     weight_bound : float, default=1.0
         Public bound on the weights, which are from 0 to `weight_bound`: one record then moves
         every answer by up to `weight_bound` times as much.
-    public_sizes : array_like or None, default=None
-        Declared m_i, one per node, where record counts are themselves private (add-remove
-        adjacency).
 
     Attributes
     ----------
