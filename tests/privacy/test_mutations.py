@@ -169,7 +169,7 @@ def largest_of_two(honest: Any) -> Any:
 
 
 def no_gap_noise(honest: Any) -> Any:
-    def release_argmin(self: Door, question: Any, turn: int, call: int) -> Any:
+    def release_argmin(self: Door, question: Any, turn: int, call: int, noise: str) -> Any:
         site = plan.Site(
             turn, self.plan.weight(turn), self.dim, NoiseKind.OBJECTIVE, objective=question.terms
         )

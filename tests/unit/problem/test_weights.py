@@ -134,6 +134,16 @@ def test_the_bound_is_in_every_sensitivity() -> None:
     np.testing.assert_allclose(np.expm1(terms[0]), 3 * np.expm1(terms[1]))
 
 
+def test_parts_of_a_problem_keep_their_weights() -> None:
+    one, many = pair("logistic", {}, False)
+    w = np.array([0.3, -0.2, 0.5])
+    for part in ("pooled", "of_node", "with_one_feature"):
+        given = () if part == "pooled" else (1,)
+        parts = [getattr(p, part)(*given) for p in (one, many)]
+        at = w[: parts[0].dim]
+        assert parts[0].objective(at) == pytest.approx(parts[1].objective(at), rel=1e-9)
+
+
 def test_an_audit_of_weighted_records_is_refused() -> None:
     from tacenda.auditing.worlds import dense_rows
 
