@@ -333,6 +333,7 @@ def test_a_public_file_tunes_and_predicts_like_a_named_set(tmp_path: Path) -> No
 
 def test_a_plan_takes_its_facts_from_a_schema_and_its_counts_from_the_file(tmp_path: Path) -> None:
     from tacenda.cli.app import app
+    from tacenda.data.schema import Schema
 
     def plan(*more: str, code: int = 0) -> Any:
         words = ["plan", "--epsilon", "2", "--trials", "0", "--json", *more]
@@ -344,9 +345,9 @@ def test_a_plan_takes_its_facts_from_a_schema_and_its_counts_from_the_file(tmp_p
     file, described = ("--data", str(table)), ("--schema", str(schema))
     counted = plan(*file, *described, "--nodes", "4")
     declared = plan(*described, "--nodes", "4", "--records", "20")
-    same = plan(
-        "--nodes", "4", "--records", "20", "--features", "2", "--set", "problem.data_norm=1"
-    )
+    read = Schema.read(schema)
+    norm, width = f"problem.data_norm={read.row_norm!r}", str(len(read.feature_names))
+    same = plan("--nodes", "4", "--records", "20", "--features", width, "--set", norm)
     for key in ("algorithm", "rounds", "forecast", "mu", "bytes"):
         assert counted[key] == declared[key] == same[key], key
     assert "counted in people.csv" in counted["notes"][0] and "public" in counted["notes"][0]
