@@ -278,7 +278,7 @@ def test_a_draft_asks_what_codes_and_identifiers_are(tools: Any, tmp_path: Path)
     assert "--numeric branch" in seen["branch"]["question"] and found["questions"]
     assert seen["sum"]["99_percent_within"][1] <= seen["sum"]["all_within"][1]
     shown = tools.tacenda("schema", "draft", table)
-    assert "read off the data" in shown.stderr.lower() and "question: " in shown.stderr
+    assert "read from the data" in shown.stderr.lower() and "question: " in shown.stderr
     assert "question: " not in shown.stdout and "confirmed = false" in shown.stdout
     told = ("--numeric", "branch", "--drop", "loan", "--log", "sum")
     columns = tools.answer("schema", "draft", table, *told)["schema"]["columns"]

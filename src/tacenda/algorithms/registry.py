@@ -158,8 +158,8 @@ def from_plain(values: dict[str, Any]) -> Algorithm:
     Examples
     --------
     >>> import tacenda as tc
-    >>> tc.algorithms.from_plain({"name": "dvp", "penalty": 0.3})
-    DVP(penalty=0.3)
+    >>> tc.algorithms.from_plain({"name": "dvp", "penalty": 0.3}).penalty
+    0.3
     """
     if "name" not in values:
         raise InputError("an algorithm's table must have a 'name'.")

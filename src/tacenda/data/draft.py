@@ -397,7 +397,7 @@ def _number(name: str, values: Floats, levels: list[str], told: str | None) -> P
     period = PERIODS.get(name.lower().rpartition("_")[2])
     if told is None and period is not None:
         question = (
-            f"Does {name} begin anew after {period}? If so, write transform = 'cyclic' and "
+            f"Does {name} start again after {period}? If so, write transform = 'cyclic' and "
             f"period = {period} in place of scale_to."
         )
     elif told is None and whole and MOST_CODES < len(levels) <= MOST_LEVELS:
