@@ -127,7 +127,7 @@ def main() -> None:
     rows = [
         ("extremes as bounds, codes as numbers", extremes(codes_as_numbers), EPSILON),
         ("extremes as bounds, codes as levels", extremes(draft()), EPSILON),
-        ("bounds of 99 % read off the data: the draft", draft().schema, EPSILON),
+        ("bounds of 99 % read from the data: the draft", draft().schema, EPSILON),
         ("private bounds", bounded.schema, bounded.epsilon_left),
         ("log1p of income and debt, bounds of 99 %", log, EPSILON),
         ("... and a cyclic hour, an indicator of gaps", with_hour_and_gaps(log), EPSILON),

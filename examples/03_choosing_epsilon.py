@@ -35,7 +35,7 @@ figure, axes = plt.subplots(layout="constrained")
 for size, line in zip(sizes, accuracy, strict=True):
     axes.semilogx(epsilons, line, "o-", label=f"{size} records")
 axes.set(
-    title="What a budget buys",
+    title="What a budget achieves",
     xlabel="epsilon of the whole fit",
     ylabel="accuracy on fresh records",
 )

@@ -278,7 +278,7 @@ def test_a_draft_asks_what_codes_and_identifiers_are(tools: Any, tmp_path: Path)
     assert "--numeric branch" in seen["branch"]["question"] and found["questions"]
     assert seen["sum"]["99_percent_within"][1] <= seen["sum"]["all_within"][1]
     shown = tools.tacenda("schema", "draft", table)
-    assert "read off the data" in shown.stderr.lower() and "question: " in shown.stderr
+    assert "read from the data" in shown.stderr.lower() and "question: " in shown.stderr
     assert "question: " not in shown.stdout and "confirmed = false" in shown.stdout
     told = ("--numeric", "branch", "--drop", "loan", "--log", "sum")
     columns = tools.answer("schema", "draft", table, *told)["schema"]["columns"]
@@ -308,6 +308,8 @@ def test_private_bounds_are_charged_and_the_fit_that_is_proposed_fits(
     assert 'source = "private ' in text and text.count("confirmed = false") == 1  # the classes
     fit = found.stderr.split("`")[-2].split()[1:]
     more = ("--nodes", "3", "-a", "dpdda", "-T", "3", "-q", "--no-report", "-o", tmp_path / "run")
+    unnamed = tools.tacenda(*fit[:-2], *more)  # without the records' name they could not add up
+    assert unnamed.exit_code == 3 and "us" in unnamed.stderr and not (tmp_path / "run").exists()
     learnt = tools.tacenda(*fit, *more)
     assert learnt.exit_code == 0, learnt.output
     spent = tools.answer("ledger", "show", book)["datasets"][0]

@@ -210,7 +210,11 @@ def test_verdicts_of_experiments_are_in_view_on_a_narrow_screen(
     template = (files("tacenda.experiments") / "template" / "page.html.j2").read_text("utf-8")
     own = template[template.index("<style>") : template.index("</style>")]
     style = own.replace("<style>{{ style | safe }}", _asset("style.css"))
-    cells = {"experiment": "recycled-convergence", "paper": "ZhangEtAl18 Fig. 1", "sound": "1 of 1"}
+    cells = {
+        "experiment": "recycled-convergence",
+        "paper": "Zhang et al. (2018), Fig. 1",
+        "sound": "1 of 1",
+    }
     cells["verdict"] = "The conclusion survives at equal true privacy, where noise is the same."
     head = "".join(f"<th scope=col>{name}</th>" for name in cells)
     row = "".join(f'<td data-label="{k}">{v}</td>' for k, v in cells.items())

@@ -69,6 +69,27 @@ def test_refused_before_anything_is_booked(ledger):
     assert ledger.charge("second", 99, Gaussian(2 * z))  # not reserved, but now there is room
 
 
+def test_a_full_disk_books_nothing_names_the_ledger_and_hurts_nothing(ledger: LedgerStore) -> None:
+    """SQLite answers a limit on its pages as it answers a full disk."""
+    ledger.open_run("r", "d")
+    pages = ledger._file.execute("PRAGMA page_count").fetchone()[0]
+    ledger._file.execute(f"PRAGMA max_page_count = {pages}")
+    done: list[int] = []
+
+    def charge_until_full() -> None:
+        for k in range(10_000):
+            ledger.charge("r", k, Pure(0.001))
+            done.append(k)
+
+    with pytest.raises(
+        StateError, match=r"ledger '.*' cannot be written, because its disk is full"
+    ):
+        charge_until_full()
+    assert ledger.verify().ok and sum(count for _, count in ledger.spent("d").events) == len(done)
+    ledger._file.execute(f"PRAGMA max_page_count = {pages + 1000}")
+    assert ledger.charge("r", len(done), Pure(0.001))  # space again: it goes on
+
+
 def test_a_run_refused_at_its_beginning_leaves_no_row(ledger: LedgerStore) -> None:
     ledger.set_budget("d", 1.0, 1e-5)
     before = ledger.head()

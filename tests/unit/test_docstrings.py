@@ -35,6 +35,8 @@ MODULES = (
 )
 # What public functions return, and what is therefore looked up by its readers
 RETURNED = {
+    "Coefficient": "evaluation.coefficients",
+    "CoefficientTable": "evaluation.coefficients",
     "Fitted": "runs.application",
     "History": "runtime.history",
     "Statement": "privacy.statement",
@@ -68,9 +70,7 @@ def _public() -> dict[str, Any]:
     return dict(found.values())
 
 
-PUBLIC = {
-    name: value for name, value in _public().items() if not name.startswith("tacenda.estimators")
-}
+PUBLIC = _public()
 
 
 def _parameters(function: Any) -> list[str]:
@@ -129,8 +129,11 @@ def _of_class(kind: type) -> Iterator[str]:
     source = inspect.getsource(kind)
     yield from (
         f"Attributes: {name} is none"
-        for name in attributes
-        if name not in known and not hasattr(kind, name) and f"self.{name}" not in source
+        for name in attributes  # scikit-learn's `coef_` and others exist after `fit` only
+        if not name.endswith("_")
+        and name not in known
+        and not hasattr(kind, name)
+        and f"self.{name}" not in source
     )
 
 

@@ -589,6 +589,11 @@ class Algorithm(ABC):
         return False
 
     @property
+    def uses_start(self) -> bool:
+        """Whether a given starting model matters; else the method begins at its own."""
+        return True
+
+    @property
     def agrees(self) -> bool:
         """Whether every node ends a round with one and the same model; no closing rounds then."""
         return False

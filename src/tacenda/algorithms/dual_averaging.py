@@ -183,6 +183,10 @@ class DPDDA(Algorithm):
         return float(self.correlation) if self.noise == "correlated" else None
 
     @property
+    def uses_start(self) -> bool:
+        return False
+
+    @property
     def draws_one_record(self) -> bool:
         return self.sampling == "one"
 
@@ -246,6 +250,10 @@ class DDA(Algorithm):
 
     def step(self, s: DualAveragingState, node: Node) -> DualAveragingState:
         return _round(s, node, self)
+
+    @property
+    def uses_start(self) -> bool:
+        return False
 
     @property
     def draws_one_record(self) -> bool:

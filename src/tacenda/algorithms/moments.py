@@ -421,7 +421,7 @@ class MomentRegression(Algorithm):
 
         Where records' gradients are clipped they bend less, which is not counted.
         """
-        if s.vectors is None or s.values is None or s.noise is None:
+        if s.vectors is None or s.values is None or s.noise is None or s.spread is None:
             return None
         k, v, q, std = facts.constants, s.vectors, s.values, float(s.noise[0])
         centre, w = np.asarray(s.centre[0], float), np.asarray(s.model[0], float)
@@ -435,24 +435,8 @@ class MomentRegression(Algorithm):
         spread = 0.5 * std**2 * (plain * np.eye(len(w)) + np.outer(u, u))
         if rounds > 1:
             through = bent @ v
-            spread = spread + (through * self._centre_spread(s, facts, rounds)) @ through.T
+            spread = spread + (through * s.spread) @ through.T
         return np.asarray(np.sqrt(np.maximum(((back @ spread) * back).sum(axis=1), 0.0)))
-
-    def _centre_spread(self, s: MomentState, facts: Facts, rounds: int) -> Floats:
-        """(d,) the centre's variance along each eigenvector, by the noise of the gradients."""
-        assert s.vectors is not None and s.values is not None and s.noise is not None
-        k, q, std = facts.constants, s.values, float(s.noise[0])
-        if std == 0:
-            return np.zeros(len(q))
-        assert k.clip_norm is not None  # else no noise hides a gradient, and the run was refused
-        ridge = np.minimum(RIDGE * math.sqrt(2.0 * len(q)) * std, q)
-        _, each = descend(1.0 - ridge / q, np.zeros_like(q), 1.0, rounds - 1, self.tail)
-        weight = self.share / (1 - self.share) * (rounds - 1)
-        clip = k.clip_norm / k.data_norm * SHORT
-        unit = records_changed(facts.adjacency) * clip / facts.smallest
-        loud = unit * std * math.sqrt(weight) / facts.worst_moment_sensitivity()
-        p = Quadratic(s.vectors, q, np.zeros(len(q))).columns(std, k.loss_scale)
-        return np.asarray(each * (loud / (p * q)) ** 2)
 
     def restart(self, s: MomentState, node: Node) -> MomentState:
         """The curvature stays: it was released, and nothing of it belongs to the neighbours."""

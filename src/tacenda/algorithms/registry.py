@@ -84,7 +84,7 @@ def register(kind: type[Kind]) -> type[Kind]:
         if field.name in NOT_HYPERPARAMETERS:
             raise InputError(
                 f"{kind.__name__}.{field.name}: {field.name!r} cannot be a hyperparameter, "
-                "since it has a meaning of its own in files; call it otherwise."
+                "since it has a meaning of its own in files; give it another name."
             )
     ALGORITHMS[name] = kind
     return kind
@@ -158,8 +158,8 @@ def from_plain(values: dict[str, Any]) -> Algorithm:
     Examples
     --------
     >>> import tacenda as tc
-    >>> tc.algorithms.from_plain({"name": "dvp", "penalty": 0.3})
-    DVP(penalty=0.3)
+    >>> tc.algorithms.from_plain({"name": "dvp", "penalty": 0.3}).penalty
+    0.3
     """
     if "name" not in values:
         raise InputError("an algorithm's table must have a 'name'.")

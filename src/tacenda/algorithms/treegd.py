@@ -48,7 +48,7 @@ class TreeGD(Algorithm):
         "masked": each node adds whole-numbered noise of its own and, for every edge, a mask of
         which its neighbour adds the negative; only the sum over the network is ever readable,
         so that all nodes' noise hides each record. "independent": each node's message holds
-        noise enough for itself, and needs no trust.
+        enough noise by itself, and needs no trust.
     tail : float, default=0.5
         Share of the rounds that is averaged, above 0 and at most 1.
 

@@ -72,7 +72,7 @@ def _measured(model: Any, rows: Any, labels: Any) -> tuple[dict[str, Any], dict[
 
     scores = model.scores(rows)
     if model.classes is None:
-        guessed = model.predictions(scores)
+        guessed = model.units.predictions(scores)
         return measures.regression(labels, guessed), figures.regression(labels, guessed)
     how = {"probabilities": model.probabilities}
     return (

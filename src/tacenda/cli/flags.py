@@ -100,7 +100,16 @@ Mode = Annotated[
     str | None,
     typer.Option(help="'sound' (exact accountant), or 'as-published' for a paper's own noise."),
 ]
-NoPrivacy = Annotated[bool, typer.Option("--no-privacy", help="Run without noise.")]
+NoPrivacy = Annotated[
+    bool, typer.Option("--no-privacy", help="Run without noise; 'auto' then ends at the optimum.")
+]
+References = Annotated[
+    bool | None,
+    typer.Option(
+        "--references/--no-references",
+        help="Rows to compare with: optimum, trusted server, one node alone, floor.",
+    ),
+]
 Rounds = Annotated[int | None, typer.Option("--rounds", "-T", help="Rounds of communication.")]
 Seeds = Annotated[
     list[int] | None, typer.Option("--seed", help="Seed of the noise; repeat it for several runs.")
@@ -163,6 +172,7 @@ KEYS = {
     "finish_mixing": "run.finish_mixing",
     "folder": "run.folder",
     "jobs": "run.jobs",
+    "references": "run.references",
 }
 
 Given = dict[str, Any]
@@ -194,6 +204,7 @@ RUN: Options = {
     "settings": Settings,
     "folder": Folder,
     "jobs": Jobs,
+    "references": References,
     "dry_run": DryRun,
     "print_config": PrintConfig,
     "resume": Resume,

@@ -41,8 +41,8 @@ def algorithms(
     ]
     show.table(header, rows)
     print(
-        "\nSound noise is the default everywhere; `tacenda algorithms NAME` tells what is wrong "
-        "with the published noise, and what is done here."
+        "\nCorrected noise is the default everywhere; `tacenda algorithms NAME` says what is "
+        "wrong with the published noise, and what is done here."
     )
 
 

@@ -25,7 +25,7 @@ class Model:
     """A linear model and its public description.
 
     weights (K, p) and intercept (K,) act on encoded features; classes is None for a regression,
-    whose predictions are centre + reach * score and lie within bounds (None: none are declared).
+    whose labels have these units.
     schema: how records are encoded, where there is one; features: the columns, where there is none.
     """
 
@@ -36,8 +36,7 @@ class Model:
     probabilities: bool
     features: tuple[str, ...] | None
     schema: Schema | None
-    units: tuple[float, float] = (0.0, 1.0)
-    bounds: tuple[float, float] | None = None
+    units: measures.Units
     coefficients: CoefficientTable | None = None
     config: Any = None
 
@@ -51,17 +50,11 @@ class Model:
         found = np.asarray(rows @ self.weights.T) + self.intercept
         return np.asarray(found[:, 0] if found.shape[1] == 1 else found)
 
-    def predictions(self, scores: Array) -> Array:
-        """Of a regression, in the label's own units, inside its declared bounds."""
-        centre, reach = self.units
-        found = centre + reach * scores
-        return found if self.bounds is None else np.asarray(np.clip(found, *self.bounds))
-
     def columns(self, scores: Array) -> dict[str, list[Any]]:
         """The prediction of every record, with probabilities where the loss has them, else the
         scores."""
         if self.classes is None:
-            return {"prediction": self.predictions(scores).tolist()}
+            return {"prediction": self.units.predictions(scores).tolist()}
         guessed = measures.predicted_classes(scores)
         found: dict[str, list[Any]] = {"prediction": [self.classes[k] for k in guessed]}
         if self.probabilities:
@@ -106,10 +99,6 @@ def _of_run(folder: Path, run: str | None, node: int | None) -> Model:
     weights = weights.reshape(-1, int(about["n_features"]))
     classes = None if dataset["classes"] is None else tuple(map(str, dataset["classes"]))
     names = dataset.get("feature_names") or [f"x{k}" for k in range(weights.shape[1])]
-    label = None if schema is None else schema.label
-    bounds = None
-    if label is not None and label.low is not None and label.high is not None:
-        bounds = (label.low, label.high)
     return Model(
         name,
         weights,
@@ -118,8 +107,7 @@ def _of_run(folder: Path, run: str | None, node: int | None) -> Model:
         about["loss"] in measures.PROBABILITIES,
         None,
         schema,
-        (0.0, 1.0) if label is None else label.centre_and_reach,
-        bounds,
+        measures.Units.of(None if schema is None else schema.label),
         run_coefficients(result, names, schema, classes),
         read.build(read.read_file(home.path), str(home.path)),
     )
@@ -146,7 +134,7 @@ def _exported(folder: Path, node: int | None) -> Model:
         hasattr(model, "predict_proba"),
         None if names is None else tuple(str(n) for n in names),
         None,
-        bounds=None if bounds is None else (float(bounds[0]), float(bounds[1])),
+        measures.Units() if bounds is None else measures.Units(0.0, 1.0, *map(float, bounds)),
         coefficients=model.coef_table_,
     )
 
@@ -193,8 +181,7 @@ def labelled_rows(model: Model, data: str, label: str | None) -> tuple[Any, Arra
     X, y = (found.X, found.y) if found.test is None else found.test
     if found.test is not None:
         part = f"the test part of {data}"
-    centre, reach = model.units
-    return X, y if model.classes is not None else centre + reach * np.asarray(y, float), part
+    return X, y if model.classes is not None else model.units.labels(y), part
 
 
 def _named(model: Model, data: str) -> tuple[Any, str]:

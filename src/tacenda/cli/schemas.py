@@ -128,7 +128,7 @@ def _show_draft(found: Any) -> None:
         [c.name, c.proposal, _interval(c.most_within), _interval(c.all_within), c.reason]
         for c in shown
     ]
-    header = ["column", "proposed as", "99 % lie within", "all lie within", "why"]
+    header = ["column", "proposed as", "99 % are within", "all are within", "why"]
     show.table(header, rows, title="\nRead off the data: for you alone, not for sharing")
     if found.columns[MOST_SHOWN:]:
         print(f"... and {len(found.columns) - MOST_SHOWN} more columns (--json shows all)")
@@ -172,7 +172,7 @@ def check(
         print(f"Not yet confirmed as public: {', '.join(found.unconfirmed)}.")
 
 
-@app.command(short_help="Where a file's numbers lie, or private bounds for them (--private).")
+@app.command(short_help="Where a file's numbers are, or private bounds for them (--private).")
 def bounds(
     schema: SchemaFile,
     data: Annotated[str, typer.Option(help="The file whose numbers need bounds.")],
@@ -210,7 +210,7 @@ def bounds(
     With --private, two quantiles of each number are released under the records' budget and become
     confirmed bounds: at most 2 % of the budget by default, booked in the ledger before anything is
     drawn, and judged together with the later fit. It is the query of one holder on one file.
-    Without --private it is shown where 99 % of the values lie: read from the data, for you alone.
+    Without --private it is shown where 99 % of the values are: read from the data, for you alone.
 
     Example: tacenda schema bounds clinic.toml --data clinic.csv --private --epsilon 1 --delta 1e-5
     --ledger clinic.ledger --dataset clinic --out bounded.toml
@@ -305,7 +305,7 @@ def _show_spread(schema: Any, data: str, as_json: bool) -> None:
         show.as_json({"read_off_the_data": read})
         return
     rows = [[c.name, _interval(c.most_within), _interval(c.all_within)] for c in seen]
-    header = ["column", "99 % lie within", "all lie within"]
+    header = ["column", "99 % are within", "all are within"]
     show.table(header, rows, title="Read off the data: for you alone, not for sharing")
 
 

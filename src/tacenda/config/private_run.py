@@ -24,6 +24,7 @@ from tacenda.config.shape import (
 from tacenda.data.dataset import Dataset
 from tacenda.data.schema import Schema
 from tacenda.errors import InputError
+from tacenda.evaluation.measures import Units
 
 WIDE_LABEL = 10.0
 
@@ -40,9 +41,9 @@ class PrivateRun:
     schema: Schema | None
 
     @property
-    def label_units(self) -> tuple[float, float]:
-        """(a, b) of label = a + b * encoded label."""
-        return (0.0, 1.0) if self.schema is None else self.schema.label.centre_and_reach
+    def label_units(self) -> Units:
+        """Of the label, with its bounds."""
+        return Units.of(None if self.schema is None else self.schema.label)
 
 
 def private_run(config: RunConfig) -> PrivateRun:

@@ -190,8 +190,8 @@ def promise_notes(config: RunConfig, how: str, n: int) -> tuple[str, ...]:
             "for a split by count, adjacency 'replace-one'."
         )
     return (
-        f"{why}: the promise is for the records as they lie on the nodes, "
-        "not for the table that was spread",
+        f"{why}: the promise is for the records as they are on the nodes, "
+        "not for the table that was divided",
     )
 
 

@@ -38,6 +38,7 @@ GAPS = frozenset(DEFAULT_MISSING)
 PERIODS = {"hour": 24, "weekday": 7, "month": 12, "minute": 60, "angle": 360, "degrees": 360}
 
 _IDENTIFIER = re.compile(r"(^|_|\b)(id|ids|uuid|guid|key|index|serial|ssn|nr|no|number)$", re.I)
+_PADDED = re.compile(r"0\d+")
 _CODE = re.compile(
     r"(code|_cd|type|class|kind|category|group|zip|zipcode|postcode|postal|region|state|county|"
     r"country|status|sex|gender|race|ward|department|sector|branch|icd|naics)s?$",
@@ -362,7 +363,7 @@ def _code_or_identifier(name: str, levels: list[str], count: int, records: int) 
     """The proposal for whole numbers that stand for something else than an amount, or None."""
     if not all(float(word).is_integer() for word in levels):
         return None
-    padded = any(len(word) > 1 and word.lstrip("+-").startswith("0") for word in levels)
+    padded = any(_PADDED.fullmatch(word) for word in levels)
     distinct = len(levels)
     if not padded and distinct == count >= LEAST_FOR_IDENTIFIERS:
         return _left_out(name, f"an identifier: every value is different; if not, --numeric {name}")
@@ -396,7 +397,7 @@ def _number(name: str, values: Floats, levels: list[str], told: str | None) -> P
     period = PERIODS.get(name.lower().rpartition("_")[2])
     if told is None and period is not None:
         question = (
-            f"Does {name} begin anew after {period}? If so, write transform = 'cyclic' and "
+            f"Does {name} start again after {period}? If so, write transform = 'cyclic' and "
             f"period = {period} in place of scale_to."
         )
     elif told is None and whole and MOST_CODES < len(levels) <= MOST_LEVELS:
@@ -414,7 +415,7 @@ def _number(name: str, values: Floats, levels: list[str], told: str | None) -> P
         share = used_share(units)
         if share is not None and share < SKEWED:
             question = (
-                f"Is {name} an amount of which most are small? 90 % of the values lie in "
+                f"Is {name} an amount of which most are small? 90 % of the values are in "
                 f"{100 * share:.2g} % of the proposed range; for a logarithmic scale: --log {name}."
             )
     column = NumericColumn(

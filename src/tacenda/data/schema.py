@@ -140,9 +140,7 @@ class NumericColumn(_Part):
         _ordered(self.name, self.low, self.high)
         if self.impute is not None and not self.low <= self.impute <= self.high:
             span = f"[{self.low:g}, {self.high:g}]"
-            raise ValueError(
-                f"column {self.name!r}: impute must lie in {span}, not {self.impute:g}"
-            )
+            raise ValueError(f"column {self.name!r}: impute must be in {span}, not {self.impute:g}")
         return self
 
     @model_validator(mode="after")
@@ -170,21 +168,21 @@ class NumericColumn(_Part):
             )
         if how == "log1p" and not math.log1p(self.low) < math.log1p(self.high):
             raise ValueError(
-                f"{here}: low and high lie too near to each other for transform = 'log1p', "
+                f"{here}: low and high are too close to each other for transform = 'log1p', "
                 "whose values there are equal; use 'clip'"
             )
         if how == "standardise":
             reach = max(abs(self._standard(self.low)), abs(self._standard(self.high)))
             if not reach <= MOST_SCALES:
                 raise ValueError(
-                    f"{here}: low and high must lie within {MOST_SCALES:g} scales of centre, "
+                    f"{here}: low and high must be within {MOST_SCALES:g} scales of centre, "
                     f"not {reach:g}"
                 )
         if self.period is not None:
             turns = max(abs(self.low / self.period), abs(self.high / self.period))
             if not turns <= MOST_TURNS:
                 raise ValueError(
-                    f"{here}: low and high must lie within {MOST_TURNS:g} periods of 0, "
+                    f"{here}: low and high must be within {MOST_TURNS:g} periods of 0, "
                     f"not {turns:g}"
                 )
         return self

@@ -103,6 +103,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             )
             warn_of_noise(Facts.of(problem, self.adjacency), privacy)
         settings, self.plan_ = self._settings(problem, topology, public)
+        if start is not None and not settings["algorithm"].uses_start:
+            raise InputError(
+                f"init must be left out with {settings['algorithm'].title}, which has a start of "
+                "its own; or name an algorithm that uses one, such as algorithm='gossipgd'."
+            )
         if self.verbose and self.plan_ is not None:
             print(self.plan_.explain())
         result = simulate(
@@ -118,6 +123,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             **settings,
         )
         self._started = start is not None
+        self._heaviest = None if weights is None else weight_bound
         self._keep(result, scaling, topology)
         return self
 
@@ -138,7 +144,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "declare a larger weight_bound from public knowledge, or clip the weights to it."
             )
         if not weights.any():
-            raise InputError("sample_weight must be above 0 for some record; it is 0 for all.")
+            raise InputError("sample_weight must not be zero for all records; give some a weight.")
         return weights, bound
 
     def _start(self, init: Any, scaling: Scaling, outputs: int) -> Any:
@@ -308,7 +314,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             "and were not chosen by looking at the records.",
             "A person counts as one record of one node; "
             "several records of one person weaken the guarantee.",
-            "The fit was simulated in one process: whoever ran it saw all records; "
+            "The fit was simulated in one process: the person who ran it saw all records; "
             "the guarantee is about the messages and the model.",
             "history_ and any score on training data are computed without noise, "
             "and are not covered.",
@@ -317,7 +323,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if q is not None:
             said.append(
                 "Neighbours share noise: the guarantee holds against eavesdroppers and against "
-                f"at most {q} curious data holder{'' if q == 1 else 's'} pooling what they know; "
+                f"at most {q} curious data holder{'' if q == 1 else 's'} combining what they know; "
                 "larger coalitions may learn more."
             )
         if self.bounds is None or isinstance(self.bounds, str):
@@ -332,6 +338,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 f"The step was tuned on {counted(self.plan_.public_records, 'record')} declared "
                 "public: these have no protection, and nothing was charged for them."
             )
+        if self._heaviest is not None:
+            said.append(
+                f"Records have weights from 0 to {self._heaviest:g}, a public bound for which the "
+                "noise was made; a weight is part of its record, and class weights are public."
+            )
         if self._started:
             said.append(
                 "The fit started from the model given as init, which must be public or paid for "
@@ -340,7 +351,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if self.random_state is not None:
             said.append(
                 "The noise came from a fixed random_state: "
-                "whoever knows it can subtract the noise. For simulation only."
+                "anyone who knows it can subtract the noise. For simulation only."
             )
         if self.ledger is not None:
             said.append(

@@ -23,7 +23,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | None = 1.0,
         delta: float = 1e-5,
         *,
         adjacency: str = "replace-one",
@@ -135,7 +135,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         if not isinstance(given, Mapping):
             raise InputError(
                 f"class_weight must be a dict {{label: weight}} that is public, not {given!r}"
-                "; 'balanced' weights would be read off the private labels."
+                "; 'balanced' weights would be read from the private labels."
             )
         unknown = [label for label in given if label not in self.classes_]
         if unknown:

@@ -28,7 +28,7 @@ PARAMETERS = {
         What differs between two neighbouring data sets: the contents of one record, so that record
         counts are public; or its presence, and then `public_sizes` must be declared.""",
     "coalition": """int or None, default=1
-        How many curious data holders may pool what they know. None: all others may; noise then
+        How many curious data holders may combine what they know. None: all others may; noise then
         needs no trust, and is larger.""",
     "data_norm": """float, default=1.0
         Norm to which rows of scaled features are shortened.""",
@@ -87,6 +87,9 @@ ATTRIBUTES = {
         Weights of the features in their own units: the average of the nodes' models.""",
     "intercept_": """{intercept}
         Constant of the model.""",
+    "coef_table_": """CoefficientTable
+        Coefficients by feature name, largest effects first, with the standard error that the
+        privacy noise adds, where it is known.""",
     "classes_": """ndarray of shape (n_classes,)
         The sorted labels.""",
     "selection_strength_": """float
@@ -106,7 +109,7 @@ ATTRIBUTES = {
     "feature_names_in_": """ndarray of shape (n_features_in_,)
         Names of the features; only where X was a frame whose column names are all strings.""",
     "n_iter_": """int
-        Number of rounds; 0 without privacy.""",
+        Number of rounds.""",
     "privacy_": """Statement or None
         What was really spent, from the ledger of the run: `privacy_.epsilon`, `privacy_.delta`.
         None without privacy.""",
@@ -128,7 +131,7 @@ holder, against an adversary who sees every message of every round and knows all
 all settings. The model in `coef_` and every post-processing of it (predictions on other data,
 `to_sklearn`, `export`) is covered. Conditions: bounds, classes, class weights, record counts (under
 "replace-one"), the network and all settings are public and were not chosen by looking at the
-records; at most `coalition` data holders pool what they know, where noise is shared; a
+records; at most `coalition` data holders combine what they know, where noise is shared; a
 `random_state` is for simulation only. `score` on training data and `history_` are not covered.
 `conditions_` states what holds for the fit at hand."""
 

@@ -60,7 +60,7 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | None = 1.0,
         delta: float = 1e-5,
         *,
         adjacency: str = "replace-one",
@@ -333,8 +333,9 @@ class PrivateRidge(_PrivateRegressor):
 
 @documented
 class PrivateLasso(_PrivateRegressor):
-    """Least squares with an l1 penalty, which leaves few weights other than 0, over a network of
-    private data holders.
+    """Least squares with an l1 penalty over a network of private data holders.
+
+    The penalty sets most weights to 0.
 
     Minimises the mean over nodes of the mean squared error of their records, over 2, plus strength
     |w|_1, on scaled features and targets; gradients are clipped.
@@ -423,7 +424,7 @@ class PrivateElasticNet(_PrivateRegressor):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | None = 1.0,
         delta: float = 1e-5,
         *,
         l1_ratio: float = 0.5,
@@ -514,7 +515,7 @@ class PrivateHuberRegressor(_PrivateRegressor):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | None = 1.0,
         delta: float = 1e-5,
         *,
         threshold: float = RESIDUAL,

@@ -11,11 +11,41 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tacenda._types import Array, Floats, Ints
+from tacenda.data.schema import Label
+
+
+class Units(NamedTuple):
+    """From encoded labels to the label's own units: label = centre + reach * encoded, and a
+    prediction is kept within [low, high], where these are declared."""
+
+    centre: float = 0.0
+    reach: float = 1.0
+    low: float | None = None
+    high: float | None = None
+
+    @classmethod
+    def of(cls, label: Label | None) -> Units:
+        """Those of a schema's label; as encoded where there is none."""
+        if label is None:
+            return cls()
+        return cls(*label.centre_and_reach, label.low, label.high)
+
+    def labels(self, encoded: Array) -> Floats:
+        """(N,) labels in their own units."""
+        return np.asarray(self.centre + self.reach * np.asarray(encoded, float))
+
+    def predictions(self, scores: Array) -> Floats:
+        """(N,) predictions in the label's units, inside its bounds."""
+        found = self.labels(scores)
+        if self.low is None or self.high is None:
+            return found
+        return np.asarray(np.clip(found, self.low, self.high))
+
 
 PROBABILITIES = ("logistic", "multinomial")  # losses whose scores are log odds
 

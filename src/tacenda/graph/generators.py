@@ -364,7 +364,7 @@ def small_world(n: int, k: int, p: float, seed: int = 0) -> nx.Graph:
     if k % 2 or k >= n:
         raise InputError(
             f"k must be even and below n = {n}, not {k}: "
-            "k/2 neighbours lie on either side of a node."
+            "k/2 neighbours are on either side of a node."
         )
     name = f"small_world({n}, {k}, {p:g}, seed={seed})"
     return _plain(_connected(lambda s: nx.watts_strogatz_graph(n, k, p, seed=s), seed, name), name)

@@ -91,7 +91,7 @@ def parse(text: str) -> nx.Graph:
             named[key.strip()] = _number(text, value)
         elif named:
             raise InputError(
-                f"graph {text!r} has a bare value after a named one; put {part!r} first or name it."
+                f"graph {text!r} has an unnamed value after a named one; put {part!r} first."
             )
         else:
             values.append(_number(text, part))

@@ -77,7 +77,7 @@ def _by_moments(rounds: int, masked: bool) -> list[str]:
         "Each member's message is hidden under masks that cancel in the network's sum, so that the "
         "noise of all members protects each of them."
         if masked
-        else "Each member's message holds noise enough for itself, so that no trust is needed."
+        else "Each member's message holds enough noise by itself, so that no trust is needed."
     )
     return [
         "MomentRegression: the squared loss has one curvature everywhere, the second moment of the "
@@ -116,7 +116,7 @@ def _whitened(p: Plan, algorithm: Whitened) -> list[str]:
     if p.coalition is None and p.asked_coalition is not None:
         found.append(
             f"Masks were not taken: {counted(p.asked_coalition, 'member')} can cut this graph so "
-            "that some member's masks hide it hardly better than noise of its own."
+            "that some member's masks hide it little better than noise of its own."
         )
     found += _cuts(p)
     found += [

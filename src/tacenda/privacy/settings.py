@@ -269,13 +269,23 @@ class Privacy:
         return self.coalition
 
     def advice(self, records: float) -> list[str]:
-        """What such a budget means in plain words, where it promises next to nothing; for a
-        network of that many records in all, a public number."""
+        """What such a budget means in plain words, where it promises next to nothing.
+
+        Parameters
+        ----------
+        records : float
+            Number of records in all, a public number.
+
+        Returns
+        -------
+        list of str
+            One sentence for each weakness; empty where there is none.
+        """
         said = []
         largest = float(np.max(np.asarray(self.epsilon, float)))
         if LARGE_EPSILON < largest < np.inf:
             said.append(
-                f"Weak privacy: epsilon={largest:g} promises next to nothing: whoever sees the "
+                f"Weak privacy: epsilon={largest:g} promises next to nothing: anyone who sees the "
                 f"messages may be e^{largest:g} times surer that a record was there; "
                 f"choose epsilon from 0.1 to 10."
             )

@@ -17,6 +17,7 @@ class _OfClassScores:
 
     @property
     def parameter(self) -> float:
+        """The loss's own parameter, 0 where it has none."""
         return 0.0
 
     def derivative(self, scores: Array, labels: Array) -> Array:
@@ -108,7 +109,7 @@ class Multinomial(_OfClassScores):
 
 @dataclass(frozen=True)
 class MulticlassHinge(_OfClassScores):
-    """The hinge of Crammer and Singer, max_k (s_k + [k != y]) - s_y, with its maximum smoothed:
+    """The hinge of Crammer and Singer, max_k (s_k + [k != y]) - s_y, with its maximum smoothed.
 
         t ln(sum_k exp((s_k + [k != y])/t)) - s_y,      t = `temperature`
 
@@ -144,10 +145,12 @@ class MulticlassHinge(_OfClassScores):
 
     @property
     def curvature(self) -> float:
+        """1/(2 temperature)."""
         return 1.0 / (2.0 * self.temperature)
 
     @property
     def parameter(self) -> float:
+        """`temperature`."""
         return self.temperature
 
     def value(self, scores: Array, labels: Array) -> Array:

@@ -66,23 +66,23 @@ class Problem:
     classes : iterable of object or None, default=None
         The public label set. Without it, the sorted labels found at all nodes are taken as
         public, of which a private run warns once.
+    public_sizes : array_like or None, default=None
+        Declared m_i, one per node, where record counts are themselves private (add-remove
+        adjacency).
     weights : sequence of ndarray or None, default=None
         How much each record counts: one array (m_i,) per node, as in `shards`; None counts each
         once. A record's loss is multiplied by its weight, which is as private as the record.
     weight_bound : float, default=1.0
         Public bound on the weights, which are from 0 to `weight_bound`: one record then moves
         every answer by up to `weight_bound` times as much.
-    public_sizes : array_like or None, default=None
-        Declared m_i, one per node, where record counts are themselves private (add-remove
-        adjacency).
 
     Attributes
     ----------
-    n_features : object
+    n_features : int
         p, the number of columns.
-    n_outputs : object
+    n_outputs : int
         1, or the number of classes of a multinomial problem.
-    sizes : object
+    sizes : ndarray of int
         Records of each node, shape (n,).
     node_labels : tuple
         The graph's names of the nodes.
@@ -355,19 +355,46 @@ class Problem:
 
     # ---- other problems of the same records, for comparison; nothing is copied but one column
     def pooled(self) -> Problem:
-        """All records as those of a single node: what a trusted server would hold."""
+        """All records as those of a single node: what a trusted server would hold.
+
+        Returns
+        -------
+        Problem
+            The problem with one node. Its records are private as before.
+        """
         declared = None if self.public_sizes is None else self.public_sizes.sum(keepdims=True)
         return self._part(slice(0, len(self.store.labels)), declared)
 
     def of_node(self, position: int) -> Problem:
-        """One node's records, as a problem of that node alone."""
+        """One node's records, as a problem of that node alone.
+
+        Parameters
+        ----------
+        position : int
+            Position of the node.
+
+        Returns
+        -------
+        Problem
+            The problem with one node.
+        """
         a, b = (int(k) for k in self.store.offsets[position : position + 2])
         sizes = self.public_sizes
         return self._part(slice(a, b), None if sizes is None else sizes[position : position + 1])
 
     def with_one_feature(self, position: int | None) -> Problem:
-        """The records with one of their features only; None: with a constant 1, which is as good as
-        not regularised."""
+        """The records with one of their features only.
+
+        Parameters
+        ----------
+        position : int or None
+            Which feature; None takes a constant 1, which is as good as not regularised.
+
+        Returns
+        -------
+        Problem
+            The problem with one feature.
+        """
         rows: Any = self.store.rows
         if position is None:
             column = np.ones((len(self.store.labels), 1))

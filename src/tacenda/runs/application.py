@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from tacenda.graph.topology import Topology
 from tacenda.problem.facts import Facts
 from tacenda.runs import references, simulations, table
 from tacenda.runs.simulations import Simulated
+from tacenda.runs.timing import PLANNING, READING, REFERENCES, WRITING, Timing
 from tacenda.runtime.metrics import check_metrics
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.run_folder import RunFolder, default_path
@@ -55,6 +56,10 @@ class Fitted:
         The network in words.
     notes : tuple of str
         What a reader of the table must know.
+    reasons : dict
+        Why the planner chose an algorithm's settings, by label.
+    timing : dict
+        Seconds by the clock of each part of the work, and their total.
 
     Examples
     --------
@@ -80,6 +85,8 @@ class Fitted:
     dataset: dict[str, Any]
     graph: str
     notes: tuple[str, ...]
+    reasons: dict[str, list[str]]
+    timing: dict[str, float]
 
     @property
     def path(self) -> Path:
@@ -260,46 +267,56 @@ def run(config: RunConfig, command: str, *, resume: bool, progress: str | bool) 
     if not resume:  # a resumed run has the settings that were tuned already
         check_public(config)
     config = _with_whole_paths(config)
-    private = private_run(config)
-    chosen = simulations.chosen(config, private)
-    config = resolved(config, chosen)
-    path = _path(config, command, chosen)
+    timing = Timing()
+    with timing.part(READING):
+        private = private_run(config)
+    with timing.part(PLANNING):
+        planned = simulations.chosen(config, private)
+    config = resolved(config, planned)
+    # as a resumed run will name them
+    again = simulations.chosen(config, private)
+    chosen = [replace(b, reasons=a.reasons) for a, b in zip(planned, again, strict=True)]
+    path = _path(config, command, planned)
     config = config.model_copy(update={"run": config.run.model_copy(update={"folder": str(path)})})
     _check_first(config, private, chosen)
     folder = RunFolder.create(path, toml(config.to_plain()), resume=resume)
     if private.schema is not None:
         private.schema.write(folder.schema_path)
     try:
-        done = simulations.simulate_all(config, private, folder, progress=progress)
+        done = simulations.simulate_all(config, private, chosen, folder, timing, progress=progress)
     except KeyboardInterrupt as stop:
-        again = (
+        resume_with = (
             f"tacenda {'fit' if command == 'fit' else 'compare'} --resume --folder {folder.path}"
         )
         kept = "a checkpoint is kept" if folder.has_progress() else "no round was finished yet"
         raise KeyboardInterrupt(
-            f"{str(stop) or 'interrupted'}; {kept}. Continue with: {again}"
+            f"{str(stop) or 'interrupted'}; {kept}. Continue with: {resume_with}"
         ) from None
     except Exception:
         if not resume:
             folder.discard_if_empty()
         raise
-    rows = _rows(config, private, done)
+    with timing.part(REFERENCES):
+        rows = _rows(config, private, done)
+    reasons = {choice.label: list(choice.reasons) for choice in chosen if choice.reasons}
     dataset = _about(private, config)
     manifest = {
         "command": f"tacenda {command}",
         "versions": versions(),
         "dataset": dataset,
         "table": rows,
+        "reasons": reasons,
+        "timing": timing.to_plain(),
     }
     results = {one.run: one.result for one in done}
-    folder.finish(results, {**manifest, "results": [_entry(folder, one) for one in done]})
+    with timing.part(WRITING):
+        folder.finish(results, {**manifest, "results": [_entry(folder, one) for one in done]})
     compared_with = [references.NOTE] if any(r["label"] == references.SERVER for r in rows) else []
     missing = [f"{row['label']}: {row['missing']}" for row in rows if row.get("missing")]
     small = _small_nodes(private, config.privacy.adjacency)
     notes = (table.NOTE, *compared_with, *missing, *small, *private.dataset.notes)
-    return Fitted(
-        folder, results, rows, config, dataset, str(private.graph.graph.get("name", "graph")), notes
-    )
+    graph = str(private.graph.graph.get("name", "graph"))
+    return Fitted(folder, results, rows, config, dataset, graph, notes, reasons, timing.to_plain())
 
 
 def _read(config: Source) -> RunConfig:

@@ -18,6 +18,7 @@ NOTE = (
 )
 
 
+AS_ENCODED = measures.Units()
 # What a row gives the mean and the range over the seeds of
 MEANS = (
     *(f"test_{name}" for name in (*measures.MEASURES, "loss")),
@@ -34,7 +35,7 @@ def evaluate(
     test: tuple[Any, Any] | None,
     models: Array,
     adjacency: str,
-    units: tuple[float, float] = (0.0, 1.0),
+    units: measures.Units = AS_ENCODED,
     *,
     drawn: Sequence[Any] | bool = False,
 ) -> dict[str, Any]:
@@ -42,9 +43,9 @@ def evaluate(
     `tacenda.evaluation.measures` (accuracy, roc_auc, ...; r2, rmse, mae), objective and loss; and
     of the nodes' own models worst_objective, worst_accuracy, node_accuracy; see `as_shown`.
 
-    units: (a, b) of label = a + b * encoded label (`Label.centre_and_reach`); RMSE and MAE are in
-    the label's own units. drawn: also "figures" (`tacenda.evaluation.figures`) of the test records,
-    or of all where there are none; the names of the classes, or True for a regression.
+    units: of the label; RMSE and MAE are in them, and predictions inside its bounds. drawn: also
+    "figures" (`tacenda.evaluation.figures`) of the test records, or of all where there are none;
+    the names of the classes, or True for a regression.
     """
     rows = np.asarray(models, float).reshape(-1, problem.dim)
     average = rows.mean(axis=0)
@@ -76,21 +77,19 @@ def evaluate(
 
 
 def _figures(
-    problem: Any, labels: Array, scores: Array, units: tuple[float, float], classes: Any
+    problem: Any, labels: Array, scores: Array, units: measures.Units, classes: Any
 ) -> dict[str, Any]:
     if problem.loss.kind == "regression":
-        a, b = units
-        return figures.regression(a + b * labels, a + b * scores)
+        return figures.regression(units.labels(labels), units.predictions(scores))
     numbers = labels > 0 if problem.loss.kind == "binary" else labels
     return figures.classification(
         numbers, scores, classes, probabilities=problem.loss.name in measures.PROBABILITIES
     )
 
 
-def _measures(problem: Any, labels: Array, scores: Array, units: tuple[float, float]) -> Any:
+def _measures(problem: Any, labels: Array, scores: Array, units: measures.Units) -> Any:
     if problem.loss.kind == "regression":
-        a, b = units
-        return measures.regression(a + b * labels, a + b * scores)
+        return measures.regression(units.labels(labels), units.predictions(scores))
     numbers = labels > 0 if problem.loss.kind == "binary" else labels
     return measures.classification(
         numbers, scores, probabilities=problem.loss.name in measures.PROBABILITIES

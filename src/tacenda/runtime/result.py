@@ -51,6 +51,8 @@ class RunResult:
     noise_std : ndarray or None
         The standard deviation (d,) that the privacy noise gives each weight of a model, where the
         algorithm knows it or forecasts it (`Algorithm.noise_std`).
+    measuring : float
+        Seconds for the metrics along the way; not kept in files.
 
     Examples
     --------
@@ -74,6 +76,7 @@ class RunResult:
     bytes: int = 0
     released: dict[str, Array] = field(default_factory=dict)
     noise_std: Array | None = None
+    measuring: float = 0.0
 
     @property
     def model(self) -> Array:

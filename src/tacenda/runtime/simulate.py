@@ -195,11 +195,14 @@ def simulate(
         run.restore(checkpoints.read(file, run.identity))
 
     def measured(models: Array) -> dict[str, Any]:
-        return measure(
+        begin = time.perf_counter()
+        found = measure(
             names,
             Snapshot(problem, spec.topology, models, optimum, test, lowest),
             spec.facts.adjacency,
         )
+        run.measuring += time.perf_counter() - begin
+        return found
 
     def record(done: int, asked: bool) -> bool:
         last = done == spec.rounds or run.hosts.converged
@@ -246,7 +249,7 @@ class _Simulation:
             python_warnings.warn(missing, DeclarationWarning, stacklevel=3)
         self.noise = SimulatedNoise(None if seed is None else checks.whole("seed", seed))
         self.start = start_rows(init, problem.dim, spec.topology.n)
-        self.history, self.done, self.seconds = History(), 0, 0.0
+        self.history, self.done, self.seconds, self.measuring = History(), 0, 0.0, 0.0
         self.messages = self.bytes = 0
         self.lasting = None
         self.charged, found = ledger is not None, spec.calibration
@@ -309,6 +312,7 @@ class _Simulation:
             cost["bytes"],
             self.hosts.released(),
             None if statement is None else self.hosts.noise_std(self.spec.rounds),
+            self.measuring,
         )
 
     def settings(self) -> dict[str, Any]:
@@ -392,8 +396,8 @@ def _check_spread(problem: Problem, adjacency: str) -> None:
             "(by_column, or a list), or use 'replace-one'."
         )
     words = (
-        f"{why}: the promise is for the records as they lie on the nodes, "
-        "not for the table that was spread."
+        f"{why}: the promise is for the records as they are on the nodes, "
+        "not for the table that was divided."
     )
     python_warnings.warn(words, DeclarationWarning, stacklevel=4)
 

@@ -85,7 +85,7 @@ def test_bad_files_get_one_sentence(write, content, words):
 
 def test_a_file_that_is_not_there_and_a_broken_gzip(write, tmp_path):
     with pytest.raises(InputError, match="is not there"):
-        data.data.read_table(tmp_path / "none.csv")
+        data.read_table(tmp_path / "none.csv")
     with pytest.raises(InputError, match="not a whole gzip file"):
         data.read_table(write(gzip.compress(CSV.encode())[:-9], "t.csv.gz"))
     with pytest.raises(InputError, match="not a whole gzip file"):

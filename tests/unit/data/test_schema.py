@@ -111,7 +111,7 @@ NUMERIC = {"kind": "numeric", "name": "age", "low": 0, "high": 100}
         ({"columns": [NUMERIC, NUMERIC]}, "must be distinct.*'age'"),
         ({"columns": [{**NUMERIC, "high": 0}]}, "low must be below high"),
         ({"columns": [{**NUMERIC, "high": float("inf")}]}, "both finite"),
-        ({"columns": [{**NUMERIC, "impute": 200}]}, r"impute must lie in \[0, 100\]"),
+        ({"columns": [{**NUMERIC, "impute": 200}]}, r"impute must be in \[0, 100\]"),
         ({"columns": [{**NUMERIC, "hihg": 3}]}, "hihg"),
         (
             {"columns": [{"kind": "categorical", "name": "c", "levels": ["a", "a"]}]},

@@ -47,6 +47,11 @@ def test_every_parameter_is_documented_with_its_default(kind: Any) -> None:
     assert max(map(len, text.splitlines())) <= 96
 
 
+def vars_of(kind: Any) -> dict[str, Any]:
+    """What a class and its bases define."""
+    return {name: value for base in reversed(kind.__mro__) for name, value in vars(base).items()}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_fitted_attribute_is_documented(kind: Any) -> None:
     rng = np.random.default_rng(0)
@@ -57,7 +62,8 @@ def test_every_fitted_attribute_is_documented(kind: Any) -> None:
         model = kind(**settings, classes=(0, 1)).fit(X, np.arange(300) % 2)
     else:
         model = kind(**settings, target_bounds=(-1, 1)).fit(X, X["a"])
-    fitted = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
+    names = {*vars(model), *(n for n, p in vars_of(kind).items() if isinstance(p, property))}
+    fitted = {name for name in names if name.endswith("_") and not name.startswith("_")}
     assert fitted == set(entries(inspect.getdoc(kind) or "", "Attributes"))
 
 

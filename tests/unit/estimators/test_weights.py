@@ -62,6 +62,8 @@ def test_a_bound_is_paid_for_and_classes_count() -> None:
     paid = tc.PrivateLogisticRegression(1.0, rounds=5, weight_bound=4.0, **settings)
     paid.fit(X, y, sample_weight=np.ones(len(y)))
     exact = tc.PrivateLogisticRegression(None, rounds=5, **settings).fit(X, y)
+    assert any("weights from 0 to 4" in c for c in paid.conditions_)
+    assert not any("weights" in c for c in plain.conditions_)
     noise = [m.coef_ - exact.coef_ for m in (plain, paid)]
     np.testing.assert_allclose(noise[1], 4 * noise[0], rtol=0.35)
     more = tc.PrivateLogisticRegression(
@@ -76,9 +78,9 @@ def test_a_bound_is_paid_for_and_classes_count() -> None:
         ({}, 3.0, "weight_bound=1"),
         ({}, -1.0, "from 0"),
         ({}, np.nan, "from 0"),
-        ({}, 0.0, "some record"),
+        ({}, 0.0, "zero for all"),
         ({"weight_bound": 0.0}, None, "weight_bound"),
-        ({"class_weight": "balanced"}, None, "read off the private labels"),
+        ({"class_weight": "balanced"}, None, "read from the private labels"),
         ({"class_weight": {7: 1.0}}, None, "not among the classes"),
         ({"class_weight": {0: -1.0}}, None, "class_weight"),
         ({"class_weight": {0: 0.0, 1: 0.0}}, None, "some class"),

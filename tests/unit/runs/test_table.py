@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tacenda as tc
+from tacenda.evaluation.measures import Units
 from tacenda.runs import table
 from tacenda.runtime.metrics import as_shown
 
@@ -23,13 +24,21 @@ def test_regression_measures_are_in_the_labels_units() -> None:
     problem = regression()
     y = problem.store.labels
     plain = table.evaluate(problem, (X, y), W, "replace-one")
-    units = table.evaluate(problem, (X, y), W, "replace-one", (50.0, 200.0))
+    units = table.evaluate(problem, (X, y), W, "replace-one", Units(50.0, 200.0))
     rmse = float(np.sqrt(np.mean((X @ W - y) ** 2)))
     assert plain["rmse"] == pytest.approx(rmse) and units["rmse"] == pytest.approx(200 * rmse)
     assert units["mae"] == pytest.approx(200 * plain["mae"])
     assert units["r2"] == pytest.approx(plain["r2"]) == pytest.approx(units["test_r2"])
     assert plain["loss"] == pytest.approx(rmse**2 / 2) == pytest.approx(units["test_loss"])
     assert "accuracy" not in plain
+
+
+def test_predictions_stay_inside_the_labels_bounds() -> None:
+    problem = regression()
+    units = Units(0.0, 1.0, -0.05, 0.05)
+    found = table.evaluate(problem, None, W, "replace-one", units)
+    off = np.clip(X @ W, -0.05, 0.05) - problem.store.labels
+    assert found["mae"] == pytest.approx(np.mean(np.abs(off)))
 
 
 def test_classification_measures_on_both_parts() -> None:

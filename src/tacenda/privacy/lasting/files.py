@@ -80,7 +80,7 @@ def check_place(path: Path) -> None:
     kind = mount_type(os.path.realpath(path), MOUNTS.read_text())
     if kind in REMOTE or kind in REMOTE_FUSE:
         raise StateError(
-            f"the ledger must lie on a local file system, and {str(path)!r} is on {kind}, "
+            f"the ledger must be on a local file system, and {str(path)!r} is on {kind}, "
             "where SQLite's write-ahead log is not safe between machines; "
             "choose a path on a local disk."
         )

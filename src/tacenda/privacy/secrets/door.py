@@ -262,7 +262,7 @@ def release_choice(
     from tacenda.privacy.noise.choice import choose  # loads a compiler
 
     sensitivity = checks.whole("sensitivity", choice.sensitivity, least=1)
-    ledger.charge(turn, call, choice_charge(epsilon), b"")
+    ledger.charge(turn, call, choice_charge(epsilon), b"")  # the stream names no question
     return choose(choice.distances(), Fraction(epsilon) / (2 * sensitivity), stream)
 
 
