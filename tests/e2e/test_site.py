@@ -92,7 +92,7 @@ Parameters
 ----------
 x : array
     The |x| of it, see `y_`.
-a_, b_ : int
+a_, b_ : array of shape (n_,)
     Both.
 
 Examples
@@ -113,7 +113,7 @@ Examples
         "----------",
         "x : array",
         r"    The \|x\| of it, see `y_`.",
-        r"a\_, b_ : int",
+        r"a_, b_ : array of shape (n\_,)",
         "    Both.",
         "",
         "Examples",
