@@ -92,6 +92,8 @@ Parameters
 ----------
 x : array
     The |x| of it, see `y_`.
+a_, b_ : array of shape (n_,)
+    Both.
 
 Examples
 --------
@@ -111,6 +113,8 @@ Examples
         "----------",
         "x : array",
         r"    The \|x\| of it, see `y_`.",
+        r"a_, b_ : array of shape (n\_,)",
+        "    Both.",
         "",
         "Examples",
         "--------",
