@@ -4,7 +4,8 @@ A paper's figure, small
 
 Gauthier et al. (2020) compare noise whose variance falls from round to round (CDP-ADMM) with
 constant noise (DDP-ADMM) on a Lasso over fifty agents. Here the figure is made at the same true
-(epsilon, delta) for both, with fewer seeds; ``tacenda experiment run cdp-lasso --full`` makes the whole one.
+(epsilon, delta) for both, with fewer seeds; ``tacenda experiment run cdp-lasso --full`` makes the
+whole one.
 """
 
 # %%

@@ -64,6 +64,7 @@ __all__ = [
     "data",
     "errors",
     "estimators",
+    "evaluation",
     "fit",
     "graph",
     "load",

@@ -223,6 +223,26 @@ def test_bounds_lie_near_the_quantiles_and_are_booked(tmp_path: Path) -> None:
         assert [r["run"] for r in store.runs("us") if r["open"]] == ["fit"]
 
 
+def test_candidates_are_public_round_and_ascending() -> None:
+    from tacenda.data.quantiles import _candidates
+
+    for fields, within in itertools.product(
+        ({}, {"transform": "log1p"}),
+        (None, (1850, 2026), (0.0, 0.1), (-0.5, 1e12), (3.0, math.nextafter(3.0, 4.0))),
+    ):
+        column = data.NumericColumn(name="x", low=0, high=1, **fields)
+        found = _candidates(column, within)
+        assert (np.diff(found) > 0).all() and len(found) >= 2
+        if within is None:
+            least = 0.0 if fields else -1e9
+            assert (found[0], found[-1]) == (least, 1e9)
+        else:
+            assert (found[0], found[-1]) == within and len(found) <= 202
+    assert (
+        _candidates(column.model_copy(update={"transform": "clip"}), (1850, 2026)) % 1 == 0
+    ).all()
+
+
 def test_a_pure_budget_and_a_number_to_predict(tmp_path: Path) -> None:
     table = {**TABLE, "y": TABLE["pay"] / 2}
     got = private_bounds(

@@ -201,8 +201,8 @@ class _Shape:
             signal = REGRESSION_SIGNAL * (force**2 if math.isfinite(force) else 1.0)
             return cls(curvature, curvature, 1.0, force, signal, (1.0,))
         if k.loss.kind == "multiclass":  # of K probabilities, q (1 - q) is about 1/K
-            share = 2.0 * k.loss.curvature / k.n_outputs
-            return cls(min(curvature, 2.0 * share), 0.5 * share, SLOWER, 1.0, SIGNAL, CLIPS)
+            n = k.n_outputs
+            return cls(min(curvature, 2.0 / n), 0.5 / n, SLOWER, 1.0, SIGNAL, CLIPS)
         return cls(curvature, 0.5 * curvature, SLOWER, 1.0, SIGNAL, CLIPS)
 
 

@@ -30,6 +30,7 @@ from tacenda.algorithms.spectrum import Setting, decide, descend, within
 from tacenda.errors import InputError, StateError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.settings import Privacy
+from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
 from tacenda.problem.moments import unpacked
 
@@ -250,21 +251,24 @@ def choose(
     if vectors is not None:
         matrix = vectors[:, :kept] * matrix
     step = found.step if follows else 1.0
-    spread = _forecast_std(found, algorithm, rounds, k.n_outputs)
+    spread = _forecast_std(found, algorithm, rounds, k)
     return Chosen(np.ascontiguousarray(matrix), found.clip, found.smoothness / step, spread)
 
 
-def _forecast_std(found: Setting, algorithm: Algorithm, rounds: int, outputs: int) -> Array:
-    """(k,) see `Chosen.noise_std`. Of several outputs the loss sees differences only: along their
+def _forecast_std(found: Setting, algorithm: Algorithm, rounds: int, k: Constants) -> Array:
+    """(k,) see `Chosen.noise_std`. A hinge bends at few records, nobody knows how many, and has no
+    forecast; a Huber loss has one that holds where most residuals are below its threshold.
+    Of several outputs the loss sees differences only: along their
     mean, 1/K of the variance, nothing bends back what the noise has moved."""
     longer = getattr(algorithm, "step_size", None)
-    if not algorithm.follows or not isinstance(longer, float | int):
+    known = k.loss.twice_differentiable or k.loss.kind == "regression"
+    if not known or not algorithm.follows or not isinstance(longer, float | int):
         return np.zeros(0)
     eta, tail = longer * found.step / found.smoothness, getattr(algorithm, "tail", 1.0)
     _, spread = descend(found.curved, found.ridge, eta, rounds, tail)
-    if outputs > 1:
+    if k.n_outputs > 1:
         _, free = descend(np.zeros_like(found.curved), found.ridge, eta, rounds, tail)
-        spread = spread + (free - spread) / outputs
+        spread = spread + (free - spread) / k.n_outputs
     return np.asarray(found.noise * np.sqrt(spread))
 
 

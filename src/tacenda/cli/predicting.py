@@ -98,6 +98,7 @@ def coefficients(
             {
                 "run": model.name,
                 "coefficients": shown,
+                "units": table.units,
                 "standard_errors": table.errors,
                 "notes": list(table.notes),
             }

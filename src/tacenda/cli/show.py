@@ -114,7 +114,7 @@ def coefficients(found: Any, name: str, top: int | None = None) -> None:
     header, rows = found.cells()
     shown = rows if top is None or len(rows) <= top else rows[:top]
     texts = len(header) - 3
-    title = f"Coefficients of {name}, in the original units"
+    title = f"Coefficients of {name}, {found.units}"
     if len(shown) < len(rows):
         title += f" ({len(shown)} of {len(rows)}, the largest effects)"
     table(header, shown, title=title, right=range(texts, len(header)))

@@ -209,7 +209,8 @@ def _is_missing(schema: Schema, cells: Array, number: bool = False) -> Flags:
     """Missing cells: gaps and nulls, and of a number also every way to write NaN."""
     if cells.dtype.kind == "f":
         nan: Flags = np.isnan(cells)
-        return nan
+        marks = [float(word) for word in schema.missing_values if _is_number(word)]
+        return nan | np.isin(cells, marks) if marks else nan
     # A set is far quicker here than numpy's sorting of text objects.
     gaps = {"", *schema.missing_values}
     words = _words(cells)
@@ -283,7 +284,9 @@ def column_numbers(
 def _numbers(schema: Schema, name: str, table: Table, cells: Array, keep: Flags) -> Floats:
     """Kept cells as float64, missing ones as NaN."""
     if cells.dtype.kind == "f":
-        return cells[keep].astype(np.float64)
+        found = cells[keep].astype(np.float64)
+        found[_is_missing(schema, cells)[keep]] = np.nan
+        return found
     words = np.where(_is_missing(schema, cells), "nan", _words(cells))
     try:
         return words[keep].astype(np.float64)

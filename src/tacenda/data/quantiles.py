@@ -43,7 +43,7 @@ from tacenda.privacy.secrets.mechanisms import choice_charge
 SHARE = 0.02  # of the budget, in the squares that add up
 LEAST_TAIL, MOST_TAIL = Fraction(1, 100), Fraction(1, 5)
 DECADES = range(-6, 9)  # candidates without a declared range: two digits, from 1e-6 to 1e9
-STEPS = 200  # candidates within a declared range
+STEPS = 200  # at most so many steps are the candidates within a declared range
 CHANCE = 0.05  # that a quantile's rank errs by more than is stated
 
 
@@ -142,9 +142,9 @@ def private_bounds(
     columns : sequence of str or None, default=None
         Columns to ask for; by default all numbers that are not confirmed, the label too.
     within : mapping of str to (float, float) or None, default=None
-        Public ranges where they are known, as {"year": (1900, 2030)}; the candidates are then 200
-        steps of that range, and the answer is finer. Without one they are the numbers of two
-        digits up to 1e9.
+        Public ranges where they are known, as {"year": (1900, 2030)}; the candidates are then up to
+        200 round steps of that range, and the answer is finer. Without one they are the numbers of
+        two digits up to 1e9.
     tail : float or None, default=None
         The lower quantile. By default as small as the noise allows; the number of records decides
         that, so under "add-remove" it must be given.
@@ -304,10 +304,19 @@ def _candidates(part: NumericColumn | Label, within: tuple[float, float] | None)
             )
         if logarithm and low <= -1:
             raise InputError(f"within[{part.name!r}] must be above -1 for log1p, not {low:g}.")
-        return np.unique(np.linspace(low, high, STEPS + 1))
+        step = _round_step(max((high - low) / STEPS, 1e-300))
+        places = max(0, 1 - math.floor(math.log10(step)))
+        inside = [round(low + k * step, places) for k in range(1, math.ceil((high - low) / step))]
+        return np.unique([low, *(x for x in inside if low < x < high), high])
     digits = np.arange(10, 100)
     sizes = [float(f"{d}e{k - 1}") for k in DECADES for d in digits] + [1e9]
     return np.array([0.0, *sizes] if logarithm else [*(-s for s in sizes[::-1]), 0.0, *sizes])
+
+
+def _round_step(least: float) -> float:
+    """The first of ... 0.5, 1, 2, 5, 10, ... that is not below `least`."""
+    size = 10.0 ** math.floor(math.log10(least))
+    return next(size * k for k in (1, 2, 5, 10) if k == 10 or size * k >= least)
 
 
 def _values(schema: Schema, part: NumericColumn | Label, table: Table) -> Callable[[], Floats]:

@@ -25,19 +25,22 @@ class SqueezedColumnWarning(UserWarning):
 
 
 def outward(values: Floats) -> tuple[float, float] | None:
-    """The extremes, rounded outwards to two digits of the larger magnitude, so that no record is
-    spelled out; None where there are not two different ones."""
+    """The extremes, rounded outwards to two digits of the larger magnitude, or finer where that
+    would widen a narrow range; None where there are not two different ones, or they are too far
+    apart for a float."""
     finite = values[np.isfinite(values)]
-    if not len(finite) or finite.min() == finite.max():
+    if not len(finite) or not np.isfinite(finite.max() - finite.min()):
         return None
     low, high = float(finite.min()), float(finite.max())
-    size = max(abs(low), abs(high))
-    step = 10.0 ** max(math.floor(math.log10(size)) - 1, -300)
+    if low == high:
+        return None
+    size = min(max(abs(low), abs(high)) / 10, (high - low) / 5)
+    step = 10.0 ** max(math.floor(math.log10(size)), -300) if size else 1e-300
     # Products such as 3 * 0.1 are cleaned by a second rounding to the step's own digits.
     digits = max(0, 1 - math.floor(math.log10(step)))
     ends = math.floor(low / step) * step, math.ceil(high / step) * step
-    low, high = round(ends[0], digits), round(ends[1], digits)
-    return (low, high) if math.isfinite(high - low) else None
+    rounded = min(round(ends[0], digits), low), max(round(ends[1], digits), high)
+    return rounded if math.isfinite(rounded[1] - rounded[0]) else (low, high)
 
 
 def inner(values: Floats) -> tuple[float, float] | None:

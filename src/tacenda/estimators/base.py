@@ -123,6 +123,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             **settings,
         )
         self._started = start is not None
+        self._heaviest = None if weights is None else weight_bound
         self._keep(result, scaling, topology)
         return self
 
@@ -336,6 +337,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             said.append(
                 f"The step was tuned on {counted(self.plan_.public_records, 'record')} declared "
                 "public: these have no protection, and nothing was charged for them."
+            )
+        if self._heaviest is not None:
+            said.append(
+                f"Records have weights from 0 to {self._heaviest:g}, a public bound for which the "
+                "noise was made; a weight is part of its record, and class weights are public."
             )
         if self._started:
             said.append(

@@ -109,7 +109,7 @@ ATTRIBUTES = {
     "feature_names_in_": """ndarray of shape (n_features_in_,)
         Names of the features; only where X was a frame whose column names are all strings.""",
     "n_iter_": """int
-        Number of rounds; 0 without privacy.""",
+        Number of rounds.""",
     "privacy_": """Statement or None
         What was really spent, from the ledger of the run: `privacy_.epsilon`, `privacy_.delta`.
         None without privacy.""",

@@ -60,7 +60,7 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | None = 1.0,
         delta: float = 1e-5,
         *,
         adjacency: str = "replace-one",
@@ -424,7 +424,7 @@ class PrivateElasticNet(_PrivateRegressor):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | None = 1.0,
         delta: float = 1e-5,
         *,
         l1_ratio: float = 0.5,
@@ -515,7 +515,7 @@ class PrivateHuberRegressor(_PrivateRegressor):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | None = 1.0,
         delta: float = 1e-5,
         *,
         threshold: float = RESIDUAL,

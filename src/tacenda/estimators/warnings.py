@@ -27,9 +27,9 @@ __all__ = [
 ]
 
 
-# From here on the noise of the average gradient hides all but the strongest signals: its length,
-# over the largest that a mean of gradients can have.
-TOO_MUCH = 0.5
+# From here on a model is hardly better than a guess: the length of the noise in the average
+# gradient, over the largest that a mean of gradients can have.
+TOO_MUCH = 0.35
 
 
 class BudgetWarning(UserWarning):
@@ -114,9 +114,9 @@ def warn_of_noise(facts: Facts, privacy: Privacy) -> None:
         return
     records = float(facts.sizes.sum())
     warnings.warn(
-        f"Too much noise: at epsilon={largest:g} the noise is {share:.2g} times as large as all "
-        f"that {counted(int(records), 'record')} on {counted(n, 'node')} can say with "
-        f"{facts.dim} weights, so the model will be next to random. Use more records (about "
+        f"Too much noise: at epsilon={largest:g} the noise is {share:.2g} times the largest signal "
+        f"that {counted(int(records), 'record')} on {counted(n, 'node')} can give {facts.dim} "
+        "weights, so the model will hardly be better than a guess. Use more records (about "
         f"{records * share / (0.2 * TOO_MUCH):.0f} in all), fewer features or a larger epsilon.",
         WeakPrivacyWarning,
         stacklevel=4,

@@ -24,6 +24,7 @@ from tacenda.data.schema import CategoricalColumn, Schema
 from tacenda.runtime.result import RunResult
 
 INTERCEPT = "intercept"
+ORIGINAL, ENCODED = "in the original units", "of the features as the data set encodes them"
 KNOWN = "moments"  # the algorithm whose noise passes on to its model by a known linear map
 
 
@@ -74,6 +75,8 @@ class CoefficientTable:
         How the standard errors are known, in one sentence.
     notes : tuple of str
         What else a reader must know.
+    units : str
+        Whether the coefficients are in the original units, in words.
 
     Examples
     --------
@@ -87,6 +90,7 @@ class CoefficientTable:
     rows: tuple[Coefficient, ...]
     errors: str
     notes: tuple[str, ...] = ()
+    units: str = ORIGINAL
 
     def __iter__(self) -> Iterator[Coefficient]:
         return iter(self.rows)
@@ -153,6 +157,7 @@ def coefficient_table(
     outputs: Sequence[Any] | None = None,
     errors: str = "The standard errors are not known.",
     notes: Sequence[str] = (),
+    units: str = ORIGINAL,
 ) -> CoefficientTable:
     """Make the table of a linear model's coefficients.
 
@@ -176,6 +181,8 @@ def coefficient_table(
         How the standard errors are known, in one sentence.
     notes : sequence of str, default=()
         What else a reader must know.
+    units : str, default="in the original units"
+        Whether the coefficients are in the original units, in words.
 
     Returns
     -------
@@ -206,27 +213,28 @@ def coefficient_table(
             error = None if intercept_std is None else float(np.ravel(intercept_std)[k])
             last.append(Coefficient(INTERCEPT, b, error, b, output))
     rows.sort(key=lambda row: -abs(row.effect))
-    return CoefficientTable((*rows, *last), errors, tuple(notes))
+    return CoefficientTable((*rows, *last), errors, tuple(notes), units)
 
 
 def how_known(result: RunResult) -> str:
     """How the standard errors of a result's weights are known, in one sentence."""
-    name = str(result.settings["algorithm"]["name"])
+    name, loss = str(result.settings["algorithm"]["name"]), result.settings["problem"].get("loss")
     if result.privacy is None:
         return "No noise was added, so there is no standard error by noise."
     if result.noise_std is None:
         return (
-            f"The standard error by the privacy noise is not known for the algorithm {name!r}; "
-            "'auto' chooses one for which it is, where it can."
+            f"The standard error by the privacy noise is not known for the algorithm {name!r} "
+            f"with the loss {loss!r}."
         )
     if name == KNOWN:
         return (
             "The standard errors are those of the privacy noise alone, computed from the released "
             "noise (to first order)."
         )
+    only = ", which holds where most residuals are below the threshold" if loss == "huber" else ""
     return (
         "The standard errors are those of the privacy noise alone, by the planner's forecast on "
-        "the released spectrum."
+        f"the released spectrum{only}."
     )
 
 
@@ -281,6 +289,7 @@ def run_coefficients(
             intercept_std=None if std is None or not constant else std[:, -1],
             outputs=outputs,
             errors=how_known(result),
+            units=ENCODED,
         )
     factor, centre, reach = row_factor(schema), *schema.label.centre_and_reach
     rules = schema.rules[: len(shown)]

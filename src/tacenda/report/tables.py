@@ -110,7 +110,7 @@ def coefficients(folder: Folder) -> tuple[TextTable, list[str], str]:
         ]
         for r in found.rows[:MOST_COEFFICIENTS]
     ]
-    caption = "Coefficients in the original units, the largest effects first"
+    caption = f"Coefficients {found.units}, the largest effects first"
     if len(cells) > len(rows):
         caption += f" ({len(rows)} of {len(cells)})"
     return TextTable(caption, columns, rows, sort), [found.errors, *found.notes], folder.lead.label

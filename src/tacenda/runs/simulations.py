@@ -27,7 +27,8 @@ from tacenda.runtime.simulate import simulate
 
 # multiplications in all runs below which starting further processes costs more than it saves
 PARALLEL_WORK = 4e10
-HISTORY_ROWS = 50
+HISTORY_ROWS, FEWEST_ROWS = 50, 5
+HISTORY_WORK = 2e8  # numbers read for all measures along the way, about a second
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +164,7 @@ def _simulate(
 ) -> RunResult:
     settings = config.run
     every = (
-        max(1, -(-choice.rounds // HISTORY_ROWS))
+        max(1, -(-choice.rounds // _history_rows(private)))
         if settings.record_every == "auto"
         else settings.record_every
     )
@@ -193,6 +194,13 @@ def _simulate(
         ledger=settings.ledger,
         dataset=settings.ledger_dataset,
     )
+
+
+def _history_rows(private: PrivateRun) -> int:
+    """How often a run is measured along the way: each time costs a pass over all records, as a
+    round does, so of many records seldom."""
+    cells = float(private.problem.sizes.sum()) * private.problem.dim
+    return int(min(HISTORY_ROWS, max(FEWEST_ROWS, HISTORY_WORK / cells)))
 
 
 def _keeps_a_secret(config: RunConfig, choice: Choice) -> bool:

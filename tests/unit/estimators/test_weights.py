@@ -62,6 +62,8 @@ def test_a_bound_is_paid_for_and_classes_count() -> None:
     paid = tc.PrivateLogisticRegression(1.0, rounds=5, weight_bound=4.0, **settings)
     paid.fit(X, y, sample_weight=np.ones(len(y)))
     exact = tc.PrivateLogisticRegression(None, rounds=5, **settings).fit(X, y)
+    assert any("weights from 0 to 4" in c for c in paid.conditions_)
+    assert not any("weights" in c for c in plain.conditions_)
     noise = [m.coef_ - exact.coef_ for m in (plain, paid)]
     np.testing.assert_allclose(noise[1], 4 * noise[0], rtol=0.35)
     more = tc.PrivateLogisticRegression(

@@ -219,7 +219,7 @@ def test_what_is_said_of_a_graph_that_can_be_cut() -> None:
     (said,) = cuts.cut_advice(topology, 1, 1)
     assert "a coalition of 1 cannot" in said and "here ann cuts off ben:" in said
     assert f"all members draw {3**0.5:.3g} times the noise" in said
-    assert said.endswith("these edges would fix it: ben-cid, ben-dan.")
+    assert said.endswith(": ben-cid, ben-dan.")
     assert cuts.cut_advice(topology, 1, 3) == []  # n - q are left: nobody is cut off
     assert cuts.cut_advice(topology, 0, 4) == []
     (half,) = cuts.cut_advice(topology, 1, 2)

@@ -198,3 +198,21 @@ def test_at_a_kink_the_element_that_is_promised_is_taken():
             if second is not None:
                 assert loss.second(np.array(s), np.array(y)) == second
                 assert kernels_rows.curvature_of(loss.code, loss.parameter, s, y) == second
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (2, 3)])
+def test_the_multinomial_loss_takes_scores_of_any_shape(shape):
+    rng = np.random.default_rng(1)
+    scores, labels = rng.normal(size=(*shape, 4)), rng.integers(0, 4, size=shape)
+    loss = losses.Multinomial()
+    value, slope = loss.value(scores, labels), loss.derivative(scores, labels)
+    assert value.shape == shape and slope.shape == (*shape, 4)
+    for place in np.ndindex(*shape):
+        s, y = scores[place], labels[place]
+        q = np.exp(s) / np.exp(s).sum()
+        assert value[place] == pytest.approx(-np.log(q[y]))
+        assert slope[place] == pytest.approx(q - np.eye(4)[y])
+    if shape:  # one label for all
+        first = labels.reshape(-1)[0]
+        alike = loss.derivative(scores, first)
+        assert alike == pytest.approx(loss.derivative(scores, np.full(shape, first)))

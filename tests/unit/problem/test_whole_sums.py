@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import tacenda as tc
+from tacenda.errors import InputError
 
 TOP = 1 << 62
 
@@ -69,3 +70,23 @@ def test_moments_that_fill_the_range(layout: Any) -> None:
         assert (found == TOP).any() and np.abs(found).max() <= TOP
         if not diagonal:
             assert (found < 0).any() or found[0].tolist() != found[1].tolist()
+
+
+def test_a_grid_is_too_fine_from_where_a_record_could_reach_2_to_the_61() -> None:
+    x, y = records(3, 2)
+    data = tc.Problem([(x, y)], classes=(0, 1))
+    w, node = np.zeros((1, 3)), np.zeros(1, np.int64)
+    for steps, fits in ((2.0**61, False), (np.nextafter(2.0**61, 0), True)):
+        asks: list[Any] = [
+            lambda grid=1 / steps: data.store.integer_gradient(node, w, grid, 1.0),
+            lambda grid=1 / steps: data.store.integer_second_moment(node, grid, 1.0, 0.0, 1.0),
+            lambda grid=1 / steps: data.store.integer_second_moment(
+                node, grid, 1.0, 0.0, 1.0, True
+            ),
+        ]
+        for ask in asks:
+            if fits:
+                assert np.abs(ask()).max() <= TOP
+            else:
+                with pytest.raises(InputError, match="64 bits"):
+                    ask()

@@ -100,3 +100,32 @@ def test_the_guides_snippet_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for snippet in re.findall(r"```python\n(.*?)```", guide, re.DOTALL):
         exec(compile(snippet, "cli.md", "exec"), names)
     assert (tmp_path / "runs" / "python" / "report.html").is_file()
+
+
+def test_without_privacy_a_fit_is_the_optimum_and_says_so(tmp_path: Path) -> None:
+    values = config(tmp_path / "open")
+    del values["algorithm"]
+    values.update(privacy={"private": False}, problem={"clip_norm": 0.1, "strength": 1e-4})
+    values["run"] = {"folder": str(tmp_path / "open")}
+    fitted = tc.fit(values, progress=False)
+    row = next(row for row in fitted.table if row["algorithm"] == "optimum")
+    assert abs(row["suboptimality"]) < 1e-7 and row["epsilon"] is None
+    assert float(fitted.result.released["gradient_norm"][0]) < 1e-5
+    assert "the optimum of the objective" in " ".join(fitted.reasons["optimum"])
+    assert [r["label"] for r in fitted.table if r["algorithm"] is None] == [
+        "noise-free optimum (ceiling)",
+        "majority class (floor)",
+    ]
+
+
+def test_named_methods_say_why_and_the_parts_of_the_time_add_up(tmp_path: Path) -> None:
+    values = config(tmp_path / "named")
+    values["algorithm"], values["run"] = {"name": "cdpadmm"}, {"folder": str(tmp_path / "named")}
+    fitted = tc.fit(values, progress=False)
+    assert "Total step" in fitted.reasons["cdpadmm"][0]
+    manifest = json.loads((fitted.path / "manifest.json").read_text())
+    assert manifest["reasons"] == fitted.reasons
+    parts = {name: spent for name, spent in fitted.timing.items() if name != "total"}
+    assert sum(parts.values()) == pytest.approx(fitted.timing["total"], abs=0.01)
+    assert parts["reading"] > 0 and parts["rounds"] > 0 and parts["references"] > 0
+    assert set(manifest["timing"]) == set(fitted.timing)
