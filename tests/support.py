@@ -80,6 +80,7 @@ TUNED: dict[str, Algorithm] = {
     "dpdda": A.DPDDA(offset=0.0),
     "gossipgd": A.GossipGD(step_size=1.0),
     "treegd": A.TreeGD(),
+    "optimum": A.Optimum(),
 }
 
 # Methods of every kind of question and noise, on whitened records.
@@ -111,7 +112,7 @@ def privacy_for(name: str, level: float = 1.0) -> Any:
         return tc.Privacy(epsilon=level)
     if name in GAUSSIAN:
         return tc.Privacy.from_noise(noise_multiplier=1.0 / level)
-    return None if name == "admm" else tc.Privacy.from_noise(round_epsilon=level)
+    return None if name in ("admm", "optimum") else tc.Privacy.from_noise(round_epsilon=level)
 
 
 def graph_for(name: str, n: int = 6) -> Any:

@@ -270,7 +270,7 @@ def test_numpy_random_is_used_only_where_draws_belong() -> None:
             assert "np.random" not in text and "numpy.random" not in text, where
 
 
-@pytest.mark.parametrize("name", [name for name in TUNED if name != "admm"])
+@pytest.mark.parametrize("name", [name for name in TUNED if TUNED[name].private])
 def test_no_algorithm_releases_without_a_charge(name: str) -> None:
     """Between the records and the wire stands the door:
     as many draws as charges, for every algorithm."""

@@ -126,7 +126,7 @@ def test_objective_noise_never_costs_more_than_its_charge(q: float, epsilon: flo
         )
         w = rng.normal(size=2) * rng.choice([0.1, 1, 10])
         linear = rng.normal(size=2) * rng.choice([0, 1, 10])
-        rate, extra = float(noise.rate[0]), float(noise.extra[0])
+        rate, extra = float(noise.amount[0]), float(noise.extra[0])
         ratio = log_density(a, w, linear, q, rate, extra) - log_density(
             b, w, linear, q, rate, extra
         )
@@ -136,8 +136,8 @@ def test_objective_noise_never_costs_more_than_its_charge(q: float, epsilon: flo
 
 
 def test_objective_noise_is_nearly_as_private_as_it_must_be() -> None:
-    """ZhangZhu16's round at alpha = 1: the noise of zeta = ah/2 costs it nearly whole (0.9 and
-    more); its line 5, ah, would cost 2."""
+    """Zhang and Zhu's (2016) round at alpha = 1: the noise of zeta = ah/2 costs it nearly whole
+    (0.9 and more); its line 5, ah, would cost 2."""
     a, b, q = np.sqrt(1 - 1e-4) * (1 - 1e-12), 1e-2, 5.0
     rest = np.zeros((2, 2))
     one, noise, _ = objective((np.vstack([rest, [a, b]]), np.ones(3)), q, 1.0)
@@ -146,7 +146,7 @@ def test_objective_noise_is_nearly_as_private_as_it_must_be() -> None:
     kappa = 0.05 + 2 * q + float(noise.extra[0])
     # So that both noises lie along the first axis
     linear = -kappa * w + np.array([10.0, 1 / 3 * b])
-    rate, extra = float(noise.rate[0]), float(noise.extra[0])
+    rate, extra = float(noise.amount[0]), float(noise.extra[0])
     ratio = log_density(one, w, linear, q, rate, extra) - log_density(
         two, w, linear, q, rate, extra
     )

@@ -8,6 +8,7 @@ from tacenda.algorithms.gossip import GossipGD
 from tacenda.algorithms.linearised import CDPADMM, DDPADMM, IPADMM
 from tacenda.algorithms.madmm import MADMM
 from tacenda.algorithms.moments import MomentRegression
+from tacenda.algorithms.optimum import Optimum
 from tacenda.algorithms.perturbation import DVP, PVP
 from tacenda.algorithms.recycled import RADMM
 from tacenda.algorithms.registry import (
@@ -39,6 +40,7 @@ __all__ = [
     "MomentRegression",
     "Needs",
     "Node",
+    "Optimum",
     "TreeGD",
     "Whitened",
     "Whitening",

@@ -4,20 +4,21 @@ planner from public facts."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.registry import by_name
 from tacenda.algorithms.whitening import Whitened, prepared
-from tacenda.config.sections import AlgorithmSection, ComparedSection, RunConfig
+from tacenda.config.sections import AlgorithmSection, ComparedSection, DataSection, RunConfig
 from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
-from tacenda.runtime.closing import EXACT, Finish, checked_finish
+from tacenda.runtime.closing import Finish, checked_finish, closing_for
 
-DEFAULT_ROUNDS = 100
+if TYPE_CHECKING:
+    from tacenda.planning import Plan, Settings
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def _choice(
                 "or name the algorithm, for instance 'treegd'."
             )
         wanted = None if rounds == "auto" else rounds
-        chosen = _automatic(section, facts, topology, privacy, config.privacy.coalition, wanted)
+        chosen = _automatic(section, config, facts, topology, privacy, wanted)
     else:
         algorithm = prepared(
             by_name(section.name, **section.hyperparameters), config.prepare.preparation
@@ -78,17 +79,11 @@ def _choice(
         ):
             raise InputError(
                 f"{algorithm.title} shares noise between neighbours, "
-                "so its promise needs a limit on how many members pool what they know; "
+                "so its promise needs a limit on how many members combine what they know; "
                 "give privacy.coalition a number, or use an algorithm with noise of its "
                 "own (dpdda, cdpadmm)."
             )
-        chosen = Choice(
-            _label_of(algorithm),
-            algorithm,
-            algorithm.default_rounds,
-            None,
-            0 if algorithm.agrees else closing(topology),
-        )
+        chosen = _named(section, config, algorithm, facts, topology, privacy, rounds)
     asked = config.run.finish_mixing if own.finish_mixing is None else own.finish_mixing
     finish = chosen.finish_mixing if asked == "auto" else asked
     count = chosen.rounds if rounds == "auto" else checks.whole("run.rounds", rounds, least=1)
@@ -145,17 +140,55 @@ def _label_of(algorithm: Algorithm) -> str:
     return algorithm.name
 
 
-def closing(topology: Topology) -> Finish:
-    """One exact average, which costs no more than a mixing; nothing where a node is alone."""
-    return EXACT if topology.n > 1 else 0
+def _named(
+    section: AlgorithmSection,
+    config: RunConfig,
+    algorithm: Algorithm,
+    facts: Facts,
+    topology: Topology,
+    privacy: Privacy | None,
+    rounds: int | str,
+) -> Choice:
+    """What the user named, with what the user left open chosen by the planner; by the method's own
+    defaults where nothing is planned: without noise, with noise that was given, or a paper's."""
+    if privacy is None or privacy.noise or privacy.mode != "sound" or privacy.delta == 0:
+        finish = 0 if algorithm.agrees else closing_for(topology)
+        return Choice(_label_of(algorithm), algorithm, algorithm.default_rounds, None, finish)
+    from tacenda.planning import plan_named
+
+    epsilon: Any = privacy.epsilon
+    found = plan_named(
+        section.name,
+        facts,
+        topology,
+        epsilon,
+        privacy.delta,
+        coalition=pooled(config.privacy.coalition),
+        rounds=None if isinstance(rounds, str) else rounds,
+        prepare=config.prepare.preparation,
+        given=section.hyperparameters,
+    )
+    return _of(_label_of(algorithm), found)
+
+
+def _of(label: str, found: Plan | Settings) -> Choice:
+    """What the planner found, by a label."""
+    return Choice(
+        label,
+        found.algorithm,
+        found.rounds,
+        found.output,
+        found.finish_mixing,
+        tuple(found.reasons),
+    )
 
 
 def _automatic(
     section: AlgorithmSection,
+    config: RunConfig,
     facts: Facts,
     topology: Topology,
     privacy: Privacy | None,
-    coalition: int | str,
     rounds: int | None,
 ) -> Choice:
     if section.hyperparameters:
@@ -165,31 +198,45 @@ def _automatic(
             "or name one."
         )
     if privacy is None:
-        return _without_privacy(facts, topology)
-    return planned(facts, topology, privacy, coalition, rounds)
+        from tacenda.planning import without_privacy
 
-
-def _without_privacy(facts: Facts, topology: Topology) -> Choice:
-    """Exact ADMM where the minimisers exist, else the linearised family by its prox."""
-    k = facts.constants
-    if k.loss.smooth and k.regulariser.smooth:
-        return Choice(
-            "auto",
-            by_name("admm"),
-            DEFAULT_ROUNDS,
-            reasons=("no noise: exact ADMM converges fastest",),
-        )
-    why = (
-        "no noise, and the loss or regulariser is not smooth: "
-        "linearised ADMM takes it by subgradient and prox",
+        return _of("auto", without_privacy(facts, rounds))
+    return planned(
+        facts, topology, privacy, config.privacy.coalition, rounds, public_sample(config.data)
     )
-    return Choice("auto", by_name("ipadmm"), DEFAULT_ROUNDS, None, closing(topology), why)
+
+
+def check_public(config: RunConfig) -> None:
+    """Refuse a public sample that nothing would be tuned on."""
+    names = [section.name for section in config.compare] or [config.algorithm.name]
+    if config.data.public is not None and ("auto" not in names or not config.privacy.private):
+        what = f"algorithm {names[0]!r}" if config.privacy.private else "a run without privacy"
+        raise InputError(
+            "data.public (--public) serves a private run with algorithm 'auto', whose step it "
+            f"tunes; leave it out with {what}."
+        )
+
+
+def public_sample(data: DataSection) -> tuple[Any, Any] | None:
+    """The records (X, y) of the file that is declared public, encoded as the private ones are."""
+    if data.public is None:
+        return None
+    from tacenda.config.private_run import load
+
+    found, _ = load(data.model_copy(update={"file": data.public, "public": None}))
+    return found.X, found.y
 
 
 def planned(
-    facts: Facts, topology: Topology, privacy: Privacy, coalition: int | str, rounds: int | None
+    facts: Facts,
+    topology: Topology,
+    privacy: Privacy,
+    coalition: int | str,
+    rounds: int | None,
+    public: tuple[Any, Any] | None = None,
 ) -> Choice:
-    """The planner's choice for these public facts; `rounds` fixes their number."""
+    """The planner's choice for these public facts; `rounds` fixes their number, and on a public
+    sample the step is tuned."""
     from tacenda.planning import plan_facts
 
     if privacy.noise or privacy.mode != "sound":
@@ -201,18 +248,12 @@ def planned(
     found = plan_facts(
         facts, topology, epsilon, privacy.delta, coalition=pooled(coalition), rounds=rounds
     )
-    return Choice(
-        "auto",
-        found.algorithm,
-        found.rounds,
-        found.output,
-        found.finish_mixing,
-        tuple(found.reasons),
-    )
+    found = found if public is None else found.tuned(public)
+    return _of("auto", found)
 
 
 def pooled(coalition: int | str) -> int | None:
-    """The planner's word for a coalition: None where everybody else may pool what they know."""
+    """The planner's word for a coalition: None where everybody else may combine what they know."""
     return None if isinstance(coalition, str) else coalition
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Auto = Literal["auto"]
+OPTIMA = {"auto", "optimum"}  # algorithms that end at the optimum of a run without privacy
 
 
 class Section(BaseModel):
@@ -22,16 +23,20 @@ class DataSection(Section):
 
     A LIBSVM file (.svm, .libsvm, also .gz or .bz2) needs no schema, but its public `features` and
     `labels` (as in the file). test_fraction: the share of a file's records that is set aside for
-    testing, drawn with `split_seed`. options: further arguments of a named set's loader. records:
-    the declared number of records, where it is not counted.
+    testing, drawn with `split_seed`. intercept: a constant feature inside the norm bound; named
+    sets and LIBSVM files have one unless it is false, and a schema says so itself. options: further
+    arguments of a named set's loader. records: the declared number of records, where it is not
+    counted. public: another file of the same schema whose records are public, on which algorithm
+    "auto" tunes its step; they get no protection, and nothing is charged for them.
     """
 
     name: str | None = None
     file: str | None = None
     table_schema: str | None = Field(default=None, alias="schema")
+    public: str | None = None
     encoding: Literal["public", "papers"] | None = None
     split: Literal["all", "official"] | None = None
-    intercept: bool = False
+    intercept: bool | None = None
     sparse: bool = False
     dtype: Literal["float64", "float32"] = "float64"
     test_fraction: float = Field(default=0.0, ge=0, lt=1)
@@ -64,7 +69,16 @@ class DataSection(Section):
             )
         if self.table_schema is not None and self.file is None:
             raise ValueError("schema belongs to a file; give file too")
+        if self.public is not None and self.file is None:
+            raise ValueError(
+                f"public ({self.public!r}) is read by the schema of a file; give file too"
+            )
         return self
+
+    @property
+    def with_intercept(self) -> bool:
+        """Whether a named set or a LIBSVM file gets a constant feature."""
+        return self.intercept is not False
 
     @property
     def is_libsvm(self) -> bool:
@@ -168,9 +182,10 @@ class PrivacySection(Section):
     """[privacy]: the promise. private = false runs without noise; noise_multiplier or round_epsilon
     give the noise instead.
 
-    paper: a paper's own input in mode "as-published": c0 (HuangGong20), a (ZhangEtAl18), alpha
-    (ZhangZhu16) or phi (GauthierEtAl20). coalition: how many curious members may pool what they
-    know, where neighbours share noise; "all" for noise that needs no such trust.
+    paper: a paper's own input in mode "as-published": c0 (Huang and Gong 2020), a (Zhang et al.
+    2018), alpha (Zhang and Zhu 2016) or phi (Gauthier et al. 2020). coalition: how many curious
+    members may combine what they know, where neighbours share noise; "all" for noise that needs no
+    such trust.
     """
 
     private: bool = True
@@ -193,7 +208,8 @@ class RunSection(Section):
     there; given once it is remembered with them, and later runs on the same records are booked
     there without it. fresh_noise: the noise comes from a seed that nobody knows, and cannot be
     repeated; so by default for a file of your own, unless seeds are given. (The seeds then only
-    number the runs.)
+    number the runs.) references: the rows with which a table compares (optimum without noise,
+    trusted server, one node alone, floor); they read all records again.
     """
 
     rounds: int | Auto = "auto"
@@ -208,6 +224,7 @@ class RunSection(Section):
     mixing: Literal["metropolis", "uniform", "max-degree"] = "metropolis"
     solver_tolerance: float = 1e-8
     jobs: int | Auto = "auto"
+    references: bool = True
     ledger: str | None = None
     ledger_dataset: str | None = None
 
@@ -237,6 +254,16 @@ class RunConfig(Section):
         if self.run.fresh_noise is None:
             fresh = self.data.file is not None and "seeds" not in self.run.model_fields_set
             object.__setattr__(self, "run", self.run.model_copy(update={"fresh_noise": fresh}))
+        return self
+
+    @model_validator(mode="after")
+    def _the_optimum_is_of_unclipped_gradients(self) -> RunConfig:
+        """Clipping is for noise; without it the optimum of the stated objective is asked for."""
+        sections: list[AlgorithmSection] = [*self.compare] or [self.algorithm]
+        names = {section.name for section in sections}
+        if self.problem.clip_norm is not None and not self.privacy.private and names <= OPTIMA:
+            unclipped = self.problem.model_copy(update={"clip_norm": None})
+            object.__setattr__(self, "problem", unclipped)
         return self
 
     def to_plain(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Which members can cut a graph, whom they cut off, and which edges would mend it.
+"""Which members can cut a graph, whom they cut off, and which edges would fix it.
 
 Where values are masked, a node is hidden among the members of its component in the graph without a
 coalition (`graph.coalition`). With vertex connectivity above q no q members cut anybody off, and
@@ -249,7 +249,7 @@ def _painted(pieces: list[tuple[int, int, int]], n: int) -> Array:
 
 @dataclass(frozen=True)
 class Cut:
-    """Members (positions) that cut off others, if they pool what they know."""
+    """Members (positions) that cut off others, if they combine what they know."""
 
     members: tuple[int, ...]
     cut_off: tuple[int, ...]
@@ -293,7 +293,7 @@ def mending_edges(topology: Topology, coalition: int) -> list[tuple[int, int]] |
 
 def cut_advice(topology: Topology, coalition: int, least: int) -> list[str]:
     """What a masked run should know of a graph that a coalition can cut: who, whom, at what price,
-    and what would mend it. least: members of the smallest component that a coalition leaves, from
+    and what would fix it. least: members of the smallest component that a coalition leaves, from
     which the noise of all follows."""
     whole = topology.n - min(coalition, topology.n - 1)
     cut = worst_cut(topology, coalition) if least < whole else None
@@ -304,7 +304,7 @@ def cut_advice(topology: Topology, coalition: int, least: int) -> list[str]:
         f"more than {MENDED} edges are missing; use a graph in which everybody has more than "
         f"{counted(coalition, 'neighbour')}, such as a random regular one"
         if edges is None
-        else "these edges would mend it: "
+        else "these edges would fix it: "
         + ", ".join(f"{topology.labels[u]}-{topology.labels[v]}" for u, v in edges)
     )
     who = _named(topology, cut.members)

@@ -1,4 +1,4 @@
-"""What a budget buys, before any data is touched:
+"""What a budget achieves, before any data is read:
 `tacenda.plan(sizes, dim, graph, epsilon, delta)`."""
 
 from __future__ import annotations
@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 from tacenda._lazy import lazily
 
 if TYPE_CHECKING:
+    from tacenda.planning.named import plan_named
     from tacenda.planning.needed import Needed, records_needed
+    from tacenda.planning.no_privacy import without_privacy
     from tacenda.planning.outcome import Forecast, Plan
     from tacenda.planning.planner import plan, plan_facts
     from tacenda.planning.predict import Prediction
+    from tacenda.planning.settings import Settings
     from tacenda.planning.trust import Adversary
     from tacenda.planning.what_if import Change
 
@@ -24,7 +27,10 @@ _HOMES = {
     "Prediction": "predict",
     "plan": "planner",
     "plan_facts": "planner",
+    "plan_named": "named",
     "records_needed": "needed",
+    "Settings": "settings",
+    "without_privacy": "no_privacy",
 }
 
 __all__ = [
@@ -34,9 +40,12 @@ __all__ = [
     "Needed",
     "Plan",
     "Prediction",
+    "Settings",
     "plan",
     "plan_facts",
+    "plan_named",
     "records_needed",
+    "without_privacy",
 ]
 
 __getattr__ = lazily(__name__, _HOMES)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tacenda.config import read
-from tacenda.config.choice import Choice, resolved
+from tacenda.config.choice import Choice, check_public, resolved
 from tacenda.config.objects import privacy_of
 from tacenda.config.private_run import PrivateRun, private_run
 from tacenda.config.sections import ComparedSection, RunConfig
@@ -18,12 +18,16 @@ from tacenda.errors import InputError
 from tacenda.formats.text import toml
 from tacenda.graph.topology import Topology
 from tacenda.problem.facts import Facts
-from tacenda.runs import simulations, table
+from tacenda.runs import references, simulations, table
 from tacenda.runs.simulations import Simulated
+from tacenda.runs.timing import PLANNING, READING, REFERENCES, WRITING, Timing
 from tacenda.runtime.metrics import check_metrics
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.run_folder import RunFolder, default_path
 from tacenda.runtime.spec import check_privacy
+
+if TYPE_CHECKING:
+    from tacenda.evaluation.coefficients import CoefficientTable
 
 COMPARED = ("auto", "ipadmm", "cdpadmm", "dpdda")
 REPORTED = ("tacenda", "numpy", "scipy", "numba", "networkx", "scikit-learn", "dp-accounting")
@@ -35,9 +39,43 @@ Source = str | Path | Mapping[str, Any] | RunConfig
 class Fitted:
     """A finished run folder.
 
-    results: {run: RunResult}, a run named as label-seed, in the order of the table. table: the rows
-    that are shown first, with the noise-free ceiling and the floor. config: the resolved one.
-    dataset: public facts of the data. notes: what a reader of the table must know.
+    Attributes
+    ----------
+    folder : RunFolder
+        The folder on disk.
+    results : dict
+        Each run by its name, label and seed, in the order of the table.
+    table : list of dict
+        The rows that are shown first, with the results without noise and of no learning beside
+        them.
+    config : RunConfig
+        The resolved configuration.
+    dataset : dict
+        Public facts of the data.
+    graph : str
+        The network in words.
+    notes : tuple of str
+        What a reader of the table must know.
+    reasons : dict
+        Why the planner chose an algorithm's settings, by label.
+    timing : dict
+        Seconds by the clock of each part of the work, and their total.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> fitted = tc.fit(
+    ...     {
+    ...         "data": {"name": "breast_cancer"},
+    ...         "privacy": {"epsilon": 8.0},
+    ...         "run": {"folder": folder + "/run"},
+    ...     },
+    ...     progress=False,
+    ... )
+    >>> fitted.path.name
+    'run'
     """
 
     folder: RunFolder
@@ -47,19 +85,59 @@ class Fitted:
     dataset: dict[str, Any]
     graph: str
     notes: tuple[str, ...]
+    reasons: dict[str, list[str]]
+    timing: dict[str, float]
 
     @property
     def path(self) -> Path:
-        """Where the run folder lies."""
+        """Where the run folder is."""
         return self.folder.path
 
     @property
     def result(self) -> RunResult:
-        """The first run's result: the only one of a fit with one seed."""
+        """Result of the first run: the only one of a fit with one seed."""
         return next(iter(self.results.values()))
 
+    def coefficients(self, run: str | None = None) -> CoefficientTable:
+        """Give the coefficients of a run's average model.
+
+        They are sorted by the size of their effect, in the original units, with the standard error
+        that the privacy noise adds; they cost no privacy.
+
+        Parameters
+        ----------
+        run : str or None, default=None
+            Which run, as in `results`; by default the first.
+
+        Returns
+        -------
+        CoefficientTable
+            The rows by feature name, the intercept last.
+        """
+        from tacenda.data.schema import Schema
+        from tacenda.evaluation.coefficients import run_coefficients
+
+        result = self.result if run is None else self.results[run]
+        path = self.folder.schema_path
+        schema = Schema.read(path) if path.is_file() else None
+        names = self.dataset["feature_names"] or [
+            f"x{k}" for k in range(result.settings["problem"]["n_features"])
+        ]
+        return run_coefficients(result, names, schema, self.dataset["classes"])
+
     def report(self, path: str | Path | None = None) -> Path:
-        """Write the HTML report to `path`, or to report.html in the folder (extra `report`)."""
+        """Write the HTML report (extra `report`).
+
+        Parameters
+        ----------
+        path : str, Path or None, default=None
+            Where to write; by default report.html in the folder.
+
+        Returns
+        -------
+        Path
+            The file that was written.
+        """
         from tacenda.report import build
 
         return build(self.path, path)
@@ -69,14 +147,47 @@ class Fitted:
 
 
 def fit(config: Source, *, resume: bool = False, progress: str | bool = "auto") -> Fitted:
-    """Learn one private model over a network, and keep it in a run folder: what `tacenda fit` does.
+    """Learn one private model over a network and keep it in a run folder, as `tacenda fit` does.
 
-    config: a TOML file, a run folder, a dict of the same sections, or a `RunConfig`; its
-    [[compare]] is for `compare`. The run is written to run.folder, or to runs/<name>-<time>.
-    resume: go on with the interrupted run that lies there.
+    The guarantee is that of `Privacy`, for the data named in the configuration. The result is a
+    simulation on one machine, for research; its table reads private data without noise.
 
-        fitted = tc.fit({"data": {"name": "breast_cancer"}, "privacy": {"epsilon": 8.0}})
-        fitted.result.model, fitted.table, fitted.report()
+    Parameters
+    ----------
+    config : RunConfig, dict, str or Path
+        A TOML file, a run folder, a dict of the same sections, or a `RunConfig`; its
+        [[compare]] is for `compare`. The run is written to run.folder, or to
+        runs/<name>-<time>.
+    resume : bool, default=False
+        Continue the interrupted run of that folder.
+    progress : {"auto", True, False}, default="auto"
+        Whether to show a progress bar; "auto" shows one on a terminal.
+
+    Returns
+    -------
+    Fitted
+        The finished run folder.
+
+    Raises
+    ------
+    InputError
+        If the configuration is wrong; the message names the field.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import tacenda as tc
+    >>> folder = tempfile.mkdtemp()
+    >>> fitted = tc.fit(
+    ...     {
+    ...         "data": {"name": "breast_cancer"},
+    ...         "privacy": {"epsilon": 8.0},
+    ...         "run": {"folder": folder + "/run"},
+    ...     },
+    ...     progress=False,
+    ... )
+    >>> fitted.result.privacy.epsilon <= 8.0
+    True
     """
     return run(
         _read(config).model_copy(update={"compare": []}), "fit", resume=resume, progress=progress
@@ -90,10 +201,47 @@ def compare(
     resume: bool = False,
     progress: str | bool = "auto",
 ) -> Fitted:
-    """Several algorithms at the same true (epsilon, delta), over all seeds, as `tacenda compare`.
+    """Run several algorithms at the same true (epsilon, delta), as `tacenda compare` does.
 
-    algorithms: their names; by default the configuration's [[compare]], or auto, ipadmm, cdpadmm
-    and dpdda. All else as in `fit`.
+    Parameters
+    ----------
+    config : RunConfig, dict, str or Path
+        As in `fit`.
+    algorithms : sequence of str or None, default=None
+        Their names; by default the configuration's [[compare]], or auto, ipadmm, cdpadmm and
+        dpdda.
+    resume : bool, default=False
+        Continue the interrupted run of that folder.
+    progress : {"auto", True, False}, default="auto"
+        Whether to show a progress bar; "auto" shows one on a terminal.
+
+    Returns
+    -------
+    Fitted
+        The finished run folder, with one row of the table for each algorithm.
+
+    Raises
+    ------
+    InputError
+        If the configuration is wrong; the message names the field.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import tacenda as tc
+    >>> folder = tempfile.mkdtemp()
+    >>> compared = tc.compare(
+    ...     {
+    ...         "data": {"name": "breast_cancer"},
+    ...         "network": {"graph": "ring", "nodes": 5},
+    ...         "privacy": {"epsilon": 8.0},
+    ...         "run": {"folder": folder + "/run", "rounds": 10},
+    ...     },
+    ...     ["cdpadmm", "dpdda"],
+    ...     progress=False,
+    ... )
+    >>> len(compared.results)
+    2
     """
     return run(compared(_read(config), algorithms), "compare", resume=resume, progress=progress)
 
@@ -115,45 +263,60 @@ def compared(config: RunConfig, algorithms: Sequence[str] | None) -> RunConfig:
 def run(config: RunConfig, command: str, *, resume: bool, progress: str | bool) -> Fitted:
     """Simulate everything that the configuration asks for, and write the folder."""
     if resume and config.run.folder is None:
-        raise InputError("--resume needs --folder with the run folder to go on with.")
+        raise InputError("--resume needs --folder with the run folder to continue with.")
+    if not resume:  # a resumed run has the settings that were tuned already
+        check_public(config)
     config = _with_whole_paths(config)
-    private = private_run(config)
-    chosen = simulations.chosen(config, private)
-    config = resolved(config, chosen)
-    path = _path(config, command, chosen)
+    timing = Timing()
+    with timing.part(READING):
+        private = private_run(config)
+    with timing.part(PLANNING):
+        planned = simulations.chosen(config, private)
+    config = resolved(config, planned)
+    # as a resumed run will name them
+    again = simulations.chosen(config, private)
+    chosen = [replace(b, reasons=a.reasons) for a, b in zip(planned, again, strict=True)]
+    path = _path(config, command, planned)
     config = config.model_copy(update={"run": config.run.model_copy(update={"folder": str(path)})})
     _check_first(config, private, chosen)
     folder = RunFolder.create(path, toml(config.to_plain()), resume=resume)
     if private.schema is not None:
         private.schema.write(folder.schema_path)
     try:
-        done = simulations.simulate_all(config, private, folder, progress=progress)
+        done = simulations.simulate_all(config, private, chosen, folder, timing, progress=progress)
     except KeyboardInterrupt as stop:
-        again = (
+        resume_with = (
             f"tacenda {'fit' if command == 'fit' else 'compare'} --resume --folder {folder.path}"
         )
         kept = "a checkpoint is kept" if folder.has_progress() else "no round was finished yet"
         raise KeyboardInterrupt(
-            f"{str(stop) or 'interrupted'}; {kept}. Go on with: {again}"
+            f"{str(stop) or 'interrupted'}; {kept}. Continue with: {resume_with}"
         ) from None
     except Exception:
         if not resume:
             folder.discard_if_empty()
         raise
-    rows = _rows(private, done, config.privacy.adjacency)
+    with timing.part(REFERENCES):
+        rows = _rows(config, private, done)
+    reasons = {choice.label: list(choice.reasons) for choice in chosen if choice.reasons}
     dataset = _about(private, config)
     manifest = {
         "command": f"tacenda {command}",
         "versions": versions(),
         "dataset": dataset,
         "table": rows,
+        "reasons": reasons,
+        "timing": timing.to_plain(),
     }
     results = {one.run: one.result for one in done}
-    folder.finish(results, {**manifest, "results": [_entry(folder, one) for one in done]})
-    notes = (table.NOTE, *_small_nodes(private, config.privacy.adjacency), *private.dataset.notes)
-    return Fitted(
-        folder, results, rows, config, dataset, str(private.graph.graph.get("name", "graph")), notes
-    )
+    with timing.part(WRITING):
+        folder.finish(results, {**manifest, "results": [_entry(folder, one) for one in done]})
+    compared_with = [references.NOTE] if any(r["label"] == references.SERVER for r in rows) else []
+    missing = [f"{row['label']}: {row['missing']}" for row in rows if row.get("missing")]
+    small = _small_nodes(private, config.privacy.adjacency)
+    notes = (table.NOTE, *compared_with, *missing, *small, *private.dataset.notes)
+    graph = str(private.graph.graph.get("name", "graph"))
+    return Fitted(folder, results, rows, config, dataset, graph, notes, reasons, timing.to_plain())
 
 
 def _read(config: Source) -> RunConfig:
@@ -169,7 +332,7 @@ def _with_whole_paths(config: RunConfig) -> RunConfig:
     data, ledger = config.data, config.run.ledger
     found = {
         k: str(Path(v).resolve())
-        for k in ("file", "table_schema")
+        for k in ("file", "table_schema", "public")
         if (v := getattr(data, k)) is not None
     }
     whole = None if ledger is None else str(Path(ledger).resolve())
@@ -193,12 +356,29 @@ def _check_first(config: RunConfig, private: PrivateRun, chosen: list[Choice]) -
     check_metrics(simulations.metrics_of(config, private), private.problem, None, private.test)
 
 
-def _rows(private: PrivateRun, done: list[Simulated], adjacency: str) -> list[dict[str, Any]]:
-    rows = [table.ceiling(private.problem, private.test, adjacency)]
+def _rows(config: RunConfig, private: PrivateRun, done: list[Simulated]) -> list[dict[str, Any]]:
+    """The table: what a run is compared with, and every algorithm between."""
+    adjacency, problem, test = config.privacy.adjacency, private.problem, private.test
+
+    def measure(problem: Any, test: Any, models: Any) -> dict[str, Any]:
+        return table.evaluate(problem, test, models, adjacency, private.label_units)
+
+    rows = []
     for label in dict.fromkeys(one.label for one in done):
         mine = [one for one in done if one.label == label]
         rows.append(table.row(label, [one.result for one in mine], [one.measured for one in mine]))
-    return [*rows, table.floor(private.problem, private.test, adjacency)]
+    if not config.run.references:
+        return rows
+    best = references.ceiling(problem, test, measure)
+    for row in rows:
+        if row.get("objective") is not None and best.get("objective") is not None:
+            row["suboptimality"] = row["objective"] - best["objective"]
+    server = references.trusted_server(problem, test, config, measure)
+    alone = references.one_node(problem, test, config, measure)
+    names = private.dataset.feature_names
+    intercept = len(names) - 1 if names and names[-1] == "intercept" else None
+    floor = references.floor(problem, test, intercept, measure, adjacency)
+    return [row for row in (best, server, *rows, alone, floor) if row is not None]
 
 
 def _entry(folder: RunFolder, one: Simulated) -> dict[str, Any]:
@@ -213,7 +393,7 @@ def _entry(folder: RunFolder, one: Simulated) -> dict[str, Any]:
 
 
 def _about(private: PrivateRun, config: RunConfig) -> dict[str, Any]:
-    """Public facts of the data, and what was read off it."""
+    """Public facts of the data, and what was read from it."""
     data, problem = private.dataset, private.problem
     # Under add-remove how many records there are is private
     counted = config.privacy.adjacency == "replace-one"

@@ -4,6 +4,7 @@ side in processes."""
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,13 +20,15 @@ from tacenda.errors import StateError
 from tacenda.graph.topology import Topology
 from tacenda.problem.facts import Facts
 from tacenda.runs.table import evaluate
+from tacenda.runs.timing import MEASURING, PLANNING, READING, ROUNDS, WRITING, Timing
 from tacenda.runtime.result import RunResult, load
 from tacenda.runtime.run_folder import RunFolder
 from tacenda.runtime.simulate import simulate
 
 # multiplications in all runs below which starting further processes costs more than it saves
 PARALLEL_WORK = 4e10
-HISTORY_ROWS = 50
+HISTORY_ROWS, FEWEST_ROWS = 50, 5
+HISTORY_WORK = 2e8  # numbers read for all measures along the way, about a second
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,35 +49,40 @@ def chosen(config: RunConfig, private: PrivateRun) -> list[Choice]:
 
 
 def simulate_all(
-    config: RunConfig, private: PrivateRun, folder: RunFolder, *, progress: str | bool
-) -> list[Simulated]:
-    """All runs of the configuration, in order;
-    those whose results already lie in the folder are not repeated."""
-    choices = chosen(config, private)
-    tasks = [(k, seed) for k in range(len(choices)) for seed in config.run.seeds]
-    jobs = _jobs(config, private, choices, len(tasks))
-    return list(_in_order(config, private, choices, folder, tasks, jobs, progress))
-
-
-def _in_order(
     config: RunConfig,
     private: PrivateRun,
     choices: list[Choice],
     folder: RunFolder,
+    timing: Timing,
+    *,
+    progress: str | bool,
+) -> list[Simulated]:
+    """All runs of the configuration, in order;
+    those whose results already lie in the folder are not repeated."""
+    tasks = [(k, seed) for k in range(len(choices)) for seed in config.run.seeds]
+    jobs = _jobs(config, private, choices, len(tasks))
+    if jobs == 1:
+        each = [(choices[k], seed) for k, seed in tasks]
+        return [_finished(config, private, c, s, folder, timing, progress) for c, s in each]
+    with timing.part(ROUNDS):
+        return list(_elsewhere(config, choices, folder, tasks, jobs))
+
+
+def _elsewhere(
+    config: RunConfig,
+    choices: list[Choice],
+    folder: RunFolder,
     tasks: list[tuple[int, int]],
     jobs: int,
-    progress: str | bool,
 ) -> Iterator[Simulated]:
-    if jobs == 1:
-        for k, seed in tasks:
-            yield _finished(config, private, choices[k], seed, folder, progress)
-        return
+    """In several processes."""
     from joblib import Parallel, delayed
 
     plain = config.to_plain()
     threads = max(1, (os.cpu_count() or 1) // jobs)
     work = (
-        delayed(_simulate_elsewhere)(plain, str(folder.path), k, seed, threads) for k, seed in tasks
+        delayed(_simulate_elsewhere)(plain, str(folder.path), choices[k], seed, threads)
+        for k, seed in tasks
     )
     for (k, seed), measured in zip(
         tasks, Parallel(n_jobs=jobs, return_as="generator")(work), strict=True
@@ -84,7 +92,7 @@ def _in_order(
 
 
 def _simulate_elsewhere(
-    plain: dict[str, Any], path: str, k: int, seed: int, threads: int
+    plain: dict[str, Any], path: str, choice: Choice, seed: int, threads: int
 ) -> dict[str, Any]:
     """In a worker process: the result goes to the folder, only its measures come back."""
     import json
@@ -93,9 +101,7 @@ def _simulate_elsewhere(
 
     numba.set_num_threads(min(threads, numba.get_num_threads()))
     config, private = _loaded(json.dumps(plain))
-    return _finished(
-        config, private, chosen(config, private)[k], seed, RunFolder(path), False
-    ).measured
+    return _finished(config, private, choice, seed, RunFolder(path), Timing(), False).measured
 
 
 @lru_cache(maxsize=1)
@@ -113,22 +119,38 @@ def _finished(
     choice: Choice,
     seed: int,
     folder: RunFolder,
+    timing: Timing,
     progress: str | bool,
 ) -> Simulated:
     run = f"{choice.label}-{seed}"
     finished = folder.result_path(run)
-    result = (
-        load(finished)
-        if finished.is_file()
-        else _simulate(config, private, choice, seed, folder, progress)
-    )
+    if finished.is_file():
+        with timing.part(READING):
+            result = load(finished)
+    else:
+        begin = time.perf_counter()
+        result = _simulate(config, private, choice, seed, folder, progress)
+        whole = time.perf_counter() - begin
+        rounds = min(result.seconds, whole)  # of one that was resumed, those of this time
+        timing.add(ROUNDS, rounds)
+        timing.add(MEASURING, result.measuring)
+        timing.add(PLANNING, max(0.0, whole - rounds - result.measuring))  # the noise
     if result.models.size != private.problem.n_nodes * private.problem.dim:
         raise StateError(
             f"{finished} holds models of another shape; remove it, and --resume makes it again."
         )
     if not finished.is_file():
-        folder.save(run, result)
-    measured = evaluate(private.problem, private.test, result.models, config.privacy.adjacency)
+        with timing.part(WRITING):
+            folder.save(run, result)
+    with timing.part(MEASURING):
+        measured = evaluate(
+            private.problem,
+            private.test,
+            result.models,
+            config.privacy.adjacency,
+            private.label_units,
+            drawn=private.dataset.classes or True,
+        )
     return Simulated(run, choice.label, seed, result, measured)
 
 
@@ -142,7 +164,7 @@ def _simulate(
 ) -> RunResult:
     settings = config.run
     every = (
-        max(1, -(-choice.rounds // HISTORY_ROWS))
+        max(1, -(-choice.rounds // _history_rows(private)))
         if settings.record_every == "auto"
         else settings.record_every
     )
@@ -172,6 +194,13 @@ def _simulate(
         ledger=settings.ledger,
         dataset=settings.ledger_dataset,
     )
+
+
+def _history_rows(private: PrivateRun) -> int:
+    """How often a run is measured along the way: each time costs a pass over all records, as a
+    round does, so of many records seldom."""
+    cells = float(private.problem.sizes.sum()) * private.problem.dim
+    return int(min(HISTORY_ROWS, max(FEWEST_ROWS, HISTORY_WORK / cells)))
 
 
 def _keeps_a_secret(config: RunConfig, choice: Choice) -> bool:

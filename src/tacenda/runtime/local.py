@@ -124,9 +124,22 @@ class LocalHosts:
         """(n, d) each node's newest model."""
         return self._whole([host.last() for host in self._hosts])
 
+    @property
+    def converged(self) -> bool:
+        """Whether a run without privacy has come to its end before its last round."""
+        known = self._spec.privacy is None
+        return known and self._spec.algorithm.finished(self._hosts[0].state)
+
     def released(self) -> dict[str, Array]:
         """What the algorithm leaves beside the models; the same at every node."""
         return self._spec.algorithm.released(self._hosts[0].state)
+
+    def noise_std(self, rounds: int) -> Array | None:
+        """(d,) what the noise gives each coordinate of the output, where the algorithm knows it."""
+        spec = self._spec
+        if spec.output != spec.algorithm.default_output:
+            return None
+        return spec.algorithm.noise_std(self._hosts[0].state, spec.facts, rounds)
 
     def finished(self, models: Array, finish: Finish) -> Array:
         """(n, d) the models after the closing mixings, or after one exact average."""

@@ -114,7 +114,18 @@ def decided(
     _, step, c, left, noisy, bent = min(found, key=lambda one: one[0])
     none = clip is None and (std == 0 or not math.isfinite(force))
     return Setting(
-        lowest, math.sqrt(size2), None if none else c, step, smooth, seen, left, noisy, bent
+        lowest,
+        math.sqrt(size2),
+        None if none else c,
+        step,
+        smooth,
+        seen,
+        left,
+        noisy,
+        bent,
+        np.array(h),
+        np.array(ridge),
+        noise * c if noise else 0.0,
     )
 
 

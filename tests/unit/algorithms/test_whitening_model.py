@@ -226,9 +226,9 @@ def test_all_else_is_as_the_wrapped_algorithm_has_it(inner: Any) -> None:
 
 def test_no_paper_prints_noise_for_whitened_records() -> None:
     wrapped = Whitened(A.IPADMM())
-    with pytest.raises(UnsupportedError, match="no paper here prints noise"):
+    with pytest.raises(UnsupportedError, match="no paper here publishes noise"):
         wrapped.published_noise(FACTS, {}, np.ones(1), tc.Privacy(1.0))
-    with pytest.raises(UnsupportedError, match="no paper here prints noise"):
+    with pytest.raises(UnsupportedError, match="no paper here publishes noise"):
         wrapped.published_form()
 
 

@@ -227,7 +227,7 @@ def test_sparse_files_with_empty_rows(tmp_path) -> None:
     )
     private, shape = private_run(config), public_shape(config)
     assert shape.sizes.tolist() == private.problem.sizes.tolist() == [25] * 4
-    assert (shape.features, shape.classes, private.problem.n_features) == (300, 2, 300)
+    assert (shape.features, shape.classes, private.problem.n_features) == (301, 2, 301)
     with pytest.raises(InputError, match="features"):
         read.build({"data": {"file": str(file)}})
 

@@ -34,7 +34,7 @@ def test_fit_gives_results_a_table_and_a_folder(tmp_path: Path) -> None:
     assert fitted.result.privacy is not None and fitted.result.privacy.epsilon == pytest.approx(
         5.0, rel=1e-6
     )
-    assert [row["label"] for row in fitted.table][1] == "dpdda"
+    assert [row["label"] for row in fitted.table if row["algorithm"]] == ["dpdda"]
     manifest = json.loads((fitted.path / "manifest.json").read_text())
     assert manifest["command"] == "tacenda fit"
     assert [row["label"] for row in manifest["table"]] == [row["label"] for row in fitted.table]
@@ -85,6 +85,7 @@ def test_reports_of_a_run_folder_and_of_one_result(tmp_path: Path) -> None:
     pytest.importorskip("plotly")
     fitted = tc.fit(config(tmp_path / "a"), progress=False)
     assert fitted.report() == fitted.path / "report.html"
+    (tmp_path / "one").mkdir()
     page = fitted.result.report(tmp_path / "one" / "page.html")
     text = page.read_text("utf-8")
     assert "<title>dpdda" in text and "ε" in text
@@ -99,3 +100,32 @@ def test_the_guides_snippet_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for snippet in re.findall(r"```python\n(.*?)```", guide, re.DOTALL):
         exec(compile(snippet, "cli.md", "exec"), names)
     assert (tmp_path / "runs" / "python" / "report.html").is_file()
+
+
+def test_without_privacy_a_fit_is_the_optimum_and_says_so(tmp_path: Path) -> None:
+    values = config(tmp_path / "open")
+    del values["algorithm"]
+    values.update(privacy={"private": False}, problem={"clip_norm": 0.1, "strength": 1e-4})
+    values["run"] = {"folder": str(tmp_path / "open")}
+    fitted = tc.fit(values, progress=False)
+    row = next(row for row in fitted.table if row["algorithm"] == "optimum")
+    assert abs(row["suboptimality"]) < 1e-7 and row["epsilon"] is None
+    assert float(fitted.result.released["gradient_norm"][0]) < 1e-5
+    assert "the optimum of the objective" in " ".join(fitted.reasons["optimum"])
+    assert [r["label"] for r in fitted.table if r["algorithm"] is None] == [
+        "noise-free optimum (ceiling)",
+        "majority class (floor)",
+    ]
+
+
+def test_named_methods_say_why_and_the_parts_of_the_time_add_up(tmp_path: Path) -> None:
+    values = config(tmp_path / "named")
+    values["algorithm"], values["run"] = {"name": "cdpadmm"}, {"folder": str(tmp_path / "named")}
+    fitted = tc.fit(values, progress=False)
+    assert "Total step" in fitted.reasons["cdpadmm"][0]
+    manifest = json.loads((fitted.path / "manifest.json").read_text())
+    assert manifest["reasons"] == fitted.reasons
+    parts = {name: spent for name, spent in fitted.timing.items() if name != "total"}
+    assert sum(parts.values()) == pytest.approx(fitted.timing["total"], abs=0.01)
+    assert parts["reading"] > 0 and parts["rounds"] > 0 and parts["references"] > 0
+    assert set(manifest["timing"]) == set(fitted.timing)

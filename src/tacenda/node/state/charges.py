@@ -57,8 +57,8 @@ class NodeLedger(Ledger):
                 rounds[t] = rounds.get(t, 0) + 1
                 if event not in [reserved.to_dict() for reserved in self.reserved_in(t)]:
                     raise StateError(
-                        f"Round {t} was booked as a release that the contract does not plan; "
-                        "the node does not go on."
+                        f"Round {t} was charged as a release that the contract does not plan; "
+                        "the node does not continue."
                     )
         first = 1 if view == 0 else min(rounds, default=round + 1)
         for t in range(first, round + 1):

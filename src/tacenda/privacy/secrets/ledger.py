@@ -33,6 +33,9 @@ _WORSE = {
     "dim": -1,
     "mu": 1,
     "coalition": -1,
+    "curvature": 1,
+    "directions": 1,
+    "gap_mu": 1,
 }
 _SLACK = 1e-9  # relative; above rounding, far below anything that matters
 

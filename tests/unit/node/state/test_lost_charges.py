@@ -277,7 +277,7 @@ def test_charges_that_vanish_while_the_node_runs_are_found(
     home = _copied(homes[3], tmp_path / "x")
     state = _opened(home)
     _sql(home, "DELETE FROM charges")
-    with pytest.raises(StateError, match="6 charges were booked, and 0 are here"):
+    with pytest.raises(StateError, match="6 charges were recorded, and 0 are here"):
         state.charges()
     state.close()
 

@@ -122,7 +122,7 @@ def _play(home: Path, commits: Any, again: bool) -> None:
         if again:
             state.close()
             if not book.whole():
-                with pytest.raises(StateError, match="is booked, and the checkpoint is of round"):
+                with pytest.raises(StateError, match="is recorded, and the checkpoint is of round"):
                     NodeState(home / "state")
                 return
             state = NodeState(home / "state")

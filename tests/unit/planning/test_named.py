@@ -1,0 +1,105 @@
+"""A named method gets settings with which it learns what its budget buys; what the user gives
+wins."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tacenda as tc
+from tacenda.algorithms.registry import ALGORITHMS
+from tacenda.graph.topology import Topology
+from tacenda.planning import plan_named
+from tacenda.problem.facts import Facts
+
+PRIVATE = [n for n, kind in ALGORITHMS.items() if kind.private and not kind.needs.squared_loss]
+NOISY = ("dvp", "madmm", "radmm")  # whose noise inside the objective is paid for in pure epsilon
+
+
+@pytest.fixture(scope="module")
+def data() -> tc.Problem:
+    made = tc.data.make_classification(3000, 6, difficulty=0.3, seed=2)
+    return tc.Problem(tc.data.partition.even(made.X, made.y, 10), classes=(0, 1), strength=1e-4)
+
+
+def graph_for(name: str) -> Topology:
+    return Topology.of(tc.graph.star(10) if name == "dpadmm" else tc.graph.complete(10))
+
+
+def learnt(data: tc.Problem, name: str, settings: dict[str, Any], epsilon: float) -> float:
+    """The share of what is to be learnt that was: 1 at the optimum, 0 at a model of zeros."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        result = tc.simulate(
+            data,
+            graph_for(name),
+            privacy=tc.Privacy(epsilon, 1e-5),
+            seed=3,
+            record_every=0,
+            progress=False,
+            **settings,
+        )
+    model = np.ravel(result.model)
+    nothing, best = data.objective(np.zeros(6)), data.objective(data.solve(1e-6))
+    return float((nothing - data.objective(model)) / (nothing - best))
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_every_method_learns_with_planned_settings(data: tc.Problem, name: str) -> None:
+    found = plan_named(name, Facts.of(data), graph_for(name), 4.0, 1e-5)
+    assert found.algorithm.name == name and found.reasons
+    assert learnt(data, name, found.settings, 4.0) > (0.6 if name in NOISY else 0.8)
+
+
+@pytest.mark.parametrize("name", ["cdpadmm", "ipadmm", "pvp"])
+def test_planned_settings_beat_the_defaults(data: tc.Problem, name: str) -> None:
+    kind = ALGORITHMS[name]
+    given = {"algorithm": kind(), "rounds": kind.default_rounds, "finish_mixing": "exact"}
+    if name == "pvp":
+        given["algorithm"] = tc.algorithms.PVP(noise="gaussian")
+    found = plan_named(name, Facts.of(data), graph_for(name), 1.0, 1e-5)
+    assert learnt(data, name, found.settings, 1.0) > learnt(data, name, given, 1.0)
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_what_is_given_wins(data: tc.Problem, name: str) -> None:
+    facts, graph = Facts.of(data), graph_for(name)
+    free = plan_named(name, facts, graph, 2.0, 1e-5).algorithm.to_plain()
+    for key in ("penalty", "proximal", "step_size", "offset", "inner_steps"):
+        if key in free:
+            value = 3 if key == "inner_steps" else 0.123
+            found = plan_named(name, facts, graph, 2.0, 1e-5, given={key: value}, rounds=7)
+            assert found.algorithm.to_plain()[key] == value and found.rounds == 7
+            assert any(reason.startswith(f"{key} = ") for reason in found.reasons)
+
+
+def test_the_step_of_a_linearised_method_is_the_forecasts(data: tc.Problem) -> None:
+    """K/(2 rho deg + eta) is one and the same total step, whoever takes it."""
+    facts, graph = Facts.of(data), graph_for("cdpadmm")
+    gossip = plan_named("gossipgd", facts, graph, 2.0, 1e-5, coalition=None).algorithm.to_plain()
+    rounds = plan_named("gossipgd", facts, graph, 2.0, 1e-5, coalition=None).rounds
+    tau = rounds * gossip["step_size"]
+    for name, inner in (("cdpadmm", 1), ("ddpadmm", 1), ("ipadmm", 2), ("ipadmm", 5)):
+        given = {"inner_steps": inner} if name == "ipadmm" else {}
+        found = plan_named(name, facts, graph, 2.0, 1e-5, given=given)
+        plain = found.algorithm.to_plain()
+        weight = 2 * plain["penalty"] * 9 + plain["proximal"]
+        assert found.rounds * inner / weight == pytest.approx(tau)
+
+
+def test_without_trust_nothing_is_masked_or_shared(data: tc.Problem) -> None:
+    facts, graph = Facts.of(data), graph_for("treegd")
+    for name in ("treegd", "gossipgd"):
+        found = plan_named(name, facts, graph, 2.0, 1e-5, coalition=None).algorithm
+        assert found.shared_noise is None and not found.masks
+
+
+def test_whitened_and_unknown_methods(data: tc.Problem) -> None:
+    facts, graph = Facts.of(data), graph_for("treegd")
+    follows = plan_named("treegd", facts, graph, 2.0, 1e-5, prepare="whitening")
+    assert follows.algorithm.name == "whitened" and follows.rounds == 20
+    mapped = plan_named("dpdda", facts, graph, 4.0, 1e-5, prepare="whitening")
+    assert learnt(data, "dpdda", mapped.settings, 4.0) > 0.8
