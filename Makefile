@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= auto
 
-.PHONY: demo test test-full mutants lint types imports unit bench fuzz clean help
+.PHONY: demo test test-full docs mutants lint types imports unit bench fuzz release-check sbom clean help
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -39,6 +39,19 @@ imports: $(VENV)/.with-dev  ## the direction of imports
 bench: $(VENV)/.with-dev  ## the table of ratios
 	$(BIN)/python -m benchmarks
 
+docs: $(VENV)/.with-docs  ## the documentation site, docs/_build/html/index.html, without the network (about three minutes)
+	NUMBA_NUM_THREADS=1 $(BIN)/python -m sphinx -b html -E -W --keep-going -q docs docs/_build/html
+
+release-check: $(VENV)/.with-release  ## build wheel and source archive, and try the wheel on every Python from 3.11 to 3.14 found here
+	$(BIN)/python tests/release/try_wheel.py --types
+
+sbom: $(VENV)/.with-release  ## what an installed tacenda[report] consists of, as CycloneDX in dist/tacenda.cdx.json
+	rm -rf dist/.sbom && $(BIN)/python -m venv dist/.sbom
+	$(BIN)/uv pip install --quiet --python dist/.sbom/bin/python '.[report]' || dist/.sbom/bin/python -m pip install --quiet '.[report]'
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-format JSON \
+	  --output-file dist/tacenda.cdx.json dist/.sbom/bin/python
+	rm -rf dist/.sbom
+
 SECONDS_TO_FUZZ ?= 120
 fuzz: $(VENV)/.with-dev $(VENV)/.with-fuzz  ## hostile floats against every declared sensitivity, then hostile frames against a node (SECONDS_TO_FUZZ=120 each)
 	NUMBA_NUM_THREADS=1 $(BIN)/python tests/fuzz_sensitivity.py --seconds $(SECONDS_TO_FUZZ)
@@ -60,11 +73,17 @@ $(VENV)/.with-report: $(VENV)/bin/uv pyproject.toml
 $(VENV)/.with-dev: $(VENV)/bin/uv pyproject.toml
 	$(call install,dev)
 
+$(VENV)/.with-docs: $(VENV)/bin/uv pyproject.toml
+	$(call install,docs)
+
 $(VENV)/.with-fuzz: $(VENV)/bin/uv pyproject.toml
 	$(call install,fuzz)
+
+$(VENV)/.with-release: $(VENV)/bin/uv pyproject.toml
+	$(call install,release)
 
 $(VENV)/.with-mutants: $(VENV)/.with-dev
 	$(call install,mutants)
 
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .mutants
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .mutants docs/_build docs/api docs/gallery

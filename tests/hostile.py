@@ -76,7 +76,10 @@ LOSSES: tuple[tuple[Any, dict[str, Any]], ...] = (
     ("logistic", {"clip_norm": 0.2}),
     (tc.losses.Huber(100.0), {"clip_norm": 0.01, "data_norm": 50.0}),
     ("squared", {"clip_norm": 1e-6, "data_norm": 1e6}),
+    ("multiclass-hinge", {}),
+    (tc.losses.MulticlassHinge(1e-6), {"clip_norm": 0.4}),
 )
+BOUNDS = (1.0, 3.0, 100.0, 1e-6)  # of weights
 QUESTIONS = ("gradient", "batch", "lattice", "argmin", "kernel", "kernel batch", "kernel lattice")
 GRID = 2.0**-24
 
@@ -125,10 +128,12 @@ class Case:
     quadratic: float
     strength: float = 0.1
     classes: Any = field(default=None)
+    weights: Any = field(default=None)  # of all records and the other one
+    weight_bound: float = 1.0
 
 
-def case_of(data: bytes) -> Case:
-    """Any bytes are a case."""
+def case_of(data: bytes, weighted: bool = False) -> Case:
+    """Any bytes are a case; weighted: of records with weights."""
     read = Bytes(data)
     loss, settings = read.choose(LOSSES)
     kind = tc.losses.by_name(loss).kind
@@ -143,6 +148,8 @@ def case_of(data: bytes) -> Case:
     outputs = 3 if kind == "multiclass" else 1
     w, linear = read.numbers(1, p * outputs), read.numbers(1, p * outputs)
     rows, labels = _records(read, m + 1, p, kind, dtype)
+    weight_bound = read.choose(BOUNDS) if weighted else 1.0
+    weights = _weights(read, m + 1, weight_bound) if weighted else None
     classes = {"binary": (-1, 1), "multiclass": (0, 1, 2), "regression": None}[kind]
     return Case(
         loss,
@@ -160,7 +167,15 @@ def case_of(data: bytes) -> Case:
         quadratic,
         strength,
         classes,
+        weights,
+        weight_bound,
     )
+
+
+def _weights(read: Bytes, count: int, bound: float) -> Any:
+    """What a Problem accepts: every float from 0 to the bound, both ends among them."""
+    chosen = (bound, 0.0, np.nextafter(bound, 0), LEAST, bound / 3, -0.0)
+    return np.array([read.choose(chosen) for _ in range(count)])
 
 
 def _records(read: Bytes, count: int, p: int, kind: str, dtype: Any) -> tuple[Any, Any]:
@@ -181,15 +196,23 @@ def problems(case: Case) -> tuple[Any, Any]:
         np.vstack([case.x[:-1], case.other[0]]),
         np.concatenate([case.y[:-1], case.other[1]]),
     )
+    m, weights = len(case.x), case.weights
+    mine = others = None
+    if weights is not None:
+        mine = weights[:m]
+        others = np.append(weights[: m - 1], weights[m:])
+        others = others if case.relation == "replace-one" else weights[: m - 1]
     pair = (
-        (case.x, case.y),
-        replaced if case.relation == "replace-one" else (case.x[:-1], case.y[:-1]),
+        (case.x, case.y, mine),
+        (*replaced, others)
+        if case.relation == "replace-one"
+        else (case.x[:-1], case.y[:-1], others),
     )
     with mock.patch("tacenda.problem.store._TASK_ELEMENTS", 2 if case.cut else 1 << 17):
         return tuple(_problem(case, *part) for part in pair)
 
 
-def _problem(case: Case, x: Any, y: Any) -> Any:
+def _problem(case: Case, x: Any, y: Any, weights: Any) -> Any:
     table = sparse.csr_matrix(x) if case.csr else x
     return tc.Problem(
         [(table, y)],
@@ -198,6 +221,8 @@ def _problem(case: Case, x: Any, y: Any) -> Any:
         on_large_rows="scale",
         classes=case.classes,
         public_sizes=float(len(case.x)),
+        weights=None if weights is None else [weights],
+        weight_bound=case.weight_bound,
         **case.settings,
     )
 
@@ -222,7 +247,7 @@ def answer(case: Case, data: Any) -> tuple[Any, Any, float]:
         found = lattice(queries, data, w) if case.question == "lattice" else None
         if found is None:
             whole = data.store.integer_gradient(one, w, GRID, facts.constants.gradient_bound)
-            return whole, None, bound * len(case.x) / GRID
+            return whole, None, bound * len(case.x) / (facts.constants.loss_scale * GRID)
     elif case.question == "argmin":
         found = queries.argmin(case.linear.astype(case.dtype), np.full((1, 1), case.quadratic), w)
     else:

@@ -9,7 +9,13 @@ import numpy as np
 
 
 def derivative(loss: Any, scores: Any, labels: Any) -> np.ndarray:
-    """d loss / d s; (..., K) for the multinomial loss."""
+    """d loss / d s; (..., K) for losses of several classes."""
+    if loss.name == "multiclass-hinge":
+        asked = 1.0 - np.eye(scores.shape[-1])[labels]  # a margin of 1 over every other class
+        powers = np.exp(
+            (scores + asked - (scores + asked).max(-1, keepdims=True)) / loss.temperature
+        )
+        return powers / powers.sum(-1, keepdims=True) - np.eye(scores.shape[-1])[labels]
     if loss.name == "multinomial":
         result = np.exp(scores - scores.max(axis=-1, keepdims=True))
         result /= result.sum(axis=-1, keepdims=True)

@@ -37,6 +37,7 @@ _MODULES = {
     "data": "data",
     "errors": "errors",
     "estimators": "estimators",
+    "evaluation": "evaluation",
     "graph": "graph",
     "losses": "problem.losses",
     "regularisers": "problem.regularisers",
@@ -45,10 +46,50 @@ _MODULES = {
     "theory": "theory",
 }
 
-__all__ = sorted([*_HOMES, *_MODULES])
+__all__ = [
+    "Privacy",
+    "PrivateElasticNet",
+    "PrivateHuberRegressor",
+    "PrivateLasso",
+    "PrivateLinearSVC",
+    "PrivateLogisticRegression",
+    "PrivateRidge",
+    "Problem",
+    "RunResult",
+    "Whitening",
+    "algorithms",
+    "audit",
+    "audit_one_run",
+    "compare",
+    "data",
+    "errors",
+    "estimators",
+    "evaluation",
+    "fit",
+    "graph",
+    "load",
+    "losses",
+    "plan",
+    "records_needed",
+    "regularisers",
+    "report",
+    "schedules",
+    "simulate",
+    "theory",
+]
 
 if TYPE_CHECKING:
-    from tacenda import algorithms, data, errors, estimators, graph, report, schedules, theory
+    from tacenda import (
+        algorithms,
+        data,
+        errors,
+        estimators,
+        evaluation,
+        graph,
+        report,
+        schedules,
+        theory,
+    )
     from tacenda.algorithms.whitening import Whitening
     from tacenda.auditing.attack import audit
     from tacenda.auditing.one_run import audit_one_run

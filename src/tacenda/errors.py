@@ -14,21 +14,36 @@ TacendaError
 
 DeclarationWarning (UserWarning)  something public was not declared, so a default or the data
                                   themselves took its place
+WeakPrivacyWarning (UserWarning)  a budget that promises next to nothing, or noise above all that
+                                  the records can say
 LedgerWarning (UserWarning)       how a ledger found the account of a run, or that its file was
                                   open to others
 """
 
 
 class TacendaError(Exception):
-    """Root of all errors raised by this package."""
+    """Root of all errors raised by this package.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> try:
+    ...     tc.Privacy(epsilon=-1.0)
+    ... except tc.errors.TacendaError as error:
+    ...     print(type(error).__name__)
+    InputError
+    """
 
 
 class InputError(TacendaError, ValueError):
-    """A parameter or input is wrong."""
+    """A parameter or an input file is wrong.
+
+    The message names the field, the rule, the value found and what to do.
+    """
 
 
 class UnsupportedError(InputError):
-    """Parts that are right by themselves do not go together."""
+    """Parts that are valid by themselves do not go together."""
 
 
 class PrivacyError(TacendaError):
@@ -36,11 +51,11 @@ class PrivacyError(TacendaError):
 
 
 class BudgetError(PrivacyError):
-    """A release would exceed the budget; nothing was drawn."""
+    """A release would exceed the budget; no noise was drawn."""
 
 
 class LeakError(PrivacyError, TypeError):
-    """An attempt to take a secret value past the one door."""
+    """An attempt to use a private value without a release that adds noise."""
 
 
 class StateError(TacendaError):
@@ -53,6 +68,10 @@ class NetworkError(TacendaError):
 
 class DeclarationWarning(UserWarning):
     """Something public was not declared, so a default or the data themselves took its place."""
+
+
+class WeakPrivacyWarning(UserWarning):
+    """A budget that promises next to nothing, or noise larger than all that the records can say."""
 
 
 class LedgerWarning(UserWarning):

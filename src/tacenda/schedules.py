@@ -17,7 +17,19 @@ from tacenda.errors import InputError
 
 @runtime_checkable
 class Schedule(Protocol):
-    """Anything with a name that answers a number for each round t = 1, 2, ..."""
+    """Anything with a name that returns a number for each round t = 1, 2, ...
+
+    Attributes
+    ----------
+    name : str
+        The name in files.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> isinstance(tc.schedules.Power(1.0, 0.5), tc.schedules.Schedule)
+    True
+    """
 
     name: ClassVar[str]
 
@@ -26,7 +38,19 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True)
 class Constant:
-    """value, at every round."""
+    """The same value at every round.
+
+    Parameters
+    ----------
+    value : float
+        0 or above.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.schedules.Constant(0.5)(10)
+    0.5
+    """
 
     name: ClassVar[str] = "constant"
     value: float
@@ -40,7 +64,23 @@ class Constant:
 
 @dataclass(frozen=True)
 class Geometric:
-    """start * ratio**t : ZhangEtAl18 writes eta(k) = 1.01**k, which is geometric(1.0, 1.01)."""
+    """start * ratio**t.
+
+    Zhang et al. (2018) write eta(k) = 1.01**k, which is Geometric(1.0, 1.01).
+
+    Parameters
+    ----------
+    start : float
+        Above 0.
+    ratio : float
+        Above 0; above 1 the value grows with the round.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.schedules.Geometric(1.0, 0.5)(2)
+    0.25
+    """
 
     name: ClassVar[str] = "geometric"
     start: float
@@ -56,7 +96,21 @@ class Geometric:
 
 @dataclass(frozen=True)
 class Power:
-    """start * t**exponent : Power(1, 0.5) grows like the square root of the round."""
+    """start * t**exponent: Power(1, 0.5) grows like the square root of the round.
+
+    Parameters
+    ----------
+    start : float
+        Above 0.
+    exponent : float
+        Above 0 the value grows with the round.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.schedules.Power(1.0, 0.5)(9)
+    3.0
+    """
 
     name: ClassVar[str] = "power"
     start: float
@@ -71,8 +125,23 @@ class Power:
 
 @dataclass(frozen=True)
 class SquareRoot:
-    """offset + sqrt(slope * t) :
-    the proximal weight gamma(t) = 20 + sqrt(mu t) of LiuEtAl22's experiments."""
+    """offset + sqrt(slope * t).
+
+    The proximal weight gamma(t) = 20 + sqrt(mu t) of the experiments of Liu et al. (2022).
+
+    Parameters
+    ----------
+    offset : float
+        0 or above.
+    slope : float
+        Above 0.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.schedules.SquareRoot(20.0, 1.0)(9)
+    23.0
+    """
 
     name: ClassVar[str] = "square-root"
     offset: float
@@ -88,7 +157,20 @@ class SquareRoot:
 
 @dataclass(frozen=True)
 class Listed:
-    """The given values, one for each round; the last one stays."""
+    """The given values, one for each round; the last one stays.
+
+    Parameters
+    ----------
+    values : tuple of float
+        At least one number, each 0 or above.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> schedule = tc.schedules.Listed((3.0, 2.0))
+    >>> schedule(1), schedule(2), schedule(3)
+    (3.0, 2.0, 2.0)
+    """
 
     name: ClassVar[str] = "listed"
     values: tuple[float, ...]
@@ -108,7 +190,24 @@ constant, geometric, power, square_root = Constant, Geometric, Power, SquareRoot
 
 
 def listed(values: Sequence[float]) -> Listed:
-    """A schedule that reads its values from a list."""
+    """A schedule that reads its values from a list.
+
+    Parameters
+    ----------
+    values : sequence of float
+        At least one number, each 0 or above.
+
+    Returns
+    -------
+    Listed
+        The schedule.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.schedules.listed([3.0, 2.0])
+    Listed(values=(3.0, 2.0))
+    """
     return Listed(tuple(values))
 
 
@@ -118,12 +217,51 @@ KINDS: dict[str, type] = {
 
 
 def at(value: float | Schedule, t: int) -> float:
-    """The value of a number or schedule at round t."""
+    """Value of a number or schedule at round t.
+
+    Parameters
+    ----------
+    value : float or Schedule
+        A number counts as constant.
+    t : int
+        The round, from 1.
+
+    Returns
+    -------
+    float
+        The value.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.schedules.at(0.5, 7)
+    0.5
+    """
     return value(t) if callable(value) else value
 
 
 def check(name: str, value: Any, *, zero: bool = False) -> None:
-    """Refuse what is neither a number above 0 nor a schedule."""
+    """Refuse what is neither a number above 0 nor a schedule of this module.
+
+    Parameters
+    ----------
+    name : str
+        How the message calls it.
+    value : object
+        What is checked.
+    zero : bool, default=False
+        Whether 0 is allowed.
+
+    Raises
+    ------
+    InputError
+        If it is refused.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.schedules.check("step_size", 0.1)
+    """
     if isinstance(value, tuple(KINDS.values())):
         return
     if callable(value):
@@ -135,7 +273,24 @@ def check(name: str, value: Any, *, zero: bool = False) -> None:
 
 
 def to_plain(value: Any) -> Any:
-    """A schedule as a plain dictionary; every other value as it is."""
+    """A schedule as a plain dictionary; every other value as it is.
+
+    Parameters
+    ----------
+    value : object
+        A schedule or anything else.
+
+    Returns
+    -------
+    dict or object
+        What a file can hold.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.schedules.to_plain(tc.schedules.Power(1.0, 0.5))
+    {'schedule': 'power', 'start': 1.0, 'exponent': 0.5}
+    """
     if isinstance(value, tuple(KINDS.values())):
         schedule: Any = value
         plain: dict[str, Any] = {"schedule": schedule.name, **asdict(schedule)}
@@ -144,7 +299,29 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(value: Any) -> Any:
-    """The inverse of `to_plain`."""
+    """A schedule from its plain dictionary; the inverse of `to_plain`.
+
+    Parameters
+    ----------
+    value : dict or object
+        What `to_plain` returned.
+
+    Returns
+    -------
+    Schedule or object
+        The schedule, or the value as it is.
+
+    Raises
+    ------
+    InputError
+        If the dictionary does not describe a schedule.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.schedules.from_plain({"schedule": "constant", "value": 2.0})
+    Constant(value=2.0)
+    """
     if isinstance(value, dict) and "schedule" in value:
         kind = KINDS[checks.one_of("schedule", value["schedule"], KINDS)]
         fields = {

@@ -184,8 +184,8 @@ def test_exact_admm_and_its_perturbations(kind: str, edges: Any) -> None:
 
 
 def test_primal_perturbation_with_its_hidden_centre() -> None:
-    """ZhangZhu16 as printed: the centre is (w_i - e_i + V_j)/2 with the node's own unreleased w_i
-    (V_i = w_i + e_i)."""
+    """Zhang and Zhu (2016) as published: the centre is (w_i - e_i + V_j)/2 with the node's own
+    unreleased w_i (V_i = w_i + e_i)."""
     found, node = played(A.PVP(penalty=GROWS, centre="hidden"), RING)
     v, hidden, noise, lam = START, START, 0 * START, np.zeros((N, D))
     for t in range(ROUNDS):
@@ -238,7 +238,7 @@ def test_linearised_admm(kind: str, radius: float | None, step: str) -> None:
     steps = 3 if kind.startswith("ip") else 1
     algorithm: Any = {
         "ip": lambda: A.IPADMM(inner_steps=3, **common),
-        "ip theory": lambda: A.IPADMM(inner_steps=3, diameter=5.0, regulariser_slope=2.0, **common),
+        "ip theory": lambda: A.IPADMM(inner_steps=3, diameter=5.0, objective_slope=0.2, **common),
         "ddp": lambda: A.DDPADMM(**common),
         "cdp": lambda: A.CDPADMM(variance_decay=0.8, **common),
     }[kind]()
@@ -251,9 +251,11 @@ def test_linearised_admm(kind: str, radius: float | None, step: str) -> None:
         for _ in range(steps):
             k += 1
             eta: Any = 0.7 * (t + 1) ** 0.25
-            if kind == "ip theory":  # HuangGong20 (23) with 2 G c z / m_i
-                spread = 2 * 1.5 * 0.7 / node.facts.sizes[:, None]
-                eta = np.sqrt(2 * k) / 5.0 * np.sqrt((2.0 / N) ** 2 + D * spread**2)
+            if (
+                kind == "ip theory"
+            ):  # Huang and Gong (2020), (23) with 2 G c z / b, for batches of b
+                spread = 2 * 1.5 * 0.7 / 4
+                eta = np.sqrt(2 * k) / 5.0 * np.sqrt(0.2**2 + D * spread**2)
             weight = 2 * rho * node.degree + eta
             g = node.slope(w, regularised=step != "prox")
             w = (eta * w - g + 2 * gam + rho * both) / weight + std * node.noise[k - 1]
@@ -359,7 +361,7 @@ def test_dual_averaging(kind: str) -> None:
 
 
 def test_the_default_offset_of_plain_dual_averaging_is_the_papers() -> None:
-    """gamma(t) = 20 + sqrt(t), LiuEtAl22's baseline."""
+    """gamma(t) = 20 + sqrt(t), Liu et al.'s (2022) baseline."""
     assert A.DDA().offset == S.square_root(20.0, 1.0)
     assert A.DPDDA().offset == 20.0
 

@@ -18,6 +18,8 @@ COMMANDS = [
     ["fit"],
     ["compare"],
     ["predict"],
+    ["evaluate"],
+    ["coefficients"],
     ["report"],
     ["algorithms"],
     ["datasets"],

@@ -48,6 +48,36 @@ def test_a_good_file_is_learnt_from_by_its_holders(tools: Any, tmp_path: Path) -
     assert "60 records x 3 features, 3 nodes" in result.output
 
 
+def test_a_number_of_nodes_beside_a_node_column_must_be_its_own(tools: Any, tmp_path: Path) -> None:
+    table, schema = tools.write_people(tmp_path)
+    for more in ((), ("--dry-run",)):
+        text = sentence(tools, tmp_path, table, schema, "--nodes", "12", *more)
+        assert "--nodes) is 12" in text and "names 3 nodes" in text and "partition" in text
+    agreed = fit(tools, tmp_path, table, schema, "--nodes", "3", "--dry-run")
+    assert agreed.exit_code == 0, agreed.output
+    even = fit(tools, tmp_path, table, schema, "--nodes", "12", "--set", "network.partition=even")
+    assert even.exit_code == 0 and "12 nodes" in even.output, even.output
+
+
+def test_a_public_file_tunes_the_step_and_is_said_to_have_no_protection(
+    tools: Any, tmp_path: Path
+) -> None:
+    table, schema = tools.write_people(tmp_path)
+    public = tmp_path / "public.csv"
+    public.write_text("\n".join(tools.people(90)) + "\n")
+    common = ["fit", "--data", table, "--schema", schema, "--public", public, "--epsilon", 5]
+    looked = tools.answer(*common, "--dry-run")
+    assert any("public sample of 90 records" in why for why in looked["runs"][0]["reasons"])
+    done = tools.answer(*common, "-q", "--no-report", "-o", tmp_path / "run")
+    for notes in (looked["notes"], done["notes"]):
+        assert any("public.csv" in note and "no protection" in note for note in notes)
+    again = tools.answer("fit", "--resume", "--no-report", "-o", tmp_path / "run")
+    assert again["table"][1]["accuracy"] == done["table"][1]["accuracy"]
+    for wrong in (["-a", "dpdda"], ["--no-privacy"]):
+        refused = tools.tacenda(*common, *wrong)
+        assert refused.exit_code == 2 and "--public" in refused.stderr, refused.output
+
+
 def test_wrong_columns(tools: Any, tmp_path: Path) -> None:
     lines = tools.people()
     table, schema = tools.write_people(tmp_path, ["years,colour,ill,site", *lines[1:]])
@@ -234,3 +264,87 @@ def test_records_set_aside_for_testing(tools: Any, tmp_path: Path, fraction: flo
     assert (
         result.exit_code == 0 and "test accuracy" in result.output and "45 records" in result.output
     )
+
+
+def test_a_draft_asks_what_codes_and_identifiers_are(tools: Any, tmp_path: Path) -> None:
+    table = tmp_path / "loans.csv"
+    rows = [
+        f"{1000 + k},{(3, 8, 40)[k % 3]},{50 * 1.1 ** (k % 90):.2f},{k % 2}" for k in range(300)
+    ]
+    table.write_text("\n".join(["loan,branch,sum,paid", *rows]))
+    found = tools.answer("schema", "draft", table)
+    seen = {column["column"]: column for column in found["read_off_the_data"]}
+    assert seen["loan"]["proposal"] == "left out" and "identifier" in seen["loan"]["reason"]
+    assert "--numeric branch" in seen["branch"]["question"] and found["questions"]
+    assert seen["sum"]["99_percent_within"][1] <= seen["sum"]["all_within"][1]
+    shown = tools.tacenda("schema", "draft", table)
+    assert "read from the data" in shown.stderr.lower() and "question: " in shown.stderr
+    assert "question: " not in shown.stdout and "confirmed = false" in shown.stdout
+    told = ("--numeric", "branch", "--drop", "loan", "--log", "sum")
+    columns = tools.answer("schema", "draft", table, *told)["schema"]["columns"]
+    assert [(c["name"], c["transform"]) for c in columns] == [("branch", "clip"), ("sum", "log1p")]
+    wrong = tools.tacenda("schema", "draft", table, "--drop", "lone")
+    assert wrong.exit_code == 2 and "'lone'" in wrong.stderr
+
+
+def test_private_bounds_are_charged_and_the_fit_that_is_proposed_fits(
+    tools: Any, tmp_path: Path
+) -> None:
+    table, draft, bounded = (tmp_path / name for name in ("pay.csv", "draft.toml", "bounded.toml"))
+    rows = [f"{20_000 + 7 * (k * 37 % 4001):g},{'ab'[k % 2]}" for k in range(4000)]
+    table.write_text("\n".join(["pay,y", *rows]))
+    book = tmp_path / "l.ledger"
+    assert tools.tacenda("schema", "draft", table, "-o", draft, "--numeric", "pay").exit_code == 0
+    read = tools.answer("schema", "bounds", draft, "--data", table)["read_off_the_data"]
+    assert [column["column"] for column in read] == ["pay"] and not book.exists()
+    ask = ("schema", "bounds", draft, "--data", table, "--private", "--dataset", "us")
+    ask = (*ask, "--ledger", book, "-e", "2", "-d", "1e-5", "--within", "pay=0:100000")
+    missing = tools.tacenda(*ask)
+    assert missing.exit_code == 2 and "--private needs --out" in missing.stderr
+    found = tools.tacenda(*ask, "-o", bounded)
+    assert found.exit_code == 0, found.output
+    assert "Spent: 2 choices of pure epsilon" in found.output and book.is_file()
+    text = bounded.read_text()
+    assert 'source = "private ' in text and text.count("confirmed = false") == 1  # the classes
+    fit = found.stderr.split("`")[-2].split()[1:]
+    more = ("--nodes", "3", "-a", "dpdda", "-T", "3", "-q", "--no-report", "-o", tmp_path / "run")
+    unnamed = tools.tacenda(*fit[:-2], *more)  # without the records' name they could not add up
+    assert unnamed.exit_code == 3 and "us" in unnamed.stderr and not (tmp_path / "run").exists()
+    learnt = tools.tacenda(*fit, *more)
+    assert learnt.exit_code == 0, learnt.output
+    spent = tools.answer("ledger", "show", book)["datasets"][0]
+    assert {event["kind"] for event in spent["events"]} == {"pure", "gaussian"}
+    assert 1.9 < spent["epsilon"] <= 2.0
+    again = tools.tacenda(*ask, "-o", tmp_path / "again.toml")
+    assert again.exit_code == 3 and "budget" in again.stderr
+    for words, bad in (("column=low:high", "pay:1"), ("low below high", "pay=5:2")):
+        wrong = tools.tacenda(*ask[:-1], bad, "-o", tmp_path / "again.toml")
+        assert wrong.exit_code == 2 and words in wrong.stderr
+
+
+def test_values_in_a_corner_are_told_to_the_holder_and_kept_out_of_files(
+    tools: Any, tmp_path: Path
+) -> None:
+    table, schema = tmp_path / "pay.csv", tmp_path / "pay.toml"
+    rows = [f"{20_000 + 7 * (k % 401)},{'ab'[k % 2]}" for k in range(600)]
+    table.write_text("\n".join(["pay,y", *rows]))
+    schema.write_text(
+        '[label]\nname = "y"\nclasses = ["a", "b"]\n'
+        '[[columns]]\nkind = "numeric"\nname = "pay"\nlow = 0\nhigh = 1e7\n'
+    )
+    checked = tools.tacenda("schema", "check", schema, "--data", table)
+    learnt = fit(tools, tmp_path, table, schema, "--nodes", "3")
+    for result in (checked, learnt):
+        assert result.exit_code == 0 and "hardly sees" in result.stderr
+        assert "for you alone" in result.stderr
+    kept = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    assert kept and not any(b"hardly sees" in path.read_bytes() for path in kept)
+
+
+def test_a_folder_or_a_workbook_is_named_for_what_it_is(tools: Any, tmp_path: Path) -> None:
+    table, schema = tools.write_people(tmp_path)
+    folder = tmp_path / "year"
+    folder.mkdir()
+    assert "is a folder" in sentence(tools, tmp_path, folder, schema)
+    book = table.rename(tmp_path / "people.xlsx")
+    assert "save the sheet as CSV" in sentence(tools, tmp_path, book, schema)

@@ -1,4 +1,4 @@
-"""Every command in docs/cli.md and every file in examples/ works as printed;
+"""Every command in docs/cli.md and every file in examples/ works as it is written;
 the demo too, on a small stand-in."""
 
 from __future__ import annotations

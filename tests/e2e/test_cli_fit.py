@@ -212,6 +212,7 @@ def test_refused_runs_leave_nothing_behind(tools: Any, tmp_path: Path) -> None:
     arguments = ["--set", f"run.ledger='{ledger}'", "--set", "run.ledger_dataset=d"]
     refused = tools.tacenda("fit", *SMALL, "-a", "dpdda", "-T", "3", "-o", folder, *arguments)
     assert refused.exit_code == 3 and "budget" in refused.stderr and not folder.exists()
+    assert tools.answer("ledger", "show", ledger)["datasets"][0]["runs"] == []
     allowed = tools.tacenda(
         "fit", *SMALL, "-e", "3", "-a", "dpdda", "-T", "3", "-o", folder, "--no-report", *arguments
     )

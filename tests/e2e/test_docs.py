@@ -17,12 +17,15 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [
     "README.md",
+    "docs/start.md",
+    "docs/researchers.md",
     "docs/tutorial.md",
     "docs/regression.md",
     "docs/adding-an-algorithm.md",
     "docs/planner.md",
     "docs/whitening.md",
     pytest.param("docs/audit.md", marks=pytest.mark.slow),
+    pytest.param("docs/bounds.md", marks=pytest.mark.slow),
     "docs/shared-noise-for-officers.md",
 ]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.S | re.M)

@@ -128,7 +128,7 @@ def test_report_is_one_file_that_needs_nothing_else(
     from tacenda.experiments import page
     from tacenda.experiments.headline import Headline
 
-    row = Headline("LiuEtAl22", "a setting", 1.0, 0.01, 1806.4, "replace-one", "unsound")
+    row = Headline("Liu et al. (2022)", "a setting", 1.0, 0.01, 1806.4, "replace-one", "unsound")
     # The real table takes a minute and has its own test
     monkeypatch.setattr(page, "headlines", lambda: [row])
     target, summary = tmp_path / "page.html", tmp_path / "results.md"
@@ -145,10 +145,10 @@ def test_report_is_one_file_that_needs_nothing_else(
         "1806",
     ):
         assert word in text
-    # Overview, HuangGong20, ZhangEtAl18, our own, which method
+    # Overview, Huang and Gong (2020), Zhang et al. (2018), our own, which method
     assert text.count('<section class="page"') == 5
-    assert "| ipadmm-tradeoff | HuangGong20 Fig. 1 |" in summary.read_text("utf-8")
-    assert "## ipadmm-tradeoff (HuangGong20 Fig. 1)" in summary.read_text("utf-8")
+    assert "| ipadmm-tradeoff | Huang and Gong (2020), Fig. 1 |" in summary.read_text("utf-8")
+    assert "## ipadmm-tradeoff (Huang and Gong (2020), Fig. 1)" in summary.read_text("utf-8")
     assert "Not run at this size: ipadmm-inner" in summary.read_text("utf-8")
     assert "# Old results" not in summary.read_text("utf-8")
     assert summary.read_text("utf-8").endswith(f"\n\n{KEPT}\n\n## By another command\n")

@@ -102,12 +102,15 @@ def test_no_measure_is_fine_enough_to_tell_it(folder: tuple[Path, str]) -> None:
         json.loads((path / "manifest.json").read_text()),
         *map(json.loads, (path / "metrics.jsonl").read_text().splitlines()),
     ]
+    shares = ("roc_auc", "average_precision", "f1", "brier")
     measured = [
-        (k, v) for k, v in _values(plain) if "accuracy" in k or "objective" in k or k == "loss"
+        (k, v)
+        for k, v in _values(plain)
+        if "accuracy" in k or "objective" in k or k in ("loss", "log_loss", *shares)
     ]
-    assert len(measured) > 10
+    assert len(measured) > 10 and {name for name, _ in measured} >= {*shares, "log_loss"}
     for name, value in measured:
-        if "accuracy" in name:
+        if "accuracy" in name or name in shares:
             assert Fraction(value).limit_denominator(1000).denominator <= 100, (name, value)
         else:
             assert float(f"{value:.2g}") == value, (name, value)

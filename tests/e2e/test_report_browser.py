@@ -3,16 +3,20 @@ nothing on the console, keys, colours, paper."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from report_folders import make_folder
-from tacenda.report import build
+from tacenda.evaluation import figures, measures
+from tacenda.report import build, evaluation_page
 
 FLAGS = [
     "--headless",
@@ -51,7 +55,7 @@ def browser() -> Iterator[Any]:
 class Visit:
     """One page, with everything it asked for and everything it complained about."""
 
-    def __init__(self, browser: Any, report: Path, **context: Any) -> None:
+    def __init__(self, browser: Any, report: Path, drawings: int = 6, **context: Any) -> None:
         self.context = browser.new_context(**context)
         self.page = self.context.new_page()
         self.complaints: list[str] = []
@@ -60,7 +64,7 @@ class Visit:
         self.page.on("pageerror", lambda e: self.complaints.append(f"error: {e}"))
         self.page.on("request", lambda r: self.requests.append(r.url))
         self.page.goto(report.as_uri())
-        self.page.locator(".plot .main-svg").nth(5).wait_for(state="attached")
+        self.page.locator(".plot .main-svg").nth(drawings - 1).wait_for(state="attached")
 
     def style(self, selector: str, name: str) -> str:
         return str(self.page.eval_on_selector(selector, f"e => getComputedStyle(e).{name}"))
@@ -156,6 +160,75 @@ def test_narrow_screen_does_not_scroll_sideways(browser: Any, report: Path) -> N
     )
     assert wide == 0
     visit.close()
+
+
+def test_the_model_is_saved_from_the_page(desk: Visit, tmp_path: Path) -> None:
+    """Without a network: it is in the page already."""
+    with desk.page.expect_download() as waiting:
+        desk.page.click("#download")
+    assert waiting.value.suggested_filename == "browsed-model.json"
+    waiting.value.save_as(tmp_path / "model.json")
+    model = json.loads((tmp_path / "model.json").read_text())
+    assert len(model["feature_names"]) == len(model["weights"]) == len(model["coefficients"])
+    assert model["privacy"]["epsilon"] == pytest.approx(1.0, rel=1e-3)
+    rows = desk.page.locator("#coefficients tbody tr th").all_inner_texts()
+    assert rows == [row["feature"] for row in model["coefficients"]]
+    desk.page.locator("#coefficients thead button").nth(1).click()
+    found = desk.page.locator("#coefficients tbody tr th").all_inner_texts()
+    by_value = sorted(model["coefficients"], key=lambda row: row["coefficient"])
+    assert found == [row["feature"] for row in by_value]
+
+
+@pytest.mark.slow
+def test_an_evaluation_in_both_widths(browser: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 200)
+    scores = rng.normal(size=200) + truth
+    found = {
+        "run": "a-0",
+        "data": "new.csv",
+        "records": 200,
+        "public": False,
+        "measures": measures.classification(truth, scores, probabilities=True),
+        "figures": figures.classification(truth, scores, ("no", "yes"), probabilities=True),
+    }
+    page = evaluation_page(found, tmp_path / "evaluation.html")
+    for width in (390, 1280):
+        visit = Visit(browser, page, drawings=1, viewport={"width": width, "height": 800})
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+        assert "not private unless" in visit.page.inner_text(".verdict")
+        visit.page.click("#tab-evaluation-calibration")
+        assert visit.page.is_visible("#pane-evaluation-calibration .main-svg >> nth=0")
+        visit.close()
+
+
+def test_verdicts_of_experiments_are_in_view_on_a_narrow_screen(
+    browser: Any, tmp_path: Path
+) -> None:
+    from tacenda.report.html_page import _asset
+
+    template = (files("tacenda.experiments") / "template" / "page.html.j2").read_text("utf-8")
+    own = template[template.index("<style>") : template.index("</style>")]
+    style = own.replace("<style>{{ style | safe }}", _asset("style.css"))
+    cells = {
+        "experiment": "recycled-convergence",
+        "paper": "Zhang et al. (2018), Fig. 1",
+        "sound": "1 of 1",
+    }
+    cells["verdict"] = "The conclusion survives at equal true privacy, where noise is the same."
+    head = "".join(f"<th scope=col>{name}</th>" for name in cells)
+    row = "".join(f'<td data-label="{k}">{v}</td>' for k, v in cells.items())
+    (tmp_path / "page.html").write_text(
+        f"<!doctype html><meta name=viewport content='width=device-width'><style>{style}</style>"
+        f"<main class=wrap><div class=scroll><table class=stacked><thead><tr>{head}</tr></thead>"
+        f"<tbody><tr>{row}</tr></tbody></table></div></main>"
+    )
+    context = browser.new_context(viewport={"width": 390, "height": 740})
+    page = context.new_page()
+    page.goto((tmp_path / "page.html").as_uri())
+    box = page.locator("td[data-label=verdict]").bounding_box()
+    assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 390
+    context.close()
 
 
 def test_paper(desk: Visit, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import gc
 import io
 import json
 import marshal
+import math
 import operator
 import pickle
 import struct
@@ -20,7 +21,14 @@ import pytest
 from support import make_block, problem
 from tacenda.errors import LeakError
 from tacenda.privacy.secrets import bounded as module
-from tacenda.privacy.secrets.bounded import ALL_RECORDS, Bounded, Sample, seal
+from tacenda.privacy.secrets.bounded import (
+    ALL_RECORDS,
+    Bounded,
+    Sample,
+    bound_of,
+    fixed_sensitivity,
+    seal,
+)
 
 SECRET = np.array([[0.123456789, -7.654321, 3.1], [2.7182818, 1.4142135, -0.5772156]])
 
@@ -321,3 +329,25 @@ def test_the_vault_is_emptied_with_its_owner(secret: Bounded) -> None:
     gc.collect()
     assert len(module._vault) == before
     assert sys.getsizeof(secret) < 200
+
+
+@pytest.mark.parametrize("wrong", [math.nan, -1e-300, -math.inf])
+def test_a_sensitivity_that_is_no_bound_is_refused(wrong: float) -> None:
+    with pytest.raises(LeakError, match="number of at least 0"):
+        seal(np.zeros((2, 3)), np.array([1.0, wrong]))
+
+
+def test_a_sensitivity_is_what_it_was_when_the_value_was_sealed() -> None:
+    """Whoever holds the array that was given cannot make it smaller afterwards."""
+    given = np.array([1.0, 2.0])
+    value = seal(np.zeros((2, 3)), given)
+    later = value * 2.0
+    given[:] = 0.0
+    assert value.sensitivity.tolist() == [1.0, 2.0] and later.sensitivity.tolist() == [2.0, 4.0]
+    for held in (bound_of(value), bound_of(later)):
+        with pytest.raises(ValueError, match="read-only"):
+            held[:] = 0.0
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        bound_of(value).setflags(write=True)
+    given = fixed_sensitivity(np.array([3.0, 4.0]))
+    assert bound_of(seal(np.zeros((2, 3)), given)) is given  # fixed already: not looked at again

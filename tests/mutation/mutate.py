@@ -39,6 +39,7 @@ TWINS = {
     "sin": "cos",
     "cos": "sin",
 }
+CONTAINERS = {"list", "dict", "tuple", "set", "frozenset"}
 SYMMETRIC = {
     "max",
     "min",
@@ -203,7 +204,7 @@ def _is_type(node: cst.BaseExpression) -> bool:
     return (
         isinstance(node, cst.Subscript)
         and isinstance(node.value, cst.Name)
-        and node.value.value[:1].isupper()
+        and (node.value.value[:1].isupper() or node.value.value in CONTAINERS)
     )
 
 

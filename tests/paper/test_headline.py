@@ -42,11 +42,11 @@ def test_dual_averaging_claims_one_and_has_hundreds() -> None:
 def test_the_table_has_a_row_for_every_paper() -> None:
     rows = headline.headlines()
     assert {h.paper for h in rows} == {
-        "HuangGong20",
-        "ZhangEtAl18",
-        "LiuEtAl22",
-        "ZhangZhu16",
-        "GauthierEtAl20",
+        "Huang and Gong (2020)",
+        "Zhang et al. (2018)",
+        "Liu et al. (2022)",
+        "Zhang and Zhu (2016)",
+        "Gauthier et al. (2020)",
     }
     text = headline.as_markdown(rows)
     assert text.count("\n") == len(rows) + 2

@@ -35,8 +35,8 @@ def as_published(epsilon: float, delta: float = 1e-4) -> tc.Privacy:
 
 
 def test_recycled_noise_is_what_its_bound_leaves() -> None:
-    """ZhangEtAl18 (30): each odd round costs (2/m)(a + 1.4 c1/kappa) of the claim; its true loss is
-    (2/m) a + ln(1 + c1/(m kappa))."""
+    """Zhang et al. (2018), (30): each odd round costs (2/m)(a + 1.4 c1/kappa) of the claim; its
+    true loss is (2/m) a + ln(1 + c1/(m kappa))."""
     eta, epsilon, rounds = 0.3, 3.0, 5
     kappa = R + 2 * eta * DEGREE
     a = epsilon / rounds * M / 2 - 1.4 * 0.25 / kappa
@@ -46,6 +46,18 @@ def test_recycled_noise_is_what_its_bound_leaves() -> None:
     assert sum(count for _, count in events) == rounds
     for event, _ in events:
         assert event.epsilon == pytest.approx(2 / M * a + math.log1p(0.25 / (M * kappa)), rel=1e-9)
+
+
+def test_recycled_noise_from_its_own_input_claims_the_sum_over_rounds() -> None:
+    """With a penalty that grows every round has its own kappa, and its own part of the claim."""
+    a, rounds = 20.0, 4
+    privacy = tc.Privacy.from_paper(a=a)
+    penalty = tc.schedules.geometric(0.3, 1.5)
+    said = run(A.RADMM(penalty, 5.0), rounds, privacy)
+    kappas = [R + 2 * penalty(t) * DEGREE for t in range(1, rounds + 1)]
+    parts = [2 / M * (a + 1.4 * 0.25 / kappa) for kappa in kappas]
+    assert len(set(parts)) == rounds
+    assert said.claimed == pytest.approx((sum(parts), 0.0), rel=1e-9)
 
 
 def test_ipadmm_noise_by_its_constant() -> None:
@@ -59,7 +71,8 @@ def test_ipadmm_noise_by_its_constant() -> None:
 
 
 def test_dual_averaging_noise_by_its_theorem() -> None:
-    """LiuEtAl22: std = L sqrt(12 T ln(1/delta)) / (m epsilon) on gradients of sensitivity 2L/m."""
+    """Liu et al. (2022): std = L sqrt(12 T ln(1/delta)) / (m epsilon) on gradients of sensitivity
+    2L/m."""
     ((event, count),) = run(A.DPDDA(), 6, as_published(0.5)).ledger(3)
     assert count == 6
     std = math.sqrt(12 * 6 * math.log(1e4)) / (M * 0.5)
@@ -68,8 +81,8 @@ def test_dual_averaging_noise_by_its_theorem() -> None:
 
 @pytest.mark.parametrize("given", ["epsilon", "phi"])
 def test_concentrated_noise_by_its_corollary(given: str) -> None:
-    """GauthierEtAl20: phi = (sqrt(ln(1/delta) + eps) - sqrt(ln(1/delta)))^2 of zCDP in all, and phi
-    + 2 sqrt(phi ln(1/delta)) claimed."""
+    """Gauthier et al. (2020): phi = (sqrt(ln(1/delta) + eps) - sqrt(ln(1/delta)))^2 of zCDP in all,
+    and phi + 2 sqrt(phi ln(1/delta)) claimed."""
     log = math.log(1e4)
     phi = (math.sqrt(log + 1.5) - math.sqrt(log)) ** 2
     privacy = (
@@ -87,9 +100,9 @@ def test_concentrated_noise_by_its_corollary(given: str) -> None:
 @pytest.mark.parametrize("given", ["epsilon", "alpha"])
 @pytest.mark.parametrize(("alpha", "eta"), [(1.2, 0.3), (0.002, 0.01)])
 def test_dual_perturbation_by_its_algorithm(alpha: float, eta: float, given: str) -> None:
-    """ZhangZhu16 Algorithm 2: ah = alpha - 2 ln(1 + c1/(m kappa)); zeta = ah if that is above 0,
-    else alpha/2 with the Phi at which the logarithm is alpha/4. A round truly costs (2/m) m zeta +
-    ln(1 + c1/(m (kappa + Phi)))."""
+    """Zhang and Zhu (2016), Algorithm 2: ah = alpha - 2 ln(1 + c1/(m kappa)); zeta = ah if that is
+    above 0, else alpha/2 with the Phi at which the logarithm is alpha/4. A round truly costs (2/m)
+    m zeta + ln(1 + c1/(m (kappa + Phi)))."""
     privacy = as_published(alpha) if given == "epsilon" else tc.Privacy.from_paper(alpha=alpha)
     said = run(A.DVP(penalty=eta), 3, privacy)
     kappa = R + 2 * eta * DEGREE
@@ -104,8 +117,8 @@ def test_dual_perturbation_by_its_algorithm(alpha: float, eta: float, given: str
 
 @pytest.mark.parametrize("given", ["epsilon", "alpha"])
 def test_primal_perturbation_by_its_theorem(given: str) -> None:
-    """ZhangZhu16 Theorem 2: rate r m alpha / 2 on the node's own hidden minimiser. What that costs
-    follows the sensitivity of the hidden centre, which grows towards 2/(m r)."""
+    """Zhang and Zhu (2016), Theorem 2: rate r m alpha / 2 on the node's own hidden minimiser. What
+    that costs follows the sensitivity of the hidden centre, which grows towards 2/(m r)."""
     privacy = as_published(0.8) if given == "epsilon" else tc.Privacy.from_paper(alpha=0.8)
     said = run(A.PVP(penalty=0.3), 3, privacy)
     kappa, rate, tolerance = R + 2 * 0.3 * DEGREE, R * M * 0.8 / 2, 1e-8
@@ -120,8 +133,8 @@ def test_primal_perturbation_by_its_theorem(given: str) -> None:
 
 @pytest.mark.parametrize("kind", ["radmm", "madmm"])
 def test_noise_by_its_rate(kind: str) -> None:
-    """ZhangEtAl18: a given, epsilon = sum of (2/m)(a + 1.4 c1/kappa) claimed; M-ADMM's e stands in
-    the penalty, where it is multiplied by 2 eta deg."""
+    """Zhang et al. (2018): a given, epsilon = sum of (2/m)(a + 1.4 c1/kappa) claimed; M-ADMM's e
+    stands in the penalty, where it is multiplied by 2 eta deg."""
     eta, a, rounds = 0.3, 2.0, 4
     algorithm = A.RADMM(penalty=eta, recycle_proximal=1.0) if kind == "radmm" else A.MADMM(eta)
     said = run(algorithm, rounds, tc.Privacy.from_paper(a=a))

@@ -1,4 +1,4 @@
-"""ZhangEtAl18 (26)-(27) written out in whole matrices, on graphs whose nodes differ."""
+"""Zhang et al. (2018), (26)-(27) written out in whole matrices, on graphs whose nodes differ."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from tacenda.schedules import SquareRoot
 
 
 def test_theorem_7_of_000_by_hand() -> None:
-    # n = 2, t = 4, l = 9, D = 3, c1 = c2 = 1, d = 4, m = 10, z = 5, rho = 0.5, deg = 1, beta = 2:
+    # n = 2, t = 4, l = 9, D = 3, c1 = 1, c2/n = 1/2, d = 4, m = 10, z = 5, rho = 0.5, deg = 1,
+    # beta = 2:
     # sqrt(2) 3 / 6 * sqrt(1/4 + 4 (2*5/10)^2) + (0.5*9 + 4/0.5)/4 = 0.7071067812 * sqrt(4.25) +
     # 3.125, twice.
     by_hand = 2 * (0.7071067811865476 * 2.0615528128088303 + 3.125)
@@ -27,6 +28,7 @@ def test_theorem_7_of_000_by_hand() -> None:
         noise_multiplier=5.0,
         diameter=3.0,
         dual_bound=2.0,
+        objective_slope=0.5,
     )
     assert found == pytest.approx(by_hand, rel=1e-12)
 

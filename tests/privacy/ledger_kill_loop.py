@@ -61,7 +61,7 @@ def check(folder: Path) -> int:
             (int(r["run"][4:]), json.loads(r["key"])) for r in rows if r["kind"] == "charge"
         )
         assert not set(messages) - set(booked), "a message was sent that the ledger has lost"
-        assert max(booked.values(), default=1) == 1, "a message was booked twice"
+        assert max(booked.values(), default=1) == 1, "a message was charged twice"
         assert max(messages.values(), default=1) == 1, "a message was sent twice"
         assert len(set(booked) - set(messages)) <= 1, (
             "more than the one message in flight is booked and unsent"

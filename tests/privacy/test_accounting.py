@@ -80,8 +80,8 @@ def test_golden_epsilon(events, delta, epsilon, places, adjacency):
 
 
 def test_golden_decreasing_variance():
-    """GauthierEtAl20: variance falling by R = 0.99 for 200 rounds sums to 639.918 phi_1; phi = 10
-    in all is epsilon 28.37."""
+    """Gauthier et al. (2020): variance falling by R = 0.99 for 200 rounds sums to 639.918 phi_1;
+    phi = 10 in all is epsilon 28.37."""
     weights = 0.99 ** -np.arange(200)
     assert weights.sum() == pytest.approx(639.918, abs=6e-4)
     # phi is zCDP's rho: mu^2 = 2 phi
@@ -403,7 +403,7 @@ def test_coalition_is_carried_to_the_conditions():
     )
     assert curve.mu == pytest.approx(math.sqrt(4 * 0.09 + 0.01 + 2 / 25))
     assert curve.coalition == 1
-    assert any("no two members pool" in words for words in curve.conditions)
+    assert any("no two members combine" in words for words in curve.conditions)
     assert judge([(Gaussian(5), 2)]).coalition is None
     assert curve.group(2).coalition == 1
 

@@ -150,7 +150,7 @@ def test_the_same_records_under_two_names_add_up(tmp_path: Path) -> None:
     X, y = records()
     book = tmp_path / "book"
     run(X, y, book)
-    with pytest.warns(LedgerWarning, match="'patients' are also booked as 'records-.*add up"):
+    with pytest.warns(LedgerWarning, match="'patients' are also charged as 'records-.*add up"):
         run(X, y, book, dataset="patients", seed=1)
     assert list(spent(book).values()) == [pytest.approx(composed(1, 1), rel=1e-3)] * 2
     with LedgerStore(book) as store:
@@ -179,7 +179,7 @@ def test_a_strong_overlap_is_booked_to_the_same_account(part: slice, tmp_path: P
     X, y = records(480)
     book = tmp_path / "book"
     run(X[:400], y[:400], book, dataset="patients")
-    with pytest.warns(LedgerWarning, match="booked to 'patients'.*dataset="):
+    with pytest.warns(LedgerWarning, match="charged to 'patients'.*dataset="):
         run(X[part], y[part], book)
     assert spent(book) == {"patients": pytest.approx(composed(1, 1), rel=1e-3)}
     with warnings.catch_warnings():

@@ -233,7 +233,7 @@ def test_samples_at_nodes_of_many_sizes_keep_every_nodes_promise() -> None:
 
 def test_a_charge_cannot_be_changed_once_it_is_priced() -> None:
     """The door books one Charge object for many equal releases:
-    writing to it would change what was booked before."""
+    writing to it would change what was charged before."""
     block, _, ledger = make_block(problem(3), scale=2.0)
     block.release(block.gradient(np.zeros((3, 4))))
     charge, _ = next(iter(ledger.charges))

@@ -240,3 +240,12 @@ def test_a_group_has_no_delta_where_one_record_has_none() -> None:
     group = GroupProfile(PureProfile(0.1, 10), 3)
     assert group.delta(3.3) == 0.0
     assert group.delta(1.0) > 0.0
+
+
+@pytest.mark.parametrize("name", [*PROFILES, "long", "strong"])
+def test_a_delta_is_a_probability(name: str) -> None:
+    """Also where it is 1 but for rounding, of sums over thousands of rounds."""
+    more = {"long": PureProfile(1.0, 5000), "strong": PureProfile(30.0, 999)}
+    profile = {**PROFILES, **more}[name]
+    for epsilon in (0.0, 1e-12, 0.1, 1.0, 30.0, 700.0):
+        assert 0.0 <= profile.delta(epsilon) <= 1.0

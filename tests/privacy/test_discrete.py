@@ -256,12 +256,12 @@ def test_a_comparison_is_exact_however_many_bits_it_takes(scale, exponent):
         first = int(mpmath.floor(right * 2**64))
         second = int(mpmath.floor(right * 2**128)) % 2**64
         third = int(mpmath.floor(right * 2**192)) % 2**64
-    assert module._is_below(first - 1, factor, x, _Words())
-    assert not module._is_below(first + 1, factor, x, _Words())
-    assert module._is_below(first, factor, x, _Words(second - 1))
-    assert not module._is_below(first, factor, x, _Words(second + 1))
-    assert module._is_below(first, factor, x, _Words(second, third - 1))
-    assert not module._is_below(first, factor, x, _Words(second, third + 1))
+    assert module.is_below(first - 1, factor, x, _Words())
+    assert not module.is_below(first + 1, factor, x, _Words())
+    assert module.is_below(first, factor, x, _Words(second - 1))
+    assert not module.is_below(first, factor, x, _Words(second + 1))
+    assert module.is_below(first, factor, x, _Words(second, third - 1))
+    assert not module.is_below(first, factor, x, _Words(second, third + 1))
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 5.7, 200.25])

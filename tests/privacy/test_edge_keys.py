@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from node_stage import handshake_of, made_identity, small_contract
+from tacenda.errors import StateError
 from tacenda.graph.coalition import edge_streams
 from tacenda.node.identity.contract import Contract
 from tacenda.node.identity.edge_keys import EdgeKeys
@@ -178,3 +179,46 @@ def test_the_same_halves_under_another_run_give_another_key(
             member.state.close()
     assert keys[0] == keys[1] == agreed
     assert keys[2] != agreed
+
+
+def test_a_half_or_a_key_that_is_damaged_is_not_replaced(tmp_path: Path, people: Any) -> None:
+    """A new one would be another key: the member must put its folder back."""
+    contract = small_contract(3, privacy=TERMS)
+    state = NodeState(tmp_path)
+    edges = EdgeKeys(contract, "m0", state)
+    with pytest.raises(StateError, match="no key yet"):
+        edges.of("m1")
+    assert edges.other_half("m1") == b"" and edges.missing(["m1", "m2"]) == ["m1", "m2"]
+    state.put({"edge half m1": b"short"})
+    with pytest.raises(StateError, match="half of the edge's key for m1 .* is damaged"):
+        edges.half("m1")
+    state.put({"edge m2": b"short"})
+    for ask in (edges.of, edges.other_half, edges.check):
+        with pytest.raises(StateError, match="key of the edge to m2 .* is damaged"):
+            ask("m2")
+    state.close()
+
+
+def test_what_a_peer_shows_must_fit_the_key(tmp_path: Path, people: Any) -> None:
+    contract = small_contract(3, privacy=TERMS)
+    sides = {}
+    for name, other in (("m0", "m1"), ("m1", "m0")):
+        state = NodeState(tmp_path / name)
+        sides[name] = (EdgeKeys(contract, name, state), other, state)
+    (a, _, _), (b, _, _) = sides["m0"], sides["m1"]
+    half = a.half("m1")
+    b.agree("m0", half)
+    a.agree("m1", b.half("m0"))
+    assert a.of("m1") == b.of("m0") and a.missing(["m1"]) == ["m1"]
+    with pytest.raises(wire.BadFrame, match="check value of another edge key"):
+        a.confirm("m1", bytes(16))
+    assert a.missing(["m1"]) == ["m1"]
+    a.confirm("m1", b.check("m0"))
+    assert a.missing(["m1"]) == [] and b.missing(["m0"]) == ["m0"]
+    with pytest.raises(wire.BadFrame, match="another half of the edge's key than before"):
+        a.agree("m1", b"x" + a.other_half("m1")[1:])
+    again = EdgeKeys(contract, "m0", sides["m0"][2])
+    assert again.of("m1") == a.of("m1") and again.missing(["m1"]) == []
+    assert again.half("m1") == half and again.other_half("m1") == b.half("m0")
+    for _, _, state in sides.values():
+        state.close()

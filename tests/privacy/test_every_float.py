@@ -39,12 +39,21 @@ def test_no_float_moves_an_answer_beyond_its_declared_sensitivity(
     assert excess(case) <= NEARBY
 
 
+@pytest.mark.parametrize("question", range(len(QUESTIONS)), ids=QUESTIONS)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_no_float_moves_an_answer_of_weighted_records(question: int, data: Any) -> None:
+    loss = data.draw(st.integers(0, len(LOSSES) - 1))
+    assert excess(case_of(data.draw(begun(loss, question)), weighted=True)) <= NEARBY
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("weighted", [False, True])
 @settings(max_examples=3000)
 @given(st.binary(min_size=40, max_size=500))
 @example(b"")
-def test_no_float_moves_any_answer(data: bytes) -> None:
-    assert excess(case_of(data)) <= NEARBY
+def test_no_float_moves_any_answer(weighted: bool, data: bytes) -> None:
+    assert excess(case_of(data, weighted)) <= NEARBY
 
 
 def exact_gradient(data: Any, w: Any, linear: Any, quadratic: Any, centre: Any) -> Any:

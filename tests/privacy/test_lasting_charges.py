@@ -34,10 +34,9 @@ def run(
         rounds,
         privacy,
         seed=1,
-        record_every=0,
         ledger=book,
         dataset="d",
-        **more,
+        **{"record_every": 0, **more},
     )
 
 
@@ -126,3 +125,65 @@ def test_a_budget_below_the_worst_nodes_loss_refuses_the_run_before_any_draw(
         assert store.spent("d").events == []
         store.set_budget("d", 3.0, 1e-5)
     run(tmp_path / "book", tc.Privacy(list(TARGETS), 1e-5), A.DPDDA())
+
+
+def test_a_run_that_is_refused_leaves_the_ledger_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it is held: neither the file nor any room in the budget."""
+    with LedgerStore(tmp_path / "book") as store:
+        store.set_budget("d", 0.1, 1e-5)
+    opened: list[LedgerStore] = []
+    closed: list[LedgerStore] = []
+    begin, end = LedgerStore.__init__, LedgerStore.close
+
+    def noting(self: LedgerStore, *asked: Any, **more: Any) -> None:
+        opened.append(self)
+        begin(self, *asked, **more)
+
+    monkeypatch.setattr(LedgerStore, "__init__", noting)
+    monkeypatch.setattr(LedgerStore, "close", lambda self: (closed.append(self), end(self))[1])
+    for privacy in (tc.Privacy(5.0), None):
+        with pytest.raises(BudgetError):
+            run(tmp_path / "book", privacy, A.DPDDA())
+    assert len(opened) == 2 and closed == opened
+    monkeypatch.undo()
+    with LedgerStore(tmp_path / "book") as store:
+        assert store.spent("d").reserved == [] and store.spent("d").events == []
+
+
+def test_a_run_that_goes_on_books_the_releases_that_are_left(tmp_path: Path) -> None:
+    """Every round has its own share, so that a release booked in another's place would show."""
+    from tacenda.runtime import loop
+
+    privacy = tc.Privacy(2.0, spread=[1.0, 2.0, 3.0, 4.0])
+
+    def die(turn: int, models: Any) -> bool:
+        if turn == 3:
+            raise KeyboardInterrupt
+        return False
+
+    whole = run(tmp_path / "whole", privacy, A.DPDDA(), rounds=4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "SAVE_SECONDS", -1.0)
+        with pytest.raises(KeyboardInterrupt):
+            run(
+                tmp_path / "parts",
+                privacy,
+                A.DPDDA(),
+                rounds=4,
+                checkpoint=tmp_path / "saved",
+                callback=die,
+                record_every=1,
+            )
+    again = run(
+        tmp_path / "parts", privacy, A.DPDDA(), rounds=4, checkpoint=tmp_path / "saved", resume=True
+    )
+    assert np.array_equal(again.models, whole.models)
+    booked = []
+    for name in ("whole", "parts"):
+        with LedgerStore(tmp_path / name) as store:
+            spent = store.spent("d")
+            assert spent.reserved == []
+            booked.append(sorted(spent.events, key=str))
+    assert booked[0] == booked[1] and len(booked[0]) == 4

@@ -169,7 +169,7 @@ def test_whatever_happens_the_ledger_says_what_the_book_says(
             wanted = getattr(book, step[0])(*step[1:])
             assert done(store, step) == wanted, step
             if isinstance(wanted, type) or wanted is False or wanted == 0:
-                assert store.head() == before or step[0] == "charge", "something was booked"
+                assert store.head() == before or step[0] == "charge", "something was charged"
             heads.append(store.head())
             _same(store, book)
     with LedgerStore(path) as store:

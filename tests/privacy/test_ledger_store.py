@@ -58,7 +58,7 @@ def test_refused_before_anything_is_booked(ledger):
     ledger.reserve("first", [(Gaussian(z), 6)])
     ledger.open_run("second", "d")
     rows = ledger.head()
-    with pytest.raises(BudgetError, match=r"epsilon 1 at delta 1e-05.*second.*Nothing was booked"):
+    with pytest.raises(BudgetError, match=r"epsilon 1 at delta 1e-05.*second.*Nothing was charged"):
         ledger.reserve("second", [(Gaussian(z), 5)])
     assert ledger.head() == rows
     assert ledger.spent("d").reserved == [(Gaussian(z), 6)]
@@ -67,6 +67,38 @@ def test_refused_before_anything_is_booked(ledger):
         ledger.charge("second", 99, Pure(0.5))  # never reserved, and there is no room
     ledger.close_run("first")
     assert ledger.charge("second", 99, Gaussian(2 * z))  # not reserved, but now there is room
+
+
+def test_a_full_disk_books_nothing_names_the_ledger_and_hurts_nothing(ledger: LedgerStore) -> None:
+    """SQLite answers a limit on its pages as it answers a full disk."""
+    ledger.open_run("r", "d")
+    pages = ledger._file.execute("PRAGMA page_count").fetchone()[0]
+    ledger._file.execute(f"PRAGMA max_page_count = {pages}")
+    done: list[int] = []
+
+    def charge_until_full() -> None:
+        for k in range(10_000):
+            ledger.charge("r", k, Pure(0.001))
+            done.append(k)
+
+    with pytest.raises(
+        StateError, match=r"ledger '.*' cannot be written, because its disk is full"
+    ):
+        charge_until_full()
+    assert ledger.verify().ok and sum(count for _, count in ledger.spent("d").events) == len(done)
+    ledger._file.execute(f"PRAGMA max_page_count = {pages + 1000}")
+    assert ledger.charge("r", len(done), Pure(0.001))  # space again: it goes on
+
+
+def test_a_run_refused_at_its_beginning_leaves_no_row(ledger: LedgerStore) -> None:
+    ledger.set_budget("d", 1.0, 1e-5)
+    before = ledger.head()
+    with pytest.raises(BudgetError, match="Nothing was charged"):
+        ledger.open_run("r", "d", reserve=[(Gaussian(0.5), 1)])
+    assert ledger.head() == before and ledger.runs() == [] and ledger.verify().ok
+    assert ledger.open_run("r", "d", reserve=[(Gaussian(50.0), 1)])
+    assert not ledger.open_run("r", "d", reserve=[(Gaussian(50.0), 1)])  # resumed
+    assert ledger.spent("d").reserved == [(Gaussian(50.0), 1)]
 
 
 def test_other_data_sets_are_not_touched(ledger):

@@ -165,7 +165,7 @@ def test_a_graph_that_can_be_cut_says_so_and_pays() -> None:
         result = tc.simulate(
             problem, RING, Veiled(), ROUNDS, tc.Privacy(1.0, 1e-5, coalition=2), seed=1
         )
-    assert any("would mend it: 0-2" in words for words in result.warnings)
+    assert any("would fix it: 0-2" in words for words in result.warnings)
     assert result.privacy is not None
     assert result.privacy.epsilon == pytest.approx(1.0, rel=1e-8)
 

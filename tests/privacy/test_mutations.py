@@ -86,7 +86,7 @@ def charge_after(honest: Any) -> Any:
         )
         charge, amount = plan.price(self.plan, site)
         out = self.noise.add_gaussian(self.nodes, turn, call, open_parts(value), amount)
-        self.ledger.charge(turn, call, charge)
+        self.ledger.charge(turn, call, charge, b"")
         return out
 
     return release
@@ -174,7 +174,7 @@ def no_gap_noise(honest: Any) -> Any:
             turn, self.plan.weight(turn), self.dim, NoiseKind.OBJECTIVE, objective=question.terms
         )
         charge, amount = plan.price(self.plan, site)
-        self.ledger.charge(turn, call, charge)
+        self.ledger.charge(turn, call, charge, b"")
         return question.solve(
             self.noise.l2_laplace(self.nodes, turn, call, amount.rate, question.shape[1]),
             amount.extra,
@@ -211,7 +211,7 @@ def coordinate_laplace(honest: Any) -> Any:
 
 
 def doubled_rate(honest: Any) -> Any:
-    """ZhangZhu16 line 5 as printed: zeta = ah."""
+    """Zhang and Zhu (2016) line 5 as published: zeta = ah."""
 
     def objective_noise(epsilon: Any, terms: Any) -> Any:
         found = honest(epsilon, terms)
@@ -335,7 +335,7 @@ MUTANTS: dict[str, tuple[Plant, Callable[..., None]]] = {
         ),
         check.clipping_bounds_the_gradient,
     ),
-    "ZhangZhu16 line 5 as printed": (
+    "Zhang and Zhu (2016) line 5 as published": (
         lambda patch: patch.setattr(plan, "objective_noise", doubled_rate(plan.objective_noise)),
         check.objective_noise_is_as_worked_out,
     ),

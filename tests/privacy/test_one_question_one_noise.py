@@ -175,8 +175,8 @@ def test_a_mark_outside_the_copy_refuses_it(tmp_path: Path, algorithm: dict[str,
 def test_a_redone_step_that_asks_something_else_is_refused_before_the_draw(
     tmp_path: Path, algorithm: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The round is booked, and is done again from another state of the model: by a changed program,
-    or by other rows."""
+    """The round is recorded, and is done again from another state of the model: by a changed
+    program, or by other rows."""
     House(tmp_path, algorithm, _honest).go(3)
     before = _charges(tmp_path)
     house = House(tmp_path, algorithm, _honest)

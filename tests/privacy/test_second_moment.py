@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tacenda as tc
 from tacenda.errors import InputError
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.bounded import open_parts
@@ -199,7 +200,7 @@ def test_rounding_toward_zero_alone_would_exceed_the_bound() -> None:
     x = np.array([[np.sqrt(27), np.sqrt(27), 0], [c, -c, np.sqrt(largest - 2 * 0.9606)]])
     x *= np.sqrt((1 + 1e-9) / largest)
     grid, at = np.full(2, 1 / largest), np.arange(2)
-    given = (np.zeros(2), np.linalg.norm(x, axis=1), at, at + 1, 2.0, 0.0, 1.0, 3)
+    given = (np.zeros(2), 1.0, np.linalg.norm(x, axis=1), at, at + 1, 2.0, 0.0, 1.0, 3)
 
     def apart(cut: float) -> float:
         out = np.zeros((2, 6), np.int64)
@@ -208,6 +209,44 @@ def test_rounding_toward_zero_alone_would_exceed_the_bound() -> None:
 
     assert apart(2.0) > 1.002 * np.sqrt(2) * largest
     assert apart(np.sqrt(1 - np.sqrt(6) / largest)) <= np.sqrt(2) * largest
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_no_weight_moves_a_moment_beyond_its_sensitivity(data: Any) -> None:
+    """One record and its weight are replaced, or come and go: brute force over hostile weights,
+    rows and labels, on floats and on whole numbers."""
+    bound = data.draw(st.sampled_from([1.0, 3.0, 1e6, 1e-6]))
+    nasty = [0.0, -0.0, 5e-324, 1e-160 * bound, 0.3 * bound, np.nextafter(bound, 0), bound]
+    m, relation = 3, data.draw(st.sampled_from(["replace-one", "add-remove"]))
+    entries = st.sampled_from([0.0, 1e-160, 0.1, -0.5, 1.0, -1.0, 1e9, 1e150])
+    x = np.array(data.draw(st.lists(entries, min_size=8, max_size=8))).reshape(4, 2)
+    y = np.array(data.draw(st.lists(entries, min_size=4, max_size=4)))
+    weights = np.array(data.draw(st.lists(st.sampled_from(nasty), min_size=4, max_size=4)))
+    chosen = [[0, 1, 2], [0, 1, 3] if relation == "replace-one" else [0, 1]]
+    scale = data.draw(st.sampled_from([0.0, 0.7]))
+    found = []
+    for k in chosen:
+        problem = tc.Problem(
+            [(x[k], y[k])],
+            loss="squared",
+            on_large_rows="scale",
+            public_sizes=float(m),
+            weights=[weights[k]],
+            weight_bound=bound,
+        )
+        facts, one = Facts.of(problem, relation), np.array([0])
+        assert problem.constants.loss_scale == bound  # what a moment is multiplied by later
+        for diagonal in (False, True):
+            near = facts.moment_sensitivity(scale, 1.0)[0]
+            plain = problem.store.second_moment(one, 1.0, scale, 1.0, diagonal)
+            whole = problem.store.integer_second_moment(
+                one, np.array([2.0**-20]), 1.0, scale, 1.0, diagonal
+            )
+            found.append((plain / (near * (1 + 1e-9)), whole / (near * m * 2.0**20)))
+    for a, b in zip(found[:2], found[2:], strict=True):
+        for one_answer, other in zip(a, b, strict=True):
+            assert np.linalg.norm(one_answer - other) <= 1.0
 
 
 # ---- planted bugs

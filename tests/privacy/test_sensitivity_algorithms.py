@@ -136,8 +136,8 @@ def test_objective_noise_never_costs_more_than_its_charge(q: float, epsilon: flo
 
 
 def test_objective_noise_is_nearly_as_private_as_it_must_be() -> None:
-    """ZhangZhu16's round at alpha = 1: the noise of zeta = ah/2 costs it nearly whole (0.9 and
-    more); its line 5, ah, would cost 2."""
+    """Zhang and Zhu's (2016) round at alpha = 1: the noise of zeta = ah/2 costs it nearly whole
+    (0.9 and more); its line 5, ah, would cost 2."""
     a, b, q = np.sqrt(1 - 1e-4) * (1 - 1e-12), 1e-2, 5.0
     rest = np.zeros((2, 2))
     one, noise, _ = objective((np.vstack([rest, [a, b]]), np.ones(3)), q, 1.0)

@@ -48,6 +48,15 @@ def test_type_checkers_know_every_exported_name(package: str) -> None:
         for alias in node.names
     }
     assert set(module.__all__) <= imported
+    # They read the list of names as it is written, and take every other name for private
+    written = [
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    ]
+    assert written == [module.__all__]
+    lazy = {*getattr(module, "_HOMES", ()), *getattr(module, "_MODULES", ())}
+    assert lazy <= set(module.__all__)
 
 
 def test_what_the_readme_promises_is_exported() -> None:

@@ -12,7 +12,7 @@ from tacenda.errors import InputError
 
 VALUES: list[tuple[Any, list[float]]] = [
     (schedules.constant(0.5), [0.5, 0.5, 0.5]),
-    # Start * ratio^t from t = 1, as ZhangEtAl18 writes 1.01^k
+    # Start * ratio^t from t = 1, as Zhang et al. (2018) writes 1.01^k
     (schedules.geometric(2.0, 0.5), [1.0, 0.5, 0.25]),
     (schedules.power(3.0, -1.0), [3.0, 1.5, 1.0]),
     (schedules.square_root(20.0, 4.0), [22.0, 20.0 + 8**0.5, 20.0 + 12**0.5]),

@@ -26,7 +26,27 @@ from tacenda.problem.facts import Facts
 
 
 class Node(Protocol):
-    """What a step may use: public numbers of its nodes, queries, the door, the neighbours."""
+    """What a step may use: public numbers of its nodes, queries, releases, the neighbours.
+
+    Arrays have a leading axis of length b, the nodes that are hosted here.
+
+    Attributes
+    ----------
+    turn : int
+        The round, t = 1, 2, ...
+    rounds : int
+        How many rounds there will be.
+    n_nodes : int
+        Number of nodes of the network.
+    facts : Facts
+        Public facts of the problem.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> [name for name in ("gradient", "release", "mix") if hasattr(tc.algorithms.Node, name)]
+    ['gradient', 'release', 'mix']
+    """
 
     turn: int  # the round, t = 1, 2, ...
     rounds: int  # how many there will be
@@ -35,17 +55,20 @@ class Node(Protocol):
 
     @property
     def degree(self) -> Array:
-        """(b, 1) number of neighbours."""
+        """Number of neighbours, shape (b, 1)."""
         ...
 
     @property
     def is_hub(self) -> Array:
-        """(b, 1) 1.0 at the node that is joined to all others, else 0.0."""
+        """1.0 at the node that is joined to all others, else 0.0; shape (b, 1)."""
         ...
 
     @property
     def noise_multiplier(self) -> Array:
-        """(b, 1) z of a release in this round, for step sizes that follow it; 0 without privacy."""
+        """z of a release in this round, shape (b, 1); 0 without privacy.
+
+        For step sizes that follow it.
+        """
         ...
 
     def gradient(
@@ -56,17 +79,47 @@ class Node(Protocol):
         one: bool = False,
         regularised: bool = True,
     ) -> Bounded:
-        """The gradient of f_i at a public w (b, d): all records, or a sample of mean batch_size."""
+        """Gradient of f_i at a public model.
+
+        Parameters
+        ----------
+        w : ndarray
+            The models, shape (b, d).
+        batch_size : int or None, default=None
+            Mean size of a Poisson sample; None takes all records.
+        one : bool, default=False
+            Draw exactly one record instead.
+        regularised : bool, default=True
+            Whether the regulariser's gradient is part of it.
+
+        Returns
+        -------
+        Bounded
+            A private value with its sensitivity; only `release` makes numbers of it.
+        """
         ...
 
     def second_moment(
         self, label_scale: float = 0.0, label_bound: float = 1.0, *, diagonal: bool = False
     ) -> Bounded:
-        """The mean of z z' over the records, its upper triangle with off-diagonals times sqrt(2).
+        """Mean of z z' over the records, its upper triangle with off-diagonals times sqrt(2).
 
-        z = x, or (x, label_scale * y) with y cut to label_bound: (b, p (p + 1)/2) for z of length
-        p; `problem.moments.unpacked` makes matrices of it. diagonal: only the mean of each z_a^2,
-        (b, p).
+        z = x, or (x, label_scale * y) with y cut to label_bound. `problem.moments.unpacked` makes
+        matrices of it.
+
+        Parameters
+        ----------
+        label_scale : float, default=0.0
+            Weight of the label in z; 0 leaves it out.
+        label_bound : float, default=1.0
+            To which labels are cut.
+        diagonal : bool, default=False
+            Only the mean of each z_a^2, shape (b, p).
+
+        Returns
+        -------
+        Bounded
+            A private value of shape (b, p (p + 1)/2) for z of length p, with its sensitivity.
         """
         ...
 
@@ -77,16 +130,45 @@ class Node(Protocol):
         clip_norm: float | None = None,
         smoothness: float | None = None,
     ) -> Node:
-        """The same nodes on records x' = matrix' x, cut to `norm`; matrix (d, k) is public, and
-        (d,) means a diagonal one.
+        """The same nodes on records x' = matrix' x, cut to `norm`.
 
         Its facts are those of the new records, and its models v (b, k) mean w = matrix v.
-        smoothness: a bound on the curvature of the mean loss there, if a release taught one.
+
+        Parameters
+        ----------
+        matrix : ndarray
+            Public, shape (d, k), or (d,) for a diagonal one.
+        norm : float
+            The new public bound on every row.
+        clip_norm : float or None, default=None
+            The new bound to which gradients are clipped.
+        smoothness : float or None, default=None
+            A bound on the curvature of the mean loss there, if a release taught one.
+
+        Returns
+        -------
+        Node
+            The nodes with mapped records.
         """
         ...
 
     def argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Bounded:
-        """argmin f_i(w) + linear.w + quadratic |w - centre|^2."""
+        """argmin f_i(w) + linear.w + quadratic |w - centre|^2.
+
+        Parameters
+        ----------
+        linear : ndarray or Bounded
+            Shape (b, d).
+        quadratic : ndarray
+            Shape (b, 1), above 0.
+        centre : ndarray or Bounded
+            Shape (b, d).
+
+        Returns
+        -------
+        Bounded
+            A private value with its sensitivity; only `release` makes numbers of it.
+        """
         ...
 
     def release(
@@ -97,44 +179,184 @@ class Node(Protocol):
         relative_std: float | None = None,
         weight: float = 1.0,
     ) -> Array:
-        """The value with noise, charged to the ledger first.
+        """Add noise to a private value, after its cost was charged to the ledger.
 
-        weight: its share of the budget, where 1 is the share of a usual release of the round.
+        Parameters
+        ----------
+        value : Bounded
+            What is released.
+        noise : str, default="gaussian"
+            "gaussian", "l2-laplace" or "correlated".
+        relative_std : float or None, default=None
+            Factor of the noise in this round, for an algorithm that shapes it over the run.
+        weight : float, default=1.0
+            Share of the budget, where 1 is the share of a usual release of the round.
+
+        Returns
+        -------
+        ndarray
+            Public from here on, shape (b, d).
         """
         ...
 
     def release_mean(self, value: Bounded, *, noise: str = "masked", weight: float = 1.0) -> Array:
-        """The network's mean of the value with noise, to the bit the same at every node."""
+        """Mean of a private value over the network with noise, to the bit the same at every node.
+
+        Parameters
+        ----------
+        value : Bounded
+            What is released.
+        noise : str, default="masked"
+            "masked" (only the network's sum is readable) or "independent".
+        weight : float, default=1.0
+            Share of the budget, as in `release`.
+
+        Returns
+        -------
+        ndarray
+            Public from here on, shape (b, d).
+        """
         ...
 
     def average(self, shared: Array) -> Array:
-        """(b, d) the network's exact mean of released rows, to the bit the same at every node."""
+        """Exact mean of released rows over the network, to the bit the same at every node.
+
+        Parameters
+        ----------
+        shared : ndarray
+            Released rows, shape (b, d).
+
+        Returns
+        -------
+        ndarray
+            Shape (b, d).
+        """
         ...
 
-    def release_argmin(self, linear: Array, quadratic: Array, centre: Array) -> Array:
-        """The argmin with noise inside its objective, charged to the ledger first."""
+    def release_argmin(
+        self, linear: Array, quadratic: Array, centre: Array, *, noise: str = "l2-laplace"
+    ) -> Array:
+        """The argmin with noise inside its objective, after its cost was charged to the ledger.
+
+        Parameters
+        ----------
+        linear : ndarray
+            Shape (b, d).
+        quadratic : ndarray
+            Shape (b, 1), above 0.
+        centre : ndarray
+            Shape (b, d).
+        noise : {"l2-laplace", "gaussian"}, default="l2-laplace"
+            Density of the noise inside the objective.
+
+        Returns
+        -------
+        ndarray
+            Public from here on, shape (b, d).
+        """
         ...
 
     def neighbour_sum(self, shared: Array, senders: Array | None = None) -> Array:
-        """(b, d) the sum of the neighbours' released rows; only `senders` (b, 1) send, if given."""
+        """Sum of the neighbours' released rows.
+
+        Parameters
+        ----------
+        shared : ndarray
+            What each node sends, shape (b, d).
+        senders : ndarray or None, default=None
+            1.0 where a node sends, shape (b, 1); all send by default.
+
+        Returns
+        -------
+        ndarray
+            Shape (b, d).
+        """
         ...
 
     def mix(self, shared: Array) -> Array:
-        """(b, d) sum_j W_ij shared_j with the run's mixing matrix."""
+        """sum_j W_ij shared_j with the run's mixing matrix W.
+
+        Parameters
+        ----------
+        shared : ndarray
+            What each node sends, shape (b, d).
+
+        Returns
+        -------
+        ndarray
+            Shape (b, d).
+        """
         ...
 
     def prox(self, w: Array, weight: Array | float) -> Array:
-        """argmin_v weight * r R(v) + |v - w|^2 / 2 for released w; weight a number or (b, 1)."""
+        """argmin_v weight * r R(v) + |v - w|^2 / 2.
+
+        Parameters
+        ----------
+        w : ndarray
+            Released models, shape (b, d).
+        weight : ndarray or float
+            A number or (b, 1).
+
+        Returns
+        -------
+        ndarray
+            Shape (b, d).
+        """
         ...
 
     def dual_step(self, z: Array, weight: float, quadratic: float) -> Array:
-        """argmin_x <z, x> + weight * r R(x) + (quadratic/2)|x|^2."""
+        """argmin_x <z, x> + weight * r R(x) + (quadratic/2)|x|^2.
+
+        Parameters
+        ----------
+        z : ndarray
+            Shape (b, d).
+        weight : float
+            Above 0.
+        quadratic : float
+            0 or above.
+
+        Returns
+        -------
+        ndarray
+            Shape (b, d).
+        """
         ...
+
+
+OBJECTIVE_NOISES = ("l2-laplace", "gaussian")  # inside an argmin
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What an algorithm requires of its problem and graph."""
+    """What an algorithm requires of its problem and graph.
+
+    Parameters
+    ----------
+    smooth_loss : bool, default=False
+        The loss has a Lipschitz gradient.
+    bounded_curvature : bool, default=False
+        The loss has a bounded curvature, from which the step follows.
+    twice_differentiable_loss : bool, default=False
+        The loss has a Hessian everywhere.
+    smooth_regulariser : bool, default=False
+        The regulariser has no l1 part.
+    strongly_convex_regulariser : bool, default=False
+        The regulariser has an l2 part of positive strength.
+    bounded_loss_slope : bool, default=False
+        When private, the loss itself has a bounded slope; clipping does not bound a minimiser.
+    hub : bool, default=False
+        One node is joined to all others.
+    squared_loss : bool, default=False
+        The loss is the squared one.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.DPADMM.needs.hub
+    True
+    """
 
     smooth_loss: bool = False
     bounded_curvature: bool = False  # of the loss, from which the step follows
@@ -148,7 +370,37 @@ class Needs:
 
 
 class Algorithm(ABC):
-    """Base of all algorithms: names, needs, and defaults for what most of them share."""
+    """Base of all algorithms: names, needs, and defaults for what most of them share.
+
+    A subclass is a frozen dataclass of hyperparameters; docs/adding-an-algorithm.md writes one.
+
+    Attributes
+    ----------
+    name : str
+        The name in files and on the command line.
+    title : str
+        The name in tables.
+    source : str
+        Paper and equations.
+    private : bool
+        Whether it takes a privacy budget.
+    default_output : str
+        "last" or "average".
+    default_rounds : int
+        Rounds where none are given.
+    needs : Needs
+        What it requires of problem and graph.
+    verdict : Verdict or None
+        What is known about the noise that its paper publishes.
+    batch_size : int or None
+        Mean size of a sample, for those that can take one.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> issubclass(tc.algorithms.CDPADMM, tc.algorithms.Algorithm)
+    True
+    """
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -169,41 +421,166 @@ class Algorithm(ABC):
 
     @abstractmethod
     def init(self, node: Node, w: Array) -> Any:
-        """The state before round 1, from the public starting point w (b, d)."""
+        """State before round 1.
+
+        Parameters
+        ----------
+        node : Node
+            The nodes hosted here.
+        w : ndarray
+            The public starting point, shape (b, d).
+
+        Returns
+        -------
+        object
+            The algorithm's own state.
+        """
 
     @abstractmethod
     def step(self, state: Any, node: Node) -> Any:
-        """One round: a new state."""
+        """One round.
+
+        Parameters
+        ----------
+        state : object
+            The state before it.
+        node : Node
+            The nodes hosted here.
+
+        Returns
+        -------
+        object
+            The state after it.
+        """
 
     @abstractmethod
     def iterate(self, state: Any) -> Array:
-        """(b, d) this round's released model, the one that is averaged."""
+        """This round's released model, the one that is averaged.
+
+        Parameters
+        ----------
+        state : object
+            The state after a round.
+
+        Returns
+        -------
+        ndarray
+            Shape (b, d).
+        """
 
     def last(self, state: Any) -> Array:
-        """(b, d) the newest released model."""
+        """Newest released model.
+
+        Parameters
+        ----------
+        state : object
+            The state after a round.
+
+        Returns
+        -------
+        ndarray
+            Shape (b, d).
+        """
         return self.iterate(state)
 
     def restart(self, state: Any, node: Node) -> Any:
-        """The state to go on with when the neighbours have changed: the newest model, else new."""
+        """State to continue with when the neighbours have changed: the newest model, else new.
+
+        Parameters
+        ----------
+        state : object
+            The state after a round.
+        node : Node
+            The nodes hosted here, with their new neighbours.
+
+        Returns
+        -------
+        object
+            A state as after `init`.
+        """
         return self.init(node, np.array(self.last(state)))
 
     def released(self, state: Any) -> dict[str, Array]:
-        """What a run leaves beside its models for post-processing, the same at every node."""
+        """What a run leaves beside its models for post-processing, the same at every node.
+
+        Parameters
+        ----------
+        state : object
+            The state after the last round.
+
+        Returns
+        -------
+        dict
+            Arrays by name.
+        """
         return {}
 
+    def noise_std(self, state: Any, facts: Facts, rounds: int) -> Array | None:
+        """Standard deviation that the noise of all releases gives each coordinate of the output.
+
+        It follows from released values and public facts alone.
+
+        Parameters
+        ----------
+        state : object
+            The state after the last round.
+        facts : Facts
+            Public facts of the problem.
+        rounds : int
+            Number of rounds.
+
+        Returns
+        -------
+        ndarray or None
+            Shape (d,), for the algorithm's own output rule; None where it is not known.
+        """
+        return None
+
     def averaging_weight(self, turn: int, rounds: int) -> float:
-        """The weight of round `turn` of `rounds` in the average of the iterates."""
+        """Weight of one round in the average of the iterates.
+
+        Parameters
+        ----------
+        turn : int
+            The round, from 1.
+        rounds : int
+            How many rounds there are.
+
+        Returns
+        -------
+        float
+            0 or above.
+        """
         return 1.0
 
     def check(self, facts: Facts, topology: Topology, rounds: int, private: bool) -> None:
-        """Refuse, naming both sides, a problem or graph that the algorithm cannot serve."""
+        """Refuse a problem or graph that the algorithm does not support; the message names both.
+
+        Parameters
+        ----------
+        facts : Facts
+            Public facts of the problem.
+        topology : Topology
+            The network.
+        rounds : int
+            Number of rounds.
+        private : bool
+            Whether the run has a budget.
+
+        Raises
+        ------
+        UnsupportedError
+            If they do not go together.
+        """
         check_needs(self, facts, topology, private)
 
     # ---- what the rest of the program asks of an algorithm
     @property
     def shared_noise(self) -> float | None:
-        """c, a node's noise on each edge over its own, where neighbours share noise; without limit
-        where they mask; else None."""
+        """Noise of a node on each edge over its own, where neighbours share noise; else None.
+
+        Infinite where neighbours mask.
+        """
         return math.inf if self.masks else None
 
     @property
@@ -212,13 +589,30 @@ class Algorithm(ABC):
         return False
 
     @property
+    def uses_start(self) -> bool:
+        """Whether a given starting model matters; else the method begins at its own."""
+        return True
+
+    @property
     def agrees(self) -> bool:
         """Whether every node ends a round with one and the same model; no closing rounds then."""
         return False
 
     def finished(self, state: Any) -> bool:
-        """Whether further rounds would change nothing. Asked only without privacy: when a private
-        run ends must not depend on records."""
+        """Whether further rounds would change nothing.
+
+        Asked only without privacy: when a private run ends must not depend on records.
+
+        Parameters
+        ----------
+        state : object
+            The state after a round.
+
+        Returns
+        -------
+        bool
+            True ends the run.
+        """
         return False
 
     @property
@@ -238,13 +632,15 @@ class Algorithm(ABC):
 
     @property
     def keeps_secret(self) -> bool:
-        """Whether the state holds an unreleased value, as one paper prints it; never saved."""
+        """Whether the state holds an unreleased value, as one paper does; it is never saved."""
         return False
 
     @property
     def follows(self) -> bool:
-        """Whether clip and step may be chosen from what was released before the first round: its
-        noise is in units of the sensitivity, and its step in units of 1/smoothness."""
+        """Whether clip and step may be chosen from what was released before the first round.
+
+        Its noise is then in units of the sensitivity, and its step in units of 1/smoothness.
+        """
         return False
 
     @property
@@ -253,8 +649,23 @@ class Algorithm(ABC):
         return 1
 
     def spends(self, facts: Facts, degree: Array, rounds: int) -> Array | float:
-        """What a run's releases cost together at noise scale 1, as mu^2: their number; or (b, 1)
-        where the algorithm shapes its noise by itself (relative_std)."""
+        """What a run's releases cost together at noise scale 1, as mu^2.
+
+        Parameters
+        ----------
+        facts : Facts
+            Public facts of the problem.
+        degree : ndarray
+            Number of neighbours, shape (b, 1).
+        rounds : int
+            Number of rounds.
+
+        Returns
+        -------
+        ndarray or float
+            Their number, or (b, 1) where the algorithm shapes its noise by itself
+            (relative_std).
+        """
         return float(rounds * self.steps_per_round)
 
     @property
@@ -265,25 +676,76 @@ class Algorithm(ABC):
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:
-        """The paper's own noise for a run that releases `sites`; never inherited.
+        """The paper's own noise for a run; never inherited.
 
-        weights: of the rounds. `privacy.noise` may hold the paper's own input instead of an epsilon
-        (`Privacy.from_paper`).
+        Parameters
+        ----------
+        facts : Facts
+            Public facts of the problem.
+        sites : Sites
+            What the run releases.
+        weights : ndarray
+            Weights of the rounds.
+        privacy : Privacy
+            The budget; `privacy.noise` may hold the paper's own input instead of an epsilon
+            (`Privacy.from_paper`).
+
+        Returns
+        -------
+        Published
+            The noise and what the paper claims for it.
+
+        Raises
+        ------
+        UnsupportedError
+            If no paper publishes noise for this algorithm.
         """
         raise not_printed(self)
 
     def published_form(self) -> Algorithm:
-        """The algorithm as printed, or a refusal where no paper prints its noise."""
+        """The algorithm as published.
+
+        Returns
+        -------
+        Algorithm
+            The same algorithm, in the form that its paper gives.
+
+        Raises
+        ------
+        UnsupportedError
+            If no paper publishes noise for this algorithm.
+        """
         if not prints_noise(type(self)) or self.shared_noise is not None:
             raise not_printed(self)
         return self
 
     def advice(self, facts: Facts, topology: Topology, rounds: int) -> list[str]:
-        """Warnings about settings that may not converge."""
+        """Warnings about settings that may not converge.
+
+        Parameters
+        ----------
+        facts : Facts
+            Public facts of the problem.
+        topology : Topology
+            The network.
+        rounds : int
+            Number of rounds.
+
+        Returns
+        -------
+        list of str
+            One sentence each.
+        """
         return []
 
     def to_plain(self) -> dict[str, Any]:
-        """Name and hyperparameters as plain values, for files."""
+        """Name and hyperparameters as plain values, for files.
+
+        Returns
+        -------
+        dict
+            What `from_plain` reads back.
+        """
         names = [f.name for f in dataclasses.fields(self)]  # type: ignore[arg-type]
         values = {name: schedules.to_plain(getattr(self, name)) for name in names}
         return {"name": self.name, **values}
@@ -293,7 +755,8 @@ def check_needs(algorithm: Algorithm, facts: Facts, topology: Topology, private:
     """The declared needs against the problem's declared properties."""
     needs, constants, name = algorithm.needs, facts.constants, algorithm.title
     loss, regulariser = constants.loss, constants.regulariser
-    if needs.twice_differentiable_loss and private and not loss.twice_differentiable:
+    inside = needs.twice_differentiable_loss and algorithm.noise_in_objective
+    if inside and private and not loss.twice_differentiable:
         raise UnsupportedError(
             f"{name} perturbs the objective, which needs a twice differentiable loss; "
             f"{loss.name!r} is not. "
@@ -371,6 +834,12 @@ def check_batch(algorithm: Any) -> None:
     """batch_size is None or a whole number of at least 1."""
     if algorithm.batch_size is not None:
         checks.whole(f"{type(algorithm).__name__}.batch_size", algorithm.batch_size, least=1)
+
+
+def laplace_spends(facts: Facts, rounds: int) -> float:
+    """What l2-Laplace noise on values costs at scale 1, as mu^2: about 1/d a release, since its
+    loss is the shift's part along the noise, which has a random direction in d dimensions."""
+    return rounds / facts.dim
 
 
 def midpoint(w: Array, heard: Array, degree: Array) -> Array:

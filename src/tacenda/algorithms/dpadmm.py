@@ -1,4 +1,5 @@
-"""DP-ADMM on a star, the baseline of HuangGong20 and GauthierEtAl20; the hub holds data too."""
+"""DP-ADMM on a star, the baseline of Huang and Gong (2020) and Gauthier et al. (2020); the hub
+holds data too."""
 
 from __future__ import annotations
 
@@ -33,25 +34,43 @@ class DPADMMState:
 
 @dataclass(frozen=True)
 class DPADMM(Algorithm):
-    """Linearised ADMM with a coordinator, the baseline of HuangGong20 and GauthierEtAl20.
+    """Linearised ADMM with a coordinator (DP-ADMM), the baseline of two papers.
+
+    The baseline of Huang and Gong (2020) and Gauthier et al. (2020), on a star or complete graph:
 
         w_i   <- (w_i/eta_t - grad f_i(w_i) + rho w + gam_i) / (rho + 1/eta_t) + N(0, std_t^2 I)
         w     <- mean(w_i) - mean(gam_i)/rho    (leaves send w_i - gam_i/rho, the hub the mean)
         gam_i <- gam_i - rho (w_i - w)
 
-    penalty: rho. proximal: 1/eta_t. batch_size: Poisson samples of that mean. noise_decay: the
-    exponent p of a noise variance that falls as t^-p (1/2 in the original; 0 keeps it constant).
-    Differs from the print: the hub holds data like every other node.
+    Differs from the papers: the hub holds data like every other node.
     Guarantee: one Gaussian mechanism, mu^2 = sum_t (s_t/noise_std_t)^2 with s_t = 2Gc/(m (rho +
     1/eta_t)).
+
+    Parameters
+    ----------
+    penalty : float or Schedule, default=0.1
+        rho, a number or a schedule.
+    proximal : float or Schedule, default=1.0
+        1/eta_t, a number or a schedule.
+    batch_size : int or None, default=None
+        Mean size of Poisson samples; None takes all records.
+    noise_decay : float, default=0.5
+        Exponent p of a noise variance that falls as t^-p (1/2 in the original; 0 keeps it
+        constant).
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.DPADMM(noise_decay=0.0).penalty
+    0.1
     """
 
     name: ClassVar[str] = "dpadmm"
     title: ClassVar[str] = "DP-ADMM (star)"
-    source: ClassVar[str] = "the baseline of HuangGong20 and GauthierEtAl20"
+    source: ClassVar[str] = "the baseline of Huang and Gong (2020) and Gauthier et al. (2020)"
     needs: ClassVar[Needs] = Needs(hub=True)
     verdict: ClassVar[Verdict | None] = Verdict(
-        "baseline of HuangGong20, GauthierEtAl20",
+        "baseline of Huang and Gong (2020), Gauthier et al. (2020)",
         "sound if bounded",
         "Per-round (epsilon, delta) with bounded gradients.",
         "One Gaussian mechanism over the run, mu^2 = sum (s/noise_std)^2; clipping where "
@@ -86,7 +105,8 @@ class DPADMM(Algorithm):
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:
-        """As in the figures of GauthierEtAl20, whose baseline it is: at the same total phi."""
+        """As in the figures of Gauthier et al. (2020), whose baseline it is: at the same total
+        phi."""
         return concentrated_noise(facts, sites, weights, privacy)
 
     def spends(self, facts: Facts, degree: Array, rounds: int) -> Array:

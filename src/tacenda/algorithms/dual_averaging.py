@@ -1,13 +1,13 @@
-"""Dual averaging: the older DDA and LiuEtAl22's DP-DDA, one family.
+"""Dual averaging: the older DDA and Liu et al.'s (2022) DP-DDA, one family.
 
     x_i <- argmin_x <z_i, x> + A(t) h(x) + (gamma(t)/2)|x|^2,   A(t) = a(1) + ... + a(t),  h = r R
     u_i <- z_i + a(t) (g_i + N(0, noise_std^2 I)),   g_i = (clipped) subgradient of the loss at x_i
     broadcast u_i;   z_i <- sum_j W_ij u_j                         output  sum_t a(t) x_i(t) / A(T)
 
-LiuEtAl22 (2)-(5), Algorithm 1. A private run charges one Gaussian release a round, subsampled if
-there is a batch_size: Poisson samples by default. The message's noise is a(t) noise_std. **The
-paper's own noise is unsound by orders of magnitude**; here it comes from the accountant. Batches of
-one record are the worst choice of all.
+Liu et al. (2022), (2)-(5), Algorithm 1. A private run charges one Gaussian release a round,
+subsampled if there is a batch_size: Poisson samples by default. The message's noise is a(t)
+noise_std. **The paper's own noise is unsound by orders of magnitude**; here it comes from the
+accountant. Batches of one record are the worst choice of all.
 """
 
 from __future__ import annotations
@@ -76,34 +76,63 @@ def _check(algorithm: Any) -> None:
     check_batch(algorithm)
     if algorithm.sampling == "one" and algorithm.batch_size != 1:
         raise InputError(
-            f"{kind}.sampling='one' draws exactly one record (LiuEtAl22 as printed), "
+            f"{kind}.sampling='one' draws exactly one record (Liu et al. 2022 as published), "
             "so batch_size must be 1."
         )
 
 
 @dataclass(frozen=True)
 class DPDDA(Algorithm):
-    """Private dual averaging with weights a(t) = t, LiuEtAl22 Algorithm 1; recursion at the top.
+    """Private dual averaging with weights a(t) = t, Liu et al. (2022), Algorithm 1.
 
-    weights: "linear" (a(t) = t) or "constant". offset: gamma (20 in the paper's experiments, 0 in
-    its theory). batch_size: None for all records (the best choice at equal privacy), or the mean of
-    a Poisson sample. sampling: "poisson", or "one" for exactly one record as LiuEtAl22 prints it.
-    noise: "independent", or "correlated" with edge noise of ratio `correlation` as in GossipGD
-    (ours, not LiuEtAl22's). Starts at z = 0; a given starting point is not used.
-    Differs from the print: the noise. Its Theorem 1 is right for full gradients only.
+        x_i <- argmin_x <z_i, x> + A(t) h(x) + (gamma(t)/2)|x|^2,  A(t) = a(1) + ... + a(t), h = r R
+        u_i <- z_i + a(t) (g_i + N(0, noise_std^2 I)),   g_i = (clipped) subgradient at x_i
+        broadcast u_i;   z_i <- sum_j W_ij u_j                     output  sum_t a(t) x_i(t) / A(T)
+
+    Starts at z = 0; a given starting point is not used. Differs from the paper: the noise. Its
+    Theorem 1 is right for full gradients only.
+    Guarantee: one Gaussian release a round, subsampled if there is a batch_size, composed by the
+    accountant.
+
+    Parameters
+    ----------
+    weights : {"linear", "constant"}, default="linear"
+        a(t) = t, or a(t) = 1.
+    offset : float or Schedule, default=20.0
+        gamma, a number or a schedule (20 in the paper's experiments, 0 in its theory).
+    batch_size : int or None, default=None
+        None for all records (the best choice at equal privacy), or the mean of a Poisson
+        sample.
+    sampling : {"poisson", "one"}, default="poisson"
+        "one" takes exactly one record, as in the paper.
+    noise : {"independent", "correlated"}, default="independent"
+        "correlated" has edge noise as in `GossipGD` (not part of the paper).
+    correlation : float, default=10.0
+        Ratio of the edge noise.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> data = tc.data.make_classification(200, 3, seed=0)
+    >>> shards = tc.data.partition.even(data.X, data.y, 4, seed=0)
+    >>> problem = tc.Problem(shards, strength=1e-2, classes=(0, 1))
+    >>> budget = tc.Privacy(2.0)
+    >>> result = tc.simulate(problem, tc.graph.ring(4), tc.algorithms.DPDDA(), 5, budget, seed=0)
+    >>> round(result.privacy.epsilon, 3)
+    2.0
     """
 
     name: ClassVar[str] = "dpdda"
     title: ClassVar[str] = "DP-DDA (private dual averaging)"
-    source: ClassVar[str] = "LiuEtAl22 Algorithm 1, (2)-(5)"
+    source: ClassVar[str] = "Liu et al. (2022), Algorithm 1, (2)-(5)"
     default_output: ClassVar[str] = "average"
     needs: ClassVar[Needs] = Needs(strongly_convex_regulariser=True)
     verdict: ClassVar[Verdict | None] = Verdict(
-        "LiuEtAl22 Alg. 1",
+        "Liu et al. (2022), Alg. 1",
         "unsound",
         "Right for full gradients; with one of q records the true epsilon is about 1800 where 1 "
         "is claimed.",
-        "Full gradients by default; samples are Poisson and judged by the subsampled-Gaussian "
+        "Full gradients by default; samples are Poisson, composed by the subsampled-Gaussian "
         "accountant.",
     )
 
@@ -133,7 +162,7 @@ class DPDDA(Algorithm):
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:
-        """LiuEtAl22: noise_std^2 = 12 L^2 T ln(1/delta) / (m epsilon)^2 on one gradient."""
+        """Liu et al. (2022): noise_std^2 = 12 L^2 T ln(1/delta) / (m epsilon)^2 on one gradient."""
         epsilon = claimed_epsilon(privacy)
         rounds, k = len(weights), facts.constants
         std = (
@@ -145,13 +174,17 @@ class DPDDA(Algorithm):
         why = (
             "The proof treats a sampled gradient as if all records were averaged: right for full "
             "gradients, unsound by orders of magnitude for samples, "
-            "where one drawn record stands alone."
+            "where one drawn record is not hidden among others."
         )
         return Published(ScaledPlan(z, weights), (epsilon, privacy.delta), why)
 
     @property
     def shared_noise(self) -> float | None:
         return float(self.correlation) if self.noise == "correlated" else None
+
+    @property
+    def uses_start(self) -> bool:
+        return False
 
     @property
     def draws_one_record(self) -> bool:
@@ -169,21 +202,37 @@ class DPDDA(Algorithm):
 
 @dataclass(frozen=True)
 class DDA(Algorithm):
-    """The older dual averaging, LiuEtAl22's plain baseline: a(t) = 1, gamma(t) = 20 + sqrt(mu t).
+    """Dual averaging with a(t) = 1, the baseline of Liu et al. (2022).
 
-    offset: gamma(t), by default a schedule that grows like the square root of the round, so that no
-    strong convexity is needed. Private in the same way as DPDDA. Starts at z = 0; a given starting
-    point is not used.
+    gamma(t) = 20 + sqrt(mu t).
+    The recursion is that of `DPDDA`. Starts at z = 0; a given starting point is not used.
+    Guarantee: as for `DPDDA`.
+
+    Parameters
+    ----------
+    offset : float or Schedule, default=SquareRoot(offset=20.0, slope=1.0)
+        gamma(t), by default a schedule that grows like the square root of the round, so that no
+        strong convexity is needed.
+    batch_size : int or None, default=None
+        None for all records, or the mean of a Poisson sample.
+    sampling : {"poisson", "one"}, default="poisson"
+        "one" takes exactly one record, as in the paper.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.DDA().offset(9)
+    23.0
     """
 
     name: ClassVar[str] = "dda"
     title: ClassVar[str] = "DDA (dual averaging)"
-    source: ClassVar[str] = "LiuEtAl22, its baseline"
+    source: ClassVar[str] = "Liu et al. (2022), its baseline"
     default_output: ClassVar[str] = "average"
     verdict: ClassVar[Verdict | None] = Verdict(
-        "LiuEtAl22 baseline",
-        "no privacy in print",
-        "The non-private baseline of LiuEtAl22.",
+        "Liu et al. (2022) baseline",
+        "no privacy as published",
+        "The non-private baseline of Liu et al. (2022).",
         "Private in the same way as DP-DDA.",
     )
 
@@ -201,6 +250,10 @@ class DDA(Algorithm):
 
     def step(self, s: DualAveragingState, node: Node) -> DualAveragingState:
         return _round(s, node, self)
+
+    @property
+    def uses_start(self) -> bool:
+        return False
 
     @property
     def draws_one_record(self) -> bool:

@@ -28,14 +28,33 @@ class GossipGD(Algorithm):
         x_i <- sum_j W_ij x_j,   K times                         (post-processing)
         output: the average of the last `tail` share of the rounds
 
-    step: a number or schedule. mixings: K. tail: 0 < tail <= 1.
-    noise: "independent", or "correlated": node i draws s (own normal) + s c sum over its edges of
-    +-(the edge's normal), with c = correlation. Both ends of an edge hold its secret stream, one
-    adds what the other subtracts: the large part cancels in the network's average, and hides each
-    message.
+    Correlated noise: node i draws s (own normal) + s c sum over its edges of +-(the edge's normal),
+    with c = correlation. Both ends of an edge hold its secret stream, one adds what the other
+    subtracts: the large part cancels in the network's average, and hides each message.
     Guarantee, independent: exact Gaussian composition. Correlated: mu_i^2 = T Delta_i^2 h_i / s^2
     against every coalition of at most `Privacy.coalition` curious members, h_i as in
     `graph.coalition`; edge streams are fresh for every round and coordinate.
+
+    Parameters
+    ----------
+    step_size : float or Schedule, default=1.0
+        A number or a schedule.
+    mixings : int, default=1
+        K, at least 1.
+    noise : {"correlated", "independent"}, default="correlated"
+        Whether neighbours share noise.
+    correlation : float, default=10.0
+        c, the noise of an edge over a node's own.
+    tail : float, default=0.5
+        Share of the rounds that is averaged, above 0 and at most 1.
+    batch_size : int or None, default=None
+        Mean size of Poisson samples; None takes all records.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.GossipGD(noise="independent").shared_noise is None
+    True
     """
 
     name: ClassVar[str] = "gossipgd"
@@ -45,7 +64,7 @@ class GossipGD(Algorithm):
     verdict: ClassVar[Verdict | None] = Verdict(
         "ours",
         "sound",
-        "No print: noise shared by neighbours, one adding what the other subtracts.",
+        "New here: noise shared by neighbours, one adding what the other subtracts.",
         "mu^2 = T Delta^2 h / s^2 against every coalition of the stated size; edge streams are "
         "fresh each round.",
     )

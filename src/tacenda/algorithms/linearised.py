@@ -1,18 +1,20 @@
-"""Linearised ADMM, one family: IPADMM (HuangGong20), DDP-ADMM and CDP-ADMM (GauthierEtAl20).
+"""Linearised ADMM, one family: IPADMM (Huang and Gong 2020), DDP-ADMM and CDP-ADMM (Gauthier et al.
+2020).
 
     pub_i = 2 gam_i + rho sum_j wb_j + rho deg_i wb_i                                (all released)
     l times  w_i <- (eta w_i - grad f_i(w_i) + pub_i) / (2 rho deg_i + eta) + N(0, noise_std^2 I)
     wb_i = mean of the l new iterates;   broadcast wb_i
     gam_i <- gam_i - (rho/2) sum_j (wb_i - wb_j)
 
-HuangGong20 (11)-(15), (18) and GauthierEtAl20 (6)-(9); GauthierEtAl20 writes 1/eta for our eta, and
-both print signs that are corrected here. A whole run is one Gaussian mechanism: mu^2 = sum over all
-steps of (s/noise_std)^2, s = 2Gc/(m (2 rho deg + eta)) under replace-one.
+Huang and Gong (2020), (11)-(15), (18) and Gauthier et al. (2020), (6)-(9); Gauthier et al. (2020)
+writes 1/eta for our eta, and both print signs that are corrected here. A whole run is one Gaussian
+mechanism: mu^2 = sum over all steps of (s/noise_std)^2, s = 2Gc/(m (2 rho deg + eta)) under
+replace-one.
 
 regulariser_step: "subgradient" (as published) puts r R'(w) in the query; "prox" leaves R out and
 applies its prox with weight r/(2 rho deg + eta) to the *released* value, which keeps an l1 model
 sparse at the same sensitivity; "auto" takes the prox just for regularisers that are not smooth.
-batch_size: Poisson samples of that mean (HuangGong20 Note 1).
+batch_size: Poisson samples of that mean (Huang and Gong 2020, Note 1).
 """
 
 from __future__ import annotations
@@ -101,7 +103,8 @@ def _check(algorithm: Any) -> None:
 
 
 def concentrated_noise(facts: Facts, sites: Sites, weights: Array, privacy: Privacy) -> Published:
-    """GauthierEtAl20: phi = sum s_t^2/(2 std_t^2), epsilon = phi + 2 sqrt(phi ln(1/delta))."""
+    """Gauthier et al. (2020): phi = sum s_t^2/(2 std_t^2), epsilon = phi + 2 sqrt(phi
+    ln(1/delta))."""
     delta, phi = privacy.delta, privacy.noise.get("phi")
     log = math.log(1 / delta)
     if phi is None:
@@ -132,29 +135,63 @@ def _spends(algorithm: Any, facts: Facts, degree: Array, shapes: list[float]) ->
 
 @dataclass(frozen=True)
 class IPADMM(Algorithm):
-    """Multi-step linearised ADMM, HuangGong20 (11)-(15), (18), (23): l steps, then one message.
+    """Multi-step linearised ADMM, Huang and Gong (2020) (11)-(15), (18), (23).
 
-    penalty: rho. proximal: eta, a number, a schedule of the round, or "theory" for (23) with the
-    running step count k,
-        eta_k = (sqrt(2 k)/D) sqrt(c2^2/n^2 + d (2 G c z/m_i)^2)
-    with D = diameter, c2 = regulariser_slope, z the run's own multiplier.
-    inner_steps: l (10 in the paper). radius: project each released iterate onto a ball (the
-    theory's is D/2).
-    Differs from the print: (11)-(12) and (18) with the signs that descend; (23) by the running step
-    count, so that it is monotone; noise from the exact mu = sqrt(T l)/z instead of sqrt(2 T l
-    ln(1.25/delta))/epsilon, which is 30 % less.
-    Output: the average of all iterates. Guarantee: exactly mu = sqrt(T l)/z.
+    l steps, then one message:
+
+        pub_i = 2 gam_i + rho sum_j wb_j + rho deg_i wb_i                            (all released)
+        l times  w_i <- (eta w_i - grad f_i(w_i) + pub_i)/(2 rho deg_i + eta) + N(0, noise_std^2 I)
+        wb_i = mean of the l new iterates;   broadcast wb_i
+        gam_i <- gam_i - (rho/2) sum_j (wb_i - wb_j)
+
+    proximal="theory" is (23) with the running step count k,
+
+        eta_k = (sqrt(2 k)/D) sqrt((c2/n)^2 + d s_i^2)
+
+    with D = diameter, c2/n = objective_slope, and s_i the std of the noise on a gradient: 2 G c
+    z/m_i, z the run's own multiplier (with batches of b records 2 G c z/b). Output: the average of
+    all iterates. Differs from the paper: (11)-(12) and (18) with the signs that descend; (23) by
+    the running step count, so that it is monotone; noise from the exact mu = sqrt(T l)/z instead of
+    sqrt(2 T l ln(1.25/delta))/epsilon, which is 30 % less. Guarantee: exactly mu = sqrt(T l)/z.
+
+    Parameters
+    ----------
+    penalty : float or Schedule, default=0.01
+        rho, a number or a schedule.
+    proximal : float, Schedule or str, default=1.0
+        eta, a number, a schedule of the round, or "theory" for (23).
+    inner_steps : int, default=10
+        l (10 in the paper).
+    batch_size : int or None, default=None
+        Mean size of Poisson samples; None takes all records.
+    regulariser_step : {"auto", "subgradient", "prox"}, default="auto"
+        "subgradient" (as published) puts r R'(w) in the query; "prox" leaves R out and applies
+        its prox to the *released* value, which keeps an l1 model sparse at the same
+        sensitivity; "auto" takes the prox just for regularisers that are not smooth.
+    radius : float or None, default=None
+        Project each released iterate onto a ball (the theory's is D/2).
+    diameter : float, default=20.0
+        D of (23).
+    objective_slope : float, default=1.0
+        c2/n of (23), a bound on the slope of one node's part of the objective; by section 5.4 of
+        the paper c2 = n + mu D/n, so about 1.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.IPADMM(inner_steps=5).steps_per_round
+    5
     """
 
     name: ClassVar[str] = "ipadmm"
     title: ClassVar[str] = "IPADMM (multi-step)"
-    source: ClassVar[str] = "HuangGong20 (11)-(15), (18), (23)"
+    source: ClassVar[str] = "Huang and Gong (2020), (11)-(15), (18), (23)"
     default_output: ClassVar[str] = "average"
     verdict: ClassVar[Verdict | None] = Verdict(
-        "HuangGong20",
+        "Huang and Gong (2020)",
         "loose",
         "Sound with c0 = 1 up to epsilon about 8 at delta 1e-5, and 30 % too noisy; its "
-        "minibatch note is unsound for small batches.",
+        "minibatch note is unsound for batches of a few records.",
         "Exact: z = sqrt(T l)/mu(epsilon, delta); Poisson batches by the subsampled-Gaussian "
         "accountant.",
     )
@@ -166,7 +203,7 @@ class IPADMM(Algorithm):
     regulariser_step: str = "auto"
     radius: float | None = None
     diameter: float = 20.0
-    regulariser_slope: float = 1.0
+    objective_slope: float = 1.0
 
     def __post_init__(self) -> None:
         _check(self)
@@ -175,7 +212,7 @@ class IPADMM(Algorithm):
             checks.one_of("IPADMM.proximal", self.proximal, ("theory",))
         else:
             check_hyperparameters(self, positive=("proximal",))
-        check_hyperparameters(self, positive=("diameter",), at_least_zero=("regulariser_slope",))
+        check_hyperparameters(self, positive=("diameter",), at_least_zero=("objective_slope",))
 
     def init(self, node: Node, w: Array) -> LinearisedState:
         return _start(node, w)
@@ -195,7 +232,9 @@ class IPADMM(Algorithm):
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:
-        """HuangGong20: z = c0 sqrt(2 T l ln(1.25/delta)) / epsilon."""
+        """Huang and Gong (2020): z = c0 sqrt(2 T l ln(1.25/delta)) / epsilon, times the sensitivity
+        of *all* records: for batches (its Note 1) the paper changes the gradient and not the
+        noise."""
         epsilon, steps = claimed_epsilon(privacy), len(weights) * self.inner_steps
         root = math.sqrt(2 * steps * math.log(1.25 / privacy.delta))
         z = privacy.noise.get("c0", 1.0) * root / epsilon
@@ -203,7 +242,15 @@ class IPADMM(Algorithm):
             "The paper's constant c0 is open; with c0 = 1 its noise is about 30 % more "
             "than the exact Gaussian analysis needs."
         )
-        return Published(ScaledPlan(np.full(facts.n, z), weights), (epsilon, privacy.delta), why)
+        scale = np.full(facts.n, z)
+        if self.batch_size is not None:
+            scale *= facts.gradient_sensitivity() / facts.gradient_sensitivity(self.batch_size)
+            why = (
+                "Note 1 lets the gradient be that of a batch and keeps the noise of all records: a "
+                "record that is drawn moves it by 2Gc/b instead of 2Gc/m. Being drawn rarely makes "
+                "up for that only while the noise exceeds 2Gc/b: not for batches of a few records."
+            )
+        return Published(ScaledPlan(scale, weights), (epsilon, privacy.delta), why)
 
     @property
     def steps_per_round(self) -> int:
@@ -211,9 +258,9 @@ class IPADMM(Algorithm):
 
     def _theory(self, k: int, node: Node) -> Array:
         """(b, 1) the proximal weight (23) at running step k."""
-        spread = node.facts.gradient_sensitivity()[:, None] * node.noise_multiplier
-        slope = self.regulariser_slope / node.n_nodes
-        eta: Array = np.sqrt(2 * k) / self.diameter * np.sqrt(slope**2 + node.facts.dim * spread**2)
+        noise = node.facts.gradient_sensitivity(self.batch_size)[:, None] * node.noise_multiplier
+        spread = self.objective_slope**2 + node.facts.dim * noise**2
+        eta: Array = np.sqrt(2 * k) / self.diameter * np.sqrt(spread)
         return np.maximum(eta, 1e-12)
 
     def iterate(self, s: LinearisedState) -> Array:
@@ -222,18 +269,37 @@ class IPADMM(Algorithm):
 
 @dataclass(frozen=True)
 class DDPADMM(Algorithm):
-    """Decentralised DP-ADMM, GauthierEtAl20: one step a round, variance (on w) ~ 1/sqrt(t).
+    """Decentralised DP-ADMM, Gauthier et al. (2020): one step a round, variance (on w) ~ 1/sqrt(t).
 
-    penalty: rho. proximal: eta >= 0 (GauthierEtAl20 writes 1/eta). Guarantee: mu^2 = sum_t
-    (s_t/noise_std_t)^2, exact.
-    Differs from the print: its (7) needs released values; gradients must be bounded or clipped.
+    The recursion is that of `IPADMM` with l = 1; Gauthier et al. write 1/eta for our eta.
+    Differs from the paper: its (7) needs released values; gradients must be bounded or clipped.
+    Guarantee: mu^2 = sum_t (s_t/noise_std_t)^2, exact.
+
+    Parameters
+    ----------
+    penalty : float or Schedule, default=0.1
+        rho, a number or a schedule.
+    proximal : float or Schedule, default=1.0
+        eta >= 0, a number or a schedule.
+    batch_size : int or None, default=None
+        Mean size of Poisson samples; None takes all records.
+    regulariser_step : {"auto", "subgradient", "prox"}, default="auto"
+        As in `IPADMM`.
+    radius : float or None, default=None
+        Project each released iterate onto a ball.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.DDPADMM().penalty
+    0.1
     """
 
     name: ClassVar[str] = "ddpadmm"
     title: ClassVar[str] = "DDP-ADMM (variance 1/sqrt(t))"
-    source: ClassVar[str] = "GauthierEtAl20 (6)-(9)"
+    source: ClassVar[str] = "Gauthier et al. (2020), (6)-(9)"
     verdict: ClassVar[Verdict | None] = Verdict(
-        "GauthierEtAl20",
+        "Gauthier et al. (2020)",
         "sound if bounded",
         "Needs released values in (7) and bounded gradients; loose conversion.",
         "mu^2 = sum (s_t/noise_std_t)^2, exact; clipping.",
@@ -270,20 +336,40 @@ class DDPADMM(Algorithm):
 
 @dataclass(frozen=True)
 class CDPADMM(Algorithm):
-    """CDP-ADMM, GauthierEtAl20: one step a round, variance (on w) R times that of the round before.
+    """CDP-ADMM, Gauthier et al. (2020): each round's variance is R times that of the round before.
 
-    penalty: rho. proximal: eta >= 0 (GauthierEtAl20 writes 1/eta). variance_decay: R, 0 < R <= 1; 1
-    keeps the noise constant. The first noise_std solves sum_t (s_t/noise_std_t)^2 = mu^2.
+    One step a round; the recursion is that of `IPADMM` with l = 1; Gauthier et al. write 1/eta for
+    our eta. The first noise_std solves sum_t (s_t/noise_std_t)^2 = mu^2. Differs from the paper:
+    its (7) needs released values; gradients must be bounded or clipped (its Lasso example is not).
     Guarantee: exactly that mu (the paper states it in zCDP, phi = mu^2/2, and converts loosely).
-    Differs from the print: its (7) needs released values; gradients must be bounded or clipped (its
-    Lasso example is not).
+
+    Parameters
+    ----------
+    penalty : float or Schedule, default=0.1
+        rho, a number or a schedule.
+    proximal : float or Schedule, default=1.0
+        eta >= 0, a number or a schedule.
+    variance_decay : float, default=0.98
+        R, above 0 and at most 1; 1 keeps the noise constant.
+    batch_size : int or None, default=None
+        Mean size of Poisson samples; None takes all records.
+    regulariser_step : {"auto", "subgradient", "prox"}, default="auto"
+        As in `IPADMM`.
+    radius : float or None, default=None
+        Project each released iterate onto a ball.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.CDPADMM(variance_decay=1.0).variance_decay
+    1.0
     """
 
     name: ClassVar[str] = "cdpadmm"
     title: ClassVar[str] = "CDP-ADMM (geometric variance)"
-    source: ClassVar[str] = "GauthierEtAl20 (6)-(9)"
+    source: ClassVar[str] = "Gauthier et al. (2020), (6)-(9)"
     verdict: ClassVar[Verdict | None] = Verdict(
-        "GauthierEtAl20",
+        "Gauthier et al. (2020)",
         "sound if bounded",
         "Needs released values in (7) and bounded gradients (its Lasso example has no "
         "guarantee); loose conversion.",

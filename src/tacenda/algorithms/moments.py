@@ -20,11 +20,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tacenda import checks
-from tacenda._types import Floats
+from tacenda._types import Floats, Ints
 from tacenda.algorithms.base import Algorithm, Array, Needs, Node
 from tacenda.algorithms.published import Verdict
+from tacenda.algorithms.spectrum import descend
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
+from tacenda.privacy.adjacency import records_changed
 from tacenda.problem.constants import SENSIBLE
 from tacenda.problem.facts import Facts
 from tacenda.problem.moments import packed_length, unpacked
@@ -56,6 +58,11 @@ def cleaned(eigenvalues: Floats, std: float) -> Floats:
     return np.asarray(np.maximum(eigenvalues - std**2 * repelled, 0.0)) if d else eigenvalues
 
 
+def ridge_of(d: int, std: float) -> float:
+    """Half the edge sqrt(2 d) std of the noise of a symmetric matrix."""
+    return RIDGE * math.sqrt(2.0 * d) * std
+
+
 def curvature(eigenvalues: Floats, std: float) -> Floats:
     """(d,) q: the cleaned eigenvalues plus half the edge sqrt(2 d) std of the noise.
 
@@ -64,13 +71,15 @@ def curvature(eigenvalues: Floats, std: float) -> Floats:
     """
     d = len(eigenvalues)
     least = LEAST * float(np.max(eigenvalues, initial=0.0))
-    ridge = max(RIDGE * math.sqrt(2.0 * d) * std, least, float(np.finfo(float).tiny) ** 0.5)
+    ridge = max(ridge_of(d, std), least, float(np.finfo(float).tiny) ** 0.5)
     return cleaned(eigenvalues, std) + ridge
 
 
 @dataclass(frozen=True, eq=False)
 class Quadratic:
-    """(1/2)(w - centre)' V diag(q) V' (w - centre): vectors (d, d) V, values (d,) q, centre (d,).
+    """(1/2)(w - centre)' V diag(q) V' (w - centre): vectors (d, d) V, values (d,) q, centre (d,);
+    spread (d,): the variance that noise has given the centre along each of the vectors, and noise
+    (1,): the standard deviation on the moment's diagonal, if known.
 
     All of it is released, or follows from what is.
     """
@@ -78,6 +87,8 @@ class Quadratic:
     vectors: Floats
     values: Floats
     centre: Floats
+    spread: Floats | None = None
+    noise: Floats | None = None
 
     def times(self, row: Floats, factors: Floats) -> Floats:
         """(d,) V diag(factors) V' row; sums in one fixed order, whoever computes them."""
@@ -91,7 +102,7 @@ class Quadratic:
         In coordinates v with w = P v the loss bends by at most size^2, in nearly all directions
         alike, and so a step there is as long as it may be wherever it leads.
         """
-        ridge = RIDGE * math.sqrt(2.0 * len(self.values)) * std
+        ridge = ridge_of(len(self.values), std)
         seen = math.fsum(np.maximum(1.0 - ridge / self.values, 0.0))  # of the rows' moment over q
         size = SHORT * math.sqrt(loss_scale / max(seen, LEAST))
         return np.asarray(size / np.sqrt(self.values))
@@ -112,14 +123,44 @@ class Quadratic:
                 found[k] = self._by_coordinates(r * l1, r * l2)
         return found
 
-    def _by_coordinates(self, l1: float, l2: float) -> Floats:
+    def forecast_risk(self, model: Floats, l2: float) -> float:
+        """Stein's unbiased estimate of E (w - w*)' H (w - w*), H the form without its ridge and w*
+        the centre without its noise, for a minimiser w = `model` with an l1 part and (l2/2)|w|^2.
+        It may be negative.
+
+        With y = centre, y ~ N(w*, S): |w - y|_H^2 - tr(H S) + 2 tr(H J S), and on the support A of
+        w the minimiser has the Jacobian J_A = (Q_AA + l2)^-1 Q_A.
+        """
+        if self.spread is None or self.noise is None:
+            raise InputError("forecast_risk needs spread and noise; pass a released form.")
+        seen = np.maximum(self.values - ridge_of(len(self.values), float(self.noise[0])), 0.0)
+        away = (self.vectors * (model - self.centre)[:, None]).sum(axis=0)
+        found = float(np.sum(seen * (away**2 - self.spread)))
+        support = np.flatnonzero(model)
+        if len(support):
+            rows = self.vectors[support]
+            inner = (rows * self.values) @ rows.T
+            inner[np.diag_indices_from(inner)] += l2
+            jacobian = np.linalg.solve(inner, rows * self.values)  # of w_A, along the vectors
+            found += 2.0 * float(np.sum(jacobian * (rows * seen * self.spread)))
+        return found
+
+    def on_support(self, support: Ints, l1: float, l2: float) -> Floats:
+        """(d,) the minimiser with l1 |w|_1 + (l2/2)|w|^2 whose other weights are 0."""
+        found = np.zeros(len(self.centre))
+        if len(support):
+            found[support] = self._by_coordinates(l1, l2, support)
+        return found
+
+    def _by_coordinates(self, l1: float, l2: float, support: Ints | None = None) -> Floats:
         """The same with l1 |w|_1 + (l2/2)|w|^2, by scikit-learn's coordinate descent on the Gram
-        matrix."""
+        matrix; over the weights of the support alone, if given."""
         from sklearn.linear_model import enet_path
 
         d = len(self.centre)
         root = np.sqrt(d * self.values)[:, None] * self.vectors.T  # its Gram matrix is d Q
         target = np.sqrt(d * self.values) * (self.vectors * self.centre[:, None]).sum(axis=0)
+        root = root if support is None else root[:, support]
         _, found, _ = enet_path(
             np.asfortranarray(root),
             target,
@@ -152,7 +193,8 @@ class MomentState:
     count (b, 1) how many are in it; model (b, d): the centre's regularised minimiser.
 
     agreed (b, 1): 1.0 once x is the same row at every node. vectors (d, d), values (d,) and noise
-    (1,), the std of its diagonal: the released curvature, held once for all nodes.
+    (1,), the std of its diagonal: the released curvature, held once for all nodes. spread (d,): the
+    variance that noise gives the centre along the vectors.
     """
 
     x: Array
@@ -162,6 +204,7 @@ class MomentState:
     agreed: Array
     vectors: Array | None = field(default=None, metadata={"common": True})
     values: Array | None = field(default=None, metadata={"common": True})
+    spread: Array | None = field(default=None, metadata={"common": True})
     noise: Array | None = field(default=None, metadata={"common": True})
 
 
@@ -185,9 +228,27 @@ class MomentRegression(Algorithm):
     clip_norm / data_norm, so that a residual of clip_norm / data_norm pulls no harder. The rows are
     dense; where a node's would not fit, the run is refused beforehand.
     The regulariser enters at the end only, so that the path of all strengths is post-processing.
-    noise: "masked" (of the network's sum alone) or "independent", as in TreeGD.
     Guarantee, masked: a sum of discrete Gaussians over the members that a coalition of at most
     `Privacy.coalition` leaves connected. Independent: exact Gaussian composition.
+
+    Parameters
+    ----------
+    share : float, default=0.2
+        Share of the budget (mu^2) for the second moment, above 0 and below 1.
+    noise : {"masked", "independent"}, default="masked"
+        "masked" hides all but the network's sum; as in `TreeGD`.
+    tail : float, default=0.75
+        Share of the steps that is averaged, above 0 and at most 1.
+    label_scale : float, default=0.7
+        s of the one-round form.
+    label_bound : float, default=1.0
+        To which labels are cut in the one-round form.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.MomentRegression().needs.squared_loss
+    True
     """
 
     name: ClassVar[str] = "moments"
@@ -199,7 +260,7 @@ class MomentRegression(Algorithm):
     verdict: ClassVar[Verdict | None] = Verdict(
         "ours",
         "sound",
-        "No print: one released second moment, then Newton steps on noisy clipped gradients.",
+        "New here: one released second moment, then Newton steps on noisy clipped gradients.",
         "One release of the moment with its own share of the budget, one of each step's gradient; "
         "all of them Gaussian, composed exactly.",
     )
@@ -243,7 +304,10 @@ class MomentRegression(Algorithm):
         kept = node.turn > node.rounds - max(1, round(self.tail * steps))
         count = s.count + 1 if kept else s.count
         centre = s.centre + (x - s.centre) / count if kept else x
-        s = replace(s, x=x, centre=centre, count=count, agreed=np.ones_like(s.agreed))
+        spread = self._spread(form, float(s.noise[0]), node, kept)
+        s = replace(
+            s, x=x, centre=centre, count=count, agreed=np.ones_like(s.agreed), spread=spread
+        )
         return replace(s, model=self._models(s, node))
 
     def _newton(self, x: Array, form: Quadratic, std: float, node: Node) -> Array:
@@ -261,6 +325,25 @@ class MomentRegression(Algorithm):
         back = 1 / (p * form.values)  # p/size^2
         return each_row(g, lambda row: (vectors * (row * back)).sum(axis=1))
 
+    def _spread(self, form: Quadratic, std: float, node: Node, kept: bool) -> Array:
+        """(d,) the variance that noise gives the centre along the vectors: what each step adds,
+        and what the later ones and the average leave of it."""
+        k = node.facts.constants
+        if k.clip_norm is None or std == 0:
+            return np.zeros(len(form.values))
+        p, steps = form.columns(std, k.loss_scale), node.rounds - 1
+        clip = k.clip_norm / k.data_norm * SHORT
+        # The moment's noise tells the gradient's: one multiplier, sensitivities 2 G c/m and B^2/m
+        moment = node.facts.worst_moment_sensitivity() * k.loss_scale
+        gradient = records_changed(node.facts.adjacency) * clip * k.loss_scale / node.facts.smallest
+        weight = self.share / (1 - self.share) * steps
+        each = std / moment * math.sqrt(weight) * gradient / (p * form.values)
+        bent = np.maximum(1.0 - ridge_of(len(form.values), std) / form.values, 0.0)
+        done = node.turn - 1
+        tail = min(1.0, max(1, round(self.tail * steps)) / done) if kept else 1.0 / done
+        left = descend(bent, np.zeros_like(bent), 1.0, done, tail)[1]
+        return np.asarray(left * each**2)
+
     def _first(self, s: MomentState, node: Node) -> MomentState:
         """Release the moment: of (x, s y) where it is all that will be released."""
         scale = self.label_scale if node.rounds == 1 else 0.0
@@ -275,7 +358,8 @@ class MomentRegression(Algorithm):
         if scale == 0:
             return s
         centre = np.broadcast_to(form.centre, s.x.shape).astype(s.x.dtype)
-        s = replace(s, x=centre, centre=centre, agreed=np.ones_like(s.agreed))
+        spread = (c * std / scale / form.values) ** 2 / 2
+        s = replace(s, x=centre, centre=centre, agreed=np.ones_like(s.agreed), spread=spread)
         return replace(s, model=self._models(s, node))
 
     def _moment(self, node: Node, scale: float, dtype: Any) -> tuple[Floats, float]:
@@ -319,10 +403,40 @@ class MomentRegression(Algorithm):
         return s.model
 
     def released(self, s: MomentState) -> dict[str, Array]:
-        """vectors, values and centre of a `Quadratic`."""
-        if s.vectors is None or s.values is None:
+        """vectors, values, centre, spread and noise of a `Quadratic`."""
+        if s.vectors is None or s.values is None or s.spread is None or s.noise is None:
             return {}
-        return {"vectors": s.vectors, "values": s.values, "centre": np.asarray(s.centre[0], float)}
+        centre = np.asarray(s.centre[0], float)
+        found = {"vectors": s.vectors, "values": s.values, "centre": centre}
+        return {**found, "spread": s.spread, "noise": s.noise}
+
+    def noise_std(self, s: MomentState, facts: Facts, rounds: int) -> Array | None:
+        """To first order in the noise. With B = (Q + r l2)^-1 on what an l1 part has not set to
+        zero, and dQ the noise of the moment, whose dQ u has the covariance (std^2/2)(|u|^2 I + uu')
+
+        one round     dw = B (db - dQ w), db of variance std^2/(2 label_scale^2)
+        more rounds   dw = B Q dcentre + B dQ (centre - w); each step adds Q^-1 times the noise of
+                      its gradient to the error, of which 1 - h/q is kept along an eigenvector of
+                      curvature h, and the tail is averaged
+
+        Where records' gradients are clipped they bend less, which is not counted.
+        """
+        if s.vectors is None or s.values is None or s.noise is None or s.spread is None:
+            return None
+        k, v, q, std = facts.constants, s.vectors, s.values, float(s.noise[0])
+        centre, w = np.asarray(s.centre[0], float), np.asarray(s.model[0], float)
+        l1, l2 = k.strength * float(k.regulariser.l1), k.strength * float(k.regulariser.l2)
+        kept = w != 0 if l1 > 0 else np.ones(len(w), bool)
+        bent = (v * q) @ v.T
+        back = np.zeros((len(w), len(w)))
+        back[np.ix_(kept, kept)] = np.linalg.inv(bent[np.ix_(kept, kept)] + l2 * np.eye(kept.sum()))
+        u = w if rounds == 1 else centre - w
+        plain = u @ u + (1.0 / self.label_scale**2 if rounds == 1 else 0.0)
+        spread = 0.5 * std**2 * (plain * np.eye(len(w)) + np.outer(u, u))
+        if rounds > 1:
+            through = bent @ v
+            spread = spread + (through * s.spread) @ through.T
+        return np.asarray(np.sqrt(np.maximum(((back @ spread) * back).sum(axis=1), 0.0)))
 
     def restart(self, s: MomentState, node: Node) -> MomentState:
         """The curvature stays: it was released, and nothing of it belongs to the neighbours."""

@@ -63,6 +63,17 @@ class Optimum(Algorithm):
     l1, the step in units of Q) has fallen to `tolerance` times the largest one.
     Guarantee: none. Its messages are exact functions of the records; a run with a privacy budget
     is refused.
+
+    Parameters
+    ----------
+    tolerance : float, default=1e-06
+        When to stop, relative to the largest gradient.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.Optimum().private
+    False
     """
 
     name: ClassVar[str] = "optimum"

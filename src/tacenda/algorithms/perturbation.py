@@ -1,4 +1,4 @@
-"""Dual and primal variable perturbation: the two private ADMMs of ZhangZhu16."""
+"""Dual and primal variable perturbation: the two private ADMMs of Zhang and Zhu (2016)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ import numpy as np
 
 from tacenda import checks
 from tacenda.algorithms.admm import ADMMState
-from tacenda.algorithms.base import Algorithm, Array, Needs, Node, check_hyperparameters, midpoint
+from tacenda.algorithms.base import (
+    OBJECTIVE_NOISES,
+    Algorithm,
+    Array,
+    Needs,
+    Node,
+    check_hyperparameters,
+    laplace_spends,
+    midpoint,
+)
 from tacenda.algorithms.published import Published, PublishedPlan, Sites, Verdict, claimed_epsilon
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
@@ -21,7 +30,7 @@ from tacenda.schedules import Schedule, at
 
 @dataclass(frozen=True, eq=False)
 class DynamicPlan(PublishedPlan):
-    """The noise of ZhangZhu16 as printed.
+    """The noise of Zhang and Zhu (2016) as published.
 
     DVP  ah = alpha - 2 ln(1 + c1 c/(m kappa)); zeta = ah (line 5)
          if ah > 0 no extra convexity, else Phi for alpha/4 and ah = alpha/2
@@ -47,24 +56,37 @@ class DynamicPlan(PublishedPlan):
 
 @dataclass(frozen=True)
 class DVP(Algorithm):
-    """Dual variable perturbation, ZhangZhu16 Algorithm 2, (15)-(19), Theorem 1.
+    """Dual variable perturbation, Zhang and Zhu (2016), Algorithm 2, (15)-(19), Theorem 1.
 
         e ~ density exp(-zeta |e|)
         w_i   <- argmin f_i(w) + 2 lam_i.w + (c/m_i) e.w + (Phi/2)|w|^2
                         + eta sum_j |w - (w_i + w_j)/2|^2
         broadcast w_i;   lam_i <- lam_i + (eta/2) sum_j (w_i - w_j)
 
-    penalty: eta.
-    Differs from the print: zeta = ah/2 under replace-one (its line 5 prints ah, which doubles the
+    Differs from the paper: zeta = ah/2 under replace-one (its line 5 has ah, which doubles the
     loss); Phi is the smallest value with ln(1 + c1 c/(m kappa)) <= alpha/2, one power and no jump
     at ah = 0; the solver's gap gets noise of its own.
     Guarantee: pure alpha per round given the past; a whole run costs the composition of its rounds,
-    and that is reported.
+    and that is reported. Gaussian noise: the Renyi bound of `privacy.accounting.renyi`.
+
+    Parameters
+    ----------
+    penalty : float or Schedule, default=0.5
+        eta, a number or a schedule.
+    noise : {"l2-laplace", "gaussian"}, default="l2-laplace"
+        Density of the noise inside the objective: as in the paper, or e ~ N(0, s^2 I) in place of
+        (c/m_i) e, far less of it at the same (epsilon, delta) where the model is long.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.DVP().noise_in_objective
+    True
     """
 
     name: ClassVar[str] = "dvp"
     title: ClassVar[str] = "ADMM with dual variable perturbation (DVP)"
-    source: ClassVar[str] = "ZhangZhu16 Algorithm 2, (15)-(19)"
+    source: ClassVar[str] = "Zhang and Zhu (2016), Algorithm 2, (15)-(19)"
     needs: ClassVar[Needs] = Needs(
         smooth_loss=True,
         twice_differentiable_loss=True,
@@ -72,7 +94,7 @@ class DVP(Algorithm):
         bounded_loss_slope=True,
     )
     verdict: ClassVar[Verdict | None] = Verdict(
-        "ZhangZhu16 Alg. 2",
+        "Zhang and Zhu (2016), Alg. 2",
         "unsound",
         "Line 5 (zeta = ah) doubles the loss of every round under replace-one; a statement about "
         "one round is sold as the run's.",
@@ -80,16 +102,19 @@ class DVP(Algorithm):
     )
 
     penalty: float | Schedule = 0.5
+    noise: str = "l2-laplace"
 
     def __post_init__(self) -> None:
         check_hyperparameters(self, positive=("penalty",))
+        checks.one_of("DVP.noise", self.noise, OBJECTIVE_NOISES)
 
     def init(self, node: Node, w: Array) -> ADMMState:
         return ADMMState(w, 0 * w, node.degree * w)
 
     def step(self, s: ADMMState, node: Node) -> ADMMState:
         eta, deg = at(self.penalty, node.turn), node.degree
-        w = node.release_argmin(2 * s.dual, eta * deg, midpoint(s.w, s.heard, deg))
+        centre = midpoint(s.w, s.heard, deg)
+        w = node.release_argmin(2 * s.dual, eta * deg, centre, noise=self.noise)
         heard = node.neighbour_sum(w)
         return ADMMState(w, s.dual + (eta / 2) * (deg * w - heard), heard)
 
@@ -103,6 +128,10 @@ class DVP(Algorithm):
             "replace-one: the proof needs ah/2."
         )
         return Published(DynamicPlan(facts, weights, alpha), (alpha, 0.0), why)
+
+    def published_form(self) -> DVP:
+        super().published_form()
+        return replace(self, noise="l2-laplace")
 
     def iterate(self, s: ADMMState) -> Array:
         return s.w
@@ -120,30 +149,45 @@ class PVPState:
 
 @dataclass(frozen=True)
 class PVP(Algorithm):
-    """Primal variable perturbation, ZhangZhu16 Algorithm 3, (22)-(24), Theorem 2.
+    """Primal variable perturbation, Zhang and Zhu (2016), Algorithm 3, (22)-(24), Theorem 2.
 
         w_i <- argmin f_i(w) + 2 lam_i.w + eta sum_j |w - (V_i + V_j)/2|^2
         V_i <- w_i + e_i;   broadcast V_i;   lam_i <- lam_i + (eta/2) sum_j (V_i - V_j)
 
-    penalty: eta. noise: "l2-laplace" as in the paper, or "gaussian". closing_dvp: the last round
-    (the paper's Algorithm 3 ends so) is one of DVP around V, charged like any other. centre:
-    "released" (the sound default) or "hidden", the published form: the centre is
-    (w_i - e_i + V_j)/2 with the node's own unreleased w_i.
-    Differs from the print: every centre uses released values, so that one round's sensitivity is
+    Differs from the paper: every centre uses released values, so that one round's sensitivity is
     (2Gc/m + 2 tol)/(sc + 2 eta deg) instead of 2c/(m r), far less noise. With centre="hidden" the
     declared sensitivity follows the hidden iterate, and tends to the paper's 2c/(m r).
     Guarantee: additive noise, so the rounds compose by the l2-Laplace (or Gaussian) curve, far
     below the sum of their epsilons.
+
+    Parameters
+    ----------
+    penalty : float or Schedule, default=0.5
+        eta, a number or a schedule.
+    noise : {"l2-laplace", "gaussian"}, default="l2-laplace"
+        "l2-laplace" is the paper's.
+    closing_dvp : bool, default=False
+        The last round is one of DVP around V, as in the paper's Algorithm 3; it is charged like
+        any other.
+    centre : {"released", "hidden"}, default="released"
+        "hidden" is the published form: the centre is (w_i - e_i + V_j)/2 with the node's own
+        unreleased w_i.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.PVP(centre="hidden").keeps_secret
+    True
     """
 
     name: ClassVar[str] = "pvp"
     title: ClassVar[str] = "ADMM with primal variable perturbation (PVP)"
-    source: ClassVar[str] = "ZhangZhu16 Algorithm 3, (22)-(24)"
+    source: ClassVar[str] = "Zhang and Zhu (2016), Algorithm 3, (22)-(24)"
     needs: ClassVar[Needs] = Needs(
         smooth_loss=True, smooth_regulariser=True, bounded_loss_slope=True
     )
     verdict: ClassVar[Verdict | None] = Verdict(
-        "ZhangZhu16 Alg. 3",
+        "Zhang and Zhu (2016), Alg. 3",
         "unsound as a whole",
         "Intermediate rounds have enough noise by accident (two errors of the proof cancel); "
         "Theorem 2 without C^R and the uncharged last round are unsound; the run's composition "
@@ -159,7 +203,7 @@ class PVP(Algorithm):
 
     def __post_init__(self) -> None:
         check_hyperparameters(self, positive=("penalty",))
-        checks.one_of("PVP.noise", self.noise, ("l2-laplace", "gaussian"))
+        checks.one_of("PVP.noise", self.noise, OBJECTIVE_NOISES)
         checks.one_of("PVP.centre", self.centre, ("released", "hidden"))
 
     def init(self, node: Node, w: Array) -> PVPState:
@@ -169,7 +213,8 @@ class PVP(Algorithm):
         eta, deg = at(self.penalty, node.turn), node.degree
         centre: Any = midpoint(s.shared, s.heard, deg)
         if self.closing_dvp and node.turn == node.rounds:
-            v, hidden = node.release_argmin(2 * s.dual, eta * deg, centre), None
+            v = node.release_argmin(2 * s.dual, eta * deg, centre, noise=self.noise)
+            hidden = None
         else:
             # (w_i - e_i + V_j)/2 with e_i = V_i - w_i moves the centre by w_i - V_i
             if s.hidden is not None:
@@ -200,9 +245,7 @@ class PVP(Algorithm):
         return replace(self, centre="hidden", noise="l2-laplace")
 
     def spends(self, facts: Facts, degree: Array, rounds: int) -> float:
-        """An l2-Laplace release at scale 1 costs a mu^2 of about 1/d: its loss is the shift's part
-        along the noise, and that has a random direction in d dimensions."""
-        return rounds / facts.dim if self.noise == "l2-laplace" else float(rounds)
+        return laplace_spends(facts, rounds) if self.noise == "l2-laplace" else float(rounds)
 
     @property
     def keeps_secret(self) -> bool:

@@ -1,4 +1,4 @@
-"""What the algorithms' files say about their papers: noise as printed, and what the print is worth.
+"""What the algorithms' files say about their papers: noise as published, and what it is worth.
 
 `Algorithm.published_noise` writes a paper's own formula, errors included, for reproducing its
 figures (`Privacy(mode="as-published")`); the run's ledger is charged what that noise truly costs,
@@ -31,9 +31,9 @@ Sites = Sequence[tuple[Site, int]]  # what a run releases, each with the number 
 
 @dataclass(frozen=True)
 class Verdict:
-    """paper: the source. verdict: sound, loose or unsound, of the noise as printed.
+    """paper: the source. verdict: sound, loose or unsound, of the noise as published.
 
-    printed: what is wrong with the print. sound: what is done here.
+    printed: what is wrong with the published noise. sound: what is done here.
     """
 
     paper: str
@@ -44,7 +44,7 @@ class Verdict:
 
 @dataclass(frozen=True, eq=False)
 class Published:
-    """A plan as printed, what the paper claims for it, and why the truth differs."""
+    """A plan as published, what the paper claims for it, and why the truth differs."""
 
     plan: NoisePlan
     claimed: tuple[float, float]
@@ -53,7 +53,7 @@ class Published:
 
 @dataclass(frozen=True, eq=False)
 class PublishedPlan:
-    """Rates as printed, for noise that is not Gaussian; one per paper. Rows as in `facts`."""
+    """Rates as published, for noise that is not Gaussian; one per paper. Rows as in `facts`."""
 
     facts: Facts
     weights: Array
@@ -78,12 +78,12 @@ class PublishedPlan:
 
     def laplace_rate(self, site: Site) -> Array:
         raise UnsupportedError(
-            "This paper prints no noise on a released value, but noise inside its objective."
+            "This paper publishes no noise on a released value, but noise inside its objective."
         )
 
     def objective(self, site: Site) -> ObjectiveNoise:
         raise UnsupportedError(
-            "This paper prints no noise inside an objective, but noise on a released value."
+            "This paper publishes no noise inside an objective, but noise on a released value."
         )
 
 
@@ -97,7 +97,7 @@ def not_printed(algorithm: Algorithm) -> UnsupportedError:
         shared = " shared by neighbours"
         own = "noise='independent'" if prints_noise(type(algorithm)) else own
     return UnsupportedError(
-        f"{algorithm.title}: no paper here prints noise{shared} for it, "
+        f"{algorithm.title}: no paper here publishes noise{shared} for it, "
         "so it cannot run as published; "
         f"use mode='sound', or {own}."
     )
@@ -112,7 +112,7 @@ def prints_noise(kind: type[Algorithm]) -> bool:
 
 def claimed_epsilon(privacy: Privacy, paper_input: str | None = None) -> float:
     """The epsilon to claim, or the paper's own input in its place; one of them must be given."""
-    epsilon = float(np.max(np.asarray(privacy.epsilon, float)))
+    epsilon = float(np.max(privacy.epsilon))
     value = epsilon if paper_input is None else privacy.noise.get(paper_input, epsilon)
     need(value, "epsilon" if paper_input is None else f"epsilon or {paper_input}")
     return value

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
+from tacenda import checks
 from tacenda.algorithms.admm import ADMMState
-from tacenda.algorithms.base import Algorithm, Array, Needs, Node, check_hyperparameters, midpoint
+from tacenda.algorithms.base import (
+    OBJECTIVE_NOISES,
+    Algorithm,
+    Array,
+    Needs,
+    Node,
+    check_hyperparameters,
+    laplace_spends,
+    midpoint,
+)
 from tacenda.algorithms.published import Published, PublishedPlan, Sites, Verdict, claimed_epsilon
 from tacenda.algorithms.recycled_condition import convergence_advice
 from tacenda.errors import InputError, UnsupportedError
@@ -21,7 +31,8 @@ from tacenda.schedules import Schedule, at
 
 @dataclass(frozen=True, eq=False)
 class RecycledPlan(PublishedPlan):
-    """The noise of ZhangEtAl18 as printed, exp(-a_k |e|) in the objective; given_rate: a_k."""
+    """The noise of Zhang et al. (2018) as published, exp(-a_k |e|) in the objective; given_rate:
+    a_k."""
 
     given_rate: float | None = None
 
@@ -34,9 +45,9 @@ class RecycledPlan(PublishedPlan):
             rate = np.full(self.facts.n, self.given_rate)
         if np.any(rate <= 0):
             raise InputError(
-                f"epsilon {self.epsilon:g} a round leaves no room for noise in ZhangEtAl18's "
-                "bound: its curvature term alone costs more. Use a larger epsilon or penalty, "
-                "or give a (Privacy.from_paper(a=...))."
+                f"epsilon {self.epsilon:g} a round leaves no room for noise in the bound of "
+                "Zhang et al. (2018): its curvature term alone costs more. Use a larger epsilon "
+                "or penalty, or give a (Privacy.from_paper(a=...))."
             )
         return ObjectiveNoise(rate, np.zeros(self.facts.n), None)
 
@@ -44,7 +55,8 @@ class RecycledPlan(PublishedPlan):
 def recycled_noise(
     facts: Facts, sites: Sites, weights: Array, privacy: Privacy, damping: Array
 ) -> Published:
-    """ZhangEtAl18 (30), a pure total: epsilon = sum_k (2c/m) (a_k + 1.4 c1/(r + 2 eta deg)).
+    """Zhang et al. (2018), (30), a pure total: epsilon = sum_k (2c/m) (a_k + 1.4 c1/(r + 2 eta
+    deg)).
 
     damping (u,): by what noise of rate a is multiplied on its way into the objective (1 where it is
     drawn there).
@@ -75,7 +87,7 @@ def recycled_noise(
 
 @dataclass(frozen=True)
 class RADMM(Algorithm):
-    """Recycled ADMM, ZhangEtAl18 (10)-(13), (28)-(30), Algorithms 1 and 2.
+    """Recycled ADMM, Zhang et al. (2018) (10)-(13), (28)-(30), Algorithms 1 and 2.
 
     One round is an odd half-step and an even one, which leaves lam_i as it is:
 
@@ -83,19 +95,39 @@ class RADMM(Algorithm):
                lam_i <- lam_i + (eta/2) sum_j (w_i - w_j)
         even   w_i   <- w_i - (G_i + 2 lam_i + eta sum_j (w_i - w_j)) / (2 eta deg_i + gamma)
 
-    penalty: eta, a number or a schedule (ZhangEtAl18 Fig. 3: geometric(1, 1.01)). recycle_proximal:
-    gamma (0.2 in the paper). G_i = grad f_i + e is never stored: by the optimality of the odd step
+    G_i = grad f_i + e is never stored: by the optimality of the odd step
     G_i = -2 lam_i(before) - eta sum_j (2 w_i(odd) - w_i(before) - w_j(before)), all released, so
     the even half-step is post-processing. (A stored gradient would leak the solver's residual.)
-    Differs from the print: the loss of a round is (2Gc/m) a + ln(1 + c1 c/(m kappa)) instead of the
+    Differs from the paper: the loss of a round is (2Gc/m) a + ln(1 + c1 c/(m kappa)) instead of the
     looser published bound; where that logarithm would cost more than half of the round, Phi/2 |w|^2
     is added (it then is part of G_i).
-    Guarantee: pure epsilon per odd half-step; even ones are free; rounds compose.
+    Guarantee: pure epsilon per odd half-step; even ones are free; rounds compose. Gaussian noise in
+    the objective: `privacy.accounting.renyi`; on the output: mu = sqrt(T)/z, or the l2-Laplace
+    curve.
+
+    Parameters
+    ----------
+    penalty : float or Schedule, default=0.5
+        eta, a number or a schedule (Figure 3 of the paper: Geometric(1, 1.01)).
+    recycle_proximal : float or Schedule, default=0.2
+        gamma, a number or a schedule (0.2 in the paper).
+    noise : {"l2-laplace", "gaussian"}, default="l2-laplace"
+        Density of the noise: as in the paper, or Gaussian (its footnote 3 leaves it open), far less
+        of it at the same (epsilon, delta) where the model is long.
+    perturb : {"objective", "output"}, default="objective"
+        Where the noise is: in the objective as in the paper, or (its footnote 2) on the odd step's
+        exact minimiser, as PVP has it; G_i is then known up to 2 eta deg_i times that noise.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.RADMM().recycle_proximal
+    0.2
     """
 
     name: ClassVar[str] = "radmm"
     title: ClassVar[str] = "Recycled ADMM (R-ADMM)"
-    source: ClassVar[str] = "ZhangEtAl18 (10)-(13), (28)-(30)"
+    source: ClassVar[str] = "Zhang et al. (2018), (10)-(13), (28)-(30)"
     needs: ClassVar[Needs] = Needs(
         smooth_loss=True,
         twice_differentiable_loss=True,
@@ -103,7 +135,7 @@ class RADMM(Algorithm):
         bounded_loss_slope=True,
     )
     verdict: ClassVar[Verdict | None] = Verdict(
-        "ZhangEtAl18 Alg. 2",
+        "Zhang et al. (2018), Alg. 2",
         "loose",
         "Sound for exact minimisers; a stored gradient leaks the solver's residual; the bound "
         "(30) is loose.",
@@ -113,9 +145,13 @@ class RADMM(Algorithm):
 
     penalty: float | Schedule = 0.5
     recycle_proximal: float | Schedule = 0.2
+    noise: str = "l2-laplace"
+    perturb: str = "objective"
 
     def __post_init__(self) -> None:
         check_hyperparameters(self, positive=("penalty",), at_least_zero=("recycle_proximal",))
+        checks.one_of("RADMM.noise", self.noise, OBJECTIVE_NOISES)
+        checks.one_of("RADMM.perturb", self.perturb, ("objective", "output"))
 
     def init(self, node: Node, w: Array) -> ADMMState:
         return ADMMState(w, 0 * w, node.degree * w)
@@ -123,7 +159,11 @@ class RADMM(Algorithm):
     def step(self, s: ADMMState, node: Node) -> ADMMState:
         t, deg = node.turn, node.degree
         eta, gamma = at(self.penalty, t), at(self.recycle_proximal, t)
-        odd = node.release_argmin(2 * s.dual, eta * deg, midpoint(s.w, s.heard, deg))
+        terms = (2 * s.dual, eta * deg, midpoint(s.w, s.heard, deg))
+        if self.perturb == "objective":
+            odd = node.release_argmin(*terms, noise=self.noise)
+        else:
+            odd = node.release(node.argmin(*terms), noise=self.noise)
         heard = node.neighbour_sum(odd)
         dual = s.dual + (eta / 2) * (deg * odd - heard)
         recycled = -2 * s.dual - eta * (2 * deg * odd - deg * s.w - s.heard)
@@ -134,6 +174,18 @@ class RADMM(Algorithm):
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:
         return recycled_noise(facts, sites, weights, privacy, np.ones(facts.n))
+
+    def published_form(self) -> RADMM:
+        super().published_form()
+        return replace(self, noise="l2-laplace", perturb="objective")
+
+    @property
+    def noise_in_objective(self) -> bool:
+        return self.perturb == "objective"
+
+    def spends(self, facts: Facts, degree: Array, rounds: int) -> float:
+        additive = self.perturb == "output" and self.noise == "l2-laplace"
+        return laplace_spends(facts, rounds) if additive else float(rounds)
 
     def iterate(self, s: ADMMState) -> Array:
         return s.w

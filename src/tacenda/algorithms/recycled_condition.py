@@ -1,4 +1,5 @@
-"""The convergence condition of recycled ADMM, ZhangEtAl18 (26)-(27), and the least gamma for it.
+"""The convergence condition of recycled ADMM, Zhang et al. (2018), (26)-(27), and the least gamma
+for it.
 
 With D the degrees, A the adjacency matrix, Dt = 2 eta D + gamma I, s = min_i (2 eta deg_i + gamma),
 DM = diag(M_i^2) and M_i = c c1 + r the public smoothness of f_i, the symmetric parts of
@@ -34,13 +35,13 @@ def convergence_advice(
         return []
     if n > LARGEST:
         return [
-            "RADMM: the convergence condition (26)-(27) of ZhangEtAl18 is not checked on graphs "
-            f"of over {LARGEST} nodes ({n})."
+            "RADMM: the convergence condition (26)-(27) of Zhang et al. (2018) is not checked on "
+            f"graphs of over {LARGEST} nodes ({n})."
         ]
     eta, gamma = at(penalty, 1), at(recycle_proximal, 1)
     if topology.is_bipartite:
         return [
-            "RADMM: no recycle_proximal meets the sufficient condition (27) of ZhangEtAl18 "
+            "RADMM: no recycle_proximal meets the sufficient condition (27) of Zhang et al. (2018) "
             f"on a bipartite graph such as {topology.name}; "
             "R-ADMM converges there in practice, but without that proof."
         ]
@@ -49,8 +50,8 @@ def convergence_advice(
     least = smallest_recycle_proximal(eta, facts.constants.smoothness, topology)
     return [
         f"RADMM: recycle_proximal={gamma:g} does not meet the sufficient condition (26)-(27) "
-        f"of ZhangEtAl18 for penalty {eta:g}; the smallest admissible value is {least:.4g}. "
-        "Smaller ones often converge, but without that proof."
+        f"of Zhang et al. (2018) for penalty {eta:g}; the smallest admissible value is "
+        f"{least:.4g}. Smaller ones often converge, but without that proof."
     ]
 
 

@@ -40,7 +40,29 @@ Kind = TypeVar("Kind", bound=Algorithm)
 
 
 def register(kind: type[Kind]) -> type[Kind]:
-    """Make an algorithm known by its name; a decorator, above `@dataclass(frozen=True)`."""
+    """Make an algorithm known by its name; a decorator, above `@dataclass(frozen=True)`.
+
+    Parameters
+    ----------
+    kind : type
+        The class of the algorithm.
+
+    Returns
+    -------
+    type
+        The same class.
+
+    Raises
+    ------
+    InputError
+        If the name is taken.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> callable(tc.algorithms.register)
+    True
+    """
     derived = isinstance(kind, type) and issubclass(kind, Algorithm)
     if not derived or "__dataclass_fields__" not in vars(kind):
         raise InputError(
@@ -62,7 +84,7 @@ def register(kind: type[Kind]) -> type[Kind]:
         if field.name in NOT_HYPERPARAMETERS:
             raise InputError(
                 f"{kind.__name__}.{field.name}: {field.name!r} cannot be a hyperparameter, "
-                "since it has a meaning of its own in files; call it otherwise."
+                "since it has a meaning of its own in files; give it another name."
             )
     ALGORITHMS[name] = kind
     return kind
@@ -76,7 +98,31 @@ register(Optimum)
 
 
 def by_name(name: str, **hyperparameters: Any) -> Algorithm:
-    """The algorithm of that name ("ipadmm"), with hyperparameters as plain values or schedules."""
+    """Make an algorithm by its name.
+
+    Parameters
+    ----------
+    name : str
+        Such as "ipadmm"; `tacenda algorithms` lists all.
+    **hyperparameters : object
+        Plain values or schedules.
+
+    Returns
+    -------
+    Algorithm
+        The algorithm.
+
+    Raises
+    ------
+    InputError
+        If the name or a hyperparameter is unknown.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.by_name("ipadmm", inner_steps=5).inner_steps
+    5
+    """
     key = name.lower().replace("-", "")
     if key == Whitened.name:
         return _whitened(hyperparameters)
@@ -92,7 +138,29 @@ def by_name(name: str, **hyperparameters: Any) -> Algorithm:
 
 
 def from_plain(values: dict[str, Any]) -> Algorithm:
-    """The inverse of `Algorithm.to_plain`; a `code` there must be that of the algorithm here."""
+    """Read back what `Algorithm.to_plain` wrote.
+
+    Parameters
+    ----------
+    values : dict
+        Name and hyperparameters; a `code` there must be that of the algorithm here.
+
+    Returns
+    -------
+    Algorithm
+        The same algorithm.
+
+    Raises
+    ------
+    InputError
+        If the name or a hyperparameter is unknown.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.from_plain({"name": "dvp", "penalty": 0.3}).penalty
+    0.3
+    """
     if "name" not in values:
         raise InputError("an algorithm's table must have a 'name'.")
     found = by_name(
@@ -115,7 +183,19 @@ def with_code(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def all_algorithms() -> dict[str, type[Algorithm]]:
-    """Every algorithm by name, those of installed plugins included."""
+    """Every algorithm by name, those of installed plugins included.
+
+    Returns
+    -------
+    dict
+        Name -> class.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> "treegd" in tc.algorithms.all_algorithms()
+    True
+    """
     for name, entry in _offered().items():
         if name not in ALGORITHMS:
             _load(entry)
@@ -123,7 +203,19 @@ def all_algorithms() -> dict[str, type[Algorithm]]:
 
 
 def private_names() -> list[str]:
-    """The class names of the algorithms that take a privacy budget."""
+    """Class names of the algorithms that take a privacy budget.
+
+    Returns
+    -------
+    list of str
+        Sorted as in the registry.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> "ADMM" in tc.algorithms.private_names()
+    False
+    """
     return [kind.__name__ for kind in ALGORITHMS.values() if kind.private]
 
 

@@ -27,7 +27,7 @@ h_k = curvature * scale^2 a_k/f_k, with the signal of weights alike in all direc
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -60,6 +60,9 @@ class Setting:
     seen      how many directions stand out of the noise
     left_undone, noise_risk, bent   the forecast excess risk: of what is not learnt, of noise, and
               of the clip
+    curved, ridge   (k,) the loss's curvature along each direction of the map, as it is assumed, and
+              the regulariser's
+    noise     std of each entry of one round's mean gradient
     """
 
     floor: float
@@ -71,6 +74,9 @@ class Setting:
     left_undone: float
     noise_risk: float
     bent: float
+    curved: Floats = field(compare=False)
+    ridge: Floats = field(compare=False)
+    noise: float
 
 
 def edge_of(d: int, std: float, diagonal: bool = False) -> float:
@@ -165,7 +171,8 @@ def decide(
     _, step, c, left, noisy, bent = best
     clipped = None if clip is None and (std == 0.0 or not math.isfinite(unit)) else c
     seen = int((e > edge).sum())
-    return Setting(lowest, size, clipped, step, smoothness, seen, left, noisy, bent)
+    found = (lowest, size, clipped, step, smoothness, seen, left, noisy, bent)
+    return Setting(*found, h, np.broadcast_to(ridge, h.shape), quiet * c if quiet > 0 else 0.0)
 
 
 @dataclass(frozen=True)

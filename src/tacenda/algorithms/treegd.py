@@ -27,23 +27,36 @@ class TreeState:
 
 @dataclass(frozen=True)
 class TreeGD(Algorithm):
-    """Proximal gradient steps on the mean of all nodes' noisy gradients, summed up a tree and back.
+    """Proximal gradient steps on the network's mean noisy gradient, summed over a spanning tree.
 
         x <- (1/n) sum_i x_i          (in round 1 and after a change of the members only: masks
-                                      cancel
-                                       between nodes that ask the same question)
+                                       cancel between nodes that ask the same question)
         g <- (1/n) sum_i (grad loss_i(x) + noise_i)              (released once by each node)
         x <- prox_{eta r R}(x - eta g),   eta = step_size / L
         output: the average of the last `tail` share of the rounds
 
     L is the public smoothness of the loss: from the declared constants; after `Whitening` 1/L is
-    the step with the least forecast risk on the released curvature. step_size: in units of 1/L, a
-    number or schedule. tail: 0 < tail <= 1. noise: "masked": each node adds whole-numbered noise of
-    its own and, for every edge, a mask of which its neighbour adds the negative; only the sum over
-    the network is ever readable, so that all nodes' noise hides each record. "independent": each
-    node's message holds noise enough for itself, and needs no trust.
+    the step with the least forecast risk on the released curvature.
     Guarantee, masked: a sum of discrete Gaussians over the members that a coalition of at most
     `Privacy.coalition` leaves connected. Independent: exact Gaussian composition.
+
+    Parameters
+    ----------
+    step_size : float or Schedule, default=1.0
+        In units of 1/L, a number or a schedule.
+    noise : {"masked", "independent"}, default="masked"
+        "masked": each node adds whole-numbered noise of its own and, for every edge, a mask of
+        which its neighbour adds the negative; only the sum over the network is ever readable,
+        so that all nodes' noise hides each record. "independent": each node's message holds
+        enough noise by itself, and needs no trust.
+    tail : float, default=0.5
+        Share of the rounds that is averaged, above 0 and at most 1.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.TreeGD(noise="independent").masks
+    False
     """
 
     name: ClassVar[str] = "treegd"
@@ -53,7 +66,7 @@ class TreeGD(Algorithm):
     verdict: ClassVar[Verdict | None] = Verdict(
         "ours",
         "sound",
-        "No print: exact averages of noisy gradients, under masks that cancel between neighbours.",
+        "New here: exact averages of noisy gradients, under masks that cancel between neighbours.",
         "Masked: a sum of discrete Gaussians over what a coalition of the stated size leaves "
         "connected; independent: mu^2 = T/z^2.",
     )

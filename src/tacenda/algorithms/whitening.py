@@ -26,10 +26,11 @@ import numpy as np
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm, Array, Needs, Node
 from tacenda.algorithms.published import Published, Sites
-from tacenda.algorithms.spectrum import decide, within
+from tacenda.algorithms.spectrum import Setting, decide, descend, within
 from tacenda.errors import InputError, StateError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.settings import Privacy
+from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
 from tacenda.problem.moments import unpacked
 
@@ -43,16 +44,34 @@ CLIP = 0.5  # of the loss's slope: most gradients are far below it near the opti
 
 @dataclass(frozen=True)
 class Whitening:
-    """How the records are prepared: `prepare=Whitening(share=0.1)`.
+    """How records are prepared: whitened with their second moment, which is released once.
 
-    share   of the budget (mu^2) for the second moment, above 0 and below 1
-    norm    to which mapped rows are cut: the new public bound on every row
-    clip    to which mapped gradients are clipped; None: by the released spectrum with TreeGD, else
-            half the loss's slope times `norm`
-    floor   below which eigenvalues are raised, in units of the noise's edge; None: 0.7
-    scale   expected norm of a mapped row over `norm`; None: 0.5 with TreeGD, else 0.7
-    rank    how many directions are kept, of a full map; None: all
-    kind    "full", "diagonal", or None: full up to 1000 features, diagonal above
+    Part of the same budget: `simulate(..., prepare=Whitening(share=0.1))`. docs/whitening.md
+    explains the map.
+
+    Parameters
+    ----------
+    share : float, default=0.1
+        Share of the budget (mu^2) for the second moment, above 0 and below 1.
+    norm : float, default=1.0
+        To which mapped rows are cut: the new public bound on every row.
+    clip : float or None, default=None
+        To which mapped gradients are clipped; None: by the released spectrum with TreeGD, else
+        half the loss's slope times `norm`.
+    floor : float or None, default=None
+        Below which eigenvalues are raised, in units of the noise's edge; None: 0.7.
+    scale : float or None, default=None
+        Expected norm of a mapped row over `norm`; None: 0.5 with TreeGD, else 0.7.
+    rank : int or None, default=None
+        How many directions are kept, of a full map; None: all.
+    kind : str or None, default=None
+        "full", "diagonal", or None: full up to 1000 features, diagonal above.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.Whitening(share=0.2).kind_for(5000)
+    'diagonal'
     """
 
     share: float = 0.1
@@ -80,17 +99,50 @@ class Whitening:
             )
 
     def kind_for(self, n_features: int) -> str:
-        """Which map records of so many features get."""
+        """Which map is made for that many features.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of features.
+
+        Returns
+        -------
+        str
+            "full" or "diagonal".
+        """
         return self.kind or (FULL if n_features <= MOST_FEATURES else DIAGONAL)
 
     def to_plain(self) -> dict[str, Any]:
-        """Name and settings as plain values, for files; without what is not set."""
+        """Plain values for files.
+
+        Returns
+        -------
+        dict
+            What `from_plain` reads back.
+        """
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return {"name": NAME, **{k: v for k, v in values.items() if v is not None}}
 
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> Whitening:
-        """The inverse of `to_plain`."""
+        """Read back what `to_plain` wrote.
+
+        Parameters
+        ----------
+        values : dict
+            The plain values.
+
+        Returns
+        -------
+        Whitening
+            The same settings.
+
+        Raises
+        ------
+        InputError
+            If a name is unknown.
+        """
         checks.one_of("prepare.name", values.get("name", NAME), (NAME,))
         known = [f.name for f in dataclasses.fields(cls)]
         given = {k: v for k, v in values.items() if k != "name" and v is not None}
@@ -100,8 +152,31 @@ class Whitening:
 
 
 def prepared(algorithm: Algorithm, prepare: Any) -> Algorithm:
-    """The algorithm behind what prepares its records: nothing (None), a name, a table or an
-    object."""
+    """The algorithm together with what prepares its records.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        What runs on the prepared records.
+    prepare : None, str, dict or Whitening
+        Nothing (None), a name, a table of settings or an object.
+
+    Returns
+    -------
+    Algorithm
+        The algorithm itself, or one that prepares first.
+
+    Raises
+    ------
+    InputError
+        If the preparation is unknown.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.prepared(tc.algorithms.TreeGD(), "whitening").name
+    'whitened'
+    """
     if prepare is None:
         return algorithm
     if isinstance(prepare, str):
@@ -126,11 +201,14 @@ class Chosen:
     clip        to which mapped gradients are clipped; None where nothing is clipped
     smoothness  of the mean loss on mapped records; over the chosen step, for an algorithm that
                 follows it
+    noise_std   (k,) forecast for each weight of the output, on the released spectrum, by all rounds
+                of an algorithm that follows it; empty where nothing is forecast
     """
 
     matrix: Array
     clip: float | None
     smoothness: float
+    noise_std: Array
 
 
 def choose(
@@ -173,7 +251,25 @@ def choose(
     if vectors is not None:
         matrix = vectors[:, :kept] * matrix
     step = found.step if follows else 1.0
-    return Chosen(np.ascontiguousarray(matrix), found.clip, found.smoothness / step)
+    spread = _forecast_std(found, algorithm, rounds, k)
+    return Chosen(np.ascontiguousarray(matrix), found.clip, found.smoothness / step, spread)
+
+
+def _forecast_std(found: Setting, algorithm: Algorithm, rounds: int, k: Constants) -> Array:
+    """(k,) see `Chosen.noise_std`. A hinge bends at few records, nobody knows how many, and has no
+    forecast; a Huber loss has one that holds where most residuals are below its threshold.
+    Of several outputs the loss sees differences only: along their
+    mean, 1/K of the variance, nothing bends back what the noise has moved."""
+    longer = getattr(algorithm, "step_size", None)
+    known = k.loss.twice_differentiable or k.loss.kind == "regression"
+    if not known or not algorithm.follows or not isinstance(longer, float | int):
+        return np.zeros(0)
+    eta, tail = longer * found.step / found.smoothness, getattr(algorithm, "tail", 1.0)
+    _, spread = descend(found.curved, found.ridge, eta, rounds, tail)
+    if k.n_outputs > 1:
+        _, free = descend(np.zeros_like(found.curved), found.ridge, eta, rounds, tail)
+        spread = spread + (free - spread) / k.n_outputs
+    return np.asarray(found.noise * np.sqrt(spread))
 
 
 def _eigen(moment: Array) -> tuple[Array, Array]:
@@ -214,17 +310,32 @@ class WhitenedState:
     """inner: the wrapped algorithm's state, in the records' own coordinates until there is a map.
 
     matrix (d, k), or (d,) for a diagonal one, and numbers (clip, or 0 for none; smoothness): the
-    public map, held once for all nodes.
+    public map, held once for all nodes. noise_std (k,): `Chosen.noise_std`.
     """
 
     inner: Any
     matrix: Array | None = field(default=None, metadata={"common": True})
     numbers: Array | None = field(default=None, metadata={"common": True})
+    noise_std: Array | None = field(default=None, metadata={"common": True})
 
 
 @dataclass(frozen=True)
 class Whitened(Algorithm):
-    """The wrapped algorithm on whitened records; the release of the moment is part of round 1."""
+    """The wrapped algorithm on whitened records; the release of the moment is part of round 1.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        What runs on the mapped records.
+    whitening : Whitening, optional
+        How they are mapped.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.Whitened(tc.algorithms.TreeGD()).name
+    'whitened'
+    """
 
     algorithm: Algorithm
     whitening: Whitening = Whitening()
@@ -262,7 +373,7 @@ class Whitened(Algorithm):
             node.rounds,
         )
         numbers = np.array([0.0 if found.clip is None else found.clip, found.smoothness])
-        s = WhitenedState(None, found.matrix, numbers)
+        s = WhitenedState(None, found.matrix, numbers, found.noise_std)
         if found.matrix.ndim == 1:
             back = 1.0 / found.matrix
         else:
@@ -306,7 +417,18 @@ class Whitened(Algorithm):
         return node.mapped(s.matrix, self.whitening.norm, clip, smoothness)
 
     def mapped_facts(self, facts: Facts) -> Facts:
-        """Those of the mapped records, as far as they are known before any release."""
+        """Public facts of the mapped records, as far as they are known before any release.
+
+        Parameters
+        ----------
+        facts : Facts
+            Those of the original records.
+
+        Returns
+        -------
+        Facts
+            Those of the mapped ones.
+        """
         width = facts.n_features
         kept = width if self.whitening.rank is None else min(width, self.whitening.rank)
         some = np.ones(width) if self._diagonal(facts) else np.eye(width, kept)
@@ -321,6 +443,15 @@ class Whitened(Algorithm):
         if s.matrix is not None and s.matrix.ndim == 1:
             found = {**found, DIAGONAL: s.matrix}
         return found
+
+    def noise_std(self, s: WhitenedState, facts: Facts, rounds: int) -> Array | None:
+        """By the forecast on the released spectrum, of an algorithm that follows it; the map is
+        given."""
+        if s.matrix is None or s.noise_std is None or not len(s.noise_std):
+            return None
+        squares, each = s.matrix**2, s.noise_std**2
+        variance = squares * each if s.matrix.ndim == 1 else squares @ each
+        return np.tile(np.sqrt(variance), facts.constants.n_outputs)
 
     def iterate(self, s: WhitenedState) -> Array:
         return self._back(s, self.algorithm.iterate(s.inner))
@@ -392,8 +523,8 @@ class Whitened(Algorithm):
 
     def _not_printed(self) -> UnsupportedError:
         return UnsupportedError(
-            f"{self.title}: no paper here prints noise for whitened records, so it cannot run as "
-            "published; use mode='sound', or leave prepare out."
+            f"{self.title}: no paper here publishes noise for whitened records, so it cannot run "
+            "as published; use mode='sound', or leave prepare out."
         )
 
     # ---- as the wrapped algorithm

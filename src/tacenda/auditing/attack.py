@@ -62,25 +62,71 @@ def audit(
     checkpoint: str | Path | None = None,
     resume: bool = False,
 ) -> AuditResult:
-    """Run `algorithm` many times on two data sets that differ in one record, and try to tell which
-    one it was.
-
-    privacy      the noise under attack, in either mode; `mode="as-published"` attacks the paper's
-                 own formula
-    problem      by default the worst case: `records` rows per node that hide nothing (`stage`), on
-                 two nodes, or on a ring of five where neighbours share noise
-    trials       runs in total, half of them in each world; the bound grows with them
-    canary       "worst": the tool searches; or a pair ((x0, y0), (x1, y1)) of records in the
-                 problem's own labels
-    node         the position of the attacked node; by default the one with the least privacy
-    jobs         processes; the result does not depend on it
-    checkpoint   a file that keeps the finished trials; resume=True goes on from it
+    """Attack an algorithm: run it many times on two data sets that differ in one record.
 
     The adversary sees every released value of every node, knows all records but one and all
     settings, and uses the exact likelihood ratio of all that it saw. Where neighbours share noise
     it also listens as each curious member, and supposes faults of that noise (`shared_noise`);
     `result.attacks` lists what was tried. A lower bound above the claim disproves the claim; one
     below it proves nothing.
+
+    Parameters
+    ----------
+    algorithm : Algorithm or str
+        An object of `tacenda.algorithms`, or a name with default settings.
+    privacy : Privacy
+        The noise under attack, in either mode; `mode="as-published"` attacks the paper's own
+        formula.
+    rounds : int, default=10
+        Rounds of each run.
+    problem : Problem or None, default=None
+        By default the worst case: `records` rows per node that hide nothing, on two nodes, or
+        on a ring of five where neighbours share noise.
+    graph : networkx.Graph, Topology or None, default=None
+        The network of the problem.
+    records : int, default=10
+        Records of each node of the default problem.
+    dim : int or None, default=None
+        Number of features of the default problem.
+    trials : int, default=10000
+        Runs in total, half of them with each data set; the bound grows with them.
+    canary : "worst" or pair of records, default="worst"
+        "worst": the tool searches; or a pair ((x0, y0), (x1, y1)) of records in the problem's
+        own labels.
+    node : int or None, default=None
+        Position of the attacked node; by default the one with the least privacy.
+    confidence : float, default=0.95
+        Probability with which the lower bound holds.
+    seed : int or None, default=None
+        The same seed gives the same result.
+    jobs : int, default=1
+        Number of processes; the result does not depend on it.
+    init : array_like or None, default=None
+        As in `simulate`.
+    mixing : str, default="metropolis"
+        As in `simulate`.
+    solver_tolerance : float, default=1e-08
+        As in `simulate`.
+    progress : {"auto", True, False}, default="auto"
+        Whether to show a progress bar; "auto" shows one on a terminal.
+    checkpoint : str, Path or None, default=None
+        A file that keeps the finished trials.
+    resume : bool, default=False
+        Continue from the checkpoint.
+
+    Returns
+    -------
+    AuditResult
+        Lower bounds on epsilon, and what they say about the claim.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> attacked = tc.audit(
+    ...     "cdpadmm", privacy=tc.Privacy(1.0), rounds=2, trials=200, seed=0, progress=False
+    ... )
+    >>> attacked.verdict
+    'consistent'
     """
     begin = time.perf_counter()
     trials = checks.whole("trials", trials, least=100) // 4 * 4
@@ -306,7 +352,7 @@ def _given(pair: Any, scene: _Scene) -> Canary:
     if scene.privacy.adjacency == "add-remove" and np.any(first):
         raise InputError(
             "canary's first record must be all zeros under add-remove, "
-            "where it stands for a record that is not there."
+            "where it represents a record that is not there."
         )
     return Canary(first, _encoded(scene.problem, y0), second, _encoded(scene.problem, y1))
 

@@ -68,16 +68,66 @@ STEPS = 14  # halvings in the search for the curve: four digits
 
 @dataclass(frozen=True, eq=False)
 class OneRunResult:
-    """right of `guesses` of `coins` were right. Lower bounds on epsilon at delta, all together with
-    the stated confidence:
+    """Outcome of an audit with canaries planted in one run.
 
-    lower_bound   whatever the run is like
-    curve_bound   of noise of the declared kind, of which only the amount may be wrong: with that,
-                  more is known of the guesses than epsilon and delta tell. Where the canaries are
-                  seen through independent noise (`independent`), guesses of all coins count as
-                  well, `attacks` lists how many each attack had right, and independence is believed
-                  too
-    attack        what gave the curve bound
+    All lower bounds on epsilon at `delta` hold together with the stated confidence.
+
+    Attributes
+    ----------
+    algorithm : dict
+        The algorithm in plain values.
+    mode : str
+        "sound" or "as-published".
+    adjacency : str
+        The neighbouring relation.
+    rounds : int
+        Rounds of the run.
+    coins : int
+        How many coins decided about canaries.
+    guesses : int
+        How many of them the adversary guessed.
+    right : int
+        How many guesses were right.
+    confidence : float
+        Probability with which the bounds hold.
+    delta : float
+        The delta at which they hold.
+    claimed : (float, float)
+        What the noise is said to give, (epsilon, delta).
+    true_epsilon : float
+        The accountant's own epsilon at `delta`.
+    lower_bound : float
+        Epsilon is at least this, whatever the run is like.
+    curve_bound : float
+        The same for noise of the declared kind, of which only the amount may be wrong: then
+        more is known of the guesses than epsilon and delta tell. Where the canaries are seen
+        through independent noise (`independent`), guesses of all coins count as well, and
+        independence is assumed too.
+    independent : bool
+        Whether the canaries are seen through independent noise.
+    attack : str
+        What gave the curve bound.
+    attacks : tuple of (str, int)
+        How many guesses each attack had right.
+    seed : int
+        The seed of the run.
+    seconds : float
+        Wall-clock time.
+    why : str or None
+        One sentence where the claimed and the true epsilon differ.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> data = tc.data.make_classification(200, 3, seed=0)
+    >>> shards = tc.data.partition.even(data.X, data.y, 4, seed=0)
+    >>> problem = tc.Problem(shards, classes=(0, 1))
+    >>> found = tc.audit_one_run(
+    ...     problem, tc.graph.ring(4), "cdpadmm", privacy=tc.Privacy(1.0), rounds=5, seed=0,
+    ...     progress=False,
+    ... )  # fmt: skip
+    >>> found.verdict
+    'consistent'
     """
 
     algorithm: dict[str, Any]
@@ -102,14 +152,22 @@ class OneRunResult:
 
     @property
     def broken(self) -> bool:
+        """Whether a lower bound exceeds its claim."""
         return max(self.lower_bound, self.curve_bound) > self.claimed[0]
 
     @property
     def verdict(self) -> str:
+        """ "broken" if a lower bound exceeds its claim, else "consistent"."""
         return "broken" if self.broken else "consistent"
 
     def summary(self) -> str:
-        """One sentence for people."""
+        """The result in one sentence.
+
+        Returns
+        -------
+        str
+            The sentence.
+        """
         said = f"claimed {self.claimed[0]:.4g}"
         if self.mode == "as-published":
             said += f" by the paper; the accountant says {self.true_epsilon:.4g}"
@@ -128,7 +186,13 @@ class OneRunResult:
         return f"OneRunResult({self.summary()})"
 
     def to_plain(self) -> dict[str, Any]:
-        """Plain values for files and --json."""
+        """Plain values for files and --json.
+
+        Returns
+        -------
+        dict
+            Numbers, strings, lists and dictionaries only.
+        """
         return {
             "format": "tacenda-one-run-audit-2",
             "verdict": self.verdict,
@@ -136,7 +200,18 @@ class OneRunResult:
         }
 
     def save(self, path: str | Path) -> Path:
-        """Write `to_plain` as JSON."""
+        """Write `to_plain` as JSON.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to write.
+
+        Returns
+        -------
+        Path
+            The file that was written.
+        """
         return write_json(path, self.to_plain())
 
 
@@ -156,13 +231,59 @@ def audit_one_run(
     solver_tolerance: float = 1e-8,
     progress: str | bool = "auto",
 ) -> OneRunResult:
-    """Plant canaries in one run of `problem` and count right guesses.
+    """Plant canaries in one run of a problem and count right guesses.
 
-    canaries   per node; by default as many as it has features, at most half of its smallest node's
-               records, and one where the noise is not drawn for each feature by itself; where
-               neighbours share noise, they share the features too
-    guesses    how many coins the adversary guesses, fixed before it looks; by default a tenth, or 3
-               of 10 for epsilon below 2
+    A lower bound above the claim disproves the claim; one below it proves nothing.
+
+    Parameters
+    ----------
+    problem : Problem
+        The records, of which some are replaced by canaries.
+    graph : networkx.Graph or Topology
+        The network.
+    algorithm : Algorithm or str
+        An object of `tacenda.algorithms`, or a name with default settings.
+    privacy : Privacy
+        The noise under attack, in either mode.
+    rounds : int
+        Rounds of the run.
+    canaries : int or None, default=None
+        Canaries per node; by default as many as it has features, at most half of its smallest
+        node's records, and one where the noise is not drawn for each feature by itself; where
+        neighbours share noise, they share the features too.
+    guesses : int or None, default=None
+        How many coins the adversary guesses, fixed before it looks; by default a tenth, or 3 of
+        10 for epsilon below 2.
+    confidence : float, default=0.95
+        Probability with which the lower bound holds.
+    seed : int or None, default=None
+        The same seed gives the same result.
+    init : array_like or None, default=None
+        As in `simulate`.
+    mixing : str, default="metropolis"
+        As in `simulate`.
+    solver_tolerance : float, default=1e-08
+        As in `simulate`.
+    progress : {"auto", True, False}, default="auto"
+        Whether to show a progress bar; "auto" shows one on a terminal.
+
+    Returns
+    -------
+    OneRunResult
+        Lower bounds on epsilon, and what they say about the claim.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> data = tc.data.make_classification(200, 3, seed=0)
+    >>> shards = tc.data.partition.even(data.X, data.y, 4, seed=0)
+    >>> problem = tc.Problem(shards, classes=(0, 1))
+    >>> budget = tc.Privacy(1.0)
+    >>> found = tc.audit_one_run(
+    ...     problem, tc.graph.ring(4), "cdpadmm", privacy=budget, rounds=5, seed=0, progress=False
+    ... )
+    >>> found.lower_bound <= 1.0
+    True
     """
     begin = time.perf_counter()
     if check_privacy(privacy, algorithm_of(algorithm)) is None:

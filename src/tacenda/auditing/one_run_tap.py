@@ -149,13 +149,15 @@ class Recorder:
         each = (np.arange(len(numbers) + 1), numbers, np.ones(len(numbers)))
         return self._door.noise.shared(each, turn, call, self._door.dim)
 
-    def release_argmin(self, question: Question, turn: int, call: int) -> Array:
-        out = self._door.release_argmin(question, turn, call)
+    def release_argmin(
+        self, question: Question, turn: int, call: int, noise: str = "l2-laplace"
+    ) -> Array:
+        out = self._door.release_argmin(question, turn, call, noise)
         site = Site(
             turn,
             self._plan.weight(turn),
             self._door.dim,
-            NoiseKind.OBJECTIVE,
+            NoiseKind.within(noise),
             objective=question.terms,
         )
         self.releases.append(Heard(out, price(self._plan, site)[1], None))
@@ -239,9 +241,13 @@ class Eavesdropper:
             self._note_argmin(out, np.zeros(self._n), 1 / (kappa * spread), noise == "l2-laplace")
         return np.vstack([out, out])
 
-    def release_argmin(self, question: Any, turn: int, call: int) -> Array:
+    def release_argmin(
+        self, question: Any, turn: int, call: int, noise: str = "l2-laplace"
+    ) -> Array:
         out, amount, _ = self._heard.pop(0)
-        self._note_argmin(out, amount.extra, amount.rate, True)
+        laplace = noise == "l2-laplace"
+        sharpness = amount.amount if laplace else 1 / amount.amount
+        self._note_argmin(out, amount.extra, sharpness, laplace)
         return np.vstack([out, out])
 
     def _note_argmin(self, out: Array, extra: Array, sharpness: Array, laplace: bool) -> None:

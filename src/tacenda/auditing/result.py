@@ -19,20 +19,71 @@ from tacenda.words import counted
 
 @dataclass(frozen=True, eq=False)
 class AuditResult:
-    """The outcome of repeated runs on two neighbouring data sets.
+    """Outcome of repeated runs on two neighbouring data sets.
 
-    lower_bound     epsilon is at least this at `delta`, with the stated confidence (never below 0)
-    claimed         what the run's noise is said to give, (epsilon, delta): the accountant's figure,
-                    or the paper's claim
-    true_epsilon    the accountant's own epsilon at `delta`, whoever made the claim
-    mu_lower, mu_fit, mu_claimed   the same for Gaussian differential privacy, where every release
-                                   is an unsampled Gaussian
-    verdict         "broken" if a lower bound exceeds its claim, else "consistent"
-    attacks         every attack that was tried, with the distance of the two worlds' mean scores in
-                    standard deviations, on the half of the trials that chooses; attack: the chosen
-                    one, from which the bounds come
-    declared_chance   where neighbours share noise: a p-value of that noise being as declared,
-                      whatever follows for privacy
+    Attributes
+    ----------
+    algorithm : dict
+        The algorithm in plain values.
+    mode : str
+        "sound" or "as-published".
+    adjacency : str
+        The neighbouring relation.
+    rounds : int
+        Rounds of each run.
+    trials : int
+        Number of runs.
+    confidence : float
+        Probability with which the bounds hold.
+    delta : float
+        The delta at which they hold.
+    claimed : (float, float)
+        What the run's noise is said to give, (epsilon, delta): the accountant's figure, or the
+        paper's claim.
+    true_epsilon : float
+        The accountant's own epsilon at `delta`, whoever made the claim.
+    epsilon : Bound
+        Lower bound on epsilon, with its threshold.
+    mu : Bound or None
+        The same for Gaussian differential privacy, where every release is an unsampled
+        Gaussian.
+    mu_fit : GaussianFit or None
+        Gaussian fit of the scores.
+    mu_claimed : float or None
+        What the claim means for mu.
+    canary : dict
+        The two records that differ.
+    node : int
+        Position of the attacked node.
+    seed : int
+        The seed.
+    jobs : int
+        Number of processes.
+    seconds : float
+        Wall-clock time.
+    attacks : tuple of (str, float)
+        Every attack that was tried, with the distance of the two data sets' mean scores in
+        standard deviations, on the half of the trials that chooses.
+    attack : str
+        The chosen one, from which the bounds come.
+    declared_chance : float or None
+        Where neighbours share noise: a p-value of that noise being as declared, whatever
+        follows for privacy.
+    why : str or None
+        One sentence where the claimed and the true epsilon differ.
+    scores : ndarray
+        Score of each trial.
+    truth : ndarray
+        Data set of each trial, 0 or 1.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> attacked = tc.audit(
+    ...     "cdpadmm", privacy=tc.Privacy(1.0), rounds=2, trials=200, seed=0, progress=False
+    ... )
+    >>> attacked.broken, attacked.lower_bound <= 1.0
+    (False, True)
     """
 
     algorithm: dict[str, Any]
@@ -62,10 +113,12 @@ class AuditResult:
 
     @property
     def lower_bound(self) -> float:
+        """Epsilon is at least this at `delta`, with the stated confidence (never below 0)."""
         return max(0.0, self.epsilon.value)
 
     @property
     def mu_lower(self) -> float | None:
+        """mu is at least this, with the stated confidence; None where it is not defined."""
         return None if self.mu is None else max(0.0, self.mu.value)
 
     @property
@@ -80,22 +133,33 @@ class AuditResult:
 
     @property
     def verdict(self) -> str:
+        """ "broken" if a lower bound exceeds its claim, else "consistent"."""
         return "broken" if self.broken else "consistent"
 
     @property
     def as_declared(self) -> bool | None:
-        """Whether shared noise looks as declared; None where none is shared. It may differ and be
-        as private, or more."""
+        """Whether shared noise looks as declared; None where none is shared.
+
+        It may differ and be as private, or more.
+        """
         return None if self.declared_chance is None else self.declared_chance >= UNLIKELY
 
     @property
     def contradicts_accountant(self) -> bool:
-        """Whether the attack gained more than this library's own accountant allows: an error of
-        ours, or of luck."""
+        """Whether the attack gained more than this library's own accountant allows.
+
+        That would be an error of ours, or of luck.
+        """
         return self.lower_bound > self.true_epsilon
 
     def summary(self) -> str:
-        """One sentence for people."""
+        """The result in one sentence.
+
+        Returns
+        -------
+        str
+            The sentence.
+        """
         percent = f"{100 * self.confidence:g} %"
         said = f"claimed {self.claimed[0]:.4g}"
         if self.mode == "as-published":
@@ -113,7 +177,13 @@ class AuditResult:
         )
 
     def about_attacks(self) -> str:
-        """Which attacks were tried, and which one the bounds come from."""
+        """Which attacks were tried, and which one the bounds come from.
+
+        Returns
+        -------
+        str
+            One sentence.
+        """
         said = f"Best of {counted(len(self.attacks), 'attack')}: {self.attack}."
         if self.as_declared is False:
             said += f" The shared noise is not as declared (p = {self.declared_chance:.1g})."
@@ -123,7 +193,13 @@ class AuditResult:
         return f"AuditResult({self.summary()})"
 
     def to_plain(self) -> dict[str, Any]:
-        """Plain values for files and --json; the single scores are left out."""
+        """Plain values for files and --json; the single scores are left out.
+
+        Returns
+        -------
+        dict
+            Numbers, strings, lists and dictionaries only.
+        """
         bounds = {"epsilon_bound": self.epsilon, "mu_bound": self.mu}
         return {
             "format": "tacenda-audit-result-1",
@@ -162,7 +238,18 @@ class AuditResult:
         }
 
     def save(self, path: str | Path) -> Path:
-        """Write `to_plain` as JSON."""
+        """Write `to_plain` as JSON.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to write.
+
+        Returns
+        -------
+        Path
+            The file that was written.
+        """
         return write_json(path, self.to_plain())
 
 

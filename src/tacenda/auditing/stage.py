@@ -33,10 +33,11 @@ from tacenda.problem.problem import Problem
 from tacenda.schedules import at
 
 # Of records behind gradients:
-# HuangGong20, LiuEtAl22 and GauthierEtAl20 scale with the gradient's bound.
+# Huang and Gong (2020), Liu et al. (2022) and Gauthier et al. (2020) scale with the gradient's
+# bound.
 SMALL_NORM = 0.01
-# c of objectives behind an argmin: ZhangEtAl18 and ZhangZhu16 are printed for records of norm 1,
-# and scale with c.
+# c of objectives behind an argmin: Zhang et al. (2018) and Zhang and Zhu (2016) are printed for
+# records of norm 1, and scale with c.
 SMALL_SCALE = 0.01
 FAR_MARGIN = 12.0  # a logistic slope of 1 - 6e-6
 FAR_COSINE = 1e-3

@@ -20,7 +20,7 @@ from tacenda._types import Array
 from tacenda.auditing.portion import run_portion, trials_at_once
 from tacenda.auditing.worlds import Script
 from tacenda.errors import StateError
-from tacenda.formats.files import replacing
+from tacenda.formats.files import checked_output, replacing
 from tacenda.runtime.interrupt import BetweenRounds
 from tacenda.runtime.progress import Progress
 
@@ -38,7 +38,7 @@ def run_trials(
 ) -> Array:
     """(trials, attacks) the scores of every trial."""
     checks.whole("jobs", jobs, least=1)
-    file = None if checkpoint is None else Path(checkpoint)
+    file = None if checkpoint is None else checked_output(checkpoint)
     scores = _begin(file, resume, script, trials)
     size = min(trials_at_once(script), max(2, -(-trials // jobs)))
     todo = [
@@ -133,7 +133,7 @@ def _begin(file: Path | None, resume: bool, script: Script, trials: int) -> Arra
         return scores
     if not resume:
         raise StateError(
-            f"checkpoint {file} exists already; pass resume=True to go on from it, or another name."
+            f"checkpoint {file} exists already; pass resume=True to continue, or another name."
         )
     try:
         with np.load(file, allow_pickle=False) as stored:

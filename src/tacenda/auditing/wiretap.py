@@ -14,7 +14,8 @@ given that transcript, and the ratio is exact, hidden states included:
     shared noise  the same with several covariances, as several listeners see them (`shared_noise`):
                   one score for each
     l2-Laplace    rate (|r - v0| - |r - v1|)
-    objective     rate (|e0| - |e1|) + ln det H1 - ln det H0
+    objective     rate (|e0| - |e1|) + ln det H1 - ln det H0, or with Gaussian noise
+                  (|e0|^2 - |e1|^2) / (2 std^2) + ln det H1 - ln det H0
                   e_h = -grad F_h(r), H_h its Hessian at r
 
 The adversary knows all settings, so it prices each release by the published plan, not by what the
@@ -208,15 +209,17 @@ class Wiretap:
         self.score += likely[1] - likely[0]
         self.separation += q * (_norm(mine[:, 1] - mine[:, 0]) / std) ** 2
 
-    def release_argmin(self, question: Question, turn: int, call: int) -> Array:
+    def release_argmin(
+        self, question: Question, turn: int, call: int, noise: str = "l2-laplace"
+    ) -> Array:
         """The production release of the true world's copy;
         its noise follows from the optimality condition."""
-        out = self._split(self._door.release_argmin(question, turn, call))
+        out = self._split(self._door.release_argmin(question, turn, call, noise))
         site = Site(
             turn,
             self._plan.weight(turn),
             self._door.dim,
-            NoiseKind.OBJECTIVE,
+            NoiseKind.within(noise),
             objective=question.terms,
         )
         amount = price(self._plan, site)[1]
@@ -229,10 +232,15 @@ class Wiretap:
             + 2 * q * (seen - centre)
             + amount.extra[:, None] * seen
         )
-        rate = self._split(amount.rate)[:, 0]
+        size = self._split(amount.amount)[:, 0]
         far, slopes = self._split(_norm(slope)), self._split(slope)
-        self.score += (rate * (far[:, 0] - far[:, 1])).sum(axis=1)
-        self.separation += ((rate * _norm(slopes[:, 1] - slopes[:, 0])) ** 2).sum(axis=1)
+        apart = _norm(slopes[:, 1] - slopes[:, 0])
+        if noise == "gaussian":
+            self.score += ((far[:, 0] ** 2 - far[:, 1] ** 2) / (2 * size**2)).sum(axis=1)
+            self.separation += ((apart / size) ** 2).sum(axis=1)
+        else:
+            self.score += (size * (far[:, 0] - far[:, 1])).sum(axis=1)
+            self.separation += ((size * apart) ** 2).sum(axis=1)
         self._note_determinants(
             self._split(seen)[:, 0], self._split(2 * q[:, 0] + amount.extra)[:, 0]
         )

@@ -16,7 +16,7 @@ import numpy as np
 from tacenda._types import Array
 from tacenda.auditing.masked_noise import MaskedAttacks
 from tacenda.auditing.shared_noise import Attacks
-from tacenda.errors import InputError
+from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
@@ -112,6 +112,11 @@ def make_store(
 
 def dense_rows(problem: Problem) -> Array:
     """All records of a problem as a float64 table (M, p)."""
+    if problem.store.weights is not None:
+        raise UnsupportedError(
+            "problem must have no weights for an audit; leave them out and declare "
+            "loss_scale=weight_bound: a record of the largest weight is then what is attacked."
+        )
     rows = problem.store.rows
     if not isinstance(rows, tuple):
         return np.array(rows, float)

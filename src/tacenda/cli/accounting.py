@@ -100,7 +100,7 @@ def calibrate(given: flags.Given) -> None:
 
 
 def config_of(given: flags.Given) -> RunConfig:
-    """The configuration; without a file, a bare shape stands for the data."""
+    """The configuration; without a file, only the shape of the data is used."""
     sections = flags.sections(given)
     file, algorithm, per_node, inner = (
         given[name] for name in ("config", "algorithm", "records", "inner")

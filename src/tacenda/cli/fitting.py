@@ -29,7 +29,7 @@ def fit(given: flags.Given) -> None:
 
     The whole run keeps (epsilon, delta) for one record of any node, against an adversary who sees
     every message; where the planner lets neighbours share noise, also against --coalition members
-    (1) who pool what they know.
+    (1) who combine what they know.
     """
     _go(_config(given).model_copy(update={"compare": []}), "fit", given)
 

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 Config = Annotated[
     Path | None,
-    typer.Argument(help="A TOML file that describes the run (see examples/); flags override it."),
+    typer.Argument(
+        help="A TOML file that describes the run (`tacenda examples`); flags override it."
+    ),
 ]
 Data = Annotated[
     str | None,
@@ -29,6 +31,14 @@ Data = Annotated[
 SchemaFile = Annotated[
     Path | None,
     typer.Option("--schema", help="The TOML schema of the file: its public bounds and levels."),
+]
+Public = Annotated[
+    str | None,
+    typer.Option(
+        "--public",
+        help="A file of the same schema whose records are public: 'auto' tunes its step on them. "
+        "They get no protection, and nothing is charged for them.",
+    ),
 ]
 Encoding = Annotated[
     str | None,
@@ -61,7 +71,9 @@ Settings = Annotated[
 Nodes = Annotated[int | None, typer.Option(help="How many nodes hold the data.")]
 Graph = Annotated[
     str | None,
-    typer.Option(help="Its kind, or kind with numbers: 'ring', 'random-regular:100,6,seed=3'."),
+    typer.Option(
+        help="The network: a kind, or a kind with numbers: 'ring', 'random-regular:100,6,seed=3'."
+    ),
 ]
 Loss = Annotated[str | None, typer.Option(help="The loss; 'auto' follows the label's kind.")]
 Strength = Annotated[float | None, typer.Option(help="Weight r of the regulariser.")]
@@ -69,19 +81,24 @@ ClipNorm = Annotated[float | None, typer.Option(help="Clip each record's gradien
 Epsilon = Annotated[
     float | None, typer.Option("--epsilon", "-e", help="Budget of the whole run, for one record.")
 ]
-Delta = Annotated[float | None, typer.Option("--delta", "-d", help="Chance that the bound fails.")]
-Adjacency = Annotated[str | None, typer.Option(help="'replace-one' or 'add-remove'.")]
+Delta = Annotated[
+    float | None, typer.Option("--delta", "-d", help="Probability that the bound fails.")
+]
+Adjacency = Annotated[
+    str | None, typer.Option(help="Neighbouring data sets: 'replace-one' or 'add-remove'.")
+]
 Coalition = Annotated[
     str | None,
     typer.Option(
         help=(
-            "How many members may pool what they know, where neighbours share noise; 'all': "
+            "How many members may combine what they know, where neighbours share noise; 'all': "
             "no such trust."
         )
     ),
 ]
 Mode = Annotated[
-    str | None, typer.Option(help="'sound', or 'as-published' to reproduce a paper's own noise.")
+    str | None,
+    typer.Option(help="'sound' (exact accountant), or 'as-published' for a paper's own noise."),
 ]
 NoPrivacy = Annotated[
     bool, typer.Option("--no-privacy", help="Run without noise; 'auto' then ends at the optimum.")
@@ -111,7 +128,7 @@ Folder = Annotated[
     typer.Option("--folder", "-o", help="Where the run is written; by default runs/<name>-<time>."),
 ]
 Jobs = Annotated[
-    int | None, typer.Option("--jobs", "-j", help="Runs side by side in so many processes.")
+    int | None, typer.Option("--jobs", "-j", help="Number of processes that run in parallel.")
 ]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show what the run would cost, from public facts only.")
@@ -119,9 +136,7 @@ DryRun = Annotated[
 PrintConfig = Annotated[
     bool, typer.Option("--print-config", help="Print the resolved configuration and stop.")
 ]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Go on with the interrupted run in --folder.")
-]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the interrupted run in --folder.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output (errors too).")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Report = Annotated[
@@ -131,6 +146,7 @@ Report = Annotated[
 
 # Parameter of a command -> the key of the configuration that it sets.
 KEYS = {
+    "public": "data.public",
     "encoding": "data.encoding",
     "intercept": "data.intercept",
     "test_fraction": "data.test_fraction",
@@ -165,6 +181,7 @@ Options = dict[str, Any]  # parameter -> its type with typer's option
 DATA: Options = {
     "data": Data,
     "schema": SchemaFile,
+    "public": Public,
     "encoding": Encoding,
     "intercept": Intercept,
     "test_fraction": TestFraction,
@@ -278,7 +295,7 @@ def _with_data(values: dict[str, Any], data: str | None, schema: Path | None) ->
     kept = {
         k: v
         for k, v in values.get("data", {}).items()
-        if k not in ("name", "file", "schema", "options")
+        if k not in ("name", "file", "schema", "public", "options")
     }
     if is_file(data):
         kept["file"] = data
@@ -293,4 +310,8 @@ def _with_data(values: dict[str, Any], data: str | None, schema: Path | None) ->
 
 def is_file(data: str) -> bool:
     """A path or a name: names hold no dot and no slash."""
+    if Path(data).is_dir():
+        from tacenda.data.catalogue import NAMES
+
+        return data not in NAMES
     return Path(data).suffix != "" or "/" in data or "\\" in data or Path(data).is_file()

@@ -89,7 +89,14 @@ def show_ledger(
                 "the figures above are those of all of them"
             )
         for run in d["runs"]:
-            print(f"  {d['dataset']}: run {run['run']}, {'open' if run['open'] else 'closed'}")
+            print(f"  {d['dataset']}: run {run['run']}, {_state(run)}")
+
+
+def _state(run: dict[str, Any]) -> str:
+    """Ledgers of older versions hold runs that were refused after they had been opened."""
+    if not run["open"]:
+        return "closed"
+    return "open" if run["booked"] else "open, with nothing charged (refused, or never begun)"
 
 
 def _epsilon(value: float) -> str:
@@ -112,7 +119,7 @@ def _spent(store: Any, name: str, delta: float | None) -> dict[str, Any]:
         "budget": None if budget is None else vars(budget),
         "events": [{**event.to_dict(), "count": count} for event, count in spent.events],
         "reserved": [{**event.to_dict(), "count": count} for event, count in spent.reserved],
-        "runs": store.runs(name),
+        "runs": [{**run, "booked": store.holds(run["run"])} for run in store.runs(name)],
     }
 
 
@@ -162,12 +169,14 @@ def budget(
     ],
     dataset: Annotated[str, typer.Option("--dataset", help="Its name in the ledger.")],
     epsilon: Annotated[
-        float, typer.Option("--epsilon", "-e", help="What all its runs together may lose.")
+        float, typer.Option("--epsilon", "-e", help="Epsilon of all its runs together.")
     ],
     delta: Annotated[
-        float, typer.Option("--delta", "-d", help="Chance that the bound fails.")
+        float, typer.Option("--delta", "-d", help="Probability that the bound fails.")
     ] = 1e-5,
-    adjacency: Annotated[str, typer.Option(help="'replace-one' or 'add-remove'.")] = "replace-one",
+    adjacency: Annotated[
+        str, typer.Option(help="Neighbouring data sets: 'replace-one' or 'add-remove'.")
+    ] = "replace-one",
     as_json: flags.Json = False,
 ) -> None:
     """Set the budget of a data set; what was spent before counts against it, and a run beyond it is

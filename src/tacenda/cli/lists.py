@@ -16,7 +16,7 @@ def algorithms(
     ] = None,
     as_json: flags.Json = False,
 ) -> None:
-    """All algorithms, with the verdict on their noise as printed; or everything about one.
+    """All algorithms, with what is known about their published noise; or everything about one.
 
     Example: tacenda algorithms ipadmm
     """
@@ -28,7 +28,7 @@ def algorithms(
     if as_json:
         show.as_json([_plain(kind) for kind in all_algorithms().values()])
         return
-    header = ["name", "algorithm", "source", "private", "as printed"]
+    header = ["name", "algorithm", "source", "private", "published noise"]
     rows = [
         [
             key,
@@ -41,8 +41,8 @@ def algorithms(
     ]
     show.table(header, rows)
     print(
-        "\nSound noise is the default everywhere; `tacenda algorithms NAME` tells what is wrong "
-        "with the print, and what we do."
+        "\nCorrected noise is the default everywhere; `tacenda algorithms NAME` says what is "
+        "wrong with the published noise, and what is done here."
     )
 
 
@@ -76,7 +76,7 @@ def _one(name: str, as_json: bool) -> None:
     if plain["needs"]:
         print(f"Needs: {', '.join(need.replace('_', ' ') for need in plain['needs'])}.\n")
     if verdict is not None:
-        print(f"As printed: {verdict.verdict}. {verdict.printed}\nHere: {verdict.sound}\n")
+        print(f"Published noise: {verdict.verdict}. {verdict.printed}\nHere: {verdict.sound}\n")
     show.table(
         ["hyperparameter", "default"], [[k, str(v)] for k, v in plain["hyperparameters"].items()]
     )

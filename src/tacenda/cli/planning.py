@@ -1,5 +1,5 @@
-"""`tacenda plan`: what a budget buys, what more of anything would buy, and how much data a target
-needs; public facts only."""
+"""`tacenda plan`: what a budget achieves, what more of anything would buy, and how much data a
+target needs; public facts only."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 from tacenda.cli import accounting, flags, show
 
 if TYPE_CHECKING:
+    from tacenda.config.sections import RunConfig
     from tacenda.data.dataset import Dataset
     from tacenda.planning import Change, Needed, Plan, Prediction
 
@@ -18,6 +19,13 @@ Trials = Annotated[
     int,
     typer.Option(
         help="Runs on generated data behind the prediction; 0 for the formula alone (quick)."
+    ),
+]
+Data = Annotated[
+    str | None,
+    typer.Option(
+        help="A named data set, or a file with --schema: only its records (and node column) are "
+        "counted, unless --records says how many there are; --schema alone gives the other facts."
     ),
 ]
 Public = Annotated[
@@ -39,7 +47,7 @@ TargetAccuracy = Annotated[
 Plot = Annotated[
     Path | None,
     typer.Option(
-        help="Draw what the changes buy and the privacy curve: a .svg, .png, .pdf or .html file."
+        help="Draw what the changes give and the privacy curve: a .svg, .png, .pdf or .html file."
     ),
 ]
 
@@ -52,10 +60,11 @@ TRUST_SHOWN = 150  # members up to which every coalition of two is tried within 
         "epsilon": flags.Epsilon,
         **accounting.RELATION,
         "rounds": flags.Rounds,
+        "data": Data,
+        "schema": flags.SchemaFile,
         **accounting.SHAPE,
         "trials": Trials,
         "public": Public,
-        "schema": flags.SchemaFile,
         "target_excess": TargetExcess,
         "target_accuracy": TargetAccuracy,
         "plot": Plot,
@@ -64,20 +73,27 @@ TRUST_SHOWN = 150  # members up to which every coalition of two is tried within 
     trials=3,
 )
 def plan(given: flags.Given) -> None:
-    """What a budget buys, before any data is touched: algorithm, rounds, step and closing mixings,
-    with the reasons.
+    """What a budget achieves, before any data is read: algorithm, rounds, step and closing
+    mixings, with the reasons.
 
     Example: tacenda plan --nodes 100 --records 452 --features 104 --epsilon 1
+
+    Example: tacenda plan --data patients.csv --schema patients.toml --nodes 20 --epsilon 1
     """
     trials, plot = given["trials"], given["plot"]
+    if plot is not None:
+        from tacenda.formats.files import checked_output
+
+        checked_output(plot)
     known = _sample(given)
     # The sample is of the same kind, so it tells the width
-    if known is not None and given["config"] is None:
+    if known is not None and all(given[name] is None for name in ("config", "data", "schema")):
         given = {**given, "features": given["features"] or known.n_features}
         if given["classes"] is None:
             given["classes"] = 0 if known.classes is None else len(known.classes)
     sample = None if known is None else (known.X, known.y)
-    chosen = _planned(given)
+    found, notes = _config(given)
+    chosen = _planned(found)
     if sample is not None and trials:
         chosen = chosen.tuned(sample)
     changes = chosen.what_if()
@@ -88,17 +104,93 @@ def plan(given: flags.Given) -> None:
 
         draw(chosen, changes, plot)
     if given["as_json"]:
-        show.as_json(_plain(chosen, changes, prediction, needed, plot))
+        show.as_json({**_plain(chosen, changes, prediction, needed, plot), "notes": notes})
     else:
         _print(chosen, changes, prediction, needed, plot)
+        for note in notes:
+            print(f"Note: {note}")
 
 
-def _planned(given: flags.Given) -> Plan:
+def _config(given: flags.Given) -> tuple[RunConfig, list[str]]:
+    """The configuration whose public facts are planned with, and what was read for them."""
+    data, schema, per_node = (given[name] for name in ("data", "schema", "records"))
+    if data is None and (schema is None or given["config"] is not None):
+        return _bare(given), []
+    from tacenda.errors import InputError
+
+    if given["features"] is not None or given["classes"] is not None:
+        raise InputError(
+            "--features and --classes must be left out of a plan with --data or --schema, "
+            "which says both."
+        )
+    if data is None:
+        return _of_schema(given), [
+            f"The facts are those of {schema}; how many records there are is as declared."
+        ]
+    sections = flags.sections({k: v for k, v in given.items() if k != "public"})
+    found = flags.assemble(
+        given["config"],
+        data=data,
+        schema=schema,
+        sections=sections,
+        settings=given["settings"],
+        algorithm="auto",
+    )
+    if per_node is None:
+        return found, [_counted(found)]
+    from tacenda.config.shape import node_count
+
+    declared = found.data.model_copy(update={"records": per_node * node_count(found.network)})
+    if found.data.name is not None or _has_owners(found):
+        raise InputError(
+            f"--records must be left out with {data}, whose records are counted on every node."
+        )
+    return found.model_copy(update={"data": declared}), []
+
+
+def _bare(given: flags.Given) -> RunConfig:
+    return accounting.config_of(
+        {**given, "public": None, "algorithm": "auto", "hyper": None, "inner": None}
+    )
+
+
+def _of_schema(given: flags.Given) -> RunConfig:
+    """A bare shape with the width, classes and row norm of a schema."""
+    from tacenda.data.schema import Schema
+
+    schema = Schema.read(given["schema"])
+    shape = {"features": len(schema.feature_names), "classes": len(schema.label.classes or ())}
+    found = _bare({**given, **shape})
+    if found.problem.data_norm is not None:
+        return found
+    problem = found.problem.model_copy(update={"data_norm": schema.row_norm})
+    return found.model_copy(update={"problem": problem})
+
+
+def _has_owners(config: RunConfig) -> bool:
+    from tacenda.config.shape import partition_of, schema_of_file
+
+    if config.data.table_schema is None:
+        return False
+    column = schema_of_file(config.data).node_column
+    return partition_of(config.network, column is not None) == "column"
+
+
+def _counted(config: RunConfig) -> str:
+    if config.data.name is not None:
+        return f"The number of records is that of the data set {config.data.name}."
+    what = "records of each node" if _has_owners(config) else "records"
+    return (
+        f"The {what} were counted in {Path(str(config.data.file)).name}, and the counts are taken "
+        "as public; nothing else of the records was read."
+    )
+
+
+def _planned(found: RunConfig) -> Plan:
     from tacenda.config.choice import pooled
     from tacenda.config.cost import public_run
     from tacenda.planning import plan_facts
 
-    found = accounting.config_of({**given, "algorithm": "auto", "hyper": None, "inner": None})
     run = public_run(found)
     wanted = None if found.run.rounds == "auto" else found.run.rounds
     members = pooled(found.privacy.coalition)
@@ -122,13 +214,9 @@ def _sample(given: flags.Given) -> Dataset | None:
         given[name] for name in ("public", "schema", "config", "settings")
     )
     if public is None:
-        if schema is not None:
-            raise InputError(
-                "--schema describes the file of --public; name it, or leave --schema out."
-            )
         return None
     if not flags.is_file(public):
-        if schema is not None:
+        if schema is not None and given["data"] is None:
             raise InputError(
                 f"--schema belongs to a file, and --public {public} is a named data set; "
                 "leave one of them out."
@@ -213,7 +301,7 @@ def _print(
         for c in changes
     ]
     header = ["what if", "excess risk (formula)", "times", "algorithm", "rounds", "sent"]
-    show.table(header, rows, title="What more would buy", right=(1, 2, 4, 5))
+    show.table(header, rows, title="What more would give", right=(1, 2, 4, 5))
     print(f"\n{advice(changes)}")
     if chosen.coalition is not None and chosen.facts.n <= TRUST_SHOWN:
         _print_trust(chosen)
@@ -235,7 +323,7 @@ def _print_trust(chosen: Plan) -> None:
     ]
     print()
     title = (
-        "Who must not collude: one record's loss against those who pool what they know "
+        "Who must not collude: one record's loss against those who combine what they know "
         f"(delta {chosen.delta:g})"
     )
     show.table(["who", "mu", "epsilon", "promised"], rows, title=title, right=(1, 2))

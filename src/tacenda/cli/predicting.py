@@ -1,5 +1,5 @@
-"""`tacenda predict`: the model of a run folder on new records,
-encoded by the run's own public schema."""
+"""`tacenda predict` and `tacenda coefficients`: what a released model says; neither costs
+privacy."""
 
 from __future__ import annotations
 
@@ -12,109 +12,111 @@ import typer
 
 from tacenda.cli import flags, show
 
+Folder = Annotated[
+    Path,
+    typer.Argument(
+        help="A run folder of `tacenda fit` or `compare`, or a folder with an exported model."
+    ),
+]
+Run = Annotated[
+    str | None, typer.Option("--run", help="Which run, as label-seed; by default the first.")
+]
+Node = Annotated[
+    int | None, typer.Option(help="The model of the node at this position, instead of the average.")
+]
+
 
 def predict(
-    folder: Annotated[
-        Path, typer.Argument(help="A run folder of `tacenda fit` or `tacenda compare`.")
-    ],
+    folder: Folder,
     data: Annotated[
         str,
         typer.Option(
-            help="A CSV or Parquet file with the schema's columns; the label may be absent."
+            help="A CSV or Parquet file with the model's columns; the label may be absent."
         ),
     ],
-    run: Annotated[
-        str | None, typer.Option("--run", help="Which run, as label-seed; by default the first.")
-    ] = None,
-    node: Annotated[
-        int | None,
-        typer.Option(help="The model of the node at this position, instead of the average."),
+    run: Run = None,
+    node: Node = None,
+    identifier: Annotated[
+        str | None,
+        typer.Option("--id", help="A column of the file to write beside the predictions."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="A CSV file; by default the screen.")
     ] = None,
     as_json: flags.Json = False,
 ) -> None:
-    """Predict new records with a model of a run folder. Costs no privacy: the model was released
-    already.
+    """Predict new records. Costs no privacy: the model was released already.
 
-    Example: tacenda predict runs/fit-dpdda-20300101-120000 --data new.csv --out predictions.csv
+    Probabilities are given where the loss has them; a number is kept inside the label's declared
+    bounds.
+
+    Example: tacenda predict runs/fit-dpdda-20300101-120000 --data new.csv --id patient --out
+    predictions.csv
     """
-    import numpy as np
-
-    from tacenda.data.encoding import encode_features
-    from tacenda.data.schema import Schema
-    from tacenda.errors import InputError
+    from tacenda.cli.models import feature_rows, open_model
     from tacenda.formats.files import write_text
-    from tacenda.runtime.run_folder import RunFolder
 
-    home = RunFolder.open(folder)
-    if not home.schema_path.is_file():
-        raise InputError(
-            f"{folder} holds no schema.toml, because its data was not encoded by a public "
-            "schema; fit on a file with --schema to predict new records."
-        )
-    name, result = _result(home, run)
-    model = _model(result, node)
-    schema = Schema.read(home.schema_path)
-    rows = encode_features(schema, data)
-    centre, reach = schema.label.centre_and_reach
-    scores = centre + reach * np.asarray(rows @ model.T)
-    columns = outputs(result.settings["problem"], home.manifest()["dataset"]["classes"], scores)
+    model = open_model(folder, run, node)
+    rows = feature_rows(model, data, () if identifier is None else (identifier,))
+    columns = model.columns(model.scores(rows))
+    if identifier is not None:
+        columns = {identifier: _ids(data, identifier), **columns}
     if as_json:
-        show.as_json({"run": name, "records": int(rows.shape[0]), "predictions": columns})
+        show.as_json({"run": model.name, "records": int(rows.shape[0]), "predictions": columns})
         return
     text = _csv(columns)
     if out is None:
         print(text, end="")
     else:
         write_text(out, text)
-        print(f"{out}: {rows.shape[0]} predictions by {name}.")
+        print(f"{out}: {rows.shape[0]} predictions by {model.name}.")
 
 
-def _result(home: Any, run: str | None) -> tuple[str, Any]:
-    from tacenda import checks
-    from tacenda.runtime.result import load
+def coefficients(
+    folder: Folder,
+    run: Run = None,
+    top: Annotated[
+        int | None, typer.Option(min=1, help="So many of the largest effects; by default all.")
+    ] = None,
+    as_json: flags.Json = False,
+) -> None:
+    """A model's coefficients by feature name, in the original units, the largest effects first.
 
-    files = {f"{r['label']}-{r['seed']}": r["file"] for r in home.manifest()["results"]}
-    name = next(iter(files)) if run is None else checks.one_of("--run", run, files)
-    return name, load(home.path / files[name])
+    The standard error is the one that the privacy noise adds. Costs no privacy: the model was
+    released already.
+
+    Example: tacenda coefficients runs/fit-moments-20300101-120000 --top 10
+    """
+    from tacenda.cli.models import open_model
+
+    model = open_model(folder, run)
+    table = model.coefficients
+    assert table is not None
+    if as_json:
+        shown = table.to_plain() if top is None else table.to_plain()[:top]
+        show.as_json(
+            {
+                "run": model.name,
+                "coefficients": shown,
+                "units": table.units,
+                "standard_errors": table.errors,
+                "notes": list(table.notes),
+            }
+        )
+        return
+    show.coefficients(table, model.name, top)
 
 
-def _model(result: Any, node: int | None) -> Any:
-    """(K, p), or (1, p) for a single output."""
-    import numpy as np
-
+def _ids(data: str, column: str) -> list[Any]:
+    from tacenda.data.readers import read_table
     from tacenda.errors import InputError
 
-    n = len(result.models)
-    if node is not None and not 0 <= node < n:
-        raise InputError(f"--node must be a position from 0 to {n - 1}, not {node}.")
-    chosen = result.model if node is None else np.asarray(result.models[node], float)
-    return np.atleast_2d(chosen)
-
-
-def outputs(
-    problem: dict[str, Any], classes: list[str] | None, scores: Any
-) -> dict[str, list[Any]]:
-    """Columns of the answer: the prediction, and probabilities where the loss has them."""
-    if classes is None:
-        return {"prediction": scores[:, 0].tolist()}
-    if len(classes) == 2 and scores.shape[1] == 1:
-        codes = (scores[:, 0] > 0).astype(int)
-        found: dict[str, list[Any]] = {"prediction": [classes[k] for k in codes]}
-        if problem["loss"] == "logistic":
-            from scipy.special import expit
-
-            found[f"probability {classes[1]}"] = expit(scores[:, 0]).tolist()
-        else:
-            found["score"] = scores[:, 0].tolist()
-        return found
-    from scipy.special import softmax
-
-    shares = softmax(scores, axis=1)
-    found = {"prediction": [classes[k] for k in scores.argmax(axis=1)]}
-    return {**found, **{f"probability {c}": shares[:, k].tolist() for k, c in enumerate(classes)}}
+    columns = read_table(data).columns
+    if column not in columns:
+        raise InputError(f"--id {column!r} is no column of {data}; it has {', '.join(columns)}.")
+    return [
+        int(v) if isinstance(v, float) and v.is_integer() else v for v in columns[column].tolist()
+    ]
 
 
 def _csv(columns: dict[str, list[Any]]) -> str:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from tacenda.config.sections import RunConfig
     from tacenda.runs.application import Fitted
 
+TOP = 10  # coefficients that are shown; `tacenda coefficients` shows all
+
 
 def run(
     config: RunConfig, command: str, *, resume: bool, report: bool, as_json: bool, quiet: bool
@@ -90,6 +92,9 @@ def _print(fitted: Fitted, written: Path | None, timing: dict[str, float]) -> No
             print(f"Note: {row['label']} promises this only if {'; '.join(row['conditions'][1:])}.")
     for text in fitted.notes:
         print(f"Note: {text}.")
+    if len(fitted.results) == 1:
+        print()
+        show.coefficients(fitted.coefficients(), next(iter(fitted.results)), TOP)
     print(f"\ntime        {time_words(timing)}")
     print(f"run folder  {fitted.path}")
     for run in list(fitted.results)[:8]:
@@ -103,10 +108,11 @@ def _print(fitted: Fitted, written: Path | None, timing: dict[str, float]) -> No
 
 def look_ahead(config: RunConfig, *, print_config: bool, as_json: bool) -> None:
     """--print-config and --dry-run: from public facts only."""
-    from tacenda.config.choice import resolved
+    from tacenda.config.choice import check_public, resolved
     from tacenda.config.cost import cost, public_run
     from tacenda.formats.text import toml
 
+    check_public(config)
     public = public_run(config)
     if print_config:
         full = resolved(config, public.choices)

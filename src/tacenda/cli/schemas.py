@@ -1,7 +1,10 @@
-"""`tacenda schema draft | check | show`: the public description of a user's own file."""
+"""`tacenda schema draft | check | bounds | show`: the public description of a user's own file."""
 
 from __future__ import annotations
 
+import math
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +22,19 @@ DataFile = Annotated[str, typer.Argument(help="A CSV or Parquet file, or an SQL 
 SchemaFile = Annotated[Path, typer.Argument(help="A schema in TOML.")]
 
 
+MOST_SHOWN = 60  # columns in the table of a draft
+
+_Names = list[str] | None
+Categorical = Annotated[
+    _Names, typer.Option("--categorical", help="Columns of levels or codes, as A,B.")
+]
+Numeric = Annotated[_Names, typer.Option("--numeric", help="Columns of numbers, as A,B.")]
+Drop = Annotated[_Names, typer.Option("--drop", help="Columns to leave out, as A,B.")]
+Log = Annotated[
+    _Names, typer.Option("--log", help="Amounts of which most are small: a logarithmic scale.")
+]
+
+
 @app.command()
 def draft(
     file: DataFile,
@@ -31,14 +47,18 @@ def draft(
     node: Annotated[
         str | None, typer.Option(help="The column that names who holds a record.")
     ] = None,
+    categorical: Categorical = None,
+    numeric: Numeric = None,
+    drop: Drop = None,
+    log: Log = None,
     as_json: flags.Json = False,
 ) -> None:
-    """Propose a schema for a file. Everything in it was read off the data, and waits for you to
+    """Propose a schema for a file. Everything in it was read from the data, and waits for you to
     confirm that it is public.
 
-    Example: tacenda schema draft patients.csv --label outcome --out patients.toml
+    Example: tacenda schema draft patients.csv --label outcome --drop name --out patients.toml
     """
-    from tacenda.data.draft import draft_schema
+    from tacenda.data.draft import Draft
     from tacenda.errors import InputError
     from tacenda.formats.files import write_text
 
@@ -46,24 +66,78 @@ def draft(
         raise InputError(
             f"{out} exists, and may hold confirmed values; remove it, or choose another --out."
         )
-    schema = draft_schema(file, label=label, node=node)
+    found = Draft.of(
+        file,
+        label=label,
+        node=node,
+        categorical=_split(categorical),
+        numeric=_split(numeric),
+        drop=_split(drop),
+        log=_split(log),
+    )
+    schema = found.schema
     if out is not None:
         write_text(out, schema.to_toml())
     if as_json:
-        show.as_json(
-            {"schema": schema.model_dump(mode="json"), "file": None if out is None else str(out)}
-        )
+        show.as_json(_drafted(found, out))
     elif out is None:
         print(schema.to_toml(), end="")
     else:
         print(f"{out}: {_width(schema)}, label {schema.label.name!r}.")
+    if not as_json:
+        with redirect_stdout(sys.stderr if out is None else sys.stdout):
+            _show_draft(found)
     waiting = len(schema.unconfirmed)
     show.note(
-        f"note: {counted(waiting, 'column')} {noun(waiting, 'holds', 'hold')} values read off "
-        "the data: check that they are public, then set confirmed = true."
+        f"note: {counted(waiting, 'column')} {noun(waiting, 'holds', 'hold')} bounds or levels "
+        "read from the data. Used as they are, the guarantee does not cover what they tell about "
+        "single records: replace them by what is publicly known, then set confirmed = true "
+        "(or let `tacenda schema bounds --private` find bounds under a budget)."
     )
     if out is not None:
         show.note(f"Next: edit {out}, then `tacenda schema check {out} --data {file}`.")
+
+
+def _split(names: list[str] | None) -> list[str]:
+    return [name.strip() for part in names or () for name in part.split(",") if name.strip()]
+
+
+def _drafted(found: Any, out: Path | None) -> dict[str, Any]:
+    return {
+        "schema": found.schema.model_dump(mode="json"),
+        "file": None if out is None else str(out),
+        "read_off_the_data": [
+            {
+                "column": column.name,
+                "proposal": column.proposal,
+                "reason": column.reason,
+                "question": column.question,
+                "99_percent_within": column.most_within,
+                "all_within": column.all_within,
+            }
+            for column in found.columns
+        ],
+        "questions": list(found.questions),
+    }
+
+
+def _show_draft(found: Any) -> None:
+    """What was seen, for the holder of the data alone, and what only they can answer."""
+    shown = found.columns[:MOST_SHOWN]
+    rows = [
+        [c.name, c.proposal, _interval(c.most_within), _interval(c.all_within), c.reason]
+        for c in shown
+    ]
+    header = ["column", "proposed as", "99 % are within", "all are within", "why"]
+    show.table(header, rows, title="\nRead off the data: for you alone, not for sharing")
+    if found.columns[MOST_SHOWN:]:
+        print(f"... and {len(found.columns) - MOST_SHOWN} more columns (--json shows all)")
+    for question in found.questions[:MOST_SHOWN]:
+        print(f"question: {question}")
+
+
+def _interval(bounds: tuple[float, float] | None) -> str:
+    return "" if bounds is None else f"[{bounds[0]:g}, {bounds[1]:g}]"
 
 
 @app.command()
@@ -98,6 +172,143 @@ def check(
         print(f"Not yet confirmed as public: {', '.join(found.unconfirmed)}.")
 
 
+@app.command(short_help="Where a file's numbers are, or private bounds for them (--private).")
+def bounds(
+    schema: SchemaFile,
+    data: Annotated[str, typer.Option(help="The file whose numbers need bounds.")],
+    private: Annotated[
+        bool, typer.Option("--private", help="Private quantiles, charged to a ledger.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Where to write the schema with bounds.")
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option("--epsilon", "-e", help="Budget of all on these records, the fit included."),
+    ] = None,
+    delta: flags.Delta = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The ledger's SQLite file; it is made if missing.")
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="The records' name in the ledger; the fit names it too.")
+    ] = None,
+    share: Annotated[float, typer.Option(help="Part of the budget that the bounds take.")] = 0.02,
+    columns: Annotated[
+        _Names, typer.Option("--columns", help="Only these, as A,B; by default all unconfirmed.")
+    ] = None,
+    within: Annotated[
+        _Names, typer.Option("--within", help="A public range, as year=1900:2030; may be repeated.")
+    ] = None,
+    tail: Annotated[
+        float | None, typer.Option(help="The lower quantile; by default as the noise allows.")
+    ] = None,
+    as_json: flags.Json = False,
+) -> None:
+    """Find bounds for numbers of which no public ones are known.
+
+    With --private, two quantiles of each number are released under the records' budget and become
+    confirmed bounds: at most 2 % of the budget by default, booked in the ledger before anything is
+    drawn, and judged together with the later fit. It is the query of one holder on one file.
+    Without --private it is shown where 99 % of the values are: read from the data, for you alone.
+
+    Example: tacenda schema bounds clinic.toml --data clinic.csv --private --epsilon 1 --delta 1e-5
+    --ledger clinic.ledger --dataset clinic --out bounded.toml
+    """
+    from tacenda.data.schema import Schema
+    from tacenda.errors import InputError
+
+    found = Schema.read(schema)
+    if not private:
+        _show_spread(found, data, as_json)
+        return
+    for flag, value in (("--ledger", ledger), ("--dataset", dataset), ("--out", out)):
+        if value is None:
+            raise InputError(f"--private needs {flag}: what is released is charged, and kept.")
+    assert ledger is not None and dataset is not None and out is not None
+    if out.exists():
+        raise InputError(f"{out} exists; remove it, or choose another --out.")
+    from tacenda.data.quantiles import private_bounds
+    from tacenda.formats.files import write_text
+
+    got = private_bounds(
+        found,
+        data,
+        ledger=ledger,
+        dataset=dataset,
+        epsilon=epsilon,
+        delta=delta,
+        share=share,
+        columns=_split(columns) or None,
+        within=_ranges(within),
+        tail=tail,
+    )
+    write_text(out, got.schema.to_toml())
+    if as_json:
+        values = {k: v for k, v in vars(got).items() if k != "schema"}
+        show.as_json({**values, "schema": got.schema.model_dump(mode="json"), "file": str(out)})
+        return
+    parts = {part.name: part for part in (*got.schema.columns, got.schema.label)}
+    rows = [[name, f"{parts[name].low:g}", f"{parts[name].high:g}"] for name in got.columns]  # type: ignore[union-attr]
+    show.table(["column", "low", "high"], rows, title=f"{out}: private bounds", right=(1, 2))
+    print(
+        f"\nThey lie near the {100 * got.tail:.3g} % and {100 * (1 - got.tail):.3g} % quantiles, "
+        f"off by up to {counted(got.rank_error, 'record')} in rank (with a chance of 95 %)."
+    )
+    print(
+        f"Spent: {counted(2 * len(rows), 'choice')} of pure epsilon {got.epsilon_each:.3g}, "
+        f"together epsilon {got.epsilon:.3g} at delta {got.delta:g}, "
+        f"booked to {got.dataset!r} in {ledger}."
+    )
+    show.note(
+        f"Next: `tacenda fit --data {data} --schema {out} --epsilon {_down(got.epsilon_left)} "
+        f"--delta {got.delta:g} --set run.ledger={ledger} --set run.ledger_dataset={dataset}`."
+    )
+
+
+def _down(value: float) -> str:
+    """Four digits, rounded down: a budget must not be passed by rounding."""
+    return f"{math.floor(value * 10_000) / 10_000:g}"
+
+
+def _ranges(texts: list[str] | None) -> dict[str, tuple[float, float]]:
+    from tacenda.errors import InputError
+
+    found = {}
+    for text in texts or ():
+        name, equals, ends = text.rpartition("=")
+        low, colon, high = ends.partition(":")
+        try:
+            found[name] = (float(low), float(high))
+        except ValueError:
+            colon = ""
+        if not (equals and colon):
+            raise InputError(f"--within must be column=low:high, as year=1900:2030, not {text!r}.")
+    return found
+
+
+def _show_spread(schema: Any, data: str, as_json: bool) -> None:
+    from tacenda.data.draft import Draft
+
+    names = [column.name for column in schema.columns if column.kind == "numeric"]
+    numeric = [*names, schema.label.name] if schema.label.classes is None else names
+    seen = [
+        column
+        for column in Draft.of(data, label=schema.label.name, numeric=names).columns
+        if column.name in numeric
+    ]
+    if as_json:
+        read = [
+            {"column": c.name, "99_percent_within": c.most_within, "all_within": c.all_within}
+            for c in seen
+        ]
+        show.as_json({"read_off_the_data": read})
+        return
+    rows = [[c.name, _interval(c.most_within), _interval(c.all_within)] for c in seen]
+    header = ["column", "99 % are within", "all are within"]
+    show.table(header, rows, title="Read off the data: for you alone, not for sharing")
+
+
 @app.command("show")
 def show_schema(schema: SchemaFile, as_json: flags.Json = False) -> None:
     """Show what a schema declares, and its hash, which nodes compare.
@@ -113,15 +324,11 @@ def show_schema(schema: SchemaFile, as_json: flags.Json = False) -> None:
     rows = []
     for column in found.columns:
         if isinstance(column, NumericColumn):
-            values = (
-                f"{column.low:g} to {column.high:g}, scaled to "
-                f"{'[0, 1]' if column.scale_to == 'unit' else '[-1, 1]'}"
-            )
+            values = f"{column.low:g} to {column.high:g}, {_scaling(column)}"
         else:
             values = f"{counted(len(column.levels), 'level')}, others: {column.unknown}"
-        rows.append(
-            [column.name, column.kind, values, "yes" if column.confirmed else "to be confirmed"]
-        )
+        values += ", missing: a feature" if column.missing_indicator else ""
+        rows.append([column.name, column.kind, values, _public(column)])
     label = found.label
     kind = (
         f"classes {', '.join(label.classes)}"
@@ -129,13 +336,28 @@ def show_schema(schema: SchemaFile, as_json: flags.Json = False) -> None:
         else f"{label.low:g} to {label.high:g}"
     )
     kind += ", scaled to [-1, 1]" if label.scale_to else ""
-    rows.append([label.name, "label", kind, "yes" if label.confirmed else "to be confirmed"])
+    rows.append([label.name, "label", kind, _public(label)])
     show.table(["column", "kind", "values", "public"], rows, title=found.name)
     print(
         f"\n{counted(len(found.feature_names), 'feature')}, "
         f"rows clipped to norm {found.row_norm:g}, missing values: {found.missing}."
     )
     print(f"hash {found.hash()}")
+
+
+def _public(part: Any) -> str:
+    if not part.confirmed:
+        return "to be confirmed"
+    return f"yes: {part.source}" if part.source else "yes"
+
+
+def _scaling(column: Any) -> str:
+    if column.transform == "standardise":
+        return f"less {column.centre:g}, divided by {column.scale:g}"
+    if column.transform == "cyclic":
+        return f"sine and cosine of period {column.period:g}"
+    to = "[0, 1]" if column.scale_to == "unit" else "[-1, 1]"
+    return f"{'log1p, ' if column.transform == 'log1p' else ''}scaled to {to}"
 
 
 def _about(schema: Any) -> dict[str, Any]:

@@ -76,34 +76,28 @@ def size(count: Any) -> str:
     return "-"
 
 
-def with_range(row: dict[str, Any], key: str, digits: int = 4) -> str:
+def with_range(row: dict[str, Any], key: str) -> str:
     """The mean over seeds, with [least, largest] behind it where there are several."""
+    from tacenda.evaluation.measures import text
+
     if row.get(key) is None:
         return "-"
-    low, high = row.get(f"{key}_range", (None, None))
-    spread = f" [{number(low, digits)}, {number(high, digits)}]" if row.get("seeds", 1) > 1 else ""
-    return number(row[key], digits) + spread
+    low, high = (text(key, end) for end in row.get(f"{key}_range", (None, None)))
+    return text(key, row[key]) + (f" [{low}, {high}]" if row.get("seeds", 1) > 1 else "")
 
 
 def results(rows: Sequence[dict[str, Any]], title: str) -> None:
-    """The table that a run shows first."""
-    tested = any("test_accuracy" in row for row in rows)
-    regression = not any("accuracy" in row and row["accuracy"] is not None for row in rows)
-    score = "loss" if regression else ("test_accuracy" if tested else "accuracy")
-    header = [
-        "algorithm",
-        score.replace("_", " "),
-        "objective",
-        "(epsilon, delta, relation)",
-        "rounds",
-        "sent",
-        "seconds",
-    ]
+    """The table that a run shows first: the measures that people read, on test records where there
+    are any."""
+    from tacenda.evaluation import measures
+
+    shown = measures.headline(list(rows)) or ["loss"]
+    header = ["algorithm", *(measures.title(key) for key in shown)]
+    header += ["(epsilon, delta, relation)", "rounds", "sent", "seconds"]
     cells = [
         [
             row["label"],
-            with_range(row, score),
-            with_range(row, "objective"),
+            *(with_range(row, key) for key in shown),
             promise(row),
             str(row.get("rounds", "-")),
             size(row.get("bytes")),
@@ -111,7 +105,21 @@ def results(rows: Sequence[dict[str, Any]], title: str) -> None:
         ]
         for row in rows
     ]
-    table(header, cells, title=title, right=(4, 5, 6))
+    end = len(header)
+    table(header, cells, title=title, right=(end - 3, end - 2, end - 1))
+
+
+def coefficients(found: Any, name: str, top: int | None = None) -> None:
+    """A `CoefficientTable`, or its first rows, with what must be known about it."""
+    header, rows = found.cells()
+    shown = rows if top is None or len(rows) <= top else rows[:top]
+    texts = len(header) - 3
+    title = f"Coefficients of {name}, {found.units}"
+    if len(shown) < len(rows):
+        title += f" ({len(shown)} of {len(rows)}, the largest effects)"
+    table(header, shown, title=title, right=range(texts, len(header)))
+    for text in (found.errors, *found.notes):
+        print(f"Note: {text}")
 
 
 def promise(row: dict[str, Any]) -> str:

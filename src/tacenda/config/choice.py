@@ -10,7 +10,7 @@ from tacenda import checks
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.registry import by_name
 from tacenda.algorithms.whitening import Whitened, prepared
-from tacenda.config.sections import AlgorithmSection, ComparedSection, RunConfig
+from tacenda.config.sections import AlgorithmSection, ComparedSection, DataSection, RunConfig
 from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.settings import Privacy
@@ -67,7 +67,7 @@ def _choice(
                 "or name the algorithm, for instance 'treegd'."
             )
         wanted = None if rounds == "auto" else rounds
-        chosen = _automatic(section, facts, topology, privacy, config.privacy.coalition, wanted)
+        chosen = _automatic(section, config, facts, topology, privacy, wanted)
     else:
         algorithm = prepared(
             by_name(section.name, **section.hyperparameters), config.prepare.preparation
@@ -79,7 +79,7 @@ def _choice(
         ):
             raise InputError(
                 f"{algorithm.title} shares noise between neighbours, "
-                "so its promise needs a limit on how many members pool what they know; "
+                "so its promise needs a limit on how many members combine what they know; "
                 "give privacy.coalition a number, or use an algorithm with noise of its "
                 "own (dpdda, cdpadmm)."
             )
@@ -185,10 +185,10 @@ def _of(label: str, found: Plan | Settings) -> Choice:
 
 def _automatic(
     section: AlgorithmSection,
+    config: RunConfig,
     facts: Facts,
     topology: Topology,
     privacy: Privacy | None,
-    coalition: int | str,
     rounds: int | None,
 ) -> Choice:
     if section.hyperparameters:
@@ -201,13 +201,42 @@ def _automatic(
         from tacenda.planning import without_privacy
 
         return _of("auto", without_privacy(facts, rounds))
-    return planned(facts, topology, privacy, coalition, rounds)
+    return planned(
+        facts, topology, privacy, config.privacy.coalition, rounds, public_sample(config.data)
+    )
+
+
+def check_public(config: RunConfig) -> None:
+    """Refuse a public sample that nothing would be tuned on."""
+    names = [section.name for section in config.compare] or [config.algorithm.name]
+    if config.data.public is not None and ("auto" not in names or not config.privacy.private):
+        what = f"algorithm {names[0]!r}" if config.privacy.private else "a run without privacy"
+        raise InputError(
+            "data.public (--public) serves a private run with algorithm 'auto', whose step it "
+            f"tunes; leave it out with {what}."
+        )
+
+
+def public_sample(data: DataSection) -> tuple[Any, Any] | None:
+    """The records (X, y) of the file that is declared public, encoded as the private ones are."""
+    if data.public is None:
+        return None
+    from tacenda.config.private_run import load
+
+    found, _ = load(data.model_copy(update={"file": data.public, "public": None}))
+    return found.X, found.y
 
 
 def planned(
-    facts: Facts, topology: Topology, privacy: Privacy, coalition: int | str, rounds: int | None
+    facts: Facts,
+    topology: Topology,
+    privacy: Privacy,
+    coalition: int | str,
+    rounds: int | None,
+    public: tuple[Any, Any] | None = None,
 ) -> Choice:
-    """The planner's choice for these public facts; `rounds` fixes their number."""
+    """The planner's choice for these public facts; `rounds` fixes their number, and on a public
+    sample the step is tuned."""
     from tacenda.planning import plan_facts
 
     if privacy.noise or privacy.mode != "sound":
@@ -219,11 +248,12 @@ def planned(
     found = plan_facts(
         facts, topology, epsilon, privacy.delta, coalition=pooled(coalition), rounds=rounds
     )
+    found = found if public is None else found.tuned(public)
     return _of("auto", found)
 
 
 def pooled(coalition: int | str) -> int | None:
-    """The planner's word for a coalition: None where everybody else may pool what they know."""
+    """The planner's word for a coalition: None where everybody else may combine what they know."""
     return None if isinstance(coalition, str) else coalition
 
 

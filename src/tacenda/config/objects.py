@@ -142,7 +142,7 @@ def facts_of(problem: ProblemSection, shape: Shape, adjacency: str, tolerance: f
             raise InputError(
                 "problem.public_size must be declared under adjacency 'add-remove', "
                 "where a node's record count is itself private: "
-                "one public number that stands for it, for instance a round one."
+                "one public number in its place, for instance a round one."
             )
         sizes = np.full(len(sizes), problem.public_size)
     return Facts(sizes, constants.n_outputs * shape.features, constants, adjacency, tolerance)

@@ -13,15 +13,18 @@ import numpy as np
 from tacenda.config.objects import data_norm_of, graph_of, loss_of, radius_of, regulariser_of
 from tacenda.config.sections import DataSection, NetworkSection, RunConfig
 from tacenda.config.shape import (
+    check_node_column,
     node_count,
     partition_of,
     promise_notes,
+    public_notes,
     schema_of_file,
     split_positions,
 )
 from tacenda.data.dataset import Dataset
 from tacenda.data.schema import Schema
 from tacenda.errors import InputError
+from tacenda.evaluation.measures import Units
 
 WIDE_LABEL = 10.0
 
@@ -37,6 +40,11 @@ class PrivateRun:
     test: tuple[Any, Any] | None
     schema: Schema | None
 
+    @property
+    def label_units(self) -> Units:
+        """Of the label, with its bounds."""
+        return Units.of(None if self.schema is None else self.schema.label)
+
 
 def private_run(config: RunConfig) -> PrivateRun:
     """Load, split, spread over the nodes, and state the problem."""
@@ -45,7 +53,7 @@ def private_run(config: RunConfig) -> PrivateRun:
     dataset, schema = load(config.data)
     how = partition_of(config.network, dataset.nodes is not None)
     words = promise_notes(config, how, 2 if how == "column" else node_count(config.network))
-    dataset = replace(dataset, notes=[*dataset.notes, *words])
+    dataset = replace(dataset, notes=[*dataset.notes, *words, *public_notes(config.data)])
     if config.data.test_fraction:
         dataset = split(dataset, config.data.test_fraction, config.data.split_seed)
     classes = 0 if dataset.classes is None else len(dataset.classes)
@@ -206,7 +214,9 @@ def spread(dataset: Dataset, network: NetworkSection) -> Any:
     how = partition_of(network, dataset.nodes is not None)
     if how == "column":
         assert dataset.nodes is not None
-        return partition.by_column(X, y, dataset.nodes)
+        shards = partition.by_column(X, y, dataset.nodes)
+        check_node_column(network, len(shards))
+        return shards
     n = node_count(network)
     if how == "sizes":
         law = "power" if network.sizes is None else network.sizes

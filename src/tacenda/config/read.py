@@ -14,6 +14,9 @@ from pydantic import BaseModel, ValidationError
 from tacenda.config.sections import RunConfig
 from tacenda.errors import InputError
 
+# Endings of files that hold records
+TABLES = (".csv", ".tsv", ".parquet", ".pq", ".svm", ".libsvm", ".svmlight", ".xlsx", ".xls")
+
 
 def read_file(path: str | Path) -> dict[str, Any]:
     """The plain contents of a configuration file; relative paths of data and ledger are meant from
@@ -23,7 +26,14 @@ def read_file(path: str | Path) -> dict[str, Any]:
         file = file / "config.toml"
     if not file.is_file():
         raise InputError(
-            f"there is no configuration file at {str(path)!r}; see examples/ for one to start from."
+            f"there is no configuration file at {str(path)!r}; "
+            "`tacenda examples` lists some to start from."
+        )
+    if looks_like_data(file):
+        raise InputError(
+            f"{file} looks like data, not like a configuration in TOML; give it as --data, with "
+            f"its schema: --data {file} --schema {file.stem}.toml "
+            f"(`tacenda schema draft {file}` drafts one)."
         )
     try:
         values = tomllib.loads(file.read_text("utf-8"))
@@ -34,6 +44,22 @@ def read_file(path: str | Path) -> dict[str, Any]:
     return _with_paths(values, file.parent)
 
 
+def looks_like_data(file: Path) -> bool:
+    """Whether a file is a table: by its ending, or by two first lines that are no TOML and have
+    the same separators."""
+    name = file.name.lower().removesuffix(".gz").removesuffix(".bz2")
+    if name.endswith(".toml"):
+        return False
+    if name.endswith(TABLES):
+        return True
+    with file.open("rb") as stream:
+        first, second = stream.readline(10_000), stream.readline(10_000)
+    return any(
+        0 < first.count(mark) == second.count(mark) and b"=" not in first + second
+        for mark in (b",", b";", b"\t", b"|")
+    )
+
+
 def _with_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     run, data = values.get("run"), values.get("data")
     if isinstance(run, dict) and isinstance(run.get("ledger"), str):
@@ -41,7 +67,7 @@ def _with_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         return values
     moved = dict(data)
-    for key in ("file", "schema"):
+    for key in ("file", "schema", "public"):
         given = moved.get(key)
         if isinstance(given, str) and not Path(given).is_absolute() and (folder / given).is_file():
             moved[key] = str((folder / given).resolve())

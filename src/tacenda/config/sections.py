@@ -26,12 +26,14 @@ class DataSection(Section):
     testing, drawn with `split_seed`. intercept: a constant feature inside the norm bound; named
     sets and LIBSVM files have one unless it is false, and a schema says so itself. options: further
     arguments of a named set's loader. records: the declared number of records, where it is not
-    counted.
+    counted. public: another file of the same schema whose records are public, on which algorithm
+    "auto" tunes its step; they get no protection, and nothing is charged for them.
     """
 
     name: str | None = None
     file: str | None = None
     table_schema: str | None = Field(default=None, alias="schema")
+    public: str | None = None
     encoding: Literal["public", "papers"] | None = None
     split: Literal["all", "official"] | None = None
     intercept: bool | None = None
@@ -67,6 +69,10 @@ class DataSection(Section):
             )
         if self.table_schema is not None and self.file is None:
             raise ValueError("schema belongs to a file; give file too")
+        if self.public is not None and self.file is None:
+            raise ValueError(
+                f"public ({self.public!r}) is read by the schema of a file; give file too"
+            )
         return self
 
     @property
@@ -176,9 +182,10 @@ class PrivacySection(Section):
     """[privacy]: the promise. private = false runs without noise; noise_multiplier or round_epsilon
     give the noise instead.
 
-    paper: a paper's own input in mode "as-published": c0 (HuangGong20), a (ZhangEtAl18), alpha
-    (ZhangZhu16) or phi (GauthierEtAl20). coalition: how many curious members may pool what they
-    know, where neighbours share noise; "all" for noise that needs no such trust.
+    paper: a paper's own input in mode "as-published": c0 (Huang and Gong 2020), a (Zhang et al.
+    2018), alpha (Zhang and Zhu 2016) or phi (Gauthier et al. 2020). coalition: how many curious
+    members may combine what they know, where neighbours share noise; "all" for noise that needs no
+    such trust.
     """
 
     private: bool = True

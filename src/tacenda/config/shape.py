@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from tacenda import checks
 from tacenda._types import Array, Ints
 from tacenda.config.sections import DataSection, NetworkSection, RunConfig
 from tacenda.errors import InputError
+from tacenda.words import counted
 
 if TYPE_CHECKING:
     from tacenda.data.schema import Schema
@@ -143,6 +145,26 @@ def partition_of(network: NetworkSection, has_owners: bool) -> str:
     return network.partition
 
 
+def check_node_column(network: NetworkSection, found: int) -> None:
+    """Refuse a number of nodes beside a node column that names another number of them."""
+    if network.nodes is not None and network.nodes != found:
+        raise InputError(
+            f"network.nodes (--nodes) is {network.nodes}, but the schema's node_column says whose "
+            f"each record is, and it names {counted(found, 'node')}; leave the number out, or set "
+            "network.partition = 'even' to spread the records evenly instead."
+        )
+
+
+def public_notes(data: DataSection) -> tuple[str, ...]:
+    """The condition that comes with a public sample."""
+    if data.public is None:
+        return ()
+    return (
+        f"the step was tuned on the records of {Path(data.public).name}, which were declared "
+        "public: they have no protection, and nothing is charged for them",
+    )
+
+
 def promise_notes(config: RunConfig, how: str, n: int) -> tuple[str, ...]:
     """What the split of the records leaves of the promise: refused, or said, where it is about the
     nodes and not about the table."""
@@ -168,8 +190,8 @@ def promise_notes(config: RunConfig, how: str, n: int) -> tuple[str, ...]:
             "for a split by count, adjacency 'replace-one'."
         )
     return (
-        f"{why}: the promise is for the records as they lie on the nodes, "
-        "not for the table that was spread",
+        f"{why}: the promise is for the records as they are on the nodes, "
+        "not for the table that was divided",
     )
 
 
@@ -213,12 +235,13 @@ def _spread(
     notes: Sequence[str],
 ) -> Shape:
     """The records over the nodes."""
-    network, words = config.network, list(notes)
+    network, words = config.network, [*notes, *public_notes(config.data)]
     if config.data.test_fraction:
         _, kept = split_positions(records, config.data.test_fraction, config.data.split_seed)
         owners, records = None if owners is None else owners[kept], len(kept)
     if owners is not None:
         names, sizes = np.unique(owners, return_counts=True)
+        check_node_column(network, len(names))
         words += promise_notes(config, "column", len(names))
         return Shape(
             sizes.astype(np.int64), features, classes, norm, tuple(names.tolist()), tuple(words)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tacenda.data import features, partition
     from tacenda.data.catalogue import NAMES, load
     from tacenda.data.dataset import Dataset
-    from tacenda.data.draft import draft_schema
+    from tacenda.data.draft import ColumnDraft, Draft, draft_schema
     from tacenda.data.encoding import encode
     from tacenda.data.features import add_intercept, scale_rows
     from tacenda.data.generators import (
@@ -27,23 +27,31 @@ if TYPE_CHECKING:
         make_sparse_regression,
     )
     from tacenda.data.libsvm import load_libsvm, load_libsvm_dense
+    from tacenda.data.quantiles import PrivateBounds, private_bounds
     from tacenda.data.readers import read_table
     from tacenda.data.schema import (
         CategoricalColumn,
+        FeatureRule,
         Label,
         NumericColumn,
         Schema,
         UnconfirmedSchemaWarning,
     )
+    from tacenda.data.spread import SqueezedColumnWarning
     from tacenda.data.table import Table
 
 _HOMES = {
     "NAMES": "catalogue",
     "CategoricalColumn": "schema",
+    "ColumnDraft": "draft",
     "Dataset": "dataset",
+    "Draft": "draft",
+    "FeatureRule": "schema",
     "Label": "schema",
     "NumericColumn": "schema",
+    "PrivateBounds": "quantiles",
     "Schema": "schema",
+    "SqueezedColumnWarning": "spread",
     "Table": "table",
     "UnconfirmedSchemaWarning": "schema",
     "add_intercept": "features",
@@ -55,6 +63,7 @@ _HOMES = {
     "make_classification": "generators",
     "make_epsilon_like": "generators",
     "make_sparse_regression": "generators",
+    "private_bounds": "quantiles",
     "read_table": "readers",
     "scale_rows": "features",
 }
@@ -63,10 +72,15 @@ _MODULES = {"features": "features", "partition": "partition"}
 __all__ = [
     "NAMES",
     "CategoricalColumn",
+    "ColumnDraft",
     "Dataset",
+    "Draft",
+    "FeatureRule",
     "Label",
     "NumericColumn",
+    "PrivateBounds",
     "Schema",
+    "SqueezedColumnWarning",
     "Table",
     "UnconfirmedSchemaWarning",
     "add_intercept",
@@ -80,6 +94,7 @@ __all__ = [
     "make_epsilon_like",
     "make_sparse_regression",
     "partition",
+    "private_bounds",
     "read_table",
     "scale_rows",
 ]

@@ -42,8 +42,8 @@ COLUMNS = (
 NUMERIC = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
 CLASSES = ("<=50K", ">50K")
 READ_OFF = [
-    "the levels of the categorical columns were read off the data",
-    "the maxima by which numeric columns are divided were read off the data",
+    "the levels of the categorical columns were read from the data",
+    "the maxima by which numeric columns are divided were read from the data",
     "records with missing values were dropped, so the number of records depends on the data",
 ]
 

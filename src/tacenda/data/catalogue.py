@@ -36,8 +36,31 @@ NAMES: dict[str, str] = {
 
 
 def load(name: str, **options: Any) -> Dataset:
-    """A data set by name; `options` are those of its loader,
-    for instance `encoding="papers"` for adult."""
+    """Load a data set by its name.
+
+    Parameters
+    ----------
+    name : str
+        A name of `tacenda.data.NAMES`.
+    **options : object
+        Those of its loader, for instance `encoding="papers"` for adult.
+
+    Returns
+    -------
+    Dataset
+        Features, labels and what is known about them.
+
+    Raises
+    ------
+    InputError
+        If there is no such name, or its file cannot be fetched.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.data.load("breast_cancer").classes is not None
+    True
+    """
     one_of("data set", name, NAMES)
     loaders: dict[str, Callable[..., Dataset]] = {"adult": _adult, "a9a": _a9a, "epsilon": _epsilon}
     if name in ("classification", "sparse-regression", "epsilon-like"):
@@ -83,7 +106,7 @@ def _a9a_part(name: str, intercept: bool, sparse: bool, norm: float, dtype: Any)
         data = load_libsvm(path, 123, classes=("-1", "+1"), norm=norm, dtype=dtype)
     X = data.X if sparse else data.X.toarray()
     names = data.feature_names
-    notes = ["the quantile cuts behind a9a's binary features were read off the data"]
+    notes = ["the quantile cuts behind a9a's binary features were read from the data"]
     if intercept:
         X, names = with_intercept(X, names, norm)
     return Dataset(X, data.y, names, data.classes, "a9a", notes, norm=norm)
@@ -130,10 +153,10 @@ def _bundled(name: str, *, intercept: bool = False, dtype: Any = np.float64) -> 
     if intercept:
         X, names = with_intercept(X, names)
     X = scale_rows(X, 1.0, in_place=True)
-    notes = ["the maxima by which columns are divided were read off the data"]
+    notes = ["the maxima by which columns are divided were read from the data"]
     if name == "diabetes":
         low, high = bunch.target.min(), bunch.target.max()
-        notes.append("the bounds by which the target is scaled to [-1, 1] were read off the data")
+        notes.append("the bounds by which the target is scaled to [-1, 1] were read from the data")
         return Dataset(
             X, (2.0 * bunch.target - low - high) / (high - low), names, None, name, notes, norm=1.0
         )

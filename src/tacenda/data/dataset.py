@@ -12,13 +12,40 @@ from tacenda._types import Array, Floats
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dataset:
-    """Features, labels and their provenance.
+    """Features, labels and where they come from.
 
-    X (n, p) is a dense array or a scipy CSR matrix. For classification y (n,) holds int64 codes
-    0..K-1 into `classes`; for regression `classes` is None and y is float64. `norm` is the public
-    bound on |x| that every row keeps (None: no bound). `notes` says in words what was read off the
-    data, and is therefore not public. `test` is a second (X, y), `nodes` (n,) the label of the node
-    that holds each record, `truth` the weights of a generated set.
+    Parameters
+    ----------
+    X : array_like or scipy.sparse.csr_array
+        Features, shape (n, p), dense or CSR.
+    y : ndarray
+        Shape (n,). For classification int64 codes 0 .. K-1 into `classes`; for regression
+        float64.
+    feature_names : tuple of str
+        One per column of X.
+    classes : tuple of str or None
+        Names of the classes; None for regression.
+    name : str
+        Name of the data set.
+    notes : list of str, optional
+        What was read from the data, in words; therefore not public.
+    test : (X, y) or None, default=None
+        A second part, for testing.
+    nodes : ndarray or None, default=None
+        Label of the node that holds each record, shape (n,).
+    norm : float or None, default=None
+        Public bound on |x| that every row keeps; None: no bound.
+    schema_hash : str or None, default=None
+        Hash of the schema that encoded it.
+    truth : ndarray of float or None, default=None
+        Weights of a generated set.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> data = tc.data.make_classification(100, 5, seed=0)
+    >>> data.n_records, data.n_features, data.norm
+    (100, 5, 1.0)
     """
 
     X: Any
@@ -52,6 +79,22 @@ class Dataset:
         )
 
     def with_test(self, test: Dataset) -> Dataset:
-        """The same set, with `test`'s records as its test part and the notes of both."""
+        """The same set with the records of another one as its test part.
+
+        Parameters
+        ----------
+        test : Dataset
+            A set with the same features and classes.
+
+        Returns
+        -------
+        Dataset
+            The set with both parts and the notes of both.
+
+        Raises
+        ------
+        InputError
+            If the two do not fit.
+        """
         merged = self.notes + [note for note in test.notes if note not in self.notes]
         return replace(self, test=(test.X, test.y), notes=merged)

@@ -1,18 +1,21 @@
-"""Propose a schema for a file. Everything proposed was read off the data,
+"""Propose a schema for a file. Everything proposed was read from the data,
 so it is marked as to be confirmed."""
 
 from __future__ import annotations
 
-import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tacenda._types import Array
+from tacenda._types import Array, Floats
 from tacenda.data.encoding import _is_number, _words
 from tacenda.data.readers import read_table
 from tacenda.data.schema import DEFAULT_MISSING, CategoricalColumn, Label, NumericColumn, Schema
+from tacenda.data.spread import inner, outward, used_share
 from tacenda.data.table import Table
 from tacenda.errors import InputError
 
@@ -20,58 +23,294 @@ from tacenda.errors import InputError
 MOST_LEVELS = 60
 # A whole-number label with at most this many values is taken for classes.
 MOST_CLASSES = 10
+# A whole-number column with at most this many values is proposed as levels: right for codes, and
+# not wrong for counts.
+MOST_CODES = 12
+# Whole numbers of which so many are different are asked about, or left out, as identifiers.
+NEARLY_ALL = 0.95
+LEAST_FOR_IDENTIFIERS = 50
+# Below this part of its range for 90 % of the values, a logarithm is suggested.
+SKEWED = 0.15
+# A label's extremes are kept unless they reach so much further than 99 % of its values.
+HEAVY_TAIL = 3.0
 GAPS = frozenset(DEFAULT_MISSING)
+# Names of numbers that begin anew, and after how many.
+PERIODS = {"hour": 24, "weekday": 7, "month": 12, "minute": 60, "angle": 360, "degrees": 360}
+
+_IDENTIFIER = re.compile(r"(^|_|\b)(id|ids|uuid|guid|key|index|serial|ssn|nr|no|number)$", re.I)
+_PADDED = re.compile(r"0\d+")
+_CODE = re.compile(
+    r"(code|_cd|type|class|kind|category|group|zip|zipcode|postcode|postal|region|state|county|"
+    r"country|status|sex|gender|race|ward|department|sector|branch|icd|naics)s?$",
+    re.I,
+)
+
+
+@dataclass(frozen=True)
+class ColumnDraft:
+    """What a draft proposes for one column, and why; all of it was read from the data.
+
+    Attributes
+    ----------
+    name : str
+        Name of the column.
+    proposal : str
+        What it is proposed as: "number", "number, logarithmic", "levels", "left out", "label,
+        classes" or "label, number".
+    reason : str
+        Why, in words; empty for a plain number.
+    question : str
+        What only somebody who knows the field can answer, with the flag that answers it; empty
+        where nothing needs to be asked.
+    most_within : tuple of float or None
+        Bounds of 99 % of a number's values, rounded outwards.
+    all_within : tuple of float or None
+        Bounds of all of them, rounded outwards.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> table = {"ward": [3, 7, 9, 3] * 10, "age": [30.5, 40, 50, 61] * 10, "ill": [0, 1] * 20}
+    >>> tc.data.Draft.of(table).columns[0].question
+    'Is ward a code? It is proposed as levels; for an amount: --numeric ward.'
+    """
+
+    name: str
+    proposal: str
+    reason: str = ""
+    question: str = ""
+    most_within: tuple[float, float] | None = None
+    all_within: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A proposed schema, with what was seen of each column and what needs an answer.
+
+    It is for the holder of the data: all of it was read from the records.
+
+    Attributes
+    ----------
+    schema : Schema
+        The proposal, every part of it unconfirmed.
+    columns : tuple of ColumnDraft
+        What was seen of each column, the label last.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> table = {"ward": [3, 7, 9, 3] * 10, "age": [30.5, 40, 50, 61] * 10, "ill": [0, 1] * 20}
+    >>> draft = tc.data.Draft.of(table, label="ill")
+    >>> [(column.name, column.kind) for column in draft.schema.columns]
+    [('ward', 'categorical'), ('age', 'numeric')]
+    """
+
+    schema: Schema
+    columns: tuple[ColumnDraft, ...]
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """All questions, each with the flag that answers it."""
+        return tuple(column.question for column in self.columns if column.question)
+
+    @property
+    def left_out(self) -> tuple[ColumnDraft, ...]:
+        """Columns that the schema does not use, with the reason."""
+        return tuple(column for column in self.columns if column.proposal == "left out")
+
+    @classmethod
+    def of(
+        cls,
+        source: Any,
+        *,
+        label: str | None = None,
+        node: str | None = None,
+        name: str | None = None,
+        categorical: Sequence[str] = (),
+        numeric: Sequence[str] = (),
+        drop: Sequence[str] = (),
+        log: Sequence[str] = (),
+    ) -> Draft:
+        """Draft a schema from data, with the questions that it leaves open.
+
+        Parameters
+        ----------
+        source : str, Path, Table or frame
+            A file, query, frame or table.
+        label : str or None, default=None
+            The column to predict; the last one by default.
+        node : str or None, default=None
+            The column that names the holder of each record.
+        name : str or None, default=None
+            Name of the schema.
+        categorical : sequence of str, default=()
+            Columns that are levels.
+        numeric : sequence of str, default=()
+            Columns that are numbers.
+        drop : sequence of str, default=()
+            Columns that are left out.
+        log : sequence of str, default=()
+            Columns that are numbers on a logarithmic scale.
+
+        Returns
+        -------
+        Draft
+            The schema, and what was seen of each column.
+        """
+        table = read_table(source) if isinstance(source, str | Path) else Table.of(source)
+        label = _label_name(table, label, drop)
+        told = _told(table, label, node, categorical, numeric, drop, log)
+        found, columns, missing = [], [], False
+        for column, cells in table.columns.items():
+            if column in (label, node) or told.get(column) == "drop":
+                continue
+            words, gaps = _present(cells)
+            missing |= gaps
+            proposal, seen = _column(column, words, told.get(column), len(cells))
+            found.append(seen)
+            if proposal is not None:
+                columns.append(proposal)
+        if not columns:
+            raise InputError(
+                f"{table.source} has no column that can be encoded beside the label {label!r}."
+            )
+        words, gaps = _present(table.columns[label])
+        proposed, seen = _label(label, words)
+        schema = Schema.build(
+            name=name or Path(table.source).stem,
+            notes=_notes(found, missing or gaps),
+            columns=tuple(columns),
+            label=proposed,
+            node_column=node,
+            # Numbers are centred on the middle of their bounds, not of the data: a constant feature
+            # makes up for the difference.
+            intercept=True,
+        )
+        return cls(schema, (*found, seen))
 
 
 def draft_schema(
-    source: Any, *, label: str | None = None, node: str | None = None, name: str | None = None
+    source: Any,
+    *,
+    label: str | None = None,
+    node: str | None = None,
+    name: str | None = None,
+    categorical: Sequence[str] = (),
+    numeric: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    log: Sequence[str] = (),
 ) -> Schema:
-    """A schema for a file, query, frame or table, to be read and corrected by somebody who knows
-    the field.
+    """Draft a schema from data, to be read and corrected by somebody who knows the field.
 
-    `label` is the column to predict (default: the last), `node` the column that names the holder.
-    Bounds are rounded outwards to two digits, levels listed as seen; text columns with too many
-    levels are left out and the notes say so.
+    Everything in it was read from the data and is marked as unconfirmed. Bounds hold 99 % of the
+    values and are rounded outwards to two digits, levels are listed as seen. Whole numbers with few
+    values, or with the name or the look of a code, become levels; identifiers, and texts with too
+    many levels, are left out, and the notes say so. `Draft.of` also gives the questions.
+
+    Parameters
+    ----------
+    source : str, Path, Table or frame
+        A file, query, frame or table.
+    label : str or None, default=None
+        The column to predict; the last one by default.
+    node : str or None, default=None
+        The column that names the holder of each record.
+    name : str or None, default=None
+        Name of the schema.
+    categorical : sequence of str, default=()
+        Columns that are levels.
+    numeric : sequence of str, default=()
+        Columns that are numbers.
+    drop : sequence of str, default=()
+        Columns that are left out.
+    log : sequence of str, default=()
+        Columns that are numbers on a logarithmic scale.
+
+    Returns
+    -------
+    Schema
+        The draft.
+
+    Raises
+    ------
+    InputError
+        If a named column does not exist.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> table = {"age": [30.0, 40.5, 50.2, 60.1], "ill": ["no", "yes", "no", "yes"]}
+    >>> tc.data.draft_schema(table, label="ill").unconfirmed
+    ('age', 'ill')
     """
-    table = read_table(source) if isinstance(source, str | Path) else Table.of(source)
-    label = list(table.columns)[-1] if label is None else label
-    for role, used in (("label", label), ("node", node)):
-        if used is not None and used not in table.columns:
-            raise InputError(
-                f"{role} must be a column of {table.source}, not {used!r}; "
-                f"it has {list(table.columns)}."
-            )
-    columns, left_out, missing = [], [], False
-    for column, cells in table.columns.items():
-        words, gaps = _present(cells)
-        missing |= gaps
-        if column in (label, node):
-            continue
-        proposal = _column(column, words)
-        if proposal is None:
-            left_out.append(column)
-        else:
-            columns.append(proposal)
-    if not columns:
-        raise InputError(
-            f"{table.source} has no column that can be encoded beside the label {label!r}."
-        )
+    return Draft.of(
+        source,
+        label=label,
+        node=node,
+        name=name,
+        categorical=categorical,
+        numeric=numeric,
+        drop=drop,
+        log=log,
+    ).schema
+
+
+def _label_name(table: Table, label: str | None, drop: Sequence[str]) -> str:
+    if label is not None:
+        return label
+    kept = [column for column in table.columns if column not in drop]
+    if not kept:
+        raise InputError(f"drop names every column of {table.source}; keep some.")
+    return kept[-1]
+
+
+def _told(
+    table: Table,
+    label: str,
+    node: str | None,
+    categorical: Sequence[str],
+    numeric: Sequence[str],
+    drop: Sequence[str],
+    log: Sequence[str],
+) -> dict[str, str]:
+    """{column: what it was said to be}; names that do not exist or contradict are refused."""
+    roles = {
+        "label": (label,),
+        "node": () if node is None else (node,),
+        "categorical": categorical,
+        "numeric": numeric,
+        "drop": drop,
+        "log": log,
+    }
+    told: dict[str, str] = {}
+    for role, names in roles.items():
+        for name in names:
+            if name not in table.columns:
+                raise InputError(
+                    f"{role} must be a column of {table.source}, not {name!r}; "
+                    f"it has {list(table.columns)}."
+                )
+            before = told.get(name, role)
+            if before != role and {before, role} != {"numeric", "log"}:
+                raise InputError(f"column {name!r} cannot be both {before} and {role}; choose one.")
+            told[name] = role
+    return told
+
+
+def _notes(columns: Iterable[ColumnDraft], missing: bool) -> str:
     notes = "Drafted from the data: check every bound and level, then set confirmed = true."
+    left_out = [f"{c.name} ({c.reason})" for c in columns if c.proposal == "left out"]
     if left_out:
-        why = "constant, empty, or too many levels to be a public list"
-        notes += f" Left out ({why}): {', '.join(left_out)}."
+        notes += f" Left out: {', '.join(left_out)}."
+    questions = [c.question for c in columns if c.question]
+    if questions:
+        notes += f" Questions: {' '.join(questions)}"
     if missing:
-        notes += " Some cells are missing: such records are dropped; see missing = 'impute'."
-    return Schema.build(
-        name=name or Path(table.source).stem,
-        notes=notes,
-        columns=tuple(columns),
-        label=_label(label, _present(table.columns[label])[0]),
-        node_column=node,
-        # Numbers are centred on the middle of their bounds, not of the data: a constant feature
-        # makes up for the difference.
-        intercept=True,
-    )
+        notes += (
+            " Some cells are missing: such records are dropped; "
+            "see missing = 'impute' and missing_indicator = true."
+        )
+    return notes
 
 
 def _present(cells: Array) -> tuple[Array, bool]:
@@ -84,19 +323,139 @@ def _present(cells: Array) -> tuple[Array, bool]:
     return (_words(kept) if kept.dtype.kind == "f" else kept), len(kept) < len(cells)
 
 
-def _column(name: str, words: Array) -> NumericColumn | CategoricalColumn | None:
+Proposal = tuple[NumericColumn | CategoricalColumn | None, ColumnDraft]
+
+
+def _column(name: str, words: Array, told: str | None, records: int) -> Proposal:
     levels = sorted(set(words))
     if len(levels) < 2:
-        return None
-    if all(_is_number(word) for word in levels):
-        low, high = _bounds([float(word) for word in levels])
-        return NumericColumn(name=name, low=low, high=high, scale_to="symmetric", confirmed=False)
-    if len(levels) > MOST_LEVELS:
-        return None
-    return CategoricalColumn(name=name, levels=tuple(levels), confirmed=False)
+        return _left_out(name, "constant or empty")
+    numeric = all(_is_number(word) for word in levels)
+    if told in ("numeric", "log") and not numeric:
+        raise InputError(
+            f"column {name!r} cannot be {told}: it holds text; correct it or leave it out."
+        )
+    if told == "categorical":
+        return _levels(name, levels, "as told")
+    if not numeric:
+        return _text(name, levels, len(words))
+    values = words.astype(np.float64)
+    if told is None:
+        guessed = _code_or_identifier(name, levels, len(words), records)
+        if guessed is not None:
+            return guessed
+    return _number(name, values, levels, told)
 
 
-def _label(name: str, words: Array) -> Label:
+def _text(name: str, levels: list[str], count: int) -> Proposal:
+    if len(levels) <= MOST_LEVELS:
+        return _levels(name, levels, "text")
+    many = len(levels) >= NEARLY_ALL * count
+    return _left_out(
+        name,
+        "an identifier or free text: nearly all values differ"
+        if many
+        else f"more than {MOST_LEVELS} levels, too many to be a public list",
+    )
+
+
+def _code_or_identifier(name: str, levels: list[str], count: int, records: int) -> Proposal | None:
+    """The proposal for whole numbers that stand for something else than an amount, or None."""
+    if not all(float(word).is_integer() for word in levels):
+        return None
+    padded = any(_PADDED.fullmatch(word) for word in levels)
+    distinct = len(levels)
+    if not padded and distinct == count >= LEAST_FOR_IDENTIFIERS:
+        return _left_out(name, f"an identifier: every value is different; if not, --numeric {name}")
+    if _IDENTIFIER.search(name) and distinct >= NEARLY_ALL * count and distinct > MOST_CODES:
+        return _left_out(name, f"an identifier by its name; if not, --numeric {name}")
+    if distinct == 2 and not padded:
+        return None  # two levels or two numbers: the same model
+    code = padded or _CODE.search(name) is not None
+    if code and distinct > MOST_LEVELS:
+        return _left_out(
+            name, f"a code with more than {MOST_LEVELS} levels; if an amount, --numeric {name}"
+        )
+    if code or (distinct <= MOST_CODES and count >= 4 * distinct and name.lower() not in PERIODS):
+        question = f"Is {name} a code? It is proposed as levels; for an amount: --numeric {name}."
+        return _levels(name, levels, "whole numbers like codes", question)
+    return None
+
+
+def _number(name: str, values: Floats, levels: list[str], told: str | None) -> Proposal:
+    every = outward(values) or _around(values)
+    few = len(levels) <= MOST_LEVELS
+    most = every if few else inner(values) or every
+    low, high = most
+    question = ""
+    if told == "log" and low <= -1:
+        raise InputError(
+            f"column {name!r} cannot be log: it holds values of -1 or less; "
+            "leave it out of log, or shift it."
+        )
+    whole = all(float(word).is_integer() for word in levels)
+    period = PERIODS.get(name.lower().rpartition("_")[2])
+    if told is None and period is not None:
+        question = (
+            f"Does {name} start again after {period}? If so, write transform = 'cyclic' and "
+            f"period = {period} in place of scale_to."
+        )
+    elif told is None and whole and MOST_CODES < len(levels) <= MOST_LEVELS:
+        question = (
+            f"Is {name} a code? It is proposed as a number; for a code: --categorical {name}."
+        )
+    elif (
+        told is None
+        and whole
+        and len(levels) >= max(NEARLY_ALL * len(values), LEAST_FOR_IDENTIFIERS)
+    ):
+        question = f"Is {name} an identifier? Nearly all values differ; if so: --drop {name}."
+    elif told is None and low > -1:
+        units = np.clip((values - low) / (high - low), 0, 1)
+        share = used_share(units)
+        if share is not None and share < SKEWED:
+            question = (
+                f"Is {name} an amount of which most are small? 90 % of the values are in "
+                f"{100 * share:.2g} % of the proposed range; for a logarithmic scale: --log {name}."
+            )
+    column = NumericColumn(
+        name=name,
+        low=low,
+        high=high,
+        transform="log1p" if told == "log" else "clip",
+        scale_to="symmetric",
+        confirmed=False,
+    )
+    what = "number, logarithmic" if told == "log" else "number"
+    return column, ColumnDraft(name, what, "", question, most, every)
+
+
+def _around(values: Floats) -> tuple[float, float]:
+    """Bounds for a column with fewer than two finite values."""
+    finite = values[np.isfinite(values)]
+    value = float(finite[0]) if len(finite) else 0.0
+    return min(value, 0.0), max(value, 1.0)
+
+
+def _levels(name: str, levels: list[str], reason: str, question: str = "") -> Proposal:
+    numbers = all(_is_number(word) for word in levels)
+    if numbers:
+        levels = sorted(levels, key=lambda word: (float(word), word))
+    column = CategoricalColumn(
+        name=name,
+        levels=tuple(levels),
+        # A number that was not seen yet may well come: it must not stop a prediction.
+        unknown="column" if numbers else "error",
+        confirmed=False,
+    )
+    return column, ColumnDraft(name, "levels", reason, question)
+
+
+def _left_out(name: str, reason: str) -> Proposal:
+    return None, ColumnDraft(name, "left out", reason)
+
+
+def _label(name: str, words: Array) -> tuple[Label, ColumnDraft]:
     values = sorted(set(words))
     if len(values) < 2:
         raise InputError(
@@ -106,27 +465,18 @@ def _label(name: str, words: Array) -> Label:
     numeric = all(_is_number(value) for value in values)
     whole = numeric and all(float(value).is_integer() for value in values)
     if numeric and not (whole and len(values) <= MOST_CLASSES):
-        low, high = _bounds([float(value) for value in values])
-        return Label(name=name, low=low, high=high, scale_to="symmetric", confirmed=False)
+        numbers = words.astype(np.float64)
+        every = outward(numbers) or _around(numbers)
+        most = inner(numbers) or every
+        heavy = every[1] - every[0] > HEAVY_TAIL * (most[1] - most[0])
+        low, high = most if heavy else every
+        label = Label(name=name, low=low, high=high, scale_to="symmetric", confirmed=False)
+        return label, ColumnDraft(name, "label, number", "", "", most, every)
     if len(values) > MOST_LEVELS:
         raise InputError(
             f"label {name!r} has more than {MOST_LEVELS} text values; choose another label column."
         )
-    return Label(
+    label = Label(
         name=name, classes=tuple(sorted(values, key=float) if whole else values), confirmed=False
     )
-
-
-def _bounds(values: list[float]) -> tuple[float, float]:
-    """Rounded outwards to two digits of the larger magnitude,
-    so that the extreme records are not spelled out."""
-    finite = [value for value in values if math.isfinite(value)]
-    if len(set(finite)) < 2:
-        return (0.0, 1.0) if not finite else (min(finite[0], 0.0), max(finite[0], 1.0))
-    low, high = min(finite), max(finite)
-    step = 10.0 ** (math.floor(math.log10(max(abs(low), abs(high)))) - 1)
-    # Products such as 3 * 0.1 are cleaned by a second rounding to the step's own digits.
-    digits = max(0, 1 - math.floor(math.log10(step)))
-    return round(math.floor(low / step) * step, digits), round(
-        math.ceil(high / step) * step, digits
-    )
+    return label, ColumnDraft(name, "label, classes")

@@ -1,8 +1,8 @@
 """Records into feature rows, by nothing but the schema.
 
-Numbers are clipped to their bounds and scaled to [0, 1] or [-1, 1], declared levels become one-hot
-columns, the optional constant feature is added, and every row is clipped to the schema's norm.
-Messages name a column and a record, never a cell.
+Numbers are clipped to their bounds, transformed and scaled as declared, declared levels become
+one-hot columns, the optional constant feature is added, and every row is clipped to the schema's
+norm. Messages name a column and a record, never a cell.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tacenda._types import Array, Flags, Floats, Ints
 from tacenda.data.dataset import Dataset
 from tacenda.data.features import scale_rows
 from tacenda.data.schema import CategoricalColumn, NumericColumn, Schema, UnconfirmedSchemaWarning
+from tacenda.data.spread import warn_squeezed
 from tacenda.data.table import Table
 from tacenda.errors import InputError
 
@@ -30,22 +31,62 @@ def encode(
     strict: bool = False,
     dtype: Any = np.float64,
 ) -> Dataset:
-    """Encode a table, frame, mapping, file or query: X (n, p) dense or CSR, y codes or clipped
-    (scaled) numbers, node labels.
+    """Encode records by nothing but the schema.
 
     Files are read and encoded a chunk at a time. A schema with unconfirmed values gives one
-    warning, or with `strict` (as on a real node) a PrivacyError.
+    warning. Without `strict`, one more warning names columns of which most values are in a corner
+    of the declared range; it is read from the data, and meant for whoever holds them.
+
+    Parameters
+    ----------
+    schema : Schema
+        Columns, bounds, levels and label.
+    table : str, Path, Table, mapping or frame
+        A file, query, frame, mapping of columns or table.
+    sparse : bool, default=False
+        Whether X is CSR.
+    strict : bool, default=False
+        Refuse unconfirmed values, as on a real node.
+    dtype : data-type, default=float64
+        Of X.
+
+    Returns
+    -------
+    Dataset
+        X (n, p), y as codes or clipped (scaled) numbers, and node labels.
+
+    Raises
+    ------
+    InputError
+        If a record does not fit the schema; the message names column and record, never a cell.
+    PrivacyError
+        With `strict`, if there are unconfirmed values.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> schema = tc.data.Schema.build(
+    ...     columns=[{"kind": "numeric", "name": "age", "low": 0, "high": 100}],
+    ...     label={"name": "ill", "classes": ["no", "yes"]},
+    ... )
+    >>> data = tc.data.encode(schema, {"age": [30.0, 50.0], "ill": ["no", "yes"]})
+    >>> data.X.tolist(), data.y.tolist()
+    ([[0.3], [0.5]], [0, 1])
     """
     if strict:
         schema.require_confirmed()
     elif schema.unconfirmed:
         warnings.warn(
-            f"schema {schema.name!r} has values read off the data in {list(schema.unconfirmed)}: "
+            f"schema {schema.name!r} has values read from the data in {list(schema.unconfirmed)}: "
             "unless they are public the guarantee does not hold; confirm them in the schema.",
             UnconfirmedSchemaWarning,
             stacklevel=2,
         )
-    parts = [_encode_chunk(schema, chunk, sparse, dtype) for chunk in _chunks(table)]
+    parts = []
+    for chunk in _chunks(table):
+        parts.append(_encode_chunk(schema, chunk, sparse, dtype))
+        if len(parts) == 1 and not strict:
+            warn_squeezed(schema, chunk, stacklevel=2)
     X, y, nodes = _stack(parts, sparse)
     if not len(y):
         raise InputError(
@@ -56,7 +97,7 @@ def encode(
     if schema.unconfirmed:
         notes.append(
             f"bounds, levels or classes of {', '.join(map(repr, schema.unconfirmed))} "
-            "were read off the data"
+            "were read from the data"
         )
     if schema.missing == "drop":
         notes.append(
@@ -113,8 +154,10 @@ def _encode_chunk(schema: Schema, table: Table, sparse: bool, dtype: Any) -> tup
         )
     if schema.missing == "impute":
         # A label or an owner cannot be imputed: the record would be invented.
-        for name in filter(None, (schema.label.name, schema.node_column)):
-            bare = _is_missing(schema, table.columns[name])
+        bare_of = {schema.label.name: _lacks_label(schema, table)}
+        if schema.node_column is not None:
+            bare_of[schema.node_column] = _is_missing(schema, table.columns[schema.node_column])
+        for name, bare in bare_of.items():
             if bare.any():
                 raise InputError(
                     f"record {_where(table, bare)} has no {name!r}; "
@@ -141,45 +184,77 @@ def _require(schema: Schema, table: Table, *, label: bool) -> None:
 
 
 def _missing_rows(schema: Schema, table: Table, *, label: bool) -> Flags:
-    names = [column.name for column in schema.columns] + ([schema.label.name] if label else [])
-    if label and schema.node_column is not None:
-        names.append(schema.node_column)
+    """Records that lack a value which nothing in the schema stands in for."""
     missing = np.zeros(len(table), bool)
-    for name in names:
-        missing |= _is_missing(schema, table.columns[name])
+    for column in schema.columns:
+        if not column.missing_indicator:
+            missing |= _lacks(schema, column, table)
+    if label:
+        missing |= _lacks_label(schema, table)
+    if label and schema.node_column is not None:
+        missing |= _is_missing(schema, table.columns[schema.node_column])
     return missing
 
 
-def _is_missing(schema: Schema, cells: Array) -> Flags:
+def _lacks(schema: Schema, column: NumericColumn | CategoricalColumn, table: Table) -> Flags:
+    return _is_missing(schema, table.columns[column.name], isinstance(column, NumericColumn))
+
+
+def _lacks_label(schema: Schema, table: Table) -> Flags:
+    label = schema.label
+    return _is_missing(schema, table.columns[label.name], label.classes is None)
+
+
+def _is_missing(schema: Schema, cells: Array, number: bool = False) -> Flags:
+    """Missing cells: gaps and nulls, and of a number also every way to write NaN."""
     if cells.dtype.kind == "f":
         nan: Flags = np.isnan(cells)
         marks = [float(word) for word in schema.missing_values if _is_number(word)]
         return nan | np.isin(cells, marks) if marks else nan
     # A set is far quicker here than numpy's sorting of text objects.
     gaps = {"", *schema.missing_values}
-    return np.fromiter((word in gaps for word in _words(cells)), np.bool_, count=len(cells))
+    words = _words(cells)
+    if number:
+        found = (w in gaps or w.lower() in _NOT_NUMBERS for w in words)
+    else:
+        found = (w in gaps for w in words)
+    return np.fromiter(found, np.bool_, count=len(cells))
+
+
+_NOT_NUMBERS = frozenset(("nan", "+nan", "-nan"))
 
 
 def _features(schema: Schema, table: Table, keep: Flags, sparse: bool, dtype: Any) -> Any:
-    """Each record has one entry per schema column: its place (n, c) and value (n, c); both forms
+    """Each record has a fixed number of entries: their places (n, c) and values (n, c); both forms
     follow from them."""
-    columns = schema.columns
-    n, c = int(keep.sum()), len(columns) + int(schema.intercept)
+    n = int(keep.sum())
+    c = sum(map(_entries, schema.columns)) + int(schema.intercept)
     places, values = np.empty((n, c), np.int64), np.ones((n, c), dtype)
-    offset = 0
-    for k, column in enumerate(columns):
-        cells = table.columns[column.name]
+    offset = k = 0
+    for column in schema.columns:
         if isinstance(column, NumericColumn):
-            places[:, k] = offset
-            values[:, k] = _scaled(schema, column, table, cells, keep)
+            numbers, lacks = column_numbers(schema, column, table, keep)
+            count = _entries(column)
+            places[:, k : k + count] = offset + np.arange(count)
+            features = np.where(np.isnan(numbers)[:, None], 0.0, column.encoded(numbers))
+            values[:, k : k + features.shape[1]] = features
+            if column.missing_indicator:
+                values[:, k + count - 1] = lacks
+            k += count
         else:
+            cells = table.columns[column.name]
             places[:, k] = offset + _codes(schema, column, table, cells, keep)
+            k += 1
         offset += len(column.features)
     if schema.intercept:
         places[:, -1] = offset
-    return scale_rows(
-        _assemble(places, values, len(schema.feature_names), sparse), schema.row_norm, in_place=True
-    )
+    width = offset + int(schema.intercept)
+    return scale_rows(_assemble(places, values, width, sparse), schema.row_norm, in_place=True)
+
+
+def _entries(column: NumericColumn | CategoricalColumn) -> int:
+    """How many entries of a row a column fills."""
+    return len(column.features) if isinstance(column, NumericColumn) else 1
 
 
 def _assemble(places: Ints, values: Any, width: int, sparse: bool) -> Any:
@@ -195,17 +270,15 @@ def _assemble(places: Ints, values: Any, width: int, sparse: bool) -> Any:
     return X
 
 
-def _scaled(
-    schema: Schema, column: NumericColumn, table: Table, cells: Array, keep: Flags
-) -> Floats:
-    """u = (clip(x, low, high) - low) / (high - low), in [0, 1]; symmetric: 2 u - 1, in [-1, 1]."""
-    numbers = _numbers(schema, column.name, table, cells, keep)
+def column_numbers(
+    schema: Schema, column: NumericColumn, table: Table, keep: Flags
+) -> tuple[Floats, Flags]:
+    """(n,) kept numbers, missing ones as declared or NaN, and (n,) which were missing."""
+    numbers = _numbers(schema, column.name, table, table.columns[column.name], keep)
+    lacks: Flags = np.isnan(numbers)
     if column.impute is not None:
-        numbers = np.where(np.isnan(numbers), column.impute, numbers)
-    scaled: Floats = (np.clip(numbers, column.low, column.high) - column.low) / (
-        column.high - column.low
-    )
-    return scaled if column.scale_to == "unit" else 2 * scaled - 1
+        numbers = np.where(lacks, column.impute, numbers)
+    return numbers, lacks
 
 
 def _numbers(schema: Schema, name: str, table: Table, cells: Array, keep: Flags) -> Floats:
@@ -231,8 +304,11 @@ def _codes(
 ) -> Ints:
     """Position of each kept cell among the levels;
     undeclared ones take the last place or are refused."""
-    words = np.where(_is_missing(schema, cells), column.impute or "", _words(cells))
+    gaps = _is_missing(schema, cells)
+    words = np.where(gaps, column.impute or "", _words(cells))
     codes = _positions(words, column.levels)
+    if column.missing_indicator:
+        codes[gaps] = len(column.features) - 1
     wrong = (codes < 0) & keep
     if wrong.any():
         if column.unknown == "error":

@@ -21,12 +21,48 @@ CHUNK_BYTES = 2**24
 
 
 def is_sparse(X: Any) -> bool:
-    """Whether X is a scipy sparse matrix or array."""
+    """Whether X is a scipy sparse matrix or array.
+
+    Parameters
+    ----------
+    X : object
+        Anything.
+
+    Returns
+    -------
+    bool
+        True or False.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tacenda as tc
+    >>> tc.data.features.is_sparse(np.eye(2))
+    False
+    """
     return hasattr(X, "tocsr")
 
 
 def row_norms(X: Any) -> Floats:
-    """(n,) Euclidean norms, summed in float64 without a copy of X."""
+    """Euclidean norm of each row, summed in float64 without a copy of X.
+
+    Parameters
+    ----------
+    X : ndarray or scipy.sparse.csr_array
+        Shape (n, p).
+
+    Returns
+    -------
+    ndarray of float
+        Shape (n,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tacenda as tc
+    >>> tc.data.features.row_norms(np.array([[3.0, 4.0]]))
+    array([5.])
+    """
     norms = np.empty(X.shape[0])
     if is_sparse(X):
         X = X.tocsr()
@@ -46,11 +82,34 @@ def row_norms(X: Any) -> Floats:
 def scale_rows(
     X: Any, norm: float = 1.0, mode: Literal["clip", "scale"] = "clip", *, in_place: bool = False
 ) -> Any:
-    """Bring rows to a public norm: x * min(1, norm/|x|) for "clip", x * norm/|x| for "scale"; rows
-    of norm 0 stay.
+    """Bring rows to a public norm.
 
-    With `in_place` a floating-point X is changed and returned, and no copy of it is ever made. Rows
-    end at or below `norm` up to one rounding of X's own precision.
+    x * min(1, norm/|x|) for "clip", x * norm/|x| for "scale"; rows of norm 0 stay. Rows end at or
+    below `norm` up to one rounding of X's own precision.
+
+    Parameters
+    ----------
+    X : ndarray or scipy.sparse.csr_array
+        Shape (n, p).
+    norm : float, default=1.0
+        The bound, above 0.
+    mode : {"clip", "scale"}, default="clip"
+        "clip" changes only rows above the norm, "scale" all rows.
+    in_place : bool, default=False
+        A floating-point X is changed and returned, and no copy of it is ever made.
+
+    Returns
+    -------
+    ndarray or scipy.sparse.csr_array
+        Of the same shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tacenda as tc
+    >>> tc.data.scale_rows(np.array([[3.0, 4.0], [0.3, 0.4]]))
+    array([[0.6, 0.8],
+           [0.3, 0.4]])
     """
     norm = positive("norm", norm)
     one_of("mode", mode, ("clip", "scale"))
@@ -73,13 +132,31 @@ def scale_rows(
 
 
 def add_intercept(X: Any, value: float = INTERCEPT_OF_DATA) -> Any:
-    """X (n, p) with a last column of `value`: (n, p + 1), the same format and precision.
-    Scale the rows afterwards.
+    """Add a last column of a constant value; scale the rows afterwards.
 
     The constant is a feature like the others: it takes room inside the norm bound and is
     regularised. A longer one leaves less room to the features, a shorter one needs a larger weight
     for the same intercept. So there is one choice, the value: data sets and schemas take
     INTERCEPT_OF_DATA, estimators INTERCEPT_OF_ESTIMATORS times data_norm.
+
+    Parameters
+    ----------
+    X : ndarray or scipy.sparse.csr_array
+        Shape (n, p).
+    value : float, default=1.0
+        The constant.
+
+    Returns
+    -------
+    ndarray or scipy.sparse.csr_array
+        Shape (n, p + 1), of the same format and precision.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tacenda as tc
+    >>> tc.data.add_intercept(np.array([[0.3, 0.4]]))
+    array([[0.3, 0.4, 1. ]])
     """
     if is_sparse(X):
         from scipy.sparse import csr_matrix, hstack
@@ -96,8 +173,29 @@ def add_intercept(X: Any, value: float = INTERCEPT_OF_DATA) -> Any:
 def with_intercept(
     X: Any, names: tuple[str, ...], norm: float | None = None
 ) -> tuple[Any, tuple[str, ...]]:
-    """A data set's X with the constant feature, and its features' names; rows are clipped to `norm`
-    where it is given."""
+    """Add the constant feature and its name; rows are clipped where a norm is given.
+
+    Parameters
+    ----------
+    X : ndarray or scipy.sparse.csr_array
+        Shape (n, p).
+    names : tuple of str
+        One per column of X.
+    norm : float or None, default=None
+        The bound to which rows are clipped afterwards.
+
+    Returns
+    -------
+    tuple
+        X with p + 1 columns, and their names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tacenda as tc
+    >>> tc.data.features.with_intercept(np.array([[0.3]]), ("age",))[1]
+    ('age', 'intercept')
+    """
     X = add_intercept(X)
     if norm is not None:
         X = scale_rows(X, norm, in_place=True)
@@ -105,7 +203,25 @@ def with_intercept(
 
 
 def chunks(X: Array) -> list[slice]:
-    """Slices of rows of about CHUNK_BYTES each that cover X."""
+    """Slices of rows of about CHUNK_BYTES each that cover X.
+
+    Parameters
+    ----------
+    X : ndarray
+        Shape (n, p).
+
+    Returns
+    -------
+    list of slice
+        Consecutive slices.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tacenda as tc
+    >>> tc.data.features.chunks(np.zeros((3, 2)))
+    [slice(0, 3, None)]
+    """
     rows = max(1, CHUNK_BYTES // max(1, X.shape[1] * X.dtype.itemsize))
     return [slice(a, min(a + rows, len(X))) for a in range(0, len(X), rows)]
 

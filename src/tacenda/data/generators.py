@@ -16,12 +16,36 @@ from tacenda.errors import InputError
 def make_classification(
     n: int = 1000, features: int = 20, difficulty: float = 0.3, seed: int = 0, classes: int = 2
 ) -> Dataset:
-    """n records of norm at most 1 in R^features, labelled by a linear rule and then blurred.
+    """Generate records of norm at most 1, labelled by a linear rule and then blurred.
 
     Rows are normal of standard deviation 1/sqrt(features), clipped to norm 1. The class is the
     largest of `classes` linear scores; with probability `difficulty` it is then replaced by a
     uniform draw. So the best rule is right with probability 1 - difficulty (1 - 1/classes):
     difficulty 0 is separable, 1 is chance.
+
+    Parameters
+    ----------
+    n : int, default=1000
+        Number of records.
+    features : int, default=20
+        Number of features.
+    difficulty : float, default=0.3
+        From 0 to 1.
+    seed : int, default=0
+        The same seed gives the same data.
+    classes : int, default=2
+        Number of classes, at least 2.
+
+    Returns
+    -------
+    Dataset
+        Features, labels and the true weights.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.data.make_classification(100, 5, seed=0).X.shape
+    (100, 5)
     """
     n = whole("n", n, least=1)
     p = whole("features", features, least=1)
@@ -50,13 +74,36 @@ def make_sparse_regression(
     noise_variance: float = 0.1,
     seed: int = 0,
 ) -> Dataset:
-    """The Lasso example of GauthierEtAl20: y = X theta + w on `nodes` agents with `records`
-    observations each.
+    """Generate the Lasso example of Gauthier et al. (2020): y = X theta + w.
 
-    X is standard normal, theta ~ N(0, I) and w ~ N(0, noise_variance); `nonzero` keeps that many
-    entries of theta and sets the others to 0 (None: all are kept, as in the paper). Rows are not
-    bounded: `norm` is None, so a private run must clip gradients. `Dataset.nodes` (nodes *
-    records,) tells each record's agent, `truth` is theta.
+    X is standard normal, theta ~ N(0, I) and w ~ N(0, noise_variance). Rows are not bounded: `norm`
+    is None, so a private run must clip gradients.
+
+    Parameters
+    ----------
+    nodes : int, default=50
+        Number of agents.
+    records : int, default=50
+        Records of each.
+    features : int, default=8
+        Number of features.
+    nonzero : int or None, default=None
+        How many entries of theta are kept, the others are 0; None keeps all, as in the paper.
+    noise_variance : float, default=0.1
+        Variance of w.
+    seed : int, default=0
+        The same seed gives the same data.
+
+    Returns
+    -------
+    Dataset
+        `Dataset.nodes` (nodes * records,) tells each record's agent, `truth` is theta.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.data.make_sparse_regression(nodes=3, records=4, nonzero=2).X.shape
+    (12, 8)
     """
     k = whole("nodes", nodes, least=1)
     m = whole("records", records, least=1)
@@ -79,12 +126,33 @@ def make_sparse_regression(
 def make_epsilon_like(
     rows: int, features: int = 2000, seed: int = 0, accuracy: float = 0.9
 ) -> Dataset:
-    """A stand-in for LIBSVM's `epsilon`: dense float32 rows of norm 1 and labels from a noisy
-    linear rule.
+    """Generate a stand-in for LIBSVM's `epsilon`: dense float32 rows of norm 1.
 
     Filled in place chunk by chunk, so the peak memory is X (rows * features * 4 bytes) and one
     chunk. The label is the sign of u + s v with u the standardised score and v normal; s = tan(pi
     (1 - accuracy)) makes the best linear rule right with about that probability.
+
+    Parameters
+    ----------
+    rows : int
+        Number of records.
+    features : int, default=2000
+        Number of features.
+    seed : int, default=0
+        The same seed gives the same data.
+    accuracy : float, default=0.9
+        Of the best linear rule, above 0.5 and at most 1.
+
+    Returns
+    -------
+    Dataset
+        Features, labels and the true weights.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.data.make_epsilon_like(100, features=20).X.dtype
+    dtype('float32')
     """
     n, p = whole("rows", rows, least=1), whole("features", features, least=2)
     s = math.tan(math.pi * (1.0 - between("accuracy", accuracy, 0.5, 1.0)))

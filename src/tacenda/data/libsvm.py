@@ -31,11 +31,46 @@ def load_libsvm(
     dtype: Any = np.float64,
     name: str | None = None,
 ) -> Dataset:
-    """A LIBSVM file (plain, .gz or .bz2) as CSR (n, n_features).
+    r"""Read a LIBSVM file (plain, .gz or .bz2) as a sparse matrix.
 
-    `n_features` should be declared: without it the largest index in the file is used, and the notes
-    say so. With `classes` (as written in the file, in order) y holds codes into them; without, y is
-    the file's own number. With `norm` rows are clipped to it.
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    n_features : int or None, default=None
+        Should be declared: without it the largest index in the file is used, and the notes say
+        so.
+    classes : sequence of str or None, default=None
+        As written in the file, in order: y holds codes into them; without, y is the file's own
+        number.
+    norm : float or None, default=None
+        To which rows are clipped.
+    dtype : data-type, default=float64
+        Of X.
+    name : str or None, default=None
+        Name of the data set; the file's own by default.
+
+    Returns
+    -------
+    Dataset
+        X is CSR of shape (n, n_features).
+
+    Raises
+    ------
+    InputError
+        If a line cannot be read; the message names it.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import tacenda as tc
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "small.svm")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("+1 1:0.5 3:0.2\n-1 2:0.1\n")
+    ...     data = tc.data.load_libsvm(path, 3, classes=["-1", "+1"])
+    >>> data.X.shape, data.y.tolist()
+    ((2, 3), [1, 0])
     """
     path = existing(path)
     from sklearn.datasets import load_svmlight_file
@@ -45,7 +80,7 @@ def load_libsvm(
     notes = (
         []
         if n_features is not None
-        else [f"the number of features ({X.shape[1]}) was read off the file"]
+        else [f"the number of features ({X.shape[1]}) was read from the file"]
     )
     if norm is not None:
         X = scale_rows(X, norm, in_place=True)
@@ -62,10 +97,46 @@ def load_libsvm_dense(
     dtype: Any = np.float32,
     name: str | None = None,
 ) -> Dataset:
-    """A LIBSVM file into one dense array (n, n_features) of `dtype`, parsed a chunk at a time: no
-    second copy.
+    r"""Read a LIBSVM file into one dense array, a chunk at a time: no second copy.
 
-    `rows` reads only the first so many; else the lines are counted in a first pass.
+    Parameters
+    ----------
+    path : str or Path
+        The file (plain, .gz or .bz2).
+    n_features : int
+        Number of columns.
+    rows : int or None, default=None
+        Reads only the first so many; else the lines are counted in a first pass.
+    classes : sequence of str or None, default=None
+        As in `load_libsvm`.
+    norm : float or None, default=None
+        To which rows are clipped.
+    dtype : data-type, default=float32
+        Of X.
+    name : str or None, default=None
+        Name of the data set; the file's own by default.
+
+    Returns
+    -------
+    Dataset
+        X is dense of shape (n, n_features).
+
+    Raises
+    ------
+    InputError
+        If a line cannot be read; the message names it.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import tacenda as tc
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "small.svm")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("+1 1:0.5 2:0.2\n-1 1:0.1 2:0.3\n")
+    ...     data = tc.data.load_libsvm_dense(path, 2, classes=["-1", "+1"])
+    >>> data.X.shape
+    (2, 2)
     """
     path, p = existing(path), whole("n_features", n_features, least=1)
     from sklearn.datasets import load_svmlight_file
@@ -91,6 +162,13 @@ def load_libsvm_dense(
 def existing(path: str | Path) -> Path:
     """`path`, if it is a file that holds something."""
     path = Path(path).expanduser()
+    if path.is_dir():
+        files = sorted(p.name for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
+        holds = f"it holds {', '.join(files[:3])}{', ...' if files[3:] else ''}" if files else ""
+        raise InputError(
+            f"path must be a file, but {str(path)!r} is a folder"
+            f"{f' ({holds})' if holds else ', and holds no file'}; name one file in it."
+        )
     if not path.is_file():
         raise InputError(
             f"path must be a file, but {str(path)!r} is not there; check its name and folder."
@@ -140,7 +218,7 @@ def _dataset(
     if norm is None and row_norms(X).max() <= 1.0:
         notes = [
             *notes,
-            "that no row is longer than 1 was read off the data; "
+            "that no row is longer than 1 was read from the data; "
             "declare norm=1.0 to make it public",
         ]
     names = tuple(f"f{j + 1}" for j in range(X.shape[1]))

@@ -45,13 +45,31 @@ _READS = {
 
 
 def broken_promise(kind: str | None, adjacency: str, n: int) -> str | None:
-    """Why (epsilon, delta) for one record of the *table* does not follow from that of the nodes;
-    None where it does.
+    """Why the guarantee of the nodes is not one for a record of the *table* that was divided.
 
-    A node's promise is about records that stay where they are. Where one record more, or other
-    contents of one, move further records from node to node, it speaks of the records as they lie on
-    the nodes, and not of the table that was spread. kind: that of `Shards`, None for shards that
-    came as such.
+    A node's guarantee is about records that stay where they are. Where one record more, or other
+    contents of one, move further records from node to node, it holds for the records as they are on
+    the nodes, and not for the table.
+
+    Parameters
+    ----------
+    kind : str or None
+        That of `Shards`; None for shards that came as such.
+    adjacency : str
+        The neighbouring relation.
+    n : int
+        Number of nodes.
+
+    Returns
+    -------
+    str or None
+        One sentence; None where the guarantee holds for the table too.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.data.partition.broken_promise("even", "replace-one", 10) is None
+    True
     """
     reads = "" if kind is None else _READS[kind]
     if n == 1 or not reads or (reads == "the number of records" and adjacency == "replace-one"):
@@ -62,8 +80,24 @@ def broken_promise(kind: str | None, adjacency: str, n: int) -> str | None:
 
 
 class Shards(list[tuple[Any, Array]]):
-    """A list of (X_i, y_i), one per node; `labels` names the nodes in the same order (0..n-1 unless
-    declared), `kind` says how they were made (see `broken_promise`).
+    """A list of (X_i, y_i), one per node.
+
+    Parameters
+    ----------
+    parts : iterable of (X_i, y_i)
+        The records of each node.
+    labels : iterable of object or None, default=None
+        Names of the nodes in the same order, 0 .. n - 1 unless declared.
+    kind : str or None, default=None
+        How they were made (see `broken_promise`).
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> data = tc.data.make_classification(100, 5, seed=0)
+    >>> shards = tc.data.partition.even(data.X, data.y, 4)
+    >>> len(shards), shards.labels, shards[0][0].shape
+    (4, (0, 1, 2, 3), (25, 5))
     """
 
     def __init__(
@@ -77,7 +111,13 @@ class Shards(list[tuple[Any, Array]]):
         self.labels: tuple[Any, ...] = tuple(range(len(self))) if labels is None else tuple(labels)
 
     def as_dict(self) -> dict[Any, tuple[Any, Array]]:
-        """{label: (X_i, y_i)}, the other form that `tacenda.Problem` takes."""
+        """The same by node label, the other form that `tacenda.Problem` takes.
+
+        Returns
+        -------
+        dict
+            {label: (X_i, y_i)}.
+        """
         return dict(zip(self.labels, self, strict=True))
 
     def __repr__(self) -> str:
@@ -90,15 +130,64 @@ class Shards(list[tuple[Any, Array]]):
 
 
 def even(X: Any, y: ArrayLike, n: int, seed: int | None = None) -> Shards:
-    """n nodes whose sizes differ by at most one; in the given order,
-    or shuffled when a `seed` is given."""
+    """Divide records over n nodes whose sizes differ by at most one.
+
+    Parameters
+    ----------
+    X : ndarray or scipy sparse
+        Shape (records, features).
+    y : array_like
+        Shape (records,).
+    n : int
+        Number of nodes.
+    seed : int or None, default=None
+        Shuffles the records first; None keeps the given order.
+
+    Returns
+    -------
+    Shards
+        One part for each node.
+
+    Raises
+    ------
+    InputError
+        If there are fewer records than nodes.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> data = tc.data.make_classification(10, 2, seed=0)
+    >>> [len(y) for _, y in tc.data.partition.even(data.X, data.y, 3)]
+    [4, 3, 3]
+    """
     X, labels = _checked(X, y, whole("n", n, least=1))
     return _cut("even", X, labels, _even_sizes(len(labels), n), _shuffled(len(labels), seed))
 
 
 def by_column(X: Any, y: ArrayLike, labels: ArrayLike) -> Shards:
-    """One node per distinct value of `labels` (rows,), in sorted order;
-    `Shards.labels` keeps the values."""
+    """Divide records by a column: one node per distinct value.
+
+    Parameters
+    ----------
+    X : ndarray or scipy sparse
+        Shape (records, features).
+    y : array_like
+        Shape (records,).
+    labels : array_like
+        Shape (records,).
+
+    Returns
+    -------
+    Shards
+        One part for each value, in sorted order; `Shards.labels` keeps the values.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> data = tc.data.make_classification(4, 2, seed=0)
+    >>> tc.data.partition.by_column(data.X, data.y, ["b", "a", "b", "b"]).labels
+    ('a', 'b')
+    """
     X, y = _checked(X, y, 1)
     column = np.asarray(labels)
     if column.shape != y.shape:
@@ -123,9 +212,40 @@ def by_sizes(
     spread: float = 1.0,
     seed: int | None = None,
 ) -> Shards:
-    """Nodes of declared sizes, or n nodes whose sizes follow a law: "power" (the k-th is
-    proportional to k^-spread) or "lognormal" (exp of a normal with standard deviation `spread`,
-    drawn from `seed` or 0). No node is empty.
+    """Divide records over nodes of declared sizes, or of sizes that follow a law.
+
+    Parameters
+    ----------
+    X : ndarray or scipy sparse
+        Shape (records, features).
+    y : array_like
+        Shape (records,).
+    sizes : sequence of int or {"power", "lognormal"}
+        The sizes; "power": the k-th is proportional to k^-spread; "lognormal": exp of a normal
+        with standard deviation `spread`. No node is empty.
+    n : int or None, default=None
+        Number of nodes, for a law.
+    spread : float, default=1.0
+        Of the law.
+    seed : int or None, default=None
+        Shuffles the records first, and draws the sizes of "lognormal" (by 0 if None).
+
+    Returns
+    -------
+    Shards
+        One part for each node.
+
+    Raises
+    ------
+    InputError
+        If the sizes do not add up to the number of records.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> data = tc.data.make_classification(10, 2, seed=0)
+    >>> [len(y) for _, y in tc.data.partition.by_sizes(data.X, data.y, [7, 3])]
+    [7, 3]
     """
     if isinstance(sizes, str):
         one_of("sizes", sizes, ("power", "lognormal"))
@@ -150,9 +270,35 @@ def by_sizes(
 
 
 def by_label_skew(X: Any, y: ArrayLike, n: int, concentration: float, seed: int = 0) -> Shards:
-    """Each class is spread over the nodes by its own Dirichlet(concentration) draw: small values
-    give nodes that know one class only, large ones even shares. A node left empty takes one record
-    from the largest.
+    """Divide records so that nodes have different shares of the classes.
+
+    Each class is divided over the nodes by its own Dirichlet(concentration) draw. A node left empty
+    takes one record from the largest.
+
+    Parameters
+    ----------
+    X : ndarray or scipy sparse
+        Shape (records, features).
+    y : array_like
+        Shape (records,).
+    n : int
+        Number of nodes.
+    concentration : float
+        Small values give nodes that know one class only, large ones even shares.
+    seed : int, default=0
+        The same seed gives the same parts.
+
+    Returns
+    -------
+    Shards
+        One part for each node.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> data = tc.data.make_classification(100, 2, seed=0)
+    >>> len(tc.data.partition.by_label_skew(data.X, data.y, 5, concentration=0.3))
+    5
     """
     X, labels = _checked(X, y, whole("n", n, least=1))
     concentration = positive("concentration", concentration)
@@ -184,11 +330,37 @@ def by_label_skew(X: Any, y: ArrayLike, n: int, concentration: float, seed: int 
 def by_feature_shift(
     X: Any, y: ArrayLike, n: int, feature: int | None = None, strength: float = 1.0, seed: int = 0
 ) -> Shards:
-    """Even nodes whose inputs differ: records are ordered by one feature (or, for None, by a random
-    direction) and cut.
+    """Divide records evenly over nodes whose inputs differ.
 
-    `strength` 1 cuts the sorted records, 0 a random order, and between them rank * strength +
-    uniform * (1 - strength).
+    Records are ordered by rank * strength + uniform * (1 - strength) and cut.
+
+    Parameters
+    ----------
+    X : ndarray or scipy sparse
+        Shape (records, features).
+    y : array_like
+        Shape (records,).
+    n : int
+        Number of nodes.
+    feature : int or None, default=None
+        The column whose rank counts; None takes a random direction.
+    strength : float, default=1.0
+        1 cuts the sorted records, 0 a random order.
+    seed : int, default=0
+        The same seed gives the same parts.
+
+    Returns
+    -------
+    Shards
+        One part for each node.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> data = tc.data.make_classification(100, 2, seed=0)
+    >>> parts = tc.data.partition.by_feature_shift(data.X, data.y, 2, feature=0)
+    >>> bool(parts[0][0][:, 0].max() <= parts[1][0][:, 0].min())
+    True
     """
     X, labels = _checked(X, y, whole("n", n, least=1))
     strength = between("strength", strength, 0.0, 1.0, open_ends=False)

@@ -25,8 +25,21 @@ MOST_CLASSES = 20
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """One row per node: its label, number of records, and shares of the classes (or mean and
-    deviation of y)."""
+    """Sizes and label shares of each node. Reads private labels without noise.
+
+    Parameters
+    ----------
+    rows : list of dict
+        One per node: its label, number of records, and shares of the classes (or mean and
+        deviation of y).
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> data = tc.data.make_classification(10, 2, seed=0)
+    >>> tc.data.partition.describe(tc.data.partition.even(data.X, data.y, 2)).rows[0]["records"]
+    5
+    """
 
     rows: list[dict[str, Any]]
 
@@ -40,7 +53,27 @@ class Description:
 
 
 def describe(shards: Sequence[tuple[Any, Array]]) -> Description:
-    """Sizes and label shares of each node, as rows and as a printable table."""
+    """Sizes and label shares of each node, as rows and as a printable table.
+
+    Reads private labels without noise: for simulations only.
+
+    Parameters
+    ----------
+    shards : Shards or sequence of (X_i, y_i)
+        One part for each node.
+
+    Returns
+    -------
+    Description
+        One row for each node.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> data = tc.data.make_classification(10, 2, seed=0)
+    >>> len(tc.data.partition.describe(tc.data.partition.even(data.X, data.y, 2)).rows)
+    2
+    """
     names = getattr(shards, "labels", range(len(shards)))
     classes = _classes(shards)
     rows: list[dict[str, Any]] = []
@@ -55,8 +88,30 @@ def describe(shards: Sequence[tuple[Any, Array]]) -> Description:
 
 
 def plot(shards: Sequence[tuple[Any, Array]], path: str | Path | None = None) -> Figure:
-    """Bars of records per node, stacked by class;
-    saved to `path` (PNG, SVG or PDF by its ending) when given."""
+    """Bars of records per node, stacked by class (extra `plots`).
+
+    Reads private labels without noise: for simulations only.
+
+    Parameters
+    ----------
+    shards : Shards or sequence of (X_i, y_i)
+        One part for each node.
+    path : str, Path or None, default=None
+        Where to save it (PNG, SVG or PDF by its ending).
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> data = tc.data.make_classification(10, 2, seed=0)
+    >>> figure = tc.data.partition.plot(tc.data.partition.even(data.X, data.y, 2))
+    >>> len(figure.axes)
+    1
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError:

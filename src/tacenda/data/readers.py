@@ -27,16 +27,65 @@ BIG_CSV = 200 * 2**20
 CHUNK_ROWS = 100_000
 _SQL = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
 _PARQUET = (".parquet", ".pq")
+_SHEET = (
+    "an Excel or LibreOffice workbook",
+    "save the sheet as CSV (in the program: Save as, 'CSV UTF-8'), and give that file",
+)
+_QUERY = "give the query \"SELECT * FROM '{}'\" instead (needs tacenda[data])"
+# What other files are, by their ending, and what to do with them.
+_OTHERS = {
+    **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), _SHEET),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), ("a JSON file", _QUERY)),
+    ".zip": ("a ZIP archive", "unpack it, and give the CSV or Parquet file inside"),
+    **dict.fromkeys(
+        (".sav", ".dta", ".sas7bdat", ".rds", ".rdata", ".feather", ".arrow", ".pkl", ".h5"),
+        ("a file of another program", "export it as CSV or Parquet"),
+    ),
+}
+# The first bytes of the same files under other names.
+_MAGIC = {
+    b"PK\x03\x04": ("a workbook or ZIP archive", _SHEET[1]),
+    b"\xd0\xcf\x11\xe0": _SHEET,
+    b"PAR1": ("a Parquet file", "rename it so that it ends in .parquet"),
+}
 
 
 def read_table(
     source: str | Path, *, database: str | Path | None = None, names: Sequence[str] | None = None
 ) -> Table:
-    """A whole table from a CSV file (plain or .gz), a Parquet file, or an SQL query.
+    r"""Read a whole table from a CSV file (plain or .gz), a Parquet file, or an SQL query.
 
-    A text that starts with SELECT, WITH or FROM is a query: over `database` (a DuckDB file) when
-    given, and over files by their quoted path. `names` gives the columns of a CSV without a header
-    line.
+    Parameters
+    ----------
+    source : str or Path
+        A file, or a text that starts with SELECT, WITH or FROM: a query, over `database` when
+        given, and over files by their quoted path.
+    database : str, Path or None, default=None
+        A DuckDB file.
+    names : sequence of str or None, default=None
+        Columns of a CSV without a header line.
+
+    Returns
+    -------
+    Table
+        The table.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or not readable; no message quotes a cell.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import tacenda as tc
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "people.csv")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("age,ill\n30,no\n50,yes\n")
+    ...     table = tc.data.read_table(path)
+    >>> sorted(table.columns), len(table)
+    (['age', 'ill'], 2)
     """
     from tacenda.data.duck import read_csv, read_parquet, read_sql, usable
 
@@ -67,11 +116,26 @@ def iter_tables(source: str | Path, *, rows: int = CHUNK_ROWS) -> Iterator[Table
         yield from iter_csv(existing(source), rows=rows)
 
 
+def _refuse_other_kinds(path: Path) -> None:
+    """One sentence for a file that is not CSV: what it is, and what to do."""
+    found = _OTHERS.get(path.suffix.lower())
+    if found is None:
+        with path.open("rb") as stream:
+            start = stream.read(4)
+        found = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), None)
+    if found is not None:
+        what, remedy = found
+        raise InputError(
+            f"{path.name} must be a CSV or Parquet file, but is {what}; {remedy.format(path)}."
+        )
+
+
 def iter_csv(
     path: Path, *, names: Sequence[str] | None = None, rows: int = CHUNK_ROWS
 ) -> Iterator[Table]:
     """Tables of at most `rows` records. Lines are UTF-8 (a byte-order mark is fine);
     blank lines are skipped."""
+    _refuse_other_kinds(path)
     with _text(path) as stream:
         first = stream.readline()
         reader = csv.reader(

@@ -1,6 +1,6 @@
 """The public description of a table: which columns, which bounds, which levels, which labels.
 
-Nothing here may be learnt from the records: a bound or a level read off private data leaks it. A
+Nothing here may be learnt from the records: a bound or a level read from private data leaks it. A
 drafted schema therefore marks such values `confirmed = false` until somebody who knows the field
 confirms that they are public.
 """
@@ -10,69 +10,308 @@ from __future__ import annotations
 import hashlib
 import math
 import tomllib
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from tacenda._types import Floats
 from tacenda.errors import InputError, PrivacyError
 from tacenda.formats.files import write_text
 from tacenda.formats.text import canonical_json
 
 DEFAULT_MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
+# A declared scale or period so small beside the bounds is a slip of the pen, not a unit.
+MOST_SCALES = 1e3
+MOST_TURNS = 1e6
 
 
 class UnconfirmedSchemaWarning(UserWarning):
-    """A schema holds values that were read off the data and not yet confirmed as public."""
+    """A schema holds values that were read from the data and not yet confirmed as public."""
 
 
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class NumericColumn(_Part):
-    """A number, clipped to [low, high] and scaled; `impute` is the public stand-in for a missing
-    one.
+@dataclass(frozen=True)
+class FeatureRule:
+    """How one encoded feature follows from the raw value, before the row is clipped to its norm.
 
-    scale_to: "unit" is [0, 1] (a value at `low` costs no norm: right where most values lie there,
-    as counts do), "symmetric" is [-1, 1] (a value in the middle costs none: right otherwise, and
-    far quicker to learn from).
+    feature = offset + slope * quantity. A coefficient w of the feature is therefore w * slope for
+    each unit of the quantity. Values are clipped to the declared bounds first; a missing one gives
+    `offset` + slope * quantity of the declared impute value, or 0 where only the indicator speaks
+    of it.
+
+    Parameters
+    ----------
+    feature : str
+        Name of the encoded feature.
+    column : str or None
+        Column that it comes from; None for the intercept.
+    quantity : str
+        What is multiplied, in words: "income", "log1p(income)", "sin(2 pi hour / 24)", "ward is
+        'north'" (1 or 0), "income is missing" (1 or 0) or "1" for the intercept.
+    offset : float
+        Value of the feature where the quantity is 0.
+    slope : float
+        Change of the feature for each unit of the quantity.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> age = tc.data.NumericColumn(name="age", low=0, high=100)
+    >>> age.rules[0].slope
+    0.01
+    """
+
+    feature: str
+    column: str | None
+    quantity: str
+    offset: float
+    slope: float
+
+
+class NumericColumn(_Part):
+    """A number, clipped to public bounds, transformed and scaled.
+
+    Parameters
+    ----------
+    kind : "numeric", default="numeric"
+        In files; fixed.
+    name : str
+        Name of the column in the table.
+    low : float
+        Public lower bound.
+    high : float
+        Public upper bound.
+    transform : {"clip", "log1p", "standardise", "cyclic"}, default="clip"
+        "clip" keeps the number as it is; "log1p" takes log(1 + x) before scaling, for amounts
+        of which most are small; "standardise" is (x - centre) / scale with both declared;
+        "cyclic" gives two features, the sine and cosine of x by the declared period, so that
+        hour 23 is near hour 0.
+    scale_to : {"unit", "symmetric"}, default="unit"
+        For "clip" and "log1p". "unit" is [0, 1] (a value at `low` costs no norm: right where
+        most values are there, as counts are), "symmetric" is [-1, 1] (a value in the middle
+        costs none: right otherwise, and far quicker to learn from).
+    centre : float or None, default=None
+        Of "standardise".
+    scale : float or None, default=None
+        Of "standardise".
+    period : float or None, default=None
+        Of "cyclic".
+    impute : float or None, default=None
+        The public value that replaces a missing one.
+    missing_indicator : bool, default=False
+        One more feature, 1 where the value is missing; such a record is then never dropped, and
+        its number is `impute`, or 0 after encoding where none is declared.
+    confirmed : bool, default=True
+        Whether somebody confirmed that the bounds are public.
+    source : str, default=""
+        Where the bounds come from.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.data.NumericColumn(name="hour", low=0, high=24, transform="cyclic", period=24).features
+    ('sin(hour)', 'cos(hour)')
     """
 
     kind: Literal["numeric"] = "numeric"
     name: str = Field(min_length=1)
     low: float
     high: float
+    transform: Literal["clip", "log1p", "standardise", "cyclic"] = "clip"
     scale_to: Literal["unit", "symmetric"] = "unit"
+    centre: float | None = None
+    scale: float | None = None
+    period: float | None = None
     impute: float | None = None
+    missing_indicator: bool = False
     confirmed: bool = True
+    source: str = ""
 
     @model_validator(mode="after")
     def _bounds(self) -> NumericColumn:
         _ordered(self.name, self.low, self.high)
         if self.impute is not None and not self.low <= self.impute <= self.high:
             span = f"[{self.low:g}, {self.high:g}]"
-            raise ValueError(
-                f"column {self.name!r}: impute must lie in {span}, not {self.impute:g}"
-            )
+            raise ValueError(f"column {self.name!r}: impute must be in {span}, not {self.impute:g}")
         return self
+
+    @model_validator(mode="after")
+    def _transform(self) -> NumericColumn:
+        here, how = f"column {self.name!r}", self.transform
+        wanted = {"standardise": ("centre", "scale"), "cyclic": ("period",)}.get(how, ())
+        for field in ("centre", "scale", "period"):
+            value = getattr(self, field)
+            if (value is None) == (field in wanted):
+                rule = "needs" if value is None else "takes no"
+                raise ValueError(f"{here}: transform = {how!r} {rule} {field}")
+            if value is not None and not (
+                math.isfinite(value) and (value > 0 or field == "centre")
+            ):
+                least = "finite" if field == "centre" else "finite and above 0"
+                raise ValueError(f"{here}: {field} must be {least}, not {value:g}")
+        if wanted and self.scale_to != "unit":
+            raise ValueError(
+                f"{here}: scale_to is for the transforms 'clip' and 'log1p'; leave it out"
+            )
+        if how == "log1p" and not self.low > -1:
+            raise ValueError(
+                f"{here}: transform = 'log1p' needs low above -1, not {self.low:g}; "
+                "declare low = 0 for an amount that is never negative"
+            )
+        if how == "log1p" and not math.log1p(self.low) < math.log1p(self.high):
+            raise ValueError(
+                f"{here}: low and high are too close to each other for transform = 'log1p', "
+                "whose values there are equal; use 'clip'"
+            )
+        if how == "standardise":
+            reach = max(abs(self._standard(self.low)), abs(self._standard(self.high)))
+            if not reach <= MOST_SCALES:
+                raise ValueError(
+                    f"{here}: low and high must be within {MOST_SCALES:g} scales of centre, "
+                    f"not {reach:g}"
+                )
+        if self.period is not None:
+            turns = max(abs(self.low / self.period), abs(self.high / self.period))
+            if not turns <= MOST_TURNS:
+                raise ValueError(
+                    f"{here}: low and high must be within {MOST_TURNS:g} periods of 0, "
+                    f"not {turns:g}"
+                )
+        return self
+
+    def _standard(self, value: float) -> float:
+        assert self.centre is not None and self.scale is not None
+        return (value - self.centre) / self.scale
 
     @property
     def features(self) -> tuple[str, ...]:
         """Names of the encoded features."""
-        return (self.name,)
+        return tuple(rule.feature for rule in self.rules)
+
+    @property
+    def rules(self) -> tuple[FeatureRule, ...]:
+        """How each feature is computed from the raw value."""
+        name, indicator = self.name, _indicator(self) if self.missing_indicator else ()
+        if self.transform == "cyclic":
+            angle = f"2 pi {name} / {self.period:g}"
+            return (
+                FeatureRule(f"sin({name})", name, f"sin({angle})", 0.0, 1.0),
+                FeatureRule(f"cos({name})", name, f"cos({angle})", 0.0, 1.0),
+                *indicator,
+            )
+        if self.transform == "standardise":
+            assert self.scale is not None
+            rule = FeatureRule(name, name, name, self._standard(0.0), 1 / self.scale)
+            return rule, *indicator
+        logarithm = self.transform == "log1p"
+        quantity = f"log1p({name})" if logarithm else name
+        low, high = (
+            (math.log1p(self.low), math.log1p(self.high)) if logarithm else (self.low, self.high)
+        )
+        slope, offset = 1 / (high - low), -low / (high - low)
+        if self.scale_to == "symmetric":
+            slope, offset = 2 * slope, 2 * offset - 1
+        return FeatureRule(quantity, name, quantity, offset, slope), *indicator
+
+    def encoded(self, numbers: Floats) -> Floats:
+        """Features of raw numbers, without the indicator; NaN stays NaN.
+
+        Every entry of "clip" and "log1p" is in [0, 1] ("unit") or [-1, 1], of "cyclic" in [-1, 1]
+        and of "standardise" between those of low and high, whatever the number is.
+
+        Parameters
+        ----------
+        numbers : ndarray of float
+            Raw numbers, shape (n,).
+
+        Returns
+        -------
+        ndarray of float
+            Shape (n, k).
+        """
+        x = np.clip(numbers, self.low, self.high)
+        if self.transform == "cyclic":
+            assert self.period is not None
+            angle = 2 * np.pi * (x / self.period)
+            return np.stack([np.sin(angle), np.cos(angle)], axis=1)
+        if self.transform == "standardise":
+            assert self.centre is not None and self.scale is not None
+            return np.asarray((x - self.centre) / self.scale)[:, None]
+        low, high = self.low, self.high
+        if self.transform == "log1p":
+            x, low, high = np.log1p(x), math.log1p(low), math.log1p(high)
+        unit = (x - low) / (high - low)
+        if self.transform == "log1p":
+            unit = np.clip(unit, 0.0, 1.0)  # the two logarithms may differ in their last bit
+        return (unit if self.scale_to == "unit" else 2 * unit - 1)[:, None]
+
+    def decoded(self, features: Floats) -> Floats:
+        """Raw numbers from features of a row that was not clipped; the inverse of `encoded`.
+
+        Parameters
+        ----------
+        features : ndarray of float
+            Shape (n, k).
+
+        Returns
+        -------
+        ndarray of float
+            Shape (n,), in [low, high]; for "cyclic" in [0, period).
+        """
+        if self.transform == "cyclic":
+            assert self.period is not None
+            turn = np.arctan2(features[:, 0], features[:, 1]) / (2 * np.pi)
+            return np.asarray((turn % 1.0) * self.period)
+        rule, column = self.rules[0], features[:, 0]
+        raw = (column - rule.offset) / rule.slope
+        return np.asarray(np.expm1(raw) if self.transform == "log1p" else raw)
 
 
 class CategoricalColumn(_Part):
-    """One of the declared levels, one-hot; an undeclared one gets a column of its own ("column") or
-    is an error."""
+    """One of the declared levels, one-hot.
+
+    Parameters
+    ----------
+    kind : "categorical", default="categorical"
+        In files; fixed.
+    name : str
+        Name of the column in the table.
+    levels : tuple of str
+        The public list of levels.
+    unknown : {"error", "column"}, default="error"
+        An undeclared level is an error, or gets a column of its own.
+    impute : str or None, default=None
+        The public level that replaces a missing value.
+    missing_indicator : bool, default=False
+        A missing value is a level of its own, and such a record is never dropped.
+    confirmed : bool, default=True
+        Whether somebody confirmed that the levels are public.
+    source : str, default=""
+        Where the levels come from.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.data.CategoricalColumn(name="ward", levels=("north", "south")).features
+    ('ward=north', 'ward=south')
+    """
 
     kind: Literal["categorical"] = "categorical"
     name: str = Field(min_length=1)
     levels: tuple[str, ...] = Field(min_length=1)
     unknown: Literal["column", "error"] = "error"
     impute: str | None = None
+    missing_indicator: bool = False
     confirmed: bool = True
+    source: str = ""
 
     @model_validator(mode="after")
     def _levels(self) -> CategoricalColumn:
@@ -81,21 +320,63 @@ class CategoricalColumn(_Part):
             raise ValueError(
                 f"column {self.name!r}: impute must be one of its levels, not {self.impute!r}"
             )
+        if self.impute is not None and self.missing_indicator:
+            raise ValueError(
+                f"column {self.name!r}: missing_indicator makes missing a level of its own; "
+                "leave impute out"
+            )
         return self
 
     @property
     def features(self) -> tuple[str, ...]:
         """Names of the encoded features, `name=level`."""
-        extra = (f"{self.name}=<other>",) if self.unknown == "column" else ()
-        return tuple(f"{self.name}={level}" for level in self.levels) + extra
+        return tuple(rule.feature for rule in self.rules)
+
+    @property
+    def rules(self) -> tuple[FeatureRule, ...]:
+        """How each feature is computed from the raw value."""
+        name = self.name
+        found = [
+            FeatureRule(f"{name}={level}", name, f"{name} is {level!r}", 0.0, 1.0)
+            for level in self.levels
+        ]
+        if self.unknown == "column":
+            other = f"{name} is none of its levels"
+            found.append(FeatureRule(f"{name}=<other>", name, other, 0.0, 1.0))
+        return (*found, *(_indicator(self) if self.missing_indicator else ()))
+
+
+def _indicator(column: NumericColumn | CategoricalColumn) -> tuple[FeatureRule]:
+    name = column.name
+    return (FeatureRule(f"missing({name})", name, f"{name} is missing", 0.0, 1.0),)
 
 
 class Label(_Part):
-    """The column to predict: `classes` for classification (codes follow their order), or numeric
-    bounds.
+    """The column to predict: classes, or a number with public bounds.
 
-    scale_to (numbers only): None keeps the label's own unit; "symmetric" maps [low, high] to [-1,
-    1], which suits clipped gradients and Huber's threshold, and `tacenda predict` maps back.
+    Parameters
+    ----------
+    name : str
+        Name of the column in the table.
+    classes : tuple of str or None, default=None
+        For classification; codes follow their order.
+    low : float or None, default=None
+        Public lower bound, for regression.
+    high : float or None, default=None
+        Public upper bound, for regression.
+    scale_to : "symmetric" or None, default=None
+        For numbers. None keeps the label's own unit; "symmetric" maps [low, high] to [-1, 1],
+        which suits clipped gradients and Huber's threshold, and `tacenda predict` maps back.
+    confirmed : bool, default=True
+        Whether somebody confirmed that the values are public.
+    source : str, default=""
+        Where the values come from.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.data.Label(name="income", low=0, high=100, scale_to="symmetric").centre_and_reach
+    (50.0, 50.0)
     """
 
     name: str = Field(min_length=1)
@@ -104,6 +385,7 @@ class Label(_Part):
     high: float | None = None
     scale_to: Literal["symmetric"] | None = None
     confirmed: bool = True
+    source: str = ""
 
     @model_validator(mode="after")
     def _one_kind(self) -> Label:
@@ -139,13 +421,43 @@ Column = Annotated[NumericColumn | CategoricalColumn, Field(discriminator="kind"
 
 
 class Schema(_Part):
-    """Columns in feature order, label, node column, missing-value policy and the norm bound of an
-    encoded row.
+    """Public description of a table: columns, label, missing values and the norm of an encoded row.
 
-    missing: "drop" leaves such records out, "impute" needs a public `impute` in every column,
-    "error" refuses them; an empty cell or a null is always missing, beside the texts in
-    `missing_values`. intercept: a constant feature, added before the row is clipped to `row_norm`,
-    hence inside the bound.
+    Nothing in it may be learnt from the records: a bound or a level read from private data leaks
+    it.
+
+    Parameters
+    ----------
+    name : str, default="table"
+        Name of the table.
+    notes : str, default=""
+        Free text.
+    columns : tuple of NumericColumn or CategoricalColumn
+        In feature order.
+    label : Label
+        The column to predict.
+    node_column : str or None, default=None
+        The column that names the holder of each record.
+    missing : {"drop", "impute", "error"}, default="drop"
+        "drop" leaves such records out, "impute" needs a public `impute` in every column,
+        "error" refuses them.
+    missing_values : tuple of str, optional
+        Texts that count as missing, beside an empty cell or a null.
+    row_norm : float, default=1.0
+        Public bound on the norm of an encoded row.
+    intercept : bool, default=False
+        A constant feature, added before the row is clipped to `row_norm`, hence inside the
+        bound.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> schema = tc.data.Schema.build(
+    ...     columns=[{"kind": "numeric", "name": "age", "low": 0, "high": 100}],
+    ...     label={"name": "ill", "classes": ["no", "yes"]},
+    ... )
+    >>> schema.feature_names, schema.unconfirmed
+    (('age',), ())
     """
 
     name: str = "table"
@@ -173,7 +485,11 @@ class Schema(_Part):
                     f"{role} {used!r} must not be among the columns too; remove it there"
                 )
         if self.missing == "impute":
-            bare = [column.name for column in self.columns if column.impute is None]
+            bare = [
+                column.name
+                for column in self.columns
+                if column.impute is None and not column.missing_indicator
+            ]
             if bare:
                 raise ValueError(
                     "missing = 'impute' needs a public impute value in every column; "
@@ -183,7 +499,23 @@ class Schema(_Part):
 
     @classmethod
     def build(cls, **fields: Any) -> Schema:
-        """The same as the constructor, with one-sentence errors."""
+        """Make a schema; wrong fields give an error of one sentence.
+
+        Parameters
+        ----------
+        **fields : object
+            As in the constructor.
+
+        Returns
+        -------
+        Schema
+            The schema.
+
+        Raises
+        ------
+        InputError
+            If a field is wrong; the message names it.
+        """
         try:
             return cls(**fields)
         except ValidationError as error:
@@ -191,7 +523,23 @@ class Schema(_Part):
 
     @classmethod
     def from_toml(cls, text: str) -> Schema:
-        """A schema from TOML text."""
+        """Read a schema from TOML text.
+
+        Parameters
+        ----------
+        text : str
+            The text.
+
+        Returns
+        -------
+        Schema
+            The schema.
+
+        Raises
+        ------
+        InputError
+            If it is no TOML, or a field is wrong.
+        """
         try:
             return cls.build(**tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
@@ -199,7 +547,23 @@ class Schema(_Part):
 
     @classmethod
     def read(cls, path: str | Path) -> Schema:
-        """A schema from a TOML file."""
+        """Read a schema from a TOML file.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+
+        Returns
+        -------
+        Schema
+            The schema.
+
+        Raises
+        ------
+        InputError
+            If there is no such file, or a field is wrong.
+        """
         from tacenda.data.libsvm import existing
 
         try:
@@ -210,55 +574,109 @@ class Schema(_Part):
             ) from None
 
     def to_toml(self) -> str:
-        """TOML text; values that still await confirmation carry a comment."""
+        """The schema as TOML text; values that are not confirmed carry a comment.
+
+        Returns
+        -------
+        str
+            What `from_toml` reads back.
+        """
         from tacenda.data.schema_toml import to_toml
 
         return to_toml(self)
 
     def write(self, path: str | Path) -> None:
-        """`to_toml` into a file."""
+        """Write the schema to a TOML file.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to write.
+        """
         write_text(path, self.to_toml())
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of all encoded features, in order, the intercept last."""
-        names = tuple(feature for column in self.columns for feature in column.features)
-        return (*names, "intercept") if self.intercept else names
+        return tuple(rule.feature for rule in self.rules)
+
+    @property
+    def rules(self) -> tuple[FeatureRule, ...]:
+        """How each feature is computed from the raw values, in the order of `feature_names`."""
+        found = [rule for column in self.columns for rule in column.rules]
+        if self.intercept:
+            found.append(FeatureRule("intercept", None, "1", 0.0, 1.0))
+        return tuple(found)
 
     @property
     def unconfirmed(self) -> tuple[str, ...]:
-        """Names of the columns (and label) whose values still await confirmation."""
+        """Names of the columns (and label) whose values are not confirmed as public."""
         parts = [*self.columns, self.label]
         return tuple(part.name for part in parts if not part.confirmed)
 
     def confirmed(self) -> Schema:
-        """The same schema with every value declared public: the caller vouches for it."""
+        """The same schema with every value declared public: the caller is responsible for that.
+
+        Returns
+        -------
+        Schema
+            The confirmed schema.
+        """
         columns = tuple(column.model_copy(update={"confirmed": True}) for column in self.columns)
         return self.model_copy(
             update={"columns": columns, "label": self.label.model_copy(update={"confirmed": True})}
         )
 
     def require_confirmed(self) -> None:
-        """Refuse a schema that holds values read off the data."""
+        """Refuse a schema that holds values read from the data.
+
+        Raises
+        ------
+        PrivacyError
+            If there are unconfirmed values.
+        """
         if self.unconfirmed:
             raise PrivacyError(
-                f"schema {self.name!r} has values read off the data in {list(self.unconfirmed)}; "
+                f"schema {self.name!r} has values read from the data in {list(self.unconfirmed)}; "
                 "check that they are public and set confirmed = true there."
             )
 
     def hash(self) -> str:
         """SHA-256 over the canonical JSON of everything that shapes the encoding.
 
-        Name, notes and confirmations are left out: two nodes with equal hashes encode equal records
-        equally. So is the usual scale, so that schemas which do not name it keep the hash that they
-        had before it could be named.
+        Name, notes, confirmations and their sources are left out: two nodes with equal hashes
+        encode equal records equally. So is every later field at its usual value, so that schemas
+        which do not name it keep the hash that they had before it could be named.
+
+        Returns
+        -------
+        str
+            64 hexadecimal digits.
         """
         fields = self.model_dump(mode="json", exclude={"name": True, "notes": True})
         for part in [*fields["columns"], fields["label"]]:
-            del part["confirmed"]
+            del part["confirmed"], part["source"]
+            without_usual(part)
             if part.get("scale_to") in (None, "unit"):
                 part.pop("scale_to", None)
         return hashlib.sha256(canonical_json(fields).encode()).hexdigest()
+
+
+# Fields that came after the first schemas, and the value that means what those meant.
+_USUAL = {
+    "transform": "clip",
+    "centre": None,
+    "scale": None,
+    "period": None,
+    "missing_indicator": False,
+}
+
+
+def without_usual(part: dict[str, Any]) -> None:
+    """Take fields at their usual value out of a column's fields."""
+    for field, usual in _USUAL.items():
+        if field in part and part[field] == usual:
+            del part[field]
 
 
 def _ordered(name: str, low: float, high: float) -> None:
@@ -266,10 +684,15 @@ def _ordered(name: str, low: float, high: float) -> None:
         raise ValueError(
             f"column {name!r}: low must be below high, both finite, not {low:g} and {high:g}"
         )
+    if not math.isfinite(high - low):
+        raise ValueError(
+            f"column {name!r}: high - low must be finite, not {high:g} - {low:g}; "
+            "declare nearer bounds"
+        )
 
 
-def _distinct(what: str, words: Any) -> None:
-    twice = sorted({word for word in words if list(words).count(word) > 1})
+def _distinct(what: str, words: Iterable[str]) -> None:
+    twice = sorted(word for word, count in Counter(words).items() if count > 1)
     if twice:
         raise ValueError(f"{what} must be distinct, but {twice} occur more than once")
 

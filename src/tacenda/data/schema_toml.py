@@ -9,7 +9,7 @@ from tacenda.formats.text import toml
 if TYPE_CHECKING:
     from tacenda.data.schema import Schema
 
-UNCONFIRMED = "# read off the data: to be confirmed as public, then set to true"
+UNCONFIRMED = "# read from the data: to be confirmed as public, then set to true"
 
 
 def to_toml(schema: Schema) -> str:
@@ -25,7 +25,12 @@ def to_toml(schema: Schema) -> str:
 
 
 def _declared(values: dict[str, Any]) -> str:
-    confirmed = values.pop("confirmed")
+    from tacenda.data.schema import without_usual
+
+    confirmed, source = values.pop("confirmed"), values.pop("source")
+    without_usual(values)
+    if source:
+        values["source"] = source
     return toml(values) + (
         "confirmed = true\n" if confirmed else f"confirmed = false  {UNCONFIRMED}\n"
     )

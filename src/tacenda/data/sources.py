@@ -73,7 +73,9 @@ def adult_files() -> tuple[bytes, bytes]:
 
 def store(name: str, content: bytes) -> Path:
     """Write a file of the cache whole or not at all."""
-    return write_bytes(cache_dir() / name, content)
+    folder = cache_dir()
+    folder.mkdir(parents=True, exist_ok=True)
+    return write_bytes(folder / name, content)
 
 
 def where_to_put(*names: str) -> str:

@@ -15,11 +15,26 @@ from tacenda.words import counted
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Columns of equal length: float64 arrays where the source is typed, object arrays of text (or
-    None) elsewhere.
+    """Columns of raw cells, between a reader and the encoder.
 
-    `first_row` is the number of the first record in its source (from 1), so that messages can name
-    a place. The repr shows no cells.
+    float64 arrays where the source is typed, object arrays of text (or None) elsewhere, all of
+    equal length. The repr shows no cells.
+
+    Parameters
+    ----------
+    columns : dict
+        Each column by its name.
+    first_row : int, default=1
+        Number of the first record in its source (from 1), so that messages can name a place.
+    source : str, default="table"
+        Name of the source, for messages.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> table = tc.data.Table.of({"age": [30.0, 40.0]})
+    >>> sorted(table.columns)
+    ['age']
     """
 
     columns: dict[str, Array]
@@ -40,10 +55,41 @@ class Table:
             f"{counted(len(self.columns), 'column')})"
         )
 
+    def some(self, most: int) -> Table:
+        """A part of the table, evenly over its records.
+
+        Parameters
+        ----------
+        most : int
+            About how many records at most.
+
+        Returns
+        -------
+        Table
+            The smaller table.
+        """
+        step = max(1, len(self) // most)
+        return Table({k: v[::step] for k, v in self.columns.items()}, source=self.source)
+
     @classmethod
     def of(cls, data: Any) -> Table:
-        """From a Table, a mapping of columns, or a pandas,
-        polars or pyarrow frame (through narwhals)."""
+        """Make a table from a mapping of columns or from a frame.
+
+        Parameters
+        ----------
+        data : Table, mapping or frame
+            A mapping of columns, or a pandas, polars or pyarrow frame.
+
+        Returns
+        -------
+        Table
+            The table; a `Table` is returned as it is.
+
+        Raises
+        ------
+        InputError
+            If it is none of these, or columns differ in length.
+        """
         if isinstance(data, Table):
             return data
         if isinstance(data, Mapping):

@@ -13,7 +13,7 @@ from tacenda.estimators.regressors import (
     PrivateLasso,
     PrivateRidge,
 )
-from tacenda.estimators.warnings import BudgetWarning, DeclarationWarning
+from tacenda.estimators.warnings import BudgetWarning, DeclarationWarning, WeakPrivacyWarning
 
 __all__ = [
     "BudgetWarning",
@@ -25,5 +25,6 @@ __all__ = [
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
     "PrivateRidge",
+    "WeakPrivacyWarning",
     "load_model",
 ]

@@ -21,8 +21,10 @@ from tacenda.data.partition import broken_promise
 from tacenda.errors import InputError
 from tacenda.estimators.placement import place
 from tacenda.estimators.scaling import Scaling
-from tacenda.estimators.warnings import in_a_search, warn_of_bounds, warn_of_search
+from tacenda.estimators.warnings import in_a_search, warn_of_bounds, warn_of_noise, warn_of_search
+from tacenda.evaluation.coefficients import CoefficientTable, coefficient_table, how_known
 from tacenda.graph.topology import Topology
+from tacenda.planning.no_privacy import without_privacy
 from tacenda.planning.outcome import Plan
 from tacenda.planning.planner import plan_facts
 from tacenda.privacy.settings import Privacy
@@ -37,35 +39,13 @@ HISTORY_ROWS = 20
 
 
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
-    """Parameters of every estimator.
+    """What all private linear models share: one private run, and weights in the user's own units.
 
-    epsilon, delta   the whole fit's privacy, for one record, against an adversary who sees every
-                     message
-    adjacency        "replace-one" (record counts are public) or "add-remove" (declare public_sizes)
-    coalition        how many curious data holders may pool what they know; None: all others may;
-                     noise then needs no trust, and is larger
-    data_norm        norm to which rows are brought inside
-    clip_norm        bound on one record's gradient there
-    bounds           declared (low, high) of the features, numbers or one per feature; "norm": rows
-                     are meant for data_norm as they are
-    strength         of the regulariser, on the weights of the scaled features
-    fit_intercept    a constant feature inside data_norm (and regularised like the others)
-    n_nodes, graph   how many data holders (even split) and their network; fit(nodes=...) names each
-                     record's holder instead
-    algorithm        "auto" (planned from public quantities), a name, or an object of
-                     tacenda.algorithms
-    rounds           their number
-    prepare          what happens to the records first, under the same budget: None, "whitening" or
-                     a
-                     `tacenda.Whitening`; "auto" decides it by itself
-    fit(public=...)  a sample (X, y) of the same kind that *is public*: "auto" tunes its step on it.
-                     It has no protection, and nothing is charged for it; never pass private records
-                     there
-    random_state     an int makes the noise reproducible: for simulation only, since whoever knows
-                     it can subtract the noise
-    ledger, dataset  a lasting ledger's file, and the name under which this data set's fits are
-                     charged and, past its budget, refused
+    Use one of its subclasses, whose docstrings name all parameters and attributes.
     """
+
+    # X, y, nodes and the rest reach `fit` through pipelines and searches without asking
+    __metadata_request__fit = {"nodes": True, "public": True, "init": True}  # noqa: RUF012
 
     _sklearn_name: str
 
@@ -78,10 +58,16 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         loss: Any,
         regulariser: Any,
         public: Any = None,
+        weights: Any = None,
+        weight_bound: float = 1.0,
+        start: Any = None,
         **extra: Any,
     ) -> Self:
-        """Run on rows X that are scaled already, as are those of the public sample."""
-        if in_a_search():
+        """Run on rows X that are scaled already, as are those of the public sample and the start.
+
+        weights (N,): from 0 to weight_bound.
+        """
+        if self.epsilon is not None and in_a_search():
             warn_of_search(self.epsilon, self.ledger, self.dataset)
         why = (
             broken_promise("even", self.adjacency, 2 if self.n_nodes is None else self.n_nodes)
@@ -101,15 +87,27 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             strength=self.strength,
             data_norm=scaling.data_norm,
             public_sizes=self.public_sizes,
+            weights=None
+            if weights is None
+            else [own for _, own in place(X, weights, nodes, self.n_nodes, self.graph)[0]],
+            weight_bound=weight_bound,
             **extra,
         )
-        privacy = Privacy(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            adjacency=self.adjacency,
-            coalition=self.coalition,
-        )
+        privacy = None
+        if self.epsilon is not None:
+            privacy = Privacy(
+                epsilon=self.epsilon,
+                delta=self.delta,
+                adjacency=self.adjacency,
+                coalition=self.coalition,
+            )
+            warn_of_noise(Facts.of(problem, self.adjacency), privacy)
         settings, self.plan_ = self._settings(problem, topology, public)
+        if start is not None and not settings["algorithm"].uses_start:
+            raise InputError(
+                f"init must be left out with {settings['algorithm'].title}, which has a start of "
+                "its own; or name an algorithm that uses one, such as algorithm='gossipgd'."
+            )
         if self.verbose and self.plan_ is not None:
             print(self.plan_.explain())
         result = simulate(
@@ -117,14 +115,69 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             topology,
             privacy=privacy,
             seed=self._seed(),
+            init=start,
             progress="auto" if self.verbose else False,
             record_every=max(1, settings["rounds"] // HISTORY_ROWS),
             ledger=self.ledger,
             dataset=self.dataset,
             **settings,
         )
+        self._started = start is not None
+        self._heaviest = None if weights is None else weight_bound
         self._keep(result, scaling, topology)
         return self
+
+    def _sample_weights(self, sample_weight: Any, count: int) -> tuple[Any, float]:
+        """(weights (N,) or None, their declared bound)."""
+        bound = checks.positive("weight_bound", self.weight_bound)
+        if sample_weight is None:
+            return None, bound
+        weights = np.asarray(sample_weight, float)
+        if weights.shape != (count,):
+            raise InputError(
+                f"sample_weight must hold one number per record ({count}), "
+                f"not shape {weights.shape}."
+            )
+        if not ((weights >= 0) & (weights <= bound)).all():
+            raise InputError(
+                f"sample_weight must lie from 0 to weight_bound={bound:g}, and some do not; "
+                "declare a larger weight_bound from public knowledge, or clip the weights to it."
+            )
+        if not weights.any():
+            raise InputError("sample_weight must not be zero for all records; give some a weight.")
+        return weights, bound
+
+    def _start(self, init: Any, scaling: Scaling, outputs: int) -> Any:
+        """The public model `init` as weights of scaled rows, (K, p) or (K, p + 1); None for none.
+
+        init: a fitted model with coef_ and intercept_, a pair of both, or coef alone.
+        """
+        if init is None:
+            return None
+        if hasattr(init, "coef_"):
+            coef, intercept = init.coef_, init.intercept_
+        elif isinstance(init, tuple):
+            coef, intercept = init if len(init) == 2 else (None, None)
+        else:
+            coef, intercept = init, 0.0
+        try:
+            coef = np.asarray(coef, float).reshape(outputs, -1)
+            intercept = np.broadcast_to(np.ravel(np.asarray(intercept, float)), (outputs,))
+        except (TypeError, ValueError):
+            coef = np.zeros((0, 0))
+        if coef.shape != (outputs, len(scaling.scale)) or not (
+            np.isfinite(coef).all() and np.isfinite(intercept).all()
+        ):
+            raise InputError(
+                "init must be a fitted linear model, a pair (coef, intercept) or coef alone, with "
+                f"finite numbers for {counted(len(scaling.scale), 'feature')} and "
+                f"{counted(outputs, 'output')}, not {type(init).__name__}."
+            )
+        return scaling.forth(*self._in_scaled_units(coef, intercept))
+
+    def _in_scaled_units(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
+        """coef (K, p) and intercept (K,) of the labels as they are learnt."""
+        return coef, intercept
 
     def _settings(
         self, problem: Problem, topology: Topology, public: Any
@@ -137,6 +190,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                     "or name the algorithm, for instance 'treegd'."
                 )
             facts = Facts.of(problem, self.adjacency)
+            if self.epsilon is None:
+                if public is not None:
+                    raise InputError(
+                        "public must be left out with epsilon=None: a fit without privacy ends at "
+                        "the optimum and has no step to tune."
+                    )
+                return without_privacy(facts, self.rounds).settings, None
             found = plan_facts(
                 facts,
                 topology,
@@ -179,6 +239,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         models = result.models if result.models.ndim == 3 else result.models.reshape(n, 1, -1)
         node_coef, node_intercept = scaling.back(models)
         self._set_coef(node_coef, node_intercept)
+        self._coef_std, self._intercept_std = self._standard_errors(result, scaling)
+        self._errors = how_known(result)
         # The seed, also one drawn afresh, would let whoever gets a pickled model subtract the
         # noise: it is not kept.
         result = replace(result, settings={**result.settings, "seed": None})
@@ -188,6 +250,48 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self.result_settings_ = result.settings
         self.conditions_ = self._conditions(result)
 
+    def _standard_errors(
+        self, result: RunResult, scaling: Scaling
+    ) -> tuple[Array | None, Array | None]:
+        """(K, p) of the coefficients and (K,) of the intercepts by the privacy noise, in the user's
+        scale; None where they are not known. An intercept that a shift of the features mixes with
+        their coefficients has none."""
+        if result.noise_std is None:
+            return None, None
+        p = len(scaling.scale)
+        std = np.asarray(result.noise_std, float).reshape(-1, p + (scaling.constant is not None))
+        coef = std[:, :p] * np.abs(scaling.scale) * self._score_unit
+        if scaling.constant is None or scaling.centre.any():
+            return coef, None
+        return coef, std[:, p] * abs(scaling.constant) * self._score_unit
+
+    @property
+    def _score_unit(self) -> float:
+        """What one unit of the scaled score is in the user's own."""
+        return 1.0
+
+    @property
+    def coef_table_(self) -> CoefficientTable:
+        """Coefficients by feature name in the original units, the largest effects over the declared
+        bounds first, with the standard error that the privacy noise adds, where it is known."""
+        check_is_fitted(self)
+        coef = np.atleast_2d(self.coef_)
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(coef.shape[1])])
+        spans = None
+        if self.bounds is not None and not isinstance(self.bounds, str):
+            low, high = (np.broadcast_to(np.asarray(b, float), coef.shape[1]) for b in self.bounds)
+            spans = high - low
+        return coefficient_table(
+            [str(name) for name in names],
+            coef,
+            np.atleast_1d(self.intercept_) if self.fit_intercept else None,
+            coef_std=self._coef_std,
+            intercept_std=self._intercept_std,
+            spans=spans,
+            outputs=getattr(self, "classes_", None),
+            errors=self._errors,
+        )
+
     def _set_coef(self, node_coef: Array, node_intercept: Array) -> None:
         """coef (n, K, p) and intercept (n, K) of every node, and their average."""
         self.node_coef_, self.node_intercept_ = node_coef, node_intercept
@@ -195,6 +299,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _conditions(self, result: RunResult) -> list[str]:
         """What the guarantee rests on, in plain words."""
+        if result.privacy is None:
+            return [
+                "There is no privacy (epsilon=None): the model and every message are exact "
+                "functions of the records, and nothing is promised about them."
+            ]
         sizes = (
             "record counts of the nodes"
             if self.adjacency == "replace-one"
@@ -205,16 +314,16 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             "and were not chosen by looking at the records.",
             "A person counts as one record of one node; "
             "several records of one person weaken the guarantee.",
-            "The fit was simulated in one process: whoever ran it saw all records; "
+            "The fit was simulated in one process: the person who ran it saw all records; "
             "the guarantee is about the messages and the model.",
             "history_ and any score on training data are computed without noise, "
             "and are not covered.",
         ]
-        q = None if result.privacy is None else result.privacy.curve().coalition
+        q = result.privacy.curve().coalition
         if q is not None:
             said.append(
                 "Neighbours share noise: the guarantee holds against eavesdroppers and against "
-                f"at most {q} curious data holder{'' if q == 1 else 's'} pooling what they know; "
+                f"at most {q} curious data holder{'' if q == 1 else 's'} combining what they know; "
                 "larger coalitions may learn more."
             )
         if self.bounds is None or isinstance(self.bounds, str):
@@ -229,10 +338,20 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 f"The step was tuned on {counted(self.plan_.public_records, 'record')} declared "
                 "public: these have no protection, and nothing was charged for them."
             )
+        if self._heaviest is not None:
+            said.append(
+                f"Records have weights from 0 to {self._heaviest:g}, a public bound for which the "
+                "noise was made; a weight is part of its record, and class weights are public."
+            )
+        if self._started:
+            said.append(
+                "The fit started from the model given as init, which must be public or paid for "
+                "elsewhere: nothing was charged for it."
+            )
         if self.random_state is not None:
             said.append(
                 "The noise came from a fixed random_state: "
-                "whoever knows it can subtract the noise. For simulation only."
+                "anyone who knows it can subtract the noise. For simulation only."
             )
         if self.ledger is not None:
             said.append(
@@ -274,16 +393,36 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return np.asarray(X @ np.atleast_2d(self.coef_).T + np.atleast_1d(self.intercept_))
 
     def to_sklearn(self) -> Any:
-        """A plain, fitted scikit-learn model with the same weights:
-        post-processing, as private as this one."""
+        """Return a plain, fitted scikit-learn model with the same weights.
+
+        It needs no Tacenda to predict with, and is as private as this one (post-processing). A
+        regressor's predictions are not clipped to `target_bounds`.
+
+        Returns
+        -------
+        model : estimator
+            `LogisticRegression`, `LinearSVC`, `Ridge`, `Lasso`, `ElasticNet` or `HuberRegressor`.
+        """
         from tacenda.estimators.plain import plain_model
 
         check_is_fitted(self)
         return plain_model(self)
 
     def export(self, path: str | Path) -> Path:
-        """Write model.safetensors, model.json and MODEL_CARD.md into the folder `path`;
-        `tacenda.estimators.load_model` reads it."""
+        """Write the model into a folder, with its privacy statement and a model card.
+
+        Nothing that was computed without noise is written: no history, no training score, no seed.
+
+        Parameters
+        ----------
+        path : path
+            The folder for model.safetensors, model.json and MODEL_CARD.md; made if missing.
+
+        Returns
+        -------
+        folder : Path
+            The folder, which `tacenda.estimators.load_model` reads.
+        """
         from tacenda.estimators.export import export
 
         check_is_fitted(self)

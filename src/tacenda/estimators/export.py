@@ -1,6 +1,7 @@
 """A fitted model as files that anybody can read: weights, facts, and a model card for people.
 
-    folder/model.safetensors    coef, intercept, node_coef, node_intercept
+    folder/model.safetensors    coef, intercept, node_coef, node_intercept; coef_std and
+                                intercept_std, the standard errors by noise, where they are known
     folder/model.json           kind, classes, feature names, settings, the privacy statement with
                                 its charges, conditions
     folder/MODEL_CARD.md        the same in words
@@ -22,6 +23,7 @@ from tacenda.privacy.statement import Statement
 from tacenda.report.card import card
 
 FORMAT = "tacenda-model-1"
+_ERRORS = ("coef_std", "intercept_std")  # by the privacy noise, where they are known
 
 
 def export(estimator: Any, path: str | Path) -> Path:
@@ -29,6 +31,7 @@ def export(estimator: Any, path: str | Path) -> Path:
     from safetensors.numpy import save
 
     folder = Path(path)
+    folder.mkdir(parents=True, exist_ok=True)
     about = facts(estimator)
     arrays = {
         "coef": estimator.coef_,
@@ -36,6 +39,9 @@ def export(estimator: Any, path: str | Path) -> Path:
         "node_coef": estimator.node_coef_,
         "node_intercept": estimator.node_intercept_,
     }
+    for name in _ERRORS:
+        if getattr(estimator, f"_{name}") is not None:
+            arrays[name] = getattr(estimator, f"_{name}")
     tensors = {k: np.ascontiguousarray(v, dtype=float) for k, v in arrays.items()}
     write_bytes(folder / "model.safetensors", save(tensors))
     write_json(folder / "model.json", about)
@@ -66,8 +72,9 @@ def facts(estimator: Any) -> dict[str, Any]:
         "feature_names": None if names is None else [str(n) for n in names],
         "n_features": int(estimator.n_features_in_),
         "node_labels": [str(label) for label in estimator.node_labels_],
-        "privacy": estimator.privacy_.to_plain(),
+        "privacy": None if estimator.privacy_ is None else estimator.privacy_.to_plain(),
         "conditions": list(estimator.conditions_),
+        "standard_errors": estimator._errors,
         # A seed lets anybody who holds it subtract the noise, so it never leaves.
         "settings": {
             k: settings[k] for k in ("algorithm", "rounds", "output", "finish_mixing", "versions")
@@ -78,7 +85,18 @@ def facts(estimator: Any) -> dict[str, Any]:
 
 
 def load_model(path: str | Path) -> Any:
-    """The estimator that `export` wrote into `path`, ready to predict; it has no history."""
+    """Load the estimator that `export` wrote, ready to predict; it has no history.
+
+    Parameters
+    ----------
+    path : path
+        The folder that `export` wrote.
+
+    Returns
+    -------
+    model : estimator
+        Of the class that was exported, with its weights, `privacy_` and `conditions_`.
+    """
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -121,6 +139,8 @@ def _restored(about: dict[str, Any], arrays: dict[str, Any]) -> Any:
     model: Any = kinds[about["kind"]](**about["parameters"])
     model.node_coef_, model.node_intercept_ = arrays["node_coef"], arrays["node_intercept"]
     model.coef_ = arrays["coef"]
+    model._coef_std, model._intercept_std = (arrays.get(name) for name in _ERRORS)
+    model._errors = about.get("standard_errors", "The standard errors are not known.")
     model.intercept_ = (
         arrays["intercept"] if about["classes"] is not None else float(arrays["intercept"][0])
     )
@@ -131,7 +151,9 @@ def _restored(about: dict[str, Any], arrays: dict[str, Any]) -> Any:
     if about["feature_names"] is not None:
         model.feature_names_in_ = np.array(about["feature_names"], dtype=object)
     model.n_features_in_, model.node_labels_ = about["n_features"], tuple(about["node_labels"])
-    model.privacy_, model.conditions_ = Statement.from_plain(about["privacy"]), about["conditions"]
+    plain = about["privacy"]
+    model.privacy_ = None if plain is None else Statement.from_plain(plain)
+    model.conditions_ = about["conditions"]
     model.n_iter_ = about["settings"]["rounds"]
     model.result_settings_ = {
         **about["settings"],
@@ -153,6 +175,7 @@ _KEPT = (
     "strength",
     "fit_intercept",
     "l1_ratio",
+    "weight_bound",
     "threshold",
 )
 

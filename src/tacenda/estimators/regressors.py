@@ -14,6 +14,7 @@ from tacenda._types import Array, Floats
 from tacenda.algorithms.moments import MOST_FEATURES, MomentRegression, Quadratic
 from tacenda.errors import UnsupportedError
 from tacenda.estimators.base import PrivateLinearModel
+from tacenda.estimators.docstrings import documented
 from tacenda.estimators.scaling import Scaling, TargetScaling
 from tacenda.estimators.warnings import warn_of_targets
 from tacenda.problem import regularisers
@@ -30,31 +31,36 @@ PATH = np.logspace(0.0, -5.0, 31)  # strengths of `path_`, from the one that lea
 
 @dataclass(frozen=True, eq=False)
 class RegressionPath:
-    """Models for many strengths, all from one fit: strengths (k,), coef (k, p) and intercept (k,)
-    in the target's own units."""
+    """Models of many strengths, all from one fit, in the target's own units.
+
+    Attributes
+    ----------
+    strengths : ndarray of shape (n_strengths,)
+        The strengths of the penalty.
+    coef : ndarray of shape (n_strengths, n_features)
+        Weights of the features.
+    intercept : ndarray of shape (n_strengths,)
+        Constants.
+    """
 
     strengths: Floats
     coef: Floats
     intercept: Floats
 
 
-class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
-    """Targets, scaled by declared bounds; the parameters are those of `PrivateLinearModel`, and
+def released_form(result: RunResult) -> Quadratic | None:
+    """The quadratic form that a fit by "moments" released; None of any other."""
+    return Quadratic(**result.released) if "vectors" in result.released else None
 
-    target_bounds   declared (low, high) of the target, from public knowledge; targets are clipped
-                    to it
-    clip_norm       bound on one record's gradient, in units of half the target range times a
-                    feature norm of 1; by default
-                    0.5 * data_norm: residuals above a quarter of the target range then pull no
-                    harder; 0.3 * data_norm for least squares with "auto" or "moments"
-    Fitted: coef_ (p,), intercept_, node_coef_ (n, p), node_intercept_ (n,), privacy_, history_,
-    plan_, conditions_, result_, and path_: a `RegressionPath` of many strengths, at no cost of
-    privacy (None where the algorithm was another than "moments"); `path(strengths)` gives others.
-    """
+
+class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
+    """Targets, scaled by declared bounds, and the path of strengths."""
+
+    _leaves_zeros = False
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | None = 1.0,
         delta: float = 1e-5,
         *,
         adjacency: str = "replace-one",
@@ -65,6 +71,7 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         target_bounds: Any = None,
         strength: float = 1e-4,
         fit_intercept: bool = True,
+        weight_bound: float = 1.0,
         n_nodes: int | None = None,
         graph: Any = None,
         algorithm: Any = "auto",
@@ -85,17 +92,45 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         self.bounds = bounds
         self.target_bounds = target_bounds
         self.strength, self.fit_intercept = strength, fit_intercept
+        self.weight_bound = weight_bound
         self.n_nodes, self.graph, self.algorithm, self.rounds = n_nodes, graph, algorithm, rounds
         self.prepare = prepare
         self.random_state, self.verbose, self.public_sizes = random_state, verbose, public_sizes
         self.ledger, self.dataset = ledger, dataset
 
-    def fit(self, X: Any, y: Any, nodes: Any = None, public: Any = None) -> Self:
-        """Fit on X (N, p), dense or sparse, and targets y (N,); `nodes` (N,) names each record's
-        data holder.
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        nodes: Any = None,
+        public: Any = None,
+        sample_weight: Any = None,
+        init: Any = None,
+    ) -> Self:
+        """Fit the model, with the privacy that `epsilon` and `delta` state.
 
-        public: a sample (X, y) of the same kind that is public, on which "auto" tunes its step;
-        nothing is charged for it.
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features)
+            Records: a dense array, a pandas or polars frame, or a SciPy sparse matrix or array.
+        y : array-like of shape (n_samples,)
+            Targets; clipped to `target_bounds`.
+        nodes : array-like of shape (n_samples,), default=None
+            Which data holder each record belongs to. None: an even split over `n_nodes`.
+        public : (X, y), default=None
+            A sample of the same kind that is public, on which "auto" tunes its step. It has no
+            protection, and nothing is charged for it: never pass private records here.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How much each record counts, from 0 to `weight_bound`. None: all count 1.
+        init : fitted model, (coef, intercept) or coef, default=None
+            Where the fit starts, in the units of the features: a model that is public, or whose
+            privacy was paid for elsewhere. Nothing is charged for it, so never pass a model that
+            was fitted on private records without privacy; this cannot be detected.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
         """
         X, y, scaling = self._checked_rows(X, y, y_numeric=True)
         if self.target_bounds is None:
@@ -107,8 +142,21 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         loss, clip_norm = self._loss(rows.shape[1])
         sample = None if public is None else self._public(public, scaling)
         return self._fit(
-            rows, targets, nodes, scaling, loss, self._regulariser(), sample, clip_norm=clip_norm
+            rows,
+            targets,
+            nodes,
+            scaling,
+            loss,
+            self._regulariser(),
+            sample,
+            *self._sample_weights(sample_weight, len(targets)),
+            self._start(init, scaling, 1),
+            clip_norm=None if self.epsilon is None else clip_norm,
         )
+
+    def _in_scaled_units(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
+        reach, centre = self._target.reach, self._target.centre
+        return coef / reach, (intercept - centre) / reach
 
     def _public(self, public: Any, scaling: Scaling) -> tuple[Any, Array]:
         """The public sample as scaled rows and targets."""
@@ -132,30 +180,61 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
     def _keep(self, result: RunResult, scaling: Scaling, topology: Any) -> None:
         super()._keep(result, scaling, topology)
         self._scaling, self.path_ = scaling, None
-        if result.released:
-            self.path_ = self.path(self._strengths())
+        form = released_form(result)
+        if form is not None:
+            self.path_ = self.path(self._strengths(form))
+        if self._leaves_zeros:
+            self._drop_noise(form)
 
-    def _strengths(self) -> Floats:
+    def _drop_noise(self, form: Quadratic | None) -> None:
+        """Set the weights to 0 that a larger strength would, the one with the least forecast error
+        of all at least the given one; the others keep the given strength. Post-processing."""
+        self.selection_strength_ = float(self.strength)
+        if form is None or self.path_ is None or self.epsilon is None:
+            return
+        which = regularisers.by_name(self._regulariser())
+        larger = self.path_.strengths[self.path_.strengths > self.strength]
+        tried = np.append(larger, float(self.strength))
+        models = form.path(which, tried.tolist())
+        risks = [form.forecast_risk(w, r * which.l2) for w, r in zip(models, tried, strict=True)]
+        best = int(np.argmin(risks))
+        self.selection_strength_ = float(tried[best])
+        r, support = float(self.strength), np.flatnonzero(models[best])
+        coef, intercept = self._scaling.back(form.on_support(support, r * which.l1, r * which.l2))
+        n = len(self.node_coef_)
+        self._set_coef(np.tile(coef, (n, 1, 1)), np.tile(intercept, (n, 1)))
+
+    def _strengths(self, form: Quadratic) -> Floats:
         """From a strength that leaves no weight (l1), or a tenth of it (l2), downwards."""
-        form = Quadratic(**self.result_.released)
         which = regularisers.by_name(self._regulariser())
         slope = form.times(form.centre, form.values)
         top = np.abs(slope).max() / which.l1 if which.l1 else 10.0 * form.values.max()
         return np.asarray(PATH * max(float(top), 1e-9))
 
     def path(self, strengths: Any) -> RegressionPath:
-        """The models for other strengths: post-processing of what this fit released, which costs no
-        privacy. For fits by "moments", which "auto" chooses wherever it is best.
+        """Models of other strengths, from what this fit released: at no further cost of privacy.
+
+        For fits by the algorithm "moments", which "auto" chooses for least squares.
+
+        Parameters
+        ----------
+        strengths : float or array-like of shape (n_strengths,)
+            Strengths of the penalty, as in the parameter `strength`.
+
+        Returns
+        -------
+        path : RegressionPath
+            `strengths`, `coef` (n_strengths, n_features) and `intercept` (n_strengths,).
         """
         check_is_fitted(self)
-        if not self.result_.released:
+        form = released_form(self.result_)
+        if form is None:
             name = self.result_settings_["algorithm"]["name"]
             raise UnsupportedError(
                 f"path needs a fit by 'moments', whose release holds every strength; this one was "
                 f"by {name!r}. Fit with algorithm='moments'."
             )
         values = np.array([checks.positive("strengths", s, zero=True) for s in np.ravel(strengths)])
-        form = Quadratic(**self.result_.released)
         models = form.path(regularisers.by_name(self._regulariser()), values.tolist())
         coef, intercept = self._scaling.back(models)
         reach, centre = self._target.reach, self._target.centre
@@ -163,6 +242,10 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
 
     def _regulariser(self) -> Any:
         return "l2"
+
+    @property
+    def _score_unit(self) -> float:
+        return self._target.reach
 
     def _set_coef(self, node_coef: Array, node_intercept: Array) -> None:
         reach, centre = self._target.reach, self._target.centre
@@ -172,10 +255,27 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         self.intercept_ = float(self.node_intercept_.mean())
 
     def predict(self, X: Any) -> Array:
-        """x.coef_ + intercept_, (N,)."""
-        return np.asarray(self._scores(X)[:, 0])
+        """Predict the target of each record.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features)
+            Records, in the units in which they were fitted.
+
+        Returns
+        -------
+        targets : ndarray of shape (n_samples,)
+            X @ coef_ + intercept_, clipped to `target_bounds` where these are declared.
+        """
+        found = np.asarray(self._scores(X)[:, 0])
+        if self.target_bounds is None:
+            return found
+        low, high = (float(b) for b in self.target_bounds)
+        return np.clip(found, low, high)
 
     def _conditions(self, result: Any) -> list[str]:
+        if result.privacy is None:
+            return super()._conditions(result)
         low, high = self._target.low, self._target.high
         source = (
             "declared"
@@ -193,10 +293,29 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         return tags
 
 
+@documented
 class PrivateRidge(_PrivateRegressor):
-    """Least squares with clipped gradients and strength/2 |w|^2, over a network of private data
-    holders.
+    """Least squares with an l2 penalty over a network of private data holders.
 
+    Minimises the mean over nodes of the mean squared error of their records, over 2, plus
+    strength/2 |w|^2, on scaled features and targets; gradients are clipped.
+
+    {parameters}
+
+    {attributes}
+
+    See Also
+    --------
+    PrivateLasso : The same with an l1 penalty.
+    PrivateHuberRegressor : The same with a loss that outliers pull less.
+    sklearn.linear_model.Ridge : The model without privacy.
+
+    Notes
+    -----
+    {guarantee}
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from tacenda.estimators import PrivateRidge
     >>> rng = np.random.default_rng(0)
@@ -212,9 +331,38 @@ class PrivateRidge(_PrivateRegressor):
     _sklearn_name = "Ridge"
 
 
+@documented
 class PrivateLasso(_PrivateRegressor):
-    """Least squares with clipped gradients and strength |w|_1; weights that would be small are 0.
+    """Least squares with an l1 penalty over a network of private data holders.
 
+    The penalty sets most weights to 0.
+
+    Minimises the mean over nodes of the mean squared error of their records, over 2, plus strength
+    |w|_1, on scaled features and targets; gradients are clipped.
+
+    {parameters}
+
+    {attributes}
+
+    See Also
+    --------
+    PrivateElasticNet : With an l2 part in the penalty.
+    PrivateRidge : With an l2 penalty.
+    sklearn.linear_model.Lasso : The model without privacy.
+
+    Notes
+    -----
+    Noise alone would leave every weight different from 0. So the weights are 0 that are 0 at a
+    larger strength, `selection_strength_`: the one with the least error that noise is forecast to
+    cause, by Stein's unbiased estimate from the released moments. The other weights are fitted with
+    the given strength. This is post-processing and costs no privacy; `path([strength])` gives the
+    model without it. It needs the algorithm "moments", which "auto" takes up to 1000 features;
+    others leave no exact zeros.
+
+    {guarantee}
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from tacenda.estimators import PrivateLasso
     >>> rng = np.random.default_rng(0)
@@ -228,15 +376,38 @@ class PrivateLasso(_PrivateRegressor):
     """
 
     _sklearn_name = "Lasso"
+    _leaves_zeros = True
 
     def _regulariser(self) -> Any:
         return "l1"
 
 
+@documented
 class PrivateElasticNet(_PrivateRegressor):
-    """Least squares with clipped gradients and strength (l1_ratio |w|_1 + (1 - l1_ratio)/2
-    |w|^2).
+    """Least squares with an l1 and an l2 penalty over a network of private data holders.
 
+    Minimises the mean over nodes of the mean squared error of their records, over 2, plus strength
+    (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2), on scaled features and targets; gradients are
+    clipped.
+
+    {parameters}
+
+    {attributes}
+
+    See Also
+    --------
+    PrivateLasso : With an l1 penalty alone; its Notes tell how weights become 0.
+    PrivateRidge : With an l2 penalty alone.
+    sklearn.linear_model.ElasticNet : The model without privacy.
+
+    Notes
+    -----
+    Weights that are only noise are set to 0, as in `PrivateLasso`.
+
+    {guarantee}
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from tacenda.estimators import PrivateElasticNet
     >>> rng = np.random.default_rng(0)
@@ -249,10 +420,11 @@ class PrivateElasticNet(_PrivateRegressor):
     """
 
     _sklearn_name = "ElasticNet"
+    _leaves_zeros = True
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | None = 1.0,
         delta: float = 1e-5,
         *,
         l1_ratio: float = 0.5,
@@ -264,6 +436,7 @@ class PrivateElasticNet(_PrivateRegressor):
         target_bounds: Any = None,
         strength: float = 1e-4,
         fit_intercept: bool = True,
+        weight_bound: float = 1.0,
         n_nodes: int | None = None,
         graph: Any = None,
         algorithm: Any = "auto",
@@ -286,6 +459,7 @@ class PrivateElasticNet(_PrivateRegressor):
             target_bounds=target_bounds,
             strength=strength,
             fit_intercept=fit_intercept,
+            weight_bound=weight_bound,
             n_nodes=n_nodes,
             graph=graph,
             algorithm=algorithm,
@@ -303,18 +477,45 @@ class PrivateElasticNet(_PrivateRegressor):
         return ElasticNet(self.l1_ratio)
 
 
+@documented
 class PrivateHuberRegressor(_PrivateRegressor):
-    """Huber's loss, whose slope is bounded by itself: no clipping is needed, and outliers pull with
-    bounded force.
+    """Regression with Huber's loss over a network of private data holders.
 
-    threshold   the residual, in units of half the target range, beyond which the loss is linear
+    The slope of the loss is bounded by itself: no clipping is needed, and outliers pull with
+    bounded force. The penalty is strength/2 |w|^2, on scaled features and targets.
+
+    {parameters}
+
+    {attributes}
+
+    See Also
+    --------
+    PrivateRidge : Least squares, which needs less noise where there are no outliers.
+    sklearn.linear_model.HuberRegressor : The model without privacy.
+
+    Notes
+    -----
+    {guarantee}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tacenda.estimators import PrivateHuberRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(4000, 3))
+    >>> y = X @ [3.0, -2.0, 1.0] + rng.standard_t(3, size=4000)
+    >>> model = PrivateHuberRegressor(
+    ...     epsilon=1.0, bounds=(-1, 1), target_bounds=(-8, 8), random_state=0
+    ... )
+    >>> bool(model.fit(X, y).score(X, y) > 0.5)
+    True
     """
 
     _sklearn_name = "HuberRegressor"
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | None = 1.0,
         delta: float = 1e-5,
         *,
         threshold: float = RESIDUAL,
@@ -326,6 +527,7 @@ class PrivateHuberRegressor(_PrivateRegressor):
         target_bounds: Any = None,
         strength: float = 1e-4,
         fit_intercept: bool = True,
+        weight_bound: float = 1.0,
         n_nodes: int | None = None,
         graph: Any = None,
         algorithm: Any = "auto",
@@ -348,6 +550,7 @@ class PrivateHuberRegressor(_PrivateRegressor):
             target_bounds=target_bounds,
             strength=strength,
             fit_intercept=fit_intercept,
+            weight_bound=weight_bound,
             n_nodes=n_nodes,
             graph=graph,
             algorithm=algorithm,

@@ -103,6 +103,16 @@ class Scaling:
         )
         return coef, intercept - coef @ self.centre
 
+    def forth(self, coef: Array, intercept: Array) -> Floats:
+        """The weights (K, p) or (K, p + 1) of which `back` makes coef (K, p) and intercept (K,); a
+        feature whose bounds leave it no room has weight 0."""
+        coef = np.asarray(coef, float)
+        w = np.divide(coef, self.scale, out=np.zeros_like(coef), where=self.scale > 0)
+        if self.constant is None:
+            return w
+        constant = (np.asarray(intercept, float) + coef @ self.centre) / self.constant
+        return np.column_stack([w, constant])
+
 
 @dataclass(frozen=True)
 class TargetScaling:

@@ -10,7 +10,7 @@ def lines() -> list[str]:
         "l2 or no regulariser, a smooth loss, up to 1000 features: leave it to 'auto', which takes "
         "TreeGD on whitened records: on Adult over 100 nodes 0.354 at epsilon 1 in 20 rounds, "
         "where no noise at all has 0.352.",
-        "You trust that no more than q members pool what they know: "
+        "You trust that no more than q members combine what they know: "
         "GossipGD with noise shared by neighbours. It was the best in 54 of 60 settings of "
         "equal-privacy, 0.2 points below a trusted server at epsilon 1 and 1.2 at 0.1, "
         "though with more rounds on offer than the others. "

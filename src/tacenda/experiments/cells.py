@@ -24,7 +24,8 @@ from tacenda.runtime.simulate import ConvergenceWarning, simulate
 PARTITION_SEED = 0
 NEEDS_OPTIMUM = ("suboptimality", "distance")
 TEST = "test_accuracy"
-# ZhangEtAl18's average loss: f_i at the node's own model over its own data, without the factor c
+# Zhang et al.'s (2018) average loss: f_i at the node's own model over its own data, without the
+# factor c
 LOCAL_LOSS = "local_loss"
 
 

@@ -1,4 +1,5 @@
-"""GauthierEtAl20, Figures 1-2: CDP-ADMM, DDP-ADMM and DP-ADMM on a generated Lasso, 50 agents."""
+"""Gauthier et al. (2020), Figures 1-2: CDP-ADMM, DDP-ADMM and DP-ADMM on a generated Lasso, 50
+agents."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ CHOSEN = (
     "gradients are clipped at 5 in both modes. Tried before, one seed: clipping at 5 and 20, "
     "1/eta of 0, 1 and 10. After 200 rounds CDP-ADMM ended below DDP-ADMM in all of them, "
     "but with 1/eta = 10 DP-ADMM ended lowest at phi = 10: its place depends on that weight. "
-    "lambda is read off the records, as in the paper, and taken as public here, which it is not."
+    "lambda is read from the records, as in the paper, and taken as public here, which it is not."
 )
 METHODS: dict[str, tuple[dict[str, Any], str]] = {
     "CDP-ADMM": ({"name": "cdpadmm", "variance_decay": 0.99}, NETWORK),
@@ -186,7 +187,7 @@ def _survives(found: list[Finding], rows: Rows) -> str:
 EXPERIMENTS = [
     Experiment(
         "cdp-lasso",
-        "GauthierEtAl20",
+        "Gauthier et al. (2020)",
         "Fig. 1-2",
         "Does CDP-ADMM pass DDP-ADMM and end below it?",
         SETTINGS,

@@ -1,5 +1,5 @@
-"""LiuEtAl22, Figures 1-2: private dual averaging (DP-DDA) with one record a round, ring of 20,
-hinge loss, `epsilon`-shaped data."""
+"""Liu et al. (2022), Figures 1-2: private dual averaging (DP-DDA) with one record a round, ring of
+20, hinge loss, `epsilon`-shaped data."""
 
 from __future__ import annotations
 
@@ -340,7 +340,7 @@ def _survives(found: list[Finding], rows: Rows) -> str:
 EXPERIMENTS = [
     Experiment(
         "dda-convergence",
-        "LiuEtAl22",
+        "Liu et al. (2022)",
         "Fig. 1",
         "Does DP-DDA converge faster than plain DDA, and what does (1, 0.01) cost?",
         SETTINGS,
@@ -352,7 +352,7 @@ EXPERIMENTS = [
     ),
     Experiment(
         "dda-tradeoff",
-        "LiuEtAl22",
+        "Liu et al. (2022)",
         "Fig. 2",
         "How do suboptimality and accuracy move with epsilon?",
         SETTINGS + " epsilon 0.2 to 1.",

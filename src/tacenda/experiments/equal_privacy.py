@@ -26,7 +26,7 @@ SETTINGS = (
 CHOSEN = (
     f"Every method has {TRIALS} settings, tried on generated records of the same public "
     "shape at the same budget, one noise seed each; the best is run on the real records, "
-    "and stands in the column `setting`. The table of settings is the third one: "
+    "and is in the column `setting`. The table of settings is the third one: "
     "with the first, whose steps were too short for the ADMMs and DDA, "
     "several of them stayed at the majority class on Adult, "
     "which was seen before it was changed; the second had a single number of rounds for "

@@ -1,5 +1,5 @@
-"""Recycled ADMM, one half-step a round, so that its odd iterates can be seen as in ZhangEtAl18 Fig.
-1. Without noise only."""
+"""Recycled ADMM, one half-step a round, so that its odd iterates can be seen as in Zhang et al.
+(2018), Fig. 1. Without noise only."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class HalfState:
 
 @dataclass(frozen=True)
 class RecycledHalfSteps(Algorithm):
-    """ZhangEtAl18 (10)-(13): round 1, 3, ... is the odd half-step, round 2, 4, ... the even one;
-    otherwise `RADMM` without noise."""
+    """Zhang et al. (2018), (10)-(13): round 1, 3, ... is the odd half-step, round 2, 4, ... the
+    even one; otherwise `RADMM` without noise."""
 
     name: ClassVar[str] = "radmm-half-steps"
     title: ClassVar[str] = "Recycled ADMM by half-steps"
-    source: ClassVar[str] = "ZhangEtAl18 (10)-(13)"
+    source: ClassVar[str] = "Zhang et al. (2018), (10)-(13)"
     private: ClassVar[bool] = False
     needs: ClassVar[Needs] = Needs(smooth_loss=True, smooth_regulariser=True)
 

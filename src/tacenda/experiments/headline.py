@@ -1,5 +1,5 @@
-"""The true epsilon of every paper's headline setting, from public numbers alone: noise as printed,
-judged by the accountant."""
+"""The true epsilon of every paper's headline setting, from public numbers alone: noise as
+published, judged by the accountant."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _multistep() -> list[Headline]:
         text = f"IPADMM, T = 100, l = 10, c0 = 1, epsilon {eps:g}"
         made.append(
             Headline(
-                "HuangGong20",
+                "Huang and Gong (2020)",
                 text,
                 eps,
                 1e-5,
@@ -73,13 +73,16 @@ def _dual_averaging() -> list[Headline]:
     is 2L (replace-one), L (add-remove)."""
     std = published_noise_std(60_000, 20_000, 1.0, 0.01)
     text = "DP-DDA, q = 20,000, T = 60,000, one record a round"
-    unsound = "unsound: the proof averages over all records, but one drawn record stands alone"
+    unsound = (
+        "unsound: the proof averages over all records, "
+        "but one drawn record is not hidden among others"
+    )
     replaced = _true([(OneOfGaussian(std / 2, 20_000), 60_000)], 0.01)
     removed = _true([(PoissonGaussian(std, 1 / 20_000), 60_000)], 0.01, "add-remove")
     return [
-        Headline("LiuEtAl22", text, 1.0, 0.01, replaced, "replace-one", unsound),
+        Headline("Liu et al. (2022)", text, 1.0, 0.01, replaced, "replace-one", unsound),
         Headline(
-            "LiuEtAl22",
+            "Liu et al. (2022)",
             text,
             1.0,
             0.01,
@@ -125,7 +128,13 @@ def _recycled() -> Headline:
     )
     text = "R-ADMM, 25 odd rounds, 5 nodes, total pure loss 8"
     return Headline(
-        "ZhangEtAl18", text, claimed, 0.0, true, "replace-one", "sound for exact minimisers, loose"
+        "Zhang et al. (2018)",
+        text,
+        claimed,
+        0.0,
+        true,
+        "replace-one",
+        "sound for exact minimisers, loose",
     )
 
 
@@ -140,7 +149,7 @@ def _dual() -> Headline:
     claimed, true = _run(DVP(5.0), 100, paper={"alpha": 0.3}, **shape)  # type: ignore[arg-type]
     remark = "the claim is of one round; line 5 doubles it, and 100 rounds compose"
     return Headline(
-        "ZhangZhu16",
+        "Zhang and Zhu (2016)",
         "DVP, alpha = 0.3 a round, 100 rounds, C^R 1750",
         claimed,
         0.0,
@@ -161,7 +170,7 @@ def _primal() -> Headline:
     claimed, true = _run(PVP(0.5), 100, paper={"alpha": 0.3}, **shape)  # type: ignore[arg-type]
     remark = "the claim is of one round; the noise is additive, so 100 rounds compose well"
     return Headline(
-        "ZhangZhu16",
+        "Zhang and Zhu (2016)",
         "PVP, alpha = 0.3 a round, 100 rounds, C^R 146",
         claimed,
         0.0,
@@ -177,11 +186,11 @@ def _concentrated() -> Headline:
     claimed = 10 + 2 * float(np.sqrt(10 * np.log(1e5)))
     true = _true([(Gaussian(1 / float(np.sqrt(20.0))), 1)], 1e-5)
     remark = (
-        "by its own corollary, a loose conversion, where its text speaks of an epsilon between 0 "
+        "by its own corollary, a loose conversion, where its text has an epsilon between 0 "
         "and 1; and no guarantee at all for its Lasso, whose gradients are unbounded"
     )
     return Headline(
-        "GauthierEtAl20",
+        "Gauthier et al. (2020)",
         "CDP-, DDP-, DP-ADMM, total phi = 10",
         claimed,
         1e-5,

@@ -1,4 +1,5 @@
-"""HuangGong20, Figures 1-3: multi-step ADMM (IPADMM) on Adult, 100 nodes, complete graph."""
+"""Huang and Gong (2020), Figures 1-3: multi-step ADMM (IPADMM) on Adult, 100 nodes, complete
+graph."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from tacenda.experiments.rows import Rows
 from tacenda.experiments.spec import NO_PRIVACY, PUBLISHED, SOUND, Cell, Experiment, Finding, Size
 
 DELTA, DIAMETER, DUAL_BOUND, FAR = 1e-5, 80.0, 0.01, 1e3
+SLOPE = 0.01  # c2/n in (23); the paper's own section 5.4 gives about 1
 SETTINGS = (
     "Adult, 45,222 x 104, 100 nodes, complete graph, even split, logistic loss, strength 1e-6, "
     "penalty 0.001, delta 1e-5."
@@ -52,6 +54,7 @@ def _ipadmm(inner_steps: int) -> dict[str, Any]:
         "penalty": 0.001,
         "proximal": "theory",
         "diameter": DIAMETER,
+        "objective_slope": SLOPE,
         "inner_steps": inner_steps,
     }
 
@@ -135,6 +138,7 @@ def _bound_chart(rows: Rows) -> Any:
         "degrees": n - 1,
         "penalty": 0.001,
         "diameter": DIAMETER,
+        "objective_slope": 1.0,
     }
     bounds = [
         theory.ipadmm_bound(
@@ -180,7 +184,7 @@ def _tradeoff_findings(rows: Rows) -> list[Finding]:
 
 
 STEPS: dict[str, dict[str, Any]] = {
-    "IPADMM, step (23)": {"proximal": "theory", "diameter": DIAMETER},
+    "IPADMM, step (23)": {"proximal": "theory", "diameter": DIAMETER, "objective_slope": SLOPE},
     "IPADMM, constant step": {"proximal": 1.0},
 }
 
@@ -250,8 +254,8 @@ def _inner_survives(found: list[Finding], rows: Rows) -> str:
 def _methods(
     size: Size, mode: str, epsilon: float
 ) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """(name, algorithm, budget): as published, the pure methods of ZhangZhu16 get alpha = epsilon/T
-    a round, whose sum is epsilon."""
+    """(name, algorithm, budget): as published, the pure methods of Zhang and Zhu (2016) get alpha =
+    epsilon/T a round, whose sum is epsilon."""
     total = _budget(mode, epsilon)
     share = (
         {"paper": {"alpha": epsilon / _shape(size)["rounds"], "delta": DELTA}}
@@ -389,7 +393,7 @@ def _survives(found: list[Finding], rows: Rows) -> str:
 EXPERIMENTS = [
     Experiment(
         "ipadmm-tradeoff",
-        "HuangGong20",
+        "Huang and Gong (2020)",
         "Fig. 1",
         "Does IPADMM's risk fall as epsilon grows?",
         SETTINGS + " l = 10.",
@@ -401,7 +405,7 @@ EXPERIMENTS = [
     ),
     Experiment(
         "ipadmm-inner",
-        "HuangGong20",
+        "Huang and Gong (2020)",
         "Fig. 2",
         "Do more inner steps lower the risk?",
         SETTINGS + " epsilon = 1, l = 1..25.",
@@ -417,14 +421,15 @@ EXPERIMENTS = [
     ),
     Experiment(
         "ipadmm-compare",
-        "HuangGong20",
+        "Huang and Gong (2020)",
         "Fig. 3",
         "Is IPADMM better than the other private ADMMs?",
         SETTINGS + " epsilon 0.5 and 1.",
-        CHOSEN + " The exact methods use penalty 0.01, because 0.001 leaves ZhangEtAl18's bound no "
-        "room at epsilon 0.5; as published, DVP and PVP get alpha = epsilon/T a round, "
+        CHOSEN
+        + " The exact methods use penalty 0.01, because 0.001 leaves the bound of Zhang et al. "
+        "(2018) no room at epsilon 0.5; as published, DVP and PVP get alpha = epsilon/T a round, "
         "so that their pure losses sum to epsilon, "
-        "and DP-ADMM GauthierEtAl20's conversion, with penalty 0.1 and proximal weight 1. "
+        "and DP-ADMM Gauthier et al.'s (2020) conversion, with penalty 0.1 and proximal weight 1. "
         "PVP as published adds noise of rate r m alpha/(2c), and r = 1e-6 here, "
         "so that its risk is in the millions and delta alone covers it: "
         "a true epsilon of 0. ADMM without noise is not at the optimum after 100 rounds.",

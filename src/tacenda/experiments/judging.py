@@ -93,6 +93,6 @@ def true_epsilons(rows: Rows) -> str:
         for claimed, true in sorted((p for p in pairs if p[0] is not None), key=lambda p: p[0])[
             -1:
         ]:
-            each = " a round" if name in ("DVP", "PVP") or "ZhangZhu16" in name else ""
-            told.append(f"{name} claims {claimed:.3g}{each} and truly has {true:.4g}")
+            each = " a round" if name in ("DVP", "PVP") or "Zhang and Zhu (2016)" in name else ""
+            told.append(f"{name} claims {claimed:.3g}{each} and really has {true:.4g}")
     return "; ".join(told)

@@ -14,7 +14,7 @@ from tacenda.experiments.spec import SOUND, Cell, Experiment, Finding, Size
 DELTA, EPSILON = 1e-5, 1.0
 SETTINGS = (
     "Adult, 45,200 x 104, strength 1e-4, (1, 1e-5) replace-one, 10 to 1000 nodes; GossipGD, "
-    "each node's own model judged on all records; ring, 6-regular, 10-regular, complete; "
+    "each node's own model evaluated on all records; ring, 6-regular, 10-regular, complete; "
     "coalitions of q = 0, 1, 3 curious members."
 )
 CHOSEN = (
@@ -261,7 +261,7 @@ def _survives(found: list[Finding], rows: Rows) -> str:
     )
     bound = any(not f.holds for f in found if f.claim.startswith("safe against three"))
     return (
-        f"{first}. Shared noise asks for trust that no more than q members pool what they know; "
+        f"{first}. Shared noise asks for trust that no more than q members combine what they know; "
         "independent noise asks for none."
         + (
             " On a long ring it is worse than independent noise: it needs quick mixing."

@@ -69,6 +69,8 @@ def build(out: Path, size: Size, target: Path | None = None) -> Path:
         pages=_asset("tacenda.experiments", "pages.js"),
     )
     path = out / size.name / "report.html" if target is None else target
+    if target is None:
+        path.parent.mkdir(parents=True, exist_ok=True)
     return write_text(path, text)
 
 
@@ -160,7 +162,7 @@ def _summary_table(found: Sequence[Experiment], shown: dict[str, Shown]) -> Text
         rows.append(
             [
                 e.name,
-                f"{e.paper} {e.figure}".strip().replace(" ", "\u00a0"),
+                ", ".join(filter(None, (e.paper, e.figure))).replace(" ", "\u00a0"),
                 *one.counts,
                 one.verdict,
             ]

@@ -1,5 +1,5 @@
-"""ZhangZhu16, Figures 4-8: dual and primal variable perturbation on Adult, and the choice of the
-privacy level (27)-(30)."""
+"""Zhang and Zhu (2016), Figures 4-8: dual and primal variable perturbation on Adult, and the choice
+of the privacy level (27)-(30)."""
 
 from __future__ import annotations
 
@@ -363,7 +363,7 @@ def _survives(found: list[Finding], rows: Rows) -> str:
 EXPERIMENTS = [
     Experiment(
         "perturbation-convergence",
-        "ZhangZhu16",
+        "Zhang and Zhu (2016)",
         "Fig. 4",
         "Is DVP steadier than PVP?",
         SETTINGS + " alpha 0.1, 0.3 and 1.",
@@ -375,7 +375,7 @@ EXPERIMENTS = [
     ),
     Experiment(
         "perturbation-tradeoff",
-        "ZhangZhu16",
+        "Zhang and Zhu (2016)",
         "Fig. 5-8",
         "How do loss and misclassification move with alpha, and which alpha is optimal?",
         SETTINGS,

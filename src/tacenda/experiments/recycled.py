@@ -1,4 +1,5 @@
-"""ZhangEtAl18, Figures 1-3: recycled ADMM on Adult with a constant feature, random networks."""
+"""Zhang et al. (2018), Figures 1-3: recycled ADMM on Adult with a constant feature, random
+networks."""
 
 from __future__ import annotations
 
@@ -22,9 +23,9 @@ SETTINGS = (
 )
 CHOSEN = (
     "The scan gives no C, rho or number of iterations: "
-    "C = 1750 as in the paper's reference [18] and in ZhangZhu16, strength 0.01, "
+    "C = 1750 as in the paper's reference [18] and in Zhang and Zhu (2016), strength 0.01, "
     "50 iterations (an R-ADMM round is two of them). Records: 45,222, "
-    'where the paper prints 45,223. "Like ADMM" means within 5 % of the loss, '
+    'where the paper has 45,223. "Like ADMM" means within 5 % of the loss, '
     "with the best of three gammas; a larger gamma swings less and is slower, as the paper says. "
     "Quick runs use 1,500 generated records of 15 features."
 )
@@ -106,7 +107,7 @@ def _convergence_charts(rows: Rows) -> list[Any]:
 
 
 def _condition(nodes: int) -> str:
-    """What ZhangEtAl18's sufficient condition (26)-(27) says about these settings."""
+    """What Zhang et al.'s (2018) sufficient condition (26)-(27) says about these settings."""
     graph, smoothness = parse(_network(nodes)), SCALE * theory.recycled.CURVATURE + STRENGTH
     least = theory.least_recycle_proximal(graph, penalty=0.5, smoothness=smoothness)
     word = (
@@ -179,7 +180,7 @@ def _levels(mode: str) -> tuple[float, float]:
     return (8.0, 20.0) if mode == PUBLISHED else (2.0, 8.0)
 
 
-DVP, DVP_AS_PRINTED, BOTH = "ADMM-DVP", "ADMM-DVP, noise of ZhangZhu16", "R-ADMM + M-ADMM"
+DVP, DVP_AS_PRINTED, BOTH = "ADMM-DVP", "ADMM-DVP, noise of Zhang and Zhu (2016)", "R-ADMM + M-ADMM"
 GROWING = {
     "penalty": to_plain(Geometric(1.0, 1.01)),
     "recycle_proximal": to_plain(Geometric(0.2, 1.01)),
@@ -187,7 +188,8 @@ GROWING = {
 
 
 def _methods(turns: int, mode: str) -> list[tuple[str, dict[str, Any], int]]:
-    """As published DVP has its noise by ZhangEtAl18's accounting, and by ZhangZhu16's print.
+    """As published DVP has its noise by Zhang et al.'s (2018) accounting, and by that of Zhang
+    and Zhu (2016).
 
     Penalty perturbation at a constant penalty is the same.
     """
@@ -245,8 +247,8 @@ def _as_iterations(rows: Rows) -> Rows:
 
 
 def _loss_chart(rows: Rows) -> Any:
-    """ZhangEtAl18's P(t): the claimed loss grows at odd iterations only, so that R-ADMM may spend
-    twice as much on each."""
+    """Zhang et al.'s (2018) P(t): the claimed loss grows at odd iterations only, so that R-ADMM may
+    spend twice as much on each."""
     turns = np.arange(1, int(max(r["round"] for r in rows)) + 1)
     total = _levels(PUBLISHED)[0]
     spent = np.ceil(turns / 2) / np.ceil(turns[-1] / 2) * total
@@ -288,7 +290,8 @@ def _private_findings(rows: Rows) -> list[Finding]:
                         mode,
                         "R-ADMM",
                         DVP_AS_PRINTED,
-                        f"R-ADMM beats DVP with the noise that ZhangZhu16 prints, {level} level",
+                        "R-ADMM beats DVP with the noise that Zhang and Zhu (2016) publish, "
+                        f"{level} level",
                     )
                 )
             alike = part.where(lambda r: r["method"] != DVP_AS_PRINTED)
@@ -313,7 +316,7 @@ def _private_survives(found: list[Finding], rows: Rows) -> str:
     first = (
         f"R-ADMM {'wins' if published else 'does not win everywhere'} at the paper's accounting"
         + (
-            f", while truly spending {more:.0f} % more than penalty perturbation"
+            f", while really spending {more:.0f} % more than penalty perturbation"
             if more >= 1
             else ""
         )
@@ -384,7 +387,7 @@ def _penalty_findings(rows: Rows) -> list[Finding]:
 EXPERIMENTS = [
     Experiment(
         "recycled-convergence",
-        "ZhangEtAl18",
+        "Zhang et al. (2018)",
         "Fig. 1",
         "Do R-ADMM's odd iterates converge like ADMM?",
         SETTINGS + " eta = 0.5, gamma 0.2, 1 and 5, no noise.",
@@ -396,14 +399,14 @@ EXPERIMENTS = [
     ),
     Experiment(
         "recycled-private",
-        "ZhangEtAl18",
+        "Zhang et al. (2018)",
         "Fig. 2",
         "Is private R-ADMM better than DVP and penalty perturbation?",
         SETTINGS + " 5 nodes, gamma = 0.2, eta = 1; total pure loss 8 and 20 as published, "
         "(2, 1e-5) and (8, 1e-5) sound.",
         CHOSEN + " M-ADMM's penalty is 1.01^t with dual step 1. As published, "
-        "ADMM-DVP has the noise that ZhangEtAl18's own accounting gives it; "
-        "the noise that ZhangZhu16 prints for the same total claim is a line of its own.",
+        "ADMM-DVP has the noise that Zhang et al.'s (2018) own accounting gives it; "
+        "the noise that Zhang and Zhu (2016) publish for the same total claim is a separate line.",
         _private,
         _private_charts,
         _private_findings,
@@ -411,7 +414,7 @@ EXPERIMENTS = [
     ),
     Experiment(
         "recycled-penalty",
-        "ZhangEtAl18",
+        "Zhang et al. (2018)",
         "Fig. 3",
         "Do growing penalties help R-ADMM?",
         SETTINGS + " 5 nodes, eta = 1.01^t, gamma = 0.2 * 1.01^t.",

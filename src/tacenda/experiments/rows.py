@@ -90,6 +90,7 @@ class Rows:
 def write(path: Path, rows: Iterable[Row]) -> None:
     """Write rows as CSV, whole or not at all."""
     kept = list(rows)
+    path.parent.mkdir(parents=True, exist_ok=True)
     present = {k for r in kept for k in r}
     columns = [*(k for k in FIRST if k in present), *sorted(present - set(FIRST))]
     with replacing(path) as part, part.open("w", newline="", encoding="utf-8") as file:

@@ -17,6 +17,7 @@ from tacenda.report.charts import Column, TextTable
 
 # in docs/results.md: what follows it is made by other commands, and stays
 KEPT = "<!-- What follows is not made by this command, which keeps it. -->"
+MOST_LINES = 12  # of a table; a longer one is folded up until somebody opens it
 MOST_FINDINGS = 12  # more of them are counted, and only those that do not hold are listed
 
 
@@ -96,7 +97,7 @@ def _line(e: Experiment, rows: Rows) -> list[str]:
     numbers = [str(len(_runs(rows))), str(len(rows.distinct("seed")))]
     return [
         e.name,
-        f"{e.paper} {e.figure}".strip(),
+        ", ".join(filter(None, (e.paper, e.figure))),
         *numbers,
         *held,
         first_sentence(e.survives(found, rows))[0],
@@ -117,17 +118,25 @@ def _section(e: Experiment, rows: Rows) -> str:
         lines.append(
             f"- {len(found) - len(shown)} of {len(found)} statements hold; the report lists them."
         )
-    source = f"{e.paper} {e.figure}".strip()
+    source = ", ".join(filter(None, (e.paper, e.figure)))
     return "\n\n".join(
         [
             f"## {e.name} ({source})",
             e.question,
             f"**{e.survives(found, rows)}**",
             "\n".join(lines),
-            *(f"{t.caption}:\n\n{tables.as_markdown(t)}" for t in e.tables(rows)),
+            *(_shown(t) for t in e.tables(rows)),
             f"Settings: {e.settings} {e.chosen} {ran(rows)}",
         ]
     )
+
+
+def _shown(table: TextTable) -> str:
+    text = tables.as_markdown(table)
+    if len(table.rows) <= MOST_LINES:
+        return f"{table.caption}:\n\n{text}"
+    title = f"{table.caption} ({len(table.rows)} lines)"
+    return f"<details>\n<summary>{title}</summary>\n\n{text}\n\n</details>"
 
 
 _WORDS = {
@@ -136,12 +145,12 @@ _WORDS = {
         "not what the papers claim."
     ),
     "reduced": (
-        "Reduced size: Adult, the papers' networks and generated data (LiuEtAl22, "
-        "GauthierEtAl20), with fewer seeds, rounds and levels than the full size, "
+        "Reduced size: Adult, the papers' networks and generated data (Liu et al. 2022, "
+        "Gauthier et al. (2020)), with fewer seeds, rounds and levels than the full size, "
         "as each section states."
     ),
     "full": (
         "Full size: the papers' settings where they give them; "
-        "what was chosen here stands in each section."
+        "what was chosen here is said in each section."
     ),
 }

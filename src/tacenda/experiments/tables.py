@@ -30,7 +30,7 @@ def means(rows: Rows) -> TextTable:
         lines.append([*told, *numbers, _short(one["claimed_epsilon"]), _short(one["true_epsilon"])])
     return TextTable(
         "Means over the seeds after the last round, with their standard errors; "
-        "DVP and PVP of ZhangZhu16 claim for one round, all others for the whole run",
+        "DVP and PVP of Zhang and Zhu (2016) claim for one round, all others for the whole run",
         columns,
         lines,
     )

@@ -1,30 +1,54 @@
-"""Files that are replaced whole or not at all."""
+"""Files that are replaced whole or not at all.
+
+A file is written into a folder that exists; folders are only made where a folder is the output.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tacenda.errors import InputError
 from tacenda.formats.text import readable_json
 
 
+def checked_output(path: str | Path) -> Path:
+    """The path of a file to write, if its folder exists: to be asked before long work."""
+    target = Path(path)
+    if target.parent.exists() and not target.parent.is_dir():
+        raise InputError(
+            f"{str(target)!r} cannot be written, because {str(target.parent)!r} is a file and not "
+            "a folder; correct the path."
+        )
+    if not target.parent.is_dir():
+        raise InputError(
+            f"{str(target)!r} cannot be written, because there is no folder "
+            f"{str(target.parent)!r}; make it first (mkdir -p), or correct the path."
+        )
+    return target
+
+
 @contextmanager
-def replacing(path: str | Path, *, private: bool = False) -> Iterator[Path]:
+def replacing(
+    path: str | Path, *, private: bool = False, size: int | None = None
+) -> Iterator[Path]:
     """An empty file beside `path` to write to; then it takes the place of `path` in one step.
 
     Before, it is flushed to the disk. After an error nothing is left of it, and an OSError names
-    `path`. private: only its owner may read it, from its first byte on. A pipe or a device
+    `path`. private: only its owner may read it, from its first byte on. size: how many bytes it
+    will hold, where that is known; a full disk is then answered with it. A pipe or a device
     (/dev/stdout) cannot be replaced, and is written to.
     """
-    target = Path(path)
+    target = checked_output(path)
     if target.exists() and not target.is_file():
         yield target
         return
-    target.parent.mkdir(parents=True, exist_ok=True)
     # The same ending, because drawing libraries choose their format by it.
     part = target.with_name(f".{target.stem[:40]}.{secrets.token_hex(4)}.part{target.suffix}")
     try:
@@ -37,14 +61,17 @@ def replacing(path: str | Path, *, private: bool = False) -> Iterator[Path]:
     except OSError as failed:
         if failed.errno is None or failed.filename not in (None, part, str(part)):
             raise
-        raise OSError(failed.errno, failed.strerror, str(target)) from None
+        why = failed.strerror
+        if failed.errno in (errno.ENOSPC, errno.EDQUOT):
+            why = _too_little_space(part, size)
+        raise OSError(failed.errno, why, str(target)) from None
     finally:
         part.unlink(missing_ok=True)
 
 
 def write_bytes(path: str | Path, data: bytes, *, private: bool = False) -> Path:
     """`data` as the file's whole content."""
-    with replacing(path, private=private) as part:
+    with replacing(path, private=private, size=len(data)) as part:
         part.write_bytes(data)
     return Path(path)
 
@@ -57,6 +84,17 @@ def write_text(path: str | Path, text: str) -> Path:
 def write_json(path: str | Path, values: Any) -> Path:
     """Values as JSON for people and programs."""
     return write_text(path, readable_json(values) + "\n")
+
+
+def _too_little_space(part: Path, size: int | None) -> str:
+    """What a full disk is answered with; the unfinished part's own bytes will be free again."""
+    begun = part.stat().st_size if part.exists() else 0
+    free = shutil.disk_usage(part.parent).free + begun
+    needs = f"more than {begun:,}" if size is None else f"{size:,}"
+    return (
+        f"the disk is full: the file needs {needs} bytes and {free:,} are free; nothing of it "
+        "was kept, so free some space or choose a folder on another disk"
+    )
 
 
 def _flush(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which members can cut a graph, whom they cut off, and which edges would mend it.
+"""Which members can cut a graph, whom they cut off, and which edges would fix it.
 
 Where values are masked, a node is hidden among the members of its component in the graph without a
 coalition (`graph.coalition`). With vertex connectivity above q no q members cut anybody off, and
@@ -191,31 +191,29 @@ def _without_one(near: Near) -> Array:
     its component, the smallest first.
     """
     n = len(near)
-    order, low, last = [0] * n, [0] * n, [0] * n  # of a vertex: its number, the least it reaches
-    number = [-1] * n
+    number, low = [-1] * n, [0] * n  # of a vertex: its place in the order, the least it reaches
     pieces: list[tuple[int, int, int]] = []
     cut_off: list[list[tuple[int, int]]] = [[] for _ in range(n)]
-    stack, parent, at, count = [0], [-1] * n, [0] * n, 0
-    number[0], order[0], count = 0, 0, 1
+    stack, parent, at = [0], [-1] * n, [0] * n
+    number[0], count = 0, 1
     while stack:
         v = stack[-1]
         if at[v] < len(near[v]):
             w = near[v][at[v]]
             at[v] += 1
             if number[w] < 0:
-                parent[w], number[w], low[w], order[count] = v, count, count, w
+                parent[w], number[w], low[w] = v, count, count
                 count += 1
                 stack.append(w)
             elif w != parent[v]:
                 low[v] = min(low[v], number[w])
             continue
         stack.pop()
-        last[v] = count
         p = parent[v]
         if p >= 0:
             low[p] = min(low[p], low[v])
             if low[v] >= number[p]:
-                cut_off[p].append((number[v], last[v]))
+                cut_off[p].append((number[v], count))
     for v in range(n):
         gone, rest = [(number[v], number[v] + 1), *cut_off[v]], n - 1
         for a, b in cut_off[v]:
@@ -251,7 +249,7 @@ def _painted(pieces: list[tuple[int, int, int]], n: int) -> Array:
 
 @dataclass(frozen=True)
 class Cut:
-    """Members (positions) that cut off others, if they pool what they know."""
+    """Members (positions) that cut off others, if they combine what they know."""
 
     members: tuple[int, ...]
     cut_off: tuple[int, ...]
@@ -295,7 +293,7 @@ def mending_edges(topology: Topology, coalition: int) -> list[tuple[int, int]] |
 
 def cut_advice(topology: Topology, coalition: int, least: int) -> list[str]:
     """What a masked run should know of a graph that a coalition can cut: who, whom, at what price,
-    and what would mend it. least: members of the smallest component that a coalition leaves, from
+    and what would fix it. least: members of the smallest component that a coalition leaves, from
     which the noise of all follows."""
     whole = topology.n - min(coalition, topology.n - 1)
     cut = worst_cut(topology, coalition) if least < whole else None
@@ -306,7 +304,7 @@ def cut_advice(topology: Topology, coalition: int, least: int) -> list[str]:
         f"more than {MENDED} edges are missing; use a graph in which everybody has more than "
         f"{counted(coalition, 'neighbour')}, such as a random regular one"
         if edges is None
-        else "these edges would mend it: "
+        else "these edges would fix it: "
         + ", ".join(f"{topology.labels[u]}-{topology.labels[v]}" for u, v in edges)
     )
     who = _named(topology, cut.members)

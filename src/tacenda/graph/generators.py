@@ -18,8 +18,26 @@ TRIES = 100
 
 
 def ring(n: int) -> nx.Graph:
-    """Node i is joined to i - 1 and i + 1 (mod n); one node alone and a single edge are the cases n
-    = 1, 2."""
+    """Each node is joined to the one before and the one after it.
+
+    Node i is joined to i - 1 and i + 1 (mod n); n = 1 is one node alone, n = 2 a single edge.
+
+    Parameters
+    ----------
+    n : int
+        Number of nodes, at least 1.
+
+    Returns
+    -------
+    networkx.Graph
+        Connected, with nodes 0 .. n - 1.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> sorted(tc.graph.ring(5).neighbors(0))
+    [1, 4]
+    """
     import networkx as nx
 
     n = whole("n", n, least=1)
@@ -28,7 +46,24 @@ def ring(n: int) -> nx.Graph:
 
 
 def path(n: int) -> nx.Graph:
-    """Node i is joined to i + 1, with two open ends."""
+    """Node i is joined to i + 1, with two open ends.
+
+    Parameters
+    ----------
+    n : int
+        Number of nodes, at least 1.
+
+    Returns
+    -------
+    networkx.Graph
+        Connected, with nodes 0 .. n - 1.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> list(tc.graph.path(3).edges)
+    [(0, 1), (1, 2)]
+    """
     import networkx as nx
 
     n = whole("n", n, least=1)
@@ -36,7 +71,24 @@ def path(n: int) -> nx.Graph:
 
 
 def star(n: int) -> nx.Graph:
-    """n nodes in all: node 0 is joined to each of the others."""
+    """Node 0 is joined to each of the others.
+
+    Parameters
+    ----------
+    n : int
+        Number of nodes in all, at least 1.
+
+    Returns
+    -------
+    networkx.Graph
+        Connected, with nodes 0 .. n - 1.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.graph.star(5).degree[0]
+    4
+    """
     import networkx as nx
 
     n = whole("n", n, least=1)
@@ -44,7 +96,24 @@ def star(n: int) -> nx.Graph:
 
 
 def complete(n: int) -> nx.Graph:
-    """Every pair of nodes is joined: n (n - 1) / 2 edges."""
+    """Every pair of nodes is joined: n (n - 1) / 2 edges.
+
+    Parameters
+    ----------
+    n : int
+        Number of nodes, at least 1.
+
+    Returns
+    -------
+    networkx.Graph
+        Connected, with nodes 0 .. n - 1.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.graph.complete(5).number_of_edges()
+    10
+    """
     import networkx as nx
 
     n = whole("n", n, least=1)
@@ -52,7 +121,26 @@ def complete(n: int) -> nx.Graph:
 
 
 def grid(rows: int, cols: int) -> nx.Graph:
-    """rows x cols lattice; node r * cols + c is the cell (r, c)."""
+    """rows x cols lattice; node r * cols + c is the cell (r, c).
+
+    Parameters
+    ----------
+    rows : int
+        Number of rows, at least 1.
+    cols : int
+        Number of columns, at least 1.
+
+    Returns
+    -------
+    networkx.Graph
+        Connected, with nodes 0 .. rows * cols - 1.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> sorted(tc.graph.grid(2, 3).neighbors(0))
+    [1, 3]
+    """
     import networkx as nx
 
     rows, cols = whole("rows", rows, least=1), whole("cols", cols, least=1)
@@ -60,7 +148,26 @@ def grid(rows: int, cols: int) -> nx.Graph:
 
 
 def torus(rows: int, cols: int) -> nx.Graph:
-    """rows x cols lattice closed in both directions; 4-regular when both sides are at least 3."""
+    """rows x cols lattice closed in both directions; 4-regular when both sides are at least 3.
+
+    Parameters
+    ----------
+    rows : int
+        Number of rows, at least 1.
+    cols : int
+        Number of columns, at least 1.
+
+    Returns
+    -------
+    networkx.Graph
+        Connected, with nodes 0 .. rows * cols - 1.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> sorted(tc.graph.torus(3, 3).neighbors(0))
+    [1, 2, 3, 6]
+    """
     import networkx as nx
 
     rows, cols = whole("rows", rows, least=1), whole("cols", cols, least=1)
@@ -70,7 +177,24 @@ def torus(rows: int, cols: int) -> nx.Graph:
 
 
 def hypercube(dim: int) -> nx.Graph:
-    """2^dim nodes; two are joined when their binary numbers differ in one bit."""
+    """2^dim nodes; two are joined when their binary numbers differ in one bit.
+
+    Parameters
+    ----------
+    dim : int
+        From 0 to 24.
+
+    Returns
+    -------
+    networkx.Graph
+        Connected, with nodes 0 .. 2^dim - 1.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> sorted(tc.graph.hypercube(3).neighbors(0))
+    [1, 2, 4]
+    """
     import networkx as nx
 
     dim = whole("dim", dim)
@@ -85,8 +209,24 @@ def hypercube(dim: int) -> nx.Graph:
 
 
 def exponential(n: int) -> nx.Graph:
-    """Node i is joined to i + 1, i + 2, i + 4, i + 8, ... (mod n), undirected:
-    diameter about log2 n."""
+    """Node i is joined to i + 1, i + 2, i + 4, i + 8, ... (mod n): diameter about log2 n.
+
+    Parameters
+    ----------
+    n : int
+        Number of nodes, at least 1.
+
+    Returns
+    -------
+    networkx.Graph
+        Connected and undirected, with nodes 0 .. n - 1.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> sorted(tc.graph.exponential(8).neighbors(0))
+    [1, 2, 4, 6, 7]
+    """
     import networkx as nx
 
     n = whole("n", n, least=1)
@@ -97,7 +237,33 @@ def exponential(n: int) -> nx.Graph:
 
 
 def random_regular(n: int, degree: int, seed: int = 0) -> nx.Graph:
-    """A connected random graph in which every node has exactly `degree` neighbours."""
+    """A connected random graph in which every node has exactly `degree` neighbours.
+
+    Parameters
+    ----------
+    n : int
+        Number of nodes, at least 1; n * degree must be even.
+    degree : int
+        Neighbours of each node, below n.
+    seed : int, default=0
+        The same seed gives the same graph.
+
+    Returns
+    -------
+    networkx.Graph
+        Connected, with nodes 0 .. n - 1.
+
+    Raises
+    ------
+    InputError
+        If no such graph exists.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> {degree for _, degree in tc.graph.random_regular(20, 4, seed=0).degree}
+    {4}
+    """
     import networkx as nx
 
     n, degree, seed = whole("n", n, least=1), whole("degree", degree), whole("seed", seed)
@@ -118,7 +284,33 @@ def random_regular(n: int, degree: int, seed: int = 0) -> nx.Graph:
 
 
 def erdos_renyi(n: int, p: float, seed: int = 0) -> nx.Graph:
-    """Each pair of nodes is joined with probability p, drawn again until the graph is connected."""
+    """Each pair of nodes is joined with probability p, drawn again until the graph is connected.
+
+    Parameters
+    ----------
+    n : int
+        Number of nodes, at least 1.
+    p : float
+        From 0 to 1.
+    seed : int, default=0
+        The same seed gives the same graph.
+
+    Returns
+    -------
+    networkx.Graph
+        Connected, with nodes 0 .. n - 1.
+
+    Raises
+    ------
+    InputError
+        If p is too small for a connected graph.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.graph.erdos_renyi(20, 0.4, seed=0).number_of_nodes()
+    20
+    """
     import networkx as nx
 
     n, seed = whole("n", n, least=1), whole("seed", seed)
@@ -136,8 +328,35 @@ def erdos_renyi(n: int, p: float, seed: int = 0) -> nx.Graph:
 
 
 def small_world(n: int, k: int, p: float, seed: int = 0) -> nx.Graph:
-    """Watts-Strogatz: a ring with the k nearest neighbours (k even),
-    each edge rewired with probability p."""
+    """Watts-Strogatz: a ring with the k nearest neighbours, each edge rewired with probability p.
+
+    Parameters
+    ----------
+    n : int
+        Number of nodes, at least 3.
+    k : int
+        Even and below n: k/2 neighbours on either side.
+    p : float
+        From 0 to 1.
+    seed : int, default=0
+        The same seed gives the same graph.
+
+    Returns
+    -------
+    networkx.Graph
+        Connected, with nodes 0 .. n - 1.
+
+    Raises
+    ------
+    InputError
+        If k is odd or too large.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.graph.small_world(20, 4, 0.1, seed=0).number_of_edges()
+    40
+    """
     import networkx as nx
 
     n, k, seed = whole("n", n, least=3), whole("k", k, least=2), whole("seed", seed)
@@ -145,7 +364,7 @@ def small_world(n: int, k: int, p: float, seed: int = 0) -> nx.Graph:
     if k % 2 or k >= n:
         raise InputError(
             f"k must be even and below n = {n}, not {k}: "
-            "k/2 neighbours lie on either side of a node."
+            "k/2 neighbours are on either side of a node."
         )
     name = f"small_world({n}, {k}, {p:g}, seed={seed})"
     return _plain(_connected(lambda s: nx.watts_strogatz_graph(n, k, p, seed=s), seed, name), name)

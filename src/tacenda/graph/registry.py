@@ -30,13 +30,58 @@ KINDS: dict[str, Callable[..., Any]] = {
 
 
 def by_name(kind: str, /, **parameters: Any) -> nx.Graph:
-    """The network `kind` (hyphen or underscore) with its generator's own parameters."""
+    """Make a network by the name of its kind.
+
+    Parameters
+    ----------
+    kind : str
+        A name of `tacenda.graph.KINDS`, with hyphen or underscore.
+    **parameters : object
+        The parameters of that generator, by name.
+
+    Returns
+    -------
+    networkx.Graph
+        The network.
+
+    Raises
+    ------
+    InputError
+        If the kind is unknown or its parameters do not fit.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.graph.by_name("random-regular", n=10, degree=4, seed=3).number_of_edges()
+    20
+    """
     return _call(_known(kind), (), parameters)
 
 
 def parse(text: str) -> nx.Graph:
-    """A network from one string: `kind:value,value,name=value`,
-    as in `random-regular:100,6,seed=3` or `ring:20`."""
+    """Make a network from one string, as on the command line.
+
+    Parameters
+    ----------
+    text : str
+        `kind:value,value,name=value`, such as `random-regular:100,6,seed=3` or `ring:20`.
+
+    Returns
+    -------
+    networkx.Graph
+        The network.
+
+    Raises
+    ------
+    InputError
+        If the kind is unknown or its parameters do not fit.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.graph.parse("grid:2,3").number_of_nodes()
+    6
+    """
     kind, _, rest = text.strip().partition(":")
     values: list[float] = []
     named: dict[str, float] = {}
@@ -46,7 +91,7 @@ def parse(text: str) -> nx.Graph:
             named[key.strip()] = _number(text, value)
         elif named:
             raise InputError(
-                f"graph {text!r} has a bare value after a named one; put {part!r} first or name it."
+                f"graph {text!r} has an unnamed value after a named one; put {part!r} first."
             )
         else:
             values.append(_number(text, part))

@@ -28,11 +28,32 @@ MIXINGS: tuple[Mixing, ...] = ("metropolis", "uniform", "max-degree")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Topology:
-    """A connected undirected graph on n nodes: neighbours of k are `indices[indptr[k]:indptr[k +
-    1]]`, ascending.
+    """A connected undirected graph on n nodes, as arrays: the form in which algorithms run on it.
 
-    labels: n labels of the user; indptr (n + 1,), indices (2 E,), degrees (n,), and edges (E, 2)
-    with the smaller end first, all int64, read-only, holding positions.
+    The neighbours of position k are `indices[indptr[k]:indptr[k + 1]]`, ascending. Make one with
+    `Topology.of(graph)`; every function that takes a graph does so itself.
+
+    Attributes
+    ----------
+    labels : tuple of object
+        The user's name of each node, in the graph's own order.
+    indptr : ndarray of int
+        Shape (n + 1,), read-only.
+    indices : ndarray of int
+        Positions of neighbours, shape (2 E,), read-only.
+    degrees : ndarray of int
+        Number of neighbours of each node, shape (n,), read-only.
+    edges : ndarray of int
+        Positions, the smaller first, shape (E, 2), read-only.
+    name : str
+        How the graph was made.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> topology = tc.graph.Topology.of(tc.graph.ring(5))
+    >>> topology.n, topology.degrees.tolist(), topology.diameter
+    (5, [2, 2, 2, 2, 2], 2)
     """
 
     labels: tuple[Any, ...]
@@ -44,8 +65,24 @@ class Topology:
 
     @classmethod
     def of(cls, graph: nx.Graph | Topology) -> Topology:
-        """Check a `networkx.Graph` with any labels and turn it into arrays; a `Topology` is
-        returned as it is."""
+        """Check a graph and turn it into arrays.
+
+        Parameters
+        ----------
+        graph : networkx.Graph or Topology
+            Undirected and connected, without self-loops, with any labels; a `Topology` is
+            returned as it is.
+
+        Returns
+        -------
+        Topology
+            The checked graph.
+
+        Raises
+        ------
+        InputError
+            If the graph is empty, directed, disconnected or has self-loops.
+        """
         if isinstance(graph, Topology):
             return graph
         if not hasattr(graph, "is_directed") or not hasattr(graph, "edges"):
@@ -72,8 +109,27 @@ class Topology:
 
     @classmethod
     def from_edges(cls, labels: tuple[Any, ...], edges: Ints, name: str) -> Topology:
-        """From labels and (E, 2) positions with the smaller first, in lexicographic order; checked
-        like any graph."""
+        """Make a topology from labels and positions; checked like any graph.
+
+        Parameters
+        ----------
+        labels : tuple of object
+            One per node.
+        edges : ndarray of int
+            Positions, shape (E, 2), the smaller first, in lexicographic order.
+        name : str
+            How the graph was made.
+
+        Returns
+        -------
+        Topology
+            The checked graph.
+
+        Raises
+        ------
+        InputError
+            If the graph is disconnected, or has self-loops or double edges.
+        """
         n = len(labels)
         _refuse_loops_and_doubles(labels, edges)
         # Sorting (row, column) pairs once sorts every neighbour list by position.
@@ -97,7 +153,23 @@ class Topology:
         return f"Topology({self.name!r}, n={self.n}, edges={len(self.edges)})"
 
     def position(self, label: Any) -> int:
-        """The position of one label."""
+        """Position of the node with that label.
+
+        Parameters
+        ----------
+        label : hashable
+            The user's name of the node.
+
+        Returns
+        -------
+        int
+            From 0 to n - 1.
+
+        Raises
+        ------
+        InputError
+            If there is no such node.
+        """
         try:
             return self.labels.index(label)
         except ValueError:
@@ -106,7 +178,13 @@ class Topology:
             ) from None
 
     def adjacency(self) -> csr_array:
-        """(n, n) 0/1 matrix, scipy CSR."""
+        """Adjacency matrix, 1 on edges.
+
+        Returns
+        -------
+        scipy.sparse.csr_array
+            Shape (n, n).
+        """
         from scipy.sparse import csr_array
 
         return csr_array(
@@ -114,19 +192,40 @@ class Topology:
         )
 
     def laplacian(self) -> csr_array:
-        """(n, n) matrix D - A, scipy CSR: degrees on the diagonal, -1 on edges."""
+        """Laplacian D - A: degrees on the diagonal, -1 on edges.
+
+        Returns
+        -------
+        scipy.sparse.csr_array
+            Shape (n, n).
+        """
         from scipy.sparse import csr_array, diags_array
 
         return csr_array(diags_array(self.degrees.astype(np.float64)) - self.adjacency())
 
     def mixing(self, kind: Mixing = "metropolis") -> tuple[Ints, Ints, Floats]:
-        """A symmetric doubly stochastic matrix W as CSR (indptr, indices, weights), diagonal
-        included, columns sorted.
+        """A symmetric doubly stochastic matrix W, the weights with which neighbours average.
 
-        metropolis  W_ij = 1 / (1 + max(deg_i, deg_j))
-        max-degree  W_ij = 1 / (1 + max_k deg_k)
-        uniform     W_ij = 1 / (1 + deg), regular graphs only
+            metropolis  W_ij = 1 / (1 + max(deg_i, deg_j))
+            max-degree  W_ij = 1 / (1 + max_k deg_k)
+            uniform     W_ij = 1 / (1 + deg), regular graphs only
+
         and W_ii = 1 - sum_j W_ij, which is positive for each of them.
+
+        Parameters
+        ----------
+        kind : {"metropolis", "uniform", "max-degree"}, default="metropolis"
+            Which of the three.
+
+        Returns
+        -------
+        tuple of ndarray
+            W as CSR (indptr, indices, weights), diagonal included, columns sorted.
+
+        Raises
+        ------
+        UnsupportedError
+            If the kind is "uniform" and the graph is not regular.
         """
         one_of("mixing", kind, MIXINGS)
         d, n = self.degrees, self.n
@@ -151,8 +250,18 @@ class Topology:
         return indptr, all_cols[order], np.concatenate([off, diagonal])[order]
 
     def spectral_gap(self, kind: Mixing = "metropolis") -> float:
-        """1 - max(|lambda_2|, |lambda_n|) of the mixing matrix: 1 for the complete graph, near 0
-        for a long ring."""
+        """1 - max(|lambda_2|, |lambda_n|) of the mixing matrix: how fast averaging converges.
+
+        Parameters
+        ----------
+        kind : {"metropolis", "uniform", "max-degree"}, default="metropolis"
+            The mixing weights.
+
+        Returns
+        -------
+        float
+            From near 0 (a long ring) to 1 (the complete graph).
+        """
         from scipy.sparse import csr_array
 
         from tacenda.graph.spectrum import mixing_gap
@@ -162,35 +271,53 @@ class Topology:
 
     @property
     def algebraic_connectivity(self) -> float:
-        """The second smallest eigenvalue of the Laplacian (0 for a single node)."""
+        """Second smallest eigenvalue of the Laplacian (0 for a single node)."""
         from tacenda.graph.spectrum import second_smallest
 
         return second_smallest(self.laplacian()) if self.n > 1 else 0.0
 
     @property
     def is_bipartite(self) -> bool:
-        """Whether the nodes split into two sides with edges only across: each edge joins an odd and
-        an even distance."""
+        """Whether the nodes split into two sides with edges only across.
+
+        Then each edge joins an odd and an even distance.
+        """
         parity = self.distances(0) % 2
         return bool(np.all(parity[self.edges[:, 0]] != parity[self.edges[:, 1]]))
 
     @property
     def diameter(self) -> int:
-        """The longest shortest path, exact; see `spectrum.diameter` for its cost."""
+        """Longest shortest path, exact; see `spectrum.diameter` for its cost."""
         from tacenda.graph.spectrum import diameter
 
         return diameter(self.distances, self.n)
 
     def distances(self, start: int) -> Ints:
-        """(n,) number of hops from position `start`, by breadth-first search."""
+        """Number of hops from one node, by breadth-first search.
+
+        Parameters
+        ----------
+        start : int
+            Position of the node.
+
+        Returns
+        -------
+        ndarray of int
+            Shape (n,).
+        """
         from scipy.sparse.csgraph import dijkstra
 
         hops: Ints = dijkstra(self.adjacency(), unweighted=True, indices=start).astype(np.int64)
         return hops
 
     def hub(self) -> int | None:
-        """The first position that is adjacent to all others, or None:
-        where a star algorithm puts its coordinator."""
+        """First position that is adjacent to all others: the coordinator of a star algorithm.
+
+        Returns
+        -------
+        int or None
+            The position, or None.
+        """
         found = np.flatnonzero(self.degrees == self.n - 1)
         return int(found[0]) if len(found) else None
 

@@ -29,7 +29,7 @@ SchemaFile = Annotated[
 
 @certs_app.command("init", short_help="Make this member's keys and a certificate request.")
 def certs_init(name: str, identity: Folder = Path("identity")) -> None:
-    """Make this member's keys, and a certificate request to send to who signs."""
+    """Make this member's keys, and a certificate request for the member who signs."""
     from tacenda.node.identity import certificates as identities
 
     path = identities.init(identity, name)
@@ -56,7 +56,7 @@ def certs_request(
 def certs_authority(
     name: str, folder: Annotated[Path, typer.Option("--authority", "-a")] = Path("authority")
 ) -> None:
-    """Become able to sign the members' requests."""
+    """Create an authority that signs the members' requests."""
     from tacenda.node.identity import certificates as identities
 
     typer.echo(
@@ -237,7 +237,7 @@ def node_run(
     contract: ContractFile = Path("contract.toml"),
     identity: Folder = Path("identity"),
     state: Annotated[
-        Path, typer.Option(help="Folder of the run's state; keep it, a restart goes on from it.")
+        Path, typer.Option(help="Folder of the run's state; keep it, a restart continues from it.")
     ] = Path("state"),
     ledger: Annotated[
         Path | None,
@@ -275,7 +275,7 @@ def node_run(
     ] = False,
     quiet: Annotated[bool, typer.Option(help="No progress on the terminal.")] = False,
 ) -> None:
-    """Take part in the run until its last round; started again, it goes on where it was."""
+    """Take part in the run until its last round; started again, it continues where it stopped."""
     import os
 
     from tacenda.node.transport.tls_log import VERBOSITY
@@ -330,7 +330,7 @@ def node_rehearse(
     seed: Annotated[
         int | None, typer.Option(help="Seeded noise, comparable with a simulation.")
     ] = None,
-    seconds: Annotated[float, typer.Option(help="Give up after so long.")] = 600.0,
+    seconds: Annotated[float, typer.Option(help="Stop after so many seconds.")] = 600.0,
     namespaces: Annotated[
         bool, typer.Option(help="Every member in a network namespace of its own (Linux, root).")
     ] = False,

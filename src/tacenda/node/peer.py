@@ -165,8 +165,8 @@ class Peer:
         ]
 
     def regroup(self, absent: frozenset[str], view: int, next_round: int) -> None:
-        """Go on with the remaining members from round `next_round`: duals at zero, w kept, and no
-        less noise per release."""
+        """Continue with the remaining members from round `next_round`: duals at zero, w kept, and
+        no less noise per release."""
         self._join(absent, restart=True)
         self._noise.enter(view)
         self.round = min(next_round, self.total + 1) - 1
@@ -259,7 +259,14 @@ class Peer:
             traffic.messages,
             traffic.bytes,
             self._plan.spec.algorithm.released(self._host.state),
+            self._noise_std(),
         )
+
+    def _noise_std(self) -> Array | None:
+        spec = self._plan.spec
+        if spec.output != spec.algorithm.default_output:
+            return None
+        return spec.algorithm.noise_std(self._host.state, spec.facts, spec.rounds)
 
     def statement(self) -> Statement:
         """The composition of everything booked."""

@@ -438,7 +438,7 @@ def save_folder(
     from tacenda.runtime.result import load
     from tacenda.runtime.run_folder import RunFolder
 
-    home, run = RunFolder(folder), f"{contract.algorithm.name}-{name}"
+    home, run = RunFolder(folder).make(), f"{contract.algorithm.name}-{name}"
     target = home.save(run, result)
     if load(target).models.shape != result.models.shape:
         raise StateError(

@@ -1,4 +1,4 @@
-"""What every node computes from the contract alone, before any data is touched: graph, algorithm,
+"""What every node computes from the contract alone, before any data is read: graph, algorithm,
 facts, noise, reservation."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class RunPlan:
 
     @property
     def coalition(self) -> int:
-        """How many members may pool what they know, where neighbours share noise."""
+        """How many members may combine what they know, where neighbours share noise."""
         assert self.spec.privacy is not None
         return self.spec.privacy.pooled(self.spec.algorithm.title)
 
@@ -68,7 +68,7 @@ def make_plan(contract: Contract) -> RunPlan:
     if algorithm.shared_noise is not None and terms.coalition is None:
         raise PrivacyError(
             f"contract field privacy.coalition: {algorithm.title} shares noise between "
-            "neighbours, so the contract must say how many curious members may pool what they "
+            "neighbours, so the contract must say how many curious members may combine what they "
             'know; set coalition = 1, or more, or noise = "independent", which holds against all.'
         )
     privacy = Privacy(
@@ -182,7 +182,7 @@ def _fits_lattice(spec: RunSpec) -> bool:
     if spec.algorithm.keeps_secret or not host.can_be_saved:
         raise PrivacyError(
             f"contract field algorithm: {spec.algorithm.title} as set up here keeps an "
-            "unreleased value, as its paper prints it; on a real node only the sound form runs."
+            "unreleased value, as its paper does; on a real node only the sound form runs."
         )
     wanted = NoiseKind.MASKED if spec.algorithm.masks else NoiseKind.GAUSSIAN
     return watch.only_whole_numbers and all(site.noise == wanted for site, _ in notebook.sites)

@@ -1,4 +1,4 @@
-"""What a budget buys, before any data is touched:
+"""What a budget achieves, before any data is read:
 `tacenda.plan(sizes, dim, graph, epsilon, delta)`."""
 
 from __future__ import annotations

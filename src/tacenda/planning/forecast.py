@@ -44,6 +44,7 @@ class TypicalData:
 TYPICAL = {
     "logistic": TypicalData(0.15, 1.5),
     "multinomial": TypicalData(0.5, 1.5),
+    "multiclass-hinge": TypicalData(0.5, 1.5),
     "hinge": TypicalData(0.3, 1.0),
     "smoothed-hinge": TypicalData(0.3, 1.0),
     "squared": TypicalData(1.0, 0.5),

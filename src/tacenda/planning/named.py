@@ -59,9 +59,42 @@ def plan_named(
 ) -> Settings:
     """The method of that name with the settings that its forecast asks for.
 
-    given: hyperparameters that are not to be chosen; rounds fixes their number; prepare: whitening
-    before it. Reads no private data. A method of which nothing is known here, such as a plugin, and
-    one that decides by itself after a release keeps its own defaults.
+    Reads no private data. A method of which nothing is known here, such as a plugin, and one that
+    decides by itself after a release keeps its own defaults.
+
+    Parameters
+    ----------
+    name : str
+        Name of the algorithm.
+    facts : Facts
+        Public facts of the problem (`Facts.of(problem)`).
+    topology : Topology
+        The network.
+    epsilon : float or sequence of float
+        The budget: one number, or one per node.
+    delta : float
+        The delta of the guarantee.
+    coalition : int or None, default=1
+        As in `plan`.
+    rounds : int or None, default=None
+        Fixes their number.
+    prepare : None, str, dict or Whitening, default=None
+        Whitening before it.
+    given : dict or None, default=None
+        Hyperparameters that are not to be chosen.
+
+    Returns
+    -------
+    Settings
+        Algorithm, rounds, output rule and closing mixings, with reasons.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> from tacenda.planning import plan_named
+    >>> wish = tc.plan(1000, 10, tc.graph.ring(5), epsilon=1.0)
+    >>> plan_named("cdpadmm", wish.facts, wish.topology, 1.0, 1e-5).algorithm.name
+    'cdpadmm'
     """
     own = dict(given or {})
     plain = by_name(name, **own)

@@ -1,5 +1,5 @@
 """`records_needed`:
-how much data a budget and a target ask for (the sample-size question of ZhangZhu16)."""
+how much data a budget and a target ask for (the sample-size question of Zhang and Zhu (2016))."""
 
 from __future__ import annotations
 
@@ -25,8 +25,24 @@ CLOSE = 1.1  # the answer is found to a tenth
 
 @dataclass(frozen=True, eq=False)
 class Needed:
-    """So many records at each member, the plan for them, and what was predicted (None where
-    forecasts alone were compared)."""
+    """How many records each member needs for a target.
+
+    Attributes
+    ----------
+    per_node : int
+        Records at each member.
+    plan : Plan
+        The plan for them.
+    prediction : Prediction or None
+        What was predicted; None where forecasts alone were compared.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> needed = tc.records_needed(5, tc.graph.ring(5), 1.0, target_excess=0.05, trials=0)
+    >>> needed.total == 5 * needed.per_node
+    True
+    """
 
     per_node: int
     plan: Plan
@@ -38,7 +54,13 @@ class Needed:
         return self.per_node * self.plan.facts.n
 
     def explain(self) -> str:
-        """In words."""
+        """The result in words.
+
+        Returns
+        -------
+        str
+            A few lines of text.
+        """
         how = (
             "by the forecast"
             if self.prediction is None
@@ -52,7 +74,13 @@ class Needed:
         )
 
     def to_plain(self) -> dict[str, Any]:
-        """Plain values for files."""
+        """Plain values for files.
+
+        Returns
+        -------
+        dict
+            Numbers, strings, lists and dictionaries only.
+        """
         found = None if self.prediction is None else self.prediction.to_plain()
         return {
             "per_node": self.per_node,
@@ -75,14 +103,50 @@ def records_needed(
     seed: int = 0,
     **options: Any,
 ) -> Needed:
-    """The least number of records at each member, to a tenth, with which the plan meets the target.
+    """Least number of records at each member, to a tenth, with which the plan meets the target.
 
-    target_excess     objective above the noise-free optimum
-    target_accuracy   share classified rightly (exactly one of the two)
-    trials            runs on stand-in data for each number that is tried; 0 compares forecasts, for
-                      target_excess only
-    public            (X, y), a public sample of the same kind of records
-    options           as in `tacenda.plan`: loss, strength, ...
+    Reads no private data.
+
+    Parameters
+    ----------
+    dim : int
+        Length of a node's model, the intercept included.
+    graph : networkx.Graph or Topology
+        The network.
+    epsilon : float
+        The budget.
+    delta : float, default=1e-05
+        The delta of the guarantee.
+    target_excess : float or None, default=None
+        Objective above the noise-free optimum.
+    target_accuracy : float or None, default=None
+        Share of records classified correctly; give exactly one of the two targets.
+    trials : int, default=2
+        Runs on stand-in data for each number that is tried; 0 compares forecasts, for
+        `target_excess` only.
+    public : (X, y) or None, default=None
+        A public sample of the same kind of records.
+    seed : int, default=0
+        Of the stand-in data and the trials.
+    **options : object
+        As in `tacenda.plan`: loss, strength, ...
+
+    Returns
+    -------
+    Needed
+        The number, its plan and its prediction.
+
+    Raises
+    ------
+    InputError
+        If both or neither target are given, or no number of records meets it.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> needed = tc.records_needed(5, tc.graph.ring(5), 1.0, target_excess=0.05, trials=0)
+    >>> needed.per_node > 10
+    True
     """
     first = plan(START, dim, graph, epsilon, delta, **options)
     return records_for(

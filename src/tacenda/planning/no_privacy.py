@@ -11,12 +11,29 @@ from tacenda.problem.facts import Facts
 def without_privacy(facts: Facts, rounds: int | None = None) -> Settings:
     """Settings of a run with privacy=None that ends at the optimum, from public facts.
 
-    rounds limits their number. The run ends by itself, mostly after 2 to 100 rounds, when the
-    gradient has fallen to a millionth of the first one. The problem must have no clip_norm:
-    clipped gradients belong to another objective.
+    The run ends by itself, mostly after 2 to 100 rounds, when the gradient has fallen to a
+    millionth of the first one. The problem must have no clip_norm: clipped gradients belong to
+    another objective.
 
-        found = tc.planning.without_privacy(Facts.of(problem))
-        tc.simulate(problem, graph, privacy=None, **found.settings)
+    Parameters
+    ----------
+    facts : Facts
+        Public facts of the problem (`Facts.of(problem)`).
+    rounds : int or None, default=None
+        Limits their number.
+
+    Returns
+    -------
+    Settings
+        For `tc.simulate(problem, graph, privacy=None, **found.settings)`.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> from tacenda.planning import without_privacy
+    >>> wish = tc.plan(1000, 10, tc.graph.ring(5), epsilon=1.0)
+    >>> without_privacy(wish.facts).algorithm.name
+    'optimum'
     """
     k, algorithm = facts.constants, Optimum()
     most = algorithm.default_rounds if rounds is None else checks.whole("rounds", rounds, least=1)

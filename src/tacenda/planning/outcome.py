@@ -28,11 +28,34 @@ DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
 
 @dataclass(frozen=True)
 class Forecast:
-    """The planner's numbers: total step tau, the noise of the average, both parts of the forecast
-    excess risk.
+    """The planner's numbers: total step, noise of the average, both parts of the excess risk.
 
-    node_spread: how far a node's score is from the average model's during the run, before the
-    closing mixings.
+    Attributes
+    ----------
+    step : float
+        Total step tau of the plan.
+    wanted_step : float
+        Total step that the budget could use.
+    wanted_rounds : int
+        Rounds that the budget could use.
+    average_noise_std : float
+        Standard deviation of the noise in the average model.
+    left_undone : float
+        Excess risk of stopping early.
+    noise_risk : float
+        Excess risk of the noise.
+    second_eigenvalue : float
+        Second largest eigenvalue of the mixing matrix.
+    node_spread : float
+        How far a node's score is from the average model's during the run, before the closing
+        mixings.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> forecast = tc.plan(1000, 10, tc.graph.ring(5), epsilon=1.0).forecast
+    >>> forecast.excess_risk == forecast.left_undone + forecast.noise_risk
+    True
     """
 
     step: float
@@ -52,8 +75,51 @@ class Forecast:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Settings of one run.
-    `tc.simulate(problem, graph, privacy=..., **plan.settings)` carries it out."""
+    """Settings of one run, chosen from public facts alone.
+
+    `tc.simulate(problem, graph, privacy=..., **plan.settings)` carries it out.
+
+    Attributes
+    ----------
+    algorithm : Algorithm
+        The algorithm with its settings.
+    rounds : int
+        Number of rounds.
+    output : str
+        "average" or "last".
+    finish_mixing : int or str
+        Closing mixings, or "exact".
+    facts : Facts
+        Public facts of the problem.
+    topology : Topology
+        The network.
+    forecast : Forecast
+        The numbers behind the choice.
+    epsilon : float or sequence of float
+        The budget.
+    delta : float
+        The delta of the guarantee.
+    coalition : int or None
+        Members against whose combined knowledge the guarantee holds; None where no noise is
+        shared.
+    asked_coalition : int or None
+        What was asked for.
+    max_rounds : int
+        Limit on rounds.
+    fixed_rounds : bool
+        Whether `rounds` was given.
+    longer : float
+        Multiplier of the total step.
+    public_records : int or None
+        Size of the public sample on which the step was tuned.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> chosen = tc.plan(1000, 10, tc.graph.ring(5), epsilon=1.0)
+    >>> sorted(chosen.settings)
+    ['algorithm', 'finish_mixing', 'output', 'rounds']
+    """
 
     algorithm: Algorithm
     rounds: int
@@ -77,7 +143,7 @@ class Plan:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The keyword arguments of `simulate` that the plan decides."""
+        """Keyword arguments of `simulate` that the plan decides."""
         return {
             "algorithm": self.algorithm,
             "rounds": self.rounds,
@@ -87,24 +153,28 @@ class Plan:
 
     @property
     def sums(self) -> int:
-        """Exact averages up and down a tree of the network: one for each round, one for the start
-        and one for the released moment, which may be a round of its own; 0 where nodes mix
-        instead."""
+        """Number of exact averages over a spanning tree; 0 where nodes mix instead.
+
+        One for each round, one for the start, and one for the released moment, which may be a round
+        of its own.
+        """
         if not self.algorithm.agrees:
             return 0
         return self.rounds + (1 if self.algorithm.needs.squared_loss else 2)
 
     @property
     def messages(self) -> int:
-        """Messages between nodes: two for each edge in each mixing; 2 (n - 1) for each exact
-        average."""
+        """Messages between nodes.
+
+        Two for each edge in each mixing, 2 (n - 1) for each exact average.
+        """
         if self.sums:
             return 2 * (self.facts.n - 1) * self.sums
         return 2 * len(self.topology.edges) * self.exchanges
 
     @property
     def bytes(self) -> int:
-        """Bytes of released values in them, in double precision."""
+        """Bytes of released values in all messages, in double precision."""
         if self.sums:
             numbers = self.facts.dim * (self.sums - 1) + self._moment
             return 8 * 2 * (self.facts.n - 1) * numbers
@@ -118,15 +188,31 @@ class Plan:
 
     @property
     def exchanges(self) -> int:
-        """How often a node sends and waits: once in each mixing; on a tree once for each level,
-        up and down."""
+        """How often a node sends and waits.
+
+        Once in each mixing; on a tree once for each level, up and down.
+        """
         if self.sums:
             return 2 * spanning_tree(self.topology).depth * self.sums
         return self.rounds * self.algorithm.exchanges_per_round + self.finish_mixing
 
     def seconds(self, latency: float = 0.05, bytes_per_second: float = 1.25e6) -> float:
-        """Time of a run over a real network, its arithmetic left out: each exchange waits once, and
-        the busiest member sends its rows."""
+        """Time of a run over a real network, without its arithmetic.
+
+        Each exchange waits once, and the busiest member sends its rows.
+
+        Parameters
+        ----------
+        latency : float, default=0.05
+            Seconds that a message takes.
+        bytes_per_second : float, default=1250000.0
+            Bandwidth of each member.
+
+        Returns
+        -------
+        float
+            Seconds.
+        """
         checks.positive("latency", latency, zero=True)
         rate = checks.positive("bytes_per_second", bytes_per_second)
         if self.sums:
@@ -148,45 +234,115 @@ class Plan:
         )
 
     def privacy_curve(self, deltas: Sequence[float] = DELTAS) -> list[tuple[float, float]]:
-        """(delta, epsilon) of the whole run: one Gaussian mechanism of parameter mu."""
+        """Privacy curve of the whole run: one Gaussian mechanism of parameter mu.
+
+        Parameters
+        ----------
+        deltas : sequence of float, optional
+            Where to evaluate it.
+
+        Returns
+        -------
+        list of (float, float)
+            Pairs (delta, epsilon).
+        """
         from tacenda.privacy.accounting.curves import GaussianProfile
 
         profile = GaussianProfile(self.mu)
         return [(float(d), profile.epsilon(checks.between("delta", d, 0.0, 1.0))) for d in deltas]
 
     def predict(self, public: Any = None, trials: int = 3, seed: int = 0) -> Prediction:
-        """Carry the plan out on stand-in data (`plan.predict`):
-        excess risk and accuracy with a range."""
+        """Carry the plan out on stand-in data: excess risk and accuracy with a range.
+
+        Parameters
+        ----------
+        public : (X, y) or None, default=None
+            A public sample of the same kind of records.
+        trials : int, default=3
+            Number of runs.
+        seed : int, default=0
+            Of the stand-in data and the noise.
+
+        Returns
+        -------
+        Prediction
+            What to expect, and what was assumed.
+        """
         from tacenda.planning.predict import predict
 
         return predict(self, public, trials, seed)
 
     def tuned(self, public: Any, trials: int = 2, seed: int = 0) -> Plan:
-        """The same with the total step that predicts best on a sample (X, y) of the same kind
-        (`plan.tune`).
+        """The same plan with the total step that predicts best on a public sample.
 
         The sample must be public: it gets no protection, and nothing is charged for it.
+
+        Parameters
+        ----------
+        public : (X, y)
+            Records of the same kind.
+        trials : int, default=2
+            Runs for each step that is tried.
+        seed : int, default=0
+            Of the trials.
+
+        Returns
+        -------
+        Plan
+            The tuned plan.
         """
         from tacenda.planning.tune import tuned
 
         return tuned(self, public, trials, seed)
 
     def what_if(self, trials: int = 0, public: Any = None, seed: int = 0) -> list[Change]:
-        """What twice the budget, members or records,
-        or a denser graph would buy (`plan.what_if`)."""
+        """What twice the budget, members or records, or a denser graph would change.
+
+        Parameters
+        ----------
+        trials : int, default=0
+            Runs on stand-in data for each line; 0 compares forecasts.
+        public : (X, y) or None, default=None
+            A public sample of the same kind of records.
+        seed : int, default=0
+            Of the trials.
+
+        Returns
+        -------
+        list of Change
+            The plan itself and its changes.
+        """
         from tacenda.planning.what_if import what_if
 
         return what_if(self, trials, public, seed)
 
     def adversaries(self, most: int = 3) -> list[Adversary]:
-        """What an eavesdropper and coalitions of members could learn (`plan.trust`): who must not
-        collude with whom."""
+        """What an eavesdropper and coalitions of members could learn.
+
+        It shows who must not collude with whom.
+
+        Parameters
+        ----------
+        most : int, default=3
+            Largest coalition that is looked at.
+
+        Returns
+        -------
+        list of Adversary
+            One entry for each kind of adversary.
+        """
         from tacenda.planning.trust import adversaries
 
         return adversaries(self, most)
 
     def advice(self) -> str:
-        """One sentence: where the next effort buys most, by the forecasts of `what_if`."""
+        """Where the next effort gains most, by the forecasts of `what_if`.
+
+        Returns
+        -------
+        str
+            One sentence.
+        """
         from tacenda.planning.what_if import advice
 
         return advice(self.what_if())
@@ -197,7 +353,13 @@ class Plan:
         return tuple(reasons(self))
 
     def explain(self) -> str:
-        """The choice and its reasons as text."""
+        """The choice and its reasons in words.
+
+        Returns
+        -------
+        str
+            A few lines of text.
+        """
         k, f = self.facts.constants, self.forecast
         eps = f"{self.epsilon:g}" if isinstance(self.epsilon, float) else "one epsilon per node"
         head = [
@@ -236,7 +398,13 @@ class Plan:
         return "\n".join([*head, *(f"  - {reason}" for reason in self.reasons), f"  - {assumed}"])
 
     def to_plain(self) -> dict[str, Any]:
-        """Plain values for files."""
+        """Plain values for files.
+
+        Returns
+        -------
+        dict
+            Numbers, strings, lists and dictionaries only.
+        """
         return {
             "algorithm": self.algorithm.to_plain(),
             "rounds": self.rounds,

@@ -13,7 +13,7 @@ from tacenda.planning.what_if import Change
 
 PICTURES = (".svg", ".png", ".pdf")
 BETTER, SAME, WORSE = "#2a7f62", "#5b6770", "#b5532a"
-LEFT, RIGHT = "Excess risk: what more would buy", "Privacy curve of the whole run"
+LEFT, RIGHT = "Excess risk: what more would give", "Privacy curve of the whole run"
 
 
 def draw(plan: Plan, changes: list[Change], path: str | Path) -> Path:

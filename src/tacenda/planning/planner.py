@@ -1,4 +1,4 @@
-"""`plan`: algorithm, rounds, step and closing mixings for a budget, before any data is touched.
+"""`plan`: algorithm, rounds, step and closing mixings for a budget, before any data is read.
 
 The rules, in the letters of the specification (m_i sizes, d length of the model, mu of the budget,
 W the mixing matrix):
@@ -69,23 +69,67 @@ def plan(
     rounds: int | None = None,
     public: Any = None,
 ) -> Plan:
-    """What to run for this budget: an algorithm with its settings, rounds, output rule and closing
-    mixings.
-
-    sizes      public record counts m_i, one per node of the graph, or one number for all
-    dim        length d of a node's model (n_outputs * n_features for several classes), the
-               intercept included
-    graph      any networkx.Graph or Topology
-    epsilon    one number, or one per node
-    coalition  how many curious members may pool what they know (`Privacy.coalition`); None: all
-               others may (no shared noise)
-    max_rounds limits communication; with fewer rounds than the budget could use, the plan says so
-    rounds     fixes their number
-    public     a sample (X, y) of the same kind that *is public*: the step is tuned on it
-               (`Plan.tuned`). It has no protection at all, and nothing is charged for it; never
-               pass private records here
+    """Choose what to run for a budget: an algorithm with its settings, rounds and output rule.
 
     Reads no private data. `print(plan(...).explain())` tells the reasons.
+
+    Parameters
+    ----------
+    sizes : array_like
+        Public record counts m_i, one per node of the graph, or one number for all.
+    dim : int
+        Length d of a node's model (n_outputs * n_features for several classes), the intercept
+        included.
+    graph : networkx.Graph or Topology
+        The network.
+    epsilon : float or sequence of float
+        The budget: one number, or one per node.
+    delta : float, default=1e-05
+        The delta of the guarantee.
+    loss : str or Loss, default="logistic"
+        As in `Problem`.
+    regulariser : str, Regulariser or None, default="l2"
+        As in `Problem`.
+    strength : float, default=0.0001
+        As in `Problem`.
+    adjacency : str, default="replace-one"
+        As in `Privacy`.
+    data_norm : float, default=1.0
+        As in `Problem`.
+    clip_norm : float or None, default=None
+        As in `Problem`.
+    loss_scale : float, default=1.0
+        As in `Problem`.
+    n_outputs : int, default=1
+        Number of classes of a multinomial problem, else 1.
+    coalition : int or None, default=1
+        How many curious members may combine what they know (`Privacy.coalition`); None means
+        all others (no shared noise).
+    max_rounds : int, default=500
+        Limits communication; with fewer rounds than the budget could use, the plan says so.
+    rounds : int or None, default=None
+        Fixes their number.
+    public : (X, y) or None, default=None
+        A sample of the same kind that *is public*: the step is tuned on it (`Plan.tuned`). It
+        has no protection at all, and nothing is charged for it; never pass private records
+        here.
+
+    Returns
+    -------
+    Plan
+        The settings, their forecast and their reasons.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> chosen = tc.plan(1000, 10, tc.graph.ring(5), epsilon=1.0)
+    >>> chosen.algorithm.name, chosen.rounds <= 500
+    ('whitened', True)
     """
     topology = Topology.of(graph)
     check_adjacency(adjacency)
@@ -118,8 +162,40 @@ def plan_facts(
     rounds: int | None = None,
     longer: float = 1.0,
 ) -> Plan:
-    """The same from a problem's public facts (`Facts.of(problem)`); `rounds` fixes their number,
-    `longer` multiplies the total step."""
+    """Choose what to run, from a problem's public facts (`Facts.of(problem)`).
+
+    Parameters
+    ----------
+    facts : Facts
+        Sizes, dimensions, bounds, loss and regulariser.
+    topology : Topology
+        The network.
+    epsilon : float or sequence of float
+        The budget: one number, or one per node.
+    delta : float
+        The delta of the guarantee.
+    coalition : int or None, default=1
+        As in `plan`.
+    max_rounds : int, default=500
+        As in `plan`.
+    rounds : int or None, default=None
+        Fixes their number.
+    longer : float, default=1.0
+        Multiplies the total step.
+
+    Returns
+    -------
+    Plan
+        The settings, their forecast and their reasons.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> from tacenda.planning import plan_facts
+    >>> wish = tc.plan(1000, 10, tc.graph.ring(5), epsilon=1.0)
+    >>> plan_facts(wish.facts, wish.topology, 1.0, 1e-5).rounds == wish.rounds
+    True
+    """
     if coalition is not None:
         checks.whole("coalition", coalition)
     case = case_of(

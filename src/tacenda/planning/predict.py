@@ -56,8 +56,27 @@ class Range:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Excess risk of the nodes' own models over the noise-free optimum, their accuracy (None for a
-    regression), the best accuracy without noise, and what was assumed.
+    """What a plan achieves on stand-in data or on a public sample.
+
+    Attributes
+    ----------
+    excess_risk : Range
+        Objective of the nodes' own models above the noise-free optimum.
+    accuracy : Range or None
+        Their accuracy; None for a regression.
+    best_accuracy : float or None
+        Accuracy without noise.
+    trials : int
+        Number of runs.
+    assumptions : tuple of str
+        What was assumed of the data.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> predicted = tc.plan(200, 3, tc.graph.ring(4), epsilon=2.0).predict(trials=1)
+    >>> predicted.trials
+    1
     """
 
     excess_risk: Range
@@ -67,11 +86,23 @@ class Prediction:
     assumptions: tuple[str, ...]
 
     def to_plain(self) -> dict[str, Any]:
-        """Plain values for files."""
+        """Plain values for files.
+
+        Returns
+        -------
+        dict
+            Numbers, strings, lists and dictionaries only.
+        """
         return {**asdict(self), "assumptions": list(self.assumptions)}
 
     def explain(self) -> str:
-        """In words."""
+        """The prediction in words.
+
+        Returns
+        -------
+        str
+            A few lines of text.
+        """
         lines = [f"Predicted excess risk {self.excess_risk}"]
         if self.accuracy is not None:
             lines[0] += f"; accuracy {self.accuracy}, {self.best_accuracy:.3g} without noise"

@@ -33,7 +33,7 @@ def _trust(coalition: int) -> str:
         return "an eavesdropper, but no curious member"
     if coalition == 1:
         return "an eavesdropper and any one curious member"
-    return f"an eavesdropper and up to {coalition} curious members pooling what they know"
+    return f"an eavesdropper and up to {coalition} curious members combining what they know"
 
 
 def _method(p: Plan) -> str:
@@ -77,7 +77,7 @@ def _by_moments(rounds: int, masked: bool) -> list[str]:
         "Each member's message is hidden under masks that cancel in the network's sum, so that the "
         "noise of all members protects each of them."
         if masked
-        else "Each member's message holds noise enough for itself, so that no trust is needed."
+        else "Each member's message holds enough noise by itself, so that no trust is needed."
     )
     return [
         "MomentRegression: the squared loss has one curvature everywhere, the second moment of the "
@@ -104,7 +104,7 @@ def _whitened(p: Plan, algorithm: Whitened) -> list[str]:
     if p.coalition is None:
         found.append(
             "TreeGD with independent noise: each node's message hides its records by itself, "
-            "whoever pools what they know; the noises average out over the network."
+            "whoever combines what they know; the noises average out over the network."
         )
     else:
         found.append(
@@ -116,7 +116,7 @@ def _whitened(p: Plan, algorithm: Whitened) -> list[str]:
     if p.coalition is None and p.asked_coalition is not None:
         found.append(
             f"Masks were not taken: {counted(p.asked_coalition, 'member')} can cut this graph so "
-            "that some member's masks hide it hardly better than noise of its own."
+            "that some member's masks hide it little better than noise of its own."
         )
     found += _cuts(p)
     found += [
@@ -134,7 +134,7 @@ def _whitened(p: Plan, algorithm: Whitened) -> list[str]:
 
 
 def _cuts(p: Plan) -> list[str]:
-    """Who can cut the graph, what that costs, and the edges that would mend it."""
+    """Who can cut the graph, what that costs, and the edges that would fix it."""
     asked = p.coalition if p.asked_coalition is None else p.asked_coalition
     if asked is None or p.topology.n < 2:
         return []

@@ -14,6 +14,27 @@ class Settings:
     """An algorithm with its rounds, output rule and closing mixings; one sentence for each choice.
 
     `tc.simulate(problem, graph, privacy=..., **settings.settings)` carries it out.
+
+    Attributes
+    ----------
+    algorithm : Algorithm
+        The algorithm with its settings.
+    rounds : int
+        Number of rounds.
+    output : str
+        "average" or "last".
+    finish_mixing : int or str
+        Closing mixings, or "exact".
+    reasons : tuple of str
+        One sentence for each choice.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> from tacenda.planning import without_privacy
+    >>> wish = tc.plan(1000, 10, tc.graph.ring(5), epsilon=1.0)
+    >>> sorted(without_privacy(wish.facts).settings)
+    ['algorithm', 'finish_mixing', 'output', 'rounds']
     """
 
     algorithm: Algorithm

@@ -5,8 +5,8 @@ budget against any q members (`graph.coalition`). Against others the same noise 
 
     mu = max_i Delta_i sqrt(T h_i(Q))/s,
 
-h_i = 1 where all neighbours of i, and so also where all others, pool what they know. Masked values:
-h_i is 1/(the members of i's component without the coalition).
+h_i = 1 where all neighbours of i, and so also where all others, combine what they know. Masked
+values: h_i is 1/(the members of i's component without the coalition).
 """
 
 from __future__ import annotations
@@ -22,8 +22,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Adversary:
-    """One line: who pools what they know, the worst member's mu and epsilon against them, and
-    whether the promise covers it."""
+    """Who combines what they know, and what the worst member's guarantee against them is.
+
+    Attributes
+    ----------
+    who : str
+        The adversary in words.
+    members : int
+        How many members it has.
+    mu : float
+        Gaussian-DP parameter against it.
+    epsilon : float
+        Epsilon against it, at the plan's delta.
+    promised : bool
+        Whether the guarantee covers it.
+    exact : bool
+        Whether the value is exact, and not an upper bound.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.plan(1000, 10, tc.graph.ring(5), epsilon=1.0).adversaries(most=1)[0].promised
+    True
+    """
 
     who: str
     members: int
@@ -33,7 +54,13 @@ class Adversary:
     exact: bool
 
     def to_plain(self) -> dict[str, Any]:
-        """Plain values for files."""
+        """Plain values for files.
+
+        Returns
+        -------
+        dict
+            Numbers, strings, lists and dictionaries only.
+        """
         return asdict(self)
 
 

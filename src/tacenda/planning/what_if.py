@@ -20,8 +20,25 @@ FAMILIES = ("ring", "path", "star", "complete", "exponential")  # that a number 
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """One line of the table; `factor` compares its excess risk with the plan's own. prediction:
-    where trials were run."""
+    """One line of the table that `Plan.what_if` returns.
+
+    Attributes
+    ----------
+    name : str
+        What was changed.
+    plan : Plan
+        The plan after the change.
+    factor : float
+        Its excess risk as a multiple of the plan's own.
+    prediction : Prediction or None
+        What was predicted, where trials were run.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.plan(1000, 10, tc.graph.ring(5), epsilon=1.0).what_if()[0].factor
+    1.0
+    """
 
     name: str
     plan: Plan
@@ -30,7 +47,7 @@ class Change:
 
     @property
     def excess_risk(self) -> float:
-        """The predicted mean where there are trials, else the forecast."""
+        """Predicted mean where there are trials, else the forecast."""
         return (
             self.plan.forecast.excess_risk
             if self.prediction is None
@@ -38,7 +55,13 @@ class Change:
         )
 
     def to_plain(self) -> dict[str, Any]:
-        """Plain values for files."""
+        """Plain values for files.
+
+        Returns
+        -------
+        dict
+            Numbers, strings, lists and dictionaries only.
+        """
         p, found = self.plan, self.prediction
         return {
             "change": self.name,
@@ -165,7 +188,7 @@ def advice(changes: list[Change]) -> str:
         )
     best = min(rest, key=lambda c: c.factor)
     sentence = (
-        f"{best.name[0].upper()}{best.name[1:]} would buy most: "
+        f"{best.name[0].upper()}{best.name[1:]} would help most: "
         f"{best.factor:.2g} times the excess risk"
     )
     denser = next((c for c in changes if c.name.startswith("a denser graph")), None)

@@ -15,26 +15,59 @@ from tacenda.privacy import adjacency as relation
 from tacenda.privacy.secrets.noise_plan import Spread
 
 MODES = ("sound", "as-published")
+LARGE_EPSILON = 20.0  # above it the bound e^epsilon says nothing that anybody could use
 
 
 @dataclass(frozen=True)
 class Privacy:
-    """(epsilon, delta) for the whole run, for one record of any node, against an adversary who sees
-    every message.
+    """What a run promises: (epsilon, delta) for one record of any node, over the whole run.
 
-    epsilon      a number, or one per node
-    delta        the chance that the bound fails; 0 only for methods of pure privacy
-    adjacency    "replace-one" (node sizes are public) or "add-remove"
-    mode         "sound": noise from an exact accountant. "as-published": the paper's own formula,
-                 for reproducing its figures; the result then carries the claimed and the true
-                 epsilon. Never for real data.
-    spread       how the budget is spread over the rounds: "uniform", a schedule, or one share per
-                 round
-    coalition    how many curious members may pool what they know, where neighbours share noise;
-                 None: all others may, so that only noise which needs no trust is accepted, and an
-                 algorithm whose neighbours share noise is refused
-    node_noise   "own": each node gets the noise its own size needs; "worst": all get what the
-                 smallest node needs
+    The guarantee holds against an adversary who sees every message of every node in every round,
+    and who knows all other records and all settings. Its conditions: the bounds on records
+    (`Problem(data_norm=...)`) are declared from public knowledge, and labels' values,
+    hyperparameters and the graph are public. Where neighbours share noise or masks, the adversary
+    may hold at most `coalition` members.
+
+    Parameters
+    ----------
+    epsilon : float or sequence of float
+        The budget: one number above 0, or one per node.
+    delta : float, default=1e-05
+        The probability with which the bound may fail, from 0 to below 1. Choose it below one
+        over the number of records. 0 is possible only with methods of pure differential
+        privacy.
+    adjacency : {"replace-one", "add-remove"}, default="replace-one"
+        Which data sets count as neighbours: one record is replaced (sizes of nodes are public),
+        or one record is added or removed.
+    mode : {"sound", "as-published"}, default="sound"
+        "sound" takes the noise from an exact accountant. "as-published" takes the paper's own
+        formula, to reproduce its figures; the result then carries the claimed and the true
+        epsilon. Never use it on real data.
+    spread : str, schedule or sequence of float, default="uniform"
+        How the budget is divided over the rounds: "uniform", a schedule, or one share per
+        round.
+    node_noise : {"own", "worst"}, default="own"
+        "own" gives each node the noise that its own size needs; "worst" gives all nodes what
+        the smallest one needs.
+    coalition : int or None, default=1
+        How many curious members may combine what they know, where neighbours share noise. None
+        means that all other members may: an algorithm whose neighbours share noise is then
+        refused.
+    noise : dict, optional
+        Noise that is given instead of a budget; set by `from_noise` and `from_paper`.
+
+    Raises
+    ------
+    InputError
+        If a value is outside its range; the message names it.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.Privacy(epsilon=1.0, delta=1e-6).adjacency
+    'replace-one'
+    >>> tc.Privacy([0.5, 2.0]).epsilon_of(2)
+    array([0.5, 2. ])
     """
 
     epsilon: float | Sequence[float]
@@ -72,11 +105,41 @@ class Privacy:
         node_noise: str = "own",
         coalition: int | None = 1,
     ) -> Privacy:
-        """The other way round: the noise is given, and the result tells its epsilon at `delta`.
+        """Give the noise, and let the result tell its epsilon at `delta`.
 
-        noise_multiplier: noise_std / sensitivity of each Gaussian release (of the first one, where
-        the algorithm shapes the noise over the run). round_epsilon: the pure epsilon of each round
-        (DVP, PVP, PP, R-ADMM).
+        Parameters
+        ----------
+        noise_multiplier : float or None, default=None
+            noise_std / sensitivity of each Gaussian release (of the first one, where the
+            algorithm shapes the noise over the run).
+        round_epsilon : float or None, default=None
+            The pure epsilon of each round (DVP, PVP, PP, R-ADMM). Give exactly one of the two.
+        delta : float, default=1e-05
+            The delta at which the result states its epsilon.
+        adjacency : str, default="replace-one"
+            As in `Privacy`.
+        spread : str, schedule or sequence of float, default="uniform"
+            As in `Privacy`.
+        node_noise : str, default="own"
+            As in `Privacy`.
+        coalition : int or None, default=1
+            As in `Privacy`.
+
+        Returns
+        -------
+        Privacy
+            Settings whose target epsilon is infinite: the result's statement has the true one.
+
+        Raises
+        ------
+        InputError
+            If both or neither of `noise_multiplier` and `round_epsilon` are given.
+
+        Examples
+        --------
+        >>> import tacenda as tc
+        >>> tc.Privacy.from_noise(noise_multiplier=30).noise
+        {'noise_multiplier': 30.0}
         """
         if (noise_multiplier is None) == (round_epsilon is None):
             raise InputError("from_noise takes exactly one of noise_multiplier and round_epsilon.")
@@ -98,10 +161,43 @@ class Privacy:
         phi: float | None = None,
         spread: Spread = "uniform",
     ) -> Privacy:
-        """Noise as published, from the paper's own inputs.
+        """Use the noise of a paper's own formula, from the paper's own inputs.
 
-        c0 with epsilon (HuangGong20), a (ZhangEtAl18), alpha a round (ZhangZhu16), total phi
-        (GauthierEtAl20).
+        For reproducing figures only: several published formulas give less privacy than they claim.
+        The result carries the claimed and the true epsilon.
+
+        Parameters
+        ----------
+        epsilon : float or None, default=None
+            The claimed epsilon, where the formula has one.
+        delta : float, default=1e-05
+            The claimed delta.
+        c0 : float or None, default=None
+            Constant of Huang and Gong (2020); goes with `epsilon`.
+        a : float or None, default=None
+            Noise rate of Zhang et al. (2018).
+        alpha : float or None, default=None
+            Epsilon of each round of Zhang and Zhu (2016).
+        phi : float or None, default=None
+            Total zCDP budget of Gauthier et al. (2020).
+        spread : str, schedule or sequence of float, default="uniform"
+            As in `Privacy`.
+
+        Returns
+        -------
+        Privacy
+            Settings of mode "as-published".
+
+        Raises
+        ------
+        InputError
+            If more than one of c0, a, alpha and phi is given, or nothing that fixes the noise.
+
+        Examples
+        --------
+        >>> import tacenda as tc
+        >>> tc.Privacy.from_paper(alpha=0.1).mode
+        'as-published'
         """
         inputs = {"c0": c0, "a": a, "alpha": alpha, "phi": phi}
         noise = {
@@ -121,7 +217,23 @@ class Privacy:
         return cls(claim, delta, "replace-one", "as-published", spread, noise=noise)
 
     def epsilon_of(self, n: int) -> Floats:
-        """(n,) the target of each node."""
+        """Target epsilon of each node.
+
+        Parameters
+        ----------
+        n : int
+            Number of nodes.
+
+        Returns
+        -------
+        ndarray of float
+            Shape (n,).
+
+        Raises
+        ------
+        InputError
+            If `epsilon` is a sequence of another length.
+        """
         values = np.asarray(self.epsilon, float)
         if values.ndim and len(values) != n:
             raise InputError(
@@ -130,19 +242,69 @@ class Privacy:
         return np.broadcast_to(values, (n,)).copy()
 
     def pooled(self, title: str) -> int:
-        """How many members may pool what they know, for the algorithm `title`,
-        whose neighbours share noise."""
+        """Size of the coalition against which shared noise has to hold.
+
+        Parameters
+        ----------
+        title : str
+            Name of the algorithm, for the message.
+
+        Returns
+        -------
+        int
+            How many members may combine what they know.
+
+        Raises
+        ------
+        UnsupportedError
+            If `coalition` is None, which rules out shared noise.
+        """
         if self.coalition is None:
             raise UnsupportedError(
                 f"{title} shares noise between neighbours, "
-                "which coalition=None (all others may pool what they know) rules out; pass "
+                "which coalition=None (all others may combine what they know) rules out; pass "
                 "coalition=1 or more, or use noise that needs no trust: noise='independent', "
                 "or an algorithm such as dpdda or cdpadmm."
             )
         return self.coalition
 
+    def advice(self, records: float) -> list[str]:
+        """What such a budget means in plain words, where it promises next to nothing.
+
+        Parameters
+        ----------
+        records : float
+            Number of records in all, a public number.
+
+        Returns
+        -------
+        list of str
+            One sentence for each weakness; empty where there is none.
+        """
+        said = []
+        largest = float(np.max(np.asarray(self.epsilon, float)))
+        if LARGE_EPSILON < largest < np.inf:
+            said.append(
+                f"Weak privacy: epsilon={largest:g} promises next to nothing: anyone who sees the "
+                f"messages may be e^{largest:g} times surer that a record was there; "
+                f"choose epsilon from 0.1 to 10."
+            )
+        if self.delta * records > 1:
+            said.append(
+                f"Weak privacy: delta={self.delta:g} is above one over the number of records "
+                f"({records:g}): publishing a record outright could pass under it; "
+                f"choose delta below {1 / records:.1g}."
+            )
+        return said
+
     def to_plain(self) -> dict[str, Any]:
-        """Plain values for files."""
+        """Plain values for files.
+
+        Returns
+        -------
+        dict
+            Numbers, strings and lists only.
+        """
         spread = schedules.to_plain(self.spread)
         return {
             "epsilon": list(self.epsilon) if isinstance(self.epsilon, tuple) else self.epsilon,

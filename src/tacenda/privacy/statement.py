@@ -23,12 +23,45 @@ UNIT = "one record of one node"
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """(epsilon, delta) of one record against an adversary who sees every message of every node in
-    every round.
+    """What a run really guarantees, composed from what its ledger was charged.
 
-    epsilon is computed from the charges themselves, whatever was asked for; `target` is what was
-    asked for. claimed: what the paper says its noise gives, in mode "as-published"; why: one
-    sentence where the two differ.
+    (epsilon, delta) of one record of one node, against an adversary who sees every message of every
+    node in every round. `epsilon` is computed from the charges themselves, whatever was asked for;
+    `target` is what was asked for.
+
+    Attributes
+    ----------
+    charges : Charges
+        Every release of the run and its noise.
+    n_nodes : int
+        Number of nodes.
+    delta : float
+        The delta at which epsilon is stated.
+    adjacency : str
+        The neighbouring relation, "replace-one" or "add-remove".
+    mode : str
+        "sound" or "as-published".
+    target : float or sequence of float
+        The epsilon that was asked for.
+    noise : str
+        Name of the noise.
+    spread : str
+        How the budget was divided over the rounds.
+    claimed : tuple[float, float] or None
+        What the paper says that its noise gives, in mode "as-published".
+    why : str or None
+        One sentence where the claimed and the true epsilon differ.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> data = tc.data.make_classification(200, 3, seed=0)
+    >>> shards = tc.data.partition.even(data.X, data.y, 4, seed=0)
+    >>> problem = tc.Problem(shards, classes=(0, 1))
+    >>> budget = tc.Privacy(epsilon=1.0, delta=1e-5)
+    >>> result = tc.simulate(problem, tc.graph.ring(4), "cdpadmm", 5, budget, seed=0)
+    >>> round(result.privacy.epsilon, 3)
+    1.0
     """
 
     charges: Charges
@@ -66,14 +99,16 @@ class Statement:
 
     @cached_property
     def node_epsilons(self) -> Array:
-        """(n,) epsilon of each node at the run's delta."""
+        """Epsilon of each node at the run's delta, shape (n,)."""
         found = np.array([curve.epsilon(self.delta) for curve in self._curves])
         return found[self._kinds[1]] if len(found) else np.zeros(self.n_nodes)
 
     @property
     def epsilon(self) -> float:
-        """The largest over the nodes: a record lives on one node,
-        so the losses of nodes do not add up."""
+        """Largest epsilon over the nodes.
+
+        A record is on one node only, so that the losses of nodes do not add up.
+        """
         return float(self.node_epsilons.max(initial=0.0))
 
     @property
@@ -83,28 +118,68 @@ class Statement:
 
     @property
     def accountant(self) -> str:
-        """Who judged the worst node."""
+        """Name of the accountant that composed the worst node's releases."""
         return self.curve().accountant
 
     def curve(self, node: int | None = None) -> Curve:
-        """The whole privacy curve of one node (the worst one):
-        epsilon(delta), delta(epsilon), mu, the trade-off."""
+        """Privacy curve of one node: epsilon(delta), delta(epsilon), mu and the trade-off.
+
+        Parameters
+        ----------
+        node : int or None, default=None
+            Position of the node; None takes the one with the largest epsilon.
+
+        Returns
+        -------
+        Curve
+            The curve.
+
+        Raises
+        ------
+        InputError
+            If there is no such node.
+        """
         which = self.worst_node if node is None else node
         if not 0 <= which < self.n_nodes:
             raise InputError(f"node must be a position from 0 to {self.n_nodes - 1}, not {node!r}.")
         return self._curves[int(self._kinds[1][which])]
 
     def ledger(self, node: int) -> list[tuple[events.Event, int]]:
-        """Every release of one node, as (event, count)."""
+        """Every release of one node.
+
+        Parameters
+        ----------
+        node : int
+            Position of the node.
+
+        Returns
+        -------
+        list of (Event, int)
+            Each event with how often it happened.
+        """
         return self.charges.events(node)
 
     def person(self, nodes: list[int]) -> float:
-        """Epsilon for a person with one record on each of these nodes: mu = sqrt(sum mu_i^2), pure
-        losses add.
+        """Epsilon for a person with one record on each of several nodes.
 
-        Noise shared by neighbours is not independent between the nodes: what hides one is what
-        hides the other, so there mu is the sum of the mu_i (Cauchy-Schwarz; nearly attained where
-        the edges' noise is loud).
+        mu = sqrt(sum mu_i^2), and pure losses add up. Noise shared by neighbours is not independent
+        between the nodes: what hides one is what hides the other, so there mu is the sum of the
+        mu_i (Cauchy-Schwarz; nearly attained where the edges' noise is large).
+
+        Parameters
+        ----------
+        nodes : list of int
+            Different positions of nodes.
+
+        Returns
+        -------
+        float
+            Epsilon at the run's delta.
+
+        Raises
+        ------
+        InputError
+            If a position is repeated or out of range.
         """
         from tacenda.privacy.accounting.judge import judge
 
@@ -125,13 +200,21 @@ class Statement:
 
     @property
     def round_losses(self) -> list[dict[str, Any]]:
-        """What each release cost by itself, given the past ("dynamic" privacy): the worst node's
-        events, in order."""
+        """What each release cost by itself, given the past ("dynamic" privacy).
+
+        The events of the worst node, in order.
+        """
         node = self.worst_node
         return [{**charge.event(node).to_dict(), "count": count} for charge, count in self.charges]
 
     def to_plain(self) -> dict[str, Any]:
-        """Plain values for files: the charges too, so that anybody can compose them again."""
+        """Plain values for files: the charges too, so that anybody can compose them again.
+
+        Returns
+        -------
+        dict
+            Numbers, strings, lists and dictionaries only.
+        """
         return {
             "epsilon": _number(self.epsilon),
             "delta": self.delta,
@@ -159,7 +242,18 @@ class Statement:
 
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> Statement:
-        """The inverse of `to_plain`."""
+        """Read back what `to_plain` wrote.
+
+        Parameters
+        ----------
+        values : dict
+            The plain values.
+
+        Returns
+        -------
+        Statement
+            The same statement.
+        """
         n = values["n_nodes"]
         charges = Charges(
             (

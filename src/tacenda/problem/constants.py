@@ -110,11 +110,11 @@ class Constants:
 
     @property
     def curvature_trace(self) -> float:
-        """c1: bound of the trace of one record's Hessian, curvature * data_norm^2;
-        (1 - 1/K) data_norm^2 for K classes.
+        """c1: bound of the trace of one record's Hessian, curvature * data_norm^2; for K classes 2
+        curvature (1 - 1/K) data_norm^2.
         """
         if self.loss.kind == "multiclass":
-            return (1.0 - 1.0 / self.n_outputs) * self.data_norm**2
+            return 2.0 * self.loss.curvature * (1.0 - 1.0 / self.n_outputs) * self.data_norm**2
         return self.loss.curvature * self.data_norm**2
 
     @property
@@ -139,8 +139,7 @@ class Constants:
         return self.loss_scale * self.loss.curvature * self.data_norm**2
 
     def log_curvature(self, size: float | Floats, kappa: float | Floats) -> Floats:
-        """ln(1 + c1 c/(m kappa)); for K classes (K-1) ln(1 + data_norm^2 c/(K m kappa)). `size` is
-        m.
+        """ln(1 + c1 c/(m kappa)); for K classes (K-1) ln(1 + c1 c/((K-1) m kappa)). `size` is m.
 
         The first form bounds a Hessian of rank one; the second one of rank K-1 and the same trace,
         whose determinant is largest when its eigenvalues are equal. Infinite for a loss without a

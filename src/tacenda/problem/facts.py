@@ -1,5 +1,5 @@
 """`Facts`: all that is public about a problem. Noise is planned from these alone,
-before any data is touched."""
+before any data is read."""
 
 from __future__ import annotations
 
@@ -309,6 +309,7 @@ class Facts:
             log_curvature=lambda kappa: k.log_curvature(self._protected, kappa),
             least_convexity=lambda logarithm: steepness / np.expm1(logarithm / rank),
             tolerance=self.tolerance,
+            directions=rank,
         )
 
 

@@ -1,4 +1,4 @@
-"""Multinomial logistic loss: one score per class instead of one per record."""
+"""Losses of several classes: one score per class instead of one per record."""
 
 from __future__ import annotations
 
@@ -8,16 +8,77 @@ from typing import ClassVar
 
 import numpy as np
 
+from tacenda import checks
 from tacenda._types import Array
 
 
+class _OfClassScores:
+    """The derivatives of a loss of K scores, by its compiled formula."""
+
+    @property
+    def parameter(self) -> float:
+        """The loss's own parameter, 0 where it has none."""
+        return 0.0
+
+    def derivative(self, scores: Array, labels: Array) -> Array:
+        """The softmax minus the indicator of the label, of each record.
+
+        Parameters
+        ----------
+        scores : ndarray
+            Shape (..., K).
+        labels : ndarray
+            Whole numbers from 0 to K - 1, shape (...).
+
+        Returns
+        -------
+        ndarray
+            Shape (..., K).
+        """
+        return self._softmax(scores, labels, 1.0)
+
+    def softmax(self, scores: Array, labels: Array) -> Array:
+        """The softmax q of the loss; its Hessian in the scores is 2 curvature (diag(q) - q q^T).
+
+        Parameters
+        ----------
+        scores : ndarray
+            Shape (..., K).
+        labels : ndarray
+            Whole numbers from 0 to K - 1, shape (...).
+
+        Returns
+        -------
+        ndarray
+            Shape (..., K).
+        """
+        return self._softmax(scores, labels, 0.0)
+
+    def _softmax(self, scores: Array, labels: Array, less: float) -> Array:
+        from tacenda.problem.kernels.rows import softmax_minus_labels  # here: it loads the compiler
+
+        result = np.array(scores, np.float64)
+        wanted = np.broadcast_to(np.asarray(labels, np.int64), result.shape[:-1])
+        softmax_minus_labels(
+            result.reshape(-1, result.shape[-1]), wanted.ravel(), self.parameter, less
+        )
+        return result
+
+
 @dataclass(frozen=True)
-class Multinomial:
+class Multinomial(_OfClassScores):
     """ln(sum_k exp(s_k)) - s_y with s = W x, W of shape (K, p), labels y in {0, .., K-1}.
 
     The gradient of one record is (softmax(s) - e_y) x^T, and |softmax(s) - e_y| <= sqrt(2): that is
     the slope. The Hessian is (diag(q) - q q^T) kron x x^T with q = softmax(s); its largest
     eigenvalue is at most |x|^2/2 (the curvature), its trace at most (1 - 1/K) |x|^2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tacenda as tc
+    >>> tc.losses.Multinomial().derivative(np.zeros((1, 4)), np.array([2]))
+    array([[ 0.25,  0.25, -0.75,  0.25]])
     """
 
     name: ClassVar[str] = "multinomial"
@@ -27,20 +88,97 @@ class Multinomial:
     smooth: ClassVar[bool] = True
     twice_differentiable: ClassVar[bool] = True
     code: ClassVar[int] = 6
-    parameter: ClassVar[float] = 0.0
 
     def value(self, scores: Array, labels: Array) -> Array:
-        """Loss of scores (..., K) with integer labels (...); the result has shape (...)."""
-        top = scores.max(axis=-1, keepdims=True)
-        total = np.log(np.exp(scores - top).sum(axis=-1)) + top[..., 0]
-        wanted = np.asarray(labels, dtype=np.int64)[..., None]
-        return np.asarray(total - np.take_along_axis(scores, wanted, axis=-1)[..., 0])
+        """Loss of each record.
 
-    def derivative(self, scores: Array, labels: Array) -> Array:
-        """softmax(s) - e_y, shape (..., K)."""
-        from tacenda.problem.kernels.rows import softmax_minus_labels  # here: it loads the compiler
+        Parameters
+        ----------
+        scores : ndarray
+            Shape (..., K).
+        labels : ndarray
+            Whole numbers from 0 to K - 1, shape (...).
 
-        result = np.array(scores, np.float64)
-        wanted = np.broadcast_to(np.asarray(labels, np.int64), result.shape[:-1])
-        softmax_minus_labels(result.reshape(-1, result.shape[-1]), wanted.ravel())
-        return result
+        Returns
+        -------
+        ndarray
+            Shape (...).
+        """
+        return _log_sum_exp(scores) - _at_label(scores, labels)
+
+
+@dataclass(frozen=True)
+class MulticlassHinge(_OfClassScores):
+    """The hinge of Crammer and Singer, max_k (s_k + [k != y]) - s_y, with its maximum smoothed.
+
+        t ln(sum_k exp((s_k + [k != y])/t)) - s_y,      t = `temperature`
+
+    which lies above the hinge by at most t ln K. Labels y in {0, .., K-1}, W of shape (K, p). With
+    q the softmax of the scores in the exponent, the gradient of one record is (q - e_y) x^T, whose
+    slope is at most sqrt(2) for any number of classes; the Hessian is (diag(q) - q q^T)/t kron x
+    x^T, of curvature at most 1/(2t) and trace at most (1 - 1/K) |x|^2/t. (A sum of K hinges, one
+    class against the rest, would have a slope of sqrt(K).)
+
+    Parameters
+    ----------
+    temperature : float, default=0.5
+        t, above 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tacenda as tc
+    >>> tc.losses.MulticlassHinge().slope == tc.losses.Multinomial().slope
+    True
+    """
+
+    temperature: float = 0.5
+    name: ClassVar[str] = "multiclass-hinge"
+    kind: ClassVar[str] = "multiclass"
+    slope: ClassVar[float] = math.sqrt(2.0)
+    smooth: ClassVar[bool] = True
+    twice_differentiable: ClassVar[bool] = True
+    code: ClassVar[int] = 7
+
+    def __post_init__(self) -> None:
+        checks.positive("temperature", self.temperature)
+
+    @property
+    def curvature(self) -> float:
+        """1/(2 temperature)."""
+        return 1.0 / (2.0 * self.temperature)
+
+    @property
+    def parameter(self) -> float:
+        """`temperature`."""
+        return self.temperature
+
+    def value(self, scores: Array, labels: Array) -> Array:
+        """Loss of each record.
+
+        Parameters
+        ----------
+        scores : ndarray
+            Shape (..., K).
+        labels : ndarray
+            Whole numbers from 0 to K - 1, shape (...).
+
+        Returns
+        -------
+        ndarray
+            Shape (...).
+        """
+        others = np.arange(scores.shape[-1]) != np.asarray(labels, np.int64)[..., None]
+        t = self.temperature
+        return t * _log_sum_exp((scores + others) / t) - _at_label(scores, labels)
+
+
+def _log_sum_exp(scores: Array) -> Array:
+    """ln(sum_k exp(s_k)) of scores (..., K), without overflow."""
+    top = scores.max(axis=-1, keepdims=True)
+    return np.asarray(np.log(np.exp(scores - top).sum(axis=-1)) + top[..., 0])
+
+
+def _at_label(scores: Array, labels: Array) -> Array:
+    wanted = np.asarray(labels, dtype=np.int64)[..., None]
+    return np.asarray(np.take_along_axis(scores, wanted, axis=-1)[..., 0])

@@ -19,6 +19,7 @@ from tacenda.problem.constants import LARGEST_RADIUS, RADIUS, SENSIBLE, Constant
 from tacenda.problem.store import DenseStore, SparseStore, Store
 from tacenda.problem.validate.labels import encode_labels
 from tacenda.problem.validate.rows import NORM_SLACK, bound_rows, read_shards
+from tacenda.problem.validate.weights import joined_weights
 
 _CHUNK_SCORES = 1 << 20
 # Table entries read between two looks at the losses, where nothing is copied
@@ -28,28 +29,80 @@ _FEW_SCORES = 4  # up to so many scores a record a pass of our own is faster
 
 
 class Problem:
-    """Minimise sum_i f_i(w), f_i(w) = (c/m_i) sum_j loss(w; x_ij, y_ij) + r R(w), over n nodes with
-    private records.
+    """A convex learning problem over n nodes with private records.
 
-    shards         list of (X_i, y_i) in the graph's node order, or a dict by node label; X_i dense
-                   or scipy sparse
-    loss           a name or an object of `tacenda.losses`;      regulariser   likewise
-    strength       r >= 0;   loss_scale   c > 0
-    data_norm      public bound on the l2 norm of every row of X
-    clip_norm      public bound to which per-record gradients are clipped, or None
-    radius         public bound on every coordinate of a model: points at which records are asked,
-                   and messages, are cut to it
-    on_large_rows  "error", or "scale" to shrink rows above data_norm onto it
-    classes        the public label set; without it, the sorted labels found at all nodes are taken
-                   as public, of which a private run warns once
-    public_sizes   declared m_i, one per node, where record counts are themselves private
-                   (add-remove adjacency)
+    Minimise sum_i f_i(w), f_i(w) = (c/m_i) sum_j v_ij loss(w; x_ij, y_ij) + r R(w), where v_ij =
+    1 without weights.
 
     Arrays which are already consecutive views of one array are read in place: do not change them
-    afterwards.
-    `objective`, `local_objectives`, `loss_of`, `accuracy` and `solve` read private data without
-    noise: they are diagnostics of a simulation, and nothing that they return may leave the house of
-    a real node.
+    afterwards. `objective`, `local_objectives`, `loss_of`, `accuracy` and `solve` read private data
+    without noise: they are diagnostics of a simulation, and nothing that they return may leave the
+    organisation of a real node.
+
+    Parameters
+    ----------
+    shards : list of (X_i, y_i), or dict
+        The records of each node, in the graph's node order or by node label; X_i dense or scipy
+        sparse of shape (m_i, p), y_i of shape (m_i,).
+    loss : str or Loss, default="logistic"
+        A name (`tacenda.losses.names()`) or an object of `tacenda.losses`.
+    regulariser : str, Regulariser or None, default="l2"
+        A name (`tacenda.regularisers.names()`) or an object of `tacenda.regularisers`.
+    strength : float, default=0.0001
+        r >= 0, the weight of the regulariser.
+    loss_scale : float, default=1.0
+        c > 0, the weight of the loss.
+    data_norm : float, default=1.0
+        Public bound on the l2 norm of every row of X. Declare it from public knowledge: the
+        noise is computed from it.
+    clip_norm : float or None, default=None
+        Public bound to which per-record gradients are clipped. Needed where the loss has no
+        bounded slope (squared loss); None does not clip.
+    radius : float, default=1000000000.0
+        Public bound on every coordinate of a model: points at which records are asked, and
+        messages, are cut to it.
+    on_large_rows : {"error", "scale"}, default="error"
+        What happens to rows above `data_norm`: an error, or they are scaled down onto it.
+    classes : iterable of object or None, default=None
+        The public label set. Without it, the sorted labels found at all nodes are taken as
+        public, of which a private run warns once.
+    public_sizes : array_like or None, default=None
+        Declared m_i, one per node, where record counts are themselves private (add-remove
+        adjacency).
+    weights : sequence of ndarray or None, default=None
+        How much each record counts: one array (m_i,) per node, as in `shards`; None counts each
+        once. A record's loss is multiplied by its weight, which is as private as the record.
+    weight_bound : float, default=1.0
+        Public bound on the weights, which are from 0 to `weight_bound`: one record then moves
+        every answer by up to `weight_bound` times as much.
+
+    Attributes
+    ----------
+    n_features : int
+        p, the number of columns.
+    n_outputs : int
+        1, or the number of classes of a multinomial problem.
+    sizes : ndarray of int
+        Records of each node, shape (n,).
+    node_labels : tuple
+        The graph's names of the nodes.
+
+    Raises
+    ------
+    InputError
+        If rows exceed `data_norm`, labels do not fit the loss, or a value is out of range.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> data = tc.data.make_classification(200, 3, seed=0)
+    >>> shards = tc.data.partition.even(data.X, data.y, 4, seed=0)
+    >>> problem = tc.Problem(shards, loss="logistic", strength=1e-3, classes=(0, 1))
+    >>> problem.n_nodes, problem.dim
+    (4, 3)
+    >>> best = problem.solve()
+    >>> problem.objective(best) < problem.objective([0.0, 0.0, 0.0])
+    True
     """
 
     def __init__(
@@ -66,6 +119,8 @@ class Problem:
         on_large_rows: str = "error",
         classes: Iterable[Any] | None = None,
         public_sizes: ArrayLike | None = None,
+        weights: Any = None,
+        weight_bound: float = 1.0,
     ) -> None:
         # Declarations without sense are refused before any record is read; how many classes there
         # are comes later.
@@ -73,7 +128,7 @@ class Problem:
             loss=loss,
             regulariser=regulariser,
             strength=strength,
-            loss_scale=loss_scale,
+            loss_scale=_scaled_by(weight_bound, loss_scale) if weights is not None else loss_scale,
             data_norm=data_norm,
             clip_norm=clip_norm,
             radius=radius,
@@ -98,7 +153,8 @@ class Problem:
         self.n_outputs = len(self.classes or ()) if self.loss.kind == "multiclass" else 1
         self.sizes: Ints = np.diff(table.offsets)
         self.public_sizes = _sizes(public_sizes, len(self.sizes))
-        self.store = self._store(rows, labels, table.offsets)
+        shares = None if weights is None else joined_weights(table, weights, weight_bound)
+        self.store = self._store(rows, labels, table.offsets, shares)
         self.dtype: np.dtype[Any] = (rows[0] if isinstance(rows, tuple) else rows).dtype
         # Rounding may lift a float32 row above data_norm by a part in a million, and the bounds
         # then hold that too.
@@ -107,7 +163,9 @@ class Problem:
             declared, data_norm=self.data_norm * (1.0 + slack), n_outputs=self.n_outputs
         )
 
-    def _store(self, rows: Any, labels: Floats, offsets: Ints) -> Store:
+    def _store(
+        self, rows: Any, labels: Floats, offsets: Ints, weights: Floats | None = None
+    ) -> Store:
         kind = SparseStore if isinstance(rows, tuple) else DenseStore
         divisors = self.sizes.astype(np.float64) if self.public_sizes is None else self.public_sizes
         return kind(
@@ -121,22 +179,29 @@ class Problem:
             strength=self.strength,
             loss_scale=self.loss_scale,
             divisors=divisors,
+            weights=weights,
         )
 
     def declaration_missing(self) -> str | None:
-        """What a private run should warn of: the label set, where it was read off the labels. Said
-        once for each problem."""
+        """What a private run should warn of: a label set that was read from the labels.
+
+        Returns
+        -------
+        str or None
+            The warning, once for each problem; None where the classes were declared.
+        """
         if not self._undeclared:
             return None
         self._undeclared = False
         return (
-            "classes is not declared: the label set was read off the private labels and "
+            "classes is not declared: the label set was read from the private labels and "
             "counts as public. Declare it from public knowledge, as in Problem(..., "
             "classes=('no', 'yes'))."
         )
 
     @property
     def n_nodes(self) -> int:
+        """n: the number of nodes."""
         return len(self.sizes)
 
     @property
@@ -160,30 +225,70 @@ class Problem:
         )
 
     def objective(self, w: ArrayLike) -> Any:
-        """(1/n) sum_i f_i(w): a float for w (d,), or (k,) values for the rows of (k, d).
-        Reads private data."""
+        """(1/n) sum_i f_i(w). Reads private data without noise.
+
+        Parameters
+        ----------
+        w : array_like
+            One model of shape (d,), or several as rows of (k, d).
+
+        Returns
+        -------
+        float or ndarray of float
+            A number for one model, (k,) values for several.
+        """
         rows, single = self._models(w)
         weights = np.repeat(self.loss_scale / (self.n_nodes * self.divisors), self.sizes)
         total = self._weighted(rows, weights) + self.strength * self.regulariser.value(rows)
         return float(total[0]) if single else total
 
     def loss_of(self, w: ArrayLike) -> Any:
-        """Mean loss over all records, without c and r R; shapes as in `objective`.
-        Reads private data."""
+        """Mean weighted loss over all records, without c and r R. Reads private data without noise.
+
+        Parameters
+        ----------
+        w : array_like
+            One model of shape (d,), or several as rows of (k, d).
+
+        Returns
+        -------
+        float or ndarray of float
+            A number for one model, (k,) values for several.
+        """
         rows, single = self._models(w)
         total = self._weighted(rows, np.full(len(self.store.labels), 1.0 / len(self.store.labels)))
         return float(total[0]) if single else total
 
     def local_objectives(self, w: ArrayLike) -> Floats:
-        """f_i(w_i) for w (n, d), one row per node, as (n,). Reads private data."""
+        """f_i(w_i) of each node at its own model. Reads private data without noise.
+
+        Parameters
+        ----------
+        w : array_like
+            Shape (n, d), one row per node.
+
+        Returns
+        -------
+        ndarray of float
+            Shape (n,).
+        """
         rows, _ = self._models(w)
         means = self.store.losses(np.arange(self.n_nodes), rows)
         data = self.loss_scale * means * self.sizes / self.divisors
         return np.asarray(data + self.strength * self.regulariser.value(rows))
 
     def accuracy(self, w: ArrayLike) -> Any:
-        """Share of all records classified rightly, shapes as in `objective`;
-        None for a regression. Reads private data.
+        """Share of all records classified correctly. Reads private data without noise.
+
+        Parameters
+        ----------
+        w : array_like
+            One model of shape (d,), or several as rows of (k, d).
+
+        Returns
+        -------
+        float, ndarray of float or None
+            A number for one model, (k,) values for several; None for a regression.
         """
         if self.loss.kind == "regression":
             return None
@@ -195,8 +300,51 @@ class Problem:
         right /= len(self.store.labels)
         return float(right[0]) if single else right
 
+    def scores_of(self, w: ArrayLike) -> Array:
+        """Scores of all records under one model. Reads private data without noise.
+
+        Parameters
+        ----------
+        w : array_like
+            One model, shape (d,).
+
+        Returns
+        -------
+        ndarray
+            Shape (N,), or (N, K) for K classes.
+
+        Raises
+        ------
+        InputError
+            If the shape does not fit.
+        """
+        rows, single = self._models(w)
+        if not single:
+            raise InputError("scores_of takes one model of shape (d,).")
+        parts = [scores[:, 0] for _, _, scores in self._score_chunks(rows)]
+        scores = np.concatenate(parts)
+        return scores if self.n_outputs > 1 else np.asarray(scores[:, 0])
+
     def predict_scores(self, x: Any, w: ArrayLike) -> Array:
-        """Scores of new records x (N, p) under one model w (d,): (N,), or (N, K) for K classes."""
+        """Scores of new records under one model.
+
+        Parameters
+        ----------
+        x : array_like or scipy sparse
+            New records, shape (N, p).
+        w : array_like
+            One model, shape (d,).
+
+        Returns
+        -------
+        ndarray
+            Shape (N,), or (N, K) for K classes.
+
+        Raises
+        ------
+        InputError
+            If the shapes do not fit.
+        """
         rows, single = self._models(w)
         if not single or getattr(x, "ndim", 2) != 2:
             raise InputError(
@@ -207,19 +355,46 @@ class Problem:
 
     # ---- other problems of the same records, for comparison; nothing is copied but one column
     def pooled(self) -> Problem:
-        """All records as those of a single node: what a trusted server would hold."""
+        """All records as those of a single node: what a trusted server would hold.
+
+        Returns
+        -------
+        Problem
+            The problem with one node. Its records are private as before.
+        """
         declared = None if self.public_sizes is None else self.public_sizes.sum(keepdims=True)
         return self._part(slice(0, len(self.store.labels)), declared)
 
     def of_node(self, position: int) -> Problem:
-        """One node's records, as a problem of that node alone."""
+        """One node's records, as a problem of that node alone.
+
+        Parameters
+        ----------
+        position : int
+            Position of the node.
+
+        Returns
+        -------
+        Problem
+            The problem with one node.
+        """
         a, b = (int(k) for k in self.store.offsets[position : position + 2])
         sizes = self.public_sizes
         return self._part(slice(a, b), None if sizes is None else sizes[position : position + 1])
 
     def with_one_feature(self, position: int | None) -> Problem:
-        """The records with one of their features only; None: with a constant 1, which is as good as
-        not regularised."""
+        """The records with one of their features only.
+
+        Parameters
+        ----------
+        position : int or None
+            Which feature; None takes a constant 1, which is as good as not regularised.
+
+        Returns
+        -------
+        Problem
+            The problem with one feature.
+        """
         rows: Any = self.store.rows
         if position is None:
             column = np.ones((len(self.store.labels), 1))
@@ -254,11 +429,20 @@ class Problem:
         return found
 
     def solve(self, tolerance: float = 1e-10) -> Floats:
-        """The centralised optimum of (1/n) sum_i f_i, (d,): the reference of a simulation. Reads
-        private data.
+        """Centralised optimum of (1/n) sum_i f_i. Reads private data without noise.
 
-        Smooth problems are solved to gradient norm `tolerance`; the others to that optimality
-        residual or duality gap.
+        It is the reference of a simulation. Smooth problems are solved to gradient norm
+        `tolerance`; the others to that optimality residual or duality gap.
+
+        Parameters
+        ----------
+        tolerance : float, default=1e-10
+            When to stop, above 0.
+
+        Returns
+        -------
+        ndarray of float
+            The optimal model, shape (d,).
         """
         from tacenda.problem.solver import reference as solver_reference
 
@@ -304,12 +488,21 @@ class Problem:
 
     def _weighted(self, models: Floats, weights: Floats) -> Floats:
         """sum_j weights_j loss(w_k; x_j, y_j) for each model."""
+        if self.store.weights is not None:
+            weights = weights * self.store.weights
         total = np.zeros(len(models))
         for a, b, scores in self._score_chunks(models):
             scores = scores if self.n_outputs > 1 else scores[:, :, 0]
             labels = np.broadcast_to(self.store.labels[a:b, None], (b - a, len(models)))
             total += weights[a:b] @ self.loss.value(scores, labels)
         return total
+
+
+def _scaled_by(weight_bound: float, loss_scale: float) -> float:
+    """c times the bound of the weights: these are kept as shares of it, from 0 to 1, so that every
+    bound on a record holds as it stands, and each answer grows by the bound through c alone."""
+    bound = checks.between("weight_bound", weight_bound, *SENSIBLE, open_ends=False)
+    return bound * checks.positive("loss_scale", loss_scale)
 
 
 def _sizes(public_sizes: ArrayLike | None, n: int) -> Floats | None:

@@ -451,6 +451,6 @@ def _refuse_secret_point(w: Any) -> None:
     if not isinstance(w, np.ndarray):
         raise LeakError(
             "A query must be asked at a public point, a plain array, "
-            f"not at a {type(w).__name__}: at a hidden point one record moves the answer by "
+            f"not at a {type(w).__name__}: at an unreleased point one record moves the result by "
             "more than its bound."
         )

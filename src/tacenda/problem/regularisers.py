@@ -33,7 +33,29 @@ __all__ = [
 
 
 class Regulariser(Protocol):
-    """What the rest of the package asks of a regulariser."""
+    """What the rest of the package asks of a regulariser R(w) = l1 |w|_1 + (l2/2) |w|^2.
+
+    Attributes
+    ----------
+    name : str
+        The name in files and on the command line.
+    l1 : float
+        Weight of |w|_1.
+    l2 : float or ndarray of float
+        Weight of |w|^2/2; one per coordinate for a `WeightedL2`.
+    weighted : bool
+        Whether `l2` has one weight per coordinate.
+    smooth : bool
+        Whether R has a Lipschitz gradient.
+    strong_convexity : float
+        The largest s for which R - (s/2)|w|^2 is convex.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.regularisers.by_name("l2").strong_convexity
+    1.0
+    """
 
     @property
     def name(self) -> str: ...
@@ -48,9 +70,49 @@ class Regulariser(Protocol):
     @property
     def strong_convexity(self) -> float: ...
 
-    def value(self, w: Array) -> Array: ...
-    def gradient(self, w: Array) -> Array: ...
-    def prox(self, w: Array, step: float | Array) -> Array: ...
+    def value(self, w: Array) -> Array:
+        """R of each row.
+
+        Parameters
+        ----------
+        w : ndarray
+            Shape (b, d), or (d,).
+
+        Returns
+        -------
+        ndarray
+            Shape (b,), or a scalar array.
+        """
+
+    def gradient(self, w: Array) -> Array:
+        """l1 sign(w) + l2 w; at w = 0 the subgradient 0.
+
+        Parameters
+        ----------
+        w : ndarray
+            Shape (b, d), or (d,).
+
+        Returns
+        -------
+        ndarray
+            Of the same shape.
+        """
+
+    def prox(self, w: Array, step: float | Array) -> Array:
+        """argmin_v step R(v) + |v - w|^2/2.
+
+        Parameters
+        ----------
+        w : ndarray
+            Shape (b, d), or (d,).
+        step : float or ndarray
+            Above 0; a number or (b, 1).
+
+        Returns
+        -------
+        ndarray
+            Of the shape of `w`.
+        """
 
 
 class _Weighted:
@@ -79,19 +141,53 @@ class _Weighted:
         return self.l1 == 0.0
 
     def value(self, w: Array) -> Array:
-        """R of each row: (b, d) -> (b,), or (d,) -> a scalar array."""
+        """R of each row.
+
+        Parameters
+        ----------
+        w : ndarray
+            Shape (b, d), or (d,).
+
+        Returns
+        -------
+        ndarray
+            Shape (b,), or a scalar array.
+        """
         w = np.asarray(w)
         return np.asarray(self.l1 * np.abs(w).sum(axis=-1) + 0.5 * self.l2 * (w * w).sum(axis=-1))
 
     def gradient(self, w: Array) -> Array:
-        """l1 sign(w) + l2 w; at w = 0 the subgradient 0."""
+        """l1 sign(w) + l2 w; at w = 0 the subgradient 0.
+
+        Parameters
+        ----------
+        w : ndarray
+            Shape (b, d), or (d,).
+
+        Returns
+        -------
+        ndarray
+            Of the same shape.
+        """
         w = np.asarray(w)
         result = self.l2 * w
         return result + self.l1 * np.sign(w) if self.l1 else result
 
     def prox(self, w: Array, step: float | Array) -> Array:
-        """argmin_v step R(v) + |v - w|^2/2, that is soft(w, step l1)/(1 + step l2); `step` a number
-        or (b, 1)."""
+        """argmin_v step R(v) + |v - w|^2/2, that is soft(w, step l1)/(1 + step l2).
+
+        Parameters
+        ----------
+        w : ndarray
+            Shape (b, d), or (d,).
+        step : float or ndarray
+            Above 0; a number or (b, 1).
+
+        Returns
+        -------
+        ndarray
+            Of the shape of `w`.
+        """
         w = np.asarray(w)
         shrunk = np.sign(w) * np.maximum(np.abs(w) - step * self.l1, 0.0) if self.l1 else w
         return np.asarray(shrunk / (1.0 + step * self.l2))
@@ -99,36 +195,71 @@ class _Weighted:
 
 @dataclass(frozen=True)
 class NoRegulariser(_Weighted):
-    """R(w) = 0."""
+    """R(w) = 0.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> float(tc.regularisers.NoRegulariser().value([3.0, 4.0]))
+    0.0
+    """
 
     name: ClassVar[str] = "none"
 
 
 @dataclass(frozen=True)
 class L2(_Weighted):
-    """R(w) = |w|^2 / 2; 1-strongly convex and smooth."""
+    """R(w) = |w|^2 / 2; 1-strongly convex and smooth.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> float(tc.regularisers.L2().value([3.0, 4.0]))
+    12.5
+    """
 
     name: ClassVar[str] = "l2"
 
     @property
     def l2(self) -> float:
+        """1."""
         return 1.0
 
 
 @dataclass(frozen=True)
 class L1(_Weighted):
-    """R(w) = |w|_1; neither smooth nor strongly convex."""
+    """R(w) = |w|_1; neither smooth nor strongly convex.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.regularisers.L1().prox([3.0, -0.5], 1.0)
+    array([ 2., -0.])
+    """
 
     name: ClassVar[str] = "l1"
 
     @property
     def l1(self) -> float:
+        """1."""
         return 1.0
 
 
 @dataclass(frozen=True)
 class ElasticNet(_Weighted):
-    """R(w) = l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2; (1 - l1_ratio)-strongly convex."""
+    """R(w) = l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2; (1 - l1_ratio)-strongly convex.
+
+    Parameters
+    ----------
+    l1_ratio : float, default=0.5
+        Share of the l1 part, from 0 (l2 alone) to 1 (l1 alone).
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> float(tc.regularisers.ElasticNet(l1_ratio=0.5).value([3.0, 4.0]))
+    9.75
+    """
 
     l1_ratio: float = 0.5
     name: ClassVar[str] = "elastic-net"
@@ -138,10 +269,12 @@ class ElasticNet(_Weighted):
 
     @property
     def l1(self) -> float:
+        """`l1_ratio`."""
         return float(self.l1_ratio)
 
     @property
     def l2(self) -> float:
+        """1 - `l1_ratio`."""
         return 1.0 - float(self.l1_ratio)
 
 
@@ -151,6 +284,18 @@ class WeightedL2(_Weighted):
 
     Its strong convexity is declared as 0, a valid lower bound: the weights are released numbers,
     and the noise is planned before they are known.
+
+    Parameters
+    ----------
+    weights : ndarray
+        One weight per coordinate, shape (d,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tacenda as tc
+    >>> float(tc.regularisers.WeightedL2(np.array([1.0, 4.0])).value([2.0, 1.0]))
+    4.0
     """
 
     weights: Array
@@ -159,14 +304,27 @@ class WeightedL2(_Weighted):
 
     @property
     def l2(self) -> Array:
+        """`weights`."""
         return self.weights
 
     @property
     def strong_convexity(self) -> float:
+        """0, a valid lower bound."""
         return 0.0
 
     def value(self, w: Array) -> Array:
-        """R of each row: (b, d) -> (b,), or (d,) -> a scalar array."""
+        """R of each row.
+
+        Parameters
+        ----------
+        w : ndarray
+            Shape (b, d), or (d,).
+
+        Returns
+        -------
+        ndarray
+            Shape (b,), or a scalar array.
+        """
         w = np.asarray(w)
         return np.asarray(0.5 * (self.weights * (w * w)).sum(axis=-1))
 
@@ -175,12 +333,46 @@ _BY_NAME: dict[str, type[Any]] = {kind.name: kind for kind in (NoRegulariser, L2
 
 
 def names() -> tuple[str, ...]:
-    """The names that `by_name` knows."""
+    """Names that `by_name` knows.
+
+    Returns
+    -------
+    tuple of str
+        One name for each regulariser.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.regularisers.names()
+    ('none', 'l2', 'l1', 'elastic-net')
+    """
     return tuple(_BY_NAME)
 
 
 def by_name(regulariser: str | Regulariser | None) -> Regulariser:
-    """The regulariser of that name (None means "none"); an object is returned as it is."""
+    """Regulariser of that name, with its default parameter.
+
+    Parameters
+    ----------
+    regulariser : str, Regulariser or None
+        A name (hyphen or underscore); None means "none"; an object is returned as it is.
+
+    Returns
+    -------
+    Regulariser
+        The regulariser.
+
+    Raises
+    ------
+    InputError
+        If there is no such regulariser.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.regularisers.by_name("elastic-net")
+    ElasticNet(l1_ratio=0.5)
+    """
     if isinstance(regulariser, tuple(_BY_NAME.values())):
         return regulariser  # type: ignore[return-value]
     if isinstance(regulariser, type):
@@ -195,8 +387,23 @@ def by_name(regulariser: str | Regulariser | None) -> Regulariser:
 
 @dataclass(frozen=True)
 class Unmapped:
-    """What an l1 part becomes: it acts on the coordinates of the original records, so that mapped
-    ones can be asked for the loss's own gradient only. Whatever asks for more is refused."""
+    """What an l1 part becomes on mapped records: every use of it is refused.
+
+    It acts on the coordinates of the original records, so that mapped ones can be asked for the
+    gradient of the loss alone.
+
+    Parameters
+    ----------
+    original : str
+        Name of the regulariser before the map.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tacenda as tc
+    >>> tc.regularisers.mapped(tc.regularisers.L1(), 0.1, np.ones(3))
+    Unmapped(original='l1')
+    """
 
     original: str
     name: ClassVar[str] = "unmapped"
@@ -219,15 +426,65 @@ class Unmapped:
         raise self._refusal()
 
     def value(self, w: Array) -> Array:
-        """Refused."""
+        """Refused: an l1 part is not defined on mapped records.
+
+        Parameters
+        ----------
+        w : ndarray
+            A model.
+
+        Returns
+        -------
+        ndarray
+            Nothing is ever returned.
+
+        Raises
+        ------
+        UnsupportedError
+            Always.
+        """
         raise self._refusal()
 
     def gradient(self, w: Array) -> Array:
-        """Refused."""
+        """Refused: an l1 part is not defined on mapped records.
+
+        Parameters
+        ----------
+        w : ndarray
+            A model.
+
+        Returns
+        -------
+        ndarray
+            Nothing is ever returned.
+
+        Raises
+        ------
+        UnsupportedError
+            Always.
+        """
         raise self._refusal()
 
     def prox(self, w: Array, step: float | Array) -> Array:
-        """Refused."""
+        """Refused: an l1 part is not defined on mapped records.
+
+        Parameters
+        ----------
+        w : ndarray
+            A model.
+        step : float or ndarray
+            A step.
+
+        Returns
+        -------
+        ndarray
+            Nothing is ever returned.
+
+        Raises
+        ------
+        UnsupportedError
+            Always.
+        """
         raise self._refusal()
 
     def _refusal(self) -> UnsupportedError:
@@ -241,11 +498,38 @@ class Unmapped:
 def mapped(
     regulariser: Regulariser, strength: float, matrix: Array, n_outputs: int = 1
 ) -> Regulariser:
-    """R(matrix v) as a function of v, which is what records mapped by matrix' are regularised by.
+    """R(matrix v) as a function of v: the regulariser of records mapped by the transposed matrix.
 
-    What has an l1 part is `Unmapped`. none stays none, and l2 is sum_a |column a|^2 v_a^2/2 for a
-    matrix with orthogonal columns, (p, k) or the diagonal (p,) of one; each of several outputs has
-    the same weights.
+    "none" stays "none"; l2 becomes sum_a |column a|^2 v_a^2/2; what has an l1 part becomes
+    `Unmapped`.
+
+    Parameters
+    ----------
+    regulariser : Regulariser
+        R, on the original coordinates.
+    strength : float
+        The weight r; at 0 there is no regulariser.
+    matrix : ndarray
+        Orthogonal columns, shape (p, k), or the diagonal (p,) of such a matrix.
+    n_outputs : int, default=1
+        Each of several outputs has the same weights.
+
+    Returns
+    -------
+    Regulariser
+        The regulariser on the mapped coordinates.
+
+    Raises
+    ------
+    UnsupportedError
+        If l2 meets columns that are not orthogonal, or the records are mapped already.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tacenda as tc
+    >>> tc.regularisers.mapped(tc.regularisers.L2(), 0.1, np.array([1.0, 2.0])).weights
+    array([1., 4.])
     """
     if isinstance(regulariser, Unmapped) or (regulariser.l1 != 0.0 and strength > 0):
         return Unmapped(regulariser.name)

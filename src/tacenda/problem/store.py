@@ -33,6 +33,17 @@ def _read_only(array: Array) -> Array:
     return view
 
 
+def _shares(weights: Floats, count: int) -> Floats:
+    """Weights of the records, which no bound survives outside 0 to 1."""
+    weights = np.ascontiguousarray(weights, np.float64)
+    if weights.shape != (count,) or not ((weights >= 0.0) & (weights <= 1.0)).all():
+        raise InputError(
+            f"weights of a store must be {count} numbers from 0 to 1, one for each record; "
+            "divide them by their public bound, which belongs into loss_scale."
+        )
+    return weights
+
+
 def _grid(grid: Array, nodes: Ints) -> Floats:
     """(b,) a grid for each row."""
     grid = np.ascontiguousarray(np.broadcast_to(np.asarray(grid, dtype=np.float64), nodes.shape))
@@ -58,12 +69,14 @@ class Store:
         strength: float,
         loss_scale: float,
         divisors: Floats,
+        weights: Floats | None = None,
         row_elements: int | None = None,
     ) -> None:
         self.rows, self.labels, self.offsets = rows, labels, offsets
         self.n_features, self.n_outputs = n_features, n_outputs
         self.loss, self.regulariser = loss, regulariser
         self.strength, self.loss_scale, self.divisors = strength, loss_scale, divisors
+        self.weights = None if weights is None else _shares(weights, len(labels))
         self.sizes: Ints = np.diff(offsets)
         self._width = self._row_elements() if row_elements is None else row_elements
         per_node = np.maximum(1, self.sizes * self._width // _TASK_ELEMENTS)
@@ -102,6 +115,12 @@ class Store:
         """Bytes of the table and its labels."""
         parts = self.rows if isinstance(self.rows, tuple) else (self.rows,)
         return int(sum(part.nbytes for part in parts)) + self.labels.nbytes
+
+    @property
+    def kernel_weights(self) -> Any:
+        """What each record counts, (N,) from 0 to 1, as the compiled code wants it: the number 1
+        where all count the same."""
+        return 1.0 if self.weights is None else self.weights
 
     @property
     def kernel_rows(self) -> Any:
@@ -152,8 +171,8 @@ class Store:
     def gradient(
         self, nodes: Ints, w: Array, clip_norm: float | None = None, regularised: bool = True
     ) -> Array:
-        """(c/m_i) sum_j clip(loss'(w_k; x_j, y_j) x_j) + r R'(w_k) for each row k, node i =
-        nodes[k]; (b, d) -> (b, d).
+        """(c/m_i) sum_j v_j clip(loss'(w_k; x_j, y_j) x_j) + r R'(w_k) for each row k, node i =
+        nodes[k]; (b, d) -> (b, d). v_j, from 0 to 1, is the record's weight.
         """
         nodes, w = self._checked(nodes, w)
         owner, first, last, start = self._tasks(nodes)
@@ -220,6 +239,7 @@ class Store:
             self._kernels.integer_sums(
                 self.kernel_rows,
                 self.labels,
+                self.kernel_weights,
                 self.norms,
                 first,
                 last,
@@ -256,6 +276,7 @@ class Store:
             (kernels.diagonals if diagonal else kernels.second_moments)(
                 self.kernel_rows,
                 self.labels,
+                self.kernel_weights,
                 self.norms,
                 self.offsets[nodes],
                 self.offsets[nodes + 1],
@@ -309,6 +330,7 @@ class Store:
             (kernels.integer_diagonals if diagonal else kernels.integer_moments)(
                 self.kernel_rows,
                 self.labels,
+                self.kernel_weights,
                 self.norms,
                 self.offsets[nodes],
                 self.offsets[nodes + 1],
@@ -352,10 +374,10 @@ class Store:
                 map_rows(
                     self.kernel_rows, first, last, offsets[:-1], _read_only(matrix), norm, rows
                 )
-        labels = [self.labels[a:b] for a, b in zip(first, last, strict=True)]
+        taken = np.concatenate([np.arange(a, b) for a, b in zip(first, last, strict=True)])
         return (SparseStore if keeps else DenseStore)(
             rows,
-            np.concatenate(labels),
+            self.labels[taken],
             offsets,
             n_features=columns,
             n_outputs=self.n_outputs,
@@ -364,6 +386,7 @@ class Store:
             strength=self.strength,
             loss_scale=self.loss_scale,
             divisors=self.divisors[nodes],
+            weights=None if self.weights is None else self.weights[taken],
             row_elements=self._width if keeps else None,  # it must not depend on the block
         )
 
@@ -476,10 +499,13 @@ class Store:
         return out
 
     def losses(self, nodes: Ints, w: Array) -> Floats:
-        """Mean loss of each node's records at its own row of w, (b,);
+        """Mean of each node's weighted losses at its own row of w, (b,);
         unscaled and without the regulariser."""
         scores, labels, begin = self.margins(nodes, w)
         values = self.loss.value(scores if self.n_outputs > 1 else scores[:, 0], labels)
+        if self.weights is not None:
+            spans = zip(self.offsets[nodes], self.offsets[nodes + 1], strict=True)
+            values = values * np.concatenate([self.weights[a:b] for a, b in spans])
         return np.asarray(np.add.reduceat(values, begin) / self.sizes[nodes])
 
     def correct(self, nodes: Ints, w: Array) -> Ints:
@@ -519,6 +545,7 @@ class Store:
             self._kernels.gradients(
                 self.kernel_rows,
                 self.labels,
+                self.kernel_weights,
                 norms,
                 owner,
                 first,
@@ -554,6 +581,7 @@ class Store:
         fault = self._kernels.few_gradients(
             self.kernel_rows,
             self.labels,
+            self.kernel_weights,
             _NO_NORMS if clip_norm is None else self.norms,
             *samples,
             w,
@@ -623,14 +651,9 @@ class Store:
             )
 
     def _record_bound(self, clip_norm: float | None) -> float:
-        """A norm which no record's gradient exceeds after clipping; the loss's own slope counts
-        where it is finite."""
-        own = (
-            self.loss.slope * float(self.norms.max())
-            if math.isfinite(self.loss.slope)
-            else math.inf
-        )
-        bound = own * (1.0 + 1e-9) if clip_norm is None else float(clip_norm)
+        """A norm which no record's gradient exceeds: that of clipping, else the loss's own."""
+        own = self.loss.slope * float(self.norms.max()) * (1.0 + 1e-9)
+        bound = own if clip_norm is None else float(clip_norm)
         if not math.isfinite(bound):
             raise UnsupportedError(
                 f"The loss {self.loss.name!r} has no gradient bound; set clip_norm, or use 'huber'."

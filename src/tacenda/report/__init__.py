@@ -4,6 +4,7 @@ or a `RunResult`.
     build(run_folder)            run_folder/report.html: works offline, light and dark, on paper
                                  (extra `report`)
     figures(run_folder, out_dir) the same figures as SVG and PDF (extra `plots`)
+    evaluation_page(found, path)  what `tacenda evaluate` found, as one page (extra `report`)
     model_card(result)           Markdown that states what one model promises
 
 Nothing here reads records: only what a run has written down.
@@ -17,11 +18,17 @@ from tacenda._lazy import lazily
 
 if TYPE_CHECKING:
     from tacenda.report.card import model_card
+    from tacenda.report.evaluation import evaluation_page
     from tacenda.report.html_page import build
     from tacenda.report.paper_figures import figures
 
-_HOMES = {"build": "html_page", "figures": "paper_figures", "model_card": "card"}
+_HOMES = {
+    "build": "html_page",
+    "evaluation_page": "evaluation",
+    "figures": "paper_figures",
+    "model_card": "card",
+}
 
-__all__ = ["build", "figures", "model_card"]
+__all__ = ["build", "evaluation_page", "figures", "model_card"]
 
 __getattr__ = lazily(__name__, _HOMES)

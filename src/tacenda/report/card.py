@@ -18,8 +18,31 @@ from tacenda.words import counted
 
 
 def model_card(result: RunResult) -> str:
-    """The card of one result. It holds no measure of the records,
-    so it may go wherever the model goes."""
+    """Model card of one result, in Markdown: what the model promises and on what conditions.
+
+    It holds no measure of the records, so that it may go wherever the model goes.
+
+    Parameters
+    ----------
+    result : RunResult
+        What `simulate` or `load` returned.
+
+    Returns
+    -------
+    str
+        Markdown text.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> data = tc.data.make_classification(200, 3, seed=0)
+    >>> shards = tc.data.partition.even(data.X, data.y, 4, seed=0)
+    >>> problem = tc.Problem(shards, classes=(0, 1))
+    >>> budget = tc.Privacy(2.0)
+    >>> result = tc.simulate(problem, tc.graph.ring(4), "cdpadmm", 5, budget, seed=0)
+    >>> tc.report.model_card(result).startswith("#")
+    True
+    """
     s = result.settings
     title = f"{s['algorithm']['name']}, {s['problem']['loss']}"
     return card(title, s, result.privacy, result.models.shape, s["problem"].get("classes"))
@@ -81,7 +104,7 @@ def _privacy(statement: Statement | None, conditions: Sequence[str]) -> str:
         rows.insert(
             2,
             (
-                "claimed in print",
+                "claimed by the paper",
                 f"epsilon {numbers.epsilon(s.claimed[0])} at delta {numbers.short(s.claimed[1])}",
             ),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tacenda.evaluation import measures
 from tacenda.report import numbers
 from tacenda.report.charts import Chart, Series, over_seeds
 from tacenda.report.reading import Folder, Group
@@ -67,7 +68,16 @@ METRICS: dict[str, tuple[str, str, str, bool]] = {
     "infeasibility": ("Disagreement along the edges", "sum of distances", "lower is better", True),
 }
 AGREEMENT = ("consensus", "infeasibility")
-UTILITY = ("test_accuracy", "accuracy", "objective", "test_loss", "loss", "suboptimality")
+UTILITY = (
+    "test_accuracy",
+    "accuracy",
+    "test_r2",
+    "r2",
+    "objective",
+    "test_loss",
+    "loss",
+    "suboptimality",
+)
 
 
 def is_share(metric: str) -> bool:
@@ -77,6 +87,11 @@ def is_share(metric: str) -> bool:
 
 def about(metric: str) -> tuple[str, str, str, bool]:
     """Words for a metric; an unknown one is called by its own name."""
+    known = measures.MEASURES.get(metric.removeprefix("test_"))
+    if metric not in METRICS and known is not None:
+        title = measures.title(metric)
+        wish = "higher is better" if known.more_is_better else "lower is better"
+        return title[0].upper() + title[1:], known.title, wish, False
     return METRICS.get(
         metric, (metric.replace("_", " ").capitalize(), metric.replace("_", " "), "", False)
     )

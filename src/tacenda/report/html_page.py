@@ -11,11 +11,13 @@ import numpy as np
 
 from tacenda.errors import StateError
 from tacenda.formats.files import write_text
-from tacenda.report import curves, network_drawing, numbers, tables, wording
+from tacenda.report import curves, evaluation, network_drawing, numbers, tables, wording
 from tacenda.report.charts import Chart, TextTable
 from tacenda.report.reading import Folder, of_result, read
 from tacenda.runtime.result import RunResult
 from tacenda.words import noun
+
+MOST_WEIGHTS = 20_000  # of a model inside a page
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,11 +35,38 @@ class Panel:
 
 
 def build(run: str | Path | RunResult, out: str | Path | None = None) -> Path:
-    """Write the report of a run folder, or of one result, to `out` (report.html, in the folder) and
-    return its path.
+    """Write the HTML report of a run folder or of one result (extra `report`).
 
     Only the run folder is read: manifest, results, ledger, configuration. The file is written whole
     or not at all.
+
+    Parameters
+    ----------
+    run : str, Path or RunResult
+        A run folder, or what `simulate` or `load` returned.
+    out : str, Path or None, default=None
+        Where to write; by default report.html, in the folder.
+
+    Returns
+    -------
+    Path
+        The file that was written.
+
+    Raises
+    ------
+    InputError
+        If there is no run folder.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import tacenda as tc
+    >>> data = tc.data.make_classification(200, 3, seed=0)
+    >>> shards = tc.data.partition.even(data.X, data.y, 4, seed=0)
+    >>> result = tc.simulate(tc.Problem(shards, classes=(0, 1)), tc.graph.ring(4), "admm", 5)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tc.report.build(result, os.path.join(folder, "report.html")).name
+    'report.html'
     """
     library = plotly_js()
     folder = of_result(run) if isinstance(run, RunResult) else read(run)
@@ -62,6 +91,11 @@ def plotly_js() -> str:
 
 def render(folder: Folder, library: str) -> str:
     """The whole page as text."""
+    return rendered("report.html.j2", library, **content(folder))
+
+
+def rendered(template: str, library: str, **values: Any) -> str:
+    """A template with its values, and with all that it needs inside."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     # Every value is escaped, except for the three trusted texts below.
@@ -74,8 +108,8 @@ def render(folder: Folder, library: str) -> str:
         finalize=_unbroken,
     )
     environment.filters["script_json"] = script_json
-    return environment.get_template("report.html.j2").render(
-        **content(folder),
+    return environment.get_template(template).render(
+        **values,
         library=library.replace("</script", "<\\/script"),
         style=_asset("style.css"),
         script=_asset("script.js"),
@@ -113,12 +147,15 @@ def content(folder: Folder) -> dict[str, Any]:
         "warnings": list(dict.fromkeys(w for run in folder.runs for w in run.result.warnings)),
         "results": tables.results(folder),
         "references": tables.references(folder),
+        "evaluated": evaluated(folder),
+        "coefficients": tables.coefficients(folder),
+        "model": model_plain(folder),
         "network": _network_panel(net),
-        "learning": _panels(curves.learning(folder)),
-        "agreement": _panels(curves.agreement(folder)),
-        "privacy": _panels([c for c in (curves.privacy_curve(folder),) if c is not None]),
-        "spending": _panels(curves.spending(folder)),
-        "utility": _panels(curves.utility(folder)),
+        "learning": panels_of(curves.learning(folder)),
+        "agreement": panels_of(curves.agreement(folder)),
+        "privacy": panels_of([c for c in (curves.privacy_curve(folder),) if c is not None]),
+        "spending": panels_of(curves.spending(folder)),
+        "utility": panels_of(curves.utility(folder)),
         "nodes": network_drawing.node_table(net),
         "shared": tables.shared_settings(folder),
         "differing": tables.differing_settings(folder),
@@ -127,6 +164,54 @@ def content(folder: Folder) -> dict[str, Any]:
         "notes": notes,
         "versions": tables.versions(folder),
         "config": folder.config,
+    }
+
+
+def evaluated(folder: Folder) -> dict[str, Any] | None:
+    """What the figures of the runs show, or None where the manifest holds none."""
+    found = [
+        (group.label, drawn)
+        for group in folder.groups
+        if isinstance(drawn := group.runs[0].entry.get("figures"), dict)
+    ]
+    if not found:
+        return None
+    lead = next((k for k, (label, _) in enumerate(found) if label == folder.lead.label), 0)
+    found.insert(0, found.pop(lead))
+    matrix = evaluation.confusion(*found[0])
+    return {
+        "of": "test records" if found[0][1].get("of") == "test" else "training records",
+        "charts": panels_of(evaluation.charts(found)),
+        "confusion": matrix,
+    }
+
+
+def model_plain(folder: Folder) -> dict[str, Any] | None:
+    """The lead run's average model as plain values, with the names of its features: released
+    numbers and public declarations only. None where it is too large for a page."""
+    result = folder.lead.runs[0].result
+    if result.model.size > MOST_WEIGHTS:
+        return None
+    problem, account = result.settings["problem"], folder.lead.account
+    table = folder.coefficients
+    return {
+        "format": "tacenda-report-model-1",
+        "run": folder.lead.label,
+        "loss": problem["loss"],
+        "classes": problem.get("classes"),
+        "feature_names": folder.feature_names,
+        "weights": np.asarray(result.model, float).tolist(),
+        "noise_std": None if result.noise_std is None else np.asarray(result.noise_std).tolist(),
+        "coefficients": table.to_plain(),
+        "standard_errors": table.errors,
+        "schema": None if folder.schema is None else folder.schema.to_toml(),
+        "privacy": None
+        if account is None
+        else {
+            "epsilon": account.epsilon,
+            "delta": account.delta,
+            "relation": account.statement.adjacency,
+        },
     }
 
 
@@ -178,7 +263,8 @@ def _quality(folder: Folder, metric: str) -> tuple[str, str, str]:
     )
 
 
-def _panels(charts: list[Chart]) -> list[Panel]:
+def panels_of(charts: list[Chart]) -> list[Panel]:
+    """Charts with their drawings and their numbers."""
     from tacenda.report.plotly_figures import chart_figure
 
     return [

@@ -47,9 +47,37 @@ STYLE: Any = {
 def figures(
     run_folder: str | Path, out_dir: str | Path, formats: Sequence[str] = ("svg", "pdf")
 ) -> list[Path]:
-    """Write every figure of the report to `out_dir`, one file per format, and return the paths.
+    """Write every figure of the report, one file per format (extra `plots`).
 
     One column wide (8.5 cm); text stays text; the same folder gives the same files.
+
+    Parameters
+    ----------
+    run_folder : str or Path
+        A run folder, as `fit` and `compare` write them.
+    out_dir : str or Path
+        Where to write; made if it does not exist.
+    formats : sequence of {"svg", "pdf"}, default=('svg', 'pdf')
+        Which formats.
+
+    Returns
+    -------
+    list of Path
+        The files that were written.
+
+    Raises
+    ------
+    InputError
+        If there is no run folder.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> try:
+    ...     tc.report.figures("no-such-folder", "figures")
+    ... except tc.errors.InputError as error:
+    ...     print(error)
+    there is no run folder at 'no-such-folder'; `tacenda fit` and `tacenda compare` write one.
     """
     wanted = [formats] if isinstance(formats, str) else list(formats)
     if not wanted:
@@ -65,6 +93,7 @@ def figures(
             "Figures for papers need matplotlib: pip install 'tacenda[plots]'."
         ) from None
     target = Path(out_dir)
+    target.mkdir(parents=True, exist_ok=True)
     written = []
     with mpl.rc_context(STYLE):
         for key, figure in _all(folder, Figure):

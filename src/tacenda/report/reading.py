@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Array
+from tacenda.data.schema import Schema
 from tacenda.errors import StateError
+from tacenda.evaluation.coefficients import CoefficientTable, run_coefficients
 from tacenda.privacy.statement import Statement
 from tacenda.report.account import Account
 from tacenda.runtime.result import RunResult
@@ -119,6 +121,26 @@ class Folder:
             if name and name.lower() not in runs and not _is_number(row.get("epsilon")):
                 found.append((name, {k: float(v) for k, v in row.items() if _is_number(v)}))
         return found
+
+    @cached_property
+    def schema(self) -> Schema | None:
+        """The public schema of the data, where the folder has one."""
+        path = RunFolder(self.path).schema_path
+        return Schema.read(path) if self.manifest and path.is_file() else None
+
+    @cached_property
+    def feature_names(self) -> list[str]:
+        """As the manifest has them, or by their position."""
+        named = (self.manifest.get("dataset") or {}).get("feature_names")
+        count = int(self.lead.settings["problem"]["n_features"])
+        return named if named and len(named) == count else [f"x{k}" for k in range(count)]
+
+    @cached_property
+    def coefficients(self) -> CoefficientTable:
+        """Of the lead run's average model."""
+        classes = (self.manifest.get("dataset") or {}).get("classes")
+        classes = classes or self.lead.settings["problem"].get("classes")
+        return run_coefficients(self.lead.runs[0].result, self.feature_names, self.schema, classes)
 
     @cached_property
     def private(self) -> list[Group]:

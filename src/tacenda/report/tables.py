@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tacenda.evaluation import measures
 from tacenda.report import numbers
 from tacenda.report.charts import Column, TextTable
 from tacenda.report.curves import about, is_share
@@ -15,16 +16,10 @@ from tacenda.report.reading import Folder, Group
 from tacenda.runtime.closing import closing_words
 from tacenda.words import counted
 
-SHOWN = (
-    "test_accuracy",
-    "accuracy",
-    "worst_accuracy",
-    "objective",
-    "suboptimality",
-    "test_loss",
-    "loss",
-    "consensus",
-)
+# Of the final models: what people read first, then what the methods are compared by
+MEASURES = ("accuracy", "roc_auc", "f1", "r2", "rmse", "mae")
+OTHERS = ("worst_accuracy", "objective", "suboptimality", "test_loss", "loss", "consensus")
+MOST_COEFFICIENTS = 500
 _HEADINGS = {
     "bytes": "Sent",
     "seconds": "Time",
@@ -72,7 +67,7 @@ def references(folder: Folder) -> list[tuple[str, list[tuple[str, str]]]]:
     """(name, [(measure, value)]) of the noise-free ceiling and the floor."""
     lines = []
     for name, values in folder.references:
-        shown = [(heading(k), cell(k, values[k])) for k in shown_metrics(folder) if k in values]
+        shown = [(_named(k), cell(k, values[k])) for k in shown_metrics(folder) if k in values]
         if shown:
             lines.append((name, shown))
     return lines
@@ -80,12 +75,45 @@ def references(folder: Folder) -> list[tuple[str, list[tuple[str, str]]]]:
 
 def shown_metrics(folder: Folder) -> list[str]:
     """The measures that the table of results has room for."""
-    named = [
-        m
-        for m in SHOWN
-        if m in folder.measures and not (m == "loss" and "objective" in folder.measures)
+    known = folder.measures
+    tested = any(f"test_{m}" in known for m in MEASURES)
+    first = [f"test_{m}" if tested else m for m in MEASURES]
+    headline = [m for m in first if m in known]
+    same = [m.removeprefix("test_") for m in headline[:1] if tested]  # on training records
+    others = [m for m in OTHERS if m in known and not (m == "loss" and "objective" in known)]
+    return [*headline[:3], *(m for m in same if m in known), *others][:5]
+
+
+def coefficients(folder: Folder) -> tuple[TextTable, list[str], str]:
+    """(table, what must be known about it, which run)."""
+    found = folder.coefficients
+    header, cells = found.cells()
+    texts = len(header) - 3
+    columns = [Column(h.capitalize(), k >= texts) for k, h in enumerate(header)]
+    rows = [
+        [
+            *([] if r.output is None else [r.output]),
+            r.feature,
+            numbers.short(r.coefficient),
+            numbers.short(r.standard_error),
+            numbers.short(r.effect),
+        ]
+        for r in found.rows[:MOST_COEFFICIENTS]
     ]
-    return named[:4]
+    sort: list[list[Any]] = [
+        [
+            *([] if r.output is None else [r.output]),
+            r.feature,
+            r.coefficient,
+            math.nan if r.standard_error is None else r.standard_error,
+            abs(r.effect),
+        ]
+        for r in found.rows[:MOST_COEFFICIENTS]
+    ]
+    caption = f"Coefficients {found.units}, the largest effects first"
+    if len(cells) > len(rows):
+        caption += f" ({len(rows)} of {len(cells)})"
+    return TextTable(caption, columns, rows, sort), [found.errors, *found.notes], folder.lead.label
 
 
 def shared_settings(folder: Folder) -> list[tuple[str, str]]:
@@ -159,9 +187,18 @@ def heading(metric: str) -> str:
     """A column's heading for a metric or a cost."""
     if metric in _HEADINGS:
         return _HEADINGS[metric]
+    if metric.removeprefix("test_") in measures.MEASURES:
+        title = measures.title(metric)
+        return title[0].upper() + title[1:]
     if metric in ("consensus", "objective", "suboptimality"):
         return metric.capitalize()
     return metric.replace("_", " ").capitalize() or about(metric)[0]
+
+
+def _named(metric: str) -> str:
+    """A measure's name inside a sentence."""
+    known = metric.removeprefix("test_") in measures.MEASURES
+    return measures.title(metric) if known else heading(metric).lower()
 
 
 def cell(name: str, value: Any) -> str:

@@ -36,7 +36,7 @@ class PromiseVerdict:
 
 
 SEEDED = (
-    "Seeded noise: simulation only. Whoever knows the seed can take the noise away; "
+    "Seeded noise: simulation only. Anyone who knows the seed can subtract the noise; "
     "on real nodes it comes from the operating system."
 )
 PUBLISHED = "As published: for reproducing a paper's figures, never for real data."
@@ -51,7 +51,7 @@ def verdict(folder: Folder) -> PromiseVerdict:
     if worst is None or worst.account is None:
         nothing = (
             "Nothing is promised to the people behind the records: "
-            "whoever sees the messages may learn what they hold."
+            "anyone who sees the messages may learn what they hold."
         )
         return PromiseVerdict(
             "none", "No privacy", "These models were learnt without noise.", (nothing,)
@@ -122,8 +122,8 @@ def meaning(account: Account) -> str:
     replaced = account.statement.adjacency == "replace-one"
     what = "which of two values one record has" if replaced else "whether one record was there"
     return (
-        "Somebody who reads every message, and knows all other records, "
-        f"guesses {what} rightly with a chance of at most {numbers.percent(account.best_guess)}; "
+        "An observer who reads every message, and knows all other records, "
+        f"guesses {what} correctly with probability at most {numbers.percent(account.best_guess)}; "
         f"tossing a coin gives {numbers.percent(0.5, 0)}."
     )
 
@@ -153,7 +153,7 @@ def promised(account: Account) -> list[tuple[str, str]]:
             f"ε = {numbers.epsilon(s.claimed[0])} at δ = "
             f"{numbers.short(s.claimed[1])} (mode {s.mode})."
         )
-        answers.insert(1, ("Claimed in print", claim))
+        answers.insert(1, ("Claimed by the paper", claim))
     return answers
 
 
@@ -163,7 +163,7 @@ def _members(account: Account) -> str:
         return ""
     return (
         f"; of the members themselves, {'no two' if pooled == 1 else f'at most {pooled}'} "
-        "may pool what they know"
+        "may combine what they know"
     )
 
 
@@ -186,7 +186,7 @@ def not_promised(folder: Folder, account: Account | None) -> list[str]:
     ]
     if account is not None:
         lines.append(
-            "Anything read off the data beforehand (bounds, levels, labels, "
+            "Anything read from the data beforehand (bounds, levels, labels, "
             "step sizes chosen by looking): it must be public or be charged."
         )
     return lines
@@ -217,8 +217,8 @@ def _all_runs(folder: Folder) -> list[str]:
     if total is None:
         return ["Several of these runs at once: the promise is made by each run alone."]
     return [
-        f"All {len(accounts)} private runs of this folder at once: each promise stands alone. "
-        "Published together on the same records they would cost at most ε = "
+        f"All {len(accounts)} private runs of this folder at once: each promise is for one run "
+        "alone. Published together on the same records they would cost at most ε = "
         f"{numbers.epsilon(total[0])} at δ = {numbers.short(total[1])}; "
         "and choosing the best of them by looking costs privacy too."
     ]

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tacenda.config import read
-from tacenda.config.choice import Choice, resolved
+from tacenda.config.choice import Choice, check_public, resolved
 from tacenda.config.objects import privacy_of
 from tacenda.config.private_run import PrivateRun, private_run
 from tacenda.config.sections import ComparedSection, RunConfig
@@ -26,6 +26,9 @@ from tacenda.runtime.result import RunResult
 from tacenda.runtime.run_folder import RunFolder, default_path
 from tacenda.runtime.spec import check_privacy
 
+if TYPE_CHECKING:
+    from tacenda.evaluation.coefficients import CoefficientTable
+
 COMPARED = ("auto", "ipadmm", "cdpadmm", "dpdda")
 REPORTED = ("tacenda", "numpy", "scipy", "numba", "networkx", "scikit-learn", "dp-accounting")
 
@@ -36,11 +39,43 @@ Source = str | Path | Mapping[str, Any] | RunConfig
 class Fitted:
     """A finished run folder.
 
-    results: {run: RunResult}, a run named as label-seed, in the order of the table. table: the rows
-    that are shown first, with the noise-free ceiling and the floor. config: the resolved one.
-    dataset: public facts of the data. notes: what a reader of the table must know. reasons: why
-    the planner chose an algorithm's settings, by label. timing: seconds by the clock of each part
-    of the work, and their total.
+    Attributes
+    ----------
+    folder : RunFolder
+        The folder on disk.
+    results : dict
+        Each run by its name, label and seed, in the order of the table.
+    table : list of dict
+        The rows that are shown first, with the results without noise and of no learning beside
+        them.
+    config : RunConfig
+        The resolved configuration.
+    dataset : dict
+        Public facts of the data.
+    graph : str
+        The network in words.
+    notes : tuple of str
+        What a reader of the table must know.
+    reasons : dict
+        Why the planner chose an algorithm's settings, by label.
+    timing : dict
+        Seconds by the clock of each part of the work, and their total.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> fitted = tc.fit(
+    ...     {
+    ...         "data": {"name": "breast_cancer"},
+    ...         "privacy": {"epsilon": 8.0},
+    ...         "run": {"folder": folder + "/run"},
+    ...     },
+    ...     progress=False,
+    ... )
+    >>> fitted.path.name
+    'run'
     """
 
     folder: RunFolder
@@ -55,16 +90,54 @@ class Fitted:
 
     @property
     def path(self) -> Path:
-        """Where the run folder lies."""
+        """Where the run folder is."""
         return self.folder.path
 
     @property
     def result(self) -> RunResult:
-        """The first run's result: the only one of a fit with one seed."""
+        """Result of the first run: the only one of a fit with one seed."""
         return next(iter(self.results.values()))
 
+    def coefficients(self, run: str | None = None) -> CoefficientTable:
+        """Give the coefficients of a run's average model.
+
+        They are sorted by the size of their effect, in the original units, with the standard error
+        that the privacy noise adds; they cost no privacy.
+
+        Parameters
+        ----------
+        run : str or None, default=None
+            Which run, as in `results`; by default the first.
+
+        Returns
+        -------
+        CoefficientTable
+            The rows by feature name, the intercept last.
+        """
+        from tacenda.data.schema import Schema
+        from tacenda.evaluation.coefficients import run_coefficients
+
+        result = self.result if run is None else self.results[run]
+        path = self.folder.schema_path
+        schema = Schema.read(path) if path.is_file() else None
+        names = self.dataset["feature_names"] or [
+            f"x{k}" for k in range(result.settings["problem"]["n_features"])
+        ]
+        return run_coefficients(result, names, schema, self.dataset["classes"])
+
     def report(self, path: str | Path | None = None) -> Path:
-        """Write the HTML report to `path`, or to report.html in the folder (extra `report`)."""
+        """Write the HTML report (extra `report`).
+
+        Parameters
+        ----------
+        path : str, Path or None, default=None
+            Where to write; by default report.html in the folder.
+
+        Returns
+        -------
+        Path
+            The file that was written.
+        """
         from tacenda.report import build
 
         return build(self.path, path)
@@ -74,14 +147,47 @@ class Fitted:
 
 
 def fit(config: Source, *, resume: bool = False, progress: str | bool = "auto") -> Fitted:
-    """Learn one private model over a network, and keep it in a run folder: what `tacenda fit` does.
+    """Learn one private model over a network and keep it in a run folder, as `tacenda fit` does.
 
-    config: a TOML file, a run folder, a dict of the same sections, or a `RunConfig`; its
-    [[compare]] is for `compare`. The run is written to run.folder, or to runs/<name>-<time>.
-    resume: go on with the interrupted run that lies there.
+    The guarantee is that of `Privacy`, for the data named in the configuration. The result is a
+    simulation on one machine, for research; its table reads private data without noise.
 
-        fitted = tc.fit({"data": {"name": "breast_cancer"}, "privacy": {"epsilon": 8.0}})
-        fitted.result.model, fitted.table, fitted.report()
+    Parameters
+    ----------
+    config : RunConfig, dict, str or Path
+        A TOML file, a run folder, a dict of the same sections, or a `RunConfig`; its
+        [[compare]] is for `compare`. The run is written to run.folder, or to
+        runs/<name>-<time>.
+    resume : bool, default=False
+        Continue the interrupted run of that folder.
+    progress : {"auto", True, False}, default="auto"
+        Whether to show a progress bar; "auto" shows one on a terminal.
+
+    Returns
+    -------
+    Fitted
+        The finished run folder.
+
+    Raises
+    ------
+    InputError
+        If the configuration is wrong; the message names the field.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import tacenda as tc
+    >>> folder = tempfile.mkdtemp()
+    >>> fitted = tc.fit(
+    ...     {
+    ...         "data": {"name": "breast_cancer"},
+    ...         "privacy": {"epsilon": 8.0},
+    ...         "run": {"folder": folder + "/run"},
+    ...     },
+    ...     progress=False,
+    ... )
+    >>> fitted.result.privacy.epsilon <= 8.0
+    True
     """
     return run(
         _read(config).model_copy(update={"compare": []}), "fit", resume=resume, progress=progress
@@ -95,10 +201,47 @@ def compare(
     resume: bool = False,
     progress: str | bool = "auto",
 ) -> Fitted:
-    """Several algorithms at the same true (epsilon, delta), over all seeds, as `tacenda compare`.
+    """Run several algorithms at the same true (epsilon, delta), as `tacenda compare` does.
 
-    algorithms: their names; by default the configuration's [[compare]], or auto, ipadmm, cdpadmm
-    and dpdda. All else as in `fit`.
+    Parameters
+    ----------
+    config : RunConfig, dict, str or Path
+        As in `fit`.
+    algorithms : sequence of str or None, default=None
+        Their names; by default the configuration's [[compare]], or auto, ipadmm, cdpadmm and
+        dpdda.
+    resume : bool, default=False
+        Continue the interrupted run of that folder.
+    progress : {"auto", True, False}, default="auto"
+        Whether to show a progress bar; "auto" shows one on a terminal.
+
+    Returns
+    -------
+    Fitted
+        The finished run folder, with one row of the table for each algorithm.
+
+    Raises
+    ------
+    InputError
+        If the configuration is wrong; the message names the field.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import tacenda as tc
+    >>> folder = tempfile.mkdtemp()
+    >>> compared = tc.compare(
+    ...     {
+    ...         "data": {"name": "breast_cancer"},
+    ...         "network": {"graph": "ring", "nodes": 5},
+    ...         "privacy": {"epsilon": 8.0},
+    ...         "run": {"folder": folder + "/run", "rounds": 10},
+    ...     },
+    ...     ["cdpadmm", "dpdda"],
+    ...     progress=False,
+    ... )
+    >>> len(compared.results)
+    2
     """
     return run(compared(_read(config), algorithms), "compare", resume=resume, progress=progress)
 
@@ -120,7 +263,9 @@ def compared(config: RunConfig, algorithms: Sequence[str] | None) -> RunConfig:
 def run(config: RunConfig, command: str, *, resume: bool, progress: str | bool) -> Fitted:
     """Simulate everything that the configuration asks for, and write the folder."""
     if resume and config.run.folder is None:
-        raise InputError("--resume needs --folder with the run folder to go on with.")
+        raise InputError("--resume needs --folder with the run folder to continue with.")
+    if not resume:  # a resumed run has the settings that were tuned already
+        check_public(config)
     config = _with_whole_paths(config)
     timing = Timing()
     with timing.part(READING):
@@ -145,7 +290,7 @@ def run(config: RunConfig, command: str, *, resume: bool, progress: str | bool) 
         )
         kept = "a checkpoint is kept" if folder.has_progress() else "no round was finished yet"
         raise KeyboardInterrupt(
-            f"{str(stop) or 'interrupted'}; {kept}. Go on with: {resume_with}"
+            f"{str(stop) or 'interrupted'}; {kept}. Continue with: {resume_with}"
         ) from None
     except Exception:
         if not resume:
@@ -187,7 +332,7 @@ def _with_whole_paths(config: RunConfig) -> RunConfig:
     data, ledger = config.data, config.run.ledger
     found = {
         k: str(Path(v).resolve())
-        for k in ("file", "table_schema")
+        for k in ("file", "table_schema", "public")
         if (v := getattr(data, k)) is not None
     }
     whole = None if ledger is None else str(Path(ledger).resolve())
@@ -216,7 +361,7 @@ def _rows(config: RunConfig, private: PrivateRun, done: list[Simulated]) -> list
     adjacency, problem, test = config.privacy.adjacency, private.problem, private.test
 
     def measure(problem: Any, test: Any, models: Any) -> dict[str, Any]:
-        return table.evaluate(problem, test, models, adjacency)
+        return table.evaluate(problem, test, models, adjacency, private.label_units)
 
     rows = []
     for label in dict.fromkeys(one.label for one in done):
@@ -248,7 +393,7 @@ def _entry(folder: RunFolder, one: Simulated) -> dict[str, Any]:
 
 
 def _about(private: PrivateRun, config: RunConfig) -> dict[str, Any]:
-    """Public facts of the data, and what was read off it."""
+    """Public facts of the data, and what was read from it."""
     data, problem = private.dataset, private.problem
     # Under add-remove how many records there are is private
     counted = config.privacy.adjacency == "replace-one"

@@ -43,17 +43,22 @@ def ceiling(problem: Problem, test: Any, measure: Evaluate) -> dict[str, Any]:
 def floor(
     problem: Problem, test: Any, intercept: int | None, measure: Evaluate, adjacency: str
 ) -> dict[str, Any]:
-    """What knows nothing of a record: the best model of the intercept alone, which predicts the
-    base rates, or the mean of a regression.
+    """What knows nothing of a record: a constant score that predicts the base rates, or the mean of
+    a regression.
 
-    intercept: the position of the constant feature, of which this model is one of those that were
-    to be learnt, so that no optimum lies below it. None: a constant that is not regularised.
+    intercept: the position of the constant feature, if there is one. The objective is then that of
+    the best model of this feature alone, which is one of those that were to be learnt, so that no
+    optimum lies above it. (Rows are scaled into the norm bound, so the feature itself is not quite
+    constant, and its scores would rank the records.)
     Under add-remove without objective and loss: where every record has the same score they are the
     number of records in disguise.
     """
-    alone = problem.with_one_feature(intercept)
-    column = None if test is None else (_column(test[0], intercept), test[1])
+    alone = problem.with_one_feature(None)
+    column = None if test is None else (np.ones((test[0].shape[0], 1)), test[1])
     found = measure(alone, column, _best_constant(alone))
+    if intercept is not None:
+        among = problem.with_one_feature(intercept)
+        found["objective"] = float(among.objective(_best_constant(among)))
     if adjacency != "replace-one":
         found = {k: v for k, v in found.items() if k not in ("objective", "loss")}
     label = MEAN if problem.loss.kind == "regression" else FLOOR
@@ -141,13 +146,6 @@ def _best_constant(alone: Problem) -> Any:
 
     found: Any = minimize_scalar(lambda w: alone.objective(np.array([w])), tol=1e-9)
     return np.array([float(found.x)])
-
-
-def _column(X: Any, position: int | None) -> Any:
-    if position is None:
-        return np.ones((X.shape[0], 1))
-    column = X[:, [position]]
-    return column.toarray() if hasattr(column, "toarray") else np.asarray(column)
 
 
 def _row(label: str, measured: dict[str, Any]) -> dict[str, Any]:

@@ -143,7 +143,14 @@ def _finished(
         with timing.part(WRITING):
             folder.save(run, result)
     with timing.part(MEASURING):
-        measured = evaluate(private.problem, private.test, result.models, config.privacy.adjacency)
+        measured = evaluate(
+            private.problem,
+            private.test,
+            result.models,
+            config.privacy.adjacency,
+            private.label_units,
+            drawn=private.dataset.classes or True,
+        )
     return Simulated(run, choice.label, seed, result, measured)
 
 

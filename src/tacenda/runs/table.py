@@ -2,31 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tacenda._types import Array
+from tacenda.evaluation import figures, measures
 from tacenda.runtime.metrics import as_shown, encode_like
 from tacenda.runtime.result import RunResult
 
 NOTE = (
-    "accuracy and objective are diagnostics of a simulation: "
+    "the measures in the table are diagnostics of a simulation: "
     "they read the private records without noise"
 )
 
 
+AS_ENCODED = measures.Units()
+# What a row gives the mean and the range over the seeds of
+MEANS = (
+    *(f"test_{name}" for name in (*measures.MEASURES, "loss")),
+    *measures.MEASURES,
+    "objective",
+    "loss",
+    "worst_accuracy",
+    "worst_objective",
+)
+
+
 def evaluate(
-    problem: Any, test: tuple[Any, Any] | None, models: Array, adjacency: str
+    problem: Any,
+    test: tuple[Any, Any] | None,
+    models: Array,
+    adjacency: str,
+    units: measures.Units = AS_ENCODED,
+    *,
+    drawn: Sequence[Any] | bool = False,
 ) -> dict[str, Any]:
-    """How good the average model is, and each node's own: {accuracy, objective, loss, ...,
-    node_accuracy}; see `as_shown`."""
+    """How good the average model is on all records, and on test records: the measures of
+    `tacenda.evaluation.measures` (accuracy, roc_auc, ...; r2, rmse, mae), objective and loss; and
+    of the nodes' own models worst_objective, worst_accuracy, node_accuracy; see `as_shown`.
+
+    units: of the label; RMSE and MAE are in them, and predictions inside its bounds. drawn: also
+    "figures" (`tacenda.evaluation.figures`) of the test records, or of all where there are none;
+    the names of the classes, or True for a regression.
+    """
     rows = np.asarray(models, float).reshape(-1, problem.dim)
     average = rows.mean(axis=0)
+    scores, labels = problem.scores_of(average), problem.store.labels
     found: dict[str, Any] = {
         "objective": float(problem.objective(average)),
-        "loss": float(problem.loss_of(average)),
-        "accuracy": problem.accuracy(average),
+        "loss": float(np.mean(problem.loss.value(scores, labels))),
+        **_measures(problem, labels, scores, units),
     }
     if len(rows) > 1:
         found["worst_objective"] = float(np.max(problem.objective(rows)))
@@ -34,14 +61,39 @@ def evaluate(
             each = np.asarray(problem.accuracy(rows))
             found["node_accuracy"] = [round(float(a), 6) for a in each]
             found["worst_accuracy"] = float(each.min())
+    whose = "training"
     if test is not None:
+        whose = "test"
         scores, labels = problem.predict_scores(test[0], average), encode_like(problem, test[1])
         found["test_loss"] = float(np.mean(problem.loss.value(scores, labels)))
-        if problem.loss.kind != "regression":
-            found["test_accuracy"] = float(
-                np.mean(problem.store.right(scores.reshape(len(labels), -1), labels))
-            )
-    return as_shown(found, adjacency)
+        measured = _measures(problem, labels, scores, units)
+        found.update({f"test_{name}": value for name, value in measured.items()})
+    shown = as_shown(found, adjacency)
+    if drawn:
+        plain = _figures(problem, labels, scores, units, drawn)
+        hidden = whose == "training" and adjacency != "replace-one"
+        shown["figures"] = {"of": whose, **(figures.coarse(plain) if hidden else plain)}
+    return shown
+
+
+def _figures(
+    problem: Any, labels: Array, scores: Array, units: measures.Units, classes: Any
+) -> dict[str, Any]:
+    if problem.loss.kind == "regression":
+        return figures.regression(units.labels(labels), units.predictions(scores))
+    numbers = labels > 0 if problem.loss.kind == "binary" else labels
+    return figures.classification(
+        numbers, scores, classes, probabilities=problem.loss.name in measures.PROBABILITIES
+    )
+
+
+def _measures(problem: Any, labels: Array, scores: Array, units: measures.Units) -> Any:
+    if problem.loss.kind == "regression":
+        return measures.regression(units.labels(labels), units.predictions(scores))
+    numbers = labels > 0 if problem.loss.kind == "binary" else labels
+    return measures.classification(
+        numbers, scores, probabilities=problem.loss.name in measures.PROBABILITIES
+    )
 
 
 def row(label: str, results: list[RunResult], measured: list[dict[str, Any]]) -> dict[str, Any]:
@@ -52,15 +104,7 @@ def row(label: str, results: list[RunResult], measured: list[dict[str, Any]]) ->
         "algorithm": first.settings["algorithm"]["name"],
         "seeds": len(results),
     }
-    for key in (
-        "accuracy",
-        "objective",
-        "loss",
-        "worst_accuracy",
-        "worst_objective",
-        "test_accuracy",
-        "test_loss",
-    ):
+    for key in MEANS:
         values = [m[key] for m in measured if m.get(key) is not None]
         if values:
             found[key] = float(np.mean(values))

@@ -40,7 +40,9 @@ class Gate(Protocol):
     def release_masked(
         self, value: Bounded, turn: int, call: int, weight: float
     ) -> tuple[Array, float]: ...
-    def release_argmin(self, question: Question, turn: int, call: int) -> Array: ...
+    def release_argmin(
+        self, question: Question, turn: int, call: int, noise: str = "l2-laplace"
+    ) -> Array: ...
 
 
 class Block:
@@ -147,9 +149,11 @@ class Block:
         total = self._neighbours.total(whole, (self.turn, self._places(2)))
         return np.asarray(total * (unit / self.n_nodes), dtype=self._dtype)
 
-    def release_argmin(self, linear: Array, quadratic: Array, centre: Array) -> Array:
+    def release_argmin(
+        self, linear: Array, quadratic: Array, centre: Array, *, noise: str = "l2-laplace"
+    ) -> Array:
         question = self._queries.question(linear, quadratic, centre)
-        return self._gate.release_argmin(question, self.turn, self._places(2))
+        return self._gate.release_argmin(question, self.turn, self._places(2), noise)
 
     def neighbour_sum(self, shared: Array, senders: Array | None = None) -> Array:
         return self._neighbours.neighbour_sum(shared, (self.turn, self._places()), senders)

@@ -1,4 +1,4 @@
-"""From a budget to the noise of every release, before any data is touched.
+"""From a budget to the noise of every release, before any data is read.
 
 A run is first rehearsed: the algorithm's own `step` is played for all rounds on blank records,
 where every query answers zeros with its true sensitivity. What it would release is noted (`Site`);
@@ -91,9 +91,11 @@ class Notebook:
         self._note(Site(turn, share, self.dim, NoiseKind.MASKED, bound_of(value), value.sample))
         return np.zeros(value.shape, np.uint64), 1.0
 
-    def release_argmin(self, question: Question, turn: int, call: int) -> Array:
-        weight = float(self.weights[turn - 1])
-        self._note(Site(turn, weight, self.dim, NoiseKind.OBJECTIVE, objective=question.terms))
+    def release_argmin(
+        self, question: Question, turn: int, call: int, noise: str = "l2-laplace"
+    ) -> Array:
+        weight, kind = float(self.weights[turn - 1]), NoiseKind.within(noise)
+        self._note(Site(turn, weight, self.dim, kind, objective=question.terms))
         return np.zeros(question.shape)
 
     def _note(self, site: Site) -> None:
@@ -257,7 +259,9 @@ def masked_grid(plan: ScaledPlan, sites: Sites, n: int, records: Array) -> float
 
 def _given_scale(privacy: Privacy, sites: Sites, n: int) -> Array:
     """(u,) the scale of noise that was given instead of a target."""
-    gaussian = all(site.noise.shared or site.noise == NoiseKind.GAUSSIAN for site, _ in sites)
+    gaussian = all(
+        site.noise not in (NoiseKind.L2_LAPLACE, NoiseKind.OBJECTIVE) for site, _ in sites
+    )
     if "round_epsilon" in privacy.noise:
         if gaussian and sites:
             raise InputError(

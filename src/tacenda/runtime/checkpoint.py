@@ -20,7 +20,7 @@ import numpy as np
 
 from tacenda._types import Array
 from tacenda.errors import InputError, StateError
-from tacenda.formats.files import write_bytes
+from tacenda.formats.files import checked_output, write_bytes
 from tacenda.privacy.accounting.events import KINDS
 from tacenda.privacy.secrets.ledger import Charge, Charges
 
@@ -45,11 +45,10 @@ def prepare(path: str | Path, resume: bool) -> Path:
         )
     if target.exists() and not resume:
         raise InputError(
-            f"checkpoint {target} exists; pass resume=True to go on from it, "
-            "or remove it to start anew."
+            f"checkpoint {target} exists; pass resume=True to continue from it, "
+            "or remove it to start again."
         )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    return target
+    return checked_output(target)
 
 
 def write(path: Path, saved: Saved) -> None:
@@ -78,14 +77,14 @@ def _read(path: Path) -> Saved:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, json.JSONDecodeError, OSError) as damaged:
         raise StateError(
-            f"The checkpoint {path} cannot be read: {damaged}. Remove it to start anew."
+            f"The checkpoint {path} cannot be read: {damaged}. Remove it to start again."
         ) from None
     if about.get("format") != FORMAT:
         raise StateError(f"{path} is not a checkpoint of this version of the program.")
     if words.get("digest") != _digest(words["tacenda"], arrays):
         raise StateError(
             f"The checkpoint {path} is damaged: its content is not what was written. "
-            "Remove it to start anew."
+            "Remove it to start again."
         )
     return Saved(arrays, about)
 
@@ -108,7 +107,7 @@ def check_charges(charges: Charges, reserved: Charges | None, rounds: int, done:
         raise StateError(
             f"The checkpoint is of round {done} and holds {len(charges)} releases, "
             f"where {planned} were planned: charges were lost or changed. "
-            "Remove it to start anew; what the run has spent stays spent."
+            "Remove it to start again; what the run has spent stays spent."
         )
 
 

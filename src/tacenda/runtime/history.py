@@ -12,8 +12,21 @@ from tacenda.words import counted
 
 
 class History:
-    """Rows with round, metrics, seconds, messages and bytes. The metrics read private data:
-    simulation diagnostics only."""
+    """Recorded rounds of a run: round, metrics, seconds, messages and bytes.
+
+    The metrics read private data without noise: they are diagnostics of a simulation only.
+
+    Parameters
+    ----------
+    rows : list of dict, default=None
+        One dictionary for each recorded round.
+
+    Examples
+    --------
+    >>> from tacenda.runtime.history import History
+    >>> History([{"round": 1, "objective": 0.6}, {"round": 2, "objective": 0.5}])["objective"]
+    array([0.6, 0.5])
+    """
 
     note = "metrics of a simulation: computed from private data without noise"
 
@@ -21,6 +34,13 @@ class History:
         self.rows: list[dict[str, Any]] = list(rows or [])
 
     def add(self, row: dict[str, Any]) -> None:
+        """Append one recorded round.
+
+        Parameters
+        ----------
+        row : dict
+            Its values by name.
+        """
         self.rows.append(row)
 
     def __len__(self) -> int:
@@ -35,13 +55,25 @@ class History:
 
     @property
     def columns(self) -> list[str]:
+        """Names of the values of each row."""
         return list(self.rows[0]) if self.rows else []
 
     def __repr__(self) -> str:
         return f"History({counted(len(self.rows), 'row')}: {', '.join(self.columns)})"
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame (extra `pandas`)."""
+        """All rows as a pandas DataFrame (extra `pandas`).
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each recorded round.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
         try:
             import pandas as pd
         except ImportError:

@@ -78,10 +78,9 @@ class LastingRun:
             self.dataset,
             f"simulation of {name}{'' if private else ', not private'}",
             relation,
+            merged((event, 1) for event in self._ahead) if private else None,
         )
-        if private:
-            self._store.reserve(self.run, merged((event, 1) for event in self._ahead))
-        else:
+        if not private:
             self._store.charge(self.run, "not private", NOTHING_HIDDEN)
 
     def charge(self, turn: int, call: int, charge: Charge) -> None:
@@ -90,7 +89,7 @@ class LastingRun:
         self._made += 1
 
     def skip(self, made: int) -> None:
-        """Releases made before the run was resumed: they are booked already."""
+        """Releases made before the run was resumed: they are charged already."""
         self._made = made
 
     def close(self) -> None:
@@ -103,16 +102,17 @@ class LastingRun:
 def account_of(store: LedgerStore, problem: Problem, dataset: str | None) -> Account:
     """The account to which runs on this problem's records are booked, with what the user should be
     told about it."""
-    former = store.fingerprint([data_digest(problem).encode()])
+    former = store.fingerprint([data_digest(problem, weights=False).encode()])
     return store.account(problem.store.rows, problem.store.labels, dataset, former)
 
 
-def data_digest(problem: Problem) -> str:
+def data_digest(problem: Problem, weights: bool = True) -> str:
     """A fingerprint of the records in their order and place, to tell runs apart on this machine;
-    not for sending."""
+    not for sending. Without their weights, if these are left out."""
     digest = hashlib.blake2b(digest_size=16)
     rows = problem.store.rows if isinstance(problem.store.rows, tuple) else (problem.store.rows,)
-    for array in (*rows, problem.store.labels):
+    own = (problem.store.weights,) if weights and problem.store.weights is not None else ()
+    for array in (*rows, problem.store.labels, *own):
         digest.update(f"{array.shape} {array.dtype}".encode())
         digest.update(np.ascontiguousarray(array).view(np.uint8).data)
     return digest.hexdigest()

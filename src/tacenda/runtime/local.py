@@ -134,6 +134,13 @@ class LocalHosts:
         """What the algorithm leaves beside the models; the same at every node."""
         return self._spec.algorithm.released(self._hosts[0].state)
 
+    def noise_std(self, rounds: int) -> Array | None:
+        """(d,) what the noise gives each coordinate of the output, where the algorithm knows it."""
+        spec = self._spec
+        if spec.output != spec.algorithm.default_output:
+            return None
+        return spec.algorithm.noise_std(self._hosts[0].state, spec.facts, rounds)
+
     def finished(self, models: Array, finish: Finish) -> Array:
         """(n, d) the models after the closing mixings, or after one exact average."""
         if isinstance(finish, str):

@@ -5,14 +5,15 @@ objective            (1/n) sum_i f_i at the average model
 suboptimality        the same above the reference's
 node_objective       its mean over the nodes' own models
 worst_objective      its largest over the nodes' own models
-local_objective      mean over nodes of f_i at the node's own model, on its own data (ZhangEtAl18)
+local_objective      mean over nodes of f_i at the node's own model, on its own data (Zhang et al.
+                     2018)
 loss, accuracy, misclassification       of the average model, over all records
 node_accuracy, worst_accuracy           mean and least accuracy of the nodes' own models
 test_loss, test_accuracy                of the average model, on the given test data
 consensus            root mean square distance of the nodes' models from their average
-distance             sum_i |w_i - w*|^2 / |w*|^2 with w* the reference (GauthierEtAl20's normalised
-                     error)
-infeasibility        sum over edges |w_i - w_j| (HuangGong20's feasibility violation (21) uses it)
+distance             sum_i |w_i - w*|^2 / |w*|^2 with w* the reference (the normalised error of
+                     Gauthier et al. 2020)
+infeasibility        sum over edges |w_i - w_j| (part of (21) of Huang and Gong 2020)
 """
 
 from __future__ import annotations
@@ -188,12 +189,17 @@ def as_shown(values: dict[str, Any], adjacency: str) -> dict[str, Any]:
     """Measures of private records as they may stand in a file or on a screen.
 
     Under add-remove the number of records is private, and exact measures tell it: an accuracy is a
-    fraction with that number below, an objective grows with it. There accuracies are given to 0.01,
-    objectives and losses to two digits.
+    fraction with that number below, an objective grows with it. There accuracies and other shares
+    (ROC AUC, F1, R2) are given to 0.01, objectives, losses and errors to two digits.
     """
     if adjacency == "replace-one":
         return values
     return {name: _coarse(name, value) for name, value in values.items()}
+
+
+# Of records: shares, which have their number below, and amounts, which depend on it
+_SHARES = ("misclassification", "roc_auc", "average_precision", "f1", "brier", "r2")
+_AMOUNTS = ("loss", "suboptimality", "log_loss", "rmse", "mae")
 
 
 def _coarse(name: str, value: Any) -> Any:
@@ -201,7 +207,8 @@ def _coarse(name: str, value: Any) -> Any:
         return [_coarse(name, one) for one in value]
     if not isinstance(value, float) or name.startswith("test_"):
         return value
-    if "accuracy" in name or name == "misclassification":
+    measure = name.removesuffix("_range")
+    if "accuracy" in measure or measure in _SHARES:
         return round(value, 2)
-    reads_records = "objective" in name or name.removesuffix("_range") in ("loss", "suboptimality")
+    reads_records = "objective" in measure or measure in _AMOUNTS
     return float(f"{value:.2g}") if reads_records else value

@@ -50,7 +50,9 @@ class OpenGate:
     ) -> tuple[Array, float]:
         return np.zeros(value.shape, np.uint64), 1.0
 
-    def release_argmin(self, question: Question, turn: int, call: int) -> Array:
+    def release_argmin(
+        self, question: Question, turn: int, call: int, noise: str = "l2-laplace"
+    ) -> Array:
         return np.zeros(question.shape, self._dtype)
 
 

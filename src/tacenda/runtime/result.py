@@ -17,18 +17,52 @@ from tacenda.runtime.history import History
 from tacenda.words import counted
 
 FORMAT = "tacenda-result-1"
+NOISE_STD = "noise_std"
 RELEASED = "released."  # before the names of what is no model
 
 
 @dataclass(frozen=True, eq=False)
 class RunResult:
-    """models (n, d), or (n, K, p) for K classes: each node's output. last: each node's newest
-    iterate.
+    """Models, history and privacy statement of one run.
 
-    privacy is None for a run without noise. settings are plain values: algorithm, problem, graph,
-    rounds, seed, versions. released: what the algorithm leaves beside the models, the same at every
-    node (`Algorithm.released`): post-processing of it costs nothing. seconds: of the rounds;
-    measuring: seconds for the metrics along the way, not kept in files.
+    Attributes
+    ----------
+    models : ndarray
+        Each node's output, shape (n, d), or (n, K, p) for K classes.
+    last : ndarray
+        Each node's newest iterate, of the same shape.
+    history : History
+        Recorded rounds. In a simulation its metrics read private data without noise.
+    privacy : Statement or None
+        What was really guaranteed; None for a run without noise.
+    settings : dict
+        Plain values: algorithm, problem, graph, rounds, seed, versions.
+    warnings : list of str
+        What the run warned of.
+    seconds : float
+        Wall-clock time of the rounds.
+    messages : int
+        Messages sent by all nodes.
+    bytes : int
+        Bytes sent by all nodes.
+    released : dict
+        What the algorithm leaves beside the models, the same at every node
+        (`Algorithm.released`). It is released already: post-processing of it costs no privacy.
+    noise_std : ndarray or None
+        The standard deviation (d,) that the privacy noise gives each weight of a model, where the
+        algorithm knows it or forecasts it (`Algorithm.noise_std`).
+    measuring : float
+        Seconds for the metrics along the way; not kept in files.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> data = tc.data.make_classification(200, 3, seed=0)
+    >>> shards = tc.data.partition.even(data.X, data.y, 4, seed=0)
+    >>> problem = tc.Problem(shards, classes=(0, 1))
+    >>> result = tc.simulate(problem, tc.graph.ring(4), "admm", 5)
+    >>> result.models.shape, result.model.shape, result.rounds
+    ((4, 3), (3,), 5)
     """
 
     models: Array
@@ -41,15 +75,17 @@ class RunResult:
     messages: int = 0
     bytes: int = 0
     released: dict[str, Array] = field(default_factory=dict)
+    noise_std: Array | None = None
     measuring: float = 0.0
 
     @property
     def model(self) -> Array:
-        """(d,) or (K, p): the average of the nodes' models."""
+        """Average of the nodes' models, shape (d,) or (K, p)."""
         return np.asarray(self.models.mean(axis=0, dtype=float))
 
     @property
     def rounds(self) -> int:
+        """Number of rounds of the run."""
         return int(self.settings["rounds"])
 
     def __repr__(self) -> str:
@@ -61,7 +97,18 @@ class RunResult:
         )
 
     def save(self, path: str | Path) -> Path:
-        """Write everything to one file (safetensors with JSON in its header); no pickle."""
+        """Write everything to one file: safetensors with JSON in its header, no pickle.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to write.
+
+        Returns
+        -------
+        Path
+            The file that was written.
+        """
         from safetensors.numpy import save
 
         about = {
@@ -79,17 +126,58 @@ class RunResult:
             "last": np.ascontiguousarray(self.last),
             **{f"{RELEASED}{k}": np.ascontiguousarray(v) for k, v in self.released.items()},
         }
+        if self.noise_std is not None:
+            tensors[NOISE_STD] = np.ascontiguousarray(self.noise_std)
         return write_bytes(path, save(tensors, metadata={"tacenda": json.dumps(about)}))
 
     def report(self, path: str | Path = "report.html") -> Path:
-        """Write the HTML report of this run to `path` (extra `report`)."""
+        """Write the HTML report of this run (extra `report`).
+
+        Parameters
+        ----------
+        path : str or Path, default="report.html"
+            Where to write.
+
+        Returns
+        -------
+        Path
+            The file that was written.
+        """
         from tacenda.report import build
 
         return build(self, path)
 
 
 def load(path: str | Path) -> RunResult:
-    """Read what `RunResult.save` wrote."""
+    """Read what `RunResult.save` wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Returns
+    -------
+    RunResult
+        The same result.
+
+    Raises
+    ------
+    StateError
+        If there is no such file, or it is damaged or of another kind.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import tacenda as tc
+    >>> data = tc.data.make_classification(200, 3, seed=0)
+    >>> shards = tc.data.partition.even(data.X, data.y, 4, seed=0)
+    >>> result = tc.simulate(tc.Problem(shards, classes=(0, 1)), tc.graph.ring(4), "admm", 5)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = result.save(os.path.join(folder, "run.tacenda"))
+    ...     tc.load(file).rounds
+    5
+    """
     from safetensors import SafetensorError, safe_open
 
     if not Path(path).is_file():
@@ -121,4 +209,5 @@ def load(path: str | Path) -> RunResult:
             for name, values in tensors.items()
             if name.startswith(RELEASED)
         },
+        tensors.get(NOISE_STD),
     )

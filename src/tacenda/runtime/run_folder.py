@@ -53,8 +53,15 @@ class RunFolder:
                 f"{folder.path} holds no config.toml, so it is not a run folder that could be "
                 "resumed."
             )
+        folder.make()
         write_text(folder.config_path, config)
         return folder
+
+    def make(self) -> RunFolder:
+        """The folder and its parts on the disk, with the folders above it."""
+        for path in (self.path / "results", self.path / "checkpoints"):
+            path.mkdir(parents=True, exist_ok=True)
+        return self
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:

@@ -17,7 +17,7 @@ from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.whitening import prepared
 from tacenda.content import content_hash, program
 from tacenda.data.partition import broken_promise
-from tacenda.errors import DeclarationWarning, InputError
+from tacenda.errors import DeclarationWarning, InputError, WeakPrivacyWarning
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
@@ -69,40 +69,99 @@ def simulate(
     ledger: str | Path | None = None,
     dataset: str | None = None,
 ) -> RunResult:
-    """Run `algorithm` on `problem` over `graph` for a number of rounds; privacy=None runs without
-    noise.
+    """Simulate an algorithm over a network of nodes.
 
-    prepare         what happens to the records first, under the same budget: None, "whitening" or a
-                    `tacenda.Whitening`
-    init            a public starting model (d,) or one row per node; zeros by default
-    output          "average" or "last"; by default the algorithm's own rule
-    finish_mixing   closing rounds that only mix what was released: free of privacy, they bring all
-                    nodes near the average model; or "exact": one exact average over a spanning
-                    tree, which is cheaper and the same at every node
-    blocks          into how many blocks (or which lists of positions) the nodes are placed; the
-                    result does not depend on it
-    record_every    a history row every so many rounds, and after the last; 0 for none
-    metrics         see `tacenda.runtime.metrics`; they read private data, as only a simulation may
-                    (coarsely under add-remove, where exact ones tell how many records there are)
-    reference       the optimum for "suboptimality" and "distance": a model, or "optimum" to have it
-                    solved for
-    test            (X, y) for "test_loss" and "test_accuracy"
-    callback        called as callback(round, models (n, d)) at every recorded round; a true answer
-                    stops the run
-    checkpoint      a file that is kept up to date between rounds, also on Ctrl-C; resume=True goes
-                    on from it, bit for bit
-    mixing          weights of dual averaging and of the closing rounds: "metropolis", "uniform" or
-                    "max-degree"
-    solver_tolerance  gradient norm at which an exact local minimiser stops; its remaining gap is
-                      charged
-    ledger          a lasting ledger's file: the run's releases are charged to the account of its
-                    records there, and a run that would exceed that account's budget is refused
-                    before any noise is drawn; so is privacy=None where there is a budget. The noise
-                    then depends on all settings besides the seed, since two runs with one noise
-                    would not compose
-    dataset         the account's name. Given once, it is remembered with the records: later runs on
-                    them, in any order and split, are booked there by themselves (see
-                    docs/decisions/0014-accounts.md for what is not recognised)
+    A simulation is for research: its noise is seeded and its metrics read private data without
+    noise. Real members run `tacenda node`, with the same algorithm files.
+
+    Parameters
+    ----------
+    problem : Problem
+        The records of every node, loss and regulariser.
+    graph : networkx.Graph or Topology
+        One node for each shard of the problem.
+    algorithm : Algorithm or str
+        An object of `tacenda.algorithms`, or a name with default settings.
+    rounds : int
+        Number of rounds, at least 1.
+    privacy : Privacy or None, default=None
+        The budget, or the noise; None runs without noise.
+    seed : int or None, default=None
+        The same seed gives the same run.
+    prepare : Whitening, str or None, default=None
+        What happens to the records first, under the same budget: None, "whitening" or a
+        `tacenda.Whitening`.
+    init : array_like or None, default=None
+        A public starting model (d,), or one row per node; zeros by default.
+    output : {"average", "last"} or None, default=None
+        Which model a node returns; by default the algorithm's own rule.
+    finish_mixing : int or "exact", default=0
+        Closing rounds that only mix what was released: they cost no privacy and bring all nodes
+        near the average model. "exact" makes one exact average over a spanning tree, which is
+        cheaper and the same at every node.
+    blocks : int or list of list of int, default=1
+        Into how many blocks (or which lists of positions) the nodes are placed; the result does
+        not depend on it.
+    record_every : int, default=1
+        A history row every so many rounds, and after the last; 0 for none.
+    metrics : sequence of str, default=('objective', 'consensus')
+        See `tacenda.runtime.metrics`; they read private data, as only a simulation may
+        (coarsely under add-remove, where exact ones tell how many records there are).
+    reference : array_like, "optimum" or None, default=None
+        The optimum for the metrics "suboptimality" and "distance": a model, or "optimum" to
+        have it solved for.
+    test : (X, y) or None, default=None
+        Records for the metrics "test_loss" and "test_accuracy".
+    callback : callable or None, default=None
+        Called as callback(round, models (n, d)) at every recorded round; if it returns a true
+        value, the run stops.
+    progress : {"auto", True, False}, default="auto"
+        Whether to show a progress bar; "auto" shows one on a terminal.
+    checkpoint : str, Path or None, default=None
+        A file that is kept up to date between rounds, also on Ctrl-C.
+    resume : bool, default=False
+        Continue from the checkpoint, bit for bit.
+    mixing : {"metropolis", "uniform", "max-degree"}, default="metropolis"
+        Weights of dual averaging and of the closing rounds.
+    solver_tolerance : float, default=1e-08
+        Gradient norm at which an exact local minimiser stops; its remaining gap is charged.
+    ledger : str, Path or None, default=None
+        File of a lasting ledger. The run's releases are charged to the account of its records
+        there, and a run that would exceed that account's budget is refused before any noise is
+        drawn; so is privacy=None where there is a budget. The noise then depends on all
+        settings besides the seed, since two runs with one noise would not compose.
+    dataset : str or None, default=None
+        Name of the account. Given once, it is remembered with the records: later runs on them,
+        in any order and split, are charged there by themselves (see
+        docs/decisions/0014-accounts.md for what is not recognised).
+
+    Returns
+    -------
+    RunResult
+        Models, history, what was really guaranteed, and the cost.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range, or the graph does not fit the problem.
+    UnsupportedError
+        If loss, regulariser, algorithm and graph do not go together.
+    BudgetError
+        If the account of the records has too little budget left.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> data = tc.data.make_classification(200, 3, seed=0)
+    >>> shards = tc.data.partition.even(data.X, data.y, 4, seed=0)
+    >>> problem = tc.Problem(shards, loss="logistic", strength=1e-3, classes=(0, 1))
+    >>> result = tc.simulate(
+    ...     problem, tc.graph.ring(4), "cdpadmm", rounds=5, privacy=tc.Privacy(2.0), seed=0
+    ... )
+    >>> result.models.shape
+    (4, 3)
+    >>> round(result.privacy.epsilon, 3)
+    2.0
     """
     given = seed
     if seed is None and checkpoint is not None and resume:
@@ -176,11 +235,14 @@ class _Simulation:
         dataset: str | None,
     ) -> None:
         self.spec, self.problem, self._given_seed = spec, problem, given_seed
-        self.warnings = [*spec.advice(), *spec.cut_advice()]
+        weak = [] if spec.privacy is None else spec.privacy.advice(float(spec.facts.sizes.sum()))
+        self.warnings = [*spec.advice(), *spec.cut_advice(), *weak]
         for sentence in spec.advice():
             python_warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
         for sentence in spec.cut_advice():
             python_warnings.warn(sentence, GraphWarning, stacklevel=3)
+        for sentence in weak:
+            python_warnings.warn(sentence, WeakPrivacyWarning, stacklevel=3)
         if spec.privacy is not None:
             _check_spread(problem, spec.privacy.adjacency)
         if spec.privacy is not None and (missing := problem.declaration_missing()) is not None:
@@ -249,6 +311,7 @@ class _Simulation:
             cost["messages"],
             cost["bytes"],
             self.hosts.released(),
+            None if statement is None else self.hosts.noise_std(self.spec.rounds),
             self.measuring,
         )
 
@@ -333,8 +396,8 @@ def _check_spread(problem: Problem, adjacency: str) -> None:
             "(by_column, or a list), or use 'replace-one'."
         )
     words = (
-        f"{why}: the promise is for the records as they lie on the nodes, "
-        "not for the table that was spread."
+        f"{why}: the promise is for the records as they are on the nodes, "
+        "not for the table that was divided."
     )
     python_warnings.warn(words, DeclarationWarning, stacklevel=4)
 

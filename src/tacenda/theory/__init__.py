@@ -1,17 +1,18 @@
 """The five papers' bounds as functions, each with its assumptions; letters in the bodies are the
 papers' own.
 
-    HuangGong20   ipadmm_bound, ipadmm_bound_limit                  Theorem 7
-    ZhangEtAl18   recycled_condition_holds, least_recycle_proximal  (26)-(27)
-                  recycled_privacy_bound                            (30)
-    LiuEtAl22     dual_averaging_bound                              Theorem 2
-                  dual_averaging_utility_loss                       Corollary 1, (10)
-                  dual_averaging_distance, noise_free_distance      (11) with (10), Corollary 2 (12)
-    ZhangZhu16    sample_size                                       Theorems 3-6
-                  fit_accuracy, optimal_alpha                       (27)-(30)
+    Huang and Gong (2020)  ipadmm_bound, ipadmm_bound_limit                  Theorem 7
+    Zhang et al. (2018)    recycled_condition_holds, least_recycle_proximal  (26)-(27)
+                           recycled_privacy_bound                            (30)
+    Liu et al. (2022)      dual_averaging_bound                              Theorem 2
+                           dual_averaging_utility_loss                       Corollary 1, (10)
+                           dual_averaging_distance                           (11) with (10)
+                           noise_free_distance                               Corollary 2 (12)
+    Zhang and Zhu (2016)   sample_size                                       Theorems 3-6
+                           fit_accuracy, optimal_alpha                       (27)-(30)
 
-A bound is a statement about the print's own assumptions, never a promise about a run: privacy comes
-from the ledger alone.
+A bound is a statement about the paper's own assumptions, never a guarantee of a run: privacy
+comes from the ledger alone.
 """
 
 from tacenda.theory.dual_averaging import (

@@ -1,4 +1,4 @@
-"""LiuEtAl22: the convergence of private dual averaging, Theorem 2 and Corollaries 1 and 2.
+"""Liu et al. (2022): the convergence of private dual averaging, Theorem 2 and Corollaries 1 and 2.
 
 Assumes: losses convex and L-Lipschitz; h mu-strongly convex; W symmetric and doubly stochastic with
 second singular value beta < 1; noise N(0, noise_std^2 I) on each subgradient, in dimension d (the
@@ -26,8 +26,34 @@ from tacenda.schedules import Schedule, at
 def published_noise_std(
     rounds: int, records: int, epsilon: float, delta: float, lipschitz: float = 1.0
 ) -> float:
-    """Theorem 1: noise_std = L sqrt(12 T ln(1/delta)) / (q epsilon); 0.091046 at T = 60000, q =
-    20000, (1, 0.01)."""
+    """Noise of Theorem 1 of Liu et al. (2022): L sqrt(12 T ln(1/delta)) / (q epsilon).
+
+    It is right for full gradients only; a private run takes its noise from the accountant instead.
+
+    Parameters
+    ----------
+    rounds : int
+        T.
+    records : int
+        q, the records of a node.
+    epsilon : float
+        The claimed epsilon.
+    delta : float
+        The claimed delta.
+    lipschitz : float, default=1.0
+        L, a bound on each record's gradient.
+
+    Returns
+    -------
+    float
+        Standard deviation of the noise on each coordinate.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> round(tc.theory.published_noise_std(60_000, 20_000, 1.0, 0.01), 6)
+    0.091046
+    """
     log = math.log(1 / checks.between("delta", delta, 0.0, 1.0))
     return (
         lipschitz
@@ -48,8 +74,44 @@ def dual_averaging_bound(
     offset: float | Schedule = 0.0,
     optimum_norm: float = 0.0,
 ) -> float:
-    """Theorem 2, the right-hand side of (7). weights: "linear" is a(t) = t,
-    "constant" a(t) = 1. offset: gamma."""
+    """Excess objective of private dual averaging, Theorem 2 of Liu et al. (2022).
+
+    The right-hand side of (7), under the assumptions at the top of the module.
+
+    Parameters
+    ----------
+    rounds : int
+        t, at least 1.
+    strong_convexity : float
+        mu of the regulariser.
+    lipschitz : float
+        L, a bound on each record's gradient.
+    second_singular : float
+        beta < 1, the second singular value of the mixing matrix.
+    dim : int
+        d, the length of the model.
+    noise_std : float, default=0.0
+        Standard deviation of the noise on each coordinate.
+    weights : {"linear", "constant"}, default="linear"
+        a(t) = t, or a(t) = 1.
+    offset : float or Schedule, default=0.0
+        gamma, a number or a schedule.
+    optimum_norm : float, default=0.0
+        |x*|.
+
+    Returns
+    -------
+    float
+        An upper bound.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> facts = {"strong_convexity": 0.1, "lipschitz": 1.0, "second_singular": 0.5, "dim": 10}
+    >>> few, many = (tc.theory.dual_averaging_bound(t, **facts) for t in (10, 100))
+    >>> bool(many < few)
+    True
+    """
     mu, beta = checks.positive("strong_convexity", strong_convexity), _second(second_singular)
     checks.one_of("weights", weights, ("linear", "constant"))
     t = np.arange(1, checks.whole("rounds", rounds, least=1) + 1, dtype=float)
@@ -76,11 +138,42 @@ def dual_averaging_utility_loss(
     epsilon: float,
     delta: float,
 ) -> float:
-    """Corollary 1's (10), for a(t) = t, gamma = 0 and the paper's noise of Theorem 1 at T = rounds;
-    the log is inside the root.
+    """Excess objective at the paper's own noise, Corollary 1 (10) of Liu et al. (2022).
 
-    4M/(mu (t+1)) + 16 L^2 sqrt(3 d ln(1/delta)) / (mu (1-beta) q epsilon sqrt(t+1)) + 24 d L^2
-    ln(1/delta) / (mu q^2 epsilon^2)
+    For a(t) = t, gamma = 0 and the noise of Theorem 1 at T = rounds; the logarithm is inside the
+    root: 4M/(mu (t+1)) + 16 L^2 sqrt(3 d ln(1/delta)) / (mu (1-beta) q epsilon sqrt(t+1)) + 24 d
+    L^2 ln(1/delta) / (mu q^2 epsilon^2).
+
+    Parameters
+    ----------
+    rounds : int
+        t, at least 1.
+    strong_convexity : float
+        mu of the regulariser.
+    lipschitz : float
+        L, a bound on each record's gradient.
+    second_singular : float
+        beta < 1, the second singular value of the mixing matrix.
+    dim : int
+        d, the length of the model.
+    records : int
+        q, the records of a node.
+    epsilon : float
+        The claimed epsilon.
+    delta : float
+        The claimed delta.
+
+    Returns
+    -------
+    float
+        An upper bound.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> facts = {"strong_convexity": 0.1, "lipschitz": 1.0, "second_singular": 0.5, "dim": 10}
+    >>> tc.theory.dual_averaging_utility_loss(100, **facts, records=1000, epsilon=1, delta=1e-5) > 0
+    True
     """
     mu = checks.positive("strong_convexity", strong_convexity)
     beta, t = _second(second_singular), rounds
@@ -101,8 +194,37 @@ def consensus_distance(
     dim: int,
     noise_std: float = 0.0,
 ) -> float:
-    """(11): mean squared distance of the nodes from y~(t), 8 (L^2 + d noise_std^2)(ln t + 1) /
-    (mu^2 t (t+1) (1-beta)^2)."""
+    """Mean squared distance of the nodes from their average, (11) of Liu et al. (2022).
+
+    8 (L^2 + d noise_std^2)(ln t + 1) / (mu^2 t (t+1) (1-beta)^2).
+
+    Parameters
+    ----------
+    rounds : int
+        t, at least 1.
+    strong_convexity : float
+        mu of the regulariser.
+    lipschitz : float
+        L, a bound on each record's gradient.
+    second_singular : float
+        beta < 1, the second singular value of the mixing matrix.
+    dim : int
+        d, the length of the model.
+    noise_std : float, default=0.0
+        Standard deviation of the noise on each coordinate.
+
+    Returns
+    -------
+    float
+        An upper bound.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> facts = {"strong_convexity": 0.1, "lipschitz": 1.0, "second_singular": 0.5, "dim": 10}
+    >>> tc.theory.consensus_distance(100, **facts) < tc.theory.consensus_distance(10, **facts)
+    True
+    """
     t, mu, gap = rounds, strong_convexity, 1 - _second(second_singular)
     return (
         8 * (lipschitz**2 + dim * noise_std**2) * (math.log(t) + 1) / (mu**2 * t * (t + 1) * gap**2)
@@ -118,8 +240,38 @@ def dual_averaging_distance(
     dim: int,
     noise_std: float = 0.0,
 ) -> float:
-    """Corollary 1's left-hand side (9): mean |x~_i(t) - x*|^2 <= 2 (11) + (4/mu) (7), for a(t) = t
-    and gamma = 0."""
+    """Mean squared distance from the optimum, Corollary 1 (9) of Liu et al. (2022).
+
+    mean |x~_i(t) - x*|^2 <= 2 (11) + (4/mu) (7), for a(t) = t and gamma = 0.
+
+    Parameters
+    ----------
+    rounds : int
+        t, at least 1.
+    strong_convexity : float
+        mu of the regulariser.
+    lipschitz : float
+        L, a bound on each record's gradient.
+    second_singular : float
+        beta < 1, the second singular value of the mixing matrix.
+    dim : int
+        d, the length of the model.
+    noise_std : float, default=0.0
+        Standard deviation of the noise on each coordinate.
+
+    Returns
+    -------
+    float
+        An upper bound.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> facts = {"strong_convexity": 0.1, "lipschitz": 1.0, "second_singular": 0.5, "dim": 10}
+    >>> quiet = tc.theory.dual_averaging_distance(100, **facts)
+    >>> bool(quiet < tc.theory.dual_averaging_distance(100, **facts, noise_std=0.1))
+    True
+    """
     known: dict[str, Any] = {
         "strong_convexity": strong_convexity,
         "lipschitz": lipschitz,
@@ -134,8 +286,33 @@ def dual_averaging_distance(
 def noise_free_distance(
     rounds: int, *, strong_convexity: float, lipschitz: float, second_singular: float
 ) -> float:
-    """Corollary 2 (12): mean |x~_i(t) - x*|^2 <= 16/(t+1) ( L^2 (ln t + 1)/(mu^2 (1-beta)^2 t) +
-    M/mu^2 ), without noise."""
+    """Mean squared distance from the optimum without noise, Corollary 2 (12) of Liu et al. (2022).
+
+    mean |x~_i(t) - x*|^2 <= 16/(t+1) ( L^2 (ln t + 1)/(mu^2 (1-beta)^2 t) + M/mu^2 ).
+
+    Parameters
+    ----------
+    rounds : int
+        t, at least 1.
+    strong_convexity : float
+        mu of the regulariser.
+    lipschitz : float
+        L, a bound on each record's gradient.
+    second_singular : float
+        beta < 1, the second singular value of the mixing matrix.
+
+    Returns
+    -------
+    float
+        An upper bound.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> facts = {"strong_convexity": 0.1, "lipschitz": 1.0, "second_singular": 0.5}
+    >>> tc.theory.noise_free_distance(100, **facts) < tc.theory.noise_free_distance(10, **facts)
+    True
+    """
     t = checks.whole("rounds", rounds, least=1)
     mu, beta = strong_convexity, _second(second_singular)
     near = lipschitz**2 * (math.log(t) + 1) / (mu**2 * (1 - beta) ** 2 * t)

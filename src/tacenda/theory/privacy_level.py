@@ -1,5 +1,5 @@
-"""ZhangZhu16 section 5.3: choose the privacy level alpha of a round by a fitted accuracy and a
-stated taste for privacy, (27)-(30).
+"""Zhang and Zhu (2016), section 5.3: choose the privacy level alpha of a round by a fitted accuracy
+and a stated taste for privacy, (27)-(30).
 
     alpha*        = argmin L_acc - U_priv,  alpha_L <= alpha <= alpha_U,  L_acc <= c3      (27)-(28)
     U_priv(alpha) = w1 ln( w2 / (w3 alpha + w4 alpha^2) )                                       (29)
@@ -29,7 +29,26 @@ TASTE = (0.02, 6.0, 9.0, 1.0)
 
 @dataclass(frozen=True)
 class AccuracyFit:
-    """c4, c5, c6 of (30), all at least 0, and the root mean square of what the fit leaves over."""
+    """Fitted loss of accuracy L_acc(alpha) = c4 exp(-c5 alpha) + c6, (30) of Zhang and Zhu (2016).
+
+    Parameters
+    ----------
+    c4 : float
+        At least 0.
+    c5 : float
+        At least 0.
+    c6 : float
+        At least 0.
+    residual : float
+        Root mean square of what the fit leaves over.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> fit = tc.theory.fit_accuracy([0.1, 0.2, 0.4, 0.8], [0.5, 0.35, 0.2, 0.12])
+    >>> fit.c5 > 0
+    True
+    """
 
     c4: float
     c5: float
@@ -42,8 +61,23 @@ class AccuracyFit:
 
 @dataclass(frozen=True)
 class OptimalLevel:
-    """alpha*, the value L_acc - U_priv there, and which bound holds it:
-    "inside", "alpha", or "accuracy"."""
+    """Optimal privacy level of a round, (28) of Zhang and Zhu (2016).
+
+    Parameters
+    ----------
+    alpha : float
+        alpha*.
+    value : float
+        L_acc - U_priv there.
+    bound : str
+        What limits it: "inside" (nothing), "alpha" or "accuracy".
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.theory.optimal_alpha(tc.theory.AccuracyFit(0.5, 8.0, 0.1, 0.0)).bound
+    'inside'
+    """
 
     alpha: float
     value: float
@@ -51,8 +85,35 @@ class OptimalLevel:
 
 
 def fit_accuracy(alphas: ArrayLike, losses: ArrayLike) -> AccuracyFit:
-    """Least squares of (30): for each c5 on a fine grid c4 and c6 are linear, then c5 is polished.
-    At least three levels."""
+    """Fit the loss of accuracy to measured values, (30) of Zhang and Zhu (2016).
+
+    Least squares: for each c5 on a fine grid c4 and c6 are linear, then c5 is refined. The measured
+    losses depend on the data: measure them on public or generated data, or charge them.
+
+    Parameters
+    ----------
+    alphas : array_like
+        Privacy levels of a round, at least three.
+    losses : array_like
+        The loss measured at each.
+
+    Returns
+    -------
+    AccuracyFit
+        The fitted curve.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than three levels.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> fit = tc.theory.fit_accuracy([0.1, 0.2, 0.4, 0.8], [0.5, 0.35, 0.2, 0.12])
+    >>> fit.residual < 0.01
+    True
+    """
     from scipy.optimize import minimize_scalar
 
     x, y = np.asarray(alphas, float), np.asarray(losses, float)
@@ -89,7 +150,26 @@ def _linear(x: Any, y: Any, c5: float) -> tuple[float, float, float]:
 
 
 def privacy_utility(alpha: Any, taste: Sequence[float] = TASTE) -> Any:
-    """U_priv (29): falls with alpha."""
+    """Utility of privacy U_priv, (29) of Zhang and Zhu (2016); it falls with alpha.
+
+    Parameters
+    ----------
+    alpha : float or array_like
+        Privacy level of a round, above 0.
+    taste : sequence of float, default=(0.02, 6.0, 9.0, 1.0)
+        w1 .. w4, the paper's (0.02, 6, 9, 1) by default.
+
+    Returns
+    -------
+    float or ndarray of float
+        One value for each alpha.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> bool(tc.theory.privacy_utility(0.1) > tc.theory.privacy_utility(0.5))
+    True
+    """
     w1, w2, w3, w4 = taste
     a = np.asarray(alpha, float)
     return w1 * np.log(w2 / (w3 * a + w4 * a**2))
@@ -103,8 +183,38 @@ def optimal_alpha(
     highest: float = 1.0,
     worst_loss: float = math.inf,
 ) -> OptimalLevel:
-    """alpha* of (28); worst_loss is c3 on the scale of the fitted losses. Refused where no alpha <=
-    highest is accurate enough."""
+    """Privacy level that balances accuracy and privacy, (28) of Zhang and Zhu (2016).
+
+    Parameters
+    ----------
+    accuracy : AccuracyFit
+        The fitted loss of accuracy.
+    taste : sequence of float, default=(0.02, 6.0, 9.0, 1.0)
+        w1 .. w4 of the utility of privacy.
+    lowest : float, default=0.001
+        alpha_L.
+    highest : float, default=1.0
+        alpha_U.
+    worst_loss : float, default=inf
+        c3, on the scale of the fitted losses.
+
+    Returns
+    -------
+    OptimalLevel
+        alpha* and what limits it.
+
+    Raises
+    ------
+    InputError
+        If no alpha up to `highest` is accurate enough.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> found = tc.theory.optimal_alpha(tc.theory.AccuracyFit(0.5, 8.0, 0.1, 0.0))
+    >>> 0.001 < found.alpha < 1.0
+    True
+    """
     from scipy.optimize import minimize_scalar
 
     low, high = checks.positive("lowest", lowest), checks.positive("highest", highest)

@@ -1,5 +1,5 @@
-"""ZhangZhu16 Theorems 3-6: how many records B_p a node needs for an excess loss of at most
-alpha_acc with high probability.
+"""Zhang and Zhu (2016), Theorems 3-6: how many records B_p a node needs for an excess loss of at
+most alpha_acc with high probability.
 
 The theorems say "there exists a constant"; it is the argument `constant` here, 1 unless you know
 better, so only ratios of the answers mean something by themselves. Assumes logistic-like losses
@@ -30,11 +30,50 @@ def sample_size(
     curvature: float = 0.25,
     constant: float = 1.0,
 ) -> float:
-    """B_p must exceed this.
+    """How many records a node needs at least, Theorems 3-6 of Zhang and Zhu (2016).
 
-    kind: "non-private" (Theorem 3, holds with probability 1 - failure), "dual" (4, 1 - 2 failure),
-    "primal-centre" (5, the minimiser before noise, 1 - 2 failure), "primal" (6, 1 - 3 failure).
-    accuracy: alpha_acc. alpha: privacy of one round. loss_scale: C^R.
+    The theorems say "there exists a constant"; it is the argument `constant`, so that only ratios
+    of the results mean something by themselves.
+
+    Parameters
+    ----------
+    kind : str
+        "non-private" (Theorem 3, holds with probability 1 - failure), "dual" (4, 1 - 2
+        failure), "primal-centre" (5, the minimiser before noise, 1 - 2 failure), "primal" (6, 1
+        - 3 failure).
+    accuracy : float
+        alpha_acc, the excess loss that is allowed.
+    reference_norm : float
+        Norm of a classifier with the wanted loss.
+    failure : float
+        Probability of failure.
+    alpha : float or None, default=None
+        Privacy of one round.
+    dim : int, default=1
+        Number of features.
+    loss_scale : float, default=1.0
+        C^R.
+    penalty : float, default=1.0
+        eta.
+    degree : int, default=1
+        Neighbours of the node.
+    curvature : float, default=0.25
+        A bound on the curvature of the loss.
+    constant : float, default=1.0
+        The constant of the theorem.
+
+    Returns
+    -------
+    float
+        B_p must exceed this.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> wish = {"accuracy": 0.1, "reference_norm": 1.0, "failure": 0.05}
+    >>> public = tc.theory.sample_size("non-private", **wish)
+    >>> public <= tc.theory.sample_size("dual", **wish, alpha=0.1, dim=10)
+    True
     """
     checks.one_of("kind", kind, KINDS)
     acc = checks.positive("accuracy", accuracy)

@@ -117,3 +117,18 @@ def test_paths_are_meant_from_the_file_and_bad_files_are_named(tmp_path) -> None
         read.read_file(tmp_path / "latin.toml")
     with pytest.raises(InputError, match="no configuration file"):
         read.read_file(tmp_path / "absent.toml")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("d.csv", "a,b\n1,2\n"), ("d.csv.gz", "x"), ("d.xlsx", "PK"), ("d", "a;b\n1;2\n")],
+)
+def test_a_table_given_as_configuration_is_told_from_one(tmp_path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=rf"looks like data.*--data \S*{name} --schema d\S*\.toml"):
+        read.read_file(tmp_path / name)
+
+
+def test_a_configuration_of_any_name_is_none(tmp_path) -> None:
+    (tmp_path / "run.conf").write_text('[data]\nname = "iris"\n')
+    assert read.read_file(tmp_path / "run.conf") == {"data": {"name": "iris"}}

@@ -1,5 +1,5 @@
 """Named sets: the facts known about Adult and a9a, where files come from, and what is said when
-they cannot be had.
+they cannot be loaded.
 
 Tests of the original files need a folder that holds them, named by TACENDA_DATA (or a filled
 cache); else they skip.
@@ -283,7 +283,7 @@ def test_libsvm_by_hand(tmp_path):
         np.testing.assert_array_equal(d.X.toarray(), expected)
         assert d.y.tolist() == [1, 0, 1] and d.X.format == "csr" and not d.notes
     assert data.load_libsvm(tmp_path / "t").y.tolist() == [1, -1, 1]
-    assert "was read off the file" in data.load_libsvm(tmp_path / "t").notes[0]
+    assert "was read from the file" in data.load_libsvm(tmp_path / "t").notes[0]
     np.testing.assert_allclose(
         data.load_libsvm(tmp_path / "t", 5, norm=1.0).X[0].toarray()[0] * 4.25**0.5, expected[0]
     )

@@ -139,7 +139,7 @@ def test_unconfirmed_values_warn_once_or_are_refused():
     draft = data.draft_schema(GOOD, label="ill")
     with pytest.warns(data.UnconfirmedSchemaWarning, match="age.*ward.*ill") as caught:
         d = data.encode(draft, GOOD)
-    notes = [n for n in d.notes if "read off" in n]
+    notes = [n for n in d.notes if "read from" in n]
     assert (
         len(caught) == 1
         and len(notes) == 1
@@ -152,14 +152,18 @@ def test_unconfirmed_values_warn_once_or_are_refused():
         data.encode(draft.confirmed(), GOOD, strict=True)
 
 
-def test_frames_of_both_kinds_with_nulls():
+def test_frames_of_every_kind_with_nulls():
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    arrow = pytest.importorskip("pyarrow")
     table = {"age": [30, None, 20], "ward": ["south", "north", None], "ill": ["yes", "no", "no"]}
     expected = data.encode(schema(missing="impute"), MISSING).X
     for frame in (
         pandas.DataFrame(table),
         polars.DataFrame(table),
         pandas.DataFrame(table).convert_dtypes(),
+        arrow.table(table),
+        polars.DataFrame(table).with_columns(polars.col("ward").cast(polars.Categorical)),
+        pandas.DataFrame(table).astype({"ward": "category"}),
     ):
         np.testing.assert_allclose(data.encode(schema(missing="impute"), frame).X, expected)
     with pytest.raises(InputError, match="frame, a mapping of columns or a path, not int"):

@@ -191,3 +191,26 @@ def test_without_duckdb_csv_works_and_parquet_names_the_extra(write, monkeypatch
     assert cells(data.read_table(write(CSV))) == EXPECTED
     with pytest.raises(InputError, match=r"needs DuckDB.*pip install 'tacenda\[data\]'"):
         data.read_table(write(b"PAR1", "t.parquet"))
+
+
+def test_a_folder_and_files_of_other_programs_are_named_for_what_they_are(tmp_path):
+    (tmp_path / "year").mkdir()
+    with pytest.raises(InputError, match="'.*year' is a folder, and holds no file"):
+        data.read_table(tmp_path / "year")
+    for name in ("a.csv", "b.csv", "c.csv", "d.csv"):
+        (tmp_path / "year" / name).write_text("x")
+    words = r"is a folder \(it holds a.csv, b.csv, c.csv, ...\); name one file in it"
+    with pytest.raises(InputError, match=words):
+        data.read_table(tmp_path / "year")
+    for name, start, words in (
+        ("pay.xlsx", b"PK\x03\x04..", "workbook; save the sheet as CSV"),
+        ("pay.csv", b"PK\x03\x04..", "workbook or ZIP archive; save the sheet as CSV"),
+        ("pay.xls", b"\xd0\xcf\x11\xe0", "workbook; save the sheet as CSV"),
+        ("pay.json", b"[]", r"JSON file; give the query \"SELECT \* FROM '.*pay.json'\""),
+        ("pay.zip", b"PK\x03\x04", "ZIP archive; unpack it"),
+        ("pay.sav", b"$FL2", "another program; export it as CSV or Parquet"),
+        ("pay.dat", b"PAR1", "Parquet file; rename it"),
+    ):
+        (tmp_path / name).write_bytes(start)
+        with pytest.raises(InputError, match=f"{name} must be a CSV or Parquet file.*{words}"):
+            data.read_table(tmp_path / name)

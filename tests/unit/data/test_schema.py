@@ -91,6 +91,16 @@ def test_the_hash_covers_what_shapes_the_encoding_and_nothing_else():
         assert (named.hash() == base.hash()) is same
 
 
+def test_schemas_written_before_the_newer_fields_keep_their_hash():
+    base = Schema.build(**fields())
+    assert base.hash() == "c7f7120aec196e63685dc6d96ab07ec530741a7b3d3c7e035318a7be701d61ec"
+    columns = fields()["columns"]
+    columns[0]["scale_to"] = "symmetric"
+    label = {"name": "pay", "low": 0, "high": 5, "scale_to": "symmetric"}
+    other = Schema.build(**fields(columns=columns, label=label))
+    assert other.hash() == "c45c9c441edfee323d169731abd0e7e8822521559aeaf50036147409bbb04fbd"
+
+
 NUMERIC = {"kind": "numeric", "name": "age", "low": 0, "high": 100}
 
 
@@ -101,7 +111,7 @@ NUMERIC = {"kind": "numeric", "name": "age", "low": 0, "high": 100}
         ({"columns": [NUMERIC, NUMERIC]}, "must be distinct.*'age'"),
         ({"columns": [{**NUMERIC, "high": 0}]}, "low must be below high"),
         ({"columns": [{**NUMERIC, "high": float("inf")}]}, "both finite"),
-        ({"columns": [{**NUMERIC, "impute": 200}]}, r"impute must lie in \[0, 100\]"),
+        ({"columns": [{**NUMERIC, "impute": 200}]}, r"impute must be in \[0, 100\]"),
         ({"columns": [{**NUMERIC, "hihg": 3}]}, "hihg"),
         (
             {"columns": [{"kind": "categorical", "name": "c", "levels": ["a", "a"]}]},
@@ -153,7 +163,7 @@ def test_a_draft_marks_everything_as_to_be_confirmed(tmp_path):
     assert schema.unconfirmed == ("age", "city", "who")
     assert "id" in schema.notes and "flat" in schema.notes and "missing" in schema.notes
     text = schema.to_toml()
-    assert text.count("confirmed = false  # read off the data: to be confirmed as public") == 3
+    assert text.count("confirmed = false  # read from the data: to be confirmed as public") == 3
     assert Schema.from_toml(text) == schema
     with pytest.raises(PrivacyError, match="age.*city.*who.*confirmed = true"):
         schema.require_confirmed()

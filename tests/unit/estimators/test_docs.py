@@ -15,7 +15,7 @@ def test_snippets_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     snippets = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    assert len(snippets) == 6
+    assert len(snippets) == 7
     names: dict[str, object] = {}
     for snippet in snippets:
         exec(compile(snippet, str(PAGE), "exec"), names)

@@ -30,6 +30,13 @@ LOW, HIGH = np.array([0.0, -10.0, 5.0, 0.0]), np.array([100.0, 10.0, 6.0, 1.0])
 BOUNDS = (LOW, HIGH)
 
 
+# A record of weight 2 is not two records: the number of records is public, and divides the losses
+NO_EQUIVALENCE = {
+    f"check_sample_weight_equivalence_on_{kind}_data": "the public number of records counts"
+    for kind in ("dense", "sparse")
+}
+
+
 def records(n: int = 3000, classes: int = 2, seed: int = 0) -> tuple[Any, Any, Any]:
     """Features on very different scales inside BOUNDS; labels by a linear rule;
     a linear target in about 0..60."""
@@ -54,9 +61,13 @@ def test_check_estimator(kind: Any) -> None:
     with warnings.catch_warnings():
         # The checks call fit on purpose with odd data, and warn themselves
         warnings.simplefilter("ignore")
-        results = check_estimator(kind(), on_fail=None)
+        results = check_estimator(
+            kind(weight_bound=10.0), on_fail=None, expected_failed_checks=NO_EQUIVALENCE
+        )
     failed = {
-        r["check_name"]: r["exception"] for r in results if r["status"] not in ("passed", "skipped")
+        r["check_name"]: r["exception"]
+        for r in results
+        if r["status"] not in ("passed", "skipped", "xfail")
     }
     assert not failed
     assert sum(r["status"] == "passed" for r in results) > 40
@@ -94,8 +105,10 @@ def test_multiclass_probabilities_are_the_softmax() -> None:
     by_hand = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(model.predict_proba(X), by_hand, rtol=1e-9)
     np.testing.assert_allclose(model.predict_log_proba(X), np.log(by_hand), rtol=1e-6, atol=1e-9)
-    with pytest.raises(InputError, match="Only binary"):
-        tc.PrivateLinearSVC(bounds=BOUNDS).fit(X, y)
+    machine = tc.PrivateLinearSVC(3.0, bounds=BOUNDS, n_nodes=6, random_state=1).fit(X, y)
+    assert machine.coef_.shape == (3, 4)
+    assert machine.score(X, y) > 0.75
+    np.testing.assert_array_equal(machine.to_sklearn().predict(X), machine.predict(X))
 
 
 @pytest.mark.parametrize("kind", REGRESSORS)
@@ -107,7 +120,7 @@ def test_regressions_come_near_plain_ridge_in_the_users_units(kind: Any) -> None
     )
     assert model.score(X, t) > plain.score(X, t) - 0.05
     np.testing.assert_allclose(model.coef_ * (HIGH - LOW), plain.coef_ * (HIGH - LOW), atol=4.0)
-    np.testing.assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_)
+    np.testing.assert_allclose(model.predict(X), np.clip(X @ model.coef_ + model.intercept_, 0, 60))
     assert model.node_coef_.shape == (8, 4)
     assert isinstance(model.intercept_, float)
 
@@ -172,7 +185,7 @@ def test_to_sklearn_predicts_the_same() -> None:
             np.testing.assert_allclose(plain.predict_proba(X), model.predict_proba(X), atol=1e-12)
     for kind in REGRESSORS:
         model = kind(bounds=BOUNDS, target_bounds=(0, 60), random_state=0).fit(X, t)
-        np.testing.assert_allclose(model.to_sklearn().predict(X), model.predict(X))
+        np.testing.assert_allclose(np.clip(model.to_sklearn().predict(X), 0, 60), model.predict(X))
     X3, y3, _ = records(1000, classes=3)
     many = tc.PrivateLogisticRegression(bounds=BOUNDS, random_state=0).fit(X3, y3)
     np.testing.assert_allclose(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
+import shutil
 import stat
 import subprocess
 import sys
@@ -14,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tacenda.formats.files import replacing, write_bytes, write_json, write_text
+from tacenda.errors import InputError
+from tacenda.formats.files import checked_output, replacing, write_bytes, write_json, write_text
 from tacenda.formats.text import canonical_json, json_lines, toml
 
 
@@ -42,7 +45,7 @@ def test_a_full_disk_leaves_the_old_file_nothing_beside_it_and_names_it(
 
 def test_a_writer_that_fails_or_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
     def fail(error: BaseException) -> None:
-        with replacing(tmp_path / "new" / "picture.svg") as part:
+        with replacing(tmp_path / "picture.svg") as part:
             assert part.suffix == ".svg"
             part.write_text("half")
             raise error
@@ -50,7 +53,35 @@ def test_a_writer_that_fails_or_is_interrupted_leaves_nothing(tmp_path: Path) ->
     for error in (ValueError("no"), KeyboardInterrupt()):
         with pytest.raises(type(error)):
             fail(error)
-    assert list((tmp_path / "new").iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_needs_a_folder_that_exists_and_none_is_made_for_it(tmp_path: Path) -> None:
+    for write in (lambda p: write_text(p, "x"), checked_output):
+        with pytest.raises(InputError, match=r"no folder '.*missing/deep'; make it first"):
+            write(tmp_path / "missing" / "deep" / "a.txt")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_says_what_was_needed_and_what_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """File systems that allocate late refuse at the flush, after all bytes were taken."""
+    free = shutil.disk_usage(tmp_path)
+
+    def full(handle: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: free._replace(free=1000))
+    with pytest.raises(OSError, match=r"needs 5,000 bytes and 6,000 are free") as failed:
+        write_bytes(tmp_path / "model.bin", bytes(5000))
+    assert (failed.value.errno, failed.value.filename) == (code, str(tmp_path / "model.bin"))
+    with pytest.raises(OSError, match="needs more than 4 bytes"):
+        with replacing(tmp_path / "picture.svg") as part:
+            part.write_text("half")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_errors_of_others_keep_their_own_names(tmp_path: Path) -> None:
@@ -60,7 +91,7 @@ def test_the_errors_of_others_keep_their_own_names(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(OSError, match="file"):
+    with pytest.raises(InputError, match=r"'.*/file' is a file and not a folder"):
         write_text(tmp_path / "file" / "below", "x")
 
 

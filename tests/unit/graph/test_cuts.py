@@ -137,3 +137,105 @@ def test_two_clusters_hide_each_node_in_its_own() -> None:
     edges = cuts.mending_edges(topology, 2)
     assert edges is not None
     assert len(edges) == 1
+
+
+@pytest.mark.parametrize("q", [1, 2, 3])
+def test_the_worst_cut_is_a_cut_with_its_smallest_part(q: int) -> None:
+    alone = others = 0
+    large, small = q + 4, q + 2  # two dense parts, joined by q edges at members 0, 1, ..
+    joined = nx.disjoint_union(nx.complete_graph(large), nx.complete_graph(small))
+    joined.add_edges_from((k, large + k) for k in range(q))
+    for graph in [*irregular(60), joined]:
+        topology = Topology.of(graph)
+        cut = cuts.worst_cut(topology, q)
+        n, kappa = topology.n, nx.node_connectivity(graph)
+        assert (cut is None) == (kappa > q or n <= q + 1)
+        if cut is None:
+            continue
+        assert 0 < len(cut.members) <= q and list(cut.members) == sorted(cut.members)
+        left = graph.subgraph(set(graph) - set(cut.members))
+        parts = sorted(map(sorted, nx.connected_components(left)), key=len)
+        assert len(parts) > 1 and list(cut.cut_off) in parts
+        assert len(cut.cut_off) == len(parts[0])
+        least = min(dict(graph.degree).values())
+        if least <= q:  # somebody can be left alone by its neighbours
+            (lonely,) = cut.cut_off
+            assert graph.degree(lonely) == least and set(graph[lonely]) == set(cut.members)
+            alone += 1
+        others += least > q
+    assert alone > 5
+    assert others > 0
+
+
+@pytest.mark.parametrize("q", [1, 2])
+def test_edges_are_proposed_up_to_a_number(q: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for graph in irregular(30):
+        topology = Topology.of(graph)
+        monkeypatch.undo()
+        edges = cuts.mending_edges(topology, q)
+        if not edges:
+            continue
+        assert edges == sorted(edges) and all(u < v for u, v in edges)
+        assert len(set(edges)) == len(edges)
+        monkeypatch.setattr(cuts, "MENDED", len(edges))
+        assert cuts.mending_edges(topology, q) == edges
+        monkeypatch.setattr(cuts, "MENDED", len(edges) - 1)
+        assert cuts.mending_edges(topology, q) is None
+
+
+def test_an_edge_goes_from_the_smallest_part_to_the_largest_where_neighbours_are_fewest() -> None:
+    """A star with three arms of 1, 2 and 4 nodes around 0."""
+    graph = nx.Graph([(0, 1), (0, 2), (2, 3), (0, 4), (4, 5), (5, 6), (6, 7), (5, 7)])
+    topology = Topology.of(graph)
+    cut = cuts.worst_cut(topology, 1)
+    assert cut == cuts.Cut((0,), (1,))
+    edges = cuts.mending_edges(topology, 1)
+    assert edges is not None
+    assert (1, 4) in edges, "node 4, with two neighbours, before 5 with three; 6 and 7 come later"
+    after = nx.Graph(graph)
+    after.add_edges_from(edges)
+    assert nx.node_connectivity(after) == 2
+
+
+def test_coalitions_are_tried_one_by_one_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    topology = Topology.of(tc.graph.ring(7))
+    grown = nx.Graph([*topology.edges.tolist(), (0, 2), (2, 4), (4, 6)])  # somebody has above q
+    grown.add_edges_from([(0, 4)])
+    topology = Topology.of(grown)
+    pairs = 7 * 6 // 2
+    monkeypatch.setattr(cuts, "SEARCHED", pairs)
+    assert cuts.least_components(topology, 2)[1] == "exact"
+    monkeypatch.setattr(cuts, "SEARCHED", pairs - 1)
+    assert cuts.least_components(topology, 2)[1] == "bound"
+    monkeypatch.undo()
+    assert cuts.SEARCHED == 20_000 and cuts.MENDED == 40
+
+
+def test_what_is_said_of_a_graph_that_can_be_cut() -> None:
+    names = ["ann", "ben", "cid", "dan"]
+    star = nx.Graph([("ann", "ben"), ("ann", "cid"), ("ann", "dan")])
+    topology = Topology.of(star)
+    assert [str(v) for v in topology.labels] == names
+    (said,) = cuts.cut_advice(topology, 1, 1)
+    assert "a coalition of 1 cannot" in said and "here ann cuts off ben:" in said
+    assert f"all members draw {3**0.5:.3g} times the noise" in said
+    assert said.endswith(": ben-cid, ben-dan.")
+    assert cuts.cut_advice(topology, 1, 3) == []  # n - q are left: nobody is cut off
+    assert cuts.cut_advice(topology, 0, 4) == []
+    (half,) = cuts.cut_advice(topology, 1, 2)
+    assert f"draw {1.5**0.5:.3g} times" in half
+    assert cuts.cut_advice(Topology.of(nx.complete_graph(3)), 5, 0) == []  # all may collude
+
+    ring = Topology.of(tc.graph.ring(12))
+    (said,) = cuts.cut_advice(ring, 2, 1)
+    assert "here 1, 11 together cut off 0:" in said
+    wide = Topology.of(nx.star_graph(60))
+    (said,) = cuts.cut_advice(wide, 1, 1)
+    assert "more than 40 edges are missing" in said and "more than 1 neighbour," in said
+
+
+def test_names_are_given_up_to_five() -> None:
+    topology = Topology.of(tc.graph.ring(9))
+    assert cuts._named(topology, tuple(range(5))) == "0, 1, 2, 3, 4"
+    assert cuts._named(topology, tuple(range(6))) == "0, 1, 2, 3, 4 and 1 more"
+    assert cuts._named(topology, tuple(range(1, 9)), most=2) == "1, 2 and 6 more"

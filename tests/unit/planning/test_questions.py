@@ -1,10 +1,11 @@
-"""What more would buy, how much data a target needs, who must not collude, and the picture."""
+"""What more would give, how much data a target needs, who must not collude, and the picture."""
 
 from __future__ import annotations
 
 import json
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -259,8 +260,8 @@ def test_the_command_tells_all(tmp_path: Path) -> None:
     expected = (
         "Why:",
         "Predicted excess risk",
-        "What more would buy",
-        "would buy most",
+        "What more would give",
+        "would help most",
         "Who must not collude",
         "records at each of 12",
     )
@@ -323,12 +324,35 @@ def test_a_public_file_tunes_and_predicts_like_a_named_set(tmp_path: Path) -> No
     assert json.loads(own_schema.stdout)["public_records"] == 80
     for wrong, words in (
         (["--public", str(table)], "schema"),
-        (["--schema", str(schema)], "--public"),
         (["--public", "wine", "--schema", str(schema)], "named data set"),
-        (["--public", str(table), "--schema", str(schema), "--features", "7"], "(N, 7)"),
+        (["--public", str(table), "--schema", str(schema), "--features", "7"], "--features"),
     ):
         refused = CliRunner().invoke(app, [*shape[:-1], *wrong])
         assert refused.exit_code == 2 and words in refused.stderr, refused.output
+
+
+def test_a_plan_takes_its_facts_from_a_schema_and_its_counts_from_the_file(tmp_path: Path) -> None:
+    from tacenda.cli.app import app
+
+    def plan(*more: str, code: int = 0) -> Any:
+        words = ["plan", "--epsilon", "2", "--trials", "0", "--json", *more]
+        answer = CliRunner().invoke(app, words)
+        assert answer.exit_code == code, answer.output
+        return json.loads(answer.stdout) if code == 0 else answer.stderr
+
+    table, schema = _people(tmp_path, 80)
+    file, described = ("--data", str(table)), ("--schema", str(schema))
+    counted = plan(*file, *described, "--nodes", "4")
+    declared = plan(*described, "--nodes", "4", "--records", "20")
+    same = plan(
+        "--nodes", "4", "--records", "20", "--features", "2", "--set", "problem.data_norm=1"
+    )
+    for key in ("algorithm", "rounds", "forecast", "mu", "bytes"):
+        assert counted[key] == declared[key] == same[key], key
+    assert "counted in people.csv" in counted["notes"][0] and "public" in counted["notes"][0]
+    table.write_text("only,a,header,that,fits,nothing\n")  # declared sizes: the file is not read
+    assert plan(*file, *described, "--nodes", "4", "--records", "20")["notes"] == []
+    assert "--features" in plan(*described, "--features", "3", code=2)
 
 
 def test_least_leverage_is_a_lower_bound() -> None:
@@ -345,7 +369,7 @@ def test_a_plan_names_those_who_can_cut_its_graph_and_the_edges_that_would_mend_
     """On a ring any two members leave the ones between them alone."""
     said = tc.plan(3000, 20, tc.graph.ring(12), 1.0, 1e-5, coalition=2).explain()
     assert "together cut off" in said
-    assert "these edges would mend it: 0-" in said
+    assert "these edges would fix it: 0-" in said
     assert (
         "cut off" not in tc.plan(3000, 20, tc.graph.complete(12), 1.0, 1e-5, coalition=2).explain()
     )

@@ -127,12 +127,41 @@ def test_multinomial_gradient_and_bounds():
     assert loss.value(np.array([[1000.0, 0.0]]), np.array([1]))[0] == 1000.0
 
 
+@pytest.mark.parametrize("temperature", [0.5, 2.0, 0.02])
+def test_multiclass_hinge_is_the_smoothed_hinge_of_crammer_and_singer(temperature):
+    loss, rng, k = losses.MulticlassHinge(temperature), np.random.default_rng(5), 4
+    scores, labels = rng.normal(size=(200, k)) * 3, rng.integers(0, k, 200)
+    sharp = np.array(
+        [max(s[j] + (j != y) for j in range(k)) - s[y] for s, y in zip(scores, labels, strict=True)]
+    )
+    above = loss.value(scores, labels) - sharp
+    assert above.min() >= -1e-9 and above.max() <= temperature * math.log(k) + 1e-9
+    step, gradient = 1e-6, loss.derivative(scores, labels)
+    for j in range(k):
+        moved = scores + step * np.eye(k)[j]
+        by_hand = (loss.value(moved, labels) - loss.value(scores, labels)) / step
+        np.testing.assert_allclose(gradient[:, j], by_hand, atol=1e-5 / temperature)
+    assert np.linalg.norm(gradient, axis=1).max() <= loss.slope
+    q = loss.softmax(scores, labels)
+    hessians = 2 * loss.curvature * (np.eye(k) * q[:, None] - q[:, :, None] * q[:, None])
+    for j in range(k):
+        moved = loss.derivative(scores + step * np.eye(k)[j], labels)
+        by_hand = (moved - gradient) / step
+        np.testing.assert_allclose(hessians[:, j], by_hand, atol=1e-4 / temperature**2)
+    assert np.linalg.eigvalsh(hessians).max() <= loss.curvature * (1 + 1e-9)
+    traces = np.trace(hessians, axis1=1, axis2=2)
+    assert traces.max() <= 2 * loss.curvature * (1 - 1 / k) * (1 + 1e-9)
+    with pytest.raises(InputError, match="temperature"):
+        losses.MulticlassHinge(0.0)
+
+
 def test_truth_about_smoothness():
     facts = {name: losses.by_name(name) for name in losses.names()}
     assert {n for n, x in facts.items() if x.twice_differentiable} == {
         "logistic",
         "squared",
         "multinomial",
+        "multiclass-hinge",
     }
     assert {n for n, x in facts.items() if not x.smooth} == {"hinge", "absolute-deviation"}
     assert all(math.isinf(x.curvature) != x.smooth for x in facts.values())
@@ -169,3 +198,21 @@ def test_at_a_kink_the_element_that_is_promised_is_taken():
             if second is not None:
                 assert loss.second(np.array(s), np.array(y)) == second
                 assert kernels_rows.curvature_of(loss.code, loss.parameter, s, y) == second
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (2, 3)])
+def test_the_multinomial_loss_takes_scores_of_any_shape(shape):
+    rng = np.random.default_rng(1)
+    scores, labels = rng.normal(size=(*shape, 4)), rng.integers(0, 4, size=shape)
+    loss = losses.Multinomial()
+    value, slope = loss.value(scores, labels), loss.derivative(scores, labels)
+    assert value.shape == shape and slope.shape == (*shape, 4)
+    for place in np.ndindex(*shape):
+        s, y = scores[place], labels[place]
+        q = np.exp(s) / np.exp(s).sum()
+        assert value[place] == pytest.approx(-np.log(q[y]))
+        assert slope[place] == pytest.approx(q - np.eye(4)[y])
+    if shape:  # one label for all
+        first = labels.reshape(-1)[0]
+        alike = loss.derivative(scores, first)
+        assert alike == pytest.approx(loss.derivative(scores, np.full(shape, first)))

@@ -85,6 +85,7 @@ def test_reports_of_a_run_folder_and_of_one_result(tmp_path: Path) -> None:
     pytest.importorskip("plotly")
     fitted = tc.fit(config(tmp_path / "a"), progress=False)
     assert fitted.report() == fitted.path / "report.html"
+    (tmp_path / "one").mkdir()
     page = fitted.result.report(tmp_path / "one" / "page.html")
     text = page.read_text("utf-8")
     assert "<title>dpdda" in text and "ε" in text

@@ -119,7 +119,7 @@ def test_a_run_with_its_own_seed_can_be_resumed(tmp_path: Path) -> None:
 
 
 def test_resume_without_a_file_starts_anew(tmp_path: Path) -> None:
-    assert_same(run("ipadmm", checkpoint=tmp_path / "new" / "a.ckpt", resume=True), run("ipadmm"))
+    assert_same(run("ipadmm", checkpoint=tmp_path / "a.ckpt", resume=True), run("ipadmm"))
 
 
 def test_the_store_keeps_no_trace_of_an_earlier_run() -> None:

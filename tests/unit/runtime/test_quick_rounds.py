@@ -210,10 +210,10 @@ def test_a_charge_that_passed_once_is_compared_with_each_new_reservation() -> No
     first, charge = gaussian(1.0), gaussian(1.0)
     charge.freeze()
     ledger = Ledger(Charges([(first, 2), (gaussian(2.0), 1)]))
-    ledger.charge(1, 0, charge)
-    ledger.charge(2, 0, charge)
+    ledger.charge(1, 0, charge, b"")
+    ledger.charge(2, 0, charge, b"")
     with pytest.raises(BudgetError, match="would cost more"):
-        ledger.charge(3, 0, charge)
+        ledger.charge(3, 0, charge, b"")
     with pytest.raises(ValueError):
         charge.parameters["noise_multiplier"][0] = 5.0
     assert len(ledger.charges) == 2

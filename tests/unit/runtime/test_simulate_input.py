@@ -317,7 +317,7 @@ CHECKED = {
 
 @pytest.mark.parametrize("field", CHECKED)
 def test_nothing_is_written_when_a_checkpointed_run_is_refused(tmp_path: Path, field: str) -> None:
-    settings = {"rounds": 3, "checkpoint": tmp_path / "deep" / "run.ckpt", field: CHECKED[field]}
+    settings = {"rounds": 3, "checkpoint": tmp_path / "run.ckpt", field: CHECKED[field]}
     with pytest.raises(InputError):
         tc.simulate(problem(6), RING, GOOD, **settings)
     assert list(tmp_path.iterdir()) == []
@@ -334,7 +334,7 @@ def test_a_diverging_run_says_so() -> None:
 
 def test_results_are_saved_and_read_back(tmp_path: Path) -> None:
     result = run(privacy=privacy_for("ipadmm"), seed=1)
-    again = tc.load(result.save(tmp_path / "deep" / "result.safetensors"))
+    again = tc.load(result.save(tmp_path / "result.safetensors"))
     assert np.array_equal(again.models, result.models)
     assert np.array_equal(again.last, result.last)
     assert again.history.rows == result.history.rows

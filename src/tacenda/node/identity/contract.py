@@ -75,8 +75,8 @@ class PrivacyTerms(_Part):
     """(epsilon, delta) of the whole run. floating_point_noise: True accepts, by name, noise drawn
     as floating-point numbers.
 
-    coalition: where neighbours share noise, how many curious members may pool what they know (0: an
-    eavesdropper only).
+    coalition: where neighbours share noise, how many curious members may combine what they know (0:
+    an eavesdropper only).
     """
 
     epsilon: Positive

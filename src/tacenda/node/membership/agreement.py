@@ -11,7 +11,7 @@ it is the same for everybody:
     new view = the one voted on;   next round = 1 + the latest round in which anybody stopped;
                                    duals are zero, w is kept
 
-so no noise of an abandoned round is used again, and what it cost stays booked. More than half of
+so no noise of an abandoned round is used again, and what it cost stays charged. More than half of
 the contract's members must remain, so two parts of a broken network cannot both go on. A member
 that comes back is taken in by the same agreement. Since a member signs once per view, every honest
 one that a decision counts as present has agreed to that very set, and draws the noise of its edges

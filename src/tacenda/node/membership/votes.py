@@ -142,8 +142,8 @@ class Votes:
 
     # ---- two votes of one member
     def _accuse(self, view: int, name: str, votes: list[Vote]) -> None:
-        """From here on the node does not go on, also after a restart; the sentence, the proof and
-        the file say why."""
+        """From here on the node does not continue, also after a restart; the sentence, the proof
+        and the file say why."""
         path = self._state.folder / f"evidence-{name}-view-{view}.json"
         self.conflict = ConflictingVotes(self._sentence(view, name, votes, path))
         self.proof = [
@@ -172,8 +172,8 @@ class Votes:
         else:
             who = name
             why = (
-                "it lies, or its state was lost or copied. Show them to the others "
-                f"and go on without {name}, under a new contract"
+                "it is faulty or dishonest, or its state was lost or copied. Show them to the "
+                f"others and continue without {name}, under a new contract"
             )
         return (
             f"{who} has signed two different decisions about who takes part from view {view} on: "

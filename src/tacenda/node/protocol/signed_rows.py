@@ -387,8 +387,8 @@ class Witness:
         path = self._state.folder / f"evidence-{member}-view-{first.view}-round-{first.round}.json"
         sentence = (
             f"{member} has signed two different messages for round {first.round}, "
-            f"call {first.call}: it lies, or its state was lost or copied. It is cut off. "
-            f"Both signatures are in {path}"
+            f"call {first.call}: it is faulty or dishonest, or its state was lost or copied. "
+            f"It is cut off. Both signatures are in {path}"
         )
         signed = [
             {"text": row_text(self._run, c).decode(), "signature": c.signature}

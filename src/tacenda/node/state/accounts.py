@@ -36,8 +36,8 @@ def ledger_path(given: Path | None, member: str, state: Path, rehearsal: bool) -
         raise StateError(
             f"the state folder {str(state)!r} holds a ledger of its own, "
             "as an earlier version or a rehearsal made it; "
-            f"to go on with it pass --ledger {state / REHEARSAL_LEDGER}, "
-            "or move it to where the ledger of all your runs shall lie and pass that path."
+            f"to continue with it pass --ledger {state / REHEARSAL_LEDGER}, "
+            "or move it to where the ledger of all your runs should be and pass that path."
         )
     path = default_ledger(member)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -34,7 +34,7 @@ class NodeLedger(Ledger):
         assert self._starts[-1] == len(self._places)
         self._on_lattice, self._book = on_lattice, book
 
-    def charge(self, turn: int, call: int, charge: Charge, asked: bytes = b"") -> None:
+    def charge(self, turn: int, call: int, charge: Charge, asked: bytes) -> None:
         place = self._made
         super().charge(turn, call, as_discrete(charge) if self._on_lattice else charge, asked)
         self._book(turn, call, self._places[place].event(0), asked)
@@ -57,8 +57,8 @@ class NodeLedger(Ledger):
                 rounds[t] = rounds.get(t, 0) + 1
                 if event not in [reserved.to_dict() for reserved in self.reserved_in(t)]:
                     raise StateError(
-                        f"Round {t} was booked as a release that the contract does not plan; "
-                        "the node does not go on."
+                        f"Round {t} was charged as a release that the contract does not plan; "
+                        "the node does not continue."
                     )
         first = 1 if view == 0 else min(rounds, default=round + 1)
         for t in range(first, round + 1):

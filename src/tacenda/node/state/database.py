@@ -91,7 +91,7 @@ class NodeState:
         except sqlite3.DatabaseError as damaged:
             self.close()
             raise StateError(
-                f"The state {path} is damaged ({damaged}). Do not delete it and start anew: "
+                f"The state {path} is damaged ({damaged}). Do not delete it and start again: "
                 "that would spend again. Restore it from a backup taken while the node stood "
                 "still, or leave the run."
             ) from None
@@ -214,7 +214,7 @@ class NodeState:
                     )
                 elif booked[0] != text:
                     raise StateError(
-                        f"Round {key[1]} was booked as another release before; "
+                        f"Round {key[1]} was charged as another release before; "
                         "a redone step must be the same."
                     )
                 self.check_question(key, question)
@@ -366,8 +366,8 @@ class NodeState:
                 self._db.execute("ROLLBACK")
             raise StateError(
                 f"The state in {self.folder} cannot be written ({failed}); nothing was sent. "
-                "Free disk space or mend the disk, "
-                "then start the node again: it goes on where it was."
+                "Free disk space or repair the disk, "
+                "then start the node again: it continues where it stopped."
             ) from None
 
     def _key(self) -> bytes:
@@ -411,7 +411,7 @@ class NodeState:
         if head is None:
             raise self._lost("the head of its charges is missing or damaged")
         if head != (count, seal):
-            raise self._lost(f"{head[0]} charges were booked, and {count} are here")
+            raise self._lost(f"{head[0]} charges were recorded, and {count} are here")
         return head
 
     def _check_checkpoint(self) -> None:
@@ -423,13 +423,13 @@ class NodeState:
         saved = self._db.execute("SELECT view, round FROM checkpoint").fetchone() or (0, 0)
         if last is not None and tuple(last) > (saved[0], saved[1] + 1):
             raise self._lost(
-                f"round {last[1]} is booked, and the checkpoint is of round {saved[1]}"
+                f"round {last[1]} is recorded, and the checkpoint is of round {saved[1]}"
             )
 
     def _lost(self, what: str) -> StateError:
         return StateError(
             f"The state {self.folder} is damaged or an old copy: {what}. "
-            "What was spent is not known from it, so the node does not go on, "
+            "What was spent is not known from it, so the node does not continue, "
             "and the whole run stays spent in the lasting ledger; put the newest state back, "
             "or leave the run."
         )

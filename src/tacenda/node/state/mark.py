@@ -101,8 +101,8 @@ class Mark:
     def _unwritten(self, failed: OSError) -> StateError:
         return StateError(
             f"The mark {self.path} cannot be written ({failed}); nothing was sent. "
-            "Free disk space or mend the disk, then start the node again: "
-            "it goes on where it was."
+            "Free disk space or repair the disk, then start the node again: "
+            "it continues where it stopped."
         )
 
 

@@ -62,10 +62,9 @@ class Spending:
             raise StateError(self.anew)
         if known.get(self.run, True):
             adjacency = self._plan.contract.privacy.adjacency
-            store.open_run(
-                self.run, self.dataset, f"{self._plan.contract.title} ({self._name})", adjacency
-            )
-            store.reserve(self.run, self._plan.events(self._name))
+            title = f"{self._plan.contract.title} ({self._name})"
+            events = self._plan.events(self._name)
+            store.open_run(self.run, self.dataset, title, adjacency, events)
         return self
 
     def _begun_before(self, known: Iterable[str]) -> str:
@@ -83,14 +82,14 @@ class Spending:
                     f"{self._name} has begun this contract before, with another state: run {run} "
                     f"in the ledger {self._path}. Rows that it signed then may still be with its "
                     "neighbours, and rows of a second beginning would contradict them. "
-                    "Put that state folder back to go on with the run; if it is lost, let all "
+                    "Put that state folder back to continue with the run; if it is lost, let all "
                     "members sign a new contract (another title is enough, for example one with "
                     "today's date). Nothing was sent."
                 )
         return ""
 
     def settle(self, charges: list[tuple[Key, dict[str, Any]]], *, final: bool) -> None:
-        """Write down what was booked so far;
+        """Write down what was charged so far;
         after the last round the rest of the reservation is free again."""
         if not next((run["open"] for run in self._store.runs() if run["run"] == self.run), False):
             return

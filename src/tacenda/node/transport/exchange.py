@@ -38,9 +38,9 @@ class MemberCaught(NetworkError):
 
     def __init__(self, sentences: list[str]) -> None:
         super().__init__(
-            f"{'; '.join(sentences)}. Everything is saved, and what was spent stays booked. "
-            "The run does not go on with that member: show the others the evidence, "
-            "and go on without it under a new contract."
+            f"{'; '.join(sentences)}. Everything is saved, and what was spent stays charged. "
+            "The run does not continue with that member: show the others the evidence, "
+            "and continue without it under a new contract."
         )
 
 

@@ -111,8 +111,8 @@ class PoissonGaussian(Event):
 
 @dataclass(frozen=True, slots=True)
 class OneOfGaussian(Event):
-    """Exactly one of `population` records is drawn uniformly (dual averaging as printed in
-    LiuEtAl22), plus Gaussian noise."""
+    """Exactly one of `population` records is drawn uniformly (dual averaging as published in
+    Liu et al. (2022)), plus Gaussian noise."""
 
     noise_multiplier: float
     population: int
@@ -137,7 +137,7 @@ class OneOfGaussian(Event):
 
 @dataclass(frozen=True, slots=True)
 class Pure(Event):
-    """Any epsilon-DP release, such as objective perturbation."""
+    """Any epsilon-DP release, such as l2-Laplace noise inside an objective."""
 
     epsilon: float
     kind: ClassVar[str] = "pure"
@@ -155,6 +155,41 @@ class Pure(Event):
 
     def grouped(self, size: int) -> Event:
         return Pure(self.epsilon * size)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectiveGaussian(Event):
+    """The minimiser of an objective with a Gaussian linear term inside, of std z * (how far one
+    record moves the gradient).
+
+    curvature: a bound on |ln det H - ln det H'| of the neighbouring Hessians. directions: in how
+    many a record may move the gradient (1 for one output, K - 1 for K classes). gap_mu: of the
+    Gaussian noise added for what the solver left undone. (`renyi` has the bound and its proof.)
+    """
+
+    noise_multiplier: float
+    curvature: float
+    directions: int
+    gap_mu: float
+    kind: ClassVar[str] = "objective-gaussian"
+
+    def __post_init__(self) -> None:
+        for name in ("noise_multiplier", "curvature", "gap_mu"):
+            _set(self, name, positive(name, getattr(self, name), zero=True, infinite=True))
+        _set(self, "directions", whole("directions", self.directions, least=1))
+
+    @property
+    def lossless(self) -> bool:
+        return _inverse(self.noise_multiplier) + self.curvature + self.gap_mu == 0
+
+    @property
+    def lossy(self) -> bool:
+        return math.isinf(_inverse(self.noise_multiplier) + self.curvature + self.gap_mu)
+
+    def grouped(self, size: int) -> Event:
+        return ObjectiveGaussian(
+            self.noise_multiplier / size, self.curvature * size, self.directions, self.gap_mu * size
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +295,7 @@ KINDS: dict[str, type[Event]] = {
         PoissonGaussian,
         OneOfGaussian,
         Pure,
+        ObjectiveGaussian,
         L2Laplace,
         DiscreteGaussian,
         CorrelatedGaussian,

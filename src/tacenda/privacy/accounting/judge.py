@@ -9,6 +9,8 @@ accountant that applies.
                     with pure rounds                                  convolved
     pld             any mixture of the above and of sampled           dp-accounting, convolved
                     Gaussians
+    renyi           Gaussian noise inside objectives, alone or with   own bound (`renyi`)
+                    anything unsampled
     zcdp            any unsampled mixture with discrete Gaussians     rho adds, tight conversion
     rdp             Gaussians, discrete ones, Poisson-sampled under   dp-accounting
                     add-remove
@@ -42,6 +44,7 @@ from tacenda.privacy.accounting.events import (
     Gaussian,
     L2Laplace,
     MaskedSum,
+    ObjectiveGaussian,
     OneOfGaussian,
     PoissonGaussian,
     Pure,
@@ -97,13 +100,13 @@ class Curve:
         words = [f"neighbouring data sets differ in {many} ({self.adjacency})"]
         if self.coalition is not None:
             known = (
-                "no two members pool"
+                "no two members combine"
                 if self.coalition == 1
-                else f"at most {self.coalition} members pool"
+                else f"at most {self.coalition} members combine"
             )
             words.append(f"{known} what they know")
         if any(isinstance(event, MaskedSum) for event, _ in self.events):
-            words.append("nobody tells the masks on other members' edges from random numbers")
+            words.append("the masks on other members' edges cannot be told from random numbers")
         return tuple(words)
 
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
@@ -165,7 +168,7 @@ def judge(events: Events, adjacency: str = "replace-one", accountant: str = "aut
             return Curve(profile, name, adjacency, listed)
     kinds = sorted({event.kind for event, _ in whole})
     raise PrivacyError(
-        f"accountant {accountant!r} cannot soundly judge events of kind {', '.join(kinds)} under "
+        f"accountant {accountant!r} cannot account for events of kind {', '.join(kinds)} under "
         f"{adjacency}; "
         "release them with noise that composes (all continuous or all unsampled), "
         "or under add-remove."
@@ -226,6 +229,15 @@ def _convolved_once(events: tuple[tuple[Event, int], ...], adjacency: str) -> Pr
     from tacenda.privacy.accounting.pld import pld_profile
 
     return pld_profile(events, adjacency)
+
+
+def _renyi(events: Events, adjacency: str) -> Profile | None:
+    has = any(isinstance(event, ObjectiveGaussian) for event, _ in events)
+    if not has or not _all(events, ObjectiveGaussian, *UNSAMPLED):
+        return None
+    from tacenda.privacy.accounting.renyi import renyi_profile
+
+    return renyi_profile(sorted(events, key=repr))
 
 
 def _zcdp(events: Events, adjacency: str) -> Profile | None:
@@ -292,6 +304,7 @@ ACCOUNTANTS: dict[str, Callable[[Events, str], Profile | None]] = {
     "pure-optimal": _pure,
     "l2-laplace": _l2_laplace,
     "pld": _pld,
+    "renyi": _renyi,
     "zcdp": _zcdp,
     "rdp": _rdp,
 }

@@ -57,8 +57,6 @@ class PureProfile:
         total = self.each * self.count
         if delta <= 0:
             return total
-        if delta >= 1:
-            return 0.0
         return solve_decreasing(self.log_delta, math.log(delta), 0.0, total)
 
 

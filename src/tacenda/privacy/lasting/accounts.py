@@ -105,7 +105,7 @@ def _named(file: LedgerFile, name: str, known: list[str], near: list[Near]) -> A
     """The user's word counts;
     only the very same records are never counted under two names apart."""
     notes = [
-        f"the records of data set {name!r} are also booked as {other!r}: "
+        f"the records of data set {name!r} are also charged as {other!r}: "
         "from now on the two add up."
         for other in dict.fromkeys(known)
         if join(file, name, other)
@@ -132,7 +132,7 @@ def _unnamed(file: LedgerFile, marks: Marks, known: list[str], near: list[Near])
             first.name,
             (
                 f"about {first.share:.0%} of these records or of those of {first.name!r} are in "
-                f"both, so the run is booked to {first.name!r}{also}. "
+                f"both, so the run is charged to {first.name!r}{also}. "
                 "If these are other people's records, pass a name of their own: dataset=...",
             ),
         )
@@ -202,5 +202,5 @@ def sketch_fault(file: LedgerFile, rows: Iterable[dict[str, Any]]) -> str:
     }
     for key in sorted(set(noted) | set(kept)):
         if noted.get(key) != kept.get(key):
-            return f"the records noted for data set {key[0]!r} are not those that the rows speak of"
+            return f"the records noted for data set {key[0]!r} are not those that the rows refer to"
     return ""

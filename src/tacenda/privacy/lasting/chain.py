@@ -92,7 +92,7 @@ def verify_chain(
 
 def _fault(row: dict[str, Any], number: int, last: str | None) -> str:
     if row["seq"] != number:
-        return f"row {number} is missing or out of order, row {row['seq']} stands in its place"
+        return f"row {number} is missing or out of order, row {row['seq']} is in its place"
     if last is not None and row["previous"] != last:
         return "it does not follow the row before it"
     try:

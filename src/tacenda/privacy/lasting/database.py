@@ -148,10 +148,18 @@ class LedgerFile:
         connection.execute(begin)
         try:
             yield
-        except BaseException:
-            connection.execute("ROLLBACK")
+            connection.execute("COMMIT")
+        except BaseException as error:
+            if connection.in_transaction:  # a full disk ends it by itself
+                connection.execute("ROLLBACK")
+            full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+            if isinstance(error, sqlite3.OperationalError) and full:
+                raise StateError(
+                    f"the ledger {str(self._path)!r} cannot be written, because its disk is full: "
+                    "this was not booked, so nothing was released for it; free some space there, "
+                    "and go on."
+                ) from None
             raise
-        connection.execute("COMMIT")
 
     def _open(self) -> None:
         self._pid = os.getpid()

@@ -80,7 +80,7 @@ def check_place(path: Path) -> None:
     kind = mount_type(os.path.realpath(path), MOUNTS.read_text())
     if kind in REMOTE or kind in REMOTE_FUSE:
         raise StateError(
-            f"the ledger must lie on a local file system, and {str(path)!r} is on {kind}, "
+            f"the ledger must be on a local file system, and {str(path)!r} is on {kind}, "
             "where SQLite's write-ahead log is not safe between machines; "
             "choose a path on a local disk."
         )
@@ -121,7 +121,7 @@ def close_to_others(path: Path) -> None:
         except PermissionError:
             raise StateError(
                 f"the ledger {str(file)!r} must be its owner's alone (mode 600), "
-                f"and has mode {mode:o}; its owner mends it with chmod 600."
+                f"and has mode {mode:o}; its owner fixes it with chmod 600."
             ) from None
         warnings.warn(
             f"the ledger {str(file)!r} was open to other users of this machine (mode {mode:o}); "

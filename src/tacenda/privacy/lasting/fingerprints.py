@@ -8,9 +8,9 @@ and names exactly this multiset of records. The *sketch* keeps the smallest of t
 (bottom-k): the same key puts the same records of two data sets into both sketches, which tells how
 far they overlap.
 
-**What is not recognised:** records that were written in another way (scaled, rounded, encoded anew,
-another set of columns, other label names), and overlaps so small that the sketches share nearly
-nothing. A name (`dataset=`) is needed there.
+**What is not recognised:** records that were written in another way (scaled, rounded, encoded
+again, another set of columns, other label names), and overlaps so small that the sketches share
+nearly nothing. A name (`dataset=`) is needed there.
 """
 
 from __future__ import annotations

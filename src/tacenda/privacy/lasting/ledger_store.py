@@ -174,60 +174,78 @@ class LedgerStore:
     # -- runs
 
     def open_run(
-        self, run_id: str, dataset: str, description: str = "", adjacency: str | None = None
+        self,
+        run_id: str,
+        dataset: str,
+        description: str = "",
+        adjacency: str | None = None,
+        reserve: Events | None = None,
     ) -> bool:
-        """Begin a run, or go on with one that is still open (after a crash); True if it is new."""
+        """Begin a run, or go on with one that is still open (after a crash); True if it is new.
+
+        reserve: what the run will release, set aside in the same step: a run that the budget
+        refuses (BudgetError) leaves no row.
+        """
         _name("run_id", run_id)
         _name("dataset", dataset)
         with self._file.writing():
-            known = self._run(run_id)
-            if known is not None:
-                if known["dataset"] not in joined(self._file, dataset):
-                    raise StateError(
-                        f"run_id {run_id!r} belongs to another data set; choose a new run_id."
-                    )
-                if not known["open"]:
-                    raise StateError(
-                        f"run_id {run_id!r} was closed; a closed run is final, choose a new run_id."
-                    )
-                return False
-            relation = relations.check(adjacency or self._relation(dataset))
-            self._check_relation(dataset, relation)
-            self._file.append(
-                "open", dataset, run_id, body={"description": description, "adjacency": relation}
-            )
-            self._file.execute("INSERT INTO runs VALUES (?, ?, ?, 1)", run_id, dataset, relation)
-            return True
+            new = self._begin(run_id, dataset, description, adjacency)
+            if reserve is not None:
+                self._reserve(run_id, reserve, "")
+            return new
+
+    def _begin(self, run_id: str, dataset: str, description: str, adjacency: str | None) -> bool:
+        known = self._run(run_id)
+        if known is not None:
+            if known["dataset"] not in joined(self._file, dataset):
+                raise StateError(
+                    f"run_id {run_id!r} belongs to another data set; choose a new run_id."
+                )
+            if not known["open"]:
+                raise StateError(
+                    f"run_id {run_id!r} was closed; a closed run is final, choose a new run_id."
+                )
+            return False
+        relation = relations.check(adjacency or self._relation(dataset))
+        self._check_relation(dataset, relation)
+        self._file.append(
+            "open", dataset, run_id, body={"description": description, "adjacency": relation}
+        )
+        self._file.execute("INSERT INTO runs VALUES (?, ?, ?, 1)", run_id, dataset, relation)
+        return True
 
     def reserve(self, run_id: str, events: Events, key: str = "") -> bool:
-        """Set `events` aside for the run, or raise BudgetError with nothing booked. True if booked
+        """Set `events` aside for the run, or raise BudgetError with nothing charged. True if booked
         now.
 
         Idempotent per (run, key): a resumed run reserves again for nothing; other events need
         another key.
         """
+        with self._file.writing():
+            return self._reserve(run_id, events, key)
+
+    def _reserve(self, run_id: str, events: Events, key: str) -> bool:
         wanted = merged(events)
         body = [[event.to_dict(), count] for event, count in wanted]
-        with self._file.writing():
-            run = self._open_run(run_id)
-            before = self._file.one(
-                "SELECT body FROM rows WHERE run=? AND kind='reserve' AND key=?", run_id, key
+        run = self._open_run(run_id)
+        before = self._file.one(
+            "SELECT body FROM rows WHERE run=? AND kind='reserve' AND key=?", run_id, key
+        )
+        if before is not None:
+            if json.loads(before[0]) == body:
+                return False
+            raise StateError(
+                f"run {run_id!r} holds another reservation under key {key!r}; "
+                "use a new key for more."
             )
-            if before is not None:
-                if json.loads(before[0]) == body:
-                    return False
-                raise StateError(
-                    f"run {run_id!r} holds another reservation under key {key!r}; "
-                    "use a new key for more."
-                )
-            self._check_budget(run["dataset"], wanted, f"the reservation of run {run_id!r}")
-            self._file.append("reserve", run["dataset"], run_id, key, body=body)
-            for event, count in wanted:
-                self._tally(run_id, event, reserved=count)
-            return True
+        self._check_budget(run["dataset"], wanted, f"the reservation of run {run_id!r}")
+        self._file.append("reserve", run["dataset"], run_id, key, body=body)
+        for event, count in wanted:
+            self._tally(run_id, event, reserved=count)
+        return True
 
     def charge(self, run_id: str, index: Index, event: Event) -> bool:
-        """Book one release before it is drawn; False if (run, index) was booked already and the
+        """Book one release before it is drawn; False if (run, index) was charged already and the
         noise must be the same."""
         return self.charge_many(run_id, [(index, event)]) == 1
 
@@ -445,7 +463,7 @@ class LedgerStore:
                 f"the budget of data set {name!r} is epsilon {budget.epsilon:g} at delta "
                 f"{budget.delta:g} ({budget.adjacency}); {spent:.4g} is spent or reserved, "
                 f"and {what} would make it {after.epsilon(budget.delta):.4g}, "
-                f"against {against(after.coalition)}. Nothing was booked: "
+                f"against {against(after.coalition)}. Nothing was charged: "
                 "use more noise or fewer releases, close runs that are over, or raise the budget."
             )
 

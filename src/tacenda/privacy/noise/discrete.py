@@ -156,7 +156,7 @@ class _Table:
         """The integer if the uniform that starts with the 64 bits `accept` lies below A
         e^{-n^2/2s^2}/c_k, else None."""
         n = (cell << self.block_bits) + offset
-        below = _is_below(
+        below = is_below(
             accept,
             Fraction(self.height, self.weights[cell]),
             Fraction(n * n) / (2 * self.variance),
@@ -171,7 +171,7 @@ class _Table:
         while not int(side.words(1)[0]) & 1:
             g += 1
         n = ((cell + g) << self.block_bits) + offset
-        below = _is_below(
+        below = is_below(
             accept,
             Fraction(self.height * 2 ** (g + 1)),
             Fraction(n * n) / (2 * self.variance),
@@ -180,7 +180,7 @@ class _Table:
         return n if below else None
 
 
-def _is_below(first: int, factor: Fraction, exponent: Fraction, side: AesStream) -> bool:
+def is_below(first: int, factor: Fraction, exponent: Fraction, side: AesStream) -> bool:
     """Whether U < factor e^-exponent,
     U the uniform whose first 64 bits are `first` and the rest from `side`."""
     bits, length, digits = first, 64, 40

@@ -269,7 +269,7 @@ def poisson_records(key, nodes, turn, call, sizes, rates):  # type: ignore[no-un
 @njit(cache=True)
 def one_record(key, nodes, turn, call, sizes):  # type: ignore[no-untyped-def]
     """Exactly one record of each node, uniformly: (indptr, record numbers),
-    as LiuEtAl22 prints it."""
+    as Liu et al. (2022) do."""
     b = nodes.shape[0]
     records = np.empty(b, np.int64)
     state = np.empty(4, np.uint64)

@@ -216,9 +216,7 @@ class Bounded:
 
     # ---- what is refused
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise LeakError(
-            "A Bounded holds private values: release it through the door (node.release) first."
-        )
+        raise LeakError("A Bounded holds private values: release it with node.release first.")
 
     __array__ = __array_function__ = __buffer__ = _refuse  # type: ignore[assignment]
     __getitem__ = __setitem__ = __iter__ = __len__ = __contains__ = __reversed__ = _refuse

@@ -4,6 +4,7 @@ value.
     release(value)             value + noise, for a Bounded value
     release_masked(value)      whole numbers + noise + masks that cancel in the network's sum
     release_argmin(question)   the minimiser of an objective with noise inside it
+    release_choice(choice)     one of several public candidates, the better ones more probable
 
 Without a plan (privacy=None) values pass as they are, and the run says that it has no privacy.
 """
@@ -12,17 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from tacenda._types import Array
+from tacenda import checks
+from tacenda._types import Array, Ints
 from tacenda.errors import LeakError, PrivacyError
 from tacenda.privacy.accounting import discrete_sums
+from tacenda.privacy.noise.aes import AesStream
 from tacenda.privacy.noise.sources import NoiseSource
 from tacenda.privacy.secrets.bounded import Bounded, bound_of, open_parts, open_values, question_of
 from tacenda.privacy.secrets.ledger import Charge, Ledger
-from tacenda.privacy.secrets.mechanisms import NoiseKind, ObjectiveTerms, Site
+from tacenda.privacy.secrets.mechanisms import NoiseKind, ObjectiveTerms, Site, choice_charge
 from tacenda.privacy.secrets.noise_plan import NoisePlan, price
 from tacenda.privacy.secrets.question import digest
 
@@ -208,7 +212,9 @@ class Door:
             )
         return digest("release", question, *terms)
 
-    def release_argmin(self, question: Question, turn: int, call: int) -> Array:
+    def release_argmin(
+        self, question: Question, turn: int, call: int, noise: str = "l2-laplace"
+    ) -> Array:
         """The minimiser (b, d) with noise in the objective, and a little on top for what the solver
         leaves undone.
 
@@ -217,27 +223,47 @@ class Door:
         if self.plan is None:
             core, offset = question.solve(None, None)
             return core if offset is None else core + offset
-        site = Site(
-            turn, self.plan.weight(turn), self.dim, NoiseKind.OBJECTIVE, objective=question.terms
-        )
+        kind, d = NoiseKind.within(noise), question.shape[1]
+        site = Site(turn, self.plan.weight(turn), self.dim, kind, objective=question.terms)
         charge, amount = price(self.plan, site)
-        asked = self._named(
-            question.asked,
-            question.shape[1],
-            NoiseKind.OBJECTIVE,
-            amount.rate,
-            amount.extra,
-            amount.gap_rate,
-        )
+        asked = self._named(question.asked, d, kind, amount.amount, amount.extra, amount.gap)
         self.ledger.charge(turn, call, charge, asked)
         source = self.noise.asked(asked)
-        inside = source.l2_laplace(self.nodes, turn, call, amount.rate, question.shape[1])
-        core, offset = question.solve(inside, amount.extra)
-        if amount.gap_rate is not None:
-            core = core + source.l2_laplace(
-                self.nodes, turn, call + 1, amount.gap_rate, question.shape[1]
-            )
+
+        def draw(place: int, size: Array) -> Array:
+            if kind is NoiseKind.OBJECTIVE:
+                return source.l2_laplace(self.nodes, turn, place, size, d)
+            nothing = (np.zeros((len(self.nodes), d)), 0.0, None)
+            return source.add_gaussian(self.nodes, turn, place, nothing, size)
+
+        core, offset = question.solve(draw(call, amount.amount), amount.extra)
+        if amount.gap is not None:
+            core = core + draw(call + 1, amount.gap)
         return np.asarray(core if offset is None else core + offset)
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A choice among public candidates that is asked for but not made.
+
+    `distances` gives, for each candidate, how far it is from the right one, as a whole number
+    (k,); each of them moves by at most `sensitivity` when one record changes.
+    """
+
+    distances: Callable[[], Ints]
+    sensitivity: int
+
+
+def release_choice(
+    choice: Choice, epsilon: float, ledger: Ledger, stream: AesStream, turn: int, call: int
+) -> int:
+    """The number of a candidate, drawn exactly with probability proportional to exp(-epsilon *
+    distance / (2 sensitivity)): the exponential mechanism, epsilon-DP."""
+    from tacenda.privacy.noise.choice import choose  # loads a compiler
+
+    sensitivity = checks.whole("sensitivity", choice.sensitivity, least=1)
+    ledger.charge(turn, call, choice_charge(epsilon), b"")  # the stream names no question
+    return choose(choice.distances(), Fraction(epsilon) / (2 * sensitivity), stream)
 
 
 def _common_unit(core: Array, factor: Any, offset: Array | None) -> float:

@@ -33,6 +33,9 @@ _WORSE = {
     "dim": -1,
     "mu": 1,
     "coalition": -1,
+    "curvature": 1,
+    "directions": 1,
+    "gap_mu": 1,
 }
 _SLACK = 1e-9  # relative; above rounding, far below anything that matters
 
@@ -139,7 +142,7 @@ class Ledger:
             None  # the last charge that was compared, and its reservation
         )
 
-    def charge(self, turn: int, call: int, charge: Charge, asked: bytes = b"") -> None:
+    def charge(self, turn: int, call: int, charge: Charge, asked: bytes) -> None:
         """Book one release, or refuse it with BudgetError; nothing has been drawn at this point.
 
         asked: the digest of its question; a real node's ledger keeps it beside the charge.

@@ -10,8 +10,13 @@ Additive noise        value + N(0, noise_std^2 I)
                       value + e, density of e ~ exp(-rate |e|)
                           epsilon = rate * sensitivity
 Inside the objective  argmin F(w) + e.w + (extra/2)|w|^2
+                      with density of e ~ exp(-rate |e|)
                           epsilon = slope * rate + ln(1 + c1 c / (m kappa)),
                           slope = 2Gc/m (replace-one), kappa = sc + extra + 2 * quadratic
+                      with e ~ N(0, noise_std^2 I)
+                          z = noise_std / slope, and the same logarithm (accounting.renyi)
+One of k candidates   P(i) ~ exp(-epsilon distance_i / (2 sensitivity))
+                          epsilon
 """
 
 from __future__ import annotations
@@ -37,13 +42,25 @@ class NoiseKind(StrEnum):
     CORRELATED = "correlated"  # Gaussian, partly shared by neighbours
     MASKED = "masked"  # whole numbers: a discrete Gaussian, under masks that cancel in the sum
     L2_LAPLACE = "l2-laplace"
-    OBJECTIVE = "objective"  # inside an argmin
+    OBJECTIVE = "objective"  # inside an argmin, l2-Laplace
+    OBJECTIVE_GAUSSIAN = "objective-gaussian"  # inside an argmin
 
     @property
     def shared(self) -> bool:
         """Whether all nodes draw with one standard deviation, on a value in units of the network's
         worst sensitivity."""
         return self in (NoiseKind.CORRELATED, NoiseKind.MASKED)
+
+    @property
+    def inside(self) -> bool:
+        """Whether it is drawn inside an objective."""
+        return self in (NoiseKind.OBJECTIVE, NoiseKind.OBJECTIVE_GAUSSIAN)
+
+    @classmethod
+    def within(cls, noise: str) -> NoiseKind:
+        """The kind of noise of that name inside an objective."""
+        kinds = {"l2-laplace": cls.OBJECTIVE, "gaussian": cls.OBJECTIVE_GAUSSIAN}
+        return kinds[checks.one_of("noise", noise, kinds)]
 
     @classmethod
     def added(cls, noise: str) -> NoiseKind:
@@ -52,7 +69,7 @@ class NoiseKind(StrEnum):
             checks.one_of(
                 "noise",
                 noise,
-                [kind.value for kind in cls if kind not in (cls.OBJECTIVE, cls.MASKED)],
+                [kind.value for kind in cls if not kind.inside and kind is not cls.MASKED],
             )
         )
 
@@ -79,7 +96,7 @@ class Site:
 @dataclass(frozen=True, eq=False)
 class ObjectiveTerms:
     """Public numbers of an argmin, one per node (b,): slope 2Gc/m, curvature kappa without extra,
-    solver tolerance g."""
+    solver tolerance g; directions: in how many one record may move the gradient."""
 
     slope: Array
     convexity: Array
@@ -87,21 +104,23 @@ class ObjectiveTerms:
     # Target of that logarithm -> the kappa that reaches it
     least_convexity: Callable[[Array], Array]
     tolerance: float
+    directions: int = 1
 
 
 @dataclass(frozen=True, eq=False)
 class ObjectiveNoise:
-    """Rates (b,) of the noise in the objective, the extra convexity Phi, and the rate of the noise
-    for the solver's gap."""
+    """The noise in the objective (b,), the extra convexity Phi, and the noise for the solver's gap:
+    rates of l2-Laplace noise, or standard deviations of Gaussian noise."""
 
-    rate: Array
+    amount: Array
     extra: Array
-    gap_rate: Array | None
+    gap: Array | None
 
 
-GAP_SHARE = (
-    0.01  # of a round's epsilon, for the solver's remaining gap (rule 3 of the specification)
-)
+# Of a round's epsilon, or of its mu^2, for the solver's remaining gap (rule 3 of the specification)
+GAP_SHARE = 0.01
+# Of 1/z, which the curvature's logarithm may reach before extra convexity keeps it down
+CURVATURE_SHARE = 0.1
 
 
 def gaussian_charge(noise_std: Array, sensitivity: Array, sample: Sample) -> Charge:
@@ -162,15 +181,36 @@ def objective_charge(noise: ObjectiveNoise, terms: ObjectiveTerms) -> Charge:
     """The charge of noise inside the objective,
     with the part for the solver's gap: pure epsilon."""
     kappa = terms.convexity + noise.extra
-    epsilon = terms.slope * noise.rate + terms.log_curvature(kappa)
-    if noise.gap_rate is not None:
-        epsilon = epsilon + noise.gap_rate * 2 * terms.tolerance / kappa
+    epsilon = terms.slope * noise.amount + terms.log_curvature(kappa)
+    if noise.gap is not None:
+        epsilon = epsilon + noise.gap * 2 * terms.tolerance / kappa
     return Charge(events.Pure, {"epsilon": epsilon})
 
 
+def choice_charge(epsilon: float) -> Charge:
+    """The charge of one choice by the exponential mechanism (McSherry and Talwar 2007, Theorem 6):
+    pure epsilon."""
+    return Charge(events.Pure, {"epsilon": np.array([checks.positive("epsilon", epsilon)])})
+
+
+def gaussian_objective_charge(noise: ObjectiveNoise, terms: ObjectiveTerms) -> Charge:
+    """The charge of Gaussian noise inside the objective, with the part for the solver's gap."""
+    kappa = terms.convexity + noise.extra
+    gap_mu = np.zeros_like(kappa) if noise.gap is None else 2 * terms.tolerance / kappa / noise.gap
+    return Charge(
+        events.ObjectiveGaussian,
+        {
+            "noise_multiplier": noise.amount / terms.slope,
+            "curvature": terms.log_curvature(kappa),
+            "directions": np.full(len(kappa), terms.directions),
+            "gap_mu": gap_mu,
+        },
+    )
+
+
 def objective_noise(epsilon: Array, terms: ObjectiveTerms) -> ObjectiveNoise:
-    """The least noise for a round of pure `epsilon`: ZhangZhu16 Algorithm 2 with its line 5
-    corrected.
+    """The least noise for a round of pure `epsilon`: Zhang and Zhu (2016), Algorithm 2 with its
+    line 5 corrected.
 
     The extra convexity is the smallest with logarithm <= epsilon'/2; the rest of epsilon' goes to
     the noise, where epsilon' = epsilon less the share for the solver's gap.
@@ -182,6 +222,18 @@ def objective_noise(epsilon: Array, terms: ObjectiveTerms) -> ObjectiveNoise:
     rate = (ours - terms.log_curvature(kappa)) / terms.slope
     gap_rate = epsilon * share * kappa / (2 * terms.tolerance) if share else None
     return ObjectiveNoise(rate, extra, gap_rate)
+
+
+def gaussian_objective_noise(multiplier: Array, terms: ObjectiveTerms) -> ObjectiveNoise:
+    """Noise of std `multiplier` * slope, and the least extra convexity with which the curvature's
+    logarithm is at most CURVATURE_SHARE / multiplier."""
+    least = terms.least_convexity(CURVATURE_SHARE / multiplier)
+    extra = np.maximum(least - terms.convexity, 0.0)
+    kappa = terms.convexity + extra
+    gap = None
+    if terms.tolerance > 0:
+        gap = multiplier / np.sqrt(GAP_SHARE) * 2 * terms.tolerance / kappa
+    return ObjectiveNoise(multiplier * terms.slope, extra, gap)
 
 
 def _rate(sample: Sample) -> Array:

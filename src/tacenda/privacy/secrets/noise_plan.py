@@ -4,7 +4,9 @@
                           where the algorithm has its own shape
     shared, masked        noise_std = scale / sqrt(weight), the same for all nodes, on values in
                           units of the network's worst sensitivity
-    l2-Laplace, objective epsilon of the round = weight / scale
+    l2-Laplace, also in   epsilon of the round = weight / scale
+    the objective
+    Gaussian there        noise_std = scale * slope / sqrt(weight)
 
 A larger scale is more noise everywhere, so a run is calibrated by solving for one number
 (`runtime.budget`).
@@ -28,6 +30,8 @@ from tacenda.privacy.secrets.mechanisms import (
     Site,
     correlated_charge,
     gaussian_charge,
+    gaussian_objective_charge,
+    gaussian_objective_noise,
     laplace_charge,
     masked_charge,
     objective_charge,
@@ -74,7 +78,7 @@ class NoisePlan(Protocol):
 
     @property
     def coalition(self) -> int:
-        """How many members may pool what they know of shared noise."""
+        """How many members may combine what they know of shared noise."""
         ...
 
     @property
@@ -132,16 +136,20 @@ class ScaledPlan:
 
     def objective(self, site: Site) -> ObjectiveNoise:
         assert site.objective is not None
+        if site.noise == NoiseKind.OBJECTIVE_GAUSSIAN:
+            return gaussian_objective_noise(self.scale / np.sqrt(site.weight), site.objective)
         return objective_noise(site.weight / self.scale, site.objective)
 
 
 def price(plan: NoisePlan, site: Site) -> tuple[Charge, Any]:
     """What a release costs under a plan, and its noise:
     a std (b,), a rate (b,) or an ObjectiveNoise."""
-    if site.noise == NoiseKind.OBJECTIVE:
+    if site.noise.inside:
         assert site.objective is not None
         inside = plan.objective(site)
-        return objective_charge(inside, site.objective), inside
+        gaussian = site.noise == NoiseKind.OBJECTIVE_GAUSSIAN
+        charge = gaussian_objective_charge if gaussian else objective_charge
+        return charge(inside, site.objective), inside
     assert site.sensitivity is not None and site.sample is not None
     if site.noise == NoiseKind.L2_LAPLACE:
         rate = plan.laplace_rate(site)
@@ -149,6 +157,6 @@ def price(plan: NoisePlan, site: Site) -> tuple[Charge, Any]:
     std = plan.noise_std(site)
     if site.noise.shared:
         assert plan.leverage is not None
-        charge = masked_charge if site.noise == NoiseKind.MASKED else correlated_charge
-        return charge(std, site.sensitivity, plan.leverage, plan.coalition, site.sample), std
+        shared = masked_charge if site.noise == NoiseKind.MASKED else correlated_charge
+        return shared(std, site.sensitivity, plan.leverage, plan.coalition, site.sample), std
     return gaussian_charge(std, site.sensitivity, site.sample), std

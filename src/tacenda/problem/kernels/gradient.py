@@ -23,6 +23,7 @@ from tacenda.problem.kernels.rows import (
     flush,
     slope_of,
     softmax_minus_label,
+    weight_at,
 )
 
 SINGLES = 32  # so many float32 gradients are added in float32 before they move to float64
@@ -55,6 +56,7 @@ def whole(value: float, most: float) -> Any:
 def add_binary(
     rows: Any,
     labels: Any,
+    weights: Any,
     norms: Any,
     first: int,
     last: int,
@@ -66,8 +68,8 @@ def add_binary(
     clip: float,
     out: Any,
 ) -> None:
-    """out += sum of the (clipped) loss gradients at w of the records of a range,
-    for a loss of one score."""
+    """out += sum of the (clipped) loss gradients at w of the records of a range, each times its
+    weight, for a loss of one score. weights: (N,) numbers from 0 to 1, or the number 1."""
     listed, p, part = records.shape[0] > 0, out.shape[0], accumulator(rows, w, out)
     for e in range(first, last):
         j = base + records[e] if listed else e
@@ -76,6 +78,7 @@ def add_binary(
             c = 0.0
         if clip < math.inf:
             c *= shrink(abs(c), norms[j], clip)
+        c *= weight_at(weights, j)  # at most 1: it lengthens nothing
         add(rows, j, c, part, 0, p)
         if (e - first) % SINGLES == SINGLES - 1:
             flush(part, out)
@@ -86,6 +89,7 @@ def add_binary(
 def add_classes(
     rows: Any,
     labels: Any,
+    weights: Any,
     norms: Any,
     first: int,
     last: int,
@@ -93,17 +97,20 @@ def add_classes(
     base: int,
     w: Any,
     classes: int,
+    parameter: float,
     clip: float,
     out: Any,
 ) -> None:
-    """The same for the multinomial loss: each record adds (softmax(s) - e_y) x^T."""
+    """The same for a loss of K scores: each record adds (softmax(s) - e_y) x^T, of scores with the
+    loss's margin and temperature."""
     listed, p, scores = records.shape[0] > 0, out.shape[0] // classes, np.empty(classes)
     for e in range(first, last):
         j = base + records[e] if listed else e
         for k in range(classes):
             scores[k] = dot(rows, j, w, k * p, p)
-        size = softmax_minus_label(scores, int(labels[j]))
+        size = softmax_minus_label(scores, int(labels[j]), parameter, 1.0)
         factor = shrink(size, norms[j], clip) if clip < math.inf else 1.0
+        factor *= weight_at(weights, j)
         for k in range(classes):
             add(rows, j, factor * scores[k], out, k * p, p)
 
@@ -136,6 +143,7 @@ def finish_row(
 def gradients(
     rows: Any,
     labels: Any,
+    weights: Any,
     norms: Any,
     owner: Any,
     first: Any,
@@ -170,6 +178,7 @@ def gradients(
             add_binary(
                 rows,
                 labels,
+                weights,
                 norms,
                 first[t],
                 last[t],
@@ -183,7 +192,19 @@ def gradients(
             )
         else:
             add_classes(
-                rows, labels, norms, first[t], last[t], records, base[k], w[k], classes, clip, total
+                rows,
+                labels,
+                weights,
+                norms,
+                first[t],
+                last[t],
+                records,
+                base[k],
+                w[k],
+                classes,
+                parameter,
+                clip,
+                total,
             )
         if task_start[k + 1] - task_start[k] == 1:
             finish_row(partial, t, t + 1, factor[k], l1, l2, w[k], out[k])
@@ -223,6 +244,7 @@ def sample_fault(nodes: Any, offsets: Any, indptr: Any, records: Any) -> int:
 def few_gradients(
     rows: Any,
     labels: Any,
+    weights: Any,
     norms: Any,
     nodes: Any,
     offsets: Any,
@@ -253,7 +275,19 @@ def few_gradients(
         if single and last - first <= SINGLES:
             out[k] = 0.0
             add_binary(
-                rows, labels, norms, first, last, records, base, w[k], code, parameter, clip, out[k]
+                rows,
+                labels,
+                weights,
+                norms,
+                first,
+                last,
+                records,
+                base,
+                w[k],
+                code,
+                parameter,
+                clip,
+                out[k],
             )
             if f != 1.0 or l1 != 0.0 or l2 != 0.0:  # else it is finished as it stands
                 finish_row(out, k, k + 1, f, l1, l2, w[k], out[k])
@@ -262,10 +296,36 @@ def few_gradients(
         total[:] = 0.0
         if classes == 1:
             add_binary(
-                rows, labels, norms, first, last, records, base, w[k], code, parameter, clip, total
+                rows,
+                labels,
+                weights,
+                norms,
+                first,
+                last,
+                records,
+                base,
+                w[k],
+                code,
+                parameter,
+                clip,
+                total,
             )
         else:
-            add_classes(rows, labels, norms, first, last, records, base, w[k], classes, clip, total)
+            add_classes(
+                rows,
+                labels,
+                weights,
+                norms,
+                first,
+                last,
+                records,
+                base,
+                w[k],
+                classes,
+                parameter,
+                clip,
+                total,
+            )
         finish_row(partial, 0, 1, f, l1, l2, w[k], out[k])
     return 0
 
@@ -287,6 +347,7 @@ def margins(
 def integer_sums(
     rows: Any,
     labels: Any,
+    weights: Any,
     norms: Any,
     first: Any,
     last: Any,
@@ -313,10 +374,36 @@ def integer_sums(
             one[:] = 0.0
             if classes == 1:
                 add_binary(
-                    rows, labels, norms, j, j + 1, everything, 0, w[k], code, parameter, clip, one
+                    rows,
+                    labels,
+                    weights,
+                    norms,
+                    j,
+                    j + 1,
+                    everything,
+                    0,
+                    w[k],
+                    code,
+                    parameter,
+                    clip,
+                    one,
                 )
             else:
-                add_classes(rows, labels, norms, j, j + 1, everything, 0, w[k], classes, clip, one)
+                add_classes(
+                    rows,
+                    labels,
+                    weights,
+                    norms,
+                    j,
+                    j + 1,
+                    everything,
+                    0,
+                    w[k],
+                    classes,
+                    parameter,
+                    clip,
+                    one,
+                )
             if roomy:
                 for a in range(out.shape[1]):
                     out[k, a] += whole(one[a] / grid[k], most)

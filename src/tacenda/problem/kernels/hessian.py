@@ -80,30 +80,38 @@ def curvatures(
         else:
             for k in range(classes):
                 line[k] = dot(rows, j, w, k * p, p)
-            softmax_minus_label(line, -1)
+            softmax_minus_label(line, int(labels[j]), parameter, 0.0)
 
 
 @njit(**OPTIONS)
 def hessian_product(
-    rows: Any, first: int, last: int, curves: Any, v: Any, factor: float, ridge: Any, out: Any
+    rows: Any,
+    weights: Any,
+    first: int,
+    last: int,
+    curves: Any,
+    v: Any,
+    factor: float,
+    ridge: Any,
+    out: Any,
 ) -> None:
-    """out = factor * sum_j H_j v + ridge v, with H_j from `curvatures`; multinomial: u = q (t -
-    q.t), t = V x. ridge: a number, or one for each coordinate."""
+    """out = factor * sum_j weight_j H_j v + ridge v, with H_j from `curvatures`; of K scores:
+    u = q (t - q.t), t = V x. ridge: a number, or one for each coordinate."""
     classes = curves.shape[1]
     p = v.shape[0] // classes
     out[:] = 0.0
     t = np.empty(classes)
     for j in range(first, last):
-        q = curves[j - first]
+        q, weight = curves[j - first], weight_at(weights, j)
         if classes == 1:
-            add(rows, j, q[0] * dot(rows, j, v, 0, p), out, 0, p)
+            add(rows, j, weight * q[0] * dot(rows, j, v, 0, p), out, 0, p)
         else:
             mean = 0.0
             for k in range(classes):
                 t[k] = dot(rows, j, v, k * p, p)
                 mean += q[k] * t[k]
             for k in range(classes):
-                add(rows, j, q[k] * (t[k] - mean), out, k * p, p)
+                add(rows, j, weight * q[k] * (t[k] - mean), out, k * p, p)
     for a in range(v.shape[0]):
         out[a] = factor * out[a] + weight_at(ridge, a) * v[a]
 
@@ -112,6 +120,7 @@ def hessian_product(
 def inverse_hessian(
     rows: Any,
     labels: Any,
+    weights: Any,
     first: int,
     last: int,
     w: Any,
@@ -121,11 +130,13 @@ def inverse_hessian(
     ridge: float,
     out: Any,
 ) -> bool:
-    """out (p, p) float32 = (factor sum_j loss''_j x_j x_j^T + ridge I)^-1;
+    """out (p, p) float32 = (factor sum_j weight_j loss''_j x_j x_j^T + ridge I)^-1;
     False if that is not positive definite."""
     p = w.shape[0]
     curves = np.empty((last - first, 1))
     curvatures(rows, labels, first, last, w, 1, code, parameter, curves)
+    for j in range(first, last):
+        curves[j - first, 0] *= weight_at(weights, j)
     lower, inverse = np.zeros((p, p)), np.zeros((p, p))
     add_outer(rows, factor * curves[:, 0], first, last, lower)
     for a in range(p):

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit, prange
 
 from tacenda.problem.kernels.gradient import TOP, shrink, whole
-from tacenda.problem.kernels.rows import OPTIONS, PARALLEL, add
+from tacenda.problem.kernels.rows import OPTIONS, PARALLEL, add, weight_at
 
 ROOT_TWO = math.sqrt(2.0)
 
@@ -23,6 +23,7 @@ ROOT_TWO = math.sqrt(2.0)
 def bounded_record(
     rows: Any,
     labels: Any,
+    weights: Any,
     norms: Any,
     j: int,
     norm: float,
@@ -31,8 +32,8 @@ def bounded_record(
     cut: float,
     z: Any,
 ) -> None:
-    """z = (x_j cut to `norm`, label_scale * y_j with y_j cut to `label_bound`), all of it cut to
-    `cut`; z = 0 where |x_j| is no finite number, and a label that is none counts as 0.
+    """z = sqrt(weight_j) (x_j cut to `norm`, label_scale * y_j with y_j cut to `label_bound`), all
+    of it cut to `cut`; z = 0 where |x_j| is no finite number, and a label that is none counts as 0.
 
     z (p,) without the label if label_scale is 0, else (p + 1,).
     """
@@ -48,7 +49,7 @@ def bounded_record(
         y = min(max(y, -label_bound), label_bound) if abs(y) <= math.inf else 0.0
         y *= label_scale
         length = math.sqrt(length * length + y * y)
-    shorter = shrink(1.0, length, cut)
+    shorter = shrink(1.0, length, cut) * math.sqrt(weight_at(weights, j))
     add(rows, j, factor * shorter, z, 0, p)
     if label_scale != 0.0:
         z[p] = y * shorter
@@ -58,6 +59,7 @@ def bounded_record(
 def second_moments(
     rows: Any,
     labels: Any,
+    weights: Any,
     norms: Any,
     first: Any,
     last: Any,
@@ -74,7 +76,9 @@ def second_moments(
         z, total = np.empty(width), out[k]
         total[:] = 0.0
         for j in range(first[k], last[k]):
-            bounded_record(rows, labels, norms, j, norm, label_scale, label_bound, math.inf, z)
+            bounded_record(
+                rows, labels, weights, norms, j, norm, label_scale, label_bound, math.inf, z
+            )
             begin = 0
             for a in range(width):
                 one, rest, line = z[a], z[a:], total[begin : begin + width - a]
@@ -95,6 +99,7 @@ def second_moments(
 def integer_moments(
     rows: Any,
     labels: Any,
+    weights: Any,
     norms: Any,
     first: Any,
     last: Any,
@@ -117,7 +122,9 @@ def integer_moments(
         most = cut[k] * cut[k] / grid[k]
         roomy = (last[k] - first[k]) * most < TOP
         for j in range(first[k], last[k]):
-            bounded_record(rows, labels, norms, j, norm, label_scale, label_bound, cut[k], z)
+            bounded_record(
+                rows, labels, weights, norms, j, norm, label_scale, label_bound, cut[k], z
+            )
             begin = 0
             for a in range(width):
                 rest, line = z[a:], total[begin : begin + width - a]
@@ -139,6 +146,7 @@ def integer_moments(
 def diagonals(
     rows: Any,
     labels: Any,
+    weights: Any,
     norms: Any,
     first: Any,
     last: Any,
@@ -154,7 +162,9 @@ def diagonals(
         z, total = np.empty(width), out[k]
         total[:] = 0.0
         for j in range(first[k], last[k]):
-            bounded_record(rows, labels, norms, j, norm, label_scale, label_bound, math.inf, z)
+            bounded_record(
+                rows, labels, weights, norms, j, norm, label_scale, label_bound, math.inf, z
+            )
             for a in range(width):
                 total[a] += z[a] * z[a]
         for a in range(width):
@@ -165,6 +175,7 @@ def diagonals(
 def integer_diagonals(
     rows: Any,
     labels: Any,
+    weights: Any,
     norms: Any,
     first: Any,
     last: Any,
@@ -183,7 +194,9 @@ def integer_diagonals(
         z, total = np.empty(width), out[k]
         most = cut[k] * cut[k] / grid[k]
         for j in range(first[k], last[k]):
-            bounded_record(rows, labels, norms, j, norm, label_scale, label_bound, cut[k], z)
+            bounded_record(
+                rows, labels, weights, norms, j, norm, label_scale, label_bound, cut[k], z
+            )
             for a in range(width):
                 if z[a] != 0.0:
                     total[a] = min(total[a] + whole(z[a] / grid[k] * z[a], most), TOP)

@@ -203,8 +203,15 @@ def _adds_in_single(rows: Any, w: Any) -> Any:
 
 
 @njit(**OPTIONS)
-def softmax_minus_label(scores: Any, label: int) -> float:
-    """Turn the K scores of a record into softmax(s) - e_y in place, and return its l2 norm."""
+def softmax_minus_label(scores: Any, label: int, temperature: float, less: float) -> float:
+    """Turn the K scores of a record into softmax(s) - less e_y in place, and return its l2 norm.
+
+    temperature 0: of the scores as they are. Above 0: of (s_k + 1)/temperature for k other than y
+    and s_y/temperature, which asks for a margin.
+    """
+    if temperature > 0.0:
+        for k in range(scores.shape[0]):
+            scores[k] = (scores[k] + (0.0 if k == label else 1.0)) / temperature
     top = scores[0]
     for k in range(1, scores.shape[0]):
         top = max(top, scores[k])
@@ -214,7 +221,7 @@ def softmax_minus_label(scores: Any, label: int) -> float:
         total += scores[k]
     square = 0.0
     for k in range(scores.shape[0]):
-        scores[k] = scores[k] / total - (1.0 if k == label else 0.0)
+        scores[k] = scores[k] / total - (less if k == label else 0.0)
         square += scores[k] * scores[k]
     if not square <= 3.0:  # it is 2 at most: the scores were no numbers, and the record counts as 0
         for k in range(scores.shape[0]):
@@ -224,10 +231,17 @@ def softmax_minus_label(scores: Any, label: int) -> float:
 
 
 @njit(**OPTIONS)
-def softmax_minus_labels(scores: Any, labels: Any) -> None:
+def softmax_minus_labels(scores: Any, labels: Any, temperature: float, less: float) -> None:
     """`softmax_minus_label` of every row of scores (m, K), in place; labels (m,)."""
     for k in range(scores.shape[0]):
-        softmax_minus_label(scores[k], labels[k])
+        softmax_minus_label(scores[k], labels[k], temperature, less)
+
+
+@njit(**OPTIONS)
+def sharpness_of(classes: int, parameter: float) -> float:
+    """What the Hessian diag(q) - q q' of a loss of K scores is multiplied by: 1/temperature; 1 for
+    the multinomial loss and for losses of one score."""
+    return 1.0 / parameter if classes > 1 and parameter > 0.0 else 1.0
 
 
 @njit(**OPTIONS)

@@ -19,7 +19,7 @@ from numba import njit, prange
 
 from tacenda.problem.kernels.gradient import add_binary, add_classes
 from tacenda.problem.kernels.hessian import curvatures, hessian_product, inverse_hessian
-from tacenda.problem.kernels.rows import OPTIONS, PARALLEL, weight_at
+from tacenda.problem.kernels.rows import OPTIONS, PARALLEL, sharpness_of, weight_at
 
 MAX_STEPS = 300
 MAX_TRIALS = 60
@@ -40,6 +40,7 @@ def inner(a: Any, b: Any) -> float:
 def full_gradient(
     rows: Any,
     labels: Any,
+    weights: Any,
     first: int,
     last: int,
     w: Any,
@@ -61,10 +62,36 @@ def full_gradient(
     out[:] = 0.0
     if classes == 1:
         add_binary(
-            rows, labels, unused, first, last, everything, 0, w, code, parameter, math.inf, out
+            rows,
+            labels,
+            weights,
+            unused,
+            first,
+            last,
+            everything,
+            0,
+            w,
+            code,
+            parameter,
+            math.inf,
+            out,
         )
     else:
-        add_classes(rows, labels, unused, first, last, everything, 0, w, classes, math.inf, out)
+        add_classes(
+            rows,
+            labels,
+            weights,
+            unused,
+            first,
+            last,
+            everything,
+            0,
+            w,
+            classes,
+            parameter,
+            math.inf,
+            out,
+        )
     for a in range(w.shape[0]):
         out[a] = factor * out[a] + (
             weight_at(l2, a) * w[a] + linear[a] + 2.0 * q * (w[a] - centre[a])
@@ -76,6 +103,7 @@ def full_gradient(
 def advance(
     rows: Any,
     labels: Any,
+    weights: Any,
     first: int,
     last: int,
     w: Any,
@@ -101,6 +129,7 @@ def advance(
         new = full_gradient(
             rows,
             labels,
+            weights,
             first,
             last,
             trial,
@@ -137,6 +166,7 @@ def advance(
 @njit(**OPTIONS)
 def conjugate_gradient(
     rows: Any,
+    weights: Any,
     first: int,
     last: int,
     curves: Any,
@@ -154,7 +184,7 @@ def conjugate_gradient(
         residual[a] = search[a] = -g[a]
     square = inner(residual, residual)
     for step in range(min(10 * d, 2000)):
-        hessian_product(rows, first, last, curves, search, factor, ridge, product)
+        hessian_product(rows, weights, first, last, curves, search, factor, ridge, product)
         curved = inner(search, product)
         # Flat: along such a direction only the first step, the gradient itself, is of use
         if curved <= 1e-300:
@@ -177,6 +207,7 @@ def conjugate_gradient(
 def newton_cg_node(
     rows: Any,
     labels: Any,
+    weights: Any,
     first: int,
     last: int,
     w: Any,
@@ -194,19 +225,37 @@ def newton_cg_node(
     w (d,) is start and result. Returns the norm reached.
     """
     g, p, curves = np.empty(w.shape[0]), np.empty(w.shape[0]), np.empty((last - first, classes))
+    sharp = sharpness_of(classes, parameter)
     norm = full_gradient(
-        rows, labels, first, last, w, linear, q, centre, factor, l2, classes, code, parameter, g
+        rows,
+        labels,
+        weights,
+        first,
+        last,
+        w,
+        linear,
+        q,
+        centre,
+        factor,
+        l2,
+        classes,
+        code,
+        parameter,
+        g,
     )
     for _ in range(MAX_STEPS):
         if norm <= tolerance:
             break
         curvatures(rows, labels, first, last, w, classes, code, parameter, curves)
         goal = max(min(0.1, math.sqrt(norm)) * norm, 0.2 * tolerance)
-        conjugate_gradient(rows, first, last, curves, g, factor, l2 + 2.0 * q, goal, p)
+        conjugate_gradient(
+            rows, weights, first, last, curves, g, sharp * factor, l2 + 2.0 * q, goal, p
+        )
         before = norm
         norm = advance(
             rows,
             labels,
+            weights,
             first,
             last,
             w,
@@ -231,6 +280,7 @@ def newton_cg_node(
 def chord_node(
     rows: Any,
     labels: Any,
+    weights: Any,
     first: int,
     last: int,
     w: Any,
@@ -259,14 +309,14 @@ def chord_node(
     d, ridge = w.shape[0], l2 + 2.0 * q
     g, p = np.empty(d), np.empty(d)
     norm = full_gradient(
-        rows, labels, first, last, w, linear, q, centre, factor, l2, 1, code, parameter, g
+        rows, labels, weights, first, last, w, linear, q, centre, factor, l2, 1, code, parameter, g
     )
     renew, good, steps = not 0.7 * ridge <= kept[0] <= 1.4 * ridge, True, 0
     while norm > tolerance and steps < MAX_STEPS:
         fresh = renew
         if renew:
             good = inverse_hessian(
-                rows, labels, first, last, w, code, parameter, factor, ridge, matrix
+                rows, labels, weights, first, last, w, code, parameter, factor, ridge, matrix
             )
             kept[0] = ridge if good and steps == 0 else -1.0
             if steps == 0:
@@ -281,6 +331,7 @@ def chord_node(
         norm = advance(
             rows,
             labels,
+            weights,
             first,
             last,
             w,
@@ -317,6 +368,7 @@ def chord_node(
 def newton_cg(
     rows: Any,
     labels: Any,
+    weights: Any,
     first: Any,
     last: Any,
     w: Any,
@@ -336,6 +388,7 @@ def newton_cg(
         reached[k] = newton_cg_node(
             rows,
             labels,
+            weights,
             first[k],
             last[k],
             w[k],
@@ -355,6 +408,7 @@ def newton_cg(
 def chord(
     rows: Any,
     labels: Any,
+    weights: Any,
     nodes: Any,
     first: Any,
     last: Any,
@@ -380,6 +434,7 @@ def chord(
         reached[k] = chord_node(
             rows,
             labels,
+            weights,
             first[k],
             last[k],
             w[k],
@@ -402,6 +457,7 @@ def chord(
 def rebuild(
     rows: Any,
     labels: Any,
+    weights: Any,
     offsets: Any,
     factor: Any,
     code: int,
@@ -416,6 +472,7 @@ def rebuild(
             inverse_hessian(
                 rows,
                 labels,
+                weights,
                 offsets[i],
                 offsets[i + 1],
                 anchors[i],

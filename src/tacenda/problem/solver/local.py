@@ -98,6 +98,7 @@ def argmin(
             kernels_solver.chord(
                 store.kernel_rows,
                 store.labels,
+                store.kernel_weights,
                 nodes,
                 *ranges,
                 *middle,
@@ -112,7 +113,13 @@ def argmin(
         found, norms = rest[2], np.full(len(left), np.inf)
         with kernel_threads(2 * store.elements(nodes[left])):
             kernels_solver.newton_cg(
-                store.kernel_rows, store.labels, *rest, store.n_outputs, *loss, norms
+                store.kernel_rows,
+                store.labels,
+                store.kernel_weights,
+                *rest,
+                store.n_outputs,
+                *loss,
+                norms,
             )
         w[left], reached[left] = found, norms
     left = np.flatnonzero(~(reached <= tolerance))
@@ -158,6 +165,7 @@ def restored(store: Store, anchors: Array, ridges: Array) -> Chords:
         kernels_solver.rebuild(
             store.kernel_rows,
             store.labels,
+            store.kernel_weights,
             store.offsets,
             store.loss_scale / store.divisors,
             store.loss.code,

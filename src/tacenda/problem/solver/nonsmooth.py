@@ -97,7 +97,7 @@ def ascend(
             w[a] = np.sign(v[a]) * max(abs(v[a]) - l1, 0.0) / l2
         for _ in range(count):
             j = (j + stride) % count
-            if squares[j] > 0.0:
+            if weights[j] * squares[j] > 0.0:
                 goal = beta[j] + l2 * (y[j] - dot(rows, j, w, 0, d)) / (weights[j] * squares[j])
                 step = min(max(goal, low[j]), high[j]) - beta[j]
                 beta[j] += step

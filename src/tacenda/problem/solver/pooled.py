@@ -1,5 +1,5 @@
-"""Records seen as one: F(w) = sum_j a_j loss(w; x_j, y_j), of a problem (a_j = c/(n m_i)) or of one
-node, in NumPy and SciPy.
+"""Records seen as one: F(w) = sum_j a_j loss(w; x_j, y_j), of a problem (a_j = c v_j/(n m_i)) or of
+one node (v_j: the weight of a record), in NumPy and SciPy.
 
 Tables are walked in chunks, so that float32 data is never copied to float64 as a whole.
 """
@@ -27,7 +27,8 @@ class Pooled:
     def __init__(self, store: Store, records: slice, weights: Any, l1: float, l2: Any) -> None:
         self.loss, self.labels = store.loss, store.labels[records]
         self.n_features, self.n_outputs, self.dim = store.n_features, store.n_outputs, store.dim
-        self.weights, self.l1, self.l2 = weights, l1, l2
+        own = 1.0 if store.weights is None else store.weights[records]
+        self.weights, self.l1, self.l2 = weights * own, l1, l2
         self.base: Any = (
             None  # scores of the records at the point from which w counts, if that is not 0
         )
@@ -131,8 +132,11 @@ class Pooled:
                 for s, x in self.chunks()
             ]
         else:
-            zero = np.zeros(len(self.labels), dtype=np.int64)
-            curves = [self._softmax(self._at(s, x, w), zero[s]) for s, x in self.chunks()]
+            curves = [
+                self.loss.softmax(self._at(s, x, w), self.labels[s])  # type: ignore[attr-defined]
+                for s, x in self.chunks()
+            ]
+            sharpness = 2.0 * self.loss.curvature
 
         def product(v: Floats) -> Floats:
             total = np.zeros((self.n_outputs, self.n_features))
@@ -140,6 +144,7 @@ class Pooled:
                 t = self.scores(x, v)
                 if self.n_outputs > 1:
                     t = self.weights[s, None] * q * (t - (q * t).sum(axis=1, keepdims=True))
+                    t *= sharpness
                 else:
                     t = (q * t)[:, None]
                 total += np.asarray(x.T @ t).T
@@ -163,8 +168,3 @@ class Pooled:
 
     def _second(self, scores: Any, labels: Any) -> Any:
         return self.loss.second(scores, labels)  # type: ignore[attr-defined]
-
-    def _softmax(self, scores: Any, zero: Any) -> Any:
-        q = self.loss.derivative(scores, zero)
-        q[:, 0] += 1.0
-        return q

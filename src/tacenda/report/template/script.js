@@ -128,6 +128,16 @@
     }));
   });
 
+  // The model, as a file: it is in the page already.
+  document.getElementById("download")?.addEventListener("click", (event) => {
+    const text = JSON.stringify(JSON.parse(document.getElementById("model").textContent), null, 1);
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+    link.download = event.currentTarget.dataset.name.replace(/[^\w.-]+/g, "-") + "-model.json";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  });
+
   // Paper: light colours, the width of the sheet.
   const panes = [...document.querySelectorAll('[role="tabpanel"]')];
   const onPaper = (yes) => {

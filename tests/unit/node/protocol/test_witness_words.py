@@ -230,3 +230,58 @@ def test_what_this_member_remembers_of_itself(table: Table) -> None:
     assert w.remembers(table.claim("m0", 3, 2.0))
     assert not w.remembers(table.claim("m0", 3, 9.0))
     assert not w.remembers(table.claim("m0", 4, 2.0))
+
+
+def test_rows_that_were_received_are_known_after_a_restart(table: Table) -> None:
+    """The latest of each neighbour; not those whose signature no longer holds."""
+    frames = [table.frame("m1", 2), table.frame("m1", 3, call=1)]
+    stolen = wire.replaced(table.frame("m2", 3), signature=frames[0].signature)
+    bare = wire.replaced(table.frame("m2", 2), signature=None)
+    rows = [("m1", frames[0]), ("m1", frames[1]), ("m2", stolen), ("m2", bare)]
+    table.state.commit(
+        [], [], None, None, [((0, f.round, f.call), who, wire.encode(f)) for who, f in rows]
+    )
+    w = table.begin()
+    latest = w.latest_of("m1")
+    assert latest == table.claim("m1", 3, call=1) and w.latest_of("m2") is None
+    assert [c.key for c in w.recent()] == [(0, 2, 0), (0, 3, 1)]
+    # What it says now is compared with what it said before
+    with pytest.raises(wire.BadFrame, match="two different messages for round 2, call 0"):
+        w.row("m1", table.frame("m1", 2, value=7.0))
+    assert list(w.caught) == ["m1"]
+
+
+def test_digests_are_compared_in_a_window_of_rounds(table: Table) -> None:
+    w = table.witness
+    w.advance(0, 20)
+    for turn, near in ((11, False), (12, True), (28, True), (29, False)):
+        assert w._near(table.claim("m1", turn)) is near, turn
+    for view, turn, near in ((1, 1, True), (1, 999, True), (2, 20, False)):
+        claim = wire.Claim("m1", view, turn, 0, bytes(32), NOBODY)
+        assert w._near(claim) is near, view
+    w.advance(1, 20)
+    assert not w._near(table.claim("m1", 20))  # of the view before
+
+
+def test_an_empty_state_keeps_still_about_its_own_name(table: Table) -> None:
+    """It may stand in the place of a lost one: the handshake decides that, not hearsay."""
+    w = table.witness
+    assert w.latest == (0, 0, 0)
+    assert not w.hear("m1", [table.claim("m0", 1)])
+    assert w.lost is None and w.recent() == []
+    table.state.commit([], [], (0, 1, b"state"))
+    w = table.begin()
+    w.hear("m1", [table.claim("m0", 1)])  # before the checkpoint: remembered
+    assert w.lost is None
+    w.hear("m1", [table.claim("m0", 4)])
+    assert w.lost is not None and "round 4, call 0" in str(w.lost)
+
+
+def test_rounds_and_calls_that_a_run_does_not_have_are_not_kept(table: Table) -> None:
+    w = table.witness
+    last = table.contract.total_rounds
+    for turn, call, kept in ((1, 0, True), (2, 1, True), (3, 2, False), (0, 0, False)):
+        assert w.hear("m1", [table.claim("m1", turn, call=call)]) is kept, (turn, call)
+    w.advance(0, last)
+    assert w.hear("m2", [table.claim("m2", last)])
+    assert not w.hear("m2", [table.claim("m2", last + 1)])

@@ -1,4 +1,4 @@
-"""Which ledger and account a member's run is booked to, what the operator is told, and what is
+"""Which ledger and account a member's run is charged to, what the operator is told, and what is
 refused before anything is sent."""
 
 from __future__ import annotations

@@ -277,7 +277,7 @@ def test_charges_that_vanish_while_the_node_runs_are_found(
     home = _copied(homes[3], tmp_path / "x")
     state = _opened(home)
     _sql(home, "DELETE FROM charges")
-    with pytest.raises(StateError, match="6 charges were booked, and 0 are here"):
+    with pytest.raises(StateError, match="6 charges were recorded, and 0 are here"):
         state.charges()
     state.close()
 
@@ -337,9 +337,9 @@ def test_rounds_with_unequal_releases_have_their_own_places(tmp_path: Path) -> N
     ]
     ledger.go_to(3)
     with pytest.raises(BudgetError):
-        ledger.charge(3, 0, Charge(Gaussian, {"noise_multiplier": np.array([5.0])}))
+        ledger.charge(3, 0, Charge(Gaussian, {"noise_multiplier": np.array([5.0])}), b"")
     ledger.go_to(3)
-    ledger.charge(3, 0, Charge(Gaussian, {"noise_multiplier": np.array([6.0])}))
+    ledger.charge(3, 0, Charge(Gaussian, {"noise_multiplier": np.array([6.0])}), b"")
     booked = [((0, 1, c), Gaussian(z).to_dict()) for c, z in enumerate(prices[:2])]
     ledger.resume([*booked, ((0, 2, 0), Gaussian(5.0).to_dict())], 0, 2)
     with pytest.raises(StateError, match="of round 1 only 1 of 2"):

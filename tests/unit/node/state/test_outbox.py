@@ -29,7 +29,7 @@ def test_a_redone_step_is_charged_once_and_sends_the_same_bytes(tmp_path: Path) 
     assert state.unsent() == [(key, "a", b"bytes")]
     with pytest.raises(StateError, match="gave other bytes"):
         state.commit([], [(key, "a", b"other")], None)
-    with pytest.raises(StateError, match="booked as another release"):
+    with pytest.raises(StateError, match="charged as another release"):
         state.commit([(key, {**EVENT, "noise_multiplier": 1.0}, ASKED)], [], None)
     for ask in (
         lambda q: state.check_question(key, q),

@@ -4,6 +4,7 @@ after a restart, and whatever is refused, nothing of a refused step is kept."""
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacenda.errors import StateError
-from tacenda.node.state.database import NodeState
+from tacenda.node.state.database import FILE, NodeState
 from tacenda.node.state.mark import START, Mark, sealed, unsealed
 
 Key = tuple[int, int, int]
@@ -121,7 +122,7 @@ def _play(home: Path, commits: Any, again: bool) -> None:
         if again:
             state.close()
             if not book.whole():
-                with pytest.raises(StateError, match="is booked, and the checkpoint is of round"):
+                with pytest.raises(StateError, match="is recorded, and the checkpoint is of round"):
                     NodeState(home / "state")
                 return
             state = NodeState(home / "state")
@@ -213,3 +214,76 @@ def _read(path: Path, key: bytes) -> Any:
         return mark.open()
     finally:
         mark.close()
+
+
+def test_the_same_charge_in_another_order_of_its_fields_is_the_same(tmp_path: Path) -> None:
+    state = NodeState(tmp_path)
+    state.bind("run", "me", "records")
+    event = {"kind": "gaussian", "noise_multiplier": 2.0}
+    for fields in (event, dict(reversed(event.items()))):
+        state.commit([((0, 1, 0), fields, b"q")], [], None)
+    assert state.charges() == [((0, 1, 0), event)]
+    state.close()
+
+
+def test_a_state_that_has_no_key_is_lost(tmp_path: Path) -> None:
+    """Gone, or cut short: it does not go on with another one."""
+    for key in (None, b"k" * 31):
+        folder = tmp_path / str(key is None)
+        state = NodeState(folder)
+        state.bind("run", "me", "records")
+        state.put({} if key is None else {"key": key}, forget=["key"] if key is None else None)
+        with pytest.raises(StateError, match="it has no noise key"):
+            state.bind("run", "me", "records")
+        with pytest.raises(StateError, match="it has no noise key"):
+            state.keep_mark(tmp_path / "mark")
+        state.close()
+    assert not (tmp_path / "mark").exists()
+
+
+def test_charges_that_change_while_the_node_runs_are_noticed(tmp_path: Path) -> None:
+    state = NodeState(tmp_path)
+    state.bind("run", "me", "records")
+    for turn in (1, 2):
+        state.commit([((0, turn, 0), {"kind": "a"}, b"q")], [], (0, turn, b"s"))
+    other = sqlite3.connect(tmp_path / FILE)
+    seal = other.execute("SELECT seal FROM charges WHERE round=1").fetchone()[0]
+    other.execute("DELETE FROM charges WHERE round=2")
+    head = sealed((1, seal), state.get("key") or b"")
+    other.execute("UPDATE about SET value=? WHERE name='head'", (head,))  # whole, and older
+    other.commit()
+    other.close()
+    with pytest.raises(StateError, match="changed while the node ran"):
+        state.charges()
+    state.close()
+
+
+def test_nothing_to_write_is_no_transaction(tmp_path: Path) -> None:
+    state = NodeState(tmp_path)
+    state.bind("run", "me", "records")
+    before = state._db.total_changes
+    state.put({})
+    state.note_all({})
+    assert state._db.total_changes == before and not state._db.in_transaction
+    state.close()
+
+
+def test_a_mark_that_is_not_open_is_not_written(tmp_path: Path) -> None:
+    mark = Mark(tmp_path / "m", b"k" * 32)
+    with pytest.raises(StateError, match="is not open; nothing was sent"):
+        mark.write((1, bytes(32)))
+    mark.create(START)
+    mark.close()
+    with pytest.raises(StateError, match="is not open; nothing was sent"):
+        mark.write((1, bytes(32)))
+    assert _read(tmp_path / "m", b"k" * 32) == START
+
+
+def test_where_no_mark_can_be_made_or_read_the_reason_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    beyond = Mark(tmp_path / "file" / "m", b"k" * 32)
+    with pytest.raises(StateError, match=r"cannot be written \(.+\); nothing was sent"):
+        beyond.create(START)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(StateError, match=r"cannot be read \(.+\); nothing was sent"):
+        Mark(tmp_path / "folder", b"k" * 32).open()

@@ -1,0 +1,28 @@
+"""How good a model is, in the measures that people read, and what its coefficients say.
+
+measures       accuracy, ROC AUC, F1, log loss, R2, RMSE and others, from labels and scores
+figures        confusion matrix, ROC and precision-recall points, calibration, residuals
+coefficients   a model's weights by feature name, in the original units, with the standard error
+               that the privacy noise adds
+
+Measures and figures read the records that they are given, without noise. Coefficients follow from
+the released model alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tacenda._lazy import lazily
+
+if TYPE_CHECKING:
+    from tacenda.evaluation.coefficients import (
+        Coefficient,
+        CoefficientTable,
+        coefficient_table,
+        run_coefficients,
+    )
+
+__all__ = ["Coefficient", "CoefficientTable", "coefficient_table", "run_coefficients"]
+
+__getattr__ = lazily(__name__, dict.fromkeys(__all__, "coefficients"))

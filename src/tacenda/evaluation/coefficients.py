@@ -1,0 +1,357 @@
+"""A model's coefficients as people read them: by feature name, in the original units, the largest
+effects first, with the standard error that the privacy noise adds.
+
+Everything here follows from a released model and public declarations, and costs no privacy. The
+standard error is that of the privacy noise alone: how far the coefficient would move if the same
+records were learnt from again with other noise. It says nothing about other records.
+
+    coefficient       change of the score for one unit of the quantity (of the label for a
+                      regression, of the log odds for a logistic loss)
+    effect            change of the score over the whole declared range of the quantity
+    standard_error    of the coefficient, by the privacy noise; None where it is not known
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from tacenda._types import Floats
+from tacenda.data.schema import CategoricalColumn, Schema
+from tacenda.runtime.result import RunResult
+
+INTERCEPT = "intercept"
+ORIGINAL, ENCODED = "in the original units", "of the features as the data set encodes them"
+KNOWN = "moments"  # the algorithm whose noise passes on to its model by a known linear map
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """One row of a table of coefficients.
+
+    Attributes
+    ----------
+    feature : str
+        The quantity that is multiplied, in its original units, such as ``"income"``,
+        ``"log1p(income)"`` or ``"site is 'a'"``.
+    coefficient : float
+        Change of the score for one unit of the quantity.
+    standard_error : float or None
+        Of the coefficient, by the privacy noise alone; None where it is not known.
+    effect : float
+        Change of the score over the whole declared range of the quantity.
+    output : str or None
+        The class that the coefficient belongs to, where there are several scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tacenda.evaluation import coefficient_table
+    >>> coefficient_table(["age"], np.array([[0.5]]), None, spans=np.array([80.0])).rows[0].effect
+    40.0
+    """
+
+    feature: str
+    coefficient: float
+    standard_error: float | None
+    effect: float
+    output: str | None = None
+
+
+@dataclass(frozen=True)
+class CoefficientTable:
+    """Coefficients sorted by the size of their effect, the intercept last.
+
+    It is iterable; `str` gives an aligned text, and `to_plain` rows for ``pandas.DataFrame``.
+
+    Attributes
+    ----------
+    rows : tuple of Coefficient
+        The rows.
+    errors : str
+        How the standard errors are known, in one sentence.
+    notes : tuple of str
+        What else a reader must know.
+    units : str
+        Whether the coefficients are in the original units, in words.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tacenda.evaluation import coefficient_table
+    >>> table = coefficient_table(["age", "site is 'a'"], np.array([[0.5, 3.0]]), np.array([1.0]))
+    >>> [row.feature for row in table]
+    ["site is 'a'", 'age', 'intercept']
+    """
+
+    rows: tuple[Coefficient, ...]
+    errors: str
+    notes: tuple[str, ...] = ()
+    units: str = ORIGINAL
+
+    def __iter__(self) -> Iterator[Coefficient]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def to_plain(self) -> list[dict[str, Any]]:
+        """Give the rows as plain values, for files and data frames.
+
+        Returns
+        -------
+        list of dict
+            One dict for each row, with the fields of `Coefficient`; `output` only where there are
+            several.
+        """
+        several = any(row.output is not None for row in self.rows)
+        plain = [asdict(row) for row in self.rows]
+        return plain if several else [{k: v for k, v in r.items() if k != "output"} for r in plain]
+
+    def cells(self) -> tuple[list[str], list[list[str]]]:
+        """Give the table as text.
+
+        Returns
+        -------
+        header : list of str
+            The headings; a column of classes only where there are several.
+        rows : list of list of str
+            The cells.
+        """
+        several = any(row.output is not None for row in self.rows)
+        header = ["feature", "coefficient", "standard error", "effect"]
+        found = [
+            [r.feature, _short(r.coefficient), _short(r.standard_error), _short(r.effect)]
+            for r in self.rows
+        ]
+        if several:
+            header = ["class", *header]
+            found = [[str(r.output), *c] for r, c in zip(self.rows, found, strict=True)]
+        return header, found
+
+    def __str__(self) -> str:
+        header, rows = self.cells()
+        widths = [max(len(line[k]) for line in (header, *rows)) for k in range(len(header))]
+        texts = len(header) - 3
+        lines = [
+            "  ".join(
+                c.ljust(w) if k < texts else c.rjust(w)
+                for k, (c, w) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in (header, *rows)
+        ]
+        return "\n".join([*lines, self.errors, *self.notes])
+
+
+def coefficient_table(
+    names: Sequence[str],
+    coef: Floats,
+    intercept: Floats | None,
+    *,
+    coef_std: Floats | None = None,
+    intercept_std: Floats | None = None,
+    spans: Floats | None = None,
+    outputs: Sequence[Any] | None = None,
+    errors: str = "The standard errors are not known.",
+    notes: Sequence[str] = (),
+    units: str = ORIGINAL,
+) -> CoefficientTable:
+    """Make the table of a linear model's coefficients.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The p quantities.
+    coef : array of shape (K, p)
+        Coefficients in the original units.
+    intercept : array of shape (K,) or None
+        The intercepts; None where there are none.
+    coef_std : array of shape (K, p) or None, default=None
+        Standard errors of the coefficients.
+    intercept_std : array of shape (K,) or None, default=None
+        Standard errors of the intercepts.
+    spans : array of shape (p,) or None, default=None
+        The declared range of each quantity; 1 where none is declared.
+    outputs : sequence or None, default=None
+        The K classes, where K > 1.
+    errors : str, default="The standard errors are not known."
+        How the standard errors are known, in one sentence.
+    notes : sequence of str, default=()
+        What else a reader must know.
+    units : str, default="in the original units"
+        Whether the coefficients are in the original units, in words.
+
+    Returns
+    -------
+    CoefficientTable
+        The rows, the largest effects first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tacenda.evaluation import coefficient_table
+    >>> print(coefficient_table(["age"], np.array([[2.0]]), None, coef_std=np.array([[0.5]])))
+    feature  coefficient  standard error  effect
+    age                2             0.5       2
+    The standard errors are not known.
+    """
+    coef = np.atleast_2d(np.asarray(coef, float))
+    spans = np.ones(coef.shape[1]) if spans is None else np.asarray(spans, float)
+    std = None if coef_std is None else np.broadcast_to(coef_std, coef.shape)
+    rows, last = [], []
+    for k, values in enumerate(coef):
+        output = str(outputs[k]) if outputs is not None and len(coef) > 1 else None
+        for j, value in enumerate(values):
+            error = None if std is None else float(std[k, j])
+            effect = float(value * spans[j])
+            rows.append(Coefficient(str(names[j]), float(value), error, effect, output))
+        if intercept is not None:
+            b = float(np.ravel(intercept)[k])
+            error = None if intercept_std is None else float(np.ravel(intercept_std)[k])
+            last.append(Coefficient(INTERCEPT, b, error, b, output))
+    rows.sort(key=lambda row: -abs(row.effect))
+    return CoefficientTable((*rows, *last), errors, tuple(notes), units)
+
+
+def how_known(result: RunResult) -> str:
+    """How the standard errors of a result's weights are known, in one sentence."""
+    name, loss = str(result.settings["algorithm"]["name"]), result.settings["problem"].get("loss")
+    if result.privacy is None:
+        return "No noise was added, so there is no standard error by noise."
+    if result.noise_std is None:
+        return (
+            f"The standard error by the privacy noise is not known for the algorithm {name!r} "
+            f"with the loss {loss!r}."
+        )
+    if name == KNOWN:
+        return (
+            "The standard errors are those of the privacy noise alone, computed from the released "
+            "noise (to first order)."
+        )
+    only = ", which holds where most residuals are below the threshold" if loss == "huber" else ""
+    return (
+        "The standard errors are those of the privacy noise alone, by the planner's forecast on "
+        f"the released spectrum{only}."
+    )
+
+
+def run_coefficients(
+    result: RunResult,
+    names: Sequence[str],
+    schema: Schema | None = None,
+    outputs: Sequence[Any] | None = None,
+) -> CoefficientTable:
+    """Make the table of a run's average model.
+
+    It follows from the released model and public declarations, and costs no privacy.
+
+    Parameters
+    ----------
+    result : RunResult
+        The run.
+    names : sequence of str
+        Its features; a last one called "intercept" is the intercept.
+    schema : Schema or None, default=None
+        The scaling and transforms that it declares are undone, the label's too. Without one the
+        weights are shown for the features as they were given, and all spans are 1.
+    outputs : sequence or None, default=None
+        The classes, where there are several scores.
+
+    Returns
+    -------
+    CoefficientTable
+        The rows, the largest effects first.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> from tacenda.evaluation import run_coefficients
+    >>> data = tc.data.make_classification(200, 3, seed=0)
+    >>> shards = tc.data.partition.even(data.X, data.y, 4, seed=0)
+    >>> result = tc.simulate(tc.Problem(shards, classes=(0, 1)), tc.graph.ring(4), "admm", 5)
+    >>> len(run_coefficients(result, ("a", "b", "c")))
+    3
+    """
+    p = int(result.settings["problem"]["n_features"])
+    w = np.asarray(result.model, float).reshape(-1, p)
+    std = None if result.noise_std is None else np.asarray(result.noise_std).reshape(-1, p)
+    constant = bool(len(names)) and names[-1] == INTERCEPT
+    shown = names[: p - 1] if constant else names
+    if schema is None:
+        return coefficient_table(
+            shown,
+            w[:, :-1] if constant else w,
+            w[:, -1] if constant else None,
+            coef_std=None if std is None else (std[:, :-1] if constant else std),
+            intercept_std=None if std is None or not constant else std[:, -1],
+            outputs=outputs,
+            errors=how_known(result),
+            units=ENCODED,
+        )
+    factor, centre, reach = row_factor(schema), *schema.label.centre_and_reach
+    rules = schema.rules[: len(shown)]
+    slopes = np.array([rule.slope for rule in rules]) * (factor * reach)
+    offsets = np.array([rule.offset for rule in rules]) * (factor * reach)
+    weights = w[:, : len(shown)]
+    intercept = centre + weights @ offsets + (w[:, -1] * factor * reach if constant else 0.0)
+    errors = intercept_std = None
+    if std is not None:
+        errors = std[:, : len(shown)] * np.abs(slopes)
+        if constant and not offsets.any():  # else it mixes weights whose noise goes together
+            intercept_std = std[:, -1] * factor * abs(reach)
+    return coefficient_table(
+        [rule.quantity for rule in rules],
+        weights * slopes,
+        intercept,
+        coef_std=errors,
+        intercept_std=intercept_std,
+        spans=spans_of(schema),
+        outputs=outputs,
+        errors=how_known(result),
+        notes=_shortened(schema, factor),
+    )
+
+
+def spans_of(schema: Schema) -> Floats:
+    """(p,) the declared range of each rule's quantity; 1 for a level or an indicator, 2 for a sine.
+    Without the intercept."""
+    spans = []
+    for column in schema.columns:
+        if isinstance(column, CategoricalColumn):
+            spans += [1.0] * len(column.rules)
+            continue
+        ends = column.encoded(np.array([column.low, column.high]))
+        for k, rule in enumerate(column.rules):
+            wide = 1.0 if k >= ends.shape[1] else (2.0 if ends.shape[1] > 1 else np.ptp(ends))
+            spans.append(float(wide) / abs(rule.slope))
+    return np.array(spans)
+
+
+def row_factor(schema: Schema) -> float:
+    """By how much a record in the middle of all declared ranges is shortened to the row norm."""
+    square = float(schema.intercept)
+    for column in schema.columns:
+        if isinstance(column, CategoricalColumn):
+            square += 1.0
+        else:
+            middle = column.encoded(np.array([(column.low + column.high) / 2]))
+            square += float(np.sum(middle**2))
+    return min(1.0, schema.row_norm / max(square, 1e-300) ** 0.5)
+
+
+def _shortened(schema: Schema, factor: float) -> list[str]:
+    if factor == 1.0:
+        return []
+    return [
+        f"Rows are shortened to norm {schema.row_norm:g}: the coefficients are those of a record "
+        f"in the middle of the declared ranges, whose row is multiplied by {factor:.3g}."
+    ]
+
+
+def _short(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if 1e3 <= abs(value) < 1e9 else f"{value:.4g}"

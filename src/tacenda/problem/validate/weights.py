@@ -1,0 +1,56 @@
+"""Weights of records: one array per node becomes shares of their public bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tacenda._types import Floats
+from tacenda.errors import InputError
+from tacenda.problem.validate.rows import JoinedShards
+
+
+def joined_weights(table: JoinedShards, weights: Any, weight_bound: float) -> Floats:
+    """(N,) the weights over their bound, from 0 to 1, in the order of the table.
+
+    A quotient of floats is never above 1 where the weight is not above the bound. Messages name the
+    node, never a value.
+    """
+    n = len(table.labels)
+    if isinstance(weights, Mapping) != (table.node_labels is not None):
+        raise InputError(
+            "weights must come as the shards do: one array per node in a list, or in a dict by "
+            f"node label, not as {type(weights).__name__}."
+        )
+    if table.node_labels is not None:
+        if set(weights) != set(table.node_labels):
+            raise InputError(
+                "weights must have the same node labels as the shards; give one array per node."
+            )
+        weights = [weights[label] for label in table.node_labels]
+    if len(weights) != n:
+        raise InputError(f"weights must hold one array per node ({n}), not {len(weights)}.")
+    found = [
+        _checked(table.node_name(k), own, len(table.labels[k]), weight_bound)
+        for k, own in enumerate(weights)
+    ]
+    return np.concatenate(found) / weight_bound
+
+
+def _checked(name: str, weights: Any, count: int, bound: float) -> Floats:
+    try:
+        own = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} has weights that are no numbers; give one per record.") from None
+    if own.shape != (count,):
+        raise InputError(
+            f"{name} has {count} records and weights of shape {own.shape}; give one per record."
+        )
+    if not ((own >= 0.0) & (own <= bound)).all():
+        raise InputError(
+            f"{name} has a weight outside 0 to weight_bound={bound:g}, or NaN; cut the weights to "
+            "a public bound, and declare it as weight_bound."
+        )
+    return own

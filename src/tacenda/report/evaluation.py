@@ -1,0 +1,183 @@
+"""A model on labelled records, drawn: ROC, precision and recall, calibration, residuals, confusion
+matrix; and the page that `tacenda evaluate --report` writes. All of it reads records without
+noise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacenda.evaluation import measures
+from tacenda.evaluation.figures import TITLES
+from tacenda.formats.files import write_text
+from tacenda.report import numbers
+from tacenda.report.charts import Chart, Column, Series, TextTable
+
+Named = list[tuple[str, dict[str, Any]]]  # (run, its figures)
+
+
+def charts(found: Named) -> list[Chart]:
+    """The charts of several runs' figures, each with what it has."""
+    made = [_curves(found, "roc"), _curves(found, "precision_recall"), _bins(found, "calibration")]
+    made += [_bins(found, "fit"), _residuals(found)]
+    return [chart for chart in made if chart is not None]
+
+
+def _curves(found: Named, kind: str) -> Chart | None:
+    several = any(len(drawn.get(kind, [])) > 1 for _, drawn in found)
+    # With many classes one run's curves are enough for a drawing
+    shown = found[:1] if several else found
+    series: list[Series] = []
+    for name, drawn in shown:
+        for curve in drawn.get(kind, []):
+            title = f"class {curve['class']}" if several else name
+            x, y = np.array(curve["x"]), np.array(curve["y"])
+            series.append(Series(title, x, y, len(series)))
+    if not series:
+        return None
+    roc = kind == "roc"
+    if roc:
+        ends = np.array([0.0, 1.0])
+        series.append(Series("chance", ends, ends, len(series), style="level", legend=False))
+    whose = f" of {shown[0][0]}, each class against the rest" if several else ""
+    return Chart(
+        f"evaluation-{kind}",
+        f"{TITLES[kind]}{whose}",
+        "share of other records taken wrongly" if roc else "recall, share of the class found",
+        "share of the class found" if roc else "precision, share of those taken that is right",
+        series,
+        f"Line chart: {TITLES[kind].lower()}{whose} for {len(series)} lines.",
+        "The nearer to the upper left corner the better; the thin line is chance."
+        if roc
+        else "The nearer to the upper right corner the better.",
+        tab=TITLES[kind],
+    )
+
+
+def _bins(found: Named, kind: str) -> Chart | None:
+    series = [
+        Series(
+            name,
+            np.array([b["predicted"] for b in drawn[kind]]),
+            np.array([b["observed"] for b in drawn[kind]]),
+            k,
+            style="points",
+        )
+        for k, (name, drawn) in enumerate(found)
+        if drawn.get(kind)
+    ]
+    if not series:
+        return None
+    every = np.concatenate([s.x for s in series])
+    ends = np.array([0.0, 1.0]) if kind == "calibration" else np.array([every.min(), every.max()])
+    series.append(Series("equal", ends, ends, len(series), style="level", legend=False))
+    probabilities = kind == "calibration"
+    return Chart(
+        f"evaluation-{kind}",
+        TITLES[kind],
+        "mean predicted probability" if probabilities else "mean prediction",
+        "observed share" if probabilities else "mean label",
+        series,
+        f"Chart of {TITLES[kind].lower()}: what was observed against what was predicted.",
+        "Each mark is one tenth of the "
+        + ("range of probabilities" if probabilities else "records, by their prediction")
+        + "; on the thin line prediction and observation agree.",
+        tab=TITLES[kind],
+    )
+
+
+def _residuals(found: Named) -> Chart | None:
+    series = [
+        Series(
+            name,
+            np.array([r["share"] for r in drawn["residuals"]]),
+            np.array([r["value"] for r in drawn["residuals"]]),
+            k,
+            style="points",
+        )
+        for k, (name, drawn) in enumerate(found)
+        if drawn.get("residuals")
+    ]
+    if not series:
+        return None
+    ends = np.array([0.0, 1.0])
+    series.append(Series("zero", ends, np.zeros(2), len(series), style="level", legend=False))
+    return Chart(
+        "evaluation-residuals",
+        "Residuals",
+        "share of the records below",
+        "label - prediction",
+        series,
+        "Chart of the quantiles of label minus prediction.",
+        "In the label's own units; the middle of the line is the median.",
+        tab="Residuals",
+    )
+
+
+def confusion(name: str, drawn: dict[str, Any]) -> TextTable | None:
+    """Records of each class by prediction; shares where the number of records is private."""
+    found = drawn.get("confusion")
+    if not found:
+        return None
+    classes = found["classes"]
+    columns = [Column("Class"), *(Column(f"Predicted {c}", True) for c in classes)]
+    counted = "counts" in found
+    rows = [
+        [c, *((numbers.whole(int(v)) if counted else numbers.percent(v, 0)) for v in values)]
+        for c, values in zip(classes, found["counts" if counted else "shares"], strict=True)
+    ]
+    what = "records of each class" if counted else "share of all records, to a hundredth"
+    return TextTable(f"Confusion matrix of {name}: {what}, by prediction", columns, rows)
+
+
+def evaluation_page(found: dict[str, Any], out: str | Path) -> Path:
+    """Write one HTML page of what `tacenda evaluate` found (extra `report`).
+
+    Parameters
+    ----------
+    found : dict
+        What ``tacenda evaluate --json`` prints: run, data, records, public, measures, figures.
+    out : str or Path
+        The file to write.
+
+    Returns
+    -------
+    Path
+        The file that was written.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import tacenda as tc
+    >>> from tacenda.evaluation import figures, measures
+    >>> y, guessed = [1.0, 2.0, 4.0], [1.0, 3.0, 2.0]
+    >>> found = {"run": "ridge", "data": "new.csv", "records": 3, "public": True}
+    >>> found |= {"measures": measures.regression(y, guessed)}
+    >>> found |= {"figures": figures.regression(y, guessed)}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tc.report.evaluation_page(found, os.path.join(folder, "evaluation.html")).name
+    'evaluation.html'
+    """
+    from tacenda.report.html_page import panels_of, plotly_js, rendered
+
+    name, drawn = str(found["run"]), found["figures"]
+    values = found["measures"]
+    shown = [
+        [measures.MEASURES[key].heading, measures.text(key, value)] for key, value in values.items()
+    ]
+    table = TextTable("Measures", [Column("Measure"), Column("Value", True)], shown)
+    page = rendered(
+        "evaluation.html.j2",
+        plotly_js(),
+        name=name,
+        data=str(found["data"]),
+        records=numbers.whole(int(found["records"])),
+        public=bool(found["public"]),
+        measures=table,
+        undefined=measures.undefined(values),
+        confusion=confusion(name, drawn),
+        charts=panels_of(charts([(name, drawn)])),
+    )
+    return write_text(Path(out), page)

@@ -1,0 +1,156 @@
+"""`tacenda evaluate`, `predict` and `coefficients` on run folders and exported models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tacenda as tc
+from cli_tools import WITHOUT_COLOUR
+from tacenda.data.encoding import encode
+from tacenda.data.schema import Schema
+from tacenda.estimators import PrivateLogisticRegression, PrivateRidge
+
+REGRESSION = """
+intercept = true
+[[columns]]
+kind = "numeric"
+name = "age"
+low = 0
+high = 100
+[label]
+name = "visits"
+low = 0
+high = 40
+scale_to = "symmetric"
+"""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """people.csv with a class and a count, and a run folder for each."""
+    folder = tmp_path_factory.mktemp("evaluate")
+    rng = np.random.default_rng(1)
+    age = rng.integers(0, 100, 300)
+    visits = np.clip(np.round(age / 5 - 4 + rng.normal(0, 2, 300)), 0, 40).astype(int)
+    ill = np.where(age + rng.normal(0, 10, 300) > 50, "yes", "no")
+    lines = [f"p{k},{age[k]},{visits[k]},{ill[k]}" for k in range(300)]
+    (folder / "people.csv").write_text("\n".join(["id,age,visits,ill", *lines]))
+    schema = WITHOUT_COLOUR.replace('node_column = "site"\n', "")
+    (folder / "ill.toml").write_text(schema)
+    (folder / "visits.toml").write_text(REGRESSION)
+    for name in ("ill", "visits"):
+        tc.fit(
+            {
+                "data": {
+                    "file": str(folder / "people.csv"),
+                    "schema": str(folder / f"{name}.toml"),
+                },
+                "network": {"nodes": 3, "graph": "complete"},
+                "privacy": {"epsilon": 8.0},
+                "run": {"folder": str(folder / name)},
+            },
+            progress=False,
+        )
+    return folder
+
+
+def test_measures_are_those_of_the_model(home: Path, tools: Any) -> None:
+    found = tools.answer("evaluate", home / "ill", home / "people.csv")
+    data = encode(Schema.read(home / "ill" / "schema.toml"), home / "people.csv")
+    manifest = json.loads((home / "ill" / "manifest.json").read_text())
+    model = tc.load(home / "ill" / manifest["results"][0]["file"]).model
+    right = np.mean((data.X @ model >= 0) == (data.y == 1))
+    assert found["measures"]["accuracy"] == pytest.approx(right)
+    assert found["records"] == 300 and not found["public"] and "without noise" in found["note"]
+    assert np.sum(found["figures"]["confusion"]["counts"]) == 300
+    # The manifest's are on the same records: nothing was set aside
+    assert manifest["results"][0]["roc_auc"] == pytest.approx(found["measures"]["roc_auc"])
+
+
+def test_tables_are_marked_unless_public(home: Path, tools: Any) -> None:
+    shown = tools.tacenda("evaluate", home / "visits", home / "people.csv")
+    assert shown.exit_code == 0, shown.output
+    assert "not private unless the data is public" in shown.stdout and "Residuals" in shown.stdout
+    public = tools.tacenda("evaluate", home / "ill", home / "people.csv", "--public")
+    assert "declared public" in public.stdout and "Confusion matrix" in public.stdout
+    assert "Calibration" in public.stdout and "not private" not in public.stdout
+
+
+def test_predictions_have_ids_probabilities_and_bounds(home: Path, tools: Any) -> None:
+    said = tools.answer("predict", home / "ill", "--data", home / "people.csv", "--id", "id")
+    columns = said["predictions"]
+    assert list(columns) == ["id", "prediction", "probability yes"]
+    assert columns["id"][:2] == ["p0", "p1"] and len(columns["id"]) == 300
+    chances = np.array(columns["probability yes"])
+    assert np.array_equal(chances >= 0.5, np.array(columns["prediction"]) == "yes")
+    visits = tools.answer("predict", home / "visits", "--data", home / "people.csv")
+    values = np.array(visits["predictions"]["prediction"])
+    assert values.min() >= 0 and values.max() <= 40  # counts, and old people's are small
+    wrong = tools.tacenda("predict", home / "ill", "--data", home / "people.csv", "--id", "name")
+    assert wrong.exit_code == 2 and "--id 'name' is no column" in wrong.stderr
+
+
+def test_coefficients_on_the_screen_and_as_json(home: Path, tools: Any) -> None:
+    shown = tools.tacenda("coefficients", home / "visits")
+    assert shown.exit_code == 0, shown.output
+    assert "standard error" in shown.stdout and "intercept" in shown.stdout
+    found = tools.answer("coefficients", home / "visits", "--top", "1")
+    assert len(found["coefficients"]) == 1 and found["coefficients"][0]["feature"] == "age"
+    assert found["standard_errors"].startswith("The standard errors are")
+
+
+def test_exported_models_are_read_too(home: Path, tools: Any) -> None:
+    rows = [line.split(",") for line in (home / "people.csv").read_text().splitlines()[1:]]
+    age = np.array([[float(r[1])] for r in rows])
+    ill = np.array([r[3] for r in rows])
+    model = PrivateLogisticRegression(epsilon=8.0, bounds=(0, 100), n_nodes=2, random_state=0)
+    model.fit(age, ill).export(home / "exported")
+    (home / "plain.csv").write_text("\n".join(["age,ill", *(f"{r[1]},{r[3]}" for r in rows)]))
+    found = tools.answer("evaluate", home / "exported", home / "plain.csv", "--label", "ill")
+    assert found["measures"]["accuracy"] == pytest.approx(model.score(age, ill))
+    said = tools.answer("predict", home / "exported", "--data", home / "plain.csv", "--id", "ill")
+    chances = model.predict_proba(age)[:, 1]
+    assert said["predictions"]["probability yes"] == pytest.approx(chances.tolist())
+    for more, word in (((), "--label must name"), (("--label", "x"), "is no column")):
+        wrong = tools.tacenda("evaluate", home / "exported", home / "plain.csv", *more)
+        assert wrong.exit_code == 2 and word in wrong.stderr
+    ridge = PrivateRidge(
+        epsilon=8.0, bounds=(0, 100), target_bounds=(0, 40), n_nodes=2, random_state=0
+    )
+    ridge.fit(age, np.array([float(r[2]) for r in rows])).export(home / "ridge")
+    (home / "ages.csv").write_text("age\n-500\n500")
+    low, high = tools.answer("predict", home / "ridge", "--data", home / "ages.csv")["predictions"][
+        "prediction"
+    ]
+    assert (low, high) == (0.0, 40.0)
+    assert tools.answer("coefficients", home / "ridge")["coefficients"][0]["feature"] == "x0"
+
+
+def test_a_named_data_set_is_evaluated_on_its_test_part(tmp_path: Path, tools: Any) -> None:
+    tc.fit(
+        {
+            "data": {"name": "breast_cancer"},
+            "network": {"nodes": 2, "graph": "complete"},
+            "privacy": {"epsilon": 8.0},
+            "algorithm": {"name": "dpdda"},
+            "run": {"folder": str(tmp_path / "run"), "rounds": 3},
+        },
+        progress=False,
+    )
+    found = tools.answer("evaluate", tmp_path / "run", "breast_cancer")
+    assert found["records"] == 569 and 0 < found["measures"]["roc_auc"] <= 1
+    wrong = tools.tacenda("predict", tmp_path / "run", "--data", "x.csv")
+    assert wrong.exit_code == 2 and "holds no schema" in wrong.stderr
+
+
+def test_the_page_is_written(home: Path, tools: Any) -> None:
+    for name in ("ill", "visits"):
+        out = home / f"{name}.html"
+        found = tools.answer("evaluate", home / name, home / "people.csv", "--report", out)
+        page = out.read_text("utf-8")
+        assert found["report"] == str(out) and "without noise" in page and "<script" in page

@@ -1,0 +1,34 @@
+"""One version everywhere, and metadata that tools can read."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import tacenda
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    citation = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text("utf-8"), re.M)
+    assert citation is not None
+    assert project["version"] == tacenda.__version__ == citation[1]
+
+
+def test_the_changelog_has_what_is_to_come_and_this_version() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    versions = re.findall(r"^## \[(.+?)\]", text, re.M)
+    assert versions[0] == "Unreleased" and tacenda.__version__ in versions
+    kinds = set(re.findall(r"^### (.+)$", text, re.M))
+    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def test_workflows_try_every_python_that_is_promised() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    promised = re.findall(r"Python :: (3\.\d+)", " ".join(project["classifiers"]))
+    for name in ("tests", "release"):
+        text = (ROOT / ".github" / "workflows" / f"{name}.yml").read_text("utf-8")
+        assert re.findall(r'"(3\.\d+)"', text.split("python: [")[1].split("]")[0]) == promised

@@ -1,0 +1,317 @@
+"""A whitened run by hand: the map from what was released, the questions, steps and models from the
+map; and all else as the wrapped algorithm has it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tacenda as tc
+from support import TUNED, shards, uneven
+from tacenda.algorithms.moments import MomentRegression
+from tacenda.algorithms.spectrum import decide
+from tacenda.algorithms.whitening import Chosen, Whitened, Whitening, choose, clip_of, times
+from tacenda.errors import UnsupportedError
+from tacenda.graph.topology import Topology
+from tacenda.privacy.noise.sources import SimulatedNoise
+from tacenda.privacy.secrets.door import Door
+from tacenda.problem.constants import Constants
+from tacenda.problem.facts import Facts
+from tacenda.runtime.local import LocalHosts
+from tacenda.runtime.spec import RunSpec
+
+A = tc.algorithms
+N, P, ROUNDS = 5, 3, 4
+NORM, SCALE, STRENGTH = 1.3, 2.5, 0.07
+RING = Topology.of(tc.graph.ring(N))
+
+
+def problem() -> tuple[Any, list[Any]]:
+    parts = [(1.1 * x, y) for x, y in shards(uneven(N, 2), P, 2)]
+    declared = {"data_norm": NORM, "loss_scale": SCALE, "strength": STRENGTH}
+    return tc.Problem(parts, classes=("no", "yes"), **declared), parts
+
+
+def played(
+    wrapped: Whitened, privacy: Any, start: Any, rounds: int = ROUNDS
+) -> tuple[RunSpec, list[Any], list[Any], Any]:
+    """(the run, the state after each round, what each release gave, the newest models)."""
+    data, _ = problem()
+    spec = RunSpec(wrapped, RING, Facts.of(data), rounds, privacy).checked()
+    released: list[Any] = []
+    honest = Door.release
+
+    def listening(self: Door, *asked: Any) -> Any:
+        released.append(np.array(honest(self, *asked)))
+        return released[-1]
+
+    states = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Door, "release", listening)
+        hosts = LocalHosts(spec, data, [np.arange(N)], SimulatedNoise(4), start)
+        for turn in range(1, rounds + 1):
+            hosts.step(turn)
+            states.append(hosts._hosts[0].state)
+    return spec, states, released, hosts.last()
+
+
+def symmetric(row: Any) -> Any:
+    matrix, place = np.zeros((P, P)), 0
+    for a in range(P):
+        for b in range(a, P):
+            matrix[a, b] = matrix[b, a] = row[place] / (1 if a == b else math.sqrt(2))
+            place += 1
+    return matrix
+
+
+def map_of(moment: Any, std: float, whitening: Whitening, weight: float, rounds: int) -> Any:
+    """P P', the same whichever signs the vectors have; clip and smoothness over the step."""
+    diagonal = moment.ndim == 1
+    e, vectors = (moment, np.eye(P)) if diagonal else np.linalg.eigh(moment)
+    order = slice(None) if diagonal else slice(None, None, -1)
+    e, vectors = e[order], vectors[:, order]
+    k = Constants.declared(
+        loss="logistic", data_norm=NORM, loss_scale=SCALE, strength=STRENGTH, classes=2
+    )
+    found = decide(
+        e,
+        std,
+        weight,
+        rounds,
+        k,
+        norm=whitening.norm,
+        floor=whitening.floor,
+        scale=whitening.scale,
+        clip=whitening.clip,
+        tail=0.5,
+        diagonal=diagonal,
+    )
+    lengths = found.scale / np.sqrt(np.maximum(e, found.floor))
+    square = vectors @ np.diag(lengths**2) @ vectors.T
+    return square, found.clip, found.smoothness / found.step
+
+
+def gradient(parts: list[Any], matrix: Any, v: Any, norm: float, clip: float | None) -> Any:
+    """(N, k) of the loss on mapped rows, cut to the norm and clipped."""
+    out = []
+    for rows, labels in parts:
+        z = rows @ (np.diag(matrix) if matrix.ndim == 1 else matrix)
+        z = z * np.minimum(1.0, norm / np.linalg.norm(z, axis=1, keepdims=True))
+        y = np.where(labels == "yes", 1.0, -1.0)
+        g = -(y / (1 + np.exp(y * (z @ v))))[:, None] * z
+        if clip is not None:
+            g = g * np.minimum(1.0, clip / np.linalg.norm(g, axis=1, keepdims=True))
+        out.append(SCALE * g.mean(axis=0))
+    return np.array(out)
+
+
+@pytest.mark.parametrize("kind", ["full", "diagonal"])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"norm": 0.6, "clip": 0.2}, {"scale": 0.9, "norm": 2.0, "floor": 2.0, "share": 0.4}],
+)
+@pytest.mark.parametrize("epsilon", [None, 40.0])
+def test_every_round_by_hand(kind: str, settings: dict[str, Any], epsilon: float | None) -> None:
+    whitening = Whitening(kind=kind, **settings)
+    wrapped = Whitened(A.TreeGD(noise="independent"), whitening)
+    start = np.tile(np.array([0.3, -0.2, 0.1]), (N, 1))
+    privacy = None if epsilon is None else tc.Privacy(epsilon)
+    spec, states, released, last = played(wrapped, privacy, start)
+    _, parts = problem()
+    sizes = np.array([len(y) for _, y in parts])
+    share = whitening.share
+    weight = share / (1 - share) * ROUNDS
+    moved = math.sqrt(2) * NORM**2 / sizes
+    z = np.zeros(N) if spec.calibration is None else np.asarray(spec.calibration.plan.scale)
+    std = math.sqrt(np.mean((z * moved) ** 2) / weight / N)
+    row = NORM**2 * released[0].mean(axis=0)
+    moment = row if kind == "diagonal" else symmetric(row)
+    if epsilon is None:
+        true = np.mean([x.T @ x / len(x) for x, _ in parts], axis=0)
+        np.testing.assert_allclose(moment, np.diag(true) if kind == "diagonal" else true)
+    square, clip, smoothness = map_of(moment, std, whitening, weight, ROUNDS)
+    matrix = states[0].matrix
+    full = np.diag(matrix) if matrix.ndim == 1 else matrix
+    np.testing.assert_allclose(full @ full.T, square, rtol=1e-7, atol=1e-10)
+    assert states[0].numbers == pytest.approx([clip or 0.0, smoothness])
+    # From here on with the map as it is kept, whose signs are its own
+    v = np.linalg.solve(full, start[0])
+    length = clip or whitening.norm  # of logistic gradients on rows of that norm
+    unit = 2 * length * SCALE / sizes.min()
+    eta = 1 / smoothness
+    for turn in range(1, ROUNDS + 1):
+        if epsilon is None:
+            exact = gradient(parts, matrix, v, whitening.norm, clip)
+            np.testing.assert_allclose(unit * released[turn], exact, rtol=1e-7, atol=1e-10)
+        v = v - eta * unit * released[turn].mean(axis=0)
+        v = np.linalg.solve(np.eye(P) + eta * STRENGTH * full.T @ full, v)
+        np.testing.assert_allclose(states[turn - 1].inner.x, np.tile(v, (N, 1)), rtol=1e-6)
+    np.testing.assert_allclose(last, np.tile(full @ v, (N, 1)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("noise", ["masked", "correlated"])
+@pytest.mark.parametrize("kind", ["full", "diagonal"])
+def test_of_shared_noise_the_map_is_that_of_the_mean_of_all(noise: str, kind: str) -> None:
+    """The std that the map counts on is that of the released mean: n times less variance."""
+    inner = A.TreeGD() if noise == "masked" else A.GossipGD(noise="correlated")
+    seen: list[tuple[Any, float]] = []
+    honest = Whitened._moment
+
+    def listening(self: Whitened, *asked: Any) -> Any:
+        seen.append(honest(self, *asked))
+        return seen[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Whitened, "_moment", listening)
+        wrapped = Whitened(inner, Whitening(share=0.3, kind=kind))
+        # The first is of the rehearsal, on blank records
+        spec, *_ = played(wrapped, tc.Privacy(50.0), np.zeros((N, P)), 1)
+    _, parts = problem()
+    smallest = min(len(y) for _, y in parts)
+    z = float(np.asarray(spec.calibration.plan.scale)[0])
+    row, std = seen[-1]
+    weight = 0.3 / 0.7
+    per = math.sqrt(2) * NORM**2 / smallest / math.sqrt(weight * N)
+    if noise == "correlated":  # z is then in units of a gradient's sensitivity, clipped at 0.5
+        per = per / (2 * 0.5 * SCALE / smallest)
+    assert std == pytest.approx(z * per, rel=1e-9)
+    true = np.mean([x.T @ x / len(x) for x, _ in parts], axis=0)
+    found = row if kind == "diagonal" else symmetric(row)
+    exact = np.diag(true) if kind == "diagonal" else true
+    assert np.abs(found - exact).max() < 6 * std
+
+
+FACTS = Facts(np.full(4, 100.0), 3, Constants.declared(loss="logistic", classes=2))
+SAME = (
+    "private",
+    "needs",
+    "default_output",
+    "batch_size",
+    "masks",
+    "agrees",
+    "shared_noise",
+    "samples_records",
+    "draws_one_record",
+    "noise_in_objective",
+    "keeps_secret",
+    "steps_per_round",
+    "exchanges_per_round",
+)
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        *TUNED.values(),
+        MomentRegression(),
+        A.TreeGD(noise="independent", tail=0.2),
+        A.IPADMM(batch_size=3, inner_steps=4),
+    ],
+    ids=lambda a: a.name,
+)
+def test_all_else_is_as_the_wrapped_algorithm_has_it(inner: Any) -> None:
+    wrapped = Whitened(inner)
+    for name in SAME:
+        assert getattr(wrapped, name) == getattr(inner, name), name
+    for turn in (1, 5, 10):
+        assert wrapped.averaging_weight(turn, 10) == inner.averaging_weight(turn, 10)
+    assert wrapped.title == f"{inner.title}, whitened"
+    assert wrapped.to_plain()["algorithm"] == inner.to_plain()
+    ring = Topology.of(tc.graph.ring(4))
+    assert wrapped.advice(FACTS, ring, 7) == inner.advice(wrapped._mapped_facts(FACTS), ring, 7)
+
+
+def test_no_paper_prints_noise_for_whitened_records() -> None:
+    wrapped = Whitened(A.IPADMM())
+    with pytest.raises(UnsupportedError, match="no paper here publishes noise"):
+        wrapped.published_noise(FACTS, {}, np.ones(1), tc.Privacy(1.0))
+    with pytest.raises(UnsupportedError, match="no paper here publishes noise"):
+        wrapped.published_form()
+
+
+def test_before_the_map_a_model_is_itself_and_after_it_the_map_of_it() -> None:
+    wrapped = Whitened(A.TreeGD())
+    start = np.random.default_rng(0).normal(size=(N, P))
+    state = wrapped.init(None, start)
+    assert np.array_equal(wrapped.last(state), start)
+    assert np.array_equal(wrapped.iterate(state), start)
+    assert wrapped.released(state) == {}
+    _, states, _, last = played(wrapped, None, np.tile(start[0], (N, 1)), 2)
+    s = states[-1]
+    for found in (wrapped.last(s), wrapped.iterate(s)):
+        np.testing.assert_allclose(found, s.inner.x @ s.matrix.T)
+        assert np.array_equal(found, last)
+    assert wrapped.released(s) == {}
+
+
+@pytest.mark.parametrize("kind", ["full", "diagonal"])
+def test_after_a_change_of_members_the_map_stays(kind: str) -> None:
+    wrapped = Whitened(A.TreeGD(), Whitening(kind=kind))
+    data, _ = problem()
+    spec = RunSpec(wrapped, RING, Facts.of(data), 3).checked()
+    hosts = LocalHosts(spec, data, [np.arange(N)], SimulatedNoise(0), np.zeros((N, P)))
+    host = hosts._hosts[0]
+    for before in (True, False):
+        if not before:
+            hosts.step(1)
+        again = wrapped.restart(host.state, host.block)
+        assert again.matrix is host.state.matrix and again.numbers is host.state.numbers
+        assert np.array_equal(again.inner.x, host.state.inner.x) and not again.inner.agreed.any()
+
+
+def test_rank_keeps_the_directions_of_the_largest_eigenvalues() -> None:
+    facts = Facts(np.full(4, 100.0), P, Constants.declared(loss="logistic", classes=2))
+    moment = np.diag([0.1, 0.5, 0.02])
+    found: Chosen = choose(moment, 0.0, facts, Whitening(rank=2), A.PVP(), 2.0, 20)
+    assert found.matrix.shape == (3, 2) and found.matrix.flags.c_contiguous
+    lengths = np.abs(found.matrix)
+    assert lengths[[1, 0], [0, 1]].min() > 0
+    assert not np.delete(lengths.ravel(), [1 * 2 + 0, 0 * 2 + 1]).any()
+    assert lengths[0, 1] / lengths[1, 0] == pytest.approx(math.sqrt(5))
+    more = choose(moment, 0.0, facts, Whitening(rank=9), A.PVP(), 2.0, 20)
+    assert more.matrix.shape == (3, 3)
+
+
+def test_only_what_follows_the_release_has_its_step_chosen() -> None:
+    """Others keep the plain smoothness, rows of 0.7 and half the slope for a clip."""
+    facts = Facts(np.full(4, 100.0), P, Constants.declared(loss="logistic", classes=2))
+    moment, std = np.diag([0.3, 0.1, 0.02]), 0.02
+    e = np.array([0.3, 0.1, 0.02])
+    for inner, follows in ((A.TreeGD(tail=0.3), True), (A.IPADMM(), False)):
+        found = choose(moment, std, facts, Whitening(), inner, 2.0, 20)
+        same = decide(
+            e,
+            std,
+            2.0,
+            20,
+            facts.constants,
+            scale=None if follows else 0.7,
+            clip=None if follows else 0.5,
+            tail=0.3 if follows else 1.0,
+        )
+        assert found.clip == same.clip
+        assert found.smoothness == pytest.approx(same.smoothness / (same.step if follows else 1.0))
+        np.testing.assert_allclose(
+            np.linalg.norm(found.matrix, axis=0), same.scale / np.sqrt(np.maximum(e, same.floor))
+        )
+    given = choose(moment, std, facts, Whitening(scale=0.4), A.IPADMM(), 2.0, 20)
+    assert given.matrix[0, 0] / found.matrix[0, 0] == pytest.approx(0.4 / 0.7)
+
+
+def test_a_loss_without_slope_or_clip_has_no_clip_beforehand() -> None:
+    plain = Facts(np.full(4, 100.0), P, Constants.declared(loss="squared"))
+    assert clip_of(plain, Whitening()) is None
+    assert clip_of(plain, Whitening(clip=0.2)) == 0.2
+
+
+def test_rows_that_are_alike_are_mapped_once_and_others_by_themselves() -> None:
+    rng = np.random.default_rng(0)
+    matrix = rng.normal(size=(4, 2))
+    for rows in (rng.normal(size=(1, 6)), np.tile(rng.normal(size=6), (3, 1))):
+        found = times(matrix, rows.astype(np.float32))
+        plain = np.hstack([rows[:, c : c + 2] @ matrix.T for c in (0, 2, 4)])
+        np.testing.assert_allclose(found, plain, rtol=1e-5)
+        assert found.dtype == np.float32 and found.shape == (len(rows), 12)
