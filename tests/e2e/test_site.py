@@ -58,7 +58,9 @@ def test_every_page_is_in_the_navigation() -> None:
         file = source(name)
         assert file or name in MADE, f"a toctree names {name}, which is not there"
         if file and file.suffix == ".md":
-            waiting += entries(file)
+            below = entries(file)
+            assert len(below) == len(set(below)), f"{file.name} names a page twice"
+            waiting += below
     tracked = [
         path.relative_to(DOCS)
         for ending in ("md", "rst", "ipynb")
