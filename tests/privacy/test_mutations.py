@@ -215,7 +215,7 @@ def doubled_rate(honest: Any) -> Any:
 
     def objective_noise(epsilon: Any, terms: Any) -> Any:
         found = honest(epsilon, terms)
-        return replace(found, rate=2 * found.rate)
+        return replace(found, amount=2 * found.amount)
 
     return objective_noise
 
