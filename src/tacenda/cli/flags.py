@@ -107,7 +107,8 @@ References = Annotated[
     bool | None,
     typer.Option(
         "--references/--no-references",
-        help="Rows to compare with: optimum, trusted server, one node alone, floor.",
+        help="Rows to compare with: optimum, trusted server, one node alone, floor; by default "
+        "without the two private fits among them where the data is large.",
     ),
 ]
 Rounds = Annotated[int | None, typer.Option("--rounds", "-T", help="Rounds of communication.")]

@@ -209,7 +209,8 @@ class RunSection(Section):
     there without it. fresh_noise: the noise comes from a seed that nobody knows, and cannot be
     repeated; so by default for a file of your own, unless seeds are given. (The seeds then only
     number the runs.) references: the rows with which a table compares (optimum without noise,
-    trusted server, one node alone, floor); they read all records again.
+    trusted server, one node alone, floor); they read all records again. "auto" leaves the two
+    private fits among them out where the data is large.
     """
 
     rounds: int | Auto = "auto"
@@ -224,7 +225,7 @@ class RunSection(Section):
     mixing: Literal["metropolis", "uniform", "max-degree"] = "metropolis"
     solver_tolerance: float = 1e-8
     jobs: int | Auto = "auto"
-    references: bool = True
+    references: bool | Auto = "auto"
     ledger: str | None = None
     ledger_dataset: str | None = None
 

@@ -312,6 +312,9 @@ def run(config: RunConfig, command: str, *, resume: bool, progress: str | bool) 
     with timing.part(WRITING):
         folder.finish(results, {**manifest, "results": [_entry(folder, one) for one in done]})
     compared_with = [references.NOTE] if any(r["label"] == references.SERVER for r in rows) else []
+    wanted = config.run.references and references.stated(config) is not None
+    if wanted and not references.affordable(private.problem, config):
+        compared_with = [references.LEFT_OUT]
     missing = [f"{row['label']}: {row['missing']}" for row in rows if row.get("missing")]
     small = _small_nodes(private, config.privacy.adjacency)
     notes = (table.NOTE, *compared_with, *missing, *small, *private.dataset.notes)
@@ -373,8 +376,10 @@ def _rows(config: RunConfig, private: PrivateRun, done: list[Simulated]) -> list
     for row in rows:
         if row.get("objective") is not None and best.get("objective") is not None:
             row["suboptimality"] = row["objective"] - best["objective"]
-    server = references.trusted_server(problem, test, config, measure)
-    alone = references.one_node(problem, test, config, measure)
+    server = alone = None
+    if references.affordable(problem, config):
+        server = references.trusted_server(problem, test, config, measure)
+        alone = references.one_node(problem, test, config, measure)
     names = private.dataset.feature_names
     intercept = len(names) - 1 if names and names[-1] == "intercept" else None
     floor = references.floor(problem, test, intercept, measure, adjacency)

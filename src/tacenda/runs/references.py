@@ -30,6 +30,12 @@ NOTE = (
     "made to compare with: the promise of the run does not cover them"
 )
 
+MOST_CELLS = 2e7  # of the records, beyond which fits to compare with are made only when asked for
+LEFT_OUT = (
+    "trusted server and one node alone are left out, because the data is large and each is a "
+    "further private fit; --references adds them"
+)
+
 # (problem, test part, models) -> measures
 Evaluate = Callable[[Any, tuple[Any, Any] | None, Any], dict[str, Any]]
 
@@ -63,6 +69,13 @@ def floor(
         found = {k: v for k, v in found.items() if k not in ("objective", "loss")}
     label = MEAN if problem.loss.kind == "regression" else FLOOR
     return as_shown(_row(label, found), adjacency)
+
+
+def affordable(problem: Problem, config: RunConfig) -> bool:
+    """Whether private fits to compare with are made: as asked, or where the data is not large."""
+    if config.run.references != "auto":
+        return config.run.references
+    return float(problem.sizes.sum()) * problem.n_features <= MOST_CELLS
 
 
 def trusted_server(

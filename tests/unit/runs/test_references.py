@@ -140,3 +140,29 @@ def test_parts_of_a_problem_hold_its_records(sparse: bool) -> None:
     assert np.allclose(problem.pooled().solve(), whole.solve())
     one = problem.with_one_feature(1)
     assert one.objective(w[1:2]) == pytest.approx(problem.objective(np.array([0, w[1], 0])))
+
+
+def test_private_fits_to_compare_with_are_left_out_of_large_data(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.setattr(references, "MOST_CELLS", 1000.0)
+
+    def labels(**run: Any) -> tuple[set[str], str]:
+        options = {"options": {"n": 300, "features": 4}}
+        folder = str(tmp_path / f"run{len(list(tmp_path.iterdir()))}")
+        fitted = tc.fit(
+            {
+                "data": {"name": "classification", **options},
+                "network": {"nodes": 3, "graph": "ring"},
+                "run": {"folder": folder, **run},
+            },
+            progress=False,
+        )
+        return {row["label"] for row in fitted.table}, " ".join(fitted.notes)
+
+    few, said = labels()
+    assert few >= {references.CEILING, references.FLOOR} and "--references" in said
+    assert not few & {references.SERVER, references.ALONE}
+    every, said = labels(references=True)
+    assert every >= few | {references.SERVER, references.ALONE} and "--references" not in said
+    assert len(labels(references=False)[0]) == 1
