@@ -408,7 +408,9 @@ class Problem:
         found = copy.copy(self)
         found.n_features = 1
         found.strength = min(self.strength, _NEARLY_FREE) if position is None else self.strength
-        found.store = found._store(column, self.store.labels, self.store.offsets)
+        found.store = found._store(
+            column, self.store.labels, self.store.offsets, self.store.weights
+        )
         found.dtype = column.dtype
         return found
 
@@ -425,7 +427,8 @@ class Problem:
         found.node_labels, found.partition = None, None
         offsets = np.array([0, records.stop - records.start], self.store.offsets.dtype)
         found.sizes, found.public_sizes = np.diff(offsets), public_sizes
-        found.store = found._store(rows, self.store.labels[records], offsets)
+        weights = None if self.store.weights is None else self.store.weights[records]
+        found.store = found._store(rows, self.store.labels[records], offsets, weights)
         return found
 
     def solve(self, tolerance: float = 1e-10) -> Floats:

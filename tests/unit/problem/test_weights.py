@@ -139,3 +139,19 @@ def test_an_audit_of_weighted_records_is_refused() -> None:
 
     with pytest.raises(UnsupportedError, match="no weights for an audit"):
         dense_rows(pair("logistic", {}, False)[0])
+
+
+@pytest.mark.parametrize("csr", [False, True], ids=["dense", "csr"])
+def test_parts_of_a_problem_keep_their_weights(csr: bool) -> None:
+    weighted, repeated = pair("logistic", {}, csr)
+    parts: tuple[Any, ...] = (
+        lambda problem: problem.pooled(),
+        lambda problem: problem.of_node(1),
+        lambda problem: problem.with_one_feature(0),
+        lambda problem: problem.with_one_feature(None),
+    )
+    for part in parts:
+        one, other = part(weighted), part(repeated)
+        w = np.linspace(-1.0, 1.0, one.dim)
+        assert one.objective(w) == pytest.approx(other.objective(w), rel=1e-12)
+        np.testing.assert_allclose(one.solve(), other.solve(), atol=1e-7)
