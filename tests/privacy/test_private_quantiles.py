@@ -304,3 +304,26 @@ def test_unreadable_numbers_are_refused_before_anything_is_charged(tmp_path: Pat
     confirmed = schema().confirmed()
     with pytest.raises(InputError, match="no number whose bounds are not confirmed"):
         private_bounds(confirmed, TABLE, ledger=tmp_path / "l", dataset="us")
+
+
+def test_the_notes_of_a_draft_do_not_come_along(tmp_path: Path) -> None:
+    draft = data.draft_schema({**TABLE, "y": ["a", "b"] * (N // 2)}, label="y")
+    assert draft.notes
+    given: dict[str, Any] = {"dataset": "us", "epsilon": 4.0, "delta": 1e-5, "share": 0.5}
+    got = private_bounds(draft, TABLE, ledger=tmp_path / "l", **given)
+    assert got.schema.notes == ""
+    own = data.Schema.build(**{**dict(draft), "notes": "of the second survey"})
+    got = private_bounds(own, TABLE, ledger=tmp_path / "other", **given)
+    assert got.schema.notes == "of the second survey"
+
+
+def test_no_two_choices_share_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = []
+
+    def noted(choice: Any, epsilon: float, ledger: Any, stream: AesStream, *place: int) -> int:
+        keys.append(stream.key)
+        return release_choice(choice, epsilon, ledger, stream, *place)
+
+    monkeypatch.setattr("tacenda.data.quantiles.release_choice", noted)
+    private_bounds(schema(), TABLE, ledger=tmp_path / "l", dataset="us", epsilon=1.0, delta=1e-5)
+    assert len(keys) == 4 == len(set(keys))

@@ -25,6 +25,7 @@ import numpy as np
 
 from tacenda import checks
 from tacenda._types import Floats, Ints
+from tacenda.data.draft import DRAFTED
 from tacenda.data.encoding import column_numbers
 from tacenda.data.readers import read_table
 from tacenda.data.schema import Label, NumericColumn, Schema
@@ -67,7 +68,8 @@ class PrivateBounds:
     epsilon : float
         Of all of them together, at `delta`.
     epsilon_left : float
-        What a Gaussian release may still spend at `delta` so that both stay within the budget.
+        What a Gaussian release may still spend at `delta` so that both stay within the budget, if
+        nothing else was spent; where something was, the ledger refuses what is too much.
     delta : float
         Delta of the budget.
     dataset : str
@@ -388,9 +390,9 @@ def _bounds(
     turn: int,
 ) -> tuple[float, float]:
     """(low, high) of one column; what follows the two draws is post-processing."""
-    stream = AesStream.fresh()
     ends = [
-        private_quantile(values, candidates, q, each, ledger, stream, turn, call)
+        # A key for each: two choices of one stream would share its side stream
+        private_quantile(values, candidates, q, each, ledger, AesStream.fresh(), turn, call)
         for call, q in enumerate((tail, 1 - tail))
     ]
     low, high = min(ends), max(ends)
@@ -406,7 +408,8 @@ def _book(store: LedgerStore, run: str, turn: int, call: int, event: Any) -> Non
 
 
 def _bounded(schema: Schema, found: dict[str, tuple[float, float]], source: str) -> Schema:
-    """The schema with these bounds, confirmed; a stand-in for missing values moves inside them."""
+    """The schema with these bounds, confirmed; a stand-in for missing values moves inside them. The
+    notes of a draft, which were read from the data, are left out."""
 
     def with_bounds(part: Any) -> Any:
         if part.name not in found:
@@ -425,6 +428,7 @@ def _bounded(schema: Schema, found: dict[str, tuple[float, float]], source: str)
     return Schema.build(
         **{
             **dict(schema),
+            "notes": "" if schema.notes.startswith(DRAFTED) else schema.notes,
             "columns": tuple(with_bounds(column) for column in schema.columns),
             "label": with_bounds(schema.label),
         }
