@@ -11,7 +11,7 @@ import pytest
 import tacenda as tc
 from tacenda.config import read
 from tacenda.config.private_run import private_run
-from tacenda.runs import references, table
+from tacenda.runs import references, simulations, table
 
 SETS: dict[str, dict[str, Any]] = {
     "breast_cancer": {},
@@ -140,3 +140,16 @@ def test_parts_of_a_problem_hold_its_records(sparse: bool) -> None:
     assert np.allclose(problem.pooled().solve(), whole.solve())
     one = problem.with_one_feature(1)
     assert one.objective(w[1:2]) == pytest.approx(problem.objective(np.array([0, w[1], 0])))
+
+
+def test_how_often_a_run_is_measured_tells_no_private_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(simulations, "HISTORY_WORK", 600.0)
+    found = set()
+    for count in (20, 25, 40):
+        data = {"name": "classification", "options": {"n": count, "features": 2}}
+        own = {"public_size": 30.0, "on_large_rows": "scale"}
+        config = read.build({"data": data, "network": {"nodes": 1}, "problem": own})
+        found.add(simulations._history_rows(private_run(config)))
+    assert len(found) == 1 and found.pop() in range(6, 50)  # neither the fewest nor the most
