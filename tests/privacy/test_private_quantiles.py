@@ -18,7 +18,7 @@ from scipy.stats import chi2
 
 from tacenda import data
 from tacenda.data.quantiles import private_bounds, private_quantile, rank_distances
-from tacenda.errors import BudgetError, InputError, PrivacyError
+from tacenda.errors import BudgetError, InputError, LedgerWarning, PrivacyError
 from tacenda.privacy.accounting.events import Gaussian, Pure
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.lasting.ledger_store import LedgerStore
@@ -327,3 +327,14 @@ def test_no_two_choices_share_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("tacenda.data.quantiles.release_choice", noted)
     private_bounds(schema(), TABLE, ledger=tmp_path / "l", dataset="us", epsilon=1.0, delta=1e-5)
     assert len(keys) == 4 == len(set(keys))
+
+
+def test_a_new_name_in_a_ledger_with_others_is_said(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    given: dict[str, Any] = {"ledger": tmp_path / "l", "epsilon": 4.0, "delta": 1e-5}
+    for _ in range(2):  # the first name, and the same again
+        private_bounds(schema(), TABLE, dataset="us", columns=["pay"], **given)
+    assert not [w for w in recwarn if issubclass(w.category, LedgerWarning)]
+    with pytest.warns(LedgerWarning, match="'them' is new to the ledger, which holds 'us'"):
+        private_bounds(schema(), TABLE, dataset="them", columns=["pay"], **given)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import secrets
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -30,7 +31,7 @@ from tacenda.data.encoding import column_numbers
 from tacenda.data.readers import read_table
 from tacenda.data.schema import Label, NumericColumn, Schema
 from tacenda.data.table import Table
-from tacenda.errors import InputError, PrivacyError
+from tacenda.errors import InputError, LedgerWarning, PrivacyError
 from tacenda.privacy.accounting.calibration import gaussian_mu
 from tacenda.privacy.accounting.curves import GaussianProfile
 from tacenda.privacy.accounting.events import Events, Gaussian, Pure
@@ -198,7 +199,7 @@ def private_bounds(
     table = read_table(data) if isinstance(data, str | Path) else Table.of(data)
     values = {name: _values(schema, part, table) for name, part in parts.items()}
     with LedgerStore(ledger) as store:
-        budget = store.budget(dataset)
+        budget, others = store.budget(dataset), store.datasets()
         if budget is not None:
             epsilon = budget.epsilon if epsilon is None else epsilon
             delta = budget.delta if delta is None else delta
@@ -212,6 +213,16 @@ def private_bounds(
         most = max(map(len, candidates.values()))
         error = 2 / each * math.log(most / CHANCE)
         quantile = _tail(tail, error, len(table), adjacency)
+        if others and dataset not in others:
+            # A fit would be recognised by its encoded records; raw ones have no bounds yet
+            warnings.warn(
+                f"data set {dataset!r} is new to the ledger, which holds "
+                f"{', '.join(map(repr, others))}: what is spent on it is counted apart. If these "
+                f"are the same people's records: tacenda ledger join LEDGER {dataset!r} "
+                f"{others[0]!r}",
+                LedgerWarning,
+                stacklevel=2,
+            )
         if budget is None:
             store.set_budget(dataset, epsilon, delta, adjacency)
         run = f"bounds-{secrets.token_hex(12)}"
