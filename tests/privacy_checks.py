@@ -71,9 +71,9 @@ class Watch:
             solved.append(solve(queries, *args))
             return solved[-1]
 
-        def spy_argmin(block: Any, *args: Any) -> Any:
+        def spy_argmin(block: Any, *args: Any, **how: Any) -> Any:
             if not isinstance(block._gate, Door):
-                return release_argmin(block, *args)
+                return release_argmin(block, *args, **how)
             source = block._gate.noise
             draw = source.l2_laplace
 
@@ -83,7 +83,7 @@ class Watch:
 
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(source, "l2_laplace", drawn, raising=False)
-                out = release_argmin(block, *args)
+                out = release_argmin(block, *args, **how)
             core, offset = solved[-1]
             self.gaps.append(out - (core if offset is None else core + offset))
             return out

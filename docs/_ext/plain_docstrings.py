@@ -65,7 +65,8 @@ def repaired(lines: list[str]) -> list[str]:
             out += ["::", "", line]
             literal = 0
         elif section and _indent(line) == 0 and HEADER.match(line):
-            out.append(line)
+            names, colon, kind = line.partition(" : ")  # numpydoc sees to the names
+            out.append(names + colon + _inline(kind))
         elif bare.startswith(("- ", "* ")):
             before = line[: _indent(line) + 2]
             if out and out[-1] and not _continues_a_list(out):

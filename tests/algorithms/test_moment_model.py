@@ -201,7 +201,7 @@ def test_after_a_change_of_members_the_map_stays_and_the_rows_are_agreed_anew() 
         assert np.array_equal(getattr(again, name), getattr(states[-1], name))
     assert algorithm.released(algorithm.init(None, start)) == {}
     left = algorithm.released(states[-1])
-    assert sorted(left) == ["centre", "values", "vectors"]
+    assert {"centre", "values", "vectors"} <= set(left)
     assert np.array_equal(left["centre"], states[-1].centre[0])
     assert algorithm.agrees and algorithm.masks
     assert not MomentRegression(noise="independent").masks

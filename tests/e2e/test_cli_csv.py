@@ -72,9 +72,11 @@ def test_a_public_file_tunes_the_step_and_is_said_to_have_no_protection(
     for notes in (looked["notes"], done["notes"]):
         assert any("public.csv" in note and "no protection" in note for note in notes)
     again = tools.answer("fit", "--resume", "--no-report", "-o", tmp_path / "run")
-    # The run itself; what it is compared with is fitted anew
-    ours = [[r["accuracy"] for r in one["table"] if r["algorithm"]] for one in (done, again)]
-    assert ours[0] == ours[1] and len(ours[0]) == 1
+    label = Path(done["results"][0]).stem.rpartition("-")[0]
+    first, second = (
+        next(row for row in found["table"] if row["label"] == label) for found in (done, again)
+    )
+    assert first["accuracy"] == second["accuracy"] and first["epsilon"] == second["epsilon"]
     for wrong in (["-a", "dpdda"], ["--no-privacy"]):
         refused = tools.tacenda(*common, *wrong)
         assert refused.exit_code == 2 and "--public" in refused.stderr, refused.output

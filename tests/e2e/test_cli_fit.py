@@ -52,7 +52,7 @@ def test_a_run_folder_holds_everything(tools: Any, tmp_path: Path) -> None:
     loaded = tacenda.load(folder / entry["file"])
     assert len(entry["node_accuracy"]) == 4
     config = tomllib.loads((folder / "config.toml").read_text())
-    assert config["algorithm"]["name"] == "dpdda" and config["algorithm"]["offset"] == 20.0
+    assert config["algorithm"]["name"] == "dpdda" and config["algorithm"]["offset"] > 0
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert rows[-1]["run"] == "dpdda-0" and [r["round"] for r in rows] == [
         r["round"] for r in loaded.history.rows

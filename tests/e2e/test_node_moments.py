@@ -27,4 +27,5 @@ def test_peers_have_the_simulators_bits(tmp_path: Path, regulariser: str) -> Non
     np.testing.assert_array_equal(found, simulated(crowd.stage, seed=5))
     assert all(row.tobytes() == found[0].tobytes() for row in found)
     for result in crowd.stage.results().values():
-        assert set(result.released) == {"vectors", "values", "centre"}
+        assert set(result.released) == {"vectors", "values", "centre", "spread", "noise"}
+        assert result.noise_std is not None and (result.noise_std >= 0).all()

@@ -58,7 +58,9 @@ def test_every_page_is_in_the_navigation() -> None:
         file = source(name)
         assert file or name in MADE, f"a toctree names {name}, which is not there"
         if file and file.suffix == ".md":
-            waiting += entries(file)
+            below = entries(file)
+            assert len(below) == len(set(below)), f"{file.name} names a page twice"
+            waiting += below
     tracked = [
         path.relative_to(DOCS)
         for ending in ("md", "rst", "ipynb")
@@ -92,6 +94,8 @@ Parameters
 ----------
 x : array
     The |x| of it, see `y_`.
+a_, b_ : array of shape (n_,)
+    Both.
 
 Examples
 --------
@@ -111,6 +115,8 @@ Examples
         "----------",
         "x : array",
         r"    The \|x\| of it, see `y_`.",
+        r"a_, b_ : array of shape (n\_,)",
+        "    Both.",
         "",
         "Examples",
         "--------",

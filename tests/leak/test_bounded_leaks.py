@@ -203,7 +203,7 @@ def test_the_common_ones_say_what_to_do(secret: Bounded) -> None:
         lambda b: b[0],
         lambda b: b == 1,
     ):
-        with pytest.raises(LeakError, match=r"release it through the door"):
+        with pytest.raises(LeakError, match=r"release it with node.release"):
             attempt(secret)
 
 

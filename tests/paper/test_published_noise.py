@@ -77,7 +77,7 @@ def test_the_gaussian_formulas_are_those_of_their_own_papers() -> None:
 
 @dataclass(frozen=True)
 class Plugin(A.CDPADMM):
-    """Somebody's own change of a published method: no paper prints its noise."""
+    """Somebody's own change of a published method: no paper publishes its noise."""
 
     name: ClassVar[str] = "theirs"
     title: ClassVar[str] = "Their method"

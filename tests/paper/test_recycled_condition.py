@@ -9,6 +9,8 @@ import pytest
 from tacenda import theory
 from tacenda.algorithms import recycled_condition
 from tacenda.graph.topology import Topology
+from tacenda.problem.constants import Constants
+from tacenda.problem.facts import Facts
 
 GRAPHS = [
     nx.lollipop_graph(4, 2),
@@ -56,3 +58,37 @@ def test_the_smallest_gamma_is_where_a_margin_turns(
 
 def test_on_a_bipartite_graph_no_gamma_will_do() -> None:
     assert theory.least_recycle_proximal(nx.star_graph(4), penalty=1.0, smoothness=0.25) == np.inf
+
+
+def test_the_advice_follows_the_first_rounds_settings() -> None:
+    """Silent from the smallest admissible gamma on, whatever comes in later rounds; else it names
+    both settings and that gamma."""
+    constants = Constants.declared(loss="logistic", strength=0.1, loss_scale=2.0)
+    facts = Facts(np.full(5, 40.0), 3, constants)
+    # Degrees differ: on a regular graph (27) is about eta times gamma alone
+    topology = Topology.of(GRAPHS[1])
+    for eta in (0.3, 2.0):
+        least = recycled_condition.smallest_recycle_proximal(eta, constants.smoothness, topology)
+        for gamma, fits in ((least * 1.001, True), (least * 0.99, False), (least * 50, True)):
+            said = recycled_condition.convergence_advice(eta, gamma, facts, topology)
+            later = recycled_condition.convergence_advice(
+                lambda t, eta=eta: eta if t == 1 else 1e-9,
+                lambda t, gamma=gamma: gamma if t == 1 else 0.0,
+                facts,
+                topology,
+            )
+            assert said == later and (said == []) is fits, (eta, gamma)
+            if not fits:
+                (sentence,) = said
+                assert f"recycle_proximal={gamma:g} " in sentence
+                assert f"penalty {eta:g};" in sentence and f"is {least:.4g}." in sentence
+    (sentence,) = recycled_condition.convergence_advice(
+        1.0, 9.0, facts, Topology.of(nx.star_graph(4))
+    )
+    assert "bipartite" in sentence
+    alone = Topology.of(nx.empty_graph(1))
+    assert recycled_condition.convergence_advice(1.0, 0.0, facts, alone) == []
+    for n, checked in ((600, True), (601, False)):
+        wide = Topology.of(nx.cycle_graph(n))
+        (sentence,) = recycled_condition.convergence_advice(1.0, 0.0, facts, wide)
+        assert ("is not checked" in sentence) is not checked

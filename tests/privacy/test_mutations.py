@@ -169,14 +169,14 @@ def largest_of_two(honest: Any) -> Any:
 
 
 def no_gap_noise(honest: Any) -> Any:
-    def release_argmin(self: Door, question: Any, turn: int, call: int) -> Any:
+    def release_argmin(self: Door, question: Any, turn: int, call: int, noise: str) -> Any:
         site = plan.Site(
             turn, self.plan.weight(turn), self.dim, NoiseKind.OBJECTIVE, objective=question.terms
         )
         charge, amount = plan.price(self.plan, site)
         self.ledger.charge(turn, call, charge, b"")
         return question.solve(
-            self.noise.l2_laplace(self.nodes, turn, call, amount.rate, question.shape[1]),
+            self.noise.l2_laplace(self.nodes, turn, call, amount.amount, question.shape[1]),
             amount.extra,
         )[0]
 
@@ -215,7 +215,7 @@ def doubled_rate(honest: Any) -> Any:
 
     def objective_noise(epsilon: Any, terms: Any) -> Any:
         found = honest(epsilon, terms)
-        return replace(found, rate=2 * found.rate)
+        return replace(found, amount=2 * found.amount)
 
     return objective_noise
 

@@ -126,7 +126,7 @@ def test_objective_noise_never_costs_more_than_its_charge(q: float, epsilon: flo
         )
         w = rng.normal(size=2) * rng.choice([0.1, 1, 10])
         linear = rng.normal(size=2) * rng.choice([0, 1, 10])
-        rate, extra = float(noise.rate[0]), float(noise.extra[0])
+        rate, extra = float(noise.amount[0]), float(noise.extra[0])
         ratio = log_density(a, w, linear, q, rate, extra) - log_density(
             b, w, linear, q, rate, extra
         )
@@ -146,7 +146,7 @@ def test_objective_noise_is_nearly_as_private_as_it_must_be() -> None:
     kappa = 0.05 + 2 * q + float(noise.extra[0])
     # So that both noises lie along the first axis
     linear = -kappa * w + np.array([10.0, 1 / 3 * b])
-    rate, extra = float(noise.rate[0]), float(noise.extra[0])
+    rate, extra = float(noise.amount[0]), float(noise.extra[0])
     ratio = log_density(one, w, linear, q, rate, extra) - log_density(
         two, w, linear, q, rate, extra
     )

@@ -3,10 +3,14 @@ run, view, question, round and call, added to the right value."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import struct
 from typing import Any
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from tacenda.errors import PrivacyError
 from tacenda.privacy.noise.discrete import AesStream, aes_normal, discrete_gaussian, l2_laplace
@@ -162,3 +166,20 @@ def test_rounding_up_keeps_thirty_bits() -> None:
         mantissa = found / 2.0 ** np.floor(np.log2(scale))
         assert scale <= found < scale * (1 + 2.0**-28)
         assert mantissa * 2.0**29 == round(mantissa * 2.0**29)
+
+
+@pytest.mark.parametrize("place", [("run", 3, 2, 0), ("", 0, 0, 0), ("r" * 70, 2**40, 9, 5)])
+def test_a_stream_is_aes_in_counter_mode_under_a_key_made_of_its_name(place: Any) -> None:
+    """A change of one letter would draw other noise for a run that goes on after an update."""
+    run, turn, call, spare = place
+    name = b"tacenda noise v1" + struct.pack(">Q", len(run)) + run.encode()
+    name += struct.pack(">QQQ", turn, call, spare)
+    key = hmac.new(KEY, name, hashlib.sha256).digest()
+    blocks = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+    plain = b"".join(blocks.update(k.to_bytes(16, "big")) for k in range(6))
+    words = list(struct.unpack("<12Q", plain))
+    stream = AesStream(KEY, run, turn, call, spare)
+    assert [*stream.words(5).tolist(), *stream.words(7).tolist()] == words
+    side = AesStream(KEY, run, turn, call, spare + 1).words(4)
+    assert stream.side().words(4).tolist() == side.tolist() != words[:4]
+    assert AesStream.fresh().words(2).tolist() != AesStream.fresh().words(2).tolist()

@@ -10,10 +10,10 @@ has its own way to take it, K = rounds * inner steps:
     TreeGD                      step_size = tau L/T
     IPADMM, CDP-, DDP-ADMM      2 rho deg + eta = K/tau, a third of it eta
     DP-ADMM                     rho + eta = T/tau
-    PVP                         2 eta deg = T/tau, implicit steps, Gaussian noise
-    DVP, M-ADMM, R-ADMM         the same with T = 3: the pure losses of the rounds add up, so that
-                                few rounds are less noisy; in d dimensions their noise is
-                                sqrt(d T) 2Gc/(m epsilon)
+    PVP, DVP, M-ADMM, R-ADMM    2 eta deg = T/tau, implicit steps, Gaussian noise
+        with l2-Laplace noise   the same with T = 3 inside an objective: the pure losses of the
+                                rounds add up, so that few rounds are less noisy; in d dimensions
+                                their noise is sqrt(d T) 2Gc/(m epsilon)
 """
 
 from __future__ import annotations
@@ -33,11 +33,13 @@ from tacenda.planning.after_release import WORTH, masked_noise
 from tacenda.planning.candidates import FEWEST_ROUNDS, STEP, Case, independent, shared
 from tacenda.planning.planner import case_of
 from tacenda.planning.settings import Settings
+from tacenda.privacy.secrets.mechanisms import CURVATURE_SHARE
 from tacenda.problem.facts import Facts
 from tacenda.runtime.closing import closing_for
 from tacenda.words import counted
 
-FEW = 3  # rounds of a method whose noise is inside its objective
+FEW = 3  # rounds of a method with l2-Laplace noise inside its objective
+INSIDE = 1.5  # times the noise that the same rounds need on values, from above
 MOST_SOLVES = 40  # rounds of exact local minimisers
 INNER_STEPS = 2
 PROXIMAL = 1 / 3  # of a linearised step's weight; the rest pulls neighbours together
@@ -266,6 +268,18 @@ def _minimisers(
 def _inside(
     algorithm: Any, case: Case, given: dict[str, Any], coalition: int | None, epsilon: Any
 ) -> Way:
+    if given.get("perturb") == "output":
+        return _minimisers(algorithm, case, given, coalition, epsilon)
+    if given.get("noise", "gaussian") == "gaussian":
+        values, rounds, output, said = _minimisers(algorithm, case, given, coalition, epsilon)
+        least = _least_penalty(case, rounds)
+        if least > values["penalty"]:
+            values["penalty"] = least
+            said.append(
+                f"penalty raised to {least:.4g}: with less of it, noise inside the objective needs "
+                "an extra pull towards 0."
+            )
+        return values, rounds, output, said
     facts, degree = case.facts, max(1.0, float(case.topology.degrees.mean()))
     rounds = case.most if case.fixed else FEW
     levels = np.broadcast_to(np.asarray(epsilon, float), (facts.n,))
@@ -276,10 +290,20 @@ def _inside(
     said = [
         f"Total step {tau:.4g}, by the planner's forecast for noise of standard deviation "
         f"{noise:.3g} in the network's average gradient: penalty {penalty:.4g}.",
-        f"{counted(rounds, 'round')}: noise inside the objective is paid for in pure epsilon, "
-        "which adds up over the rounds.",
+        f"{counted(rounds, 'round')}: l2-Laplace noise inside the objective is paid for in pure "
+        "epsilon, which adds up over the rounds.",
     ]
     return {"penalty": penalty}, rounds, None, said
+
+
+def _least_penalty(case: Case, rounds: int) -> float:
+    """With which Gaussian noise inside the objectives needs no extra convexity at any node."""
+    facts = case.facts
+    # 1/z of a round, if its bound asks for somewhat more noise than a release of values would
+    per_round = facts.gradient_sensitivity() / case.node_noise / math.sqrt(rounds) / INSIDE
+    terms = facts.objective_terms(np.zeros(facts.n))
+    wanted = terms.least_convexity(CURVATURE_SHARE * per_round) - facts.constants.strong_convexity
+    return float(np.max(wanted / (2 * np.maximum(case.topology.degrees, 1))))
 
 
 WAYS: dict[str, Callable[[Any, Case, dict[str, Any], int | None, Any], Way]] = {

@@ -269,17 +269,17 @@ class Privacy:
         return self.coalition
 
     def advice(self, records: float) -> list[str]:
-        """What such a budget means in plain words, where it promises next to nothing.
+        """Say in plain words where this budget promises next to nothing.
 
         Parameters
         ----------
         records : float
-            Number of records in all, a public number.
+            Number of records in the whole network, a public number.
 
         Returns
         -------
         list of str
-            One sentence for each weakness; empty where there is none.
+            One sentence for an epsilon above 20, one for a delta above 1/records; often none.
         """
         said = []
         largest = float(np.max(np.asarray(self.epsilon, float)))

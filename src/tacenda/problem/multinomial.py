@@ -109,7 +109,9 @@ class Multinomial(_OfClassScores):
 
 @dataclass(frozen=True)
 class MulticlassHinge(_OfClassScores):
-    """The hinge of Crammer and Singer, max_k (s_k + [k != y]) - s_y, with its maximum smoothed.
+    """The hinge of Crammer and Singer for several classes, smoothed.
+
+    Instead of max_k (s_k + [k != y]) - s_y it is
 
         t ln(sum_k exp((s_k + [k != y])/t)) - s_y,      t = `temperature`
 
@@ -145,7 +147,7 @@ class MulticlassHinge(_OfClassScores):
 
     @property
     def curvature(self) -> float:
-        """1/(2 temperature)."""
+        """Bound of the second derivative in the scores, 1/(2 temperature)."""
         return 1.0 / (2.0 * self.temperature)
 
     @property

@@ -163,9 +163,7 @@ class Problem:
             declared, data_norm=self.data_norm * (1.0 + slack), n_outputs=self.n_outputs
         )
 
-    def _store(
-        self, rows: Any, labels: Floats, offsets: Ints, weights: Floats | None = None
-    ) -> Store:
+    def _store(self, rows: Any, labels: Floats, offsets: Ints, weights: Floats | None) -> Store:
         kind = SparseStore if isinstance(rows, tuple) else DenseStore
         divisors = self.sizes.astype(np.float64) if self.public_sizes is None else self.public_sizes
         return kind(
@@ -408,9 +406,8 @@ class Problem:
         found = copy.copy(self)
         found.n_features = 1
         found.strength = min(self.strength, _NEARLY_FREE) if position is None else self.strength
-        found.store = found._store(
-            column, self.store.labels, self.store.offsets, self.store.weights
-        )
+        store = self.store
+        found.store = found._store(column, store.labels, store.offsets, store.weights)
         found.dtype = column.dtype
         return found
 

@@ -46,7 +46,7 @@ def _curves(found: Named, kind: str) -> Chart | None:
         f"evaluation-{kind}",
         f"{TITLES[kind]}{whose}",
         "share of other records taken wrongly" if roc else "recall, share of the class found",
-        "share of the class found" if roc else "precision, share of those taken that is right",
+        "share of the class found" if roc else "precision, share taken rightly",
         series,
         f"Line chart: {TITLES[kind].lower()}{whose} for {len(series)} lines.",
         "The nearer to the upper left corner the better; the thin line is chance."

@@ -98,9 +98,12 @@ def one_node(
     except TacendaError as why:
         return {**_row(ALONE, {}), "missing": str(why)}
     found = [measure(problem, test, model) for model in models]
-    keys = [key for key, value in found[0].items() if isinstance(value, int | float)]
+    # A measure may be undefined for some of them
+    keys = [k for k in found[0] if all(isinstance(one.get(k), int | float) for one in found)]
     middle = {key: float(np.median([one[key] for one in found])) for key in keys}
-    return {**_row(ALONE, middle), "nodes": len(found)}
+    # The median of two coarse values may be finer than either
+    shown = as_shown(middle, config.privacy.adjacency)
+    return {**_row(ALONE, shown), "nodes": len(found)}
 
 
 def stated(config: RunConfig) -> list[float] | None:

@@ -221,7 +221,7 @@ def test_all_else_is_as_the_wrapped_algorithm_has_it(inner: Any) -> None:
     assert wrapped.title == f"{inner.title}, whitened"
     assert wrapped.to_plain()["algorithm"] == inner.to_plain()
     ring = Topology.of(tc.graph.ring(4))
-    assert wrapped.advice(FACTS, ring, 7) == inner.advice(wrapped._mapped_facts(FACTS), ring, 7)
+    assert wrapped.advice(FACTS, ring, 7) == inner.advice(wrapped.mapped_facts(FACTS), ring, 7)
 
 
 def test_no_paper_prints_noise_for_whitened_records() -> None:

@@ -95,7 +95,7 @@ def test_erdos_renyi_has_about_the_expected_number_of_edges():
         (lambda: g.by_name("rign", n=5), "Did you mean 'ring'"),
         (lambda: g.by_name("ring", size=5), "takes the parameters"),
         (lambda: g.parse("ring:five"), "needs numbers"),
-        (lambda: g.parse("random-regular:n=100,6"), "bare value after a named one"),
+        (lambda: g.parse("random-regular:n=100,6"), "unnamed value after a named one"),
         (lambda: g.parse("grid:3"), "takes the parameters \\(rows, cols\\)"),
     ],
 )

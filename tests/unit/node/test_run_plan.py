@@ -269,3 +269,24 @@ def test_the_grid_follows_the_noise_and_the_clipping() -> None:
         grid = grid_for(z, facts_of(contract))
         assert math.log2(grid) == round(math.log2(grid))
         assert 2.0**26 <= z * moved / grid < 2.0**27
+
+
+def test_the_graph_of_those_who_are_left_keeps_their_order_and_edges() -> None:
+    """Down to one member, who has no edge at all."""
+    contract = small_contract(4)
+    names = contract.names
+    whole = topology_of(contract)
+    assert [str(v) for v in whole.labels] == list(names)
+    for gone in (set(), {names[1]}, set(names[1:])):
+        found = topology_of(contract, frozenset(gone))
+        left = [name for name in names if name not in gone]
+        assert [str(v) for v in found.labels] == left
+        expected = {
+            tuple(sorted((left.index(a), left.index(b))))
+            for a, b in contract.edges
+            if a in left and b in left
+        }
+        assert {tuple(edge) for edge in found.edges.tolist()} == expected
+        assert found.edges.shape == (len(expected), 2)
+        assert np.issubdtype(found.edges.dtype, np.integer)
+        assert np.issubdtype(found.indices.dtype, np.integer)

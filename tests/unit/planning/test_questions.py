@@ -220,12 +220,8 @@ def test_large_slow_graphs_are_seen_through_at_once(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("ending", ["svg", "html"])
 def test_the_picture_names_every_change(tmp_path: Path, ending: str) -> None:
     plan = tc.plan(200, 10, GRAPH, 1.0)
-    text = draw(plan, plan.what_if(), tmp_path / "new" / f"plan.{ending}").read_text(
-        encoding="utf-8"
-    )
-    assert len(text) > 5000 and list((tmp_path / "new").iterdir()) == [
-        tmp_path / "new" / f"plan.{ending}"
-    ]
+    text = draw(plan, plan.what_if(), tmp_path / f"plan.{ending}").read_text(encoding="utf-8")
+    assert len(text) > 5000 and list(tmp_path.iterdir()) == [tmp_path / f"plan.{ending}"]
     if ending == "html":
         assert "twice the budget" in text
     with pytest.raises(InputError, match="plot must end"):
@@ -333,6 +329,7 @@ def test_a_public_file_tunes_and_predicts_like_a_named_set(tmp_path: Path) -> No
 
 def test_a_plan_takes_its_facts_from_a_schema_and_its_counts_from_the_file(tmp_path: Path) -> None:
     from tacenda.cli.app import app
+    from tacenda.data.schema import Schema
 
     def plan(*more: str, code: int = 0) -> Any:
         words = ["plan", "--epsilon", "2", "--trials", "0", "--json", *more]
@@ -344,9 +341,9 @@ def test_a_plan_takes_its_facts_from_a_schema_and_its_counts_from_the_file(tmp_p
     file, described = ("--data", str(table)), ("--schema", str(schema))
     counted = plan(*file, *described, "--nodes", "4")
     declared = plan(*described, "--nodes", "4", "--records", "20")
-    same = plan(
-        "--nodes", "4", "--records", "20", "--features", "2", "--set", "problem.data_norm=1"
-    )
+    read = Schema.read(schema)
+    norm, width = f"problem.data_norm={read.row_norm!r}", str(len(read.feature_names))
+    same = plan("--nodes", "4", "--records", "20", "--features", width, "--set", norm)
     for key in ("algorithm", "rounds", "forecast", "mu", "bytes"):
         assert counted[key] == declared[key] == same[key], key
     assert "counted in people.csv" in counted["notes"][0] and "public" in counted["notes"][0]

@@ -224,20 +224,20 @@ def test_noise_inside_an_objective_costs_what_was_asked_with_as_little_as_possib
     kappa = t.convexity + found.extra
     logs = t.log_curvature(kappa)
     np.testing.assert_allclose(objective_charge(found, t).parameters["epsilon"], epsilon)
-    np.testing.assert_allclose(t.slope * found.rate + logs, ours)
+    np.testing.assert_allclose(t.slope * found.amount + logs, ours)
     assert found.extra[0] == 0.0 and logs[0] < ours[0] / 2
     assert found.extra[1] > 0 and logs[1] == pytest.approx(ours[1] / 2)
     if tolerance:
-        assert found.gap_rate is not None
-        np.testing.assert_allclose(found.gap_rate * 2 * tolerance / kappa, 0.01 * epsilon)
+        assert found.gap is not None
+        np.testing.assert_allclose(found.gap * 2 * tolerance / kappa, 0.01 * epsilon)
     else:
-        assert found.gap_rate is None
-    bare = ObjectiveNoise(found.rate, found.extra, None)
+        assert found.gap is None
+    bare = ObjectiveNoise(found.amount, found.extra, None)
     np.testing.assert_allclose(objective_charge(bare, t).parameters["epsilon"], ours)
     plan = ScaledPlan(1 / epsilon, np.array([1.0]))
     inside = Site(1, 1.0, 3, NoiseKind.OBJECTIVE, objective=t)
     charge, noise = price(plan, inside)
-    np.testing.assert_allclose(noise.rate, found.rate)
+    np.testing.assert_allclose(noise.amount, found.amount)
     np.testing.assert_allclose(charge.parameters["epsilon"], epsilon)
     assert charge.kind is events.Pure
 

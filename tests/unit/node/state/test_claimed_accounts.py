@@ -86,3 +86,11 @@ def test_a_digest_of_records_tells_order_place_type_and_labels_apart() -> None:
     reshaped = tc.Problem([(x.reshape(24, 2), np.repeat(y, 2))], classes=("no", "yes"))
     found = {data_digest(p) for p in (one, backwards, other_labels, reshaped, records(1))}
     assert len(found | {data_digest(records(0, np.float32))}) == 6
+
+
+def test_all_other_accounts_are_named_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    for seed, name in enumerate(("first", "second", "third")):
+        claim(path, records(seed), name, TERMS, None, False)
+    with pytest.raises(PrivacyError, match="records of 'first', 'second' written in another way"):
+        claim(path, records(2), "third", TERMS, None, True)

@@ -284,6 +284,10 @@ def test_where_no_mark_can_be_made_or_read_the_reason_is_told(tmp_path: Path) ->
     beyond = Mark(tmp_path / "file" / "m", b"k" * 32)
     with pytest.raises(StateError, match=r"cannot be written \(.+\); nothing was sent"):
         beyond.create(START)
+    deep = Mark(tmp_path / "one" / "two" / "m", b"k" * 32)
+    deep.create(START)  # folders that are missing are made, for their owner alone
+    deep.close()
+    assert deep.path.parent.stat().st_mode & 0o777 == 0o700
     (tmp_path / "folder").mkdir()
     with pytest.raises(StateError, match=r"cannot be read \(.+\); nothing was sent"):
         Mark(tmp_path / "folder", b"k" * 32).open()
