@@ -80,6 +80,30 @@ def test_a_public_file_tunes_the_step_and_is_said_to_have_no_protection(
     for wrong in (["-a", "dpdda"], ["--no-privacy"]):
         refused = tools.tacenda(*common, *wrong)
         assert refused.exit_code == 2 and "--public" in refused.stderr, refused.output
+    (tmp_path / "link.csv").symlink_to(table)
+    for command in (["fit"], ["plan", "--trials", 0]):
+        own = [
+            "--data",
+            table,
+            "--schema",
+            schema,
+            "--epsilon",
+            5,
+            "--public",
+            tmp_path / "link.csv",
+        ]
+        refused = tools.tacenda(*command, *own)
+        assert refused.exit_code == 2 and "another file" in refused.stderr, refused.output
+
+
+def test_a_plan_under_add_remove_takes_no_count_as_public(tools: Any, tmp_path: Path) -> None:
+    table, schema = tools.write_people(tmp_path)
+    common = ["plan", "--data", table, "--schema", schema, "--trials", 0]
+    assert any("taken as public" in note for note in tools.answer(*common)["notes"])
+    bare = [*common, "--adjacency", "add-remove", "--set", "problem.public_size=300"]
+    notes = tools.answer(*bare)["notes"]
+    assert any("as declared" in note for note in notes)
+    assert not any("taken as public" in note for note in notes)
 
 
 def test_wrong_columns(tools: Any, tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ OWN = {"epsilon": 50.0, "delta": 1e-5}
         ({"name": "cdpadmm", "batch_size": 2}, False),
         ({"name": "pvp", "noise": "gaussian"}, False),
         ({"name": "dvp"}, False),
+        ({"name": "dvp", "noise": "gaussian"}, False),
     ],
 )
 def test_only_questions_with_whole_answers_need_no_floating_point(

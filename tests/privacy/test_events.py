@@ -19,7 +19,8 @@ SAMPLES = [
     ev.DiscreteGaussian(math.inf),
     ev.OneOfGaussian(0.4, 20_000),
     ev.Pure(0.1),
-    ev.ObjectiveGaussian(12.0, 0.01, 1, 0.001),
+    ev.ObjectiveGaussian(4.0, 0.01, 2, 0.02),
+    ev.ObjectiveGaussian(math.inf, 0.01, 1, 0.0),
     ev.L2Laplace(0.3, 105),
     ev.DiscreteGaussian(12.0),
     ev.CorrelatedGaussian(0.2, 1),
@@ -50,8 +51,9 @@ def test_every_kind_is_sampled_above():
         (lambda: ev.Pure(-0.1), "epsilon"),
         (lambda: ev.L2Laplace(1, 0), "dim"),
         (lambda: ev.ObjectiveGaussian(1, -0.1, 1, 0), "curvature"),
+        (lambda: ev.ObjectiveGaussian(1, math.nan, 1, 0), "curvature"),
         (lambda: ev.ObjectiveGaussian(1, 0, 0, 0), "directions"),
-        (lambda: ev.ObjectiveGaussian(1, 0, 1, float("nan")), "gap_mu"),
+        (lambda: ev.ObjectiveGaussian(1, 0, 1, math.nan), "gap_mu"),
         (lambda: ev.CorrelatedGaussian(1, -1), "coalition"),
         (lambda: ev.event_from_dict({"kind": "gauss"}), "kind"),
         (lambda: ev.event_from_dict({"kind": "pure"}), "epsilon"),
@@ -74,6 +76,10 @@ def test_zero_and_infinity():
     assert ev.Pure(math.inf).lossy
     assert ev.DiscreteGaussian(0).lossy
     assert ev.CorrelatedGaussian(0, 3).lossless
+    assert ev.ObjectiveGaussian(math.inf, 0, 1, 0).lossless
+    assert not ev.ObjectiveGaussian(math.inf, 0.1, 1, 0).lossless
+    for part in ((0, 0, 1, 0), (1, math.inf, 1, 0), (1, 0, 1, math.inf)):
+        assert ev.ObjectiveGaussian(*part).lossy
 
 
 def test_merged_joins_equal_events_and_drops_free_ones():
@@ -96,6 +102,7 @@ def test_merged_joins_equal_events_and_drops_free_ones():
         lambda z: ev.DiscreteGaussian(z),
         lambda z: ev.PoissonGaussian(z, 0.1),
         lambda z: ev.OneOfGaussian(z, 5),
+        lambda z: ev.ObjectiveGaussian(z, 0.0, 1, 0.0),
     ],
 )
 def test_no_noise_and_endless_noise_are_events_too(made):

@@ -18,7 +18,7 @@ from scipy.stats import chi2
 
 from tacenda import data
 from tacenda.data.quantiles import private_bounds, private_quantile, rank_distances
-from tacenda.errors import BudgetError, InputError, PrivacyError
+from tacenda.errors import BudgetError, InputError, LedgerWarning, PrivacyError
 from tacenda.privacy.accounting.events import Gaussian, Pure
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.lasting.ledger_store import LedgerStore
@@ -304,3 +304,37 @@ def test_unreadable_numbers_are_refused_before_anything_is_charged(tmp_path: Pat
     confirmed = schema().confirmed()
     with pytest.raises(InputError, match="no number whose bounds are not confirmed"):
         private_bounds(confirmed, TABLE, ledger=tmp_path / "l", dataset="us")
+
+
+def test_the_notes_of_a_draft_do_not_come_along(tmp_path: Path) -> None:
+    draft = data.draft_schema({**TABLE, "y": ["a", "b"] * (N // 2)}, label="y")
+    assert draft.notes
+    given: dict[str, Any] = {"dataset": "us", "epsilon": 4.0, "delta": 1e-5, "share": 0.5}
+    got = private_bounds(draft, TABLE, ledger=tmp_path / "l", **given)
+    assert got.schema.notes == ""
+    own = data.Schema.build(**{**dict(draft), "notes": "of the second survey"})
+    got = private_bounds(own, TABLE, ledger=tmp_path / "other", **given)
+    assert got.schema.notes == "of the second survey"
+
+
+def test_no_two_choices_share_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = []
+
+    def noted(choice: Any, epsilon: float, ledger: Any, stream: AesStream, *place: int) -> int:
+        keys.append(stream.key)
+        return release_choice(choice, epsilon, ledger, stream, *place)
+
+    monkeypatch.setattr("tacenda.data.quantiles.release_choice", noted)
+    private_bounds(schema(), TABLE, ledger=tmp_path / "l", dataset="us", epsilon=1.0, delta=1e-5)
+    assert len(keys) == 4 == len(set(keys))
+
+
+def test_a_new_name_in_a_ledger_with_others_is_said(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    given: dict[str, Any] = {"ledger": tmp_path / "l", "epsilon": 4.0, "delta": 1e-5}
+    for _ in range(2):  # the first name, and the same again
+        private_bounds(schema(), TABLE, dataset="us", columns=["pay"], **given)
+    assert not [w for w in recwarn if issubclass(w.category, LedgerWarning)]
+    with pytest.warns(LedgerWarning, match="'them' is new to the ledger, which holds 'us'"):
+        private_bounds(schema(), TABLE, dataset="them", columns=["pay"], **given)

@@ -180,9 +180,15 @@ def _counted(config: RunConfig) -> str:
     if config.data.name is not None:
         return f"The number of records is that of the data set {config.data.name}."
     what = "records of each node" if _has_owners(config) else "records"
+    file = Path(str(config.data.file)).name
+    if config.privacy.adjacency != "replace-one":
+        return (
+            "How many records a node has is as declared (problem.public_size); those of "
+            f"{file} were counted to see who the nodes are, and no count was used."
+        )
     return (
-        f"The {what} were counted in {Path(str(config.data.file)).name}, and the counts are taken "
-        "as public; nothing else of the records was read."
+        f"The {what} were counted in {file}, and the counts are taken as public; nothing else of "
+        "the records was read."
     )
 
 
@@ -209,12 +215,18 @@ def _sample(given: flags.Given) -> Dataset | None:
     schema is the default."""
     from tacenda.config.private_run import load as load_records
     from tacenda.errors import InputError
+    from tacenda.formats.files import is_same_file
 
     public, schema, config, settings = (
         given[name] for name in ("public", "schema", "config", "settings")
     )
     if public is None:
         return None
+    if given["data"] is not None and is_same_file(public, given["data"]):
+        raise InputError(
+            f"--public must be another file than --data ({public}), whose records it would leave "
+            "without protection; leave it out, or set public records aside."
+        )
     if not flags.is_file(public):
         if schema is not None and given["data"] is None:
             raise InputError(

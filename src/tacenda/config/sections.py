@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from tacenda.formats.files import is_same_file
+
 Auto = Literal["auto"]
 OPTIMA = {"auto", "optimum"}  # algorithms that end at the optimum of a run without privacy
 
@@ -72,6 +74,11 @@ class DataSection(Section):
         if self.public is not None and self.file is None:
             raise ValueError(
                 f"public ({self.public!r}) is read by the schema of a file; give file too"
+            )
+        if self.public is not None and is_same_file(self.public, str(self.file)):
+            raise ValueError(
+                f"public must be another file than the private records ({self.file!r}), which it "
+                "would leave without protection; leave it out, or set public records aside"
             )
         return self
 

@@ -34,6 +34,8 @@ SKEWED = 0.15
 # A label's extremes are kept unless they reach so much further than 99 % of its values.
 HEAVY_TAIL = 3.0
 GAPS = frozenset(DEFAULT_MISSING)
+# How the notes of a draft begin; what follows them was read from the data.
+DRAFTED = "Drafted from the data: check every bound and level, then set confirmed = true."
 # Names of numbers that begin anew, and after how many.
 PERIODS = {"hour": 24, "weekday": 7, "month": 12, "minute": 60, "angle": 360, "degrees": 360}
 
@@ -58,7 +60,7 @@ class ColumnDraft:
         What it is proposed as: "number", "number, logarithmic", "levels", "left out", "label,
         classes" or "label, number".
     reason : str
-        Why, in words; empty for a plain number.
+        Why, in words, or what is unusual; empty for a plain number.
     question : str
         What only somebody who knows the field can answer, with the flag that answers it; empty
         where nothing needs to be asked.
@@ -298,7 +300,8 @@ def _told(
 
 
 def _notes(columns: Iterable[ColumnDraft], missing: bool) -> str:
-    notes = "Drafted from the data: check every bound and level, then set confirmed = true."
+    """Of what was seen, no figure: notes stay in the file when everything in it is confirmed."""
+    notes = DRAFTED
     left_out = [f"{c.name} ({c.reason})" for c in columns if c.proposal == "left out"]
     if left_out:
         notes += f" Left out: {', '.join(left_out)}."
@@ -387,7 +390,7 @@ def _number(name: str, values: Floats, levels: list[str], told: str | None) -> P
     few = len(levels) <= MOST_LEVELS
     most = every if few else inner(values) or every
     low, high = most
-    question = ""
+    question = reason = ""
     if told == "log" and low <= -1:
         raise InputError(
             f"column {name!r} cannot be log: it holds values of -1 or less; "
@@ -414,9 +417,10 @@ def _number(name: str, values: Floats, levels: list[str], told: str | None) -> P
         units = np.clip((values - low) / (high - low), 0, 1)
         share = used_share(units)
         if share is not None and share < SKEWED:
+            reason = f"90 % of the values are in {100 * share:.2g} % of this range"
             question = (
-                f"Is {name} an amount of which most are small? 90 % of the values are in "
-                f"{100 * share:.2g} % of the proposed range; for a logarithmic scale: --log {name}."
+                f"Is {name} an amount of which most are small? For a logarithmic scale: "
+                f"--log {name}."
             )
     column = NumericColumn(
         name=name,
@@ -427,7 +431,7 @@ def _number(name: str, values: Floats, levels: list[str], told: str | None) -> P
         confirmed=False,
     )
     what = "number, logarithmic" if told == "log" else "number"
-    return column, ColumnDraft(name, what, "", question, most, every)
+    return column, ColumnDraft(name, what, reason, question, most, every)
 
 
 def _around(values: Floats) -> tuple[float, float]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import secrets
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,11 +26,12 @@ import numpy as np
 
 from tacenda import checks
 from tacenda._types import Floats, Ints
+from tacenda.data.draft import DRAFTED
 from tacenda.data.encoding import column_numbers
 from tacenda.data.readers import read_table
 from tacenda.data.schema import Label, NumericColumn, Schema
 from tacenda.data.table import Table
-from tacenda.errors import InputError, PrivacyError
+from tacenda.errors import InputError, LedgerWarning, PrivacyError
 from tacenda.privacy.accounting.calibration import gaussian_mu
 from tacenda.privacy.accounting.curves import GaussianProfile
 from tacenda.privacy.accounting.events import Events, Gaussian, Pure
@@ -67,7 +69,8 @@ class PrivateBounds:
     epsilon : float
         Of all of them together, at `delta`.
     epsilon_left : float
-        What a Gaussian release may still spend at `delta` so that both stay within the budget.
+        What a Gaussian release may still spend at `delta` so that both stay within the budget, if
+        nothing else was spent; where something was, the ledger refuses what is too much.
     delta : float
         Delta of the budget.
     dataset : str
@@ -196,7 +199,7 @@ def private_bounds(
     table = read_table(data) if isinstance(data, str | Path) else Table.of(data)
     values = {name: _values(schema, part, table) for name, part in parts.items()}
     with LedgerStore(ledger) as store:
-        budget = store.budget(dataset)
+        budget, others = store.budget(dataset), store.datasets()
         if budget is not None:
             epsilon = budget.epsilon if epsilon is None else epsilon
             delta = budget.delta if delta is None else delta
@@ -210,6 +213,16 @@ def private_bounds(
         most = max(map(len, candidates.values()))
         error = 2 / each * math.log(most / CHANCE)
         quantile = _tail(tail, error, len(table), adjacency)
+        if others and dataset not in others:
+            # A fit would be recognised by its encoded records; raw ones have no bounds yet
+            warnings.warn(
+                f"data set {dataset!r} is new to the ledger, which holds "
+                f"{', '.join(map(repr, others))}: what is spent on it is counted apart. If these "
+                f"are the same people's records: tacenda ledger join LEDGER {dataset!r} "
+                f"{others[0]!r}",
+                LedgerWarning,
+                stacklevel=2,
+            )
         if budget is None:
             store.set_budget(dataset, epsilon, delta, adjacency)
         run = f"bounds-{secrets.token_hex(12)}"
@@ -388,9 +401,9 @@ def _bounds(
     turn: int,
 ) -> tuple[float, float]:
     """(low, high) of one column; what follows the two draws is post-processing."""
-    stream = AesStream.fresh()
     ends = [
-        private_quantile(values, candidates, q, each, ledger, stream, turn, call)
+        # A key for each: two choices of one stream would share its side stream
+        private_quantile(values, candidates, q, each, ledger, AesStream.fresh(), turn, call)
         for call, q in enumerate((tail, 1 - tail))
     ]
     low, high = min(ends), max(ends)
@@ -406,7 +419,8 @@ def _book(store: LedgerStore, run: str, turn: int, call: int, event: Any) -> Non
 
 
 def _bounded(schema: Schema, found: dict[str, tuple[float, float]], source: str) -> Schema:
-    """The schema with these bounds, confirmed; a stand-in for missing values moves inside them."""
+    """The schema with these bounds, confirmed; a stand-in for missing values moves inside them. The
+    notes of a draft, which were read from the data, are left out."""
 
     def with_bounds(part: Any) -> Any:
         if part.name not in found:
@@ -425,6 +439,7 @@ def _bounded(schema: Schema, found: dict[str, tuple[float, float]], source: str)
     return Schema.build(
         **{
             **dict(schema),
+            "notes": "" if schema.notes.startswith(DRAFTED) else schema.notes,
             "columns": tuple(with_bounds(column) for column in schema.columns),
             "label": with_bounds(schema.label),
         }

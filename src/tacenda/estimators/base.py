@@ -373,6 +373,15 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         )
         return X, y, scaling
 
+    @staticmethod
+    def _refuse_own_records(public: Any, X: Any) -> None:
+        """The records themselves are no public sample; copies and parts of them are not noticed."""
+        if isinstance(public, tuple | list) and any(part is X for part in public):
+            raise InputError(
+                "public must not be the private records themselves, which it would leave without "
+                "protection; leave it out, or pass other records that are public."
+            )
+
     def _public_rows(self, public: Any) -> tuple[Any, Any]:
         """The public sample's (X, y), checked like the private records."""
         try:

@@ -93,6 +93,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         self : object
             The fitted estimator.
         """
+        self._refuse_own_records(public, X)
         X, y, scaling = self._checked_rows(X, y)
         check_classification_targets(y)
         codes, known = self._codes(y)

@@ -132,6 +132,7 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         self : object
             The fitted estimator.
         """
+        self._refuse_own_records(public, X)
         X, y, scaling = self._checked_rows(X, y, y_numeric=True)
         if self.target_bounds is None:
             warn_of_targets()

@@ -86,6 +86,16 @@ def write_json(path: str | Path, values: Any) -> Path:
     return write_text(path, readable_json(values) + "\n")
 
 
+def is_same_file(one: str | Path, other: str | Path) -> bool:
+    """Whether two names, or two equal texts such as queries, mean one file."""
+    if str(one) == str(other):
+        return True
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):  # one of them is no file
+        return False
+
+
 def _too_little_space(part: Path, size: int | None) -> str:
     """What a full disk is answered with; the unfinished part's own bytes will be free again."""
     begun = part.stat().st_size if part.exists() else 0

@@ -198,8 +198,8 @@ def _simulate(
 
 def _history_rows(private: PrivateRun) -> int:
     """How often a run is measured along the way: each time costs a pass over all records, as a
-    round does, so of many records seldom."""
-    cells = float(private.problem.sizes.sum()) * private.problem.dim
+    round does, so of many records seldom; by the public sizes, since everybody sees the rows."""
+    cells = float(private.problem.divisors.sum()) * private.problem.dim
     return int(min(HISTORY_ROWS, max(FEWEST_ROWS, HISTORY_WORK / cells)))
 
 

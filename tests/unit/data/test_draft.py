@@ -68,6 +68,9 @@ def test_no_code_is_silently_a_number():
     assert "period = 24" in asked["hour"] and "--log income" in asked["income"]
     assert "sex" not in asked and "age" not in asked
     assert set(drafted().questions) == set(asked.values())
+    # Where the values are is for the holder's eyes: notes stay when all else is confirmed
+    income = next(c for c in drafted().columns if c.name == "income")
+    assert "% of this range" in income.reason and "%" not in drafted().schema.notes
 
 
 def test_what_the_user_says_counts():

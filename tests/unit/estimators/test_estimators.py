@@ -392,10 +392,11 @@ def test_a_wrong_public_sample_is_named() -> None:
     model = tc.PrivateLogisticRegression(1.0, bounds=BOUNDS, classes=("no", "yes"), n_nodes=3)
     for public, settings, words in (
         (X, {}, "pair"),
-        ((X, np.where(y == "no", "nein", y)), {}, "not among the classes"),
+        ((X[:], np.where(y == "no", "nein", y)), {}, "not among the classes"),
         ((X[:, :2], y), {}, "features"),
         ((X[:5], y[:5]), {}, "at least 10"),
-        ((X, y), {"algorithm": "dpdda"}, "'auto'"),
+        ((X[:], y), {"algorithm": "dpdda"}, "'auto'"),
+        ((X, y), {}, "private records themselves"),
     ):
         with pytest.raises(ValueError, match=words):
             clone(model).set_params(**settings).fit(X, y, public=public)

@@ -11,7 +11,7 @@ import pytest
 import tacenda as tc
 from tacenda.config import read
 from tacenda.config.private_run import private_run
-from tacenda.runs import references, table
+from tacenda.runs import references, simulations, table
 
 SETS: dict[str, dict[str, Any]] = {
     "breast_cancer": {},
@@ -166,3 +166,16 @@ def test_private_fits_to_compare_with_are_left_out_of_large_data(
     every, said = labels(references=True)
     assert every >= few | {references.SERVER, references.ALONE} and "--references" not in said
     assert len(labels(references=False)[0]) == 1
+
+
+def test_how_often_a_run_is_measured_tells_no_private_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(simulations, "HISTORY_WORK", 600.0)
+    found = set()
+    for count in (20, 25, 40):
+        data = {"name": "classification", "options": {"n": count, "features": 2}}
+        own = {"public_size": 30.0, "on_large_rows": "scale"}
+        config = read.build({"data": data, "network": {"nodes": 1}, "problem": own})
+        found.add(simulations._history_rows(private_run(config)))
+    assert len(found) == 1 and found.pop() in range(6, 50)  # neither the fewest nor the most

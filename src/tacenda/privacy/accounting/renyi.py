@@ -49,7 +49,7 @@ from tacenda.privacy.accounting.events import (
 
 # Excesses a - 1 of the Renyi orders at which a run is judged: every order is sound, the best counts
 EXCESSES: Floats = np.exp(np.linspace(math.log(1e-2), math.log(1e5), 281))
-LARGEST_TILT = 40.0  # (a - 1) tau; beyond it the divergence exceeds any epsilon of use
+LARGEST_TILT = 40.0  # max(a - 1, 1) tau; beyond it the divergence exceeds any epsilon of use
 REACH = 12.0  # how far beyond the tilted mean is integrated, in standard deviations
 PANELS, NODES = 32, 12
 ROUNDING = 1e-10  # on the logarithm of every moment; quadrature and rounding err far less
@@ -143,10 +143,12 @@ def _objective(event: ObjectiveGaussian) -> Floats:
 def _objective_divergence(tau: float, curvature: float, directions: int) -> tuple[float, ...]:
     """ln E max(psi(B), psi(-B)) / (a - 1), B = tau R + tau^2/2 + curvature, R ~ chi."""
     found = np.full_like(EXCESSES, np.inf)
-    useful = EXCESSES * tau < LARGEST_TILT
+    # psi(B) grows like e^{(a - 1) B}, and psi(-B) like e^B: the steeper one says how far to go
+    tilt = np.maximum(EXCESSES, 1.0) * tau
+    useful = tilt < LARGEST_TILT
     a = EXCESSES[useful][:, None]
     if len(a):
-        top = a * tau + math.sqrt(directions) + REACH
+        top = tilt[useful][:, None] + math.sqrt(directions) + REACH
         r, weight = top * _UNIT_NODES, top * _UNIT_WEIGHTS
         b = tau * r + tau * tau / 2 + curvature
         above = np.maximum(_log_above(a, b), _log_above(a, -b))  # ln(psi - 1)
