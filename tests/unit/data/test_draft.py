@@ -3,7 +3,7 @@ bounds that it proposes."""
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tacenda import data
@@ -119,6 +119,7 @@ def test_a_label_keeps_its_extremes_unless_they_are_far_away():
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=40))
+@example([9.999999900163214e299, -1.797693124862316e308])
 def test_bounds_are_rounded_outwards_for_every_float(values):
     array = np.array(values)
     wide, near = outward(array), inner(array)
