@@ -55,9 +55,16 @@ def one_of(name: str, value: Any, known: Iterable[str]) -> str:
     words = list(known)
     if isinstance(value, str) and value in words:
         return value
-    near = difflib.get_close_matches(str(value).lower(), words, n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise InputError(f"{name} must be one of {', '.join(map(repr, words))}, not {value!r}.{hint}")
+    raise InputError(
+        f"{name} must be one of {', '.join(map(repr, words))}, not {value!r}."
+        f"{nearest(value, words)}"
+    )
+
+
+def nearest(value: Any, known: Iterable[str]) -> str:
+    """A question, after a space, with the known word nearest to `value`; or nothing."""
+    near = difflib.get_close_matches(str(value).lower(), list(known), n=1, cutoff=0.5)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def _is_real(value: Any) -> bool:

@@ -154,3 +154,11 @@ def test_the_page_is_written(home: Path, tools: Any) -> None:
         found = tools.answer("evaluate", home / name, home / "people.csv", "--report", out)
         page = out.read_text("utf-8")
         assert found["report"] == str(out) and "without noise" in page and "<script" in page
+
+
+def test_a_misspelt_file_or_column_is_named_as_one(tools: Any, home: Path) -> None:
+    said = tools.tacenda("evaluate", home / "ill", "peple.csv").stderr
+    assert "a file or a name of `tacenda datasets`, but 'peple.csv' is not there" in said
+    people = home / "people.csv"
+    said = tools.tacenda("predict", home / "ill", "--data", people, "--id", "idd").stderr
+    assert said.strip().endswith("Did you mean 'id'?")

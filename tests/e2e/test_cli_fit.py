@@ -106,6 +106,28 @@ def test_a_dry_run_writes_nothing(tools: Any, tmp_path: Path) -> None:
     assert "Nothing was run" in tools.tacenda("compare", *SMALL, "--dry-run").output
 
 
+def test_resume_of_a_folder_that_is_not_there_says_so(tools: Any, tmp_path: Path) -> None:
+    found = tools.tacenda("fit", "--resume", "--folder", tmp_path / "none")
+    assert found.exit_code == 2
+    assert "leave --resume out to start a new run" in " ".join(found.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("budget", "words"),
+    [
+        (["--epsilon", 0.001], "Too much noise: at epsilon=0.001"),
+        (["--delta", 0.9], "delta=0.9 is above one over the number of records (200)"),
+    ],
+)
+def test_a_useless_budget_is_said_before_a_run_and_by_it(
+    budget: list[Any], words: str, tools: Any, tmp_path: Path
+) -> None:
+    asked = ["fit", *SMALL, "-a", "dpdda", "-T", 5, *budget]
+    assert words in tools.tacenda(*asked, "--dry-run").stderr
+    assert any(words in note for note in tools.answer(*asked, "--dry-run")["notes"])
+    assert words in tools.tacenda(*asked, "-o", tmp_path / "run", "--no-references").stderr
+
+
 COMPARE = [
     "compare",
     *SMALL,

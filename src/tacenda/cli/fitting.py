@@ -3,11 +3,13 @@ keep everything in a run folder."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tacenda.cli import flags
+from tacenda.errors import InputError
 
 if TYPE_CHECKING:
     from tacenda.config.sections import RunConfig
@@ -52,7 +54,13 @@ def compare(given: flags.Given) -> None:
 
 
 def _config(given: flags.Given) -> RunConfig:
-    file = given["config"]
+    file, folder = given["config"], given["folder"]
+    resumed = Path(folder) if file is None and given["resume"] and folder is not None else None
+    if resumed is not None and not (resumed / "config.toml").is_file():
+        raise InputError(
+            f"--folder must be a run folder to continue with --resume, but {str(folder)!r} "
+            "holds no config.toml; leave --resume out to start a new run."
+        )
     return flags.assemble(
         given["folder"] if file is None and given["resume"] else file,
         data=given["data"],

@@ -191,6 +191,11 @@ def _named(model: Model, data: str) -> tuple[Any, str]:
     own = model.config.data
     if Path(data).exists():
         update = {"file": data, "name": None}
+    elif Path(data).suffix or len(Path(data).parts) > 1:
+        raise InputError(
+            f"DATA must be a file or a name of `tacenda datasets`, but {data!r} is not there; "
+            "check its name and folder."
+        )
     else:
         update = {"name": data, "file": None, "table_schema": None}
     return load(own.model_copy(update=update))[0], data
@@ -203,6 +208,7 @@ def _labelled_table(model: Model, data: str, label: str | None) -> tuple[Any, Ar
     if label not in table.columns:
         raise InputError(
             f"--label {label!r} is no column of {data}; it has {', '.join(table.columns)}."
+            f"{checks.nearest(label, table.columns)}"
         )
     cells = table.columns[label]
     rows = _columns_of(model, table, (label,))

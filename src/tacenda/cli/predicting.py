@@ -108,12 +108,16 @@ def coefficients(
 
 
 def _ids(data: str, column: str) -> list[Any]:
+    from tacenda.checks import nearest
     from tacenda.data.readers import read_table
     from tacenda.errors import InputError
 
     columns = read_table(data).columns
     if column not in columns:
-        raise InputError(f"--id {column!r} is no column of {data}; it has {', '.join(columns)}.")
+        raise InputError(
+            f"--id {column!r} is no column of {data}; it has {', '.join(columns)}."
+            f"{nearest(column, columns)}"
+        )
     return [
         int(v) if isinstance(v, float) and v.is_integer() else v for v in columns[column].tolist()
     ]

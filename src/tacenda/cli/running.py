@@ -131,11 +131,13 @@ def look_ahead(config: RunConfig, *, print_config: bool, as_json: bool) -> None:
                 "dim": public.facts.dim,
                 "runs": [c.to_plain() for c in costs],
                 "seeds": config.run.seeds,
-                "notes": list(public.shape.notes),
+                "notes": [*public.shape.notes, *public.advice()],
             }
         )
         return
     _print_costs(public, costs)
+    for sentence in public.advice():
+        show.note(f"note: {sentence}")
 
 
 def _public_sizes(public: Any) -> Any:

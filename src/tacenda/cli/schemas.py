@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
@@ -118,6 +119,7 @@ def _drafted(found: Any, out: Path | None) -> dict[str, Any]:
             for column in found.columns
         ],
         "questions": list(found.questions),
+        "missing": list(found.missing),
     }
 
 
@@ -134,6 +136,17 @@ def _show_draft(found: Any) -> None:
         print(f"... and {len(found.columns) - MOST_SHOWN} more columns (--json shows all)")
     for question in found.questions[:MOST_SHOWN]:
         print(f"question: {question}")
+    if found.missing:
+        print(
+            f"question: May records with missing cells be dropped? There are some in "
+            f"{_names(found.missing)}; to keep them, write missing_indicator = true in these "
+            "columns, or missing = 'impute' and a public impute value."
+        )
+
+
+def _names(names: Sequence[str], most: int = 10) -> str:
+    more = f" and {len(names) - most} more" if names[most:] else ""
+    return ", ".join(names[:most]) + more
 
 
 def _interval(bounds: tuple[float, float] | None) -> str:

@@ -14,6 +14,7 @@ from tacenda.config.objects import facts_of, privacy_of, topology_of
 from tacenda.config.sections import RunConfig
 from tacenda.config.shape import Shape, public_shape
 from tacenda.graph.topology import Topology
+from tacenda.planning.advice import too_much_noise
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts
@@ -36,6 +37,13 @@ class PublicRun:
     facts: Facts
     privacy: Privacy | None
     choices: list[Choice]
+
+    def advice(self) -> list[str]:
+        """What a run would warn about: a budget that is too large or too small."""
+        if self.privacy is None:
+            return []
+        records = float(self.facts.sizes.sum())
+        return [*self.privacy.advice(records), *too_much_noise(self.facts, self.privacy)]
 
     def spec(self, choice: Choice) -> RunSpec:
         """One of its algorithms as a run; an error where its parts do not go together."""

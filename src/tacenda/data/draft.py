@@ -3,6 +3,7 @@ so it is marked as to be confirmed."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Array, Floats
+from tacenda.checks import nearest
 from tacenda.data.encoding import _is_number, _words
 from tacenda.data.readers import read_table
 from tacenda.data.schema import DEFAULT_MISSING, CategoricalColumn, Label, NumericColumn, Schema
-from tacenda.data.spread import inner, outward, used_share
+from tacenda.data.spread import INNER, inner, outward, used_share
 from tacenda.data.table import Table
 from tacenda.errors import InputError
 
@@ -31,7 +33,8 @@ NEARLY_ALL = 0.95
 LEAST_FOR_IDENTIFIERS = 50
 # Below this part of its range for 90 % of the values, a logarithm is suggested.
 SKEWED = 0.15
-# A label's extremes are kept unless they reach so much further than 99 % of its values.
+# Extremes that reach so much further than 99 % of the values are outliers: they are not kept as
+# bounds of a label or of a count, and a logarithm is suggested.
 HEAVY_TAIL = 3.0
 GAPS = frozenset(DEFAULT_MISSING)
 # How the notes of a draft begin; what follows them was read from the data.
@@ -41,6 +44,7 @@ PERIODS = {"hour": 24, "weekday": 7, "month": 12, "minute": 60, "angle": 360, "d
 
 _IDENTIFIER = re.compile(r"(^|_|\b)(id|ids|uuid|guid|key|index|serial|ssn|nr|no|number)$", re.I)
 _PADDED = re.compile(r"0\d+")
+_DATE = re.compile(r"\d{4}-\d\d?-\d\d?([ T]\d\d?:.*)?|\d\d?[./]\d\d?[./]\d{4}|\d{4}/\d\d?/\d\d?")
 _CODE = re.compile(
     r"(code|_cd|type|class|kind|category|group|zip|zipcode|postcode|postal|region|state|county|"
     r"country|status|sex|gender|race|ward|department|sector|branch|icd|naics)s?$",
@@ -97,6 +101,8 @@ class Draft:
         The proposal, every part of it unconfirmed.
     columns : tuple of ColumnDraft
         What was seen of each column, the label last.
+    missing : tuple of str
+        Columns of the schema, or the label, in which cells are missing.
 
     Examples
     --------
@@ -109,6 +115,7 @@ class Draft:
 
     schema: Schema
     columns: tuple[ColumnDraft, ...]
+    missing: tuple[str, ...] = ()
 
     @property
     def questions(self) -> tuple[str, ...]:
@@ -162,25 +169,28 @@ class Draft:
         table = read_table(source) if isinstance(source, str | Path) else Table.of(source)
         label = _label_name(table, label, drop)
         told = _told(table, label, node, categorical, numeric, drop, log)
-        found, columns, missing = [], [], False
+        found, columns, missing = [], [], []
         for column, cells in table.columns.items():
             if column in (label, node) or told.get(column) == "drop":
                 continue
             words, gaps = _present(cells)
-            missing |= gaps
             proposal, seen = _column(column, words, told.get(column), len(cells))
             found.append(seen)
             if proposal is not None:
                 columns.append(proposal)
+                if gaps:
+                    missing.append(column)
         if not columns:
             raise InputError(
                 f"{table.source} has no column that can be encoded beside the label {label!r}."
             )
         words, gaps = _present(table.columns[label])
+        if gaps:
+            missing.append(label)
         proposed, seen = _label(label, words)
         schema = Schema.build(
             name=name or Path(table.source).stem,
-            notes=_notes(found, missing or gaps),
+            notes=_notes(found, missing),
             columns=tuple(columns),
             label=proposed,
             node_column=node,
@@ -188,7 +198,7 @@ class Draft:
             # makes up for the difference.
             intercept=True,
         )
-        return cls(schema, (*found, seen))
+        return cls(schema, (*found, seen), tuple(missing))
 
 
 def draft_schema(
@@ -290,7 +300,7 @@ def _told(
             if name not in table.columns:
                 raise InputError(
                     f"{role} must be a column of {table.source}, not {name!r}; "
-                    f"it has {list(table.columns)}."
+                    f"it has {list(table.columns)}.{nearest(name, table.columns)}"
                 )
             before = told.get(name, role)
             if before != role and {before, role} != {"numeric", "log"}:
@@ -299,9 +309,14 @@ def _told(
     return told
 
 
+<<<<<<< HEAD
 def _notes(columns: Iterable[ColumnDraft], missing: bool) -> str:
     """Of what was seen, no figure: notes stay in the file when everything in it is confirmed."""
     notes = DRAFTED
+=======
+def _notes(columns: Iterable[ColumnDraft], missing: Sequence[str]) -> str:
+    notes = "Drafted from the data: check every bound and level, then set confirmed = true."
+>>>>>>> newc
     left_out = [f"{c.name} ({c.reason})" for c in columns if c.proposal == "left out"]
     if left_out:
         notes += f" Left out: {', '.join(left_out)}."
@@ -353,6 +368,10 @@ def _column(name: str, words: Array, told: str | None, records: int) -> Proposal
 def _text(name: str, levels: list[str], count: int) -> Proposal:
     if len(levels) <= MOST_LEVELS:
         return _levels(name, levels, "text")
+    if all(_DATE.fullmatch(word) for word in levels):
+        return _left_out(
+            name, "a date; to use it, write it as a number (a year, days since a public day)"
+        )
     many = len(levels) >= NEARLY_ALL * count
     return _left_out(
         name,
@@ -387,8 +406,12 @@ def _code_or_identifier(name: str, levels: list[str], count: int, records: int) 
 
 def _number(name: str, values: Floats, levels: list[str], told: str | None) -> Proposal:
     every = outward(values) or _around(values)
-    few = len(levels) <= MOST_LEVELS
-    most = every if few else inner(values) or every
+    most = inner(values) or every
+    heavy = _heavy(most, every)
+    if len(levels) <= MOST_LEVELS and not heavy:
+        most = every
+    if told == "log" and most[0] >= 0:
+        most = _finer_low(values, most)
     low, high = most
     question = reason = ""
     if told == "log" and low <= -1:
@@ -422,6 +445,12 @@ def _number(name: str, values: Floats, levels: list[str], told: str | None) -> P
                 f"Is {name} an amount of which most are small? For a logarithmic scale: "
                 f"--log {name}."
             )
+        elif heavy and low >= 0:
+            question = (
+                f"Is {name} an amount of which some are huge? The largest is more than "
+                f"{HEAVY_TAIL:g} times as large as 99 % of the values; for a logarithmic scale: "
+                f"--log {name}."
+            )
     column = NumericColumn(
         name=name,
         low=low,
@@ -432,6 +461,21 @@ def _number(name: str, values: Floats, levels: list[str], told: str | None) -> P
     )
     what = "number, logarithmic" if told == "log" else "number"
     return column, ColumnDraft(name, what, reason, question, most, every)
+
+
+def _heavy(most: tuple[float, float], every: tuple[float, float]) -> bool:
+    return every[1] - every[0] > HEAVY_TAIL * (most[1] - most[0])
+
+
+def _finer_low(values: Floats, most: tuple[float, float]) -> tuple[float, float]:
+    """The same bounds with `low` rounded to its own magnitude: a logarithm sees the difference
+    between 0 and 1000 where amounts reach a million."""
+    finite = values[np.isfinite(values)]
+    low = float(np.quantile(finite, (1 - INNER) / 2, method="lower"))
+    if low < 1:
+        return most
+    step = 10.0 ** math.floor(math.log10(low))
+    return math.floor(low / step) * step, most[1]
 
 
 def _around(values: Floats) -> tuple[float, float]:
@@ -472,8 +516,7 @@ def _label(name: str, words: Array) -> tuple[Label, ColumnDraft]:
         numbers = words.astype(np.float64)
         every = outward(numbers) or _around(numbers)
         most = inner(numbers) or every
-        heavy = every[1] - every[0] > HEAVY_TAIL * (most[1] - most[0])
-        low, high = most if heavy else every
+        low, high = most if _heavy(most, every) else every
         label = Label(name=name, low=low, high=high, scale_to="symmetric", confirmed=False)
         return label, ColumnDraft(name, "label, number", "", "", most, every)
     if len(values) > MOST_LEVELS:

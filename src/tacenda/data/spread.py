@@ -29,10 +29,10 @@ def outward(values: Floats) -> tuple[float, float] | None:
     would widen a narrow range; None where there are not two different ones, or they are too far
     apart for a float."""
     finite = values[np.isfinite(values)]
-    if not len(finite) or not np.isfinite(finite.max() - finite.min()):
+    if not len(finite):
         return None
     low, high = float(finite.min()), float(finite.max())
-    if low == high:
+    if low == high or not math.isfinite(high - low):
         return None
     size = min(max(abs(low), abs(high)) / 10, (high - low) / 5)
     step = 10.0 ** max(math.floor(math.log10(size)), -300) if size else 1e-300

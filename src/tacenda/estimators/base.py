@@ -3,6 +3,8 @@ user's own scale."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -362,9 +364,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _checked_rows(self, X: Any, y: Any, **how: Any) -> tuple[Any, Any, Scaling]:
         """Validated X, y, and the scaling that the declarations give."""
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", **how
-        )
+        with _text_named(X):
+            X, y = validate_data(
+                self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", **how
+            )
         norm = checks.positive("data_norm", self.data_norm)
         if self.bounds is None:
             warn_of_bounds(norm)
@@ -398,7 +401,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _scores(self, X: Any) -> Array:
         """(N, K) linear scores of the average model."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        with _text_named(X):
+            X = validate_data(
+                self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
+            )
         return np.asarray(X @ np.atleast_2d(self.coef_).T + np.atleast_1d(self.intercept_))
 
     def to_sklearn(self) -> Any:
@@ -442,3 +448,28 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         tags.non_deterministic = True
         tags.input_tags.sparse = True
         return tags
+
+
+@contextmanager
+def _text_named(X: Any) -> Iterator[None]:
+    """Text among the numbers is refused by the names of its columns; scikit-learn's own sentence
+    would show a private cell."""
+    try:
+        yield
+    except ValueError as error:
+        if "could not convert string" not in str(error):
+            raise
+        names = [str(name) for name in getattr(X, "columns", ()) if not _numeric(X[name])]
+        where = f" in {names}" if names else ""
+        raise InputError(
+            f"X must hold numbers only, not text{where}; encode it by a public schema "
+            "(tacenda.data.encode), or by a OneHotEncoder with declared categories."
+        ) from None
+
+
+def _numeric(cells: Any) -> bool:
+    try:
+        np.asarray(cells).astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -136,7 +136,8 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         if not isinstance(given, Mapping):
             raise InputError(
                 f"class_weight must be a dict {{label: weight}} that is public, not {given!r}"
-                "; 'balanced' weights would be read from the private labels."
+                "; 'balanced' weights would be read from the private labels: declare what is "
+                "publicly known, for instance {0: 1, 1: 10} where one record in ten or so is a 1."
             )
         unknown = [label for label in given if label not in self.classes_]
         if unknown:

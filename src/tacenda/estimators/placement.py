@@ -39,6 +39,11 @@ def place(
         count = max(1, min(MANY_NODES, len(y) // RECORDS_EACH)) if declared is None else declared
     else:
         count = checks.whole("n_nodes", n_nodes, least=1)
+    if count > len(y):
+        raise InputError(
+            f"n_nodes must be at most the number of records {len(y)}, not {count}: "
+            "every node needs a record."
+        )
     topology = chosen_topology(graph, count)
     return partition.even(X, y, count, seed=SHUFFLE), topology
 

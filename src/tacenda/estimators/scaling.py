@@ -158,8 +158,8 @@ def _pair(bounds: Any, p: int) -> tuple[Floats, Floats]:
         )
     except (TypeError, ValueError):
         raise InputError(
-            f"bounds must be a pair (low, high), each one number or one per feature ({p}); "
-            "declare them from public knowledge."
+            f"bounds must be a pair (low, high), each one number or one per feature ({p}), not "
+            f"{bounds!r:.60}; declare them from public knowledge."
         ) from None
     if not (np.isfinite(pair).all() and np.all(pair[0] <= pair[1])):
         raise InputError(

@@ -3,17 +3,14 @@ all that the records can say."""
 
 from __future__ import annotations
 
-import math
 import sys
 import warnings
 from pathlib import Path
 
-import numpy as np
-
 from tacenda.errors import DeclarationWarning, WeakPrivacyWarning
+from tacenda.planning.advice import too_much_noise
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
-from tacenda.words import counted
 
 __all__ = [
     "BudgetWarning",
@@ -25,11 +22,6 @@ __all__ = [
     "warn_of_search",
     "warn_of_targets",
 ]
-
-
-# From here on a model is hardly better than a guess: the length of the noise in the average
-# gradient, over the largest that a mean of gradients can have.
-TOO_MUCH = 0.35
 
 
 class BudgetWarning(UserWarning):
@@ -97,27 +89,5 @@ def warn_of_targets() -> None:
 def warn_of_noise(facts: Facts, privacy: Privacy) -> None:
     """Said where the noise that the budget asks for is larger than what all records together can
     say; from public numbers alone."""
-    from tacenda.privacy.accounting.calibration import gaussian_mu
-
-    k = facts.constants
-    if privacy.delta == 0 or not math.isfinite(k.gradient_bound):
-        return
-    largest = float(np.max(np.asarray(privacy.epsilon, float)))
-    noise = facts.gradient_sensitivity() / gaussian_mu(largest, privacy.delta)
-    q, n = privacy.coalition, facts.n
-    if q is not None and n > q + 1:  # the least that shared noise leaves in the average
-        average = float(noise.max()) / math.sqrt(n * (n - q))
-    else:
-        average = float(np.linalg.norm(noise)) / n
-    share = average * math.sqrt(facts.dim) / (k.gradient_bound * k.loss_scale)
-    if share <= TOO_MUCH:
-        return
-    records = float(facts.sizes.sum())
-    warnings.warn(
-        f"Too much noise: at epsilon={largest:g} the noise is {share:.2g} times the largest signal "
-        f"that {counted(int(records), 'record')} on {counted(n, 'node')} can give {facts.dim} "
-        "weights, so the model will hardly be better than a guess. Use more records (about "
-        f"{records * share / (0.2 * TOO_MUCH):.0f} in all), fewer features or a larger epsilon.",
-        WeakPrivacyWarning,
-        stacklevel=4,
-    )
+    for sentence in too_much_noise(facts, privacy):
+        warnings.warn(sentence, WeakPrivacyWarning, stacklevel=4)

@@ -234,7 +234,9 @@ def how_known(result: RunResult) -> str:
     only = ", which holds where most residuals are below the threshold" if loss == "huber" else ""
     return (
         "The standard errors are those of the privacy noise alone, by the planner's forecast on "
-        f"the released spectrum{only}."
+        f"the released spectrum{only}. The noise of the spectrum itself is not counted: for "
+        "indicators of one column, rare levels and skewed numbers they can be several times too "
+        "small."
     )
 
 

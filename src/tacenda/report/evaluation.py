@@ -49,7 +49,7 @@ def _curves(found: Named, kind: str) -> Chart | None:
         "share of the class found" if roc else "precision, share taken rightly",
         series,
         f"Line chart: {TITLES[kind].lower()}{whose} for {len(series)} lines.",
-        "The nearer to the upper left corner the better; the thin line is chance."
+        "The nearer to the upper left corner the better; the dashed line is chance."
         if roc
         else "The nearer to the upper right corner the better.",
         tab=TITLES[kind],

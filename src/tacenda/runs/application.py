@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
@@ -14,9 +15,10 @@ from tacenda.config.choice import Choice, check_public, resolved
 from tacenda.config.objects import privacy_of
 from tacenda.config.private_run import PrivateRun, private_run
 from tacenda.config.sections import ComparedSection, RunConfig
-from tacenda.errors import InputError
+from tacenda.errors import InputError, WeakPrivacyWarning
 from tacenda.formats.text import toml
 from tacenda.graph.topology import Topology
+from tacenda.planning.advice import too_much_noise
 from tacenda.problem.facts import Facts
 from tacenda.runs import references, simulations, table
 from tacenda.runs.simulations import Simulated
@@ -356,6 +358,9 @@ def _check_first(config: RunConfig, private: PrivateRun, chosen: list[Choice]) -
     for choice in chosen:
         budget = check_privacy(privacy_of(config.privacy), choice.algorithm)
         choice.algorithm.check(facts, topology, choice.rounds, budget is not None)
+    budget = privacy_of(config.privacy)
+    for sentence in [] if budget is None else too_much_noise(facts, budget):
+        warnings.warn(sentence, WeakPrivacyWarning, stacklevel=2)
     check_metrics(simulations.metrics_of(config, private), private.problem, None, private.test)
 
 

@@ -212,7 +212,7 @@ def check_privacy(privacy: Any, algorithm: Algorithm) -> Privacy | None:
         raise UnsupportedError(
             f"{algorithm.title} adds no noise, so it cannot keep a privacy budget; "
             f"the private algorithms are {', '.join(private_names())}. "
-            "For a run without privacy pass privacy=None."
+            "For a run without privacy pass privacy=None (in the shell: --no-privacy)."
         )
     if algorithm.shared_noise is not None:
         privacy.pooled(algorithm.title)

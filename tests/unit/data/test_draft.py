@@ -3,7 +3,7 @@ bounds that it proposes."""
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tacenda import data
@@ -122,6 +122,7 @@ def test_a_label_keeps_its_extremes_unless_they_are_far_away():
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=40))
+@example([9.999999900163214e299, -1.797693124862316e308])
 def test_bounds_are_rounded_outwards_for_every_float(values):
     array = np.array(values)
     wide, near = outward(array), inner(array)
@@ -136,3 +137,51 @@ def test_bounds_are_rounded_outwards_for_every_float(values):
     if len(array) > 1 and len(set(values)) > 1:
         low, high = (lambda c: (c.low, c.high))(data.draft_schema(table, numeric=["x"]).columns[0])
         assert np.isfinite(high - low) and low < high
+
+
+def test_counts_with_outliers_and_heavy_tails_do_not_stretch_the_bounds():
+    counts = rng.poisson(3, 2000)
+    counts[:3] = 300, 400, 500
+    found = Draft.of({"x": counts, "y": rng.random(2000)})
+    assert found.columns[0].all_within == (0, 500)
+    assert found.schema.columns[0].high == np.quantile(counts, 0.995, method="higher")
+    money = np.exp(rng.normal(10, 1.1, 4000))
+    money[:2] = 2e6, 3e6
+    (question,) = Draft.of({"x": money, "y": rng.random(4000)}).questions
+    assert "some are huge" in question and question.endswith("--log x.")
+    plain = rng.normal(1000, 10, 4000)
+    assert not Draft.of({"x": plain, "y": rng.random(4000)}).questions
+
+
+def test_a_logarithmic_column_has_a_low_bound_of_its_own_magnitude():
+    money = np.exp(rng.normal(10, 1.1, 4000))
+    (column,) = Draft.of({"x": money, "y": rng.random(4000)}, log=["x"]).schema.columns
+    exact = np.quantile(money, 0.005, method="lower")
+    assert exact / 2 <= column.low <= exact
+    small = Draft.of({"x": money / 1e6, "y": rng.random(4000)}, log=["x"]).schema.columns[0]
+    assert small.low <= np.quantile(money / 1e6, 0.005, method="lower")
+
+
+@pytest.mark.parametrize(
+    "write",
+    ["2020-{m:02}-{d:02}", "{d}.{m}.2020", "{d:02}/{m:02}/2020", "2020-{m:02}-{d:02} 10:30"],
+)
+def test_dates_are_named_as_dates(write):
+    days = [write.format(d=k % 28 + 1, m=k // 28 % 12 + 1) for k in range(400)]
+    found = Draft.of({"day": days, "x": rng.random(400), "y": ["a", "b"] * 200})
+    (left,) = found.left_out
+    assert left.name == "day" and left.reason.startswith("a date; to use it, write it as a number")
+
+
+def test_columns_with_missing_cells_are_named():
+    table = {"a": ["1.5", "", "2.5", "3"] * 9, "b": list("wxyz") * 9, "y": ["n", "?", "m", "n"] * 9}
+    assert Draft.of(table).missing == ("a", "y")
+    assert Draft.of(table, drop=["a"]).missing == ("y",)
+    assert (
+        Draft.of({**table, "a": ["1.5", "2", "2.5", "3"] * 9, "y": list("mnmn") * 9}).missing == ()
+    )
+
+
+def test_a_misspelt_column_gets_the_nearest_name():
+    with pytest.raises(InputError, match=r"Did you mean 'income'\?"):
+        drafted(log=["incme"])

@@ -205,3 +205,27 @@ def test_budgets_that_promise_nothing_are_said(budget: Any, words: str) -> None:
     with pytest.warns(WeakPrivacyWarning, match=words):
         model.fit(X, y)
     assert any("Weak privacy" in w for w in model.result_.warnings)
+
+
+def test_text_is_refused_by_column_and_never_shown() -> None:
+    X, y, _ = records(40)
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X).rename(columns=str).assign(town="Elsewhere")
+    for rows in (frame, frame.to_numpy()):
+        with pytest.raises(InputError, match="X must hold numbers only, not text") as refused:
+            classifier(1.0).fit(rows, y)
+        assert "Elsewhere" not in str(refused.value)
+    with pytest.raises(InputError, match=r"text in \['town'\]; encode it by a public schema"):
+        classifier(1.0).fit(frame, y)
+
+
+def test_more_nodes_than_records_names_the_parameter() -> None:
+    X, y, _ = records(40)
+    with pytest.raises(InputError, match="n_nodes must be at most .* records 40, not 41"):
+        classifier(1.0, n_nodes=41).fit(X, y)
+
+
+def test_balanced_weights_are_refused_with_an_example() -> None:
+    X, y, _ = records(40)
+    with pytest.raises(InputError, match=r"declare what is publicly known, for instance \{0: 1"):
+        classifier(1.0, class_weight="balanced").fit(X, y)
