@@ -309,14 +309,9 @@ def _told(
     return told
 
 
-<<<<<<< HEAD
-def _notes(columns: Iterable[ColumnDraft], missing: bool) -> str:
+def _notes(columns: Iterable[ColumnDraft], missing: Sequence[str]) -> str:
     """Of what was seen, no figure: notes stay in the file when everything in it is confirmed."""
     notes = DRAFTED
-=======
-def _notes(columns: Iterable[ColumnDraft], missing: Sequence[str]) -> str:
-    notes = "Drafted from the data: check every bound and level, then set confirmed = true."
->>>>>>> newc
     left_out = [f"{c.name} ({c.reason})" for c in columns if c.proposal == "left out"]
     if left_out:
         notes += f" Left out: {', '.join(left_out)}."
