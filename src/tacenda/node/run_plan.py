@@ -15,7 +15,7 @@ from tacenda.errors import PrivacyError
 from tacenda.graph.coalition import leverage
 from tacenda.graph.topology import Topology
 from tacenda.node.identity.contract import Contract
-from tacenda.privacy.accounting.events import Event
+from tacenda.privacy.accounting.events import Event, ObjectiveGaussian
 from tacenda.privacy.secrets.bounded import Bounded
 from tacenda.privacy.secrets.discrete_charges import discrete_charges, lattice_stretch
 from tacenda.privacy.secrets.door import Question
@@ -228,7 +228,8 @@ def smaller_run(plan: RunPlan, topology: Topology) -> RunSpec:
 
 def enough_noise(plan: RunPlan, scaled: Any, topology: Topology, here: int, me: int) -> Any:
     """The member's noise in a graph with fewer members: where a smaller degree makes its releases
-    more sensitive, more noise.
+    more sensitive, more noise; where it makes an objective with Gaussian noise less convex, so much
+    more convexity that no more is lost by its curvature than was reserved.
 
     `here` is its position in the smaller graph, `me` in the contract.
     """
@@ -247,6 +248,13 @@ def enough_noise(plan: RunPlan, scaled: Any, topology: Topology, here: int, me: 
     ]
     if len(made) != len(kept):
         return scaled
+    curved = [
+        charge.parameters["curvature"][me]
+        for charge, _ in plan.calibration.reserved
+        if charge.kind is ObjectiveGaussian
+    ]
+    if curved:
+        scaled = replace(scaled, most_curvature=np.array([min(curved)]))
     return replace(
         scaled, scale=scaled.scale * max(1.0, float(np.max(np.array(kept) / np.array(made))))
     )

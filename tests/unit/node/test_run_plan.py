@@ -171,6 +171,31 @@ def test_where_members_leave_no_release_costs_more_and_none_more_than_needed(
         assert grown > 1.1 if grows else grown == 1.0
 
 
+@pytest.mark.parametrize("name", ["dvp", "madmm", "radmm"])
+@pytest.mark.parametrize("noise", ["gaussian", "l2-laplace"])
+def test_where_members_leave_no_objective_costs_more(name: str, noise: str) -> None:
+    """A smaller degree makes a local objective less convex."""
+    contract = small_contract(
+        5,
+        graph="complete",
+        rounds=3,
+        algorithm={"name": name, "noise": noise, "penalty": 2.0},
+        privacy={"epsilon": 5.0, "delta": 1e-5, "floating_point_noise": True},
+    )
+    plan = make_plan(contract)
+    topology = topology_of(contract, frozenset({"m1", "m3"}))
+    small = smaller_run(plan, topology)
+    for label in topology.labels:
+        me, here = contract.position(str(label)), topology.position(str(label))
+        before = plan.calibration.plan.rows(np.array([me]))
+        after = enough_noise(plan, before, topology, here, me)
+        assert after.scale == before.scale
+        made = Charges((price(after, s)[0], n) for s, n in rehearse(small, np.array([here])))
+        kept = plan.calibration.reserved.rows(np.array([me]))
+        assert len(made) == len(kept) == 3
+        assert all(a.covered_by(b) for a, b in zip(made.each(), kept.each(), strict=True))
+
+
 def test_what_cannot_be_drawn_on_whole_numbers_needs_the_contracts_word() -> None:
     sampled = {"name": "ipadmm", "batch_size": 5}
     for algorithm in (

@@ -224,10 +224,15 @@ def objective_noise(epsilon: Array, terms: ObjectiveTerms) -> ObjectiveNoise:
     return ObjectiveNoise(rate, extra, gap_rate)
 
 
-def gaussian_objective_noise(multiplier: Array, terms: ObjectiveTerms) -> ObjectiveNoise:
+def gaussian_objective_noise(
+    multiplier: Array, terms: ObjectiveTerms, most_curvature: Array | None = None
+) -> ObjectiveNoise:
     """Noise of std `multiplier` * slope, and the least extra convexity with which the curvature's
-    logarithm is at most CURVATURE_SHARE / multiplier."""
-    least = terms.least_convexity(CURVATURE_SHARE / multiplier)
+    logarithm is at most CURVATURE_SHARE / multiplier, and at most `most_curvature` (b,)."""
+    most = CURVATURE_SHARE / multiplier
+    if most_curvature is not None:
+        most = np.minimum(most, most_curvature)
+    least = terms.least_convexity(most)
     extra = np.maximum(least - terms.convexity, 0.0)
     kappa = terms.convexity + extra
     gap = None

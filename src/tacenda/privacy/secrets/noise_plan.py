@@ -101,7 +101,8 @@ class ScaledPlan:
 
     leverage (b,) and coalition: of noise shared by neighbours, whose scale is the same for all
     nodes (both ends of an edge must draw alike), on the gradient itself. grid: the step of masked
-    values.
+    values. most_curvature (b,): of objectives with Gaussian noise, where less was reserved than
+    they would take by themselves.
     """
 
     scale: Array
@@ -109,6 +110,7 @@ class ScaledPlan:
     leverage: Array | None = None
     coalition: int = 0
     grid: float | None = None
+    most_curvature: Array | None = None
 
     def weight(self, turn: int) -> float:
         return float(self.weights[turn - 1])
@@ -118,6 +120,7 @@ class ScaledPlan:
             self,
             scale=self.scale[nodes],
             leverage=None if self.leverage is None else self.leverage[nodes],
+            most_curvature=None if self.most_curvature is None else self.most_curvature[nodes],
         )
 
     def noise_std(self, site: Site) -> Array:
@@ -137,7 +140,8 @@ class ScaledPlan:
     def objective(self, site: Site) -> ObjectiveNoise:
         assert site.objective is not None
         if site.noise == NoiseKind.OBJECTIVE_GAUSSIAN:
-            return gaussian_objective_noise(self.scale / np.sqrt(site.weight), site.objective)
+            multiplier = self.scale / np.sqrt(site.weight)
+            return gaussian_objective_noise(multiplier, site.objective, self.most_curvature)
         return objective_noise(site.weight / self.scale, site.objective)
 
 
