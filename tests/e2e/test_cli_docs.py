@@ -72,7 +72,8 @@ def test_the_demo_says_when_a_stand_in_was_used(
     assert result.exit_code == 0, result.output
     assert "is used instead" in result.stderr and "100 nodes" in result.output
     manifest = json.loads((folder / "manifest.json").read_text())
-    assert [row["label"] for row in manifest["table"][1:-1]] == ["auto", "cdpadmm", "ipadmm"]
+    labels = [row["label"] for row in manifest["table"]]
+    assert [name for name in labels if " " not in name] == ["auto", "cdpadmm", "ipadmm"]
     assert (folder / "report.html").is_file()
     again = tools.tacenda("demo", "--offline", "-o", folder, "-e", 20, "-q")
     assert again.exit_code == 0 and f"{folder}-2" in again.output

@@ -20,6 +20,7 @@ PAGES = [
     "docs/start.md",
     "docs/researchers.md",
     "docs/tutorial.md",
+    "docs/newcomer.md",
     "docs/regression.md",
     "docs/adding-an-algorithm.md",
     "docs/planner.md",
