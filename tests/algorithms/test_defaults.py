@@ -10,10 +10,15 @@ from tacenda.algorithms.base import Algorithm, Needs
 
 DEFAULTS = {
     "admm": {"penalty": 0.5},
-    "madmm": {"penalty": 0.5, "dual_step": None},
-    "dvp": {"penalty": 0.5},
+    "madmm": {"penalty": 0.5, "dual_step": None, "noise": "l2-laplace"},
+    "dvp": {"penalty": 0.5, "noise": "l2-laplace"},
     "pvp": {"penalty": 0.5, "noise": "l2-laplace", "closing_dvp": False, "centre": "released"},
-    "radmm": {"penalty": 0.5, "recycle_proximal": 0.2},
+    "radmm": {
+        "penalty": 0.5,
+        "recycle_proximal": 0.2,
+        "noise": "l2-laplace",
+        "perturb": "objective",
+    },
     "dpadmm": {"penalty": 0.1, "proximal": 1.0, "batch_size": None, "noise_decay": 0.5},
     "ipadmm": {
         "penalty": 0.01,

@@ -88,7 +88,9 @@ class Plain:
         self.asked.releases.append((noise, relative_std))
         return value + self.draw() * (1.0 if relative_std is None else relative_std)
 
-    def release_argmin(self, linear: Any, quadratic: Any, centre: Any) -> Any:
+    def release_argmin(
+        self, linear: Any, quadratic: Any, centre: Any, *, noise: str = "l2-laplace"
+    ) -> Any:
         """With e.w + (extra/2)|w|^2 in the objective."""
         self.asked.objectives += 1
         extra = self.extra[self._drawn]

@@ -157,7 +157,7 @@ def test_one_run_attack_from_the_shell_is_the_one_of_python(tools: Any, tmp_path
     ]
     found = tools.answer(*arguments, "--out", kept)
     assert found == {**json.loads(kept.read_text()), "claimed": found["claimed"]}
-    data = tc.data.load("breast_cancer")
+    data = tc.data.load("breast_cancer", intercept=True)
     problem = tc.Problem(tc.data.partition.even(data.X, data.y, 5, seed=0), classes=(0, 1))
     same = audit_one_run(
         problem,

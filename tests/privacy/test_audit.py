@@ -318,7 +318,7 @@ def test_results_are_plain_and_saved(tmp_path: Path) -> None:
     import json
 
     found = audit("dpdda", privacy=noise_of("dpdda"), rounds=2, trials=400, seed=1)
-    plain = json.loads(found.save(tmp_path / "a" / "audit.json").read_text())
+    plain = json.loads(found.save(tmp_path / "audit.json").read_text())
     assert plain["verdict"] == "consistent" and plain["trials"] == 400 and plain["seed"] == 1
     assert "dpdda: consistent" in found.summary() and "95 %" in found.summary()
 
