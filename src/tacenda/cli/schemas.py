@@ -180,7 +180,8 @@ def check(
         return
     print(f"{schema} is a good schema: {_width(found)}.")
     if records is not None:
-        print(f"{data} fits it: {counted(records, 'record')}.")
+        dropped = "" if found.missing != "drop" else ", without those that have missing cells"
+        print(f"{data} fits it: {counted(records, 'record')}{dropped}.")
     if found.unconfirmed:
         print(f"Not yet confirmed as public: {', '.join(found.unconfirmed)}.")
 

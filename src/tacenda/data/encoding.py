@@ -130,7 +130,8 @@ def encode_features(
         if missing.any() and schema.missing != "impute":
             raise InputError(
                 f"record {_where(chunk, missing)} has a missing value; "
-                "impute it or leave the record out."
+                "fill it in or leave the record out, or learn a model with missing_indicator = "
+                "true in the columns of the schema that have gaps."
             )
         blocks.append(_features(schema, chunk, np.ones(len(chunk), bool), sparse, dtype))
     return _stack_rows(blocks, sparse)

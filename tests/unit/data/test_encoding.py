@@ -182,7 +182,7 @@ def test_features_without_a_label():
     np.testing.assert_allclose(
         encode_features(schema(), {"age": ["30"], "ward": ["south"]}), [[0.2, 0, 1]]
     )
-    with pytest.raises(InputError, match="record 1 has a missing value"):
+    with pytest.raises(InputError, match="record 1 has a missing value; .*missing_indicator"):
         encode_features(schema(), {"age": ["?"], "ward": ["south"]})
     np.testing.assert_allclose(
         encode_features(schema(missing="impute"), {"age": ["?"], "ward": ["north"]}), [[0.5, 1, 0]]
