@@ -79,7 +79,16 @@ def test_any_placement_gives_the_same_run(case: Any, seed: int, name: str, priva
 
 @pytest.mark.parametrize("name", WHITENED)
 @pytest.mark.parametrize("private", [False, True])
-@pytest.mark.parametrize("kind", ["dense", "sparse", "single", "classes", "regression"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "dense",
+        pytest.param("sparse", marks=pytest.mark.slow),
+        "single",
+        "classes",
+        pytest.param("regression", marks=pytest.mark.slow),
+    ],
+)
 def test_whitened_records_on_blocks(name: str, private: bool, kind: str) -> None:
     if kind != "dense" and "treegd" not in name and "cdpadmm" not in name:
         pytest.skip("one method of each kind of noise is enough")

@@ -51,7 +51,7 @@ def noise_of(name: str, adjacency: str = "replace-one") -> tc.Privacy:
     "name",
     [
         pytest.param(name, marks=pytest.mark.slow)
-        if name.split()[0] in ("madmm", "radmm")
+        if name.split()[0] in ("madmm", "radmm") or name in ("dvp gaussian", "pvp closing")
         else name
         for name in VARIANTS
     ],
@@ -77,7 +77,9 @@ def test_sound_noise_passes_and_the_likelihood_ratio_is_exact(name: str) -> None
         assert found.mu_lower is not None and found.mu_lower > 0.6 * found.mu_claimed
 
 
-@pytest.mark.parametrize("name", ["ipadmm", "pvp", "dvp", "dpdda poisson"])
+@pytest.mark.parametrize(
+    "name", ["ipadmm", "pvp", pytest.param("dvp", marks=pytest.mark.slow), "dpdda poisson"]
+)
 def test_sound_noise_passes_under_add_remove(name: str) -> None:
     found = audit(
         VARIANTS[name], privacy=noise_of(name, "add-remove"), rounds=3, trials=4000, seed=6

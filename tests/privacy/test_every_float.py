@@ -39,7 +39,13 @@ def test_no_float_moves_an_answer_beyond_its_declared_sensitivity(
     assert excess(case) <= NEARBY
 
 
-@pytest.mark.parametrize("question", range(len(QUESTIONS)), ids=QUESTIONS)
+@pytest.mark.parametrize(
+    "question",
+    [
+        pytest.param(k, id=name, marks=() if name == "gradient" else pytest.mark.slow)
+        for k, name in enumerate(QUESTIONS)
+    ],
+)
 @settings(max_examples=40)
 @given(data=st.data())
 def test_no_float_moves_an_answer_of_weighted_records(question: int, data: Any) -> None:

@@ -203,12 +203,16 @@ class Chosen:
                 follows it
     noise_std   (k,) forecast for each weight of the output, on the released spectrum, by all rounds
                 of an algorithm that follows it; empty where nothing is forecast
+    map_std     (2, k) what the noise of the moment itself does through the map: how far it moves
+                the model along each direction, per length of the model; and 1 where the direction
+                is above the floor, 0 where it was raised to it; empty as noise_std is
     """
 
     matrix: Array
     clip: float | None
     smoothness: float
     noise_std: Array
+    map_std: Array
 
 
 def choose(
@@ -251,25 +255,30 @@ def choose(
     if vectors is not None:
         matrix = vectors[:, :kept] * matrix
     step = found.step if follows else 1.0
-    spread = _forecast_std(found, algorithm, rounds, k)
-    return Chosen(np.ascontiguousarray(matrix), found.clip, found.smoothness / step, spread)
+    seen = raised > found.floor
+    spread, undone = _forecast_std(found, seen, algorithm, rounds, k)
+    moved = np.array([undone * std / raised, seen], float) if len(spread) else undone
+    return Chosen(np.ascontiguousarray(matrix), found.clip, found.smoothness / step, spread, moved)
 
 
-def _forecast_std(found: Setting, algorithm: Algorithm, rounds: int, k: Constants) -> Array:
-    """(k,) see `Chosen.noise_std`. A hinge bends at few records, nobody knows how many, and has no
-    forecast; a Huber loss has one that holds where most residuals are below its threshold.
-    Of several outputs the loss sees differences only: along their
-    mean, 1/K of the variance, nothing bends back what the noise has moved."""
+def _forecast_std(
+    found: Setting, seen: Array, algorithm: Algorithm, rounds: int, k: Constants
+) -> tuple[Array, Array]:
+    """(k,) see `Chosen.noise_std`, and (k,) the share of a wrong start that the rounds leave. What
+    lies below the floor may have no variance at all, and then no round corrects it. A hinge bends
+    at few records, nobody knows how many, and has no forecast; a Huber loss has one that holds
+    where most residuals are below its threshold. Of several outputs the loss sees differences only:
+    along their mean, 1/K of the variance, nothing bends back what the noise has moved."""
     longer = getattr(algorithm, "step_size", None)
     known = k.loss.twice_differentiable or k.loss.kind == "regression"
     if not known or not algorithm.follows or not isinstance(longer, float | int):
-        return np.zeros(0)
+        return np.zeros(0), np.zeros(0)
     eta, tail = longer * found.step / found.smoothness, getattr(algorithm, "tail", 1.0)
-    _, spread = descend(found.curved, found.ridge, eta, rounds, tail)
+    left, spread = descend(np.where(seen, found.curved, 0.0), found.ridge, eta, rounds, tail)
     if k.n_outputs > 1:
         _, free = descend(np.zeros_like(found.curved), found.ridge, eta, rounds, tail)
         spread = spread + (free - spread) / k.n_outputs
-    return np.asarray(found.noise * np.sqrt(spread))
+    return np.asarray(found.noise * np.sqrt(spread)), np.sqrt(left)
 
 
 def _eigen(moment: Array) -> tuple[Array, Array]:
@@ -310,13 +319,14 @@ class WhitenedState:
     """inner: the wrapped algorithm's state, in the records' own coordinates until there is a map.
 
     matrix (d, k), or (d,) for a diagonal one, and numbers (clip, or 0 for none; smoothness): the
-    public map, held once for all nodes. noise_std (k,): `Chosen.noise_std`.
+    public map, held once for all nodes. noise_std (k,), map_std (2, k): as in `Chosen`.
     """
 
     inner: Any
     matrix: Array | None = field(default=None, metadata={"common": True})
     numbers: Array | None = field(default=None, metadata={"common": True})
     noise_std: Array | None = field(default=None, metadata={"common": True})
+    map_std: Array | None = field(default=None, metadata={"common": True})
 
 
 @dataclass(frozen=True)
@@ -373,7 +383,7 @@ class Whitened(Algorithm):
             node.rounds,
         )
         numbers = np.array([0.0 if found.clip is None else found.clip, found.smoothness])
-        s = WhitenedState(None, found.matrix, numbers, found.noise_std)
+        s = WhitenedState(None, found.matrix, numbers, found.noise_std, found.map_std)
         if found.matrix.ndim == 1:
             back = 1.0 / found.matrix
         else:
@@ -445,13 +455,28 @@ class Whitened(Algorithm):
         return found
 
     def noise_std(self, s: WhitenedState, facts: Facts, rounds: int) -> Array | None:
-        """By the forecast on the released spectrum, of an algorithm that follows it; the map is
-        given."""
+        """By the forecast on the released spectrum, of an algorithm that follows it: the noise of
+        its gradients, and that of the moment, which turns and stretches the map.
+
+        The model is P q, q a sum of gradients and P = scale^2 A^-1 with A the floored moment. Noise
+        E in A moves it by -A^-1 E w, and the later rounds undo what they can see; a direction below
+        the floor is turned by the noise towards those above it.
+        """
         if s.matrix is None or s.noise_std is None or not len(s.noise_std):
             return None
+        assert s.map_std is not None
+        outputs, (moved, seen) = facts.constants.n_outputs, s.map_std
         squares, each = s.matrix**2, s.noise_std**2
-        variance = squares * each if s.matrix.ndim == 1 else squares @ each
-        return np.tile(np.sqrt(variance), facts.constants.n_outputs)
+        model = np.asarray(self.iterate(s)[0], float).reshape(outputs, -1)
+        if s.matrix.ndim == 1:
+            return np.sqrt(squares * each + (moved * model) ** 2).ravel()
+        units = s.matrix / np.sqrt(squares.sum(axis=0))
+        along = (model @ units) ** 2
+        own = along.sum(axis=1, keepdims=True) + along
+        others = np.where(seen > 0, own, (along * seen).sum(axis=1, keepdims=True))
+        # off its diagonal the moment's noise has half the variance
+        turned = (moved**2 * others / 2) @ (units**2).T
+        return np.sqrt(squares @ each + turned).ravel()
 
     def iterate(self, s: WhitenedState) -> Array:
         return self._back(s, self.algorithm.iterate(s.inner))

@@ -234,9 +234,9 @@ def how_known(result: RunResult) -> str:
     only = ", which holds where most residuals are below the threshold" if loss == "huber" else ""
     return (
         "The standard errors are those of the privacy noise alone, by the planner's forecast on "
-        f"the released spectrum{only}. The noise of the spectrum itself is not counted: for "
-        "indicators of one column, rare levels and skewed numbers they can be several times too "
-        "small."
+        f"the released spectrum{only}. Where the noise hides how much a feature varies (rare "
+        "levels, indicators that add up to 1), they are upper estimates, up to a few times too "
+        "large."
     )
 
 

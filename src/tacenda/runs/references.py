@@ -26,8 +26,8 @@ ALONE, FLOOR, MEAN = "one node alone, same epsilon", "majority class (floor)", "
 FEW_NODES = 5  # of which one node alone is the median
 TOLERANCE = 1e-6
 NOTE = (
-    "trusted server and one node alone are further private fits of the simulation, "
-    "made to compare with: the promise of the run does not cover them"
+    "trusted server and one node alone are further private fits of the simulation, one draw of "
+    "noise each, made to compare with: the promise of the run does not cover them"
 )
 
 MOST_CELLS = 2e7  # of the records, beyond which fits to compare with are made only when asked for

@@ -24,7 +24,10 @@ def records(n: int = 400) -> tuple[Any, Any, Any, Any]:
     return X, y, X @ [1.0, -0.5, 0.2] + 0.1 * rng.normal(size=n), rng.uniform(0, 2, n)
 
 
-@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix, sparse.csr_array])
+@pytest.mark.parametrize(
+    "layout",
+    [np.asarray, pytest.param(sparse.csr_matrix, marks=pytest.mark.slow), sparse.csr_array],
+)
 def test_without_privacy_weights_are_those_of_scikit_learn(layout: Any) -> None:
     X, y, target, weights = records()
     strength, n = 0.01, len(y)

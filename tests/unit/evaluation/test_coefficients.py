@@ -195,6 +195,20 @@ def test_the_standard_error_is_what_other_noise_does(name: str) -> None:
     assert np.abs(off).max() < (0.4 if name in ("huber", "logistic", "three") else 0.2), off
 
 
+@pytest.mark.slow
+def test_standard_errors_of_hidden_directions_are_upper_estimates() -> None:
+    """Levels of a column that add up to 1, a rare one and one that no record has: what the noise
+    of the spectrum moves along them is counted, from above."""
+    rng = np.random.default_rng(0)
+    level = np.eye(5)[rng.choice(5, 8000, p=[0.6, 0.3, 0.09, 0.01, 0.0])]
+    X = np.hstack([level, rng.uniform(-1, 1, (8000, 2)), np.ones((8000, 1))]) / 2
+    ill = (X @ [4, -3, 2, 2, 0, 5, -4, 1] + rng.logistic(size=8000) > 0).astype(int)
+    shards = [(X[i::4], ill[i::4]) for i in range(4)]
+    problem = tc.Problem(shards, strength=1e-4, classes=(0, 1))
+    found, stated = repeated(problem, Whitened(TreeGD(), Whitening(share=0.1)), 20, seeds=60)
+    assert np.all(stated > 0.6 * found) and np.all(stated < 8 * found), stated / found
+
+
 def test_without_privacy_there_is_no_error_by_noise() -> None:
     X, y = RNG.uniform(-0.5, 0.5, (40, 2)), RNG.uniform(-1, 1, 40)
     problem = tc.Problem([(X, y)], loss="squared")

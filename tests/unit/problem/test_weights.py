@@ -55,7 +55,9 @@ def pair(loss: Any, settings: Any, csr: bool) -> tuple[Any, Any]:
     return weighted, repeated
 
 
-@pytest.mark.parametrize("csr", [False, True], ids=["dense", "csr"])
+@pytest.mark.parametrize(
+    "csr", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["dense", "csr"]
+)
 @pytest.mark.parametrize(("loss", "settings"), CASES)
 def test_a_weight_is_a_number_of_records(loss: Any, settings: Any, csr: bool) -> None:
     one, many = pair(loss, settings, csr)
