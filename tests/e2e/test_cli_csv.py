@@ -77,7 +77,9 @@ def test_a_public_file_tunes_the_step_and_is_said_to_have_no_protection(
         next(row for row in found["table"] if row["label"] == label) for found in (done, again)
     )
     assert first["accuracy"] == second["accuracy"] and first["epsilon"] == second["epsilon"]
-    for wrong in (["-a", "dpdda"], ["--no-privacy"]):
+    named = tools.answer(*common, "-a", "dpdda", "--dry-run")
+    assert any("90 records that are declared public" in why for why in named["runs"][0]["reasons"])
+    for wrong in (["-a", "moments"], ["--no-privacy"]):
         refused = tools.tacenda(*common, *wrong)
         assert refused.exit_code == 2 and "--public" in refused.stderr, refused.output
     (tmp_path / "link.csv").symlink_to(table)

@@ -167,6 +167,7 @@ def _named(
         rounds=None if isinstance(rounds, str) else rounds,
         prepare=config.prepare.preparation,
         given=section.hyperparameters,
+        public=public_sample(config.data),
     )
     return _of(_label_of(algorithm), found)
 
@@ -208,12 +209,16 @@ def _automatic(
 
 def check_public(config: RunConfig) -> None:
     """Refuse a public sample that nothing would be tuned on."""
+    if config.data.public is None:
+        return
+    from tacenda.planning.named import WAYS
+
     names = [section.name for section in config.compare] or [config.algorithm.name]
-    if config.data.public is not None and ("auto" not in names or not config.privacy.private):
+    if not config.privacy.private or not {"auto", *WAYS} & set(names):
         what = f"algorithm {names[0]!r}" if config.privacy.private else "a run without privacy"
         raise InputError(
-            "data.public (--public) serves a private run with algorithm 'auto', whose step it "
-            f"tunes; leave it out with {what}."
+            "data.public (--public) serves a private run whose total step is planned, and tunes "
+            f"it; leave it out with {what}."
         )
 
 

@@ -31,7 +31,8 @@ from tacenda.algorithms.whitening import Whitened, prepared
 from tacenda.graph.topology import Topology
 from tacenda.planning.after_release import WORTH, masked_noise
 from tacenda.planning.candidates import FEWEST_ROUNDS, STEP, Case, independent, shared
-from tacenda.planning.planner import case_of
+from tacenda.planning.outcome import Plan
+from tacenda.planning.planner import case_of, plan_facts
 from tacenda.planning.settings import Settings
 from tacenda.privacy.secrets.mechanisms import CURVATURE_SHARE
 from tacenda.problem.facts import Facts
@@ -42,6 +43,7 @@ FEW = 3  # rounds of a method with l2-Laplace noise inside its objective
 INSIDE = 1.5  # times the noise that the same rounds need on values, from above
 MOST_SOLVES = 40  # rounds of exact local minimisers
 INNER_STEPS = 2
+TRIALS = 2  # on stand-in data of a public sample, for each total step that is tried
 PROXIMAL = 1 / 3  # of a linearised step's weight; the rest pulls neighbours together
 GENTLE = ("dvp", "madmm", "radmm")
 LINEARISED = ("ipadmm", "cdpadmm", "ddpadmm")
@@ -58,6 +60,7 @@ def plan_named(
     rounds: int | None = None,
     prepare: Any = None,
     given: dict[str, Any] | None = None,
+    public: Any = None,
 ) -> Settings:
     """The method of that name with the settings that its forecast asks for.
 
@@ -84,6 +87,9 @@ def plan_named(
         Whitening before it.
     given : dict or None, default=None
         Hyperparameters that are not to be chosen.
+    public : tuple or None, default=None
+        A sample (X, y) of the same kind that *is public*: the total step is tuned on it. It has no
+        protection, and nothing is charged for it; never pass private records here.
 
     Returns
     -------
@@ -105,20 +111,54 @@ def plan_named(
     way = WAYS.get(plain.name)
     if way is None or (isinstance(whole, Whitened) and plain.follows) or not plain.private:
         return _as_it_is(whole, topology, rounds)
-    case = case_of(seen, topology, epsilon, delta, rounds=rounds)
-    if isinstance(whole, Whitened):
-        left = 1.0 - whole.whitening.share
-        case = dataclasses.replace(case, node_noise=case.node_noise / math.sqrt(left))
-    values, turns, output, reasons = way(plain, case, own, coalition, epsilon)
-    algorithm = prepared(by_name(name, **{**values, **own}), prepare)
     kept = [f"{key} = {value} as it was given." for key, value in own.items()]
-    return Settings(
-        algorithm,
-        turns,
-        output or algorithm.default_output,
-        0 if algorithm.agrees else closing_for(topology),
-        (*reasons, *kept, *_closing(algorithm, topology)),
+
+    def at(longer: float) -> Settings:
+        case = case_of(seen, topology, epsilon, delta, rounds=rounds, longer=longer)
+        if isinstance(whole, Whitened):
+            left = 1.0 - whole.whitening.share
+            case = dataclasses.replace(case, node_noise=case.node_noise / math.sqrt(left))
+        values, turns, output, reasons = way(plain, case, own, coalition, epsilon)
+        algorithm = prepared(by_name(name, **{**values, **own}), prepare)
+        return Settings(
+            algorithm,
+            turns,
+            output or algorithm.default_output,
+            0 if algorithm.agrees else closing_for(topology),
+            (*reasons, *kept, *_closing(algorithm, topology)),
+        )
+
+    if public is None:
+        return at(1.0)
+    shell = plan_facts(facts, topology, epsilon, delta, coalition=coalition)
+    return _tuned(at, shell, public)
+
+
+def _tuned(at: Callable[[float], Settings], shell: Plan, public: Any) -> Settings:
+    """The settings whose total step predicts best on a public sample; shell: any plan for the same
+    facts, in which they are tried."""
+    from tacenda.planning.predict import predict
+    from tacenda.planning.tune import best_length
+
+    def risk(longer: float) -> float:
+        found: Any = at(longer)
+        trial = dataclasses.replace(
+            shell,
+            algorithm=found.algorithm,
+            rounds=found.rounds,
+            output=found.output,
+            finish_mixing=found.finish_mixing,
+        )
+        return predict(trial, public, TRIALS, 0).excess_risk.mean
+
+    longer = best_length(risk)
+    records = counted(len(public[1]), "record")
+    said = (
+        f"The total step is {longer:g} times the forecast's, as {records} that are declared public "
+        "ask for; these have no protection, and nothing is charged."
     )
+    found = at(longer)
+    return dataclasses.replace(found, reasons=(*found.reasons, said))
 
 
 def _as_it_is(algorithm: Algorithm, topology: Topology, rounds: int | None) -> Settings:

@@ -1,8 +1,9 @@
-"""`tuned`: the total step that predicts best on a public sample; private records are not touched,
-and nothing is charged."""
+"""The total step that predicts best on a public sample; private records are not touched, and
+nothing is charged."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,19 +18,27 @@ WORTH = 0.97  # a change must lower the predicted excess risk to this share: les
 
 
 def tuned(plan: Plan, public: Any, trials: int = 2, seed: int = 0) -> Plan:
-    """Double the total step as long as that predicts a lower excess risk; if the first doubling
-    does not, halve it likewise.
+    """The plan with the total step of `best_length`; all are tried on the same stand-in data."""
+    made = {plan.longer: plan}
 
-    All steps are tried on the same stand-in data.
-    """
-    best, risk = plan, predict(plan, public, trials, seed).excess_risk.mean
+    def risk(longer: float) -> float:
+        if longer not in made:
+            made[longer] = again(plan, longer=longer)
+        return predict(made[longer], public, trials, seed).excess_risk.mean
+
+    return replace(made[best_length(risk, plan.longer)], public_records=len(public[1]))
+
+
+def best_length(risk: Callable[[float], float], start: float = 1.0) -> float:
+    """Double the total step as long as that predicts a lower excess risk; if the first doubling
+    does not, halve it likewise."""
+    best, least = start, risk(start)
     for factor in (2.0, 0.5):
-        while SHORTEST <= best.longer * factor <= LONGEST:
-            trial = again(plan, longer=best.longer * factor)
-            found = predict(trial, public, trials, seed).excess_risk.mean
-            if found > WORTH * risk:
+        while SHORTEST <= best * factor <= LONGEST:
+            found = risk(best * factor)
+            if found > WORTH * least:
                 break
-            best, risk = trial, found
-        if best is not plan:
+            best, least = best * factor, found
+        if best != start:
             break
-    return replace(best, public_records=len(public[1]))
+    return best

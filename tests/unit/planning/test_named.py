@@ -118,3 +118,24 @@ def test_whitened_and_unknown_methods(data: tc.Problem) -> None:
     assert follows.algorithm.name == "whitened" and follows.rounds == 20
     mapped = plan_named("dpdda", facts, graph, 4.0, 1e-5, prepare="whitening")
     assert learnt(data, "dpdda", mapped.settings, 4.0) > 0.8
+
+
+@pytest.mark.parametrize("name", ["cdpadmm", "dpdda"])
+def test_a_public_sample_tunes_the_total_step(data: tc.Problem, name: str) -> None:
+    """Labels that hardly follow the features ask for a shorter way than the forecast's; what is
+    tried is the method itself, on stand-in data of the sample."""
+    made = tc.data.make_classification(300, 6, difficulty=0.9, seed=5)
+    facts, graph = Facts.of(data), graph_for(name)
+    plain = plan_named(name, facts, graph, 0.3, 1e-5)
+    tuned = plan_named(name, facts, graph, 0.3, 1e-5, public=(made.X, made.y))
+    assert "300 records" in tuned.reasons[-1] and "no protection" in tuned.reasons[-1]
+
+    def weight(algorithm: Any) -> float:  # of one step, over the number of steps
+        if name == "dpdda":
+            return float(algorithm.offset)
+        return float(2 * 9 * algorithm.penalty + algorithm.proximal)
+
+    longer = plain.rounds / weight(plain.algorithm), tuned.rounds / weight(tuned.algorithm)
+    factor = float(tuned.reasons[-1].split()[4])
+    assert longer[1] / longer[0] == pytest.approx(factor, rel=0.3)
+    assert factor <= 1
