@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Array
-from tacenda.errors import NetworkError
+from tacenda.errors import InputError
 from tacenda.graph.coalition import edge_streams
 from tacenda.graph.topology import Topology
 from tacenda.privacy.noise.sources import NoiseSource
@@ -90,7 +90,7 @@ class LocalHosts:
         if any(network.reached_radius is not None for network in self._networks):
             # There are no liars here: a message at the radius means settings that diverge. Seen
             # from released values only.
-            raise NetworkError(
+            raise InputError(
                 f"A message has reached the radius {self._spec.facts.constants.radius:g}: "
                 "the run diverges. Use a larger proximal weight or penalty, or a smaller step; "
                 "or declare a larger Problem(radius=...), if such numbers are meant."

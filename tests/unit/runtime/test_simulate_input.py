@@ -328,7 +328,7 @@ def test_a_diverging_run_says_so() -> None:
     steep = tc.Problem(
         shards(uneven(6), 4, task="regression"), loss="squared", strength=0.0, loss_scale=100.0
     )
-    with pytest.raises(TacendaError, match=r"diverges.*larger proximal"), np.errstate(all="ignore"):
+    with pytest.raises(InputError, match=r"diverges.*larger proximal"), np.errstate(all="ignore"):
         tc.simulate(steep, RING, A.DDPADMM(penalty=1e-3, proximal=1e-3), 5000, record_every=0)
 
 
