@@ -461,7 +461,7 @@ def test_adult_defaults_are_good(coalition: int | None, objective: float, accura
             )
         )
     average, worst, least = np.mean(found, axis=0)
-    assert average <= worst <= objective
+    assert average <= worst + 1e-12 and worst <= objective  # by rounding, where all are one model
     assert least >= accuracy
 
 
