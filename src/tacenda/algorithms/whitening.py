@@ -471,11 +471,11 @@ class Whitened(Algorithm):
         if s.matrix.ndim == 1:
             return np.sqrt(squares * each + (moved * model) ** 2).ravel()
         units = s.matrix / np.sqrt(squares.sum(axis=0))
-        along = (model @ units) ** 2
-        own = along.sum(axis=1, keepdims=True) + along
-        others = np.where(seen > 0, own, (along * seen).sum(axis=1, keepdims=True))
-        # off its diagonal the moment's noise has half the variance
-        turned = (moved**2 * others / 2) @ (units**2).T
+        along = model @ units
+        whole, above = ((part**2).sum(axis=1, keepdims=True) for part in (along, along * seen))
+        # E w has covariance std^2/2 (|w|^2 I + w w'): off its diagonal the noise is half as large
+        turned = (moved**2 * np.where(seen > 0, whole, above) / 2) @ (units**2).T
+        turned += ((moved * along * seen) @ units.T) ** 2 / 2
         return np.sqrt(squares @ each + turned).ravel()
 
     def iterate(self, s: WhitenedState) -> Array:

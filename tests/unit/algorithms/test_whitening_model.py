@@ -13,7 +13,16 @@ import tacenda as tc
 from support import TUNED, shards, uneven
 from tacenda.algorithms.moments import MomentRegression
 from tacenda.algorithms.spectrum import decide
-from tacenda.algorithms.whitening import Chosen, Whitened, Whitening, choose, clip_of, times
+from tacenda.algorithms.treegd import TreeState
+from tacenda.algorithms.whitening import (
+    Chosen,
+    Whitened,
+    WhitenedState,
+    Whitening,
+    choose,
+    clip_of,
+    times,
+)
 from tacenda.errors import UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.noise.sources import SimulatedNoise
@@ -315,3 +324,31 @@ def test_rows_that_are_alike_are_mapped_once_and_others_by_themselves() -> None:
         plain = np.hstack([rows[:, c : c + 2] @ matrix.T for c in (0, 2, 4)])
         np.testing.assert_allclose(found, plain, rtol=1e-5)
         assert found.dtype == np.float32 and found.shape == (len(rows), 12)
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_what_the_noise_of_the_moment_does_to_the_model_is_minus_the_inverse_times_noise(
+    diagonal: bool,
+) -> None:
+    """-A^-1 E w by drawing E, of std s on the diagonal and s/sqrt(2) off it; no gradient noise, no
+    round that corrects anything, nothing below the floor."""
+    rng = np.random.default_rng(3)
+    d, s, draws = 4, 0.02, 40_000
+    vectors = np.eye(d) if diagonal else np.linalg.qr(rng.normal(size=(d, d)))[0]
+    values, w = np.array([0.9, 0.5, 0.3, 0.2]), np.array([2.0, -1.0, 0.5, 3.0])
+    noise = s * rng.normal(size=(draws, d, d)) / np.sqrt(2)
+    noise = (noise + noise.transpose(0, 2, 1)) / np.sqrt(2)
+    noise *= np.eye(d) if diagonal else 1.0
+    inverse = vectors / values @ vectors.T
+    moved = -np.einsum("ij,tjk,k->ti", inverse, noise, w)
+    scale = 1 / np.sqrt(values)
+    state = WhitenedState(
+        TreeState((w @ vectors / scale)[None], np.ones((1, 1))),
+        scale if diagonal else vectors * scale,
+        np.array([0.0, 1.0]),
+        np.zeros(d),
+        np.array([s / values, np.ones(d)]),
+    )
+    facts = Facts.of(tc.Problem([(np.eye(d) / 2, [0, 1, 0, 1])], classes=(0, 1)))
+    found = Whitened(tc.algorithms.TreeGD()).noise_std(state, facts, 20)
+    np.testing.assert_allclose(found, moved.std(axis=0), rtol=0.03)
