@@ -1,0 +1,182 @@
+"""`tacenda node run`, `tacenda node rehearse` and `tacenda doctor`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tacenda.errors import InputError
+from tacenda.node.commands.options import ContractFile, Folder, SchemaFile, node_app
+from tacenda.words import against, counted
+
+
+@node_app.command("run", short_help="Take part until the last round; goes on if restarted.")
+def node_run(
+    schema: SchemaFile,
+    data: Annotated[
+        Path, typer.Option("--data", "-d", help="This member's records (CSV, Parquet, ...).")
+    ],
+    contract: ContractFile = Path("contract.toml"),
+    identity: Folder = Path("identity"),
+    state: Annotated[
+        Path, typer.Option(help="Folder of the run's state; keep it, a restart continues from it.")
+    ] = Path("state"),
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            help="The lasting ledger; by default this member's own in the user's data folder."
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="The data's name in the ledger; its budget covers all runs.")
+    ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            help="Epsilon that all runs on these records together may lose; kept in the ledger."
+        ),
+    ] = None,
+    no_budget: Annotated[
+        bool, typer.Option("--no-budget", help="Run although these records have no budget.")
+    ] = False,
+    bind: Annotated[str | None, typer.Option(help="Address to listen on, host:port.")] = None,
+    peer: Annotated[
+        list[str] | None, typer.Option(help="name=host:port, where a neighbour is reached instead.")
+    ] = None,
+    metrics_port: Annotated[
+        int | None, typer.Option(help="Health and metrics on 127.0.0.1.")
+    ] = None,
+    rehearsal: Annotated[
+        bool,
+        typer.Option(
+            help=(
+                "Never with others: seeded noise is allowed, the ledger is in the state folder, "
+                "no budget is needed."
+            )
+        ),
+    ] = False,
+    quiet: Annotated[bool, typer.Option(help="No progress on the terminal.")] = False,
+) -> None:
+    """Take part in the run until its last round; started again, it continues where it stopped."""
+    import os
+
+    from tacenda.node.transport.tls_log import VERBOSITY
+
+    os.environ.setdefault(VERBOSITY, "INFO")
+    from tacenda.node.run import NodeOptions, Stopped, run_node
+
+    try:
+        result = run_node(
+            NodeOptions(
+                contract,
+                schema,
+                data,
+                identity,
+                state,
+                ledger,
+                bind,
+                _addresses(peer),
+                metrics_port,
+                rehearsal,
+                quiet,
+                watch_tls=True,
+                dataset=dataset,
+                budget=budget,
+                no_budget=no_budget,
+            )
+        )
+    except Stopped as stopped:
+        typer.echo(str(stopped), err=True)
+        raise typer.Exit(130) from None
+    spent = (
+        ""
+        if result.privacy is None
+        else f"; spent epsilon {result.privacy.epsilon:.4g} at delta {result.privacy.delta:g}"
+    )
+    if result.privacy is not None:
+        spent += f", against {against(result.privacy.curve().coalition)}"
+    typer.echo(
+        f"Done: {counted(result.rounds, 'round')}{spent}. The model is in {state / 'results'}."
+    )
+
+
+@node_app.command("rehearse", short_help="The whole federation on this machine, as processes.")
+def node_rehearse(
+    schema: SchemaFile,
+    folder: Annotated[Path, typer.Option("--folder", "-f", help="A new folder for the rehearsal.")],
+    contract: ContractFile = Path("contract.toml"),
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder with <member>.csv; made-up records for members without one."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seeded noise, comparable with a simulation.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="Stop after so many seconds.")] = 600.0,
+    namespaces: Annotated[
+        bool, typer.Option(help="Every member in a network namespace of its own (Linux, root).")
+    ] = False,
+    delay_ms: Annotated[
+        float, typer.Option(help="With --namespaces: delay of every packet.")
+    ] = 0.0,
+) -> None:
+    """The whole federation as processes on this machine, with real TLS and durable writes."""
+    from tacenda.node.identity import contract_files
+    from tacenda.node.rehearse import rehearse, summary
+
+    drafted = contract_files.read(contract)
+    found = {
+        n: data / f"{n}.csv"
+        for n in drafted.names
+        if data is not None and (data / f"{n}.csv").exists()
+    }
+    facts = summary(
+        rehearse(
+            drafted,
+            schema,
+            folder,
+            data=found,
+            seed=seed,
+            seconds=seconds,
+            namespaces=namespaces,
+            delay_ms=delay_ms,
+        )
+    )
+    worst = max(facts["epsilon"].values())
+    typer.echo(
+        f"{facts['members']} members, {counted(facts['rounds'], 'round')} in "
+        f"{facts['seconds']:.1f} s, epsilon at most {worst:.4g}."
+    )
+
+
+def doctor(
+    contract: ContractFile = Path("contract.toml"),
+    identity: Folder = Path("identity"),
+    schema: Annotated[Path | None, typer.Option("--schema", "-s")] = None,
+    state: Annotated[Path, typer.Option()] = Path("state"),
+    ledger: Annotated[
+        Path | None, typer.Option(help="The lasting ledger; by default this member's own.")
+    ] = None,
+) -> None:
+    """Check clock, ports, certificate, contract, schema, disk, versions, ledger and peers; each
+    with the fix."""
+    from tacenda.node.doctor import examine
+
+    findings = examine(contract, identity, schema, state, ledger)
+    for finding in findings:
+        typer.echo(f"{'ok  ' if finding.ok else 'FAIL'} {finding.name:12} {finding.found}")
+        if not finding.ok:
+            typer.echo(f"     fix: {finding.fix}")
+    raise typer.Exit(0 if all(f.ok for f in findings) else 1)
+
+
+def _addresses(peers: list[str] | None) -> dict[str, str]:
+    found = {}
+    for text in peers or ():
+        name, sign, address = text.partition("=")
+        if not sign or ":" not in address:
+            raise InputError(f"--peer must be name=host:port, not {text!r}.")
+        found[name] = address
+    return found
