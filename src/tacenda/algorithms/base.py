@@ -22,6 +22,7 @@ from tacenda.errors import UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.secrets.bounded import Bounded
 from tacenda.privacy.settings import Privacy
+from tacenda.problem.custom_regulariser import CustomRegulariser
 from tacenda.problem.facts import Facts
 
 
@@ -781,7 +782,19 @@ def check_needs(algorithm: Algorithm, facts: Facts, topology: Topology, private:
             "Use 'l2' or 'none', or an algorithm that takes the regulariser by its prox (IPADMM, "
             "CDPADMM, DPDDA)."
         )
-    least = constants.strength * float(np.min(regulariser.l2))  # of a row of weights, the smallest
+    own = isinstance(regulariser, CustomRegulariser)
+    if own and (needs.smooth_loss or needs.squared_loss):
+        raise UnsupportedError(
+            f"{name} solves for a minimiser, whose noise follows from the regulariser's strong "
+            f"convexity; that of {regulariser.name!r}, one of your own, cannot be proved. "
+            "Use 'l2' or 'none', or an algorithm that takes it by gradient or prox (IPADMM, "
+            "CDPADMM, DPDDA, GossipGD, TreeGD)."
+        )
+    if own:
+        regulariser.checked(facts.dim)
+    # Of a row of weights, the smallest
+    convexity = regulariser.strong_convexity if own else float(np.min(regulariser.l2))
+    least = constants.strength * convexity
     if needs.strongly_convex_regulariser and least <= 0:
         raise UnsupportedError(
             f"{name} needs a strongly convex regulariser; "

@@ -30,6 +30,8 @@ from tacenda.privacy.secrets.ledger import Charges
 from tacenda.privacy.secrets.noise_plan import round_weights
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
+from tacenda.problem.custom_loss import CustomLoss
+from tacenda.problem.custom_regulariser import CustomRegulariser
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
 from tacenda.runtime.closing import Finish, checked_finish
@@ -189,6 +191,10 @@ class RunSpec:
 
 def _options(part: Any) -> dict[str, Any]:
     """The settings of a loss or a regulariser."""
+    if isinstance(part, CustomLoss):
+        return {"digest": part.digest}
+    if isinstance(part, CustomRegulariser):
+        return {"digest": part.digest()}
     return dataclasses.asdict(part)
 
 
