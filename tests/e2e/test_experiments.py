@@ -36,6 +36,7 @@ def test_list_shows_every_row_of_the_specification() -> None:
     assert named == {
         "ipadmm-tradeoff",
         "ipadmm-inner",
+        "ipadmm-batches",
         "ipadmm-compare",
         "recycled-convergence",
         "recycled-private",
