@@ -98,6 +98,8 @@ class RADMM(Algorithm):
     G_i = grad f_i + e is never stored: by the optimality of the odd step
     G_i = -2 lam_i(before) - eta sum_j (2 w_i(odd) - w_i(before) - w_j(before)), all released, so
     the even half-step is post-processing. (A stored gradient would leak the solver's residual.)
+    eta and gamma may change with the paper's iteration: round k has the odd iteration 2k - 1 and
+    the even one 2k, each with its own eta; the dual moves with the odd one's.
     Differs from the paper: the loss of a round is (2Gc/m) a + ln(1 + c1 c/(m kappa)) instead of the
     looser published bound; where that logarithm would cost more than half of the round, Phi/2 |w|^2
     is added (it then is part of G_i).
@@ -108,9 +110,11 @@ class RADMM(Algorithm):
     Parameters
     ----------
     penalty : float or Schedule, default=0.5
-        eta, a number or a schedule (Figure 3 of the paper: Geometric(1, 1.01)).
+        eta, a number or a schedule of the iteration, two to a round (Figure 3 of the paper:
+        Geometric(1, 1.01)).
     recycle_proximal : float or Schedule, default=0.2
-        gamma, a number or a schedule (0.2 in the paper).
+        gamma, a number or a schedule of the iteration (0.2 in the paper, and 0.2 * 1.01^t); odd
+        iterations do not use it.
     noise : {"l2-laplace", "gaussian"}, default="l2-laplace"
         Density of the noise: as in the paper, or Gaussian (its footnote 3 leaves it open), far less
         of it at the same (epsilon, delta) where the model is long.
@@ -157,8 +161,8 @@ class RADMM(Algorithm):
         return ADMMState(w, 0 * w, node.degree * w)
 
     def step(self, s: ADMMState, node: Node) -> ADMMState:
-        t, deg = node.turn, node.degree
-        eta, gamma = at(self.penalty, t), at(self.recycle_proximal, t)
+        t, deg = 2 * node.turn, node.degree  # the even iteration; the odd one is t - 1
+        eta = at(self.penalty, t - 1)
         terms = (2 * s.dual, eta * deg, midpoint(s.w, s.heard, deg))
         if self.perturb == "objective":
             odd = node.release_argmin(*terms, noise=self.noise)
@@ -167,6 +171,7 @@ class RADMM(Algorithm):
         heard = node.neighbour_sum(odd)
         dual = s.dual + (eta / 2) * (deg * odd - heard)
         recycled = -2 * s.dual - eta * (2 * deg * odd - deg * s.w - s.heard)
+        eta, gamma = at(self.penalty, t), at(self.recycle_proximal, t)
         w = odd - (recycled + 2 * dual + eta * (deg * odd - heard)) / (2 * eta * deg + gamma)
         return ADMMState(w, dual, node.neighbour_sum(w))
 
