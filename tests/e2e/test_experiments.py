@@ -126,12 +126,12 @@ def test_shared_noise_beats_independent_noise_on_many_members(out: Path) -> None
 def test_report_is_one_file_that_needs_nothing_else(
     out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tacenda.experiments import page
+    from tacenda.experiments import headline
     from tacenda.experiments.headline import Headline
 
     row = Headline("Liu et al. (2022)", "a setting", 1.0, 0.01, 1806.4, "replace-one", "unsound")
     # The real table takes a minute and has its own test
-    monkeypatch.setattr(page, "headlines", lambda: [row])
+    monkeypatch.setattr(headline, "headlines", lambda: [row])
     target, summary = tmp_path / "page.html", tmp_path / "results.md"
     summary.write_text(f"# Old results\n\n{KEPT}\n\n## By another command\n")
     invoke("report", "--quick", "--out", str(out), "--to", str(target), "--markdown", str(summary))
@@ -148,19 +148,33 @@ def test_report_is_one_file_that_needs_nothing_else(
         assert word in text
     # Overview, Huang and Gong (2020), Zhang et al. (2018), our own, which method
     assert text.count('<section class="page"') == 5
-    assert "| ipadmm-tradeoff | Huang and Gong (2020), Fig. 1 |" in summary.read_text("utf-8")
-    assert "## ipadmm-tradeoff (Huang and Gong (2020), Fig. 1)" in summary.read_text("utf-8")
-    assert "Not run at this size: ipadmm-inner" in summary.read_text("utf-8")
-    assert "# Old results" not in summary.read_text("utf-8")
-    assert summary.read_text("utf-8").endswith(f"\n\n{KEPT}\n\n## By another command\n")
+    told = summary.read_text("utf-8")
+    link = "[ipadmm-tradeoff](results/ipadmm-tradeoff.md)"
+    assert f"| {link} | Huang and Gong (2020), Fig. 1 |" in told
+    assert "Not run at this size: ipadmm-inner" in told
+    assert "# Old results" not in told
+    assert told.endswith(f"\n\n{KEPT}\n\n## By another command\n")
+    # A claim is decided by the rows, and one without rows says so, on both pages
+    line = next(x for x in told.splitlines() if x.startswith("| A larger epsilon gives"))
+    assert "| holds" in line and "at epsilon 0.2" in line and "ipadmm-tradeoff |" in line
+    line = next(x for x in told.splitlines() if x.startswith("| The gain of several"))
+    assert "| not run |" in line and "Not run at this size: ipadmm-inner" in line
+    assert "A larger epsilon gives a lower risk." in text
+    own = (tmp_path / "results" / "ipadmm-tradeoff.md").read_text("utf-8")
+    assert own.startswith("# ipadmm-tradeoff (Huang and Gong (2020), Fig. 1)")
+    assert {p.stem for p in (tmp_path / "results").iterdir()} == {
+        "recycled-convergence",
+        "ipadmm-tradeoff",
+        "many-members",
+    }
 
 
 def test_report_makes_the_runs_that_are_missing(
     out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tacenda.experiments import page, registry
+    from tacenda.experiments import headline, registry
 
-    monkeypatch.setattr(page, "headlines", list)
+    monkeypatch.setattr(headline, "headlines", list)
     monkeypatch.setattr(
         registry, "EXPERIMENTS", {"recycled-convergence": by_name("recycled-convergence")}
     )
