@@ -21,13 +21,16 @@ from numpy.typing import NDArray
 
 from tacenda.graph.topology import Topology
 from tacenda.problem.facts import Facts
-from tacenda.schedules import Schedule, at
+from tacenda.schedules import PerNode, Schedule, at
 
 LARGEST = 600  # nodes for which the dense eigenvalue problems take well under a second
 
 
 def convergence_advice(
-    penalty: float | Schedule, recycle_proximal: float | Schedule, facts: Facts, topology: Topology
+    penalty: float | Schedule,
+    recycle_proximal: float | Schedule | PerNode,
+    facts: Facts,
+    topology: Topology,
 ) -> list[str]:
     """No sentence if (26)-(27) hold in the first round; else one that names the remedy."""
     n = topology.n
@@ -38,7 +41,7 @@ def convergence_advice(
             "RADMM: the convergence condition (26)-(27) of Zhang et al. (2018) is not checked on "
             f"graphs of over {LARGEST} nodes ({n})."
         ]
-    eta, gamma = at(penalty, 1), at(recycle_proximal, 1)
+    eta, gamma = at(penalty, 1), float(np.min(at(recycle_proximal, 1)))
     if topology.is_bipartite:
         return [
             "RADMM: no recycle_proximal meets the sufficient condition (27) of Zhang et al. (2018) "
