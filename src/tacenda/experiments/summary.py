@@ -19,8 +19,6 @@ from tacenda.experiments.spec import PUBLISHED, SOUND, Experiment, Finding, Size
 from tacenda.formats.files import write_text
 from tacenda.report.charts import Column, TextTable
 
-# in docs/results.md: what follows it is made by other commands, and stays
-KEPT = "<!-- What follows is not made by this command, which keeps it. -->"
 MOST_LINES = 12  # of a table; a longer one is folded up until somebody opens it
 MOST_FINDINGS = 12  # more of them are folded up too
 
@@ -47,12 +45,6 @@ def ran(rows: Rows) -> str:
         f"{len(runs)} runs, seeds 0 to {max(rows.distinct('seed'))}, {span} rounds, "
         f"{sum(runs.values()):.0f} s of computing in all."
     )
-
-
-def kept(path: Path) -> str:
-    """What a summary that is to be written anew holds from KEPT on."""
-    text = path.read_text() if path.is_file() else ""
-    return "\n" + text[text.index(KEPT) :] if KEPT in text else ""
 
 
 def stored_experiments(out: Path, size: Size) -> dict[str, tuple[Experiment, Rows]]:
@@ -128,7 +120,7 @@ def write_markdown(path: Path, made: dict[str, str]) -> list[Path]:
     for old in folder.glob("*.md"):
         if old.stem not in made:
             old.unlink()
-    written = [write_text(path, made[""] + kept(path))]
+    written = [write_text(path, made[""])]
     return written + [
         write_text(folder / f"{name}.md", text) for name, text in made.items() if name
     ]
