@@ -135,6 +135,7 @@ def report(
     if missing:
         for experiment in EXPERIMENTS.values():
             player.play(experiment, size, out, jobs=player.cores(jobs))
+    page.with_rows(out, size)  # refuses before the half minute that the next line takes
     truths = headline_table.headlines()
     print(page.build(out, size, to, truths=truths))
     if markdown is not None:

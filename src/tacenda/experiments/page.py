@@ -47,14 +47,7 @@ def build(out: Path, size: Size, target: Path | None = None, *, truths: Sequence
     from tacenda.report.html_page import plotly_js, script_json
 
     library = plotly_js().replace("</script", "<\\/script")
-    found = [
-        e for e in EXPERIMENTS.values() if (player.folder_of(out, e, size) / "rows.csv").is_file()
-    ]
-    if not found:
-        raise StateError(
-            f"There are no {size.name} results in {out}; "
-            f"`tacenda experiment run --all --{size.name}` makes them."
-        )
+    found = with_rows(out, size)
     environment = Environment(
         loader=PackageLoader("tacenda.experiments", "template"),
         autoescape=True,
