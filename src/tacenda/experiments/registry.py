@@ -13,7 +13,7 @@ from tacenda.experiments import (
     recycled,
     whitened,
 )
-from tacenda.experiments.spec import Experiment
+from tacenda.experiments.spec import Claim, Experiment
 
 _FILES = (
     ipadmm,
@@ -26,6 +26,7 @@ _FILES = (
     whitened,
 )
 EXPERIMENTS: dict[str, Experiment] = {e.name: e for file in _FILES for e in file.EXPERIMENTS}
+CLAIMS: list[Claim] = [c for file in _FILES for c in getattr(file, "CLAIMS", ())]
 
 
 def by_name(name: str) -> Experiment:
