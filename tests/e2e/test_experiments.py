@@ -44,6 +44,8 @@ def test_list_shows_every_row_of_the_specification() -> None:
         "dda-tradeoff",
         "perturbation-convergence",
         "perturbation-tradeoff",
+        "perturbation-strength",
+        "perturbation-samples",
         "cdp-lasso",
         "equal-privacy",
         "many-members",
