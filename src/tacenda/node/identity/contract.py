@@ -161,7 +161,7 @@ class Contract(_Part):
             for member in self.members:
                 value = getattr(member, field)
                 # One key can be written in several ways
-                value = base64.b64decode(value) if field == "signing_key" else value
+                value = base64.b64decode(value) if field == "signing_key" else value.lower()
                 if value in found:
                     raise ValueError(
                         f"members must have distinct {what}, "
