@@ -231,11 +231,12 @@ class Crowd:
 def live(options: dict[str, Any], output: str) -> None:
     """What a member's process does."""
     from tacenda.errors import TacendaError
-    from tacenda.node.run import NodeOptions, run_node
+    from tacenda.node.run import run_node
+    from tacenda.node.settings import NodeSettings
 
     with open(output, "a", encoding="utf-8") as out:
         try:
-            run_node(NodeOptions(**options))
+            run_node(NodeSettings(**options))
         except TacendaError as error:
             print(f"Error: {type(error).__name__}: {error}", file=out, flush=True)
             sys.exit(2)

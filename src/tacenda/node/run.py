@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from tacenda.node.protocol.handshake import Handshake
 from tacenda.node.protocol.signed_rows import Witness
 from tacenda.node.protocol.wire import Membership, Progress, frame_limit
 from tacenda.node.run_plan import RunPlan, make_plan
+from tacenda.node.settings import NodeSettings
 from tacenda.node.state.accounts import claim, ledger_path
 from tacenda.node.state.database import NodeState
 from tacenda.node.state.spending import Spending
@@ -52,41 +52,11 @@ SHOWN = 3.0  # seconds for which a node that found a lie still shows its neighbo
 REMINDERS = 100
 
 
-@dataclass(frozen=True)
-class NodeOptions:
-    """What belongs to this machine and not to the contract.
-
-    bind: address to listen on, by default the contract's port on all interfaces. addresses: where
-    neighbours are reached, if not as the contract says. ledger: the lasting ledger, by default one
-    per member and machine. metrics_port: health and metrics on 127.0.0.1, None for none. dataset:
-    the data's name in the ledger; given once, it is remembered with the records. budget: epsilon
-    that all runs on these records together may lose, kept in the ledger; no_budget: that they shall
-    have no limit. watch_tls: log the reasons of failed handshakes, which takes over this process's
-    standard error (`tls_log`).
-    """
-
-    contract: Path
-    schema: Path
-    data: Any
-    identity: Path
-    state: Path
-    ledger: Path | None = None
-    bind: str | None = None
-    addresses: dict[str, str] | None = None
-    metrics_port: int | None = None
-    rehearsal: bool = False
-    quiet: bool = False
-    watch_tls: bool = False
-    dataset: str | None = None
-    budget: float | None = None
-    no_budget: bool = False
-
-
 class Stopped(TacendaError):
     """The node was asked to stop; everything is saved."""
 
 
-def run_node(options: NodeOptions) -> RunResult:
+def run_node(options: NodeSettings) -> RunResult:
     """Take part in the run until its last round,
     and return this member's result (also saved in the state folder)."""
     contract = contract_files.read(options.contract)
@@ -126,7 +96,7 @@ def check_identity(contract: Contract, identity: Identity) -> Identity:
 
 
 def _run(
-    options: NodeOptions,
+    options: NodeSettings,
     plan: RunPlan,
     identity: Identity,
     problem: Any,
@@ -208,7 +178,7 @@ def _run(
 
 
 def _account(
-    options: NodeOptions, contract: Contract, name: str, problem: Any, log: Any
+    options: NodeSettings, contract: Contract, name: str, problem: Any, log: Any
 ) -> tuple[Path, str]:
     """The lasting ledger and the account in it; what they say so far is logged, and shown."""
     path = ledger_path(options.ledger, name, options.state, options.rehearsal)
@@ -420,7 +390,7 @@ def _any_interface(address: str) -> str:
     return f"[::]:{address.rpartition(':')[2]}"
 
 
-def _monitor(options: NodeOptions, display: Display) -> Any:
+def _monitor(options: NodeSettings, display: Display) -> Any:
     if options.metrics_port is None:
         return None
     from tacenda.node.health import Monitor

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from tacenda.errors import InputError
 from tacenda.formats.text import canonical_json
+from tacenda.node.identity.addresses import check_address
 from tacenda.node.identity.certificates import check_name
 from tacenda.problem.constants import RADIUS
 from tacenda.runtime.closing import closing_rounds
@@ -41,7 +42,7 @@ class Member(_Part):
 
     name: str
     size: Annotated[int, Field(ge=1)]
-    address: Annotated[str, Field(pattern=r"^[^\s:]+:\d{1,5}$|^\[[0-9a-fA-F:.]+\]:\d{1,5}$")]
+    address: str
     fingerprint: Hex
     signing_key: Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{43}=$")]
     listens: bool = True
@@ -50,6 +51,11 @@ class Member(_Part):
     @classmethod
     def _name(cls, name: str) -> str:
         return check_name(name)
+
+    @field_validator("address")
+    @classmethod
+    def _address(cls, address: str) -> str:
+        return check_address("address", address)
 
 
 class ProblemTerms(_Part):
@@ -158,7 +164,7 @@ class Contract(_Part):
             for member in self.members:
                 value = getattr(member, field)
                 # One key can be written in several ways
-                value = base64.b64decode(value) if field == "signing_key" else value
+                value = base64.b64decode(value) if field == "signing_key" else value.lower()
                 if value in found:
                     raise ValueError(
                         f"members must have distinct {what}, "

@@ -24,7 +24,7 @@ from typing import Any
 from cryptography import x509
 
 from tacenda.errors import NetworkError
-from tacenda.node.identity.certificates import Identity, fingerprint, name_of, proof_holds
+from tacenda.node.identity.certificates import Identity, fingerprint, is_named, proof_holds
 from tacenda.node.identity.contract import PROTOCOL, Contract, differing_fields
 from tacenda.node.identity.edge_keys import EdgeKeys
 from tacenda.node.protocol import wire
@@ -86,12 +86,14 @@ class Handshake:
         if len(pems) != 1:
             raise Refused("no client certificate")
         certificate = x509.load_pem_x509_certificate(pems[0])
-        name = name_of(certificate)
-        if name not in self.contract.neighbours(self.identity.name):
+        near, mark = self.contract.neighbours(self.identity.name), fingerprint(certificate)
+        named = [name for name in near if is_named(certificate, name)]
+        if not named:
             raise Refused("its certificate names nobody who is a neighbour here")
-        if fingerprint(certificate) != self.contract.member(name).fingerprint:
-            raise Refused(f"its certificate names {name} but is not the one in the contract")
-        return name
+        for name in named:
+            if self.contract.member(name).fingerprint == mark:
+                return name
+        raise Refused(f"its certificate names {named[0]} but is not the one in the contract")
 
     def read(self, data: bytes, limit: int, caller: str) -> wire.Frame:
         """A caller's first frame; one of another version of the program is refused in words,
