@@ -131,6 +131,7 @@ class Crowd:
         self.metrics = metrics
         self.ledgers = ledgers  # a folder with one for each member, outside the state folders
         self.addresses: dict[str, dict[str, str]] = addresses or {}
+        self.contracts: dict[str, Path] = {}  # a member's own copy, where it has one
         self.names = self.stage.contract.names
         if ledgers is not None:
             for name in self.names:
@@ -166,10 +167,26 @@ class Crowd:
     def folder(self, name: str) -> Path:
         return self.stage.folder / name
 
+    def keep_own_signatures(self) -> None:
+        """Give every member a copy of the contract that it alone has signed."""
+        for name in self.names:
+            self.contracts[name] = self.folder(name) / "contract.toml"
+            contract_files.write(self.stage.contract, self.contracts[name])
+            mine = identity.Identity.read(self.folder(name) / "identity")
+            contract_files.sign(self.contracts[name], mine)
+
+    def until(self, name: str, words: str, seconds: float = 60.0) -> None:
+        """Wait until a member's log says so."""
+        end = time.monotonic() + seconds
+        path = self.folder(name) / "state" / "log.jsonl"
+        while not (path.exists() and words in path.read_text("utf-8")):
+            assert time.monotonic() < end, f"{name} never said {words!r}: {self.output(name)}"
+            time.sleep(0.02)
+
     def _options(self, name: str) -> dict[str, Any]:
         home = self.folder(name)
         return {
-            "contract": self.stage.contract_path,
+            "contract": self.contracts.get(name, self.stage.contract_path),
             "schema": self.stage.schema,
             "data": self.stage.data[name],
             "identity": home / "identity",
