@@ -164,6 +164,12 @@ class Crowd:
         self.processes[name] = _context.Process(target=live_with_false_rows, args=arguments)
         self.processes[name].start()
 
+    def start_as(self, name: str, what: Any, *arguments: Any) -> None:
+        """Start a member whose process does `what(options, output, *arguments)`."""
+        options, output = self._options(name), str(self.folder(name) / "output.txt")
+        self.processes[name] = _context.Process(target=what, args=(options, output, *arguments))
+        self.processes[name].start()
+
     def folder(self, name: str) -> Path:
         return self.stage.folder / name
 
@@ -323,6 +329,30 @@ def live_with_false_rows(
             )
 
     run.Endpoint = Lying
+    live(options, output)
+
+
+def live_with_version(options: dict[str, Any], output: str, highest: int) -> None:
+    """A member whose program speaks no later version of the frames than this one."""
+    from tacenda.node.protocol import wire
+
+    wire.HIGHEST = highest
+    live(options, output)
+
+
+def live_with_forged_signature(options: dict[str, Any], output: str, victim: str) -> None:
+    """A member that shows a signature of the contract as somebody else's."""
+    from tacenda.node.protocol import wire
+    from tacenda.node.protocol.contract_signatures import ContractSignatures
+
+    honest = ContractSignatures.frame
+
+    def frame(self: ContractSignatures) -> Any:
+        made = honest(self)
+        mine = next(iter(made.signatures.values()))
+        return wire.replaced(made, signatures={**made.signatures, victim: mine})
+
+    ContractSignatures.frame = frame  # type: ignore[method-assign]
     live(options, output)
 
 
