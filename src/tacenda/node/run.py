@@ -37,6 +37,8 @@ from tacenda.node.state.spending import Spending
 from tacenda.node.transport.endpoint import Endpoint
 from tacenda.node.transport.exchange import Exchange, MemberCaught, PeerAbsent
 from tacenda.node.transport.mailbox import Mailbox
+from tacenda.node.transport.relay import SCHEME
+from tacenda.node.transport.streams import Proxy, read_secret
 from tacenda.node.transport.tls_log import TlsLog
 from tacenda.runtime.lasting_run import data_digest
 from tacenda.runtime.places import row_forms
@@ -56,13 +58,15 @@ REMINDERS = 100
 class NodeOptions:
     """What belongs to this machine and not to the contract.
 
-    bind: address to listen on, by default the contract's port on all interfaces. addresses: where
-    neighbours are reached, if not as the contract says. ledger: the lasting ledger, by default one
-    per member and machine. metrics_port: health and metrics on 127.0.0.1, None for none. dataset:
-    the data's name in the ledger; given once, it is remembered with the records. budget: epsilon
-    that all runs on these records together may lose, kept in the ledger; no_budget: that they shall
-    have no limit. watch_tls: log the reasons of failed handshakes, which takes over this process's
-    standard error (`tls_log`).
+    bind: address to listen on, by default the contract's port on all interfaces;
+    `relay://host:port` waits at a relay instead. addresses: where neighbours are reached, if not as
+    the contract says. ledger: the lasting ledger, by default one per member and machine.
+    metrics_port: health and metrics on 127.0.0.1, None for none. dataset: the data's name in the
+    ledger; given once, it is remembered with the records. budget: epsilon that all runs on these
+    records together may lose, kept in the ledger; no_budget: that they shall have no limit.
+    watch_tls: log the reasons of failed handshakes, which takes over this process's standard error
+    (`tls_log`). proxy: `http://host:port` for all calls out; proxy_login: a file with its
+    `user:password`. relay_token: a file with the token of the relays.
     """
 
     contract: Path
@@ -80,6 +84,9 @@ class NodeOptions:
     dataset: str | None = None
     budget: float | None = None
     no_budget: bool = False
+    proxy: str | None = None
+    proxy_login: Path | None = None
+    relay_token: Path | None = None
 
 
 class Stopped(TacendaError):
@@ -152,7 +159,16 @@ def _run(
         if contract.member(name).listens
         else None
     )
-    endpoint = Endpoint(handshake, mailbox, limit, log, bind=bind, addresses=options.addresses)
+    endpoint = Endpoint(
+        handshake,
+        mailbox,
+        limit,
+        log,
+        bind=bind,
+        addresses=options.addresses,
+        proxy=None if options.proxy is None else Proxy.read(options.proxy, options.proxy_login),
+        relay_token=_relay_token(options, contract, name),
+    )
     stop = _Signals()
     display = Display(contract, name, endpoint, log, quiet=options.quiet)
     watchdog = _Watchdog(contract, endpoint, stop, display)
@@ -416,7 +432,27 @@ class _Signals:
             signal.signal(number, handler)
 
 
+def _relay_token(options: NodeOptions, contract: Contract, name: str) -> str:
+    """The relays' token, where this member or a neighbour of its is met through one."""
+    if options.relay_token is not None:
+        return read_secret(options.relay_token, "--relay-token")
+    own = {name: options.bind} if options.bind else {}
+    places = {
+        n: ({**(options.addresses or {}), **own}).get(n, contract.member(n).address)
+        for n in [name, *contract.neighbours(name)]
+    }
+    through = sorted(n for n, place in places.items() if place.startswith(SCHEME))
+    if through:
+        raise InputError(
+            f"--relay-token is needed: {', '.join(through)} can be reached through a relay only; "
+            "ask the relay's operator for the token, and put it into a file of mode 0600."
+        )
+    return ""
+
+
 def _any_interface(address: str) -> str:
+    if address.startswith(SCHEME):
+        return address
     return f"[::]:{address.rpartition(':')[2]}"
 
 

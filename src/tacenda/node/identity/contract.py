@@ -41,7 +41,7 @@ class Member(_Part):
 
     name: str
     size: Annotated[int, Field(ge=1)]
-    address: Annotated[str, Field(pattern=r"^[^\s:]+:\d{1,5}$|^\[[0-9a-fA-F:.]+\]:\d{1,5}$")]
+    address: Annotated[str, Field(pattern=r"^(relay://)?([^\s:/]+|\[[0-9a-fA-F:.]+\]):\d{1,5}$")]
     fingerprint: Hex
     signing_key: Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{43}=$")]
     listens: bool = True
