@@ -18,7 +18,6 @@ its token, and the number of callers, their patience and, if wanted, their speed
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import hmac
 import os
@@ -29,11 +28,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tacenda.errors import InputError, NetworkError
 from tacenda.formats.files import write_bytes
 from tacenda.node.transport.streams import (
+    Listener,
     Proxy,
     Stream,
     dial,
@@ -98,6 +97,28 @@ async def enter(
         raise
 
 
+def greeted(relay: str, seconds: float = 5.0) -> str:
+    """Why there is no relay at host:port, in words; empty if one answers."""
+
+    async def look() -> None:
+        reader, writer = await dial(relay, seconds=seconds)
+        try:
+            async with asyncio.timeout(seconds):
+                said = await reader.readexactly(len(GREETING))
+        finally:
+            await hang_up(writer)
+        if said != GREETING:
+            raise NetworkError("what answers there is no relay")
+
+    try:
+        asyncio.run(look())
+    except NetworkError as why:
+        return str(why)
+    except (OSError, TimeoutError, asyncio.IncompleteReadError):
+        return f"{relay} closes the stream or says nothing"
+    return ""
+
+
 @dataclass(frozen=True)
 class Limits:
     """What a relay gives to its callers.
@@ -137,7 +158,7 @@ class Relay:
         self._token, self._limits, self._tell = token, limits, tell
         self._rooms: dict[bytes, _Room] = {}
         self._here: Counter[str] = Counter()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._listener = Listener(self._host)
         self.joined = self.refused = self.bytes = 0
         self.port = 0
 
@@ -145,40 +166,28 @@ class Relay:
         """Listen on host:port."""
         host, port = host_and_port(address, "--listen", lowest=0)
         try:
-            self._server = await asyncio.start_server(self._come, host, port)
+            self.port = await self._listener.start(host, port)
         except OSError as failed:
             raise NetworkError(
                 f"The relay cannot listen on {address} ({failed.strerror}); choose another "
                 "address with --listen."
             ) from None
-        self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        self._server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._listener.stop()
 
     @property
     def connections(self) -> int:
         return self._here.total()
 
-    def _come(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(self._host((reader, writer)))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     async def _host(self, stream: Stream) -> None:
         address = str((stream[1].get_extra_info("peername") or ["?"])[0])
         self._here[address] += 1
         try:
-            # A caller may go away at any moment, or never say what it wants
-            with contextlib.suppress(OSError, asyncio.IncompleteReadError, TimeoutError):
-                await self._serve(stream, address)
+            await self._serve(stream, address)
         finally:
             self._here[address] -= 1
             self._here += Counter()  # without those of whom nothing is left
-            await hang_up(stream[1])
 
     async def _serve(self, stream: Stream, address: str) -> None:
         reader, writer = stream

@@ -24,7 +24,9 @@ Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 NEXT_ADDRESS = 0.25  # seconds before the next address of a name is tried too
 DIAL_SECONDS = 20.0
 CHUNK = 1 << 16
-_ADDRESS = re.compile(r"^(?:\[(?P<six>[0-9a-fA-F:.%\w]+)\]|(?P<name>[^\s:\[\]/@]+)):(?P<port>\d+)$")
+_ADDRESS = re.compile(
+    r"^(?:\[(?P<six>[0-9a-fA-F:.]+(?:%\w+)?)\]|(?P<name>[^\s:\[\]/@]+)):(?P<port>\d+)$"
+)
 
 
 def host_and_port(address: str, field: str = "address", lowest: int = 1) -> tuple[str, int]:
@@ -178,6 +180,43 @@ async def hang_up(writer: asyncio.StreamWriter) -> None:
         await asyncio.wait_for(writer.wait_closed(), 1.0)
 
 
+class Listener:
+    """Serves every stream that comes in a task of its own, which ends with the listener."""
+
+    def __init__(self, serve: Callable[[Stream], Awaitable[None]]) -> None:
+        self._serve = serve
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen on an address; gives the port."""
+        self._server: asyncio.AbstractServer = await asyncio.start_server(self._come, host, port)
+        assert isinstance(self._server, asyncio.Server)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def start_local(self, path: str) -> None:
+        """Listen on a socket of this machine."""
+        self._server = await asyncio.start_unix_server(self._come, path)
+
+    def _come(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(self._host((reader, writer)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _host(self, stream: Stream) -> None:
+        try:
+            # Whoever called may go away at any moment, or say nothing
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError, TimeoutError):
+                await self._serve(stream)
+        finally:
+            await hang_up(stream[1])
+
+    async def stop(self) -> None:
+        self._server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
 @contextlib.asynccontextmanager
 async def as_socket(stream: Stream) -> AsyncIterator[str]:
     """A local socket that leads, once, into a stream: for a library that opens its own connections.
@@ -185,17 +224,16 @@ async def as_socket(stream: Stream) -> AsyncIterator[str]:
     with tempfile.TemporaryDirectory(prefix="tacenda-") as folder:
         path, taken = f"{folder}/s", False
 
-        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def serve(local: Stream) -> None:
             nonlocal taken
-            if taken:
-                await hang_up(writer)
-                return
-            taken = True
-            await join((reader, writer), stream)
+            if not taken:
+                taken = True
+                await join(local, stream)
 
-        server = await asyncio.start_unix_server(accept, path)
+        listener = Listener(serve)
+        await listener.start_local(path)
         try:
             yield path
         finally:
-            server.close()
+            await listener.stop()
             await hang_up(stream[1])

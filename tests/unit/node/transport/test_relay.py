@@ -20,7 +20,7 @@ from tacenda.node.transport.relay import (
     room_of,
     token_of,
 )
-from tacenda.node.transport.streams import hang_up
+from tacenda.node.transport.streams import Listener, Stream, hang_up
 
 TOKEN = "a token of more than twenty characters"
 ROOM = room_of("run", "m0", "m1")
@@ -171,15 +171,14 @@ def test_rubbish_and_silence_end_in_nothing() -> None:
 
 def test_something_else_than_a_relay_is_named() -> None:
     async def play() -> None:
-        async def other(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.write(b"220 mail.example ready, and then some more words to fill it\r\n")
-            await hang_up(writer)
+        async def other(stream: Stream) -> None:
+            stream[1].write(b"220 mail.example ready, and then some more words to fill it\r\n")
 
-        server = await asyncio.start_server(other, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
+        listener = Listener(other)
+        port = await listener.start("127.0.0.1", 0)
         with pytest.raises(NetworkError, match="no relay at"):
             await come(f"127.0.0.1:{port}", CALLS)
-        server.close()
+        await listener.stop()
 
     asyncio.run(play())
 
