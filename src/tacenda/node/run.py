@@ -106,7 +106,7 @@ def run_node(options: NodeOptions) -> RunResult:
     identity = check_identity(contract, Identity.read(options.identity))
     plan = make_plan(contract)
     problem = read_records(contract, identity.name, options.schema, options.data)
-    state = NodeState(options.state)
+    state = NodeState(options.state, row_bytes=8 * plan.spec.facts.dim)
     try:
         with logs.open_log(options.state / "log.jsonl", identity.name) as log:
             return _run(options, plan, identity, problem, state, log)
