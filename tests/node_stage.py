@@ -122,6 +122,7 @@ class Crowd:
         addresses: Any = None,
         metrics: int | None = None,
         ledgers: Path | None = None,
+        options: dict[str, dict[str, Any]] | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         p = contract.problem
@@ -132,6 +133,7 @@ class Crowd:
         self.ledgers = ledgers  # a folder with one for each member, outside the state folders
         self.addresses: dict[str, dict[str, str]] = addresses or {}
         self.contracts: dict[str, Path] = {}  # a member's own copy, where it has one
+        self.options = options or {}  # of single members, instead of the usual ones
         self.names = self.stage.contract.names
         if ledgers is not None:
             for name in self.names:
@@ -204,6 +206,7 @@ class Crowd:
             "addresses": self.addresses.get(name),
             "metrics_port": self.metrics,
             "ledger": None if self.ledgers is None else self.ledgers / name / "ledger.sqlite",
+            **self.options.get(name, {}),
         }
 
     def kill(self, name: str) -> None:

@@ -20,6 +20,7 @@ from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import CERTIFICATE, Identity
 from tacenda.node.identity.contract import Contract
 from tacenda.node.state.accounts import default_ledger
+from tacenda.node.transport.relay import SCHEME, greeted
 from tacenda.privacy.lasting.files import MOUNTS, REMOTE, REMOTE_FUSE, mount_type
 from tacenda.words import counted
 
@@ -214,11 +215,21 @@ def _membership(terms: Contract, mine: Identity) -> Iterator[Finding]:
         f"{mine.name}, the contract {'pins' if same else 'does not pin'} this certificate",
         "sign a new card",
     )
-    if member.listens:
+    called = [terms.member(name) for name in terms.neighbours(mine.name)]
+    places = {m.address for m in (member, *called) if m.listens}
+    for place in sorted(p for p in places if p.startswith(SCHEME)):
+        yield _relay(place.removeprefix(SCHEME))
+    if member.listens and not member.address.startswith(SCHEME):
         yield _port(member.address)
-    for name in terms.neighbours(mine.name):
-        if terms.member(name).listens:
-            yield _peer(terms, mine, name)
+    for other in called:
+        if other.listens and not other.address.startswith(SCHEME):
+            yield _peer(terms, mine, other.name)
+
+
+def _relay(address: str) -> Finding:
+    why = greeted(address)
+    fix = "is the relay running, and may this machine call out to it?"
+    return Finding("relay", not why, why or f"{address} answers", fix)
 
 
 def _port(address: str) -> Finding:

@@ -38,6 +38,8 @@ from tacenda.node.state.spending import Spending
 from tacenda.node.transport.endpoint import Endpoint
 from tacenda.node.transport.exchange import Exchange, MemberCaught, PeerAbsent
 from tacenda.node.transport.mailbox import Mailbox
+from tacenda.node.transport.relay import SCHEME
+from tacenda.node.transport.streams import Proxy, read_secret
 from tacenda.node.transport.tls_log import TlsLog
 from tacenda.runtime.lasting_run import data_digest
 from tacenda.runtime.places import row_forms
@@ -71,7 +73,7 @@ def run_node(options: NodeSettings) -> RunResult:
     contract_files.require_own_signature(options.contract, identity.name)
     plan = make_plan(contract)
     checked_schema(contract, options.schema)
-    state = NodeState(options.state)
+    state = NodeState(options.state, row_bytes=8 * plan.spec.facts.dim)
     try:
         with logs.open_log(options.state / "log.jsonl", identity.name) as log:
             return _run(options, plan, identity, state, log)
@@ -118,7 +120,16 @@ def _run(
         if contract.member(name).listens
         else None
     )
-    endpoint = Endpoint(handshake, mailbox, limit, log, bind=bind, addresses=options.addresses)
+    endpoint = Endpoint(
+        handshake,
+        mailbox,
+        limit,
+        log,
+        bind=bind,
+        addresses=options.addresses,
+        proxy=None if options.proxy is None else Proxy.read(options.proxy, options.proxy_login),
+        relay_token=_relay_token(options, contract, name),
+    )
     stop = _Signals()
     display = Display(contract, name, endpoint, log, quiet=options.quiet)
     watchdog = _Watchdog(contract, endpoint, stop, display)
@@ -410,7 +421,27 @@ class _Signals:
             signal.signal(number, handler)
 
 
+def _relay_token(options: NodeSettings, contract: Contract, name: str) -> str:
+    """The relays' token, where this member or a neighbour of its is met through one."""
+    if options.relay_token is not None:
+        return read_secret(options.relay_token, "--relay-token")
+    own = {name: options.bind} if options.bind else {}
+    places = {
+        n: ({**(options.addresses or {}), **own}).get(n, contract.member(n).address)
+        for n in [name, *contract.neighbours(name)]
+    }
+    through = sorted(n for n, place in places.items() if place.startswith(SCHEME))
+    if through:
+        raise InputError(
+            f"--relay-token is needed: {', '.join(through)} can be reached through a relay only; "
+            "ask the relay's operator for the token, and put it into a file of mode 0600."
+        )
+    return ""
+
+
 def _any_interface(address: str) -> str:
+    if address.startswith(SCHEME):
+        return address
     return f"[::]:{address.rpartition(':')[2]}"
 
 
