@@ -179,7 +179,7 @@ class Crowd:
             "quiet": True,
             "watch_tls": True,
             "addresses": self.addresses.get(name),
-            "metrics_port": self.metrics,
+            "metrics_address": self.metrics,
             "ledger": None if self.ledgers is None else self.ledgers / name / "ledger.sqlite",
         }
 

@@ -11,11 +11,12 @@ import signal
 import sys
 import threading
 import time
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tacenda.data.schema import Schema
 from tacenda.errors import InputError, StateError, TacendaError
 from tacenda.node import logs
 from tacenda.node.display import Display
@@ -23,9 +24,10 @@ from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
 from tacenda.node.identity.edge_keys import EdgeKeys
-from tacenda.node.member_records import read_records
+from tacenda.node.member_records import checked_schema, read_records
 from tacenda.node.membership.agreement import Agreement, Frozen, Phase
 from tacenda.node.membership.votes import ConflictingVotes
+from tacenda.node.observer import Observer
 from tacenda.node.peer import Peer
 from tacenda.node.protocol.handshake import Handshake
 from tacenda.node.protocol.signed_rows import Witness
@@ -58,11 +60,12 @@ class NodeOptions:
 
     bind: address to listen on, by default the contract's port on all interfaces. addresses: where
     neighbours are reached, if not as the contract says. ledger: the lasting ledger, by default one
-    per member and machine. metrics_port: health and metrics on 127.0.0.1, None for none. dataset:
-    the data's name in the ledger; given once, it is remembered with the records. budget: epsilon
-    that all runs on these records together may lose, kept in the ledger; no_budget: that they shall
-    have no limit. watch_tls: log the reasons of failed handshakes, which takes over this process's
-    standard error (`tls_log`).
+    per member and machine. metrics_address: where health and metrics are answered, a port of
+    127.0.0.1 or host:port, None for none. dashboard: the port of the page on 127.0.0.1, 0 for any
+    that is free, None for none. dataset: the data's name in the ledger; given once, it is
+    remembered with the records. budget: epsilon that all runs on these records together may lose,
+    kept in the ledger; no_budget: that they shall have no limit. watch_tls: log the reasons of
+    failed handshakes, which takes over this process's standard error (`tls_log`).
     """
 
     contract: Path
@@ -73,7 +76,8 @@ class NodeOptions:
     ledger: Path | None = None
     bind: str | None = None
     addresses: dict[str, str] | None = None
-    metrics_port: int | None = None
+    metrics_address: str | int | None = None
+    dashboard: int | None = None
     rehearsal: bool = False
     quiet: bool = False
     watch_tls: bool = False
@@ -84,6 +88,8 @@ class NodeOptions:
 
 class Stopped(TacendaError):
     """The node was asked to stop; everything is saved."""
+
+    to_do = "Start the node again to go on."
 
 
 def run_node(options: NodeOptions) -> RunResult:
@@ -98,11 +104,12 @@ def run_node(options: NodeOptions) -> RunResult:
         )
     identity = check_identity(contract, Identity.read(options.identity))
     plan = make_plan(contract)
-    problem = read_records(contract, identity.name, options.schema, options.data)
+    schema = checked_schema(contract, options.schema)
+    problem = read_records(contract, identity.name, schema, options.data)
     state = NodeState(options.state)
     try:
         with logs.open_log(options.state / "log.jsonl", identity.name) as log:
-            return _run(options, plan, identity, problem, state, log)
+            return _run(options, plan, identity, schema, problem, state, log)
     finally:
         state.close()
 
@@ -129,6 +136,7 @@ def _run(
     options: NodeOptions,
     plan: RunPlan,
     identity: Identity,
+    schema: Schema,
     problem: Any,
     state: NodeState,
     log: Any,
@@ -163,10 +171,18 @@ def _run(
     if contract.absence.policy == "continue":
         agreement.check()
         endpoint.on_membership, endpoint.greeting = _heard(agreement, mailbox), agreement.greeting
-    ledger, account = _account(options, contract, name, problem, log)
-    listening = TlsLog(log) if options.watch_tls else nullcontext()
-    booked = Spending(ledger, plan, name, problem, key, account, rehearsal=options.rehearsal)
-    with listening, booked as spending, stop:
+    with ExitStack() as stack:
+        stack.enter_context(display.open())
+        observer = stack.enter_context(
+            Observer(contract, identity, display, exchange, options.state, log)
+        )
+        ledger, account = _account(options, contract, name, problem, log)
+        if options.watch_tls:
+            stack.enter_context(TlsLog(log, display.take))
+        booked = Spending(ledger, plan, name, problem, key, account, rehearsal=options.rehearsal)
+        spending = stack.enter_context(booked)
+        observer.account(ledger, account)
+        stack.enter_context(stop)
         state.keep_mark(spending.mark)
         peer = Peer(plan, name, problem, key, state, exchange, handshake.edges)
         peer.restore()
@@ -174,20 +190,20 @@ def _run(
         handshake.started = witness.latest > (0, 0, 0)
         mailbox.advance(exchange.view, peer.round + 1)
         witness.advance(exchange.view, peer.round + 1)
-        monitor = _monitor(options, display)
+        _serve(options, stack, observer, log)
         try:
             endpoint.start()
             exchange.resend()
             _rounds(peer, exchange, mailbox, agreement, display, watchdog, spending.anew)
             result = peer.result(display.seconds)
             spending.settle(state.charges(), final=True)
-            save_folder(options.state, result, contract, name, witness.caught)
+            save_folder(options.state, result, contract, schema, identity, witness.caught)
             if not state.noted("all finished"):
                 state.note(
                     "all finished", _linger(endpoint, contract, stop, display, exchange.absent)
                 )
             if witness.caught.keys() - exchange.absent:  # found while the last digests went round
-                save_folder(options.state, result, contract, name, witness.caught)
+                save_folder(options.state, result, contract, schema, identity, witness.caught)
                 raise MemberCaught(list(witness.caught.values()))
             return result
         except BaseException as stopped:
@@ -202,9 +218,6 @@ def _run(
             raise
         finally:
             endpoint.stop()
-            display.close()
-            if monitor is not None:
-                monitor.close()
 
 
 def _account(
@@ -420,33 +433,49 @@ def _any_interface(address: str) -> str:
     return f"[::]:{address.rpartition(':')[2]}"
 
 
-def _monitor(options: NodeOptions, display: Display) -> Any:
-    if options.metrics_port is None:
-        return None
-    from tacenda.node.health import Monitor
+def _serve(options: NodeOptions, stack: ExitStack, observer: Observer, log: Any) -> None:
+    """Health, metrics and the page, where they were asked for."""
+    if options.metrics_address is not None:
+        from tacenda.node.health import Monitor
 
-    return Monitor(options.metrics_port, display)
+        stack.enter_context(Monitor(str(options.metrics_address), observer, log))
+    if options.dashboard is not None:
+        from tacenda.node.dashboard import Dashboard
+
+        stack.enter_context(
+            Dashboard(options.dashboard, observer, options.state, log, quiet=options.quiet)
+        )
 
 
 def save_folder(
-    folder: Path, result: RunResult, contract: Contract, name: str, caught: dict[str, str]
+    folder: Path,
+    result: RunResult,
+    contract: Contract,
+    schema: Schema,
+    identity: Identity,
+    caught: dict[str, str],
 ) -> None:
-    """The run folder that reports read, inside the state folder: what this member may know and
-    show, and who was caught lying."""
+    """The run folder that reports and predictions read, inside the state folder: what this member
+    may know and show, and who was caught lying; with the signed statement of what was spent."""
     from tacenda.formats.files import write_text
     from tacenda.formats.text import toml
+    from tacenda.node.signed_statement import write_statement
     from tacenda.runtime.result import load
     from tacenda.runtime.run_folder import RunFolder
 
-    home, run = RunFolder(folder).make(), f"{contract.algorithm.name}-{name}"
+    home, run = RunFolder(folder).make(), f"{contract.algorithm.name}-{identity.name}"
     target = home.save(run, result)
     if load(target).models.shape != result.models.shape:
         raise StateError(
             f"The result {target} was not written whole; free disk space and start the node again."
         )
+    schema.write(home.schema_path)
     write_text(home.config_path, toml(contract.to_plain()))
     epsilon = None if result.privacy is None else result.privacy.to_plain()["epsilon"]
+    if result.privacy is not None:
+        write_statement(folder, result.privacy, contract, identity)
     manifest = {
+        "contract": contract.hash(),
         "caught": caught,
         "warnings": result.warnings,
         "command": "node run",
@@ -454,6 +483,8 @@ def save_folder(
         "dataset": {
             "name": "this member's own records",
             "notes": ["nothing is shown of records that stay on site"],
+            "classes": contract.problem.classes,
+            "feature_names": list(schema.feature_names),
         },
         "table": [{"run": run, "epsilon": epsilon, "rounds": result.rounds}],
         "results": [

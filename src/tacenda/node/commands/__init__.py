@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from tacenda.errors import TacendaError
-from tacenda.node.commands import certs, contracts, running
+from tacenda.node.commands import certs, contracts, running, watching
 from tacenda.node.commands.options import certs_app, contract_app, node_app
 from tacenda.node.commands.running import doctor
 
@@ -22,6 +22,7 @@ __all__ = [
     "main",
     "node_app",
     "running",
+    "watching",
 ]
 
 

@@ -45,8 +45,20 @@ def node_run(
     peer: Annotated[
         list[str] | None, typer.Option(help="name=host:port, where a neighbour is reached instead.")
     ] = None,
-    metrics_port: Annotated[
-        int | None, typer.Option(help="Health and metrics on 127.0.0.1.")
+    metrics_address: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics-address",
+            "--metrics-port",
+            help="Health and metrics: a port of 127.0.0.1, or host:port, which shows the members' "
+            "names, rounds, traffic and spending to whoever reaches it.",
+        ),
+    ] = None,
+    dashboard: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="A page to watch the node, on this port of 127.0.0.1; 0: any."
+        ),
     ] = None,
     rehearsal: Annotated[
         bool,
@@ -78,7 +90,8 @@ def node_run(
                 ledger,
                 bind,
                 _addresses(peer),
-                metrics_port,
+                metrics_address,
+                dashboard,
                 rehearsal,
                 quiet,
                 watch_tls=True,
