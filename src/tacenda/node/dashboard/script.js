@@ -34,7 +34,8 @@ function size(n) {
   }
 }
 const short = (n) => typeof n === "number" ? Number(n.toPrecision(4)).toString() : String(n);
-const days = (n) => n === null ? "" : n <= 0 ? " (expired)" : ` (${Math.floor(n)} days left)`;
+const days = (n) => n === null ? "" : n <= 0 ? " (expired)" : ` (${Math.floor(n)} ${Math.floor(n) === 1 ? "day" : "days"} left)`;
+const power = (d) => d > 0 && d < 1e-3 ? d.toExponential() : String(d);
 
 // ---- elements: only text is ever inserted
 function make(tag, text, attributes) {
@@ -105,13 +106,13 @@ function privacy(f) {
   const run = f.run, all = f.lasting;
   if (run) {
     $("run-meter").value = Math.min(1, run.epsilon / run.limit);
-    text("run-words", `Epsilon ${short(run.epsilon)} of ${short(run.limit)} at delta ${run.delta}, ${run.adjacency}, against ${run.against}.`);
+    text("run-words", `Epsilon ${short(run.epsilon)} of ${short(run.limit)} at delta ${power(run.delta)}, ${run.adjacency}, against ${run.against}.`);
     curve(run);
   }
   $("lasting-bar").hidden = !all || all.budget === null;
   if (all) {
     if (all.budget !== null) $("lasting-meter").value = Math.min(1, all.epsilon / all.budget);
-    text("lasting-words", `Epsilon ${short(all.epsilon)} at delta ${all.delta}, ${all.budget === null ? "without a budget" : `of a budget of ${short(all.budget)}`}. ` +
+    text("lasting-words", `Epsilon ${short(all.epsilon)} at delta ${power(all.delta)}, ${all.budget === null ? "without a budget" : `of a budget of ${short(all.budget)}`}. ` +
       `What this run may still spend is counted. Account in the ledger: ${all.account}.`);
   } else text("lasting-words", "Not read yet.");
 }
@@ -126,11 +127,11 @@ function curve(run) {
   const points = run.curve.filter(([d]) => d > 0).map(([d, e]) => [Math.log10(d), e]);
   fill($("curve-numbers").tBodies[0], run.curve.map(([d, e]) => {
     const row = make("tr");
-    row.append(make("th", d.toExponential(0), { scope: "row" }), make("td", short(e), { class: "number" }));
+    row.append(make("th", power(d), { scope: "row" }), make("td", short(e), { class: "number" }));
     return row;
   }));
   if (points.length < 2) { text("curve-words", "Nothing was released yet."); $("curve").replaceChildren(); return; }
-  const [L, R, T, B] = [52, 464, 16, 216];
+  const [L, R, T, B] = [56, 448, 34, 212];
   const lo = Math.min(...points.map((p) => p[0])), hi = Math.max(...points.map((p) => p[0]));
   const top = Math.max(...points.map((p) => p[1]), 1e-9) * 1.1;
   const x = (v) => L + (R - L) * (v - lo) / (hi - lo), y = (v) => B - (B - T) * v / top;
@@ -140,11 +141,11 @@ function curve(run) {
     parts.push(draw("line", { x1: L, x2: R, y1: y(v), y2: y(v), class: k ? "grid" : "axis" }), draw("text", { x: L - 8, y: y(v) + 4, "text-anchor": "end" }, short(Number(v.toPrecision(2)))));
   }
   for (let k = Math.ceil(lo); k <= hi; k += 2) parts.push(draw("text", { x: x(k), y: B + 20, "text-anchor": "middle" }, `1e${k}`));
-  parts.push(draw("text", { x: (L + R) / 2, y: 252, "text-anchor": "middle" }, "delta"), draw("text", { x: L - 44, y: T - 3 }, "epsilon"));
+  parts.push(draw("text", { x: (L + R) / 2, y: 252, "text-anchor": "middle" }, "delta"), draw("text", { x: 8, y: 18 }, "epsilon"));
   parts.push(draw("polyline", { class: "line", points: points.map(([a, b]) => `${x(a)},${y(b)}`).join(" ") }));
   if (run.delta > 0) parts.push(draw("circle", { class: "dot", r: 5, cx: x(Math.log10(run.delta)), cy: y(run.epsilon) }));
   $("curve").replaceChildren(...parts);
-  text("curve-words", `The dot is the contract's delta, ${run.delta}: epsilon ${short(run.epsilon)} by now. A smaller delta goes with a larger epsilon.`);
+  text("curve-words", `The dot is the contract's delta, ${power(run.delta)}: epsilon ${short(run.epsilon)} by now. A smaller delta goes with a larger epsilon.`);
 }
 
 function machine(f) {
@@ -216,8 +217,7 @@ const system = matchMedia("(prefers-color-scheme: dark)");
 press(system.matches);
 system.addEventListener("change", (e) => { if (!document.documentElement.dataset.theme) press(e.matches); });
 $("theme").addEventListener("click", () => theme($("theme").getAttribute("aria-pressed") !== "true"));
-$("open").addEventListener("click", () => { token = $("token").value.trim(); $("token").value = ""; sessionStorage.setItem(KEY, token); ask(); });
-$("token").addEventListener("keydown", (e) => { if (e.key === "Enter") $("open").click(); });
+$("form").addEventListener("submit", (e) => { e.preventDefault(); token = $("token").value.trim(); $("token").value = ""; sessionStorage.setItem(KEY, token); ask(); });
 document.addEventListener("visibilitychange", () => { if (!document.hidden) ask(); });
 addEventListener("hashchange", () => { take(); ask(); });
 take();
