@@ -245,6 +245,14 @@ def live(options: dict[str, Any], output: str) -> None:
             sys.exit(1)
 
 
+def live_on_terminal(options: dict[str, Any], output: str, terminal: str) -> None:
+    """A member whose standard error is a terminal."""
+    place = os.open(terminal, os.O_RDWR | os.O_NOCTTY)
+    os.dup2(place, 2)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+    live(options, output)
+
+
 def live_and_lie(
     options: dict[str, Any], output: str, lies: dict[str, list[str]], after: str
 ) -> None:

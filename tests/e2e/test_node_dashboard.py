@@ -123,6 +123,7 @@ def test_page_and_status_tell_the_same_and_nothing_private(watched: Watched) -> 
     assert watched.token not in text
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 def test_page_in_a_browser(watched: Watched) -> None:
     playwright = pytest.importorskip("playwright.sync_api")

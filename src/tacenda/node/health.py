@@ -27,16 +27,12 @@ class Monitor(WebServer):
     """`with Monitor(address, observer, log)`: a port of 127.0.0.1, or host:port."""
 
     def __init__(self, address: str, observer: Observer, log: Any) -> None:
-        from prometheus_client import CollectorRegistry
-
-        registry = CollectorRegistry()
-        registry.register(_Numbers(observer.facts))
         host, port = parse_address(address, OPTION)
         routes = {
             "/livez": _checked(observer, lambda f: f.alive),
             "/readyz": _checked(observer, lambda f: f.ready),
             "/healthz": _checked(observer, lambda f: f.in_order),
-            "/metrics": lambda _: _metrics(registry),
+            "/metrics": lambda _: metrics_answer(observer.facts),
         }
         super().__init__(host, port, OPTION, routes)
         log.info("metrics", address=host, port=self.port)
@@ -54,27 +50,25 @@ def _checked(observer: Observer, good: Callable[[NodeFacts], bool]) -> Any:
     return answer
 
 
-def _metrics(registry: Any) -> Answer:
-    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+def metrics_answer(facts: Callable[[], NodeFacts]) -> Answer:
+    """Everything in Prometheus' text form, collected now, so that nothing is counted twice."""
+    from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
+    registry = CollectorRegistry()
+    registry.register(_Numbers(facts()))
     return Answer(generate_latest(registry), CONTENT_TYPE_LATEST)
 
 
 class _Numbers:
-    """Collected when asked, so nothing is counted twice."""
+    """A node's facts as families of metrics."""
 
-    def __init__(self, facts: Callable[[], NodeFacts]) -> None:
+    def __init__(self, facts: NodeFacts) -> None:
         self._facts = facts
 
-    def describe(self) -> list[Any]:
-        """Nothing: registering must not ask a node that has not begun."""
-        return []
-
     def collect(self) -> Iterator[Any]:
-        facts = self._facts()
-        yield from _about_run(facts)
-        yield from _about_spending(facts)
-        yield from _about_peers(facts)
+        yield from _about_run(self._facts)
+        yield from _about_spending(self._facts)
+        yield from _about_peers(self._facts)
 
 
 def _gauge(name: str, help: str, value: float) -> Any:
