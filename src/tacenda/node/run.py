@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from tacenda.data.schema import Schema
 from tacenda.errors import InputError, StateError, TacendaError
 from tacenda.node import logs
 from tacenda.node.display import Display
@@ -25,6 +26,7 @@ from tacenda.node.identity.edge_keys import EdgeKeys
 from tacenda.node.member_records import checked_schema, read_records
 from tacenda.node.membership.agreement import Agreement, Frozen, Phase
 from tacenda.node.membership.votes import ConflictingVotes
+from tacenda.node.observer import Observer
 from tacenda.node.peer import Peer
 from tacenda.node.protocol.contract_signatures import ContractSignatures, SignatureBook
 from tacenda.node.protocol.handshake import Handshake
@@ -59,6 +61,8 @@ LOOK_AROUND = 0.5  # seconds between looks for a signal while signatures are mis
 class Stopped(TacendaError):
     """The node was asked to stop; everything is saved."""
 
+    to_do = "Start the node again to go on."
+
 
 def run_node(options: NodeSettings) -> RunResult:
     """Take part in the run until its last round,
@@ -72,11 +76,11 @@ def run_node(options: NodeSettings) -> RunResult:
     identity = check_identity(contract, Identity.read(options.identity))
     contract_files.require_own_signature(options.contract, identity.name)
     plan = make_plan(contract)
-    checked_schema(contract, options.schema)
+    schema = checked_schema(contract, options.schema)
     state = NodeState(options.state, row_bytes=8 * plan.spec.facts.dim)
     try:
         with logs.open_log(options.state / "log.jsonl", identity.name) as log:
-            return _run(options, plan, identity, state, log)
+            return _run(options, plan, identity, schema, state, log)
     finally:
         state.close()
 
@@ -100,7 +104,12 @@ def check_identity(contract: Contract, identity: Identity) -> Identity:
 
 
 def _run(
-    options: NodeSettings, plan: RunPlan, identity: Identity, state: NodeState, log: Any
+    options: NodeSettings,
+    plan: RunPlan,
+    identity: Identity,
+    schema: Schema,
+    state: NodeState,
+    log: Any,
 ) -> RunResult:
     contract, name = plan.contract, identity.name
     forms = row_forms(plan.spec)
@@ -141,19 +150,24 @@ def _run(
         agreement.check()
         endpoint.on_membership, endpoint.greeting = _heard(agreement, mailbox), agreement.greeting
     with ExitStack() as stack:
+        stack.enter_context(display.open())
+        observer = stack.enter_context(
+            Observer(contract, identity, display, exchange, options.state, log)
+        )
         if options.watch_tls:
-            stack.enter_context(TlsLog(log))
+            stack.enter_context(TlsLog(log, display.take))
         stack.enter_context(stop)
-        stack.callback(display.close)
         stack.callback(endpoint.stop)
+        _serve(options, stack, observer, log)
         _all_signed(book, endpoint, watchdog)
         # No record is read before all have signed
-        problem = read_records(contract, name, options.schema, options.data)
+        problem = read_records(contract, name, schema, options.data)
         key = state.bind(contract.run_id(), name, data_digest(problem))
         handshake.state_id = hashlib.sha256(b"state id" + key).hexdigest()[:16]
         ledger, account = _account(options, contract, name, problem, log)
         booked = Spending(ledger, plan, name, problem, key, account, rehearsal=options.rehearsal)
         spending = stack.enter_context(booked)
+        observer.account(ledger, account)
         state.keep_mark(spending.mark)
         peer = Peer(plan, name, problem, key, state, exchange, handshake.edges)
         peer.restore()
@@ -161,7 +175,6 @@ def _run(
         handshake.started = witness.latest > (0, 0, 0)
         mailbox.advance(exchange.view, peer.round + 1)
         witness.advance(exchange.view, peer.round + 1)
-        monitor = _monitor(options, display)
         try:
             endpoint.ready()
             endpoint.start()
@@ -169,13 +182,13 @@ def _run(
             _rounds(peer, exchange, mailbox, agreement, display, watchdog, spending.anew)
             result = peer.result(display.seconds)
             spending.settle(state.charges(), final=True)
-            save_folder(options.state, result, contract, name, witness.caught)
+            save_folder(options.state, result, contract, schema, identity, witness.caught)
             if not state.noted("all finished"):
                 state.note(
                     "all finished", _linger(endpoint, contract, stop, display, exchange.absent)
                 )
             if witness.caught.keys() - exchange.absent:  # found while the last digests went round
-                save_folder(options.state, result, contract, name, witness.caught)
+                save_folder(options.state, result, contract, schema, identity, witness.caught)
                 raise MemberCaught(list(witness.caught.values()))
             return result
         except BaseException as stopped:
@@ -190,8 +203,6 @@ def _run(
             raise
         finally:
             endpoint.stop()
-            if monitor is not None:
-                monitor.close()
 
 
 def _all_signed(book: SignatureBook, endpoint: Endpoint, watchdog: _Watchdog) -> None:
@@ -445,33 +456,49 @@ def _any_interface(address: str) -> str:
     return f"[::]:{address.rpartition(':')[2]}"
 
 
-def _monitor(options: NodeSettings, display: Display) -> Any:
-    if options.metrics_port is None:
-        return None
-    from tacenda.node.health import Monitor
+def _serve(options: NodeSettings, stack: ExitStack, observer: Observer, log: Any) -> None:
+    """Health, metrics and the page, where they were asked for."""
+    if options.metrics_address is not None:
+        from tacenda.node.health import Monitor
 
-    return Monitor(options.metrics_port, display)
+        stack.enter_context(Monitor(str(options.metrics_address), observer, log))
+    if options.dashboard is not None:
+        from tacenda.node.dashboard import Dashboard
+
+        stack.enter_context(
+            Dashboard(options.dashboard, observer, options.state, log, quiet=options.quiet)
+        )
 
 
 def save_folder(
-    folder: Path, result: RunResult, contract: Contract, name: str, caught: dict[str, str]
+    folder: Path,
+    result: RunResult,
+    contract: Contract,
+    schema: Schema,
+    identity: Identity,
+    caught: dict[str, str],
 ) -> None:
-    """The run folder that reports read, inside the state folder: what this member may know and
-    show, and who was caught lying."""
+    """The run folder that reports and predictions read, inside the state folder: what this member
+    may know and show, and who was caught lying; with the signed statement of what was spent."""
     from tacenda.formats.files import write_text
     from tacenda.formats.text import toml
+    from tacenda.node.signed_statement import write_statement
     from tacenda.runtime.result import load
     from tacenda.runtime.run_folder import RunFolder
 
-    home, run = RunFolder(folder).make(), f"{contract.algorithm.name}-{name}"
+    home, run = RunFolder(folder).make(), f"{contract.algorithm.name}-{identity.name}"
     target = home.save(run, result)
     if load(target).models.shape != result.models.shape:
         raise StateError(
             f"The result {target} was not written whole; free disk space and start the node again."
         )
+    schema.write(home.schema_path)
     write_text(home.config_path, toml(contract.to_plain()))
     epsilon = None if result.privacy is None else result.privacy.to_plain()["epsilon"]
+    if result.privacy is not None:
+        write_statement(folder, result.privacy, contract, identity)
     manifest = {
+        "contract": contract.hash(),
         "caught": caught,
         "warnings": result.warnings,
         "command": "node run",
@@ -479,6 +506,8 @@ def save_folder(
         "dataset": {
             "name": "this member's own records",
             "notes": ["nothing is shown of records that stay on site"],
+            "classes": contract.problem.classes,
+            "feature_names": list(schema.feature_names),
         },
         "table": [{"run": run, "epsilon": epsilon, "rounds": result.rounds}],
         "results": [

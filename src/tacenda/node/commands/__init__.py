@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from tacenda.errors import TacendaError
-from tacenda.node.commands import certs, contracts, relaying, running
+from tacenda.node.commands import certs, contracts, relaying, running, watching
 from tacenda.node.commands.options import certs_app, contract_app, node_app
 from tacenda.node.commands.relaying import relay
 from tacenda.node.commands.running import doctor
@@ -25,6 +25,7 @@ __all__ = [
     "relay",
     "relaying",
     "running",
+    "watching",
 ]
 
 

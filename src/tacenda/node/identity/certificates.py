@@ -318,6 +318,11 @@ def fingerprint(certificate: x509.Certificate) -> str:
     return certificate.fingerprint(hashes.SHA256()).hex()
 
 
+def expiry_of(pem: bytes) -> float:
+    """When a certificate expires, in seconds since 1970."""
+    return x509.load_pem_x509_certificate(pem).not_valid_after_utc.timestamp()
+
+
 def names_of(document: x509.Certificate | x509.CertificateSigningRequest) -> list[str]:
     """The DNS names in the subject alternative name."""
     try:

@@ -25,7 +25,7 @@ from typing import Any
 import grpc
 
 from tacenda.errors import NetworkError, StateError
-from tacenda.node.identity.certificates import AUTHORITY, CERTIFICATE
+from tacenda.node.identity.certificates import AUTHORITY, CERTIFICATE, expiry_of
 from tacenda.node.protocol import wire
 from tacenda.node.protocol.handshake import (
     ContractsDiffer,
@@ -111,6 +111,16 @@ class Endpoint:
         self._ready.wait(30)
         if self._failed is not None:
             raise self._failed
+
+    @property
+    def alive(self) -> bool:
+        """Whether the network thread runs, or has not begun yet."""
+        return self._thread.ident is None or self._thread.is_alive()
+
+    @property
+    def started(self) -> bool:
+        """Whether the node listens and calls."""
+        return self._thread.is_alive() and self._ready.is_set()
 
     def post(self, messages: list[tuple[Key, str, bytes]]) -> None:
         """Hand durable frames to their links."""
@@ -281,12 +291,14 @@ class Endpoint:
     async def _answer(self, requests: Any, context: Any) -> None:
         """One incoming stream; a stranger learns nothing, a member learns why."""
         try:
-            caller = self.handshake.caller(plain_auth(context))
+            auth = plain_auth(context)
+            caller = self.handshake.caller(auth)
         except Exception as why:
             self.refused += 1
             self.log.warning("caller refused", peer=context.peer(), reason=_reason(why))
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "refused")
         link = self.links[caller]
+        link.certificate_expires = expiry_of(next(iter(auth["x509_pem_cert"])))
         if caller in self.handshake.witness.caught:
             await self._refuse(
                 context,
@@ -487,6 +499,7 @@ class Endpoint:
                 wire.decode(answer, self._limit), link.peer, nonce, hello
             )
             self._tell_clock(link.peer)
+            link.certificate_expires = expiry_of(welcome.certificate)
             if not welcome.waiting:
                 link.met(welcome.view, welcome.done, welcome.done >= self._total)
                 confirmation = self.handshake.confirmation(link.peer)
