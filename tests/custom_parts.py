@@ -46,3 +46,26 @@ def group_lasso(size: int = 2, ridge: float = 0.0, **changed: Any) -> Any:
         "strong_convexity": ridge,
     }
     return tc.regularisers.CustomRegulariser("group-lasso", **{**declared, **changed})
+
+
+def steep_margin() -> Any:
+    """A loss of the margin with a bend at 0 where its slope jumps as fast as is declared, and with
+    lies between the points of the grid."""
+
+    def slope(z: Any) -> Any:
+        honest = np.clip(50.0 * z, -0.3, 0.0)
+        between = (np.abs(z) > 0.00401) & (np.abs(z) < 0.00402)  # no point of the grid is there
+        return np.where(between, 1e9, honest)
+
+    def value(z: Any) -> Any:
+        return np.where(z > 0, 0.0, np.where(z > -0.006, 25 * z * z, -0.3 * z - 0.0009))
+
+    return tc.losses.CustomLoss(
+        "steep-margin",
+        of="margin",
+        value=value,
+        slope=slope,
+        slope_bound=0.3,
+        curvature=50.0,
+        kinks=[-0.006, 0.0],
+    )
