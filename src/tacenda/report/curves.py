@@ -85,6 +85,7 @@ METRICS: dict[str, tuple[str, str, str, bool]] = {
         True,
     ),
     "infeasibility": ("Disagreement along the edges", "sum of distances", "lower is better", True),
+    "data_passes": ("Passes over the records", "passes", "lower is better", False),
 }
 AGREEMENT = ("consensus", "infeasibility")
 UTILITY = (
