@@ -153,6 +153,7 @@ def _convergence_findings(rows: Rows) -> list[Finding]:
                 f"on {nodes} nodes the odd iterates of R-ADMM converge like ADMM",
                 gap < 0.05,
                 detail,
+                short=f"{nodes} nodes: ADMM {plain:.4f}, R-ADMM {best[0]:.4f}",
             )
         )
         made += _computation(rows.where(nodes=nodes), nodes, f"R-ADMM, gamma {best[1]:g}")
@@ -183,6 +184,8 @@ def _computation(rows: Rows, nodes: int, recycled: str) -> list[Finding]:
             seconds[recycled] < seconds["ADMM"],
             f"Shortest of {len(ends['ADMM'])} runs: ADMM {seconds['ADMM']:.2f} s, "
             f"{recycled} {seconds[recycled]:.2f} s.",
+            short=f"{nodes} nodes: {seconds['ADMM']:.2f} s for ADMM, "
+            f"{seconds[recycled]:.2f} s for R-ADMM",
         ),
         Finding(
             PUBLISHED,
@@ -191,6 +194,8 @@ def _computation(rows: Rows, nodes: int, recycled: str) -> list[Finding]:
             counts[recycled] < counts["ADMM"],
             f"Minimisations over a node's records: ADMM {counts['ADMM']:g}, "
             f"{recycled} {counts[recycled]:g}.",
+            short=f"{nodes} nodes: {counts['ADMM']:g} minimisations for ADMM, "
+            f"{counts[recycled]:g} for R-ADMM",
         ),
     ]
 
@@ -335,7 +340,13 @@ def _private_findings(rows: Rows) -> list[Finding]:
             part = rows.where(mode=mode, level=level).last()
             three = part.where(lambda r: r["method"] in ("R-ADMM", DVP, "M-ADMM-PP"))
             made.append(
-                ranked(three, mode, "R-ADMM", f"R-ADMM beats DVP and PP at the {level} level")
+                ranked(
+                    three,
+                    mode,
+                    "R-ADMM",
+                    f"R-ADMM beats DVP and PP at the {level} level",
+                    f"{level} level",
+                )
             )
             if mode == PUBLISHED:
                 made.append(
@@ -355,6 +366,7 @@ def _private_findings(rows: Rows) -> list[Finding]:
                     mode,
                     BOTH,
                     f"R-ADMM with growing penalties beats all others at the {level} level",
+                    f"{level} level",
                 )
             )
         made.append(_more_at_strong(rows.where(mode=mode), mode))
