@@ -714,7 +714,7 @@ CLAIMS = [
         "Several steps with the paper's c2 beat a single one with a smaller c2.",
         (("ipadmm-inner", "ends below l = 1"),),
         "c2 only sets the length of the step, and a single step a round with c2 = n/100 needs no "
-        "more privacy: is the gain more than that of a longer step?",
+        "more privacy. The question is whether the gain is more than that of a longer step.",
     ),
     Claim(
         PAPER,
