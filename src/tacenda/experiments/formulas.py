@@ -111,7 +111,7 @@ def _condition() -> Finding:
     least = {nodes: recycled.least_gammas(nodes) for nodes in (5, 20)}
     top = max(recycled.GAMMAS)
     told = "; ".join(
-        f"{nodes} nodes: at least {example:.3g} by (26)-(27), {best:.4g} with the best constants"
+        f"on {nodes} nodes at least {example:.3g} by (26)-(27), {best:.4g} with the best constants"
         for nodes, (example, best) in least.items()
     )
     return Finding(
