@@ -158,8 +158,8 @@ def test_report_is_one_file_that_needs_nothing_else(
     assert "# Old results" not in told
     # A claim is decided by the rows, and one without rows says so, on both pages
     line = next(x for x in told.splitlines() if x.startswith("| A larger epsilon gives"))
-    assert "| holds" in line and "at epsilon 0.2" in line and "ipadmm-tradeoff |" in line
-    line = next(x for x in told.splitlines() if x.startswith("| The gain of several"))
+    assert "| holds" in line and "at epsilon 0.2" in line and f"| {link} |" in line
+    line = next(x for x in told.splitlines() if x.startswith("| Several steps with the paper's c2"))
     assert "| not run |" in line and "Not run at this size: ipadmm-inner" in line
     assert "A larger epsilon gives a lower risk." in text
     own = (tmp_path / "results" / "ipadmm-tradeoff.md").read_text("utf-8")
