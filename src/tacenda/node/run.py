@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,11 @@ from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
 from tacenda.node.identity.edge_keys import EdgeKeys
-from tacenda.node.member_records import read_records
+from tacenda.node.member_records import checked_schema, read_records
 from tacenda.node.membership.agreement import Agreement, Frozen, Phase
 from tacenda.node.membership.votes import ConflictingVotes
 from tacenda.node.peer import Peer
+from tacenda.node.protocol.contract_signatures import ContractSignatures, SignatureBook
 from tacenda.node.protocol.handshake import Handshake
 from tacenda.node.protocol.signed_rows import Witness
 from tacenda.node.protocol.wire import Membership, Progress, frame_limit
@@ -50,6 +51,7 @@ SHOWN = 3.0  # seconds for which a node that found a lie still shows its neighbo
 # notices of an agreement under way within the contract's limit:
 # far fewer than would count as a flood
 REMINDERS = 100
+LOOK_AROUND = 0.5  # seconds between looks for a signal while signatures are missing
 
 
 class Stopped(TacendaError):
@@ -60,19 +62,19 @@ def run_node(options: NodeSettings) -> RunResult:
     """Take part in the run until its last round,
     and return this member's result (also saved in the state folder)."""
     contract = contract_files.read(options.contract)
-    contract_files.require_signed(options.contract)
     if contract.rehearsal_seed is not None and not options.rehearsal:
         raise InputError(
             "contract field rehearsal_seed: this contract is for a rehearsal with seeded noise; "
             "never for real data."
         )
     identity = check_identity(contract, Identity.read(options.identity))
+    contract_files.require_own_signature(options.contract, identity.name)
     plan = make_plan(contract)
-    problem = read_records(contract, identity.name, options.schema, options.data)
+    checked_schema(contract, options.schema)
     state = NodeState(options.state)
     try:
         with logs.open_log(options.state / "log.jsonl", identity.name) as log:
-            return _run(options, plan, identity, problem, state, log)
+            return _run(options, plan, identity, state, log)
     finally:
         state.close()
 
@@ -96,27 +98,21 @@ def check_identity(contract: Contract, identity: Identity) -> Identity:
 
 
 def _run(
-    options: NodeSettings,
-    plan: RunPlan,
-    identity: Identity,
-    problem: Any,
-    state: NodeState,
-    log: Any,
+    options: NodeSettings, plan: RunPlan, identity: Identity, state: NodeState, log: Any
 ) -> RunResult:
     contract, name = plan.contract, identity.name
-    key = state.bind(contract.run_id(), name, data_digest(problem))
     forms = row_forms(plan.spec)
     mailbox = Mailbox(contract.neighbours(name), forms, contract.problem.radius)
     calls = frozenset(call for _, call in forms)
     witness = Witness(contract, name, state, identity.signer(), log, calls)
-    handshake = Handshake(
-        contract, identity, witness, state_id=hashlib.sha256(b"state id" + key).hexdigest()[:16]
-    )
+    given = contract_files.signatures(options.contract)
+    book = SignatureBook(ContractSignatures(contract, given, state), log)
+    handshake = Handshake(contract, identity, witness, book=book, ready=False)
     # Seeded noise of a rehearsal needs no keys; everywhere else noise shared by neighbours is drawn
     # from the keys of the edges.
     if plan.spec.algorithm.shared_noise is not None and contract.rehearsal_seed is None:
         handshake.edges = EdgeKeys(contract, name, state)
-    limit = frame_limit(max(form.nbytes for form in forms.values()))
+    limit = frame_limit(max(form.nbytes for form in forms.values()), len(contract.members))
     bind = (
         (options.bind or _any_interface(contract.member(name).address))
         if contract.member(name).listens
@@ -133,10 +129,20 @@ def _run(
     if contract.absence.policy == "continue":
         agreement.check()
         endpoint.on_membership, endpoint.greeting = _heard(agreement, mailbox), agreement.greeting
-    ledger, account = _account(options, contract, name, problem, log)
-    listening = TlsLog(log) if options.watch_tls else nullcontext()
-    booked = Spending(ledger, plan, name, problem, key, account, rehearsal=options.rehearsal)
-    with listening, booked as spending, stop:
+    with ExitStack() as stack:
+        if options.watch_tls:
+            stack.enter_context(TlsLog(log))
+        stack.enter_context(stop)
+        stack.callback(display.close)
+        stack.callback(endpoint.stop)
+        _all_signed(book, endpoint, watchdog)
+        # No record is read before all have signed
+        problem = read_records(contract, name, options.schema, options.data)
+        key = state.bind(contract.run_id(), name, data_digest(problem))
+        handshake.state_id = hashlib.sha256(b"state id" + key).hexdigest()[:16]
+        ledger, account = _account(options, contract, name, problem, log)
+        booked = Spending(ledger, plan, name, problem, key, account, rehearsal=options.rehearsal)
+        spending = stack.enter_context(booked)
         state.keep_mark(spending.mark)
         peer = Peer(plan, name, problem, key, state, exchange, handshake.edges)
         peer.restore()
@@ -146,6 +152,7 @@ def _run(
         witness.advance(exchange.view, peer.round + 1)
         monitor = _monitor(options, display)
         try:
+            endpoint.ready()
             endpoint.start()
             exchange.resend()
             _rounds(peer, exchange, mailbox, agreement, display, watchdog, spending.anew)
@@ -172,9 +179,25 @@ def _run(
             raise
         finally:
             endpoint.stop()
-            display.close()
             if monitor is not None:
                 monitor.close()
+
+
+def _all_signed(book: SignatureBook, endpoint: Endpoint, watchdog: _Watchdog) -> None:
+    """Wait, for as long as it takes, until every member's signature of the contract is here; the
+    neighbours are shown those that are."""
+    said = ""
+    while (words := book.current.sentence()) != "":
+        endpoint.start()
+        if words != said:
+            watchdog.log.info("waiting for signatures", message=words)
+            said = words
+        watchdog.display.unsigned(words)
+        watchdog.stop.check()
+        endpoint.mailbox.take((0, 0, 0), list(endpoint.links), LOOK_AROUND)
+    watchdog.display.unsigned("")
+    if said:
+        watchdog.log.info("all members have signed", contract=book.current.hash)
 
 
 def _account(
@@ -254,6 +277,7 @@ class _Watchdog:
         self, contract: Contract, endpoint: Endpoint, stop: _Signals, display: Display
     ) -> None:
         self._endpoint, self.stop, self.display = endpoint, stop, display
+        self.log = endpoint.log
         self.limit = contract.absence.limit_seconds
         self._goes_on = contract.absence.policy == "continue"
         self._away: dict[str, float] = {}

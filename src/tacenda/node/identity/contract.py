@@ -24,9 +24,6 @@ from tacenda.node.identity.certificates import check_name
 from tacenda.problem.constants import RADIUS
 from tacenda.runtime.closing import closing_rounds
 
-# of the frames between nodes; 2: votes on who takes part are signed; 3:
-# so are rows, and edge keys are hybrid
-PROTOCOL = 3
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 IDENTITY_FIELDS = ("address", "fingerprint", "signing_key", "listens")
@@ -127,7 +124,11 @@ class PrepareTerms(_Part):
 
 class Contract(_Part):
     """The whole file. rehearsal_seed: seeded noise for a rehearsal; a node refuses such a contract
-    for a real run."""
+    for a real run.
+
+    amendment, follows: of an amended text, its number and the hash of the text before it. left: the
+    members who have left the run for good; the others sign.
+    """
 
     version: Literal[1] = 1
     title: Annotated[str, Field(min_length=1, max_length=200)]
@@ -147,6 +148,9 @@ class Contract(_Part):
     prepare: PrepareTerms | None = None
     privacy: PrivacyTerms
     absence: AbsenceTerms = AbsenceTerms()
+    amendment: Annotated[int, Field(ge=1, le=1000)] | None = None
+    follows: Hex | None = None
+    left: Annotated[list[str], Field(min_length=1)] | None = None
     members: Annotated[list[Member], Field(min_length=2)]
 
     @model_validator(mode="after")
@@ -178,6 +182,11 @@ class Contract(_Part):
                 raise ValueError(
                     f"edge {a} - {b}: at least one end must accept connections (listens = true)"
                 )
+        if (self.amendment is None) != (self.follows is None):
+            raise ValueError("amendment and follows must both be there, or neither")
+        strangers = [name for name in self.left or () if name not in names]
+        if strangers or (self.left and self.amendment is None):
+            raise ValueError("left must name members, and only an amendment may have it")
         for pem in self.authorities:
             if not pem.startswith("-----BEGIN CERTIFICATE-----"):
                 raise ValueError("authorities must be certificates in PEM form")
@@ -186,6 +195,12 @@ class Contract(_Part):
     @classmethod
     def build(cls, values: dict[str, Any]) -> Contract:
         """From plain values, with one-sentence errors."""
+        found = values.get("version", 1)
+        if found != 1:
+            raise InputError(
+                f"contract field version must be 1, the version that this program reads, not "
+                f"{found!r}; install the version of Tacenda with which it was written."
+            )
         try:
             return cls.model_validate(values)
         except ValidationError as error:
@@ -209,6 +224,11 @@ class Contract(_Part):
     @property
     def names(self) -> list[str]:
         return [member.name for member in self.members]
+
+    @property
+    def signatories(self) -> list[str]:
+        """Who must sign: all members but those who have left."""
+        return [name for name in self.names if name not in (self.left or ())]
 
     def member(self, name: str) -> Member:
         for member in self.members:
@@ -240,9 +260,11 @@ class Contract(_Part):
         return hashlib.sha256(self.canonical()).hexdigest()
 
     def run_id(self) -> str:
-        """SHA-256 over what defines the run: not addresses, certificates, keys."""
+        """SHA-256 over what defines the run: not addresses, certificates, keys, nor who has left
+        it."""
         values = self.to_plain()
-        values.pop("authorities")
+        for name in ("authorities", "amendment", "follows", "left"):
+            values.pop(name, None)
         values["members"] = [
             {k: v for k, v in m.items() if k not in IDENTITY_FIELDS} for m in values["members"]
         ]

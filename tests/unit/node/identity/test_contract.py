@@ -126,10 +126,10 @@ def test_signatures(tmp_path: Path) -> None:
     path = contract_files.write(drafted.contract, tmp_path / "c.toml")
     assert contract_files.missing_signatures(path) == ["a", "b"]
     contract_files.sign(path, people[0])
-    with pytest.raises(PrivacyError, match="lacks a valid signature of b"):
-        contract_files.require_signed(path)
+    with pytest.raises(PrivacyError, match="lacks a valid signature of b, whose node this is"):
+        contract_files.require_own_signature(path, "b")
     contract_files.sign(path, people[1])
-    contract_files.require_signed(path)
+    contract_files.require_own_signature(path, "b")
     path.write_text(path.read_text().replace("rounds = 5", "rounds = 6"))
     assert contract_files.missing_signatures(path) == ["a", "b"]
     stranger = made_identity(tmp_path / "z", "z", tmp_path / "ca")
