@@ -211,13 +211,10 @@ def doctor(
 ) -> None:
     """Check clock, ports, certificate, contract, schema, disk, versions, ledger and peers; each
     with the fix."""
-    from tacenda.node.doctor import examine
+    from tacenda.node.doctor import as_text, examine
 
     findings = examine(contract, identity, schema, state, ledger)
-    for finding in findings:
-        typer.echo(f"{'ok  ' if finding.ok else 'FAIL'} {finding.name:12} {finding.found}")
-        if not finding.ok:
-            typer.echo(f"     fix: {finding.fix}")
+    typer.echo(as_text(findings), nl=False)
     raise typer.Exit(0 if all(f.ok for f in findings) else 1)
 
 
