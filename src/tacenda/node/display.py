@@ -32,6 +32,7 @@ class Display:
         self._first: tuple[int, float] | None = None
         self.advanced = time.monotonic()  # when the latest round was completed
         self.waiting_for: list[str] = []
+        self.lacking = ""  # whose signature of the contract is missing, in words
         self.waiting_since = 0.0
         self.all_done = False
         self.warnings: list[str] = []
@@ -96,6 +97,12 @@ class Display:
         )
         self._tell()
 
+    def unsigned(self, words: str) -> None:
+        """The contract lacks signatures, which ones in words; "" once all are there."""
+        self.lacking = words
+        if words:
+            self._show()
+
     def waiting(self, peers: list[str]) -> None:
         """The node waits for these."""
         if self.waiting_for != peers:
@@ -150,6 +157,8 @@ class Display:
 
     def line(self) -> str:
         """One sentence."""
+        if self.lacking:
+            return self.lacking
         if self.all_done:
             line = f"all {self.total} rounds done"
         else:

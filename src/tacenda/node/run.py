@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +28,20 @@ from tacenda.node.membership.agreement import Agreement, Frozen, Phase
 from tacenda.node.membership.votes import ConflictingVotes
 from tacenda.node.observer import Observer
 from tacenda.node.peer import Peer
+from tacenda.node.protocol.contract_signatures import ContractSignatures, SignatureBook
 from tacenda.node.protocol.handshake import Handshake
 from tacenda.node.protocol.signed_rows import Witness
 from tacenda.node.protocol.wire import Membership, Progress, frame_limit
 from tacenda.node.run_plan import RunPlan, make_plan
+from tacenda.node.settings import NodeSettings
 from tacenda.node.state.accounts import claim, ledger_path
 from tacenda.node.state.database import NodeState
 from tacenda.node.state.spending import Spending
 from tacenda.node.transport.endpoint import Endpoint
 from tacenda.node.transport.exchange import Exchange, MemberCaught, PeerAbsent
 from tacenda.node.transport.mailbox import Mailbox
+from tacenda.node.transport.relay import SCHEME
+from tacenda.node.transport.streams import Proxy, read_secret
 from tacenda.node.transport.tls_log import TlsLog
 from tacenda.runtime.lasting_run import data_digest
 from tacenda.runtime.places import row_forms
@@ -52,38 +55,7 @@ SHOWN = 3.0  # seconds for which a node that found a lie still shows its neighbo
 # notices of an agreement under way within the contract's limit:
 # far fewer than would count as a flood
 REMINDERS = 100
-
-
-@dataclass(frozen=True)
-class NodeOptions:
-    """What belongs to this machine and not to the contract.
-
-    bind: address to listen on, by default the contract's port on all interfaces. addresses: where
-    neighbours are reached, if not as the contract says. ledger: the lasting ledger, by default one
-    per member and machine. metrics_address: where health and metrics are answered, a port of
-    127.0.0.1 or host:port, None for none. dashboard: the port of the page on 127.0.0.1, 0 for any
-    that is free, None for none. dataset: the data's name in the ledger; given once, it is
-    remembered with the records. budget: epsilon that all runs on these records together may lose,
-    kept in the ledger; no_budget: that they shall have no limit. watch_tls: log the reasons of
-    failed handshakes, which takes over this process's standard error (`tls_log`).
-    """
-
-    contract: Path
-    schema: Path
-    data: Any
-    identity: Path
-    state: Path
-    ledger: Path | None = None
-    bind: str | None = None
-    addresses: dict[str, str] | None = None
-    metrics_address: str | int | None = None
-    dashboard: int | None = None
-    rehearsal: bool = False
-    quiet: bool = False
-    watch_tls: bool = False
-    dataset: str | None = None
-    budget: float | None = None
-    no_budget: bool = False
+LOOK_AROUND = 0.5  # seconds between looks for a signal while signatures are missing
 
 
 class Stopped(TacendaError):
@@ -92,24 +64,23 @@ class Stopped(TacendaError):
     to_do = "Start the node again to go on."
 
 
-def run_node(options: NodeOptions) -> RunResult:
+def run_node(options: NodeSettings) -> RunResult:
     """Take part in the run until its last round,
     and return this member's result (also saved in the state folder)."""
     contract = contract_files.read(options.contract)
-    contract_files.require_signed(options.contract)
     if contract.rehearsal_seed is not None and not options.rehearsal:
         raise InputError(
             "contract field rehearsal_seed: this contract is for a rehearsal with seeded noise; "
             "never for real data."
         )
     identity = check_identity(contract, Identity.read(options.identity))
+    contract_files.require_own_signature(options.contract, identity.name)
     plan = make_plan(contract)
     schema = checked_schema(contract, options.schema)
-    problem = read_records(contract, identity.name, schema, options.data)
-    state = NodeState(options.state)
+    state = NodeState(options.state, row_bytes=8 * plan.spec.facts.dim)
     try:
         with logs.open_log(options.state / "log.jsonl", identity.name) as log:
-            return _run(options, plan, identity, schema, problem, state, log)
+            return _run(options, plan, identity, schema, state, log)
     finally:
         state.close()
 
@@ -133,34 +104,41 @@ def check_identity(contract: Contract, identity: Identity) -> Identity:
 
 
 def _run(
-    options: NodeOptions,
+    options: NodeSettings,
     plan: RunPlan,
     identity: Identity,
     schema: Schema,
-    problem: Any,
     state: NodeState,
     log: Any,
 ) -> RunResult:
     contract, name = plan.contract, identity.name
-    key = state.bind(contract.run_id(), name, data_digest(problem))
     forms = row_forms(plan.spec)
     mailbox = Mailbox(contract.neighbours(name), forms, contract.problem.radius)
     calls = frozenset(call for _, call in forms)
     witness = Witness(contract, name, state, identity.signer(), log, calls)
-    handshake = Handshake(
-        contract, identity, witness, state_id=hashlib.sha256(b"state id" + key).hexdigest()[:16]
-    )
+    given = contract_files.signatures(options.contract)
+    book = SignatureBook(ContractSignatures(contract, given, state), log)
+    handshake = Handshake(contract, identity, witness, book=book, ready=False)
     # Seeded noise of a rehearsal needs no keys; everywhere else noise shared by neighbours is drawn
     # from the keys of the edges.
     if plan.spec.algorithm.shared_noise is not None and contract.rehearsal_seed is None:
         handshake.edges = EdgeKeys(contract, name, state)
-    limit = frame_limit(max(form.nbytes for form in forms.values()))
+    limit = frame_limit(max(form.nbytes for form in forms.values()), len(contract.members))
     bind = (
         (options.bind or _any_interface(contract.member(name).address))
         if contract.member(name).listens
         else None
     )
-    endpoint = Endpoint(handshake, mailbox, limit, log, bind=bind, addresses=options.addresses)
+    endpoint = Endpoint(
+        handshake,
+        mailbox,
+        limit,
+        log,
+        bind=bind,
+        addresses=options.addresses,
+        proxy=None if options.proxy is None else Proxy.read(options.proxy, options.proxy_login),
+        relay_token=_relay_token(options, contract, name),
+    )
     stop = _Signals()
     display = Display(contract, name, endpoint, log, quiet=options.quiet)
     watchdog = _Watchdog(contract, endpoint, stop, display)
@@ -176,13 +154,20 @@ def _run(
         observer = stack.enter_context(
             Observer(contract, identity, display, exchange, options.state, log)
         )
-        ledger, account = _account(options, contract, name, problem, log)
         if options.watch_tls:
             stack.enter_context(TlsLog(log, display.take))
+        stack.enter_context(stop)
+        stack.callback(endpoint.stop)
+        _serve(options, stack, observer, log)
+        _all_signed(book, endpoint, watchdog)
+        # No record is read before all have signed
+        problem = read_records(contract, name, schema, options.data)
+        key = state.bind(contract.run_id(), name, data_digest(problem))
+        handshake.state_id = hashlib.sha256(b"state id" + key).hexdigest()[:16]
+        ledger, account = _account(options, contract, name, problem, log)
         booked = Spending(ledger, plan, name, problem, key, account, rehearsal=options.rehearsal)
         spending = stack.enter_context(booked)
         observer.account(ledger, account)
-        stack.enter_context(stop)
         state.keep_mark(spending.mark)
         peer = Peer(plan, name, problem, key, state, exchange, handshake.edges)
         peer.restore()
@@ -190,8 +175,8 @@ def _run(
         handshake.started = witness.latest > (0, 0, 0)
         mailbox.advance(exchange.view, peer.round + 1)
         witness.advance(exchange.view, peer.round + 1)
-        _serve(options, stack, observer, log)
         try:
+            endpoint.ready()
             endpoint.start()
             exchange.resend()
             _rounds(peer, exchange, mailbox, agreement, display, watchdog, spending.anew)
@@ -220,8 +205,25 @@ def _run(
             endpoint.stop()
 
 
+def _all_signed(book: SignatureBook, endpoint: Endpoint, watchdog: _Watchdog) -> None:
+    """Wait, for as long as it takes, until every member's signature of the contract is here; the
+    neighbours are shown those that are."""
+    said = ""
+    while (words := book.current.sentence()) != "":
+        endpoint.start()
+        if words != said:
+            watchdog.log.info("waiting for signatures", message=words)
+            said = words
+        watchdog.display.unsigned(words)
+        watchdog.stop.check()
+        endpoint.mailbox.take((0, 0, 0), list(endpoint.links), LOOK_AROUND)
+    watchdog.display.unsigned("")
+    if said:
+        watchdog.log.info("all members have signed", contract=book.current.hash)
+
+
 def _account(
-    options: NodeOptions, contract: Contract, name: str, problem: Any, log: Any
+    options: NodeSettings, contract: Contract, name: str, problem: Any, log: Any
 ) -> tuple[Path, str]:
     """The lasting ledger and the account in it; what they say so far is logged, and shown."""
     path = ledger_path(options.ledger, name, options.state, options.rehearsal)
@@ -297,6 +299,7 @@ class _Watchdog:
         self, contract: Contract, endpoint: Endpoint, stop: _Signals, display: Display
     ) -> None:
         self._endpoint, self.stop, self.display = endpoint, stop, display
+        self.log = endpoint.log
         self.limit = contract.absence.limit_seconds
         self._goes_on = contract.absence.policy == "continue"
         self._away: dict[str, float] = {}
@@ -429,11 +432,31 @@ class _Signals:
             signal.signal(number, handler)
 
 
+def _relay_token(options: NodeSettings, contract: Contract, name: str) -> str:
+    """The relays' token, where this member or a neighbour of its is met through one."""
+    if options.relay_token is not None:
+        return read_secret(options.relay_token, "--relay-token")
+    own = {name: options.bind} if options.bind else {}
+    places = {
+        n: ({**(options.addresses or {}), **own}).get(n, contract.member(n).address)
+        for n in [name, *contract.neighbours(name)]
+    }
+    through = sorted(n for n, place in places.items() if place.startswith(SCHEME))
+    if through:
+        raise InputError(
+            f"--relay-token is needed: {', '.join(through)} can be reached through a relay only; "
+            "ask the relay's operator for the token, and put it into a file of mode 0600."
+        )
+    return ""
+
+
 def _any_interface(address: str) -> str:
+    if address.startswith(SCHEME):
+        return address
     return f"[::]:{address.rpartition(':')[2]}"
 
 
-def _serve(options: NodeOptions, stack: ExitStack, observer: Observer, log: Any) -> None:
+def _serve(options: NodeSettings, stack: ExitStack, observer: Observer, log: Any) -> None:
     """Health, metrics and the page, where they were asked for."""
     if options.metrics_address is not None:
         from tacenda.node.health import Monitor
