@@ -30,14 +30,11 @@ def named(text: str) -> set[str]:
 def served(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What /metrics of a member answers while it is connected to both neighbours."""
     folder = tmp_path_factory.mktemp("metrics")
-    crowd = Crowd(folder, small_contract(2, rounds=2000, graph="path"), ledgers=folder / "ledgers")
     (port,) = free_ports(1)
-    plain = crowd._options
-    crowd._options = lambda name: {  # type: ignore[method-assign]
-        **plain(name),
-        "metrics_address": port if name == "m0" else None,
-        "budget": 50.0,
-    }
+    contract, mine = small_contract(2, rounds=2000, graph="path"), {"metrics_address": port}
+    crowd = Crowd(
+        folder, contract, ledgers=folder / "ledgers", options={"m0": {**mine, "budget": 50.0}}
+    )
     crowd.start()
     text, end = "", time.monotonic() + 60
     try:
