@@ -210,7 +210,7 @@ class Observer:
         display = self._display
         if display.all_done:
             return "finishing", "", ""
-        if display.waiting_seconds > WAITING:
+        if display.lacking or display.waiting_seconds > WAITING:
             return "waiting", "", ""
         return ("running" if self._endpoint.started else "starting"), "", ""
 
@@ -259,7 +259,7 @@ class Observer:
                 f"Only {size(free)} are free on the disk of {self._folder}; free some space, "
                 "because nothing is sent that cannot be stored first."
             )
-        if not self._display.all_done and since_round > limit:
+        if not self._display.all_done and not self._display.lacking and since_round > limit:
             found.append(
                 f"No round was completed for {duration(since_round)}, and the contract's limit is "
                 f"{duration(limit)}; look at the neighbours that are waited for."

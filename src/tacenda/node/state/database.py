@@ -618,13 +618,17 @@ def booked(folder: str | Path) -> tuple[int, list[tuple[dict[str, Any], int]]]:
     alone = "" if path.with_name(f"{FILE}-wal").exists() else "&immutable=1"
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{alone}", uri=True)) as db:
         try:
+            db.execute("BEGIN")  # one moment for all tables
             events = db.execute("SELECT event, COUNT(*) FROM charges GROUP BY event").fetchall()
+            past = db.execute("SELECT first, last, pattern FROM settled").fetchall()
             row = db.execute("SELECT round FROM checkpoint").fetchone()
         except sqlite3.DatabaseError as failed:
             raise StateError(
                 f"The state {path} cannot be read ({failed}); look at it again in a moment, and if "
                 "that does not help, run `tacenda doctor`."
             ) from None
+    for first, last, pattern in past:
+        events += [(text, last - first + 1) for _, text in json.loads(pattern)]
     return (0 if row is None else int(row[0])), [(json.loads(text), n) for text, n in events]
 
 
