@@ -187,9 +187,10 @@ class Identity:
         """(private key, certificate) for the TLS library, in this process only."""
         return _guarded(self.folder / TLS_KEY), (self.folder / CERTIFICATE).read_bytes()
 
-    def prove(self, challenge: bytes) -> bytes:
-        """A signature of a peer's challenge by the TLS key."""
-        return tls_key(self.folder).sign(challenge, ec.ECDSA(hashes.SHA256()))
+    def prove(self, challenge: bytes, key: bytes | None = None) -> bytes:
+        """A signature of a peer's challenge by the TLS key in the folder, or by `key` (PEM)."""
+        found = tls_key(self.folder) if key is None else load_key(key)
+        return found.sign(challenge, ec.ECDSA(hashes.SHA256()))
 
     def sign_text(self, text: bytes) -> str:
         """An Ed25519 signature, base64."""
@@ -259,6 +260,13 @@ def name_of(document: x509.Certificate | x509.CertificateSigningRequest) -> str:
             f"not {len(found)}."
         )
     return found[0]
+
+
+def load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
+    """A TLS key that was read before."""
+    key = serialization.load_pem_private_key(pem, password=None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    return key
 
 
 def tls_key(folder: str | Path) -> ec.EllipticCurvePrivateKey:

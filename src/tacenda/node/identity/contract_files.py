@@ -77,9 +77,9 @@ def signatures(path: str | Path) -> dict[str, str]:
 
 
 def missing_signatures(path: str | Path) -> list[str]:
-    """The members without a valid signature of this very text."""
+    """The members who must sign and have no valid signature of this very text."""
     valid = signatures(path)
-    return [name for name in read(path).names if name not in valid]
+    return [name for name in read(path).signatories if name not in valid]
 
 
 def require_own_signature(path: str | Path, name: str) -> None:
@@ -108,6 +108,16 @@ def write_card(
     return write_text(path, toml(card))
 
 
+def read_card(path: str | Path) -> dict[str, Any]:
+    """The public facts of one member, from the file that it has sent."""
+    try:
+        return tomllib.loads(Path(path).read_text("utf-8"))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"The card {path} cannot be read: {error}; ask the member to send it again."
+        ) from None
+
+
 def draft(
     cards: list[str | Path],
     terms: dict[str, Any],
@@ -122,12 +132,7 @@ def draft(
         terms = {**terms, "algorithm": with_code(terms["algorithm"])}
     members, authorities = [], []
     for card in cards:
-        try:
-            values = tomllib.loads(Path(card).read_text("utf-8"))
-        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InputError(
-                f"The card {card} cannot be read: {error}; ask the member to send it again."
-            ) from None
+        values = read_card(card)
         authority = values.pop("authority", "")
         if authority not in authorities:
             authorities.append(authority)

@@ -13,13 +13,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import grpc
 
 from tacenda.errors import NetworkError, StateError
-from tacenda.node.identity.certificates import AUTHORITY, CERTIFICATE
 from tacenda.node.protocol import wire
 from tacenda.node.protocol.handshake import (
     ContractsDiffer,
@@ -231,17 +229,14 @@ class Endpoint:
         return server
 
     def _server_credentials(self) -> Any:
-        folder = Path(self.handshake.identity.folder)
-        stamp = {"at": 0.0}
+        known: list[Any] = [None]
 
         def fetch() -> Any:
-            found = max((folder / name).stat().st_mtime for name in (CERTIFICATE, AUTHORITY))
-            if found == stamp["at"]:
+            found = (self.handshake.tls_pair(), self._roots())
+            if found == known[0]:
                 return None
-            stamp["at"] = found
-            return grpc.ssl_server_certificate_configuration(
-                [self.handshake.identity.tls_pem()], self._roots()
-            )
+            known[0] = found
+            return grpc.ssl_server_certificate_configuration([found[0]], found[1])
 
         first = fetch()
         return grpc.dynamic_ssl_server_credentials(first, fetch, require_client_authentication=True)
@@ -332,6 +327,8 @@ class Endpoint:
             try:
                 if link.banned:
                     raise Refused(link.reason)
+                if link.peer in (self.handshake.contract.left or ()):
+                    raise Refused(f"{link.peer} has left the run")
                 await self._call(link)
             except asyncio.CancelledError:
                 raise
@@ -377,7 +374,7 @@ class Endpoint:
                 fields = True
 
     async def _call_in(self, link: Link, version: int, fields: bool) -> None:
-        key, certificate = self.handshake.identity.tls_pem()
+        key, certificate = self.handshake.tls_pair()
         credentials = grpc.ssl_channel_credentials(self._roots(), key, certificate)
         address = self._addresses.get(link.peer, self.handshake.contract.member(link.peer).address)
         options = (
