@@ -20,6 +20,7 @@ from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
 from tacenda.node.state.accounts import default_ledger
+from tacenda.node.transport.probe import dates, look_at
 from tacenda.privacy.lasting.files import MOUNTS, REMOTE, REMOTE_FUSE, mount_type
 from tacenda.words import counted
 
@@ -149,14 +150,11 @@ def _ledger(path: Path) -> Finding:
 
 def _certificate(mine: Identity) -> Finding:
     days = mine.days_left()
-    early = mine.certificate.not_valid_before_utc.timestamp() > time.time()
-    summary = f"{mine.name}, {counted(round(days), 'day')} left" + (
-        ", NOT YET VALID (whose clock is wrong?)" if early else ""
-    )
+    wrong = dates(mine.certificate, "this member")
     return Finding(
         "certificate",
-        days > SOON_DAYS and not early,
-        summary,
+        days > SOON_DAYS and not wrong,
+        wrong or f"{mine.name}, {counted(round(days), 'day')} left",
         "renew: tacenda certs request, have it signed, new card",
     )
 
@@ -256,15 +254,17 @@ def _peer(terms: Contract, mine: Identity, name: str) -> Finding:
             shown = hashlib.sha256(tls.getpeercert(binary_form=True) or b"").hexdigest()
     except ssl.SSLCertVerificationError as wrong:
         fix = (
-            "compare certificates, names and dates with that member; "
+            "compare certificates, names, dates and clocks with that member; "
             "both need one that the contract's authorities signed"
         )
-        return Finding("peer", False, f"{where}: {wrong.verify_message}", fix)
+        found = look_at(terms.member(name).address, name, mine.folder) or wrong.verify_message
+        return Finding("peer", False, f"{where}: {found}", fix)
     except (OSError, ssl.SSLError) as away:
+        found = look_at(terms.member(name).address, name, mine.folder) or str(away)
         return Finding(
             "peer",
             False,
-            f"{where}: {away}",
+            f"{where}: {found}",
             "is its node running, and is the port open in both firewalls?",
         )
     same = shown == terms.member(name).fingerprint

@@ -39,6 +39,7 @@ from tacenda.node.state.spending import Spending
 from tacenda.node.transport.endpoint import Endpoint
 from tacenda.node.transport.exchange import Exchange, MemberCaught, PeerAbsent
 from tacenda.node.transport.mailbox import Mailbox
+from tacenda.node.transport.probe import dates
 from tacenda.node.transport.tls_log import TlsLog
 from tacenda.runtime.lasting_run import data_digest
 from tacenda.runtime.places import row_forms
@@ -128,11 +129,9 @@ def check_identity(contracts: list[Contract], identity: Identity) -> Identity:
                 f"{identity.folder}; use the folder whose card went into the contract, "
                 "or sign a contract with the new card."
             )
-    if identity.days_left() <= 0:
-        raise InputError(
-            f"The certificate in {identity.folder} has expired; run `tacenda certs request`, "
-            "have it signed, renew the card."
-        )
+    wrong = dates(identity.certificate, f"this member in {identity.folder}")
+    if wrong:
+        raise InputError(f"{wrong[0].upper()}{wrong[1:]}.")
     return identity
 
 

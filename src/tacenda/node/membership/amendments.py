@@ -69,7 +69,7 @@ def check_amendment(old: Contract, new: Contract) -> None:
 def _without_identities(contract: Contract) -> Contract:
     """The text as far as it defines the run."""
     same = {name: getattr(contract.members[0], name) for name in _CHANGEABLE}
-    changes = {"amendment": None, "follows": None, "left": None, "authorities": []}
+    changes: dict[str, Any] = {"amendment": None, "follows": None, "left": None, "authorities": []}
     members = [member.model_copy(update=same) for member in contract.members]
     return contract.model_copy(update={**changes, "members": members})
 

@@ -27,11 +27,14 @@ from tacenda.node.protocol.handshake import (
     asks_for_fields,
     plain_auth,
 )
+from tacenda.node.transport import probe
 from tacenda.node.transport.link import Link
 from tacenda.node.transport.mailbox import Key, Mailbox
 
 METHOD = "/tacenda.Node/Talk"
 HELLO_SECONDS = 10.0
+LOOK_SECONDS = 5.0  # for a look at a peer that cannot be reached
+LOOK_AGAIN = 30.0  # seconds until the next look at the same one
 HANDSHAKE_MS = 10_000  # for TLS: a connection that says nothing holds its place for so long
 # at once, before and after TLS: what strangers can make this process hold in memory is bounded
 MOST_CONNECTIONS = 512
@@ -84,6 +87,7 @@ class Endpoint:
         self._total = contract.total_rounds
         self.refused = 0
         self._clocks_told: set[str] = set()
+        self._looks: dict[str, tuple[float, str]] = {}
         self.port: int | None = None
 
     # ---- from the node's thread
@@ -333,7 +337,7 @@ class Endpoint:
             except asyncio.CancelledError:
                 raise
             except Exception as why:
-                link.reason = _reason(why)
+                link.reason = await self._explained(link.peer, why)
                 if isinstance(why, wire.BadFrame):
                     link.strike(str(why))
                 if link.reason != told:
@@ -348,6 +352,21 @@ class Endpoint:
             # So that nobody counts as away for lack of a call
             longest = self.handshake.contract.absence.limit_seconds / 8
             await asyncio.sleep(min(longest, PAUSES[min(failures, len(PAUSES) - 1)]))
+
+    async def _explained(self, peer: str, why: Exception) -> str:
+        """Why a call failed; where gRPC has no clear words, after a look at the peer now and
+        then."""
+        reason = _reason(why)
+        clear = not isinstance(why, (TimeoutError, grpc.aio.AioRpcError)) or "refused)" in reason
+        if clear:
+            return reason
+        looked, found = self._looks.get(peer, (-LOOK_AGAIN, ""))
+        if time.monotonic() - looked >= LOOK_AGAIN:
+            address = self._addresses.get(peer, self.handshake.contract.member(peer).address)
+            folder = self.handshake.identity.folder
+            found = await asyncio.to_thread(probe.look_at, address, peer, folder, LOOK_SECONDS)
+            self._looks[peer] = (time.monotonic(), found)
+        return found or reason
 
     def _tell_trouble(self, why: Exception) -> None:
         """The neighbours hear why a member's signature is missing, if it has signed another
@@ -388,7 +407,7 @@ class Endpoint:
             nonce = os.urandom(32)
             hello = self.handshake.hello(link.peer, nonce, version, fields=fields)
             try:
-                await call.write(wire.encode(hello))
+                await asyncio.wait_for(call.write(wire.encode(hello)), HELLO_SECONDS)
             except grpc.aio.AioRpcError as why:
                 # Ended while it was written to: the peer's word is the call's status
                 raise Refused(_plainly(await _status(call))) from why
