@@ -122,6 +122,7 @@ class Crowd:
         addresses: Any = None,
         metrics: int | None = None,
         ledgers: Path | None = None,
+        options: dict[str, dict[str, Any]] | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         p = contract.problem
@@ -132,6 +133,7 @@ class Crowd:
         self.ledgers = ledgers  # a folder with one for each member, outside the state folders
         self.addresses: dict[str, dict[str, str]] = addresses or {}
         self.contracts: dict[str, Path] = {}  # a member's own copy, where it has one
+        self.options = options or {}  # of single members, instead of the usual ones
         self.names = self.stage.contract.names
         if ledgers is not None:
             for name in self.names:
@@ -202,8 +204,9 @@ class Crowd:
             "quiet": True,
             "watch_tls": True,
             "addresses": self.addresses.get(name),
-            "metrics_port": self.metrics,
+            "metrics_address": self.metrics,
             "ledger": None if self.ledgers is None else self.ledgers / name / "ledger.sqlite",
+            **self.options.get(name, {}),
         }
 
     def kill(self, name: str) -> None:
@@ -254,11 +257,12 @@ class Crowd:
 def live(options: dict[str, Any], output: str) -> None:
     """What a member's process does."""
     from tacenda.errors import TacendaError
-    from tacenda.node.run import NodeOptions, run_node
+    from tacenda.node.run import run_node
+    from tacenda.node.settings import NodeSettings
 
     with open(output, "a", encoding="utf-8") as out:
         try:
-            run_node(NodeOptions(**options))
+            run_node(NodeSettings(**options))
         except TacendaError as error:
             print(f"Error: {type(error).__name__}: {error}", file=out, flush=True)
             sys.exit(2)
@@ -266,6 +270,14 @@ def live(options: dict[str, Any], output: str) -> None:
             traceback.print_exc(file=out)
             out.flush()
             sys.exit(1)
+
+
+def live_on_terminal(options: dict[str, Any], output: str, terminal: str) -> None:
+    """A member whose standard error is a terminal."""
+    place = os.open(terminal, os.O_RDWR | os.O_NOCTTY)
+    os.dup2(place, 2)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+    live(options, output)
 
 
 def live_and_lie(

@@ -3,7 +3,6 @@ and sends nothing."""
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 import socket
@@ -20,7 +19,8 @@ from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
 from tacenda.node.state.accounts import default_ledger
-from tacenda.node.transport.probe import dates, look_at
+from tacenda.node.transport.probe import dates, load_chain, look_at
+from tacenda.node.transport.relay import SCHEME, greeted
 from tacenda.privacy.lasting.files import MOUNTS, REMOTE, REMOTE_FUSE, mount_type
 from tacenda.words import counted
 
@@ -212,11 +212,21 @@ def _membership(terms: Contract, mine: Identity) -> Iterator[Finding]:
         f"{mine.name}, the contract {'pins' if same else 'does not pin'} this certificate",
         "sign a new card",
     )
-    if member.listens:
+    called = [terms.member(name) for name in terms.neighbours(mine.name)]
+    places = {m.address for m in (member, *called) if m.listens}
+    for place in sorted(p for p in places if p.startswith(SCHEME)):
+        yield _relay(place.removeprefix(SCHEME))
+    if member.listens and not member.address.startswith(SCHEME):
         yield _port(member.address)
-    for name in terms.neighbours(mine.name):
-        if terms.member(name).listens:
-            yield _peer(terms, mine, name)
+    for other in called:
+        if other.listens and not other.address.startswith(SCHEME):
+            yield _peer(terms, mine, other.name)
+
+
+def _relay(address: str) -> Finding:
+    why = greeted(address)
+    fix = "is the relay running, and may this machine call out to it?"
+    return Finding("relay", not why, why or f"{address} answers", fix)
 
 
 def _port(address: str) -> Finding:
@@ -242,8 +252,7 @@ def _peer(terms: Contract, mine: Identity, name: str) -> Finding:
 
     host, _, port = terms.member(name).address.rpartition(":")
     context = ssl.create_default_context(cadata="\n".join(terms.authorities))
-    key, certificate = os.fspath(mine.folder / "tls.key"), os.fspath(mine.folder / "node.crt")
-    context.load_cert_chain(certificate, key)
+    load_chain(context, mine)
     context.set_alpn_protocols(["h2"])
     where = f"{name} at {host}:{port}"
     try:
@@ -257,10 +266,10 @@ def _peer(terms: Contract, mine: Identity, name: str) -> Finding:
             "compare certificates, names, dates and clocks with that member; "
             "both need one that the contract's authorities signed"
         )
-        found = look_at(terms.member(name).address, name, mine.folder) or wrong.verify_message
+        found = look_at(terms.member(name).address, name, mine) or wrong.verify_message
         return Finding("peer", False, f"{where}: {found}", fix)
     except (OSError, ssl.SSLError) as away:
-        found = look_at(terms.member(name).address, name, mine.folder) or str(away)
+        found = look_at(terms.member(name).address, name, mine) or str(away)
         return Finding(
             "peer",
             False,

@@ -12,10 +12,10 @@ import sys
 import threading
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tacenda.data.schema import Schema
 from tacenda.errors import InputError, StateError, TacendaError
 from tacenda.node import logs
 from tacenda.node.display import Display
@@ -27,12 +27,14 @@ from tacenda.node.member_records import checked_schema, read_records
 from tacenda.node.membership.agreement import Agreement, Frozen, Phase
 from tacenda.node.membership.amendments import Amendments
 from tacenda.node.membership.votes import ConflictingVotes
+from tacenda.node.observer import Observer
 from tacenda.node.peer import Peer
 from tacenda.node.protocol.contract_signatures import SignatureBook
 from tacenda.node.protocol.handshake import Handshake
 from tacenda.node.protocol.signed_rows import Witness
 from tacenda.node.protocol.wire import Membership, Progress, frame_limit
 from tacenda.node.run_plan import RunPlan, make_plan
+from tacenda.node.settings import NodeSettings
 from tacenda.node.state.accounts import claim, ledger_path
 from tacenda.node.state.database import NodeState
 from tacenda.node.state.spending import Spending
@@ -40,6 +42,8 @@ from tacenda.node.transport.endpoint import Endpoint
 from tacenda.node.transport.exchange import Exchange, MemberCaught, PeerAbsent
 from tacenda.node.transport.mailbox import Mailbox
 from tacenda.node.transport.probe import dates
+from tacenda.node.transport.relay import SCHEME
+from tacenda.node.transport.streams import Proxy, read_secret
 from tacenda.node.transport.tls_log import TlsLog
 from tacenda.runtime.lasting_run import data_digest
 from tacenda.runtime.places import row_forms
@@ -56,45 +60,19 @@ REMINDERS = 100
 LOOK_AROUND = 0.5  # seconds between looks for a signal while signatures are missing
 
 
-@dataclass(frozen=True)
-class NodeOptions:
-    """What belongs to this machine and not to the contract.
-
-    bind: address to listen on, by default the contract's port on all interfaces. addresses: where
-    neighbours are reached, if not as the contract says. ledger: the lasting ledger, by default one
-    per member and machine. metrics_port: health and metrics on 127.0.0.1, None for none. dataset:
-    the data's name in the ledger; given once, it is remembered with the records. budget: epsilon
-    that all runs on these records together may lose, kept in the ledger; no_budget: that they shall
-    have no limit. watch_tls: log the reasons of failed handshakes, which takes over this process's
-    standard error (`tls_log`).
-    """
-
-    contract: Path
-    schema: Path
-    data: Any
-    identity: Path
-    state: Path
-    ledger: Path | None = None
-    bind: str | None = None
-    addresses: dict[str, str] | None = None
-    metrics_port: int | None = None
-    rehearsal: bool = False
-    quiet: bool = False
-    watch_tls: bool = False
-    dataset: str | None = None
-    budget: float | None = None
-    no_budget: bool = False
-
-
 class Stopped(TacendaError):
     """The node was asked to stop; everything is saved."""
+
+    to_do = "Start the node again to go on."
 
 
 class LeftRun(Stopped):
     """This member has left the run for good, by an amendment that the others have signed."""
 
+    to_do = "Nothing is to be done; take part in the next run under a new contract."
 
-def run_node(options: NodeOptions) -> RunResult:
+
+def run_node(options: NodeSettings) -> RunResult:
     """Take part in the run until its last round,
     and return this member's result (also saved in the state folder)."""
     contract = contract_files.read(options.contract)
@@ -106,13 +84,13 @@ def run_node(options: NodeOptions) -> RunResult:
     identity = Identity.read(options.identity)
     contract_files.require_own_signature(options.contract, identity.name)
     plan = make_plan(contract)
-    checked_schema(contract, options.schema)
-    state = NodeState(options.state)
+    schema = checked_schema(contract, options.schema)
+    state = NodeState(options.state, row_bytes=8 * plan.spec.facts.dim)
     try:
         with logs.open_log(options.state / "log.jsonl", identity.name) as log:
             amendments = Amendments(options.contract, contract, identity.name, state, log)
             check_identity(amendments.texts, identity)
-            return _run(options, plan, identity, state, log, amendments)
+            return _run(options, plan, identity, schema, state, log, amendments)
     finally:
         state.close()
 
@@ -136,9 +114,10 @@ def check_identity(contracts: list[Contract], identity: Identity) -> Identity:
 
 
 def _run(
-    options: NodeOptions,
+    options: NodeSettings,
     plan: RunPlan,
     identity: Identity,
+    schema: Schema,
     state: NodeState,
     log: Any,
     amendments: Amendments,
@@ -161,7 +140,16 @@ def _run(
         if contract.member(name).listens
         else None
     )
-    endpoint = Endpoint(handshake, mailbox, limit, log, bind=bind, addresses=options.addresses)
+    endpoint = Endpoint(
+        handshake,
+        mailbox,
+        limit,
+        log,
+        bind=bind,
+        addresses=options.addresses,
+        proxy=None if options.proxy is None else Proxy.read(options.proxy, options.proxy_login),
+        relay_token=_relay_token(options, contract, name),
+    )
     stop = _Signals()
     display = Display(contract, name, endpoint, log, quiet=options.quiet)
     watchdog = _Watchdog(contract, endpoint, stop, display, amendments)
@@ -174,19 +162,24 @@ def _run(
     endpoint.on_membership = _heard(agreement, mailbox, contract.absence.policy == "continue")
     endpoint.greeting = agreement.greeting
     with ExitStack() as stack:
+        stack.enter_context(display.open())
+        observer = stack.enter_context(
+            Observer(contract, identity, display, exchange, options.state, log)
+        )
         if options.watch_tls:
-            stack.enter_context(TlsLog(log))
+            stack.enter_context(TlsLog(log, display.take))
         stack.enter_context(stop)
-        stack.callback(display.close)
         stack.callback(endpoint.stop)
+        _serve(options, stack, observer, log)
         _all_signed(book, endpoint, watchdog)
         # No record is read before all have signed
-        problem = read_records(contract, name, options.schema, options.data)
+        problem = read_records(contract, name, schema, options.data)
         key = state.bind(contract.run_id(), name, data_digest(problem))
         handshake.state_id = hashlib.sha256(b"state id" + key).hexdigest()[:16]
         ledger, account = _account(options, contract, name, problem, log)
         booked = Spending(ledger, plan, name, problem, key, account, rehearsal=options.rehearsal)
         spending = stack.enter_context(booked)
+        observer.account(ledger, account)
         state.keep_mark(spending.mark)
         peer = Peer(plan, name, problem, key, state, exchange, handshake.edges)
         peer.restore()
@@ -194,7 +187,6 @@ def _run(
         handshake.started = witness.latest > (0, 0, 0)
         mailbox.advance(exchange.view, peer.round + 1)
         witness.advance(exchange.view, peer.round + 1)
-        monitor = _monitor(options, display)
         try:
             endpoint.ready()
             endpoint.start()
@@ -202,13 +194,13 @@ def _run(
             _rounds(peer, exchange, mailbox, agreement, display, watchdog, spending.anew)
             result = peer.result(display.seconds)
             spending.settle(state.charges(), final=True)
-            save_folder(options.state, result, contract, name, witness.caught)
+            save_folder(options.state, result, contract, schema, identity, witness.caught)
             if not state.noted("all finished"):
                 state.note(
                     "all finished", _linger(endpoint, contract, stop, display, exchange.absent)
                 )
             if witness.caught.keys() - exchange.absent:  # found while the last digests went round
-                save_folder(options.state, result, contract, name, witness.caught)
+                save_folder(options.state, result, contract, schema, identity, witness.caught)
                 raise MemberCaught(list(witness.caught.values()))
             return result
         except BaseException as stopped:
@@ -223,8 +215,6 @@ def _run(
             raise
         finally:
             endpoint.stop()
-            if monitor is not None:
-                monitor.close()
 
 
 def _all_signed(book: SignatureBook, endpoint: Endpoint, watchdog: _Watchdog) -> None:
@@ -246,7 +236,7 @@ def _all_signed(book: SignatureBook, endpoint: Endpoint, watchdog: _Watchdog) ->
 
 
 def _account(
-    options: NodeOptions, contract: Contract, name: str, problem: Any, log: Any
+    options: NodeSettings, contract: Contract, name: str, problem: Any, log: Any
 ) -> tuple[Path, str]:
     """The lasting ledger and the account in it; what they say so far is logged, and shown."""
     path = ledger_path(options.ledger, name, options.state, options.rehearsal)
@@ -499,37 +489,73 @@ class _Signals:
             signal.signal(number, handler)
 
 
+def _relay_token(options: NodeSettings, contract: Contract, name: str) -> str:
+    """The relays' token, where this member or a neighbour of its is met through one."""
+    if options.relay_token is not None:
+        return read_secret(options.relay_token, "--relay-token")
+    own = {name: options.bind} if options.bind else {}
+    places = {
+        n: ({**(options.addresses or {}), **own}).get(n, contract.member(n).address)
+        for n in [name, *contract.neighbours(name)]
+    }
+    through = sorted(n for n, place in places.items() if place.startswith(SCHEME))
+    if through:
+        raise InputError(
+            f"--relay-token is needed: {', '.join(through)} can be reached through a relay only; "
+            "ask the relay's operator for the token, and put it into a file of mode 0600."
+        )
+    return ""
+
+
 def _any_interface(address: str) -> str:
+    if address.startswith(SCHEME):
+        return address
     return f"[::]:{address.rpartition(':')[2]}"
 
 
-def _monitor(options: NodeOptions, display: Display) -> Any:
-    if options.metrics_port is None:
-        return None
-    from tacenda.node.health import Monitor
+def _serve(options: NodeSettings, stack: ExitStack, observer: Observer, log: Any) -> None:
+    """Health, metrics and the page, where they were asked for."""
+    if options.metrics_address is not None:
+        from tacenda.node.health import Monitor
 
-    return Monitor(options.metrics_port, display)
+        stack.enter_context(Monitor(str(options.metrics_address), observer, log))
+    if options.dashboard is not None:
+        from tacenda.node.dashboard import Dashboard
+
+        stack.enter_context(
+            Dashboard(options.dashboard, observer, options.state, log, quiet=options.quiet)
+        )
 
 
 def save_folder(
-    folder: Path, result: RunResult, contract: Contract, name: str, caught: dict[str, str]
+    folder: Path,
+    result: RunResult,
+    contract: Contract,
+    schema: Schema,
+    identity: Identity,
+    caught: dict[str, str],
 ) -> None:
-    """The run folder that reports read, inside the state folder: what this member may know and
-    show, and who was caught lying."""
+    """The run folder that reports and predictions read, inside the state folder: what this member
+    may know and show, and who was caught lying; with the signed statement of what was spent."""
     from tacenda.formats.files import write_text
     from tacenda.formats.text import toml
+    from tacenda.node.signed_statement import write_statement
     from tacenda.runtime.result import load
     from tacenda.runtime.run_folder import RunFolder
 
-    home, run = RunFolder(folder).make(), f"{contract.algorithm.name}-{name}"
+    home, run = RunFolder(folder).make(), f"{contract.algorithm.name}-{identity.name}"
     target = home.save(run, result)
     if load(target).models.shape != result.models.shape:
         raise StateError(
             f"The result {target} was not written whole; free disk space and start the node again."
         )
+    schema.write(home.schema_path)
     write_text(home.config_path, toml(contract.to_plain()))
     epsilon = None if result.privacy is None else result.privacy.to_plain()["epsilon"]
+    if result.privacy is not None:
+        write_statement(folder, result.privacy, contract, identity)
     manifest = {
+        "contract": contract.hash(),
         "caught": caught,
         "warnings": result.warnings,
         "command": "node run",
@@ -537,6 +563,8 @@ def save_folder(
         "dataset": {
             "name": "this member's own records",
             "notes": ["nothing is shown of records that stay on site"],
+            "classes": contract.problem.classes,
+            "feature_names": list(schema.feature_names),
         },
         "table": [{"run": run, "epsilon": epsilon, "rounds": result.rounds}],
         "results": [

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from tacenda.errors import InputError
 from tacenda.formats.text import canonical_json
+from tacenda.node.identity.addresses import check_address
 from tacenda.node.identity.certificates import check_name
 from tacenda.problem.constants import RADIUS
 from tacenda.runtime.closing import closing_rounds
@@ -38,7 +39,7 @@ class Member(_Part):
 
     name: str
     size: Annotated[int, Field(ge=1)]
-    address: Annotated[str, Field(pattern=r"^[^\s:]+:\d{1,5}$|^\[[0-9a-fA-F:.]+\]:\d{1,5}$")]
+    address: str
     fingerprint: Hex
     signing_key: Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{43}=$")]
     listens: bool = True
@@ -48,13 +49,19 @@ class Member(_Part):
     def _name(cls, name: str) -> str:
         return check_name(name)
 
+    @field_validator("address")
+    @classmethod
+    def _address(cls, address: str) -> str:
+        return check_address("address", address)
+
 
 class ProblemTerms(_Part):
     """f_i(w) = (loss_scale/size_i) sum_j loss + strength R(w), rows of norm at most data_norm,
     gradients clipped to clip_norm.
 
     radius: no coordinate of a message is larger in absolute value; who sends a larger one is cut
-    off.
+    off. loss_code, regulariser_code: of a plugin, the hash of its source, which must be the same at
+    every member.
     """
 
     loss: str = "logistic"
@@ -66,6 +73,8 @@ class ProblemTerms(_Part):
     radius: Positive = RADIUS
     n_features: Annotated[int, Field(ge=1, le=10_000_000)]
     classes: Annotated[list[str], Field(min_length=2)] | None = None
+    loss_code: Hex | None = None
+    regulariser_code: Hex | None = None
 
 
 class PrivacyTerms(_Part):
@@ -159,7 +168,7 @@ class Contract(_Part):
             for member in self.members:
                 value = getattr(member, field)
                 # One key can be written in several ways
-                value = base64.b64decode(value) if field == "signing_key" else value
+                value = base64.b64decode(value) if field == "signing_key" else value.lower()
                 if value in found:
                     raise ValueError(
                         f"members must have distinct {what}, "

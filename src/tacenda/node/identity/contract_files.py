@@ -92,11 +92,9 @@ def require_own_signature(path: str | Path, name: str) -> None:
         )
 
 
-def write_card(
-    identity: Identity, address: str, size: int, path: str | Path, *, listens: bool = True
-) -> Path:
-    """The public facts of one member, as a TOML file to send to who drafts the contract."""
-    card = {
+def card_of(identity: Identity, address: str, size: int, *, listens: bool = True) -> dict[str, Any]:
+    """The public facts of one member."""
+    return {
         "name": identity.name,
         "size": size,
         "address": address,
@@ -105,46 +103,13 @@ def write_card(
         "listens": listens,
         "authority": identity.authority_pem,
     }
-    return write_text(path, toml(card))
 
 
-def read_card(path: str | Path) -> dict[str, Any]:
-    """The public facts of one member, from the file that it has sent."""
-    try:
-        return tomllib.loads(Path(path).read_text("utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"The card {path} cannot be read: {error}; ask the member to send it again."
-        ) from None
-
-
-def draft(
-    cards: list[str | Path],
-    terms: dict[str, Any],
-    edges: list[tuple[str, str]] | None = None,
-    graph: str = "ring",
-) -> Contract:
-    """A contract from members' cards and the terms of the run; edges as given, or a ring, path,
-    star or complete graph."""
-    from tacenda.algorithms.registry import with_code
-
-    if isinstance(terms.get("algorithm"), dict):
-        terms = {**terms, "algorithm": with_code(terms["algorithm"])}
-    members, authorities = [], []
-    for card in cards:
-        values = read_card(card)
-        authority = values.pop("authority", "")
-        if authority not in authorities:
-            authorities.append(authority)
-        members.append(values)
-    joined = (
-        [list(edge) for edge in edges]
-        if edges
-        else named_edges(graph, [str(m.get("name")) for m in members])
-    )
-    return Contract.build(
-        {**terms, "members": members, "authorities": authorities, "edges": joined}
-    )
+def write_card(
+    identity: Identity, address: str, size: int, path: str | Path, *, listens: bool = True
+) -> Path:
+    """The public facts of one member, as a TOML file to send to who drafts the contract."""
+    return write_text(path, toml(card_of(identity, address, size, listens=listens)))
 
 
 def named_edges(graph: str, names: list[str]) -> list[list[str]]:

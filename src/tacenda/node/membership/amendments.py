@@ -22,7 +22,7 @@ from typing import Any
 
 from tacenda.errors import InputError
 from tacenda.node.identity import contract_files
-from tacenda.node.identity.contract import IDENTITY_FIELDS, Contract, differing_fields
+from tacenda.node.identity.contract import IDENTITY_FIELDS, Contract, Member, differing_fields
 from tacenda.node.protocol.contract_signatures import ContractSignatures, SignatureBook
 from tacenda.node.state.database import NodeState
 
@@ -181,8 +181,8 @@ def amended(contract: Contract, cards: list[dict[str, Any]], leaving: list[str])
     plain = contract.to_plain()
     for card in cards:
         name = contract.member(str(card.get("name"))).name
-        authority = card.pop("authority", "")
-        if authority and authority not in plain["authorities"]:
+        authority = card["authority"]
+        if authority not in plain["authorities"]:
             plain["authorities"].append(authority)
         member = next(values for values in plain["members"] if values["name"] == name)
         member |= {key: card[key] for key in IDENTITY_FIELDS if key in card}
@@ -209,8 +209,8 @@ def next_run(
     stay = [m["name"] for m in plain["members"]]
     ends = [contract.member(name).name for name in joined_to] or [stay[0], stay[-1]]
     for card in cards:
-        values = dict(card)
-        authority = values.pop("authority", "")
+        values = {key: card[key] for key in Member.model_fields if key in card}
+        authority = card["authority"]
         if authority not in plain["authorities"]:
             plain["authorities"].append(authority)
         plain["members"].append(values)

@@ -38,9 +38,16 @@ from typing import Any
 from cryptography import x509
 
 from tacenda.errors import NetworkError, StateError
-from tacenda.node.identity.certificates import Identity, fingerprint, load_key, name_of, proof_holds
+from tacenda.node.identity.certificates import (
+    Identity,
+    fingerprint,
+    is_named,
+    load_key,
+    proof_holds,
+)
 from tacenda.node.identity.contract import Contract, differing_fields
 from tacenda.node.identity.edge_keys import EdgeKeys
+from tacenda.node.identity.keys import forget_printed
 from tacenda.node.protocol import wire
 from tacenda.node.protocol.contract_signatures import SignatureBook
 from tacenda.node.protocol.signed_rows import LOST, LOST_KEY, Witness, row_text, state_text
@@ -147,14 +154,16 @@ class Handshake:
         if len(pems) != 1:
             raise Refused("no client certificate")
         certificate = x509.load_pem_x509_certificate(pems[0])
-        name = name_of(certificate)
-        if name not in self.contract.neighbours(self.identity.name):
+        near, mark = self.contract.neighbours(self.identity.name), fingerprint(certificate)
+        named = [name for name in near if is_named(certificate, name)]
+        if not named:
             raise Refused("its certificate names nobody who is a neighbour here")
-        if not self._pinned(name, fingerprint(certificate)):
-            raise Refused(f"its certificate names {name} but is not the one in the contract")
-        if name in (self.contract.left or ()):
-            raise Refused(f"{name} has left the run by amendment {self.contract.amendment}")
-        return name
+        for name in named:
+            if self._pinned(name, mark):
+                if name in (self.contract.left or ()):
+                    raise Refused(f"{name} has left the run by amendment {self.contract.amendment}")
+                return name
+        raise Refused(f"its certificate names {named[0]} but is not the one in the contract")
 
     def _pinned(self, name: str, shown: str) -> bool:
         """Whether the contract names this certificate of the member: the present one, or a former
@@ -243,6 +252,8 @@ class Handshake:
             key, pem = self.identity.tls_pem()
             certificate = x509.load_pem_x509_certificate(pem)
             whole = load_key(key).public_key() == certificate.public_key()
+            if not whole:
+                forget_printed()  # a key store may have a newer key by now
         except (StateError, ValueError, OSError):
             if self.shows is None:
                 raise

@@ -7,13 +7,14 @@ Nothing is sent but a TLS handshake, and nothing is believed: the answer is word
 from __future__ import annotations
 
 import datetime as dt
+import os
 import socket
 import ssl
-from pathlib import Path
 
 from cryptography import x509
 
-from tacenda.node.identity.certificates import CERTIFICATE, TLS_KEY
+from tacenda.errors import StateError
+from tacenda.node.identity.certificates import CERTIFICATE, Identity
 from tacenda.node.protocol.handshake import duration
 
 PATIENCE = 5.0  # seconds for each step
@@ -21,20 +22,20 @@ _REFUSED_BY_DATE = ("CERTIFICATE_EXPIRED", "BAD_CERTIFICATE")
 CLOCK = "set the clock and turn on time synchronisation (timedatectl set-ntp true)"
 
 
-def look_at(address: str, peer: str, identity: str | Path, seconds: float = PATIENCE) -> str:
+def look_at(address: str, peer: str, identity: Identity, seconds: float = PATIENCE) -> str:
     """What is wrong with the way to `peer`, as far as a look shows it; otherwise "".
 
-    identity: the folder of this member's certificate and key.
+    identity: this member's, whose certificate is shown.
     """
     host, _, port = address.rpartition(":")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
     try:
-        context.load_cert_chain(Path(identity) / CERTIFICATE, Path(identity) / TLS_KEY)
+        load_chain(context, identity)
         with socket.create_connection((host.strip("[]"), int(port)), seconds) as raw:
             return _talk(context, raw, peer, seconds)
-    except (OSError, ValueError):
+    except (OSError, ValueError, StateError):
         return ""  # not reached at all, of which gRPC itself has the words
 
 
@@ -57,6 +58,20 @@ def _talk(context: ssl.SSLContext, raw: socket.socket, peer: str, seconds: float
                 f"on that one {CLOCK}"
             )
     return "" if shown is None else dates(x509.load_der_x509_certificate(shown), peer)
+
+
+def load_chain(context: ssl.SSLContext, mine: Identity) -> None:
+    """Python's ssl takes keys from files only: the key is in a file in memory, where the system
+    has such, and never on a disk in plain text."""
+    chain = os.fspath(mine.folder / CERTIFICATE)
+    if not hasattr(os, "memfd_create"):
+        key = mine.keys.tls.key
+        context.load_cert_chain(chain, None if key is None else os.fspath(key))
+        return
+    with os.fdopen(os.memfd_create("tls", os.MFD_CLOEXEC), "wb") as file:
+        file.write(mine.tls_pem()[0])
+        file.flush()
+        context.load_cert_chain(chain, f"/proc/self/fd/{file.fileno()}")
 
 
 def dates(certificate: x509.Certificate, whose: str, now: dt.datetime | None = None) -> str:

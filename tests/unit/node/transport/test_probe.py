@@ -73,9 +73,9 @@ def test_an_open_port_that_says_nothing(tmp_path: Path) -> None:
     me = made_identity(tmp_path / "me", "me", tmp_path / "ca")
     with _listener() as server:
         address = _address(server)
-        found = look_at(address, "m1", me.folder, 0.3)
+        found = look_at(address, "m1", me, 0.3)
     assert found == "connected but silent for 0.3 s: is this a Tacenda node?"
-    assert look_at(address, "m1", me.folder, 0.3) == ""  # nobody there any more
+    assert look_at(address, "m1", me, 0.3) == ""  # nobody there any more
 
 
 def test_a_certificate_of_the_future_means_a_clock_behind(
@@ -84,11 +84,11 @@ def test_a_certificate_of_the_future_means_a_clock_behind(
     late = _from_now_on(monkeypatch, tmp_path, 3)
     me = made_identity(tmp_path / "me", "me", tmp_path / "ca")
     with _tls(late) as address:
-        found = look_at(address, "late", me.folder)
+        found = look_at(address, "late", me)
     assert "the certificate of late is valid from" in found
     assert "your clock differs by at least 3 days" in found
     with _tls(me) as address:
-        assert look_at(address, "me", me.folder, 0.5) == ""
+        assert look_at(address, "me", me, 0.5) == ""
     later = dt.datetime.now(dt.UTC) + dt.timedelta(days=12)
     assert "10 days later: it needs a new one" in dates(me.certificate, "me", later)
     # the member itself is told before it calls anybody
@@ -110,7 +110,7 @@ def test_a_peer_whose_clock_refuses_this_certificate(
     late = _from_now_on(monkeypatch, tmp_path, 3)
     peer = made_identity(tmp_path / "peer", "peer", tmp_path / "ca")
     with _tls(peer, tmp_path / "ca" / certificates.AUTHORITY_OWN) as address:
-        found = look_at(address, "peer", late.folder)
+        found = look_at(address, "peer", late)
     assert "peer refuses this node's certificate as expired or not yet valid" in found
 
 
