@@ -183,7 +183,7 @@ class Crowd:
             mine = identity.Identity.read(self.folder(name) / "identity")
             contract_files.sign(self.contracts[name], mine)
 
-    def until(self, name: str, words: str, seconds: float = 60.0) -> None:
+    def until(self, name: str, words: str, seconds: float = 150.0) -> None:
         """Wait until a member's log says so."""
         end = time.monotonic() + seconds
         path = self.folder(name) / "state" / "log.jsonl"

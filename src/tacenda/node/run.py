@@ -25,10 +25,11 @@ from tacenda.node.identity.contract import Contract
 from tacenda.node.identity.edge_keys import EdgeKeys
 from tacenda.node.member_records import checked_schema, read_records
 from tacenda.node.membership.agreement import Agreement, Frozen, Phase
+from tacenda.node.membership.amendments import Amendments
 from tacenda.node.membership.votes import ConflictingVotes
 from tacenda.node.observer import Observer
 from tacenda.node.peer import Peer
-from tacenda.node.protocol.contract_signatures import ContractSignatures, SignatureBook
+from tacenda.node.protocol.contract_signatures import SignatureBook
 from tacenda.node.protocol.handshake import Handshake
 from tacenda.node.protocol.signed_rows import Witness
 from tacenda.node.protocol.wire import Membership, Progress, frame_limit
@@ -40,6 +41,7 @@ from tacenda.node.state.spending import Spending
 from tacenda.node.transport.endpoint import Endpoint
 from tacenda.node.transport.exchange import Exchange, MemberCaught, PeerAbsent
 from tacenda.node.transport.mailbox import Mailbox
+from tacenda.node.transport.probe import dates
 from tacenda.node.transport.relay import SCHEME
 from tacenda.node.transport.streams import Proxy, read_secret
 from tacenda.node.transport.tls_log import TlsLog
@@ -64,6 +66,12 @@ class Stopped(TacendaError):
     to_do = "Start the node again to go on."
 
 
+class LeftRun(Stopped):
+    """This member has left the run for good, by an amendment that the others have signed."""
+
+    to_do = "Nothing is to be done; take part in the next run under a new contract."
+
+
 def run_node(options: NodeSettings) -> RunResult:
     """Take part in the run until its last round,
     and return this member's result (also saved in the state folder)."""
@@ -73,33 +81,35 @@ def run_node(options: NodeSettings) -> RunResult:
             "contract field rehearsal_seed: this contract is for a rehearsal with seeded noise; "
             "never for real data."
         )
-    identity = check_identity(contract, Identity.read(options.identity))
+    identity = Identity.read(options.identity)
     contract_files.require_own_signature(options.contract, identity.name)
     plan = make_plan(contract)
     schema = checked_schema(contract, options.schema)
     state = NodeState(options.state, row_bytes=8 * plan.spec.facts.dim)
     try:
         with logs.open_log(options.state / "log.jsonl", identity.name) as log:
-            return _run(options, plan, identity, schema, state, log)
+            amendments = Amendments(options.contract, contract, identity.name, state, log)
+            check_identity(amendments.texts, identity)
+            return _run(options, plan, identity, schema, state, log, amendments)
     finally:
         state.close()
 
 
-def check_identity(contract: Contract, identity: Identity) -> Identity:
-    """Certificate and signing key are those in the contract, and the certificate is valid now."""
-    member = contract.member(identity.name)
+def check_identity(contracts: list[Contract], identity: Identity) -> Identity:
+    """Certificate and signing key are those in the contract, or in its next amendment, and the
+    certificate is valid now."""
+    members = [contract.member(identity.name) for contract in contracts]
+    member = members[0]
     for field in ("fingerprint", "signing_key"):
-        if getattr(member, field) != getattr(identity, field):
+        if all(getattr(each, field) != getattr(identity, field) for each in members):
             raise InputError(
                 f"contract field members.{member.name}.{field} is not that of the identity in "
                 f"{identity.folder}; use the folder whose card went into the contract, "
                 "or sign a contract with the new card."
             )
-    if identity.days_left() <= 0:
-        raise InputError(
-            f"The certificate in {identity.folder} has expired; run `tacenda certs request`, "
-            "have it signed, renew the card."
-        )
+    wrong = dates(identity.certificate, f"this member in {identity.folder}")
+    if wrong:
+        raise InputError(f"{wrong[0].upper()}{wrong[1:]}.")
     return identity
 
 
@@ -110,15 +120,16 @@ def _run(
     schema: Schema,
     state: NodeState,
     log: Any,
+    amendments: Amendments,
 ) -> RunResult:
-    contract, name = plan.contract, identity.name
+    contract, name, book = plan.contract, identity.name, amendments.book
     forms = row_forms(plan.spec)
     mailbox = Mailbox(contract.neighbours(name), forms, contract.problem.radius)
     calls = frozenset(call for _, call in forms)
     witness = Witness(contract, name, state, identity.signer(), log, calls)
-    given = contract_files.signatures(options.contract)
-    book = SignatureBook(ContractSignatures(contract, given, state), log)
-    handshake = Handshake(contract, identity, witness, book=book, ready=False)
+    handshake = Handshake(
+        amendments.current, identity, witness, book=book, ready=False, former=amendments.former
+    )
     # Seeded noise of a rehearsal needs no keys; everywhere else noise shared by neighbours is drawn
     # from the keys of the edges.
     if plan.spec.algorithm.shared_noise is not None and contract.rehearsal_seed is None:
@@ -141,14 +152,15 @@ def _run(
     )
     stop = _Signals()
     display = Display(contract, name, endpoint, log, quiet=options.quiet)
-    watchdog = _Watchdog(contract, endpoint, stop, display)
+    watchdog = _Watchdog(contract, endpoint, stop, display, amendments)
     exchange = Exchange(contract, state, endpoint, watchdog)
     agreement = watchdog.agreement = Agreement(
         plan, name, state, endpoint.tell, log, identity.sign_text
     )
-    if contract.absence.policy == "continue":
-        agreement.check()
-        endpoint.on_membership, endpoint.greeting = _heard(agreement, mailbox), agreement.greeting
+    agreement.left = amendments.left
+    agreement.check()
+    endpoint.on_membership = _heard(agreement, mailbox, contract.absence.policy == "continue")
+    endpoint.greeting = agreement.greeting
     with ExitStack() as stack:
         stack.enter_context(display.open())
         observer = stack.enter_context(
@@ -197,7 +209,7 @@ def _run(
                 reason=type(stopped).__name__,
                 message=str(stopped) if isinstance(stopped, TacendaError) else "",
             )
-            spending.settle(state.charges(), final=False)
+            spending.settle(state.charges(), final=isinstance(stopped, LeftRun))
             if isinstance(stopped, (ConflictingVotes, MemberCaught)):
                 time.sleep(min(SHOWN, contract.absence.limit_seconds))
             raise
@@ -216,6 +228,7 @@ def _all_signed(book: SignatureBook, endpoint: Endpoint, watchdog: _Watchdog) ->
             said = words
         watchdog.display.unsigned(words)
         watchdog.stop.check()
+        watchdog.amend()
         endpoint.mailbox.take((0, 0, 0), list(endpoint.links), LOOK_AROUND)
     watchdog.display.unsigned("")
     if said:
@@ -281,6 +294,7 @@ def _agree(peer: Peer, agreement: Agreement, watchdog: _Watchdog) -> None:
             agreement.announce()
             said = time.monotonic()
         if time.monotonic() - begin > watchdog.limit:
+            watchdog.require_present(agreement.silent())
             agreement.propose(agreement.without(agreement.silent()))
         time.sleep(0.1)
     view, absent, next_round = found
@@ -296,8 +310,14 @@ class _Watchdog:
     been away for too long."""
 
     def __init__(
-        self, contract: Contract, endpoint: Endpoint, stop: _Signals, display: Display
+        self,
+        contract: Contract,
+        endpoint: Endpoint,
+        stop: _Signals,
+        display: Display,
+        amendments: Amendments,
     ) -> None:
+        self._amendments = amendments
         self._endpoint, self.stop, self.display = endpoint, stop, display
         self.log = endpoint.log
         self.limit = contract.absence.limit_seconds
@@ -310,8 +330,10 @@ class _Watchdog:
 
     def __call__(self, missing: list[str]) -> None:
         self.stop.check()
+        self.amend()
         self._judge()
-        if self._goes_on:
+        if self._goes_on or self._amendments.left:
+            self._without_those_who_left()
             self.agreement.check()
             # A sign of life after the decision, not just a stream that was left open
             since = self.agreement.enacted
@@ -350,6 +372,38 @@ class _Watchdog:
                 absent, self.limit, [self._endpoint.links[peer].reason for peer in absent]
             )
 
+    def amend(self) -> None:
+        """Take up the next amendment of the contract, if it is there and all have signed."""
+        news = self._amendments.look()
+        if news:
+            self._endpoint.share(news)
+        if self._amendments.adopted():
+            handshake = self._endpoint.handshake
+            handshake.contract = self._amendments.current
+            self.agreement.left = self._amendments.left
+        me = self._endpoint.handshake.identity.name
+        if me in self._amendments.left:
+            raise LeftRun(
+                f"{me} has left the run by amendment {self._amendments.current.amendment} of the "
+                "contract. What was released stays charged; the rest of the reservation is free "
+                "again."
+            )
+
+    def _without_those_who_left(self) -> None:
+        """All who remain agree on a view without those who have left for good."""
+        left = self._amendments.left
+        if left - self.agreement.absent and self.agreement.phase is Phase.TAKING_PART:
+            self.agreement.propose(self.agreement.without(left))
+            raise Frozen("A member has left.")
+
+    def require_present(self, silent: frozenset[str]) -> None:
+        """Where the contract says `stop`, nobody is left out for being away."""
+        if silent and not self._goes_on:
+            links = self._endpoint.links
+            raise PeerAbsent(
+                sorted(silent), self.limit, [links[name].reason for name in silent if name in links]
+            )
+
     def forget(self) -> None:
         """The members have agreed anew: who was away before has its time again."""
         self._away.clear()
@@ -373,10 +427,13 @@ class _Watchdog:
         return now - max(since, seen) > SILENCE * self.limit or now - since > NO_ROWS * self.limit
 
 
-def _heard(agreement: Agreement, mailbox: Mailbox) -> Any:
+def _heard(agreement: Agreement, mailbox: Mailbox, goes_on: bool) -> Any:
     def hear(peer: str, frame: Membership) -> None:
-        agreement.hear(peer, frame)
-        mailbox.wake()
+        # Where the contract says `stop`, only who has left by an amendment is left out; a neighbour
+        # may hold the amendment earlier.
+        if goes_on or agreement.left >= set(frame.absent):
+            agreement.hear(peer, frame)
+            mailbox.wake()
 
     return hear
 
