@@ -24,7 +24,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 
 from node_stage import Crowd, introduction, made_identity, signed_by, small_contract
 from tacenda.node.identity import certificates as identity
-from tacenda.node.identity.contract import PROTOCOL
 from tacenda.node.protocol import wire
 from tacenda.node.rehearse import free_ports
 from tacenda.node.run_plan import make_plan
@@ -109,7 +108,7 @@ def _hello(crowd: Crowd, name: str = "m0", **changes: Any) -> bytes:
     contract = crowd.stage.contract
     me = introduction(crowd, name if name in crowd.names else "m0", "m2")
     fields: dict[str, Any] = {
-        "protocol": PROTOCOL,
+        "protocol": wire.HIGHEST,
         "sender": name,
         "receiver": "m2",
         "contract": contract.hash(),

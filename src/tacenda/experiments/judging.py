@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,7 +32,17 @@ def falls(
     )
     error = np.hypot(part.error(**{x: at[0]}), part.error(**{x: at[-1]}))
     holds = drop > 0 and rises <= slack * max(drop, 1e-300)
-    return Finding(mode, claim, holds, f"{numbers[0].upper()}{numbers[1:]}.", _sure(drop, error))
+    first, last = (
+        f"{value(part, **{x: a})} at {word or x.replace('_', ' ')} {a:g}" for a in (at[0], at[-1])
+    )
+    return Finding(
+        mode,
+        claim,
+        holds,
+        f"{numbers[0].upper()}{numbers[1:]}.",
+        _sure(drop, error),
+        f"{first}, {last}",
+    )
 
 
 def ranked(rows: Rows, mode: str, winner: str, claim: str) -> Finding:
@@ -64,6 +75,11 @@ def value(rows: Rows, **equal: Any) -> str:
 def _apart(rows: Rows, one: str, other: str) -> bool:
     gap = rows.mean(method=one) - rows.mean(method=other)
     return one == other or _sure(gap, np.hypot(rows.error(method=one), rows.error(method=other)))
+
+
+def apart(gap: float, *errors: float) -> bool:
+    """Whether a gap is at least two standard errors of its two sides."""
+    return _sure(gap, math.hypot(*errors))
 
 
 def _sure(gap: float, error: float) -> bool:

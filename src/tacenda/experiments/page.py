@@ -11,7 +11,7 @@ from typing import Any
 
 from tacenda.errors import StateError
 from tacenda.experiments import advice, equal_privacy, player, summary
-from tacenda.experiments.headline import Headline, headlines
+from tacenda.experiments.headline import Headline
 from tacenda.experiments.judging import count, first_sentence
 from tacenda.experiments.papers import OURS, PAPERS
 from tacenda.experiments.registry import EXPERIMENTS
@@ -39,22 +39,15 @@ class Shown:
     tables: list[TextTable]
 
 
-def build(out: Path, size: Size, target: Path | None = None) -> Path:
+def build(out: Path, size: Size, target: Path | None = None, *, truths: Sequence[Headline]) -> Path:
     """Write the page of every experiment that has stored rows of this size; the file is written
-    whole or not at all."""
+    whole or not at all. truths: the papers' true epsilon (`headlines`)."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     from tacenda.report.html_page import plotly_js, script_json
 
     library = plotly_js().replace("</script", "<\\/script")
-    found = [
-        e for e in EXPERIMENTS.values() if (player.folder_of(out, e, size) / "rows.csv").is_file()
-    ]
-    if not found:
-        raise StateError(
-            f"There are no {size.name} results in {out}; "
-            f"`tacenda experiment run --all --{size.name}` makes them."
-        )
+    found = with_rows(out, size)
     environment = Environment(
         loader=PackageLoader("tacenda.experiments", "template"),
         autoescape=True,
@@ -62,7 +55,7 @@ def build(out: Path, size: Size, target: Path | None = None) -> Path:
     )
     environment.filters["script_json"] = script_json
     text = environment.get_template("page.html.j2").render(
-        **_content(found, out, size),
+        **_content(found, out, size, truths),
         library=library,
         style=_asset("tacenda.report", "style.css"),
         script=_asset("tacenda.report", "script.js"),
@@ -74,9 +67,11 @@ def build(out: Path, size: Size, target: Path | None = None) -> Path:
     return write_text(path, text)
 
 
-def _content(found: Sequence[Experiment], out: Path, size: Size) -> dict[str, Any]:
+def _content(
+    found: Sequence[Experiment], out: Path, size: Size, truths: Sequence[Headline]
+) -> dict[str, Any]:
     shown = {e.name: _shown(e, out, size) for e in found}
-    truths = headlines()
+    statements = summary.all_findings(summary.stored_experiments(out, size), truths)
     groups = [
         {
             "paper": paper,
@@ -91,6 +86,8 @@ def _content(found: Sequence[Experiment], out: Path, size: Size) -> dict[str, An
     )
     return {
         "groups": groups,
+        "claims": summary.claim_tables(statements),
+        "missing": [name for name in EXPERIMENTS if name not in shown],
         "about": about,
         "summary": _summary_table(found, shown),
         "headline": _headline_table(truths),

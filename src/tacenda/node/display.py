@@ -24,6 +24,7 @@ class Display:
         self.done, self.total = 0, contract.total_rounds
         self._first: tuple[int, float] | None = None
         self.waiting_for: list[str] = []
+        self.lacking = ""  # whose signature of the contract is missing, in words
         self._warned: set[str] = set()
         self.write_seconds = self.wait_seconds = 0.0
         self._live: Any = None
@@ -74,6 +75,12 @@ class Display:
             writing=self.write_seconds,
         )
 
+    def unsigned(self, words: str) -> None:
+        """The contract lacks signatures, which ones in words; "" once all are there."""
+        self.lacking = words
+        if words:
+            self._show()
+
     def waiting(self, peers: list[str]) -> None:
         """The node waits for these."""
         self.waiting_for = list(peers)
@@ -94,6 +101,8 @@ class Display:
 
     def line(self) -> str:
         """One sentence."""
+        if self.lacking:
+            return self.lacking
         left = (self.total - self.done) / self.rate if self.rate else float("nan")
         line = f"round {self.done} of {self.total}, {self.rate:.1f} rounds/s, {left:.0f} s left"
         return line + (f", waiting for {', '.join(self.waiting_for)}" if self.waiting_for else "")

@@ -17,7 +17,7 @@ from typing import Any
 
 from tacenda.errors import TacendaError
 from tacenda.node.identity import contract_files
-from tacenda.node.identity.certificates import Identity
+from tacenda.node.identity.certificates import CERTIFICATE, Identity
 from tacenda.node.identity.contract import Contract
 from tacenda.node.state.accounts import default_ledger
 from tacenda.node.transport.relay import SCHEME, greeted
@@ -255,8 +255,7 @@ def _peer(terms: Contract, mine: Identity, name: str) -> Finding:
 
     host, _, port = terms.member(name).address.rpartition(":")
     context = ssl.create_default_context(cadata="\n".join(terms.authorities))
-    key, certificate = os.fspath(mine.folder / "tls.key"), os.fspath(mine.folder / "node.crt")
-    context.load_cert_chain(certificate, key)
+    _load_chain(context, mine)
     context.set_alpn_protocols(["h2"])
     where = f"{name} at {host}:{port}"
     try:
@@ -285,6 +284,20 @@ def _peer(terms: Contract, mine: Identity, name: str) -> Finding:
         f"{where} shows {'the pinned' if same else 'another'} certificate",
         "that member signs a new card",
     )
+
+
+def _load_chain(context: ssl.SSLContext, mine: Identity) -> None:
+    """Python's ssl takes keys from files only: the key is in a file in memory, where the system
+    has such, and never on a disk in plain text."""
+    chain = os.fspath(mine.folder / CERTIFICATE)
+    if not hasattr(os, "memfd_create"):
+        key = mine.keys.tls.key
+        context.load_cert_chain(chain, None if key is None else os.fspath(key))
+        return
+    with os.fdopen(os.memfd_create("tls", os.MFD_CLOEXEC), "wb") as file:
+        file.write(mine.tls_pem()[0])
+        file.flush()
+        context.load_cert_chain(chain, f"/proc/self/fd/{file.fileno()}")
 
 
 def _existing(path: Path) -> Path:

@@ -11,8 +11,7 @@ import signal
 import sys
 import threading
 import time
-from contextlib import nullcontext
-from dataclasses import dataclass
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +22,16 @@ from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
 from tacenda.node.identity.edge_keys import EdgeKeys
-from tacenda.node.member_records import read_records
+from tacenda.node.member_records import checked_schema, read_records
 from tacenda.node.membership.agreement import Agreement, Frozen, Phase
 from tacenda.node.membership.votes import ConflictingVotes
 from tacenda.node.peer import Peer
+from tacenda.node.protocol.contract_signatures import ContractSignatures, SignatureBook
 from tacenda.node.protocol.handshake import Handshake
 from tacenda.node.protocol.signed_rows import Witness
 from tacenda.node.protocol.wire import Membership, Progress, frame_limit
 from tacenda.node.run_plan import RunPlan, make_plan
+from tacenda.node.settings import NodeSettings
 from tacenda.node.state.accounts import claim, ledger_path
 from tacenda.node.state.database import NodeState
 from tacenda.node.state.spending import Spending
@@ -52,64 +53,30 @@ SHOWN = 3.0  # seconds for which a node that found a lie still shows its neighbo
 # notices of an agreement under way within the contract's limit:
 # far fewer than would count as a flood
 REMINDERS = 100
-
-
-@dataclass(frozen=True)
-class NodeOptions:
-    """What belongs to this machine and not to the contract.
-
-    bind: address to listen on, by default the contract's port on all interfaces;
-    `relay://host:port` waits at a relay instead. addresses: where neighbours are reached, if not as
-    the contract says. ledger: the lasting ledger, by default one per member and machine.
-    metrics_port: health and metrics on 127.0.0.1, None for none. dataset: the data's name in the
-    ledger; given once, it is remembered with the records. budget: epsilon that all runs on these
-    records together may lose, kept in the ledger; no_budget: that they shall have no limit.
-    watch_tls: log the reasons of failed handshakes, which takes over this process's standard error
-    (`tls_log`). proxy: `http://host:port` for all calls out; proxy_login: a file with its
-    `user:password`. relay_token: a file with the token of the relays.
-    """
-
-    contract: Path
-    schema: Path
-    data: Any
-    identity: Path
-    state: Path
-    ledger: Path | None = None
-    bind: str | None = None
-    addresses: dict[str, str] | None = None
-    metrics_port: int | None = None
-    rehearsal: bool = False
-    quiet: bool = False
-    watch_tls: bool = False
-    dataset: str | None = None
-    budget: float | None = None
-    no_budget: bool = False
-    proxy: str | None = None
-    proxy_login: Path | None = None
-    relay_token: Path | None = None
+LOOK_AROUND = 0.5  # seconds between looks for a signal while signatures are missing
 
 
 class Stopped(TacendaError):
     """The node was asked to stop; everything is saved."""
 
 
-def run_node(options: NodeOptions) -> RunResult:
+def run_node(options: NodeSettings) -> RunResult:
     """Take part in the run until its last round,
     and return this member's result (also saved in the state folder)."""
     contract = contract_files.read(options.contract)
-    contract_files.require_signed(options.contract)
     if contract.rehearsal_seed is not None and not options.rehearsal:
         raise InputError(
             "contract field rehearsal_seed: this contract is for a rehearsal with seeded noise; "
             "never for real data."
         )
     identity = check_identity(contract, Identity.read(options.identity))
+    contract_files.require_own_signature(options.contract, identity.name)
     plan = make_plan(contract)
-    problem = read_records(contract, identity.name, options.schema, options.data)
+    checked_schema(contract, options.schema)
     state = NodeState(options.state, row_bytes=8 * plan.spec.facts.dim)
     try:
         with logs.open_log(options.state / "log.jsonl", identity.name) as log:
-            return _run(options, plan, identity, problem, state, log)
+            return _run(options, plan, identity, state, log)
     finally:
         state.close()
 
@@ -133,27 +100,21 @@ def check_identity(contract: Contract, identity: Identity) -> Identity:
 
 
 def _run(
-    options: NodeOptions,
-    plan: RunPlan,
-    identity: Identity,
-    problem: Any,
-    state: NodeState,
-    log: Any,
+    options: NodeSettings, plan: RunPlan, identity: Identity, state: NodeState, log: Any
 ) -> RunResult:
     contract, name = plan.contract, identity.name
-    key = state.bind(contract.run_id(), name, data_digest(problem))
     forms = row_forms(plan.spec)
     mailbox = Mailbox(contract.neighbours(name), forms, contract.problem.radius)
     calls = frozenset(call for _, call in forms)
     witness = Witness(contract, name, state, identity.signer(), log, calls)
-    handshake = Handshake(
-        contract, identity, witness, state_id=hashlib.sha256(b"state id" + key).hexdigest()[:16]
-    )
+    given = contract_files.signatures(options.contract)
+    book = SignatureBook(ContractSignatures(contract, given, state), log)
+    handshake = Handshake(contract, identity, witness, book=book, ready=False)
     # Seeded noise of a rehearsal needs no keys; everywhere else noise shared by neighbours is drawn
     # from the keys of the edges.
     if plan.spec.algorithm.shared_noise is not None and contract.rehearsal_seed is None:
         handshake.edges = EdgeKeys(contract, name, state)
-    limit = frame_limit(max(form.nbytes for form in forms.values()))
+    limit = frame_limit(max(form.nbytes for form in forms.values()), len(contract.members))
     bind = (
         (options.bind or _any_interface(contract.member(name).address))
         if contract.member(name).listens
@@ -179,10 +140,20 @@ def _run(
     if contract.absence.policy == "continue":
         agreement.check()
         endpoint.on_membership, endpoint.greeting = _heard(agreement, mailbox), agreement.greeting
-    ledger, account = _account(options, contract, name, problem, log)
-    listening = TlsLog(log) if options.watch_tls else nullcontext()
-    booked = Spending(ledger, plan, name, problem, key, account, rehearsal=options.rehearsal)
-    with listening, booked as spending, stop:
+    with ExitStack() as stack:
+        if options.watch_tls:
+            stack.enter_context(TlsLog(log))
+        stack.enter_context(stop)
+        stack.callback(display.close)
+        stack.callback(endpoint.stop)
+        _all_signed(book, endpoint, watchdog)
+        # No record is read before all have signed
+        problem = read_records(contract, name, options.schema, options.data)
+        key = state.bind(contract.run_id(), name, data_digest(problem))
+        handshake.state_id = hashlib.sha256(b"state id" + key).hexdigest()[:16]
+        ledger, account = _account(options, contract, name, problem, log)
+        booked = Spending(ledger, plan, name, problem, key, account, rehearsal=options.rehearsal)
+        spending = stack.enter_context(booked)
         state.keep_mark(spending.mark)
         peer = Peer(plan, name, problem, key, state, exchange, handshake.edges)
         peer.restore()
@@ -192,6 +163,7 @@ def _run(
         witness.advance(exchange.view, peer.round + 1)
         monitor = _monitor(options, display)
         try:
+            endpoint.ready()
             endpoint.start()
             exchange.resend()
             _rounds(peer, exchange, mailbox, agreement, display, watchdog, spending.anew)
@@ -218,13 +190,29 @@ def _run(
             raise
         finally:
             endpoint.stop()
-            display.close()
             if monitor is not None:
                 monitor.close()
 
 
+def _all_signed(book: SignatureBook, endpoint: Endpoint, watchdog: _Watchdog) -> None:
+    """Wait, for as long as it takes, until every member's signature of the contract is here; the
+    neighbours are shown those that are."""
+    said = ""
+    while (words := book.current.sentence()) != "":
+        endpoint.start()
+        if words != said:
+            watchdog.log.info("waiting for signatures", message=words)
+            said = words
+        watchdog.display.unsigned(words)
+        watchdog.stop.check()
+        endpoint.mailbox.take((0, 0, 0), list(endpoint.links), LOOK_AROUND)
+    watchdog.display.unsigned("")
+    if said:
+        watchdog.log.info("all members have signed", contract=book.current.hash)
+
+
 def _account(
-    options: NodeOptions, contract: Contract, name: str, problem: Any, log: Any
+    options: NodeSettings, contract: Contract, name: str, problem: Any, log: Any
 ) -> tuple[Path, str]:
     """The lasting ledger and the account in it; what they say so far is logged, and shown."""
     path = ledger_path(options.ledger, name, options.state, options.rehearsal)
@@ -300,6 +288,7 @@ class _Watchdog:
         self, contract: Contract, endpoint: Endpoint, stop: _Signals, display: Display
     ) -> None:
         self._endpoint, self.stop, self.display = endpoint, stop, display
+        self.log = endpoint.log
         self.limit = contract.absence.limit_seconds
         self._goes_on = contract.absence.policy == "continue"
         self._away: dict[str, float] = {}
@@ -432,7 +421,7 @@ class _Signals:
             signal.signal(number, handler)
 
 
-def _relay_token(options: NodeOptions, contract: Contract, name: str) -> str:
+def _relay_token(options: NodeSettings, contract: Contract, name: str) -> str:
     """The relays' token, where this member or a neighbour of its is met through one."""
     if options.relay_token is not None:
         return read_secret(options.relay_token, "--relay-token")
@@ -456,7 +445,7 @@ def _any_interface(address: str) -> str:
     return f"[::]:{address.rpartition(':')[2]}"
 
 
-def _monitor(options: NodeOptions, display: Display) -> Any:
+def _monitor(options: NodeSettings, display: Display) -> Any:
     if options.metrics_port is None:
         return None
     from tacenda.node.health import Monitor

@@ -9,7 +9,6 @@ import typer
 
 from tacenda.errors import InputError
 from tacenda.node.commands.options import ContractFile, Folder, SchemaFile, contract_app
-from tacenda.words import against, counted
 
 
 @contract_app.command("new")
@@ -26,35 +25,26 @@ def contract_new(
     schema: SchemaFile,
     contract: ContractFile = Path("contract.toml"),
     graph: Annotated[
-        str, typer.Option(help="ring, path, star or complete; or `edges` in the terms.")
-    ] = "ring",
+        str | None,
+        typer.Option(help="ring, path, star or complete; by default the terms', or a ring."),
+    ] = None,
 ) -> None:
     """Draft a contract from the terms, the schema and the members' cards."""
-    import tomllib
-
     from tacenda.data.schema import Schema
+    from tacenda.node import drafting
     from tacenda.node.identity import contract_files
 
     if contract.exists():
         raise InputError(
             f"{contract} exists; remove it first, or write to another file with --contract."
         )
-    values = tomllib.loads(terms.read_text("utf-8"))
-    found = Schema.read(schema)
-    problem = {
-        "n_features": len(found.feature_names),
-        "data_norm": found.row_norm,
-        **values.get("problem", {}),
-    }
-    if found.label.classes is not None:
-        problem.setdefault("classes", list(found.label.classes))
-    edges = values.pop("edges", None)
-    full = contract_files.draft(
-        list(cards), {**values, "problem": problem, "schema_hash": found.hash()}, edges, graph
-    )
-    contract_files.write(full, contract)
+    members = [drafting.read_card(card) for card in cards]
+    drafted = drafting.draft(members, drafting.read_terms(terms), Schema.read(schema), graph)
+    contract_files.write(drafted.contract, contract)
+    if drafted.chosen is not None:
+        typer.echo(drafted.chosen.explain())
     typer.echo(
-        f"Drafted {contract}, hash {full.hash()}. Each member checks and signs it: "
+        f"Drafted {contract}, hash {drafted.contract.hash()}. Each member checks and signs it: "
         "tacenda contract sign."
     )
 
@@ -68,6 +58,7 @@ def contract_check(
     two contracts differ."""
     from tacenda.node.identity import contract_files
     from tacenda.node.identity.contract import differing_fields
+    from tacenda.node.meaning import meaning
     from tacenda.node.run_plan import make_plan
 
     mine = contract_files.read(contract)
@@ -78,33 +69,8 @@ def contract_check(
         )
         raise typer.Exit(1 if fields else 0)
     plan = make_plan(mine)
-    noise = (
-        "exact discrete Gaussian on whole numbers"
-        if plan.on_lattice
-        else "floating point, accepted by name"
-    )
-    pooled = None
-    if plan.spec.algorithm.shared_noise is not None:
-        noise += (
-            ", under masks that cancel in the sum"
-            if plan.spec.algorithm.masks
-            else ", shared by neighbours"
-        )
-        pooled = plan.coalition
-    if mine.rehearsal_seed is not None:
-        noise = "SEEDED: for a rehearsal only"
-    typer.echo(
-        f"hash      {mine.hash()}\nmembers   {', '.join(mine.names)}\n"
-        f"algorithm {plan.spec.algorithm.title}, {counted(mine.rounds, 'round')}"
-    )
-    typer.echo(
-        f"noise     {noise}\n"
-        f"privacy   epsilon {mine.privacy.epsilon:g}, delta {mine.privacy.delta:g}, "
-        f"{mine.privacy.adjacency}\n"
-        f"against   {against(pooled)}"
-    )
-    for sentence in plan.spec.cut_advice():
-        typer.echo(f"mind      {sentence}")
+    for label, text in meaning(plan):
+        typer.echo(f"{label:9} {text}")
     missing = contract_files.missing_signatures(contract)
     typer.echo("signed    by all" if not missing else f"signed    not yet by {', '.join(missing)}")
     raise typer.Exit(1 if missing else 0)

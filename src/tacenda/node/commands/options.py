@@ -20,3 +20,7 @@ ContractFile = Annotated[Path, typer.Option("--contract", "-c", help="The contra
 SchemaFile = Annotated[
     Path, typer.Option("--schema", "-s", help="The schema of the records (TOML).")
 ]
+MemberFolder = Annotated[
+    Path | None,
+    typer.Argument(help="The member's folder with its node.toml; by default the current one."),
+]

@@ -8,21 +8,37 @@ from typing import Annotated
 import typer
 
 from tacenda.errors import InputError
-from tacenda.node.commands.options import ContractFile, Folder, SchemaFile, node_app
+from tacenda.node.commands.options import ContractFile, Folder, MemberFolder, SchemaFile, node_app
 from tacenda.words import against, counted
 
 
 @node_app.command("run", short_help="Take part until the last round; goes on if restarted.")
 def node_run(
-    schema: SchemaFile,
+    folder: MemberFolder = None,
+    schema: Annotated[
+        Path | None, typer.Option("--schema", "-s", help="The schema of the records (TOML).")
+    ] = None,
     data: Annotated[
-        Path, typer.Option("--data", "-d", help="This member's records (CSV, Parquet, ...).")
-    ],
-    contract: ContractFile = Path("contract.toml"),
-    identity: Folder = Path("identity"),
+        Path | None, typer.Option("--data", "-d", help="This member's records (CSV, Parquet, ...).")
+    ] = None,
+    contract: Annotated[
+        Path | None,
+        typer.Option("--contract", "-c", help="The contract; by default contract.toml."),
+    ] = None,
+    identity: Annotated[
+        Path | None,
+        typer.Option(
+            "--identity",
+            "-i",
+            help="Folder of this member's keys and certificate; by default identity.",
+        ),
+    ] = None,
     state: Annotated[
-        Path, typer.Option(help="Folder of the run's state; keep it, a restart continues from it.")
-    ] = Path("state"),
+        Path | None,
+        typer.Option(
+            help="Folder of the run's state (state); keep it, a restart continues from it."
+        ),
+    ] = None,
     ledger: Annotated[
         Path | None,
         typer.Option(
@@ -71,37 +87,41 @@ def node_run(
     ] = False,
     quiet: Annotated[bool, typer.Option(help="No progress on the terminal.")] = False,
 ) -> None:
-    """Take part in the run until its last round; started again, it continues where it stopped."""
+    """Take part in the run until its last round; started again, it continues where it stopped.
+
+    FOLDER holds this member's node.toml; flags override what it says.
+    """
     import os
 
     from tacenda.node.transport.tls_log import VERBOSITY
 
     os.environ.setdefault(VERBOSITY, "INFO")
-    from tacenda.node.run import NodeOptions, Stopped, run_node
+    from tacenda.node.run import Stopped, run_node
+    from tacenda.node.settings import read_settings
 
+    settings = read_settings(
+        folder,
+        schema=schema,
+        data=data,
+        contract=contract,
+        identity=identity,
+        state=state,
+        ledger=ledger,
+        dataset=dataset,
+        budget=budget,
+        no_budget=no_budget or None,
+        bind=bind,
+        addresses=_addresses(peer) or None,
+        proxy=proxy,
+        proxy_login=proxy_login,
+        relay_token=relay_token,
+        metrics_port=metrics_port,
+        rehearsal=rehearsal,
+        quiet=quiet,
+        watch_tls=True,
+    )
     try:
-        result = run_node(
-            NodeOptions(
-                contract,
-                schema,
-                data,
-                identity,
-                state,
-                ledger,
-                bind,
-                _addresses(peer),
-                metrics_port,
-                rehearsal,
-                quiet,
-                watch_tls=True,
-                dataset=dataset,
-                budget=budget,
-                no_budget=no_budget,
-                proxy=proxy,
-                proxy_login=proxy_login,
-                relay_token=relay_token,
-            )
-        )
+        result = run_node(settings)
     except Stopped as stopped:
         typer.echo(str(stopped), err=True)
         raise typer.Exit(130) from None
@@ -113,7 +133,8 @@ def node_run(
     if result.privacy is not None:
         spent += f", against {against(result.privacy.curve().coalition)}"
     typer.echo(
-        f"Done: {counted(result.rounds, 'round')}{spent}. The model is in {state / 'results'}."
+        f"Done: {counted(result.rounds, 'round')}{spent}. "
+        f"The model is in {settings.state / 'results'}."
     )
 
 

@@ -27,7 +27,14 @@ import grpc
 from tacenda.errors import NetworkError, StateError
 from tacenda.node.identity.certificates import AUTHORITY, CERTIFICATE
 from tacenda.node.protocol import wire
-from tacenda.node.protocol.handshake import Handshake, Refused, plain_auth
+from tacenda.node.protocol.handshake import (
+    ContractsDiffer,
+    Handshake,
+    OtherProtocol,
+    Refused,
+    asks_for_fields,
+    plain_auth,
+)
 from tacenda.node.transport.link import Link
 from tacenda.node.transport.mailbox import Key, Mailbox
 from tacenda.node.transport.relay import CALLS, SCHEME, WAITS, enter, room_of
@@ -84,16 +91,22 @@ class Endpoint:
                 log,
                 lambda p, f: self.on_membership(p, f),
                 lambda e: self.greeting(e),
+                handshake.book,
+                self._share,
             )
             for peer in contract.neighbours(me)
         }
         handshake.witness.on_caught = self._caught
         self._total = contract.total_rounds
         self.refused = 0
+        self._clocks_told: set[str] = set()
         self.port: int | None = None
 
     # ---- from the node's thread
     def start(self) -> None:
+        """Listen and call; a second time it does nothing."""
+        if self._thread.is_alive():
+            return
         self._thread.start()
         self._ready.wait(30)
         if self._failed is not None:
@@ -116,6 +129,21 @@ class Endpoint:
                 self.links[peer].tell(frame)
 
         self._loop.call_soon_threadsafe(tell_links)
+
+    def share(self, contract: str) -> None:
+        """Show all neighbours the signatures of this contract text, as far as they are held."""
+        self._loop.call_soon_threadsafe(self._share, contract)
+
+    def _share(self, contract: str) -> None:
+        for link in self.links.values():
+            link.share(contract)
+
+    def ready(self) -> None:
+        """All have signed and the state is open: the neighbours are met anew, in full."""
+        self.handshake.ready = True
+        if self._thread.is_alive():
+            for link in self.links.values():
+                self._loop.call_soon_threadsafe(link.reopen)
 
     def _caught(self, member: str) -> None:
         """A signature has convicted a member, or this node's own state: the edge ends, and the
@@ -272,17 +300,32 @@ class Endpoint:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "cut off")
         try:
             data = await link.knock(context.read, HELLO_SECONDS)
+            if not isinstance(data, bytes):
+                raise Refused(f"{caller} closed the stream before it said hello")
             hello = self.handshake.read(data, self._limit, caller)
             welcome = self.handshake.welcome(hello, caller)
-        except (Refused, wire.BadFrame, StateError, TypeError, TimeoutError) as why:
+        except (Refused, wire.BadFrame, StateError, TimeoutError) as why:
             await self._refuse(context, caller, why)
             return
         assert isinstance(hello, wire.Hello)
-        link.met(hello.view, hello.done, hello.done >= self._total)
+        waiting = hello.waiting or welcome.waiting
+        if not waiting:
+            link.met(hello.view, hello.done, hello.done >= self._total)
         await context.write(wire.encode(welcome))
-        if self.handshake.edges is not None and not await self._confirmed(context, caller):
+        self._tell_clock(caller)
+        keys = not waiting and self.handshake.edges is not None
+        if keys and not await self._confirmed(context, caller):
             return
-        await link.converse(context.read, context.write)
+        if welcome.waiting and self.handshake.ready:
+            return  # meanwhile all have signed: the caller says hello again
+        await link.converse(context.read, context.write, waiting=waiting, speaks=hello.protocol)
+
+    def _tell_clock(self, peer: str) -> None:
+        """Log, once for each peer, that its clock is far from this one's."""
+        words = self.handshake.clock_trouble(peer)
+        if words and peer not in self._clocks_told:
+            self._clocks_told.add(peer)
+            self.log.warning("clocks differ", peer=peer, message=words)
 
     async def _confirmed(self, context: Any, caller: str) -> bool:
         """Whether the caller showed that it holds the same edge key; otherwise the stream ends."""
@@ -299,8 +342,11 @@ class Endpoint:
 
     async def _refuse(self, context: Any, caller: str, why: Exception) -> None:
         self.refused += 1
-        self.log.warning("caller refused", peer=caller, reason=_reason(why))
-        self.links[caller].reason = _reason(why)
+        link = self.links[caller]
+        if link.reason != _reason(why) and not asks_for_fields(why):
+            self.log.warning("caller refused", peer=caller, reason=_reason(why))
+            link.reason = _reason(why)
+            self._tell_trouble(why)
         if isinstance(why, wire.BadFrame):
             self.links[caller].strike(str(why))
         shown = why.shown if isinstance(why, Refused) else wire.Shown()
@@ -379,15 +425,41 @@ class Endpoint:
                 if link.reason != told:
                     self.log.warning("peer not reached", peer=link.peer, reason=link.reason)
                     told = link.reason
+                    self._tell_trouble(why)
                 self._maybe_fatal(why)
                 if link.peer in self.handshake.witness.caught:
                     return
-            failures = 0 if time.monotonic() - begin > 5 else failures + 1
+            over = time.monotonic() - begin > 5 or link.waiting
+            failures, link.waiting = 0 if over else failures + 1, False
             # So that nobody counts as away for lack of a call
             longest = self.handshake.contract.absence.limit_seconds / 8
             await asyncio.sleep(min(longest, PAUSES[min(failures, len(PAUSES) - 1)]))
 
+    def _tell_trouble(self, why: Exception) -> None:
+        """The neighbours hear why a member's signature is missing, if it has signed another
+        text."""
+        book = self.handshake.book
+        if isinstance(why, ContractsDiffer) and book is not None:
+            self._share(book.current.hash)
+            self.mailbox.wake()
+
     async def _call(self, link: Link) -> None:
+        """One conversation as the caller, in the highest version that both speak; where the
+        contracts differ the peer is shown in which fields."""
+        version, fields = self.handshake.highest, False
+        while True:
+            try:
+                return await self._call_in(link, version, fields)
+            except OtherProtocol as other:
+                if not self.handshake.lowest <= other.highest < version:
+                    raise
+                version = other.highest
+            except ContractsDiffer as other:
+                if fields or not asks_for_fields(other):
+                    raise
+                fields = True
+
+    async def _call_in(self, link: Link, version: int, fields: bool) -> None:
         key, certificate = self.handshake.identity.tls_pem()
         credentials = grpc.ssl_channel_credentials(self._roots(), key, certificate)
         options = (
@@ -402,8 +474,9 @@ class Endpoint:
         ):
             call = channel.stream_stream(METHOD)()
             nonce = os.urandom(32)
+            hello = self.handshake.hello(link.peer, nonce, version, fields=fields)
             try:
-                await call.write(wire.encode(self.handshake.hello(link.peer, nonce)))
+                await call.write(wire.encode(hello))
             except grpc.aio.AioRpcError as why:
                 # Ended while it was written to: the peer's word is the call's status
                 raise Refused(_plainly(await _status(call))) from why
@@ -411,14 +484,18 @@ class Endpoint:
             if not isinstance(answer, bytes):
                 raise Refused(f"{link.peer} closed the stream ({await _status(call)})")
             welcome = self.handshake.check_welcome(
-                wire.decode(answer, self._limit), link.peer, nonce
+                wire.decode(answer, self._limit), link.peer, nonce, hello
             )
-            link.met(welcome.view, welcome.done, welcome.done >= self._total)
-            confirmation = self.handshake.confirmation(link.peer)
-            if confirmation is not None:
-                await call.write(wire.encode(confirmation))
-                self.mailbox.wake()
-            await link.converse(call.read, call.write)
+            self._tell_clock(link.peer)
+            if not welcome.waiting:
+                link.met(welcome.view, welcome.done, welcome.done >= self._total)
+                confirmation = self.handshake.confirmation(link.peer)
+                if confirmation is not None:
+                    await call.write(wire.encode(confirmation))
+                    self.mailbox.wake()
+            if hello.waiting and self.handshake.ready:
+                return  # meanwhile all have signed: hello again
+            await link.converse(call.read, call.write, waiting=welcome.waiting, speaks=version)
 
     def _maybe_fatal(self, why: Exception) -> None:
         """A state that was lost or cannot be written stops the node;

@@ -51,7 +51,7 @@ def full_gradient(
     l2: float,
     classes: int,
     code: int,
-    parameter: float,
+    numbers: Any,
     out: Any,
 ) -> float:
     """out = factor * sum_j gradient_j(w) + l2 w + linear + 2q (w - centre); returns its norm.
@@ -72,7 +72,7 @@ def full_gradient(
             0,
             w,
             code,
-            parameter,
+            numbers,
             math.inf,
             out,
         )
@@ -88,7 +88,7 @@ def full_gradient(
             0,
             w,
             classes,
-            parameter,
+            numbers,
             math.inf,
             out,
         )
@@ -117,7 +117,7 @@ def advance(
     l2: float,
     classes: int,
     code: int,
-    parameter: float,
+    numbers: Any,
 ) -> float:
     """Move w along p and g with it; returns the new gradient norm,
     or the old one if no trial was accepted."""
@@ -140,7 +140,7 @@ def advance(
             l2,
             classes,
             code,
-            parameter,
+            numbers,
             g_trial,
         )
         rise = inner(g_trial, p)
@@ -218,14 +218,14 @@ def newton_cg_node(
     l2: float,
     classes: int,
     code: int,
-    parameter: float,
+    numbers: Any,
     tolerance: float,
 ) -> float:
     """Newton's method with inexact directions, no matrix stored;
     w (d,) is start and result. Returns the norm reached.
     """
     g, p, curves = np.empty(w.shape[0]), np.empty(w.shape[0]), np.empty((last - first, classes))
-    sharp = sharpness_of(classes, parameter)
+    sharp = sharpness_of(classes, numbers)
     norm = full_gradient(
         rows,
         labels,
@@ -240,13 +240,13 @@ def newton_cg_node(
         l2,
         classes,
         code,
-        parameter,
+        numbers,
         g,
     )
     for _ in range(MAX_STEPS):
         if norm <= tolerance:
             break
-        curvatures(rows, labels, first, last, w, classes, code, parameter, curves)
+        curvatures(rows, labels, first, last, w, classes, code, numbers, curves)
         goal = max(min(0.1, math.sqrt(norm)) * norm, 0.2 * tolerance)
         conjugate_gradient(
             rows, weights, first, last, curves, g, sharp * factor, l2 + 2.0 * q, goal, p
@@ -269,7 +269,7 @@ def newton_cg_node(
             l2,
             classes,
             code,
-            parameter,
+            numbers,
         )
         if norm == before or not math.isfinite(norm):
             break
@@ -290,7 +290,7 @@ def chord_node(
     factor: float,
     l2: float,
     code: int,
-    parameter: float,
+    numbers: Any,
     tolerance: float,
     patience: int,
     anchor: Any,
@@ -309,14 +309,14 @@ def chord_node(
     d, ridge = w.shape[0], l2 + 2.0 * q
     g, p = np.empty(d), np.empty(d)
     norm = full_gradient(
-        rows, labels, weights, first, last, w, linear, q, centre, factor, l2, 1, code, parameter, g
+        rows, labels, weights, first, last, w, linear, q, centre, factor, l2, 1, code, numbers, g
     )
     renew, good, steps = not 0.7 * ridge <= kept[0] <= 1.4 * ridge, True, 0
     while norm > tolerance and steps < MAX_STEPS:
         fresh = renew
         if renew:
             good = inverse_hessian(
-                rows, labels, weights, first, last, w, code, parameter, factor, ridge, matrix
+                rows, labels, weights, first, last, w, code, numbers, factor, ridge, matrix
             )
             kept[0] = ridge if good and steps == 0 else -1.0
             if steps == 0:
@@ -345,7 +345,7 @@ def chord_node(
             l2,
             1,
             code,
-            parameter,
+            numbers,
         )
         steps += 1
         if (norm == before and fresh) or not math.isfinite(norm):
@@ -379,7 +379,7 @@ def newton_cg(
     l2: float,
     classes: int,
     code: int,
-    parameter: float,
+    numbers: Any,
     tolerance: float,
     reached: Any,
 ) -> None:
@@ -399,7 +399,7 @@ def newton_cg(
             l2,
             classes,
             code,
-            parameter,
+            numbers,
             tolerance,
         )
 
@@ -419,7 +419,7 @@ def chord(
     factor: Any,
     l2: float,
     code: int,
-    parameter: float,
+    numbers: Any,
     tolerance: float,
     patience: int,
     anchors: Any,
@@ -444,7 +444,7 @@ def chord(
             factor[k],
             l2,
             code,
-            parameter,
+            numbers,
             tolerance,
             patience,
             anchors[i],
@@ -461,7 +461,7 @@ def rebuild(
     offsets: Any,
     factor: Any,
     code: int,
-    parameter: float,
+    numbers: Any,
     anchors: Any,
     ridges: Any,
     inverses: Any,
@@ -477,7 +477,7 @@ def rebuild(
                 offsets[i + 1],
                 anchors[i],
                 code,
-                parameter,
+                numbers,
                 factor[i],
                 ridges[i],
                 inverses[i],

@@ -90,7 +90,7 @@ def argmin(
     reached, l2 = np.full(len(nodes), np.inf), store.strength * store.regulariser.l2
     ranges = (store.offsets[nodes], store.offsets[nodes + 1])
     middle = (w, linear, q, centre, store.loss_scale / store.divisors[nodes], l2)
-    loss = (store.loss.code, store.loss.parameter, tolerance)
+    loss = (store.loss.code, store.loss.numbers, tolerance)
     if uses_chords(store):
         chords, patience = store.chords(), max(8, store.dim // 8)
         cache = (chords.anchors, chords.ridges, chords.inverses)
@@ -169,7 +169,7 @@ def restored(store: Store, anchors: Array, ridges: Array) -> Chords:
             store.offsets,
             store.loss_scale / store.divisors,
             store.loss.code,
-            store.loss.parameter,
+            store.loss.numbers,
             chords.anchors,
             chords.ridges,
             chords.inverses,
