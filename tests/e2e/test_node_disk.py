@@ -67,6 +67,4 @@ def test_a_full_file_system_stops_the_node_with_a_sentence(crowd: Crowd) -> None
     out = last.communicate(timeout=120)[0].decode()
     assert last.returncode == 0, out
     assert crowd.wait(60, ["m0"]) == {"m0": 0}
-    np.testing.assert_allclose(
-        crowd.models(), simulated(crowd.stage, seed=3), rtol=0, atol=1e-12
-    )
+    np.testing.assert_allclose(crowd.models(), simulated(crowd.stage, seed=3), rtol=0, atol=1e-12)
