@@ -16,6 +16,7 @@ from tacenda.experiments.half_steps import RecycledHalfSteps
 from tacenda.experiments.rows import Row
 from tacenda.experiments.spec import Cell
 from tacenda.graph import parse
+from tacenda.graph.varying import mixing_from_plain
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.problem import Problem
 from tacenda.runtime.result import RunResult
@@ -84,7 +85,7 @@ def run(cell: Cell) -> tuple[RunResult, dict[str, str]]:
             reference=reference,
             test=test if TEST in wanted else None,
             progress=False,
-            mixing=cell.mixing,
+            mixing=mixing_from_plain(cell.mixing),
             solver_tolerance=cell.solver_tolerance,
             **settings,
         )
