@@ -2,8 +2,8 @@
 run, where one is proved.
 
 Two things may help. **Averages**: where the model depends on what nodes released through exact
-means over the network only, the noise of all n nodes hides each record, and a member's noise multiplier
-z_i becomes
+means over the network only, the noise of all n nodes hides each record, and a member's noise
+multiplier z_i becomes
 
     z'_i = sqrt(sum_j (z_j s_j)^2) / s_i,       s_j: the sensitivity of node j's value.
 
