@@ -766,6 +766,59 @@ class Algorithm(ABC):
         """
         return []
 
+    def at_nodes(self, positions: Array) -> Algorithm:
+        """The algorithm as the nodes at these positions run it.
+
+        Parameters
+        ----------
+        positions : ndarray of int
+            Shape (b,); a position may occur more than once.
+
+        Returns
+        -------
+        Algorithm
+            With the values of these nodes where a hyperparameter is one for each node
+            (`schedules.PerNode`); else the same object.
+        """
+        own = {
+            name: value.at_nodes(positions)
+            for name, value in self._fields().items()
+            if isinstance(value, (schedules.PerNode, Algorithm))
+        }
+        changed = {name: value for name, value in own.items() if value is not getattr(self, name)}
+        return dataclasses.replace(self, **changed) if changed else self  # type: ignore[type-var]
+
+    def node_kinds(self, n: int) -> Array:
+        """Which nodes have equal hyperparameters.
+
+        Parameters
+        ----------
+        n : int
+            Number of nodes.
+
+        Returns
+        -------
+        ndarray of int
+            Shape (n, k), equal rows for nodes that are alike; k = 0 where all nodes are.
+
+        Raises
+        ------
+        InputError
+            If a hyperparameter has values for another number of nodes.
+        """
+        columns = [np.zeros((n, 0), np.int64)]
+        for name, value in self._fields().items():
+            if isinstance(value, Algorithm):
+                columns.append(value.node_kinds(n))
+            elif isinstance(value, schedules.PerNode):
+                schedules.check_nodes(f"{type(self).__name__}.{name}", value, n)
+                columns.append(value.kinds()[:, None])
+        return np.concatenate(columns, axis=1)
+
+    def _fields(self) -> dict[str, Any]:
+        names = [f.name for f in dataclasses.fields(self)]  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in names}
+
     def to_plain(self) -> dict[str, Any]:
         """Name and hyperparameters as plain values, for files.
 
@@ -774,8 +827,7 @@ class Algorithm(ABC):
         dict
             What `from_plain` reads back.
         """
-        names = [f.name for f in dataclasses.fields(self)]  # type: ignore[arg-type]
-        values = {name: schedules.to_plain(getattr(self, name)) for name in names}
+        values = {name: schedules.to_plain(value) for name, value in self._fields().items()}
         return {"name": self.name, **values}
 
 
@@ -883,14 +935,22 @@ def proximal_descent(
 
 
 def check_hyperparameters(
-    algorithm: Any, positive: tuple[str, ...] = (), at_least_zero: tuple[str, ...] = ()
+    algorithm: Any,
+    positive: tuple[str, ...] = (),
+    at_least_zero: tuple[str, ...] = (),
+    per_node: tuple[str, ...] = (),
 ) -> None:
-    """Each named hyperparameter is a number or schedule above (or not below) 0."""
+    """Each named hyperparameter is a number or schedule above (or not below) 0; those in `per_node`
+    may also be one for each node, and are then kept as `schedules.PerNode`."""
     kind = type(algorithm).__name__
-    for name in positive:
-        schedules.check(f"{kind}.{name}", getattr(algorithm, name))
-    for name in at_least_zero:
-        schedules.check(f"{kind}.{name}", getattr(algorithm, name), zero=True)
+    for name in (*positive, *at_least_zero):
+        value = getattr(algorithm, name)
+        if name in per_node and schedules.is_per_node(value):
+            value = schedules.per_node(value)
+            object.__setattr__(algorithm, name, value)
+        schedules.check(
+            f"{kind}.{name}", value, zero=name in at_least_zero, per_node=name in per_node
+        )
 
 
 def check_batch(algorithm: Any) -> None:

@@ -199,7 +199,9 @@ def _from_paper(section: PrivacySection, spread: Any) -> Privacy:
             "with one epsilon for all nodes."
         )
     epsilon = section.epsilon if set(section.paper) == {"c0"} else None
-    paper: dict[str, Any] = {str(name): value for name, value in section.paper.items()}
+    paper: dict[str, Any] = {
+        str(name): schedules.from_plain(value) for name, value in section.paper.items()
+    }
     return Privacy.from_paper(epsilon=epsilon, delta=section.delta, spread=spread, **paper)
 
 

@@ -245,7 +245,14 @@ def _onto_lattice(calibration: Calibration, privacy: Privacy) -> Calibration:
 def smaller_run(plan: RunPlan, topology: Topology) -> RunSpec:
     """The run on a graph with fewer members, in that graph's order."""
     there = np.array([plan.contract.position(str(label)) for label in topology.labels])
-    return replace(plan.spec, topology=topology, facts=plan.spec.facts.rows(there))
+    spec = plan.spec
+    return replace(
+        spec,
+        algorithm=spec.algorithm.at_nodes(there),
+        topology=topology,
+        facts=spec.facts.rows(there),
+        privacy=None if spec.privacy is None else spec.privacy.at_nodes(there),
+    )
 
 
 def enough_noise(plan: RunPlan, scaled: Any, topology: Topology, here: int, me: int) -> Any:

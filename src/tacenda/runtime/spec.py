@@ -30,7 +30,6 @@ from tacenda.graph.topology import Topology
 from tacenda.privacy.accounting.events import Gaussian
 from tacenda.privacy.accounting.final_model import Descent, Hidden, descent_mu
 from tacenda.privacy.secrets.ledger import Charges
-from tacenda.privacy.secrets.noise_plan import round_weights
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.problem.custom_loss import CustomLoss
@@ -82,7 +81,17 @@ class RunSpec:
             if self.output is None
             else checks.one_of("output", self.output, OUTPUTS)
         )
+        algorithm.node_kinds(self.topology.n)  # refuses values for another number of nodes
         algorithm.check(facts, self.topology, rounds, privacy is not None)
+        if (
+            privacy is not None
+            and privacy.node_kinds(self.topology.n).size
+            and algorithm.shared_noise is not None
+        ):
+            raise UnsupportedError(
+                f"{algorithm.title} shares noise between neighbours, who must draw alike: spread "
+                "must be one for all nodes, not one for each; or use noise='independent'."
+            )
         # Exact minimisers are computed in float64 whatever the records are.
         row_type = np.dtype(float if algorithm.needs.smooth_loss else self.row_type)
         return replace(
@@ -104,10 +113,9 @@ class RunSpec:
 
     @property
     def weights(self) -> Array:
-        """(rounds,) each round's share of the budget, 1 on average."""
-        return round_weights(
-            "uniform" if self.privacy is None else self.privacy.spread, self.rounds
-        )
+        """(rounds,) each round's share of the budget, 1 on average; (rounds, n) where the nodes
+        differ."""
+        return np.ones(self.rounds) if self.privacy is None else self.privacy.weights(self.rounds)
 
     def advice(self) -> list[str]:
         """Warnings about settings that may not converge."""
@@ -136,7 +144,7 @@ class RunSpec:
             p.delta,
             p.adjacency,
             p.mode,
-            dict(p.noise) if p.noise else p.to_plain()["epsilon"],
+            p.plain_noise() if p.noise else p.to_plain()["epsilon"],
             noise,
             p.spread if isinstance(p.spread, str) else "as given",
             found.claimed,
