@@ -3,6 +3,7 @@ a gradient or a key to get into one."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,7 +32,23 @@ def open_log(path: Path, member: str) -> Iterator[Any]:
 
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a", encoding="utf-8", buffering=1) as file:
-        yield _logger(structlog, file, member)
+        yield _logger(structlog, _WhileThereIsRoom(file), member)
+
+
+class _WhileThereIsRoom:
+    """A file whose lines are dropped while its disk is full: the state tells that, in words, and a
+    log must not be what stops a node."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.flush()
 
 
 def _logger(structlog: Any, file: Any, member: str) -> Any:
