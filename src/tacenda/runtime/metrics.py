@@ -16,6 +16,7 @@ test_loss, test_accuracy                of the average model, on the given test 
 consensus            root mean square distance of the nodes' models from their average
 distance             sum_i |w_i - w*|^2 / |w*|^2 with w* the reference (the normalised error of
                      Gauthier et al. 2020)
+zeros                share of the coefficients that are exactly 0, mean over the nodes' own models
 infeasibility        sum over edges |w_i - w_j| (part of (21) of Huang and Gong 2020)
 """
 
@@ -149,6 +150,7 @@ METRICS: dict[str, Callable[[Snapshot], float]] = {
     "consensus": _consensus,
     "distance": _distance,
     "infeasibility": _infeasibility,
+    "zeros": lambda s: float(np.mean(s.models == 0.0)),
 }
 _CLASSES_ONLY = (
     "accuracy",
