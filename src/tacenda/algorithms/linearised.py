@@ -13,14 +13,15 @@ replace-one.
 
 regulariser_step: "subgradient" (as published) puts r R'(w) in the query; "prox" leaves R out and
 applies its prox with weight r/(2 rho deg + eta) to the *released* value, which keeps an l1 model
-sparse at the same sensitivity; "auto" takes the prox just for regularisers that are not smooth.
+sparse at the same sensitivity; "auto" takes the prox just for regularisers that are not smooth, and
+the subgradient in a run as published.
 batch_size: Poisson samples of that mean (Huang and Gong 2020, Note 1).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,7 +33,7 @@ from tacenda.errors import InputError
 from tacenda.privacy.secrets.noise_plan import ScaledPlan
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
-from tacenda.schedules import Schedule, at
+from tacenda.schedules import PerNode, Schedule, at
 
 REGULARISER_STEPS = ("auto", "subgradient", "prox")
 
@@ -58,6 +59,8 @@ def _round(
 ) -> LinearisedState:
     """One round of the family; eta is a number, or a function of the inner step."""
     deg = node.degree
+    if isinstance(eta, np.ndarray):  # one for each node
+        eta = eta.astype(s.w.dtype)
     by_prox = _takes_prox(algorithm.regulariser_step, node)
     pull = 2 * s.dual + rho * (s.heard + deg * s.shared)
     w, total = s.w, np.zeros_like(s.w)
@@ -103,23 +106,31 @@ def _check(algorithm: Any) -> None:
 
 
 def concentrated_noise(facts: Facts, sites: Sites, weights: Array, privacy: Privacy) -> Published:
-    """Gauthier et al. (2020): phi = sum s_t^2/(2 std_t^2), epsilon = phi + 2 sqrt(phi
-    ln(1/delta))."""
-    delta, phi = privacy.delta, privacy.noise.get("phi")
+    """Gauthier et al. (2020): phi = sum s_t^2/(2 std_t^2), epsilon = phi + 2 sqrt(phi ln(1/delta)).
+
+    phi_1, the first round's term, gives the noise as well, and then the total as the worst node's.
+    """
+    delta, phi, first = privacy.delta, privacy.noise.get("phi"), privacy.noise.get("phi_1")
     log = math.log(1 / delta)
-    if phi is None:
-        phi = (math.sqrt(log + claimed_epsilon(privacy, "phi")) - math.sqrt(log)) ** 2
-    unit = sum(
+    terms = [  # at noise scale 1
         count
         * (np.asarray(site.sensitivity) / (site.relative_std or np.asarray(site.sensitivity))) ** 2
         / 2
         for site, count in sites
-    )
+    ]
+    unit = np.asarray(sum(terms))
+    if first is not None:
+        scale = np.sqrt(np.asarray(terms[0]) / sites[0][1] / first)
+        phi = float(np.max(unit / scale**2))
+    else:
+        if phi is None:
+            phi = (math.sqrt(log + claimed_epsilon(privacy, "phi")) - math.sqrt(log)) ** 2
+        scale = np.sqrt(unit / phi)
     why = (
         "The conversion from zCDP is loose; and the guarantee needs released values in (7) "
         "and bounded gradients, which the paper's Lasso lacks."
     )
-    plan = ScaledPlan(np.sqrt(np.asarray(unit) / phi), weights)
+    plan = ScaledPlan(scale, weights)
     return Published(plan, (phi + 2 * math.sqrt(phi * log), delta), why)
 
 
@@ -158,8 +169,8 @@ class IPADMM(Algorithm):
     ----------
     penalty : float or Schedule, default=0.01
         rho, a number or a schedule.
-    proximal : float, Schedule or str, default=1.0
-        eta, a number, a schedule of the round, or "theory" for (23).
+    proximal : float, Schedule, PerNode or str, default=1.0
+        eta, a number or a schedule of the round, one for each node, or "theory" for (23).
     inner_steps : int, default=10
         l (10 in the paper).
     batch_size : int or None, default=None
@@ -167,7 +178,8 @@ class IPADMM(Algorithm):
     regulariser_step : {"auto", "subgradient", "prox"}, default="auto"
         "subgradient" (as published) puts r R'(w) in the query; "prox" leaves R out and applies
         its prox to the *released* value, which keeps an l1 model sparse at the same
-        sensitivity; "auto" takes the prox just for regularisers that are not smooth.
+        sensitivity; "auto" takes the prox just for regularisers that are not smooth, and the
+        subgradient in mode "as-published".
     radius : float or None, default=None
         Project each released iterate onto a ball (the theory's is D/2).
     diameter : float, default=20.0
@@ -197,7 +209,7 @@ class IPADMM(Algorithm):
     )
 
     penalty: float | Schedule = 0.01
-    proximal: float | Schedule | str = 1.0
+    proximal: float | Schedule | PerNode | str = 1.0
     inner_steps: int = 10
     batch_size: int | None = None
     regulariser_step: str = "auto"
@@ -211,7 +223,7 @@ class IPADMM(Algorithm):
         if isinstance(self.proximal, str):
             checks.one_of("IPADMM.proximal", self.proximal, ("theory",))
         else:
-            check_hyperparameters(self, positive=("proximal",))
+            check_hyperparameters(self, positive=("proximal",), per_node=("proximal",))
         check_hyperparameters(self, positive=("diameter",), at_least_zero=("objective_slope",))
 
     def init(self, node: Node, w: Array) -> LinearisedState:
@@ -263,6 +275,12 @@ class IPADMM(Algorithm):
         eta: Array = np.sqrt(2 * k) / self.diameter * np.sqrt(spread)
         return np.maximum(eta, 1e-12)
 
+    def published_form(self) -> IPADMM:
+        """With the subgradient of the regulariser, unless the prox is asked for."""
+        super().published_form()
+        as_given = self.regulariser_step == "prox"
+        return self if as_given else replace(self, regulariser_step="subgradient")
+
     def iterate(self, s: LinearisedState) -> Array:
         return s.shared
 
@@ -279,8 +297,8 @@ class DDPADMM(Algorithm):
     ----------
     penalty : float or Schedule, default=0.1
         rho, a number or a schedule.
-    proximal : float or Schedule, default=1.0
-        eta >= 0, a number or a schedule.
+    proximal : float, Schedule or PerNode, default=1.0
+        eta >= 0, a number or a schedule, or one for each node.
     batch_size : int or None, default=None
         Mean size of Poisson samples; None takes all records.
     regulariser_step : {"auto", "subgradient", "prox"}, default="auto"
@@ -306,14 +324,14 @@ class DDPADMM(Algorithm):
     )
 
     penalty: float | Schedule = 0.1
-    proximal: float | Schedule = 1.0
+    proximal: float | Schedule | PerNode = 1.0
     batch_size: int | None = None
     regulariser_step: str = "auto"
     radius: float | None = None
 
     def __post_init__(self) -> None:
         _check(self)
-        check_hyperparameters(self, at_least_zero=("proximal",))
+        check_hyperparameters(self, at_least_zero=("proximal",), per_node=("proximal",))
 
     def init(self, node: Node, w: Array) -> LinearisedState:
         return _start(node, w)
@@ -329,6 +347,12 @@ class DDPADMM(Algorithm):
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:
         return concentrated_noise(facts, sites, weights, privacy)
+
+    def published_form(self) -> DDPADMM:
+        """With the subgradient of the regulariser, unless the prox is asked for."""
+        super().published_form()
+        as_given = self.regulariser_step == "prox"
+        return self if as_given else replace(self, regulariser_step="subgradient")
 
     def iterate(self, s: LinearisedState) -> Array:
         return s.shared
@@ -347,8 +371,8 @@ class CDPADMM(Algorithm):
     ----------
     penalty : float or Schedule, default=0.1
         rho, a number or a schedule.
-    proximal : float or Schedule, default=1.0
-        eta >= 0, a number or a schedule.
+    proximal : float, Schedule or PerNode, default=1.0
+        eta >= 0, a number or a schedule, or one for each node.
     variance_decay : float, default=0.98
         R, above 0 and at most 1; 1 keeps the noise constant.
     batch_size : int or None, default=None
@@ -377,7 +401,7 @@ class CDPADMM(Algorithm):
     )
 
     penalty: float | Schedule = 0.1
-    proximal: float | Schedule = 1.0
+    proximal: float | Schedule | PerNode = 1.0
     variance_decay: float = 0.98
     batch_size: int | None = None
     regulariser_step: str = "auto"
@@ -385,7 +409,7 @@ class CDPADMM(Algorithm):
 
     def __post_init__(self) -> None:
         _check(self)
-        check_hyperparameters(self, at_least_zero=("proximal",))
+        check_hyperparameters(self, at_least_zero=("proximal",), per_node=("proximal",))
         if checks.positive("CDPADMM.variance_decay", self.variance_decay) > 1:
             raise InputError(
                 "CDPADMM.variance_decay must be above 0 and at most 1, "
@@ -407,6 +431,12 @@ class CDPADMM(Algorithm):
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:
         return concentrated_noise(facts, sites, weights, privacy)
+
+    def published_form(self) -> CDPADMM:
+        """With the subgradient of the regulariser, unless the prox is asked for."""
+        super().published_form()
+        as_given = self.regulariser_step == "prox"
+        return self if as_given else replace(self, regulariser_step="subgradient")
 
     def iterate(self, s: LinearisedState) -> Array:
         return s.shared

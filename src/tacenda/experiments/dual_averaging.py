@@ -255,7 +255,8 @@ def _rate(rows: Rows, name: str, words: str) -> Finding:
         PUBLISHED,
         f"without noise DP-DDA's suboptimality falls at least like t^-0.8 ({words})",
         slope <= -0.8,
-        f"Like t^{slope:.2f} ± {error:.1g} over the last nine tenths of the rounds; 1/t is the optimal rate.",
+        f"Like t^{slope:.2f} ± {error:.1g} over the last nine tenths of the rounds; "
+        "1/t is the optimal rate.",
         apart(slope + 0.8, error),
     )
 

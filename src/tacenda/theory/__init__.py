@@ -2,7 +2,8 @@
 papers' own.
 
     Huang and Gong (2020)  ipadmm_bound, ipadmm_bound_limit                  Theorem 7
-    Zhang et al. (2018)    recycled_condition_holds, least_recycle_proximal  (26)-(27)
+    Zhang et al. (2018)    recycled_condition_holds, least_recycle_proximal  (24)-(27)
+                           recycled_constants                                (24)-(25)
                            recycled_privacy_bound                            (30)
     Liu et al. (2022)      dual_averaging_bound                              Theorem 2
                            dual_averaging_utility_loss                       Corollary 1, (10)
@@ -10,11 +11,14 @@ papers' own.
                            noise_free_distance                               Corollary 2 (12)
     Zhang and Zhu (2016)   sample_size                                       Theorems 3-6
                            fit_accuracy, optimal_alpha                       (27)-(30)
+    Gauthier et al. (2020) concentrated_total, concentrated_epsilon          its corollary
+                           concentrated_price                                (12), for every R < 1
 
 A bound is a statement about the paper's own assumptions, never a guarantee of a run: privacy
 comes from the ledger alone.
 """
 
+from tacenda.theory.concentrated import concentrated_epsilon, concentrated_price, concentrated_total
 from tacenda.theory.dual_averaging import (
     consensus_distance,
     dual_averaging_bound,
@@ -34,6 +38,7 @@ from tacenda.theory.privacy_level import (
 from tacenda.theory.recycled import (
     least_recycle_proximal,
     recycled_condition_holds,
+    recycled_constants,
     recycled_privacy_bound,
 )
 from tacenda.theory.sample_size import sample_size
@@ -41,6 +46,9 @@ from tacenda.theory.sample_size import sample_size
 __all__ = [
     "AccuracyFit",
     "OptimalLevel",
+    "concentrated_epsilon",
+    "concentrated_price",
+    "concentrated_total",
     "consensus_distance",
     "dual_averaging_bound",
     "dual_averaging_distance",
@@ -55,6 +63,7 @@ __all__ = [
     "published_multiplier",
     "published_noise_std",
     "recycled_condition_holds",
+    "recycled_constants",
     "recycled_privacy_bound",
     "sample_size",
 ]

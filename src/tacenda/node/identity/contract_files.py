@@ -102,6 +102,19 @@ def write_card(
     return write_text(path, toml(card))
 
 
+def plugin_codes(problem: dict[str, Any]) -> dict[str, str]:
+    """loss_code and regulariser_code of a contract's problem, where these are plugins."""
+    from tacenda.problem import losses, regularisers
+
+    found = {
+        "loss_code": losses.code_hash(losses.by_name(problem.get("loss", "logistic"))),
+        "regulariser_code": regularisers.code_hash(
+            regularisers.by_name(problem.get("regulariser", "l2"))
+        ),
+    }
+    return {name: code for name, code in found.items() if code is not None}
+
+
 def draft(
     cards: list[str | Path],
     terms: dict[str, Any],
@@ -114,6 +127,8 @@ def draft(
 
     if isinstance(terms.get("algorithm"), dict):
         terms = {**terms, "algorithm": with_code(terms["algorithm"])}
+    if isinstance(terms.get("problem"), dict):
+        terms = {**terms, "problem": {**plugin_codes(terms["problem"]), **terms["problem"]}}
     members, authorities = [], []
     for card in cards:
         try:
