@@ -42,6 +42,7 @@ def test_list_shows_every_row_of_the_specification() -> None:
         "recycled-penalty",
         "dda-convergence",
         "dda-tradeoff",
+        "dda-sparsity",
         "perturbation-convergence",
         "perturbation-tradeoff",
         "perturbation-strength",
