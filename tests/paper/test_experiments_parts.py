@@ -104,6 +104,39 @@ def test_local_loss_leaves_out_the_scale() -> None:
     assert row[0]["value"] == pytest.approx(row[1]["value"] / 7.0)
 
 
+def test_a_stored_epsilon_is_the_one_that_would_be_composed(tmp_path: Path) -> None:
+    cell = Cell(
+        "PVP",
+        PUBLISHED,
+        GENERATED,
+        4,
+        "ring:4",
+        {"name": "pvp"},
+        3,
+        0,
+        problem={"strength": 0.1},
+        privacy={"paper": {"alpha": 0.5, "delta": 1e-5}},
+    )
+    first = carry_out(cell, tmp_path)[0]["true_epsilon"]
+    (stored,) = tmp_path.iterdir()
+    others = [replace(cell, seed=1), replace(cell, every=1), replace(cell, metrics=("loss",))]
+    for other in others:  # nothing that the composition depends on
+        assert other.key() != cell.key()
+        assert carry_out(other, tmp_path)[0]["true_epsilon"] == first
+        assert carry_out(other)[0]["true_epsilon"] == first
+    assert list(tmp_path.iterdir()) == [stored]
+    different = [
+        replace(cell, rounds=4),
+        replace(cell, algorithm={"name": "pvp", "penalty": 1.0}),
+        replace(cell, privacy={"paper": {"alpha": 0.4, "delta": 1e-5}}),
+        replace(cell, solver_tolerance=1e-6),
+        replace(cell, graph="complete:4"),
+        replace(cell, data={**GENERATED, "n": 60}),
+        replace(cell, problem={"strength": 0.2}),
+    ]
+    assert len({c.promise() for c in (cell, *different)}) == len(different) + 1
+
+
 def test_test_accuracy_is_that_of_the_average_model() -> None:
     data = {**GENERATED, "held_out": 60}
     cell = Cell(
@@ -416,7 +449,7 @@ def test_the_optimal_level_is_found_from_the_rows_of_the_figure() -> None:
         return {
             "mode": mode,
             "method": method,
-            "metric": "loss",
+            "metric": "own_loss",
             "seed": 0,
             "round": 9,
             "level": level,

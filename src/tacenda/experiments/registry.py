@@ -10,6 +10,7 @@ from tacenda.experiments import (
     ipadmm,
     many_members,
     perturbation,
+    perturbation_choice,
     recycled,
     whitened,
 )
@@ -20,6 +21,7 @@ _FILES = (
     recycled,
     dual_averaging,
     perturbation,
+    perturbation_choice,
     concentrated,
     equal_privacy,
     many_members,

@@ -1,0 +1,96 @@
+"""A user's own loss and regulariser in every algorithm that can serve them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tacenda as tc
+from custom_parts import group_lasso, log_cosh
+from support import TUNED, shards
+from tacenda.algorithms.registry import ALGORITHMS
+from tacenda.errors import UnsupportedError
+from tacenda.runtime.simulate import simulate
+
+KNOWN = tc.losses.CustomLoss(
+    "mine",
+    of="margin",
+    value=lambda z: np.logaddexp(0.0, -z),
+    slope=lambda z: -1.0 / (1.0 + np.exp(z)),
+    slope_bound=1.0,
+    curvature=0.25,
+    twice_differentiable=True,
+)
+RECORDS = shards([20, 30, 25], 4)
+BY_GRADIENT = {"dpadmm", "ipadmm", "ddpadmm", "cdpadmm", "dda", "dpdda", "gossipgd", "treegd"}
+
+
+def ran(name, loss="logistic", regulariser="l2", records=RECORDS, classes=("no", "yes")):
+    problem = tc.Problem(
+        records, loss=loss, regulariser=regulariser, strength=0.1, classes=classes
+    )
+    private = ALGORITHMS[name].private
+    budget = tc.Privacy(1.0, 1e-5) if private else None
+    return simulate(problem, tc.graph.complete(3), TUNED[name], 3, budget, seed=1)
+
+
+@pytest.mark.filterwarnings("ignore:RADMM")
+@pytest.mark.parametrize("name", sorted(set(TUNED) - {"moments"}))
+def test_a_known_loss_declared_again_gives_the_same_run(name):
+    mine, known = ran(name, KNOWN), ran(name)
+    np.testing.assert_allclose(mine.models, known.models, rtol=1e-6, atol=1e-7)
+    if known.privacy is not None:
+        assert mine.privacy.epsilon == pytest.approx(known.privacy.epsilon, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", sorted(set(TUNED) - {"moments"}))
+def test_who_takes_a_regulariser_by_gradient_or_prox_takes_ones_own(name):
+    own = tc.regularisers.CustomRegulariser(
+        "my-ridge",
+        value=lambda w: 0.5 * (w * w).sum(axis=1),
+        gradient=lambda w: w,
+        prox=lambda w, step: w / (1 + step),
+        strong_convexity=1.0,
+        smoothness=1.0,
+    )
+    offset = {"dpdda": 1.0, "dda": 1.0}.get(name)
+    if name in BY_GRADIENT and offset is None:
+        np.testing.assert_allclose(ran(name, regulariser=own).models, ran(name).models, atol=1e-9)
+    elif offset is None:
+        with pytest.raises(UnsupportedError, match="of your own"):
+            ran(name, regulariser=own)
+
+
+def test_dual_averaging_takes_it_by_its_prox():
+    records, own = shards([30, 30], 4, task="regression"), group_lasso(ridge=1.0)
+    problem = tc.Problem(records, loss=log_cosh(), regulariser=own, strength=0.05)
+    graph, budget = tc.graph.complete(2), tc.Privacy(1.0, 1e-5)
+    method = tc.algorithms.DPDDA(offset=2.0)
+    found = simulate(problem, graph, method, 5, budget, seed=0)
+    assert found.privacy.epsilon == pytest.approx(1.0, rel=1e-6)
+    assert np.isfinite(found.models).all()
+    with pytest.raises(UnsupportedError, match="needs an offset above 0"):
+        simulate(problem, graph, tc.algorithms.DPDDA(offset=0.0), 5, budget, seed=0)
+    ridge = tc.Problem(records, loss=log_cosh(), regulariser="l2", strength=0.05)
+    same = group_lasso(size=2, ridge=1.0, value=lambda w: 0.5 * (w * w).sum(1),
+                       gradient=lambda w: w, prox=lambda w, step: w / (1 + step))
+    mine = tc.Problem(records, loss=log_cosh(), regulariser=same, strength=0.05)
+    np.testing.assert_allclose(
+        simulate(mine, graph, method, 5, budget, seed=0).models,
+        simulate(ridge, graph, method, 5, budget, seed=0).models,
+        atol=1e-12,
+    )
+
+
+def test_noise_inside_the_objective_needs_a_second_derivative():
+    once = log_cosh(twice_differentiable=False)
+    problem = tc.Problem(shards([20, 20], 3, task="regression"), loss=once, strength=0.1)
+    with pytest.raises(UnsupportedError, match="needs a twice differentiable loss"):
+        simulate(problem, tc.graph.complete(2), "dvp", 2, tc.Privacy(1.0, 1e-5), seed=0)
+
+
+def test_the_planner_takes_it():
+    found = tc.plan(2000, 6, tc.graph.complete(5), epsilon=1.0, loss=log_cosh())
+    known = tc.plan(2000, 6, tc.graph.complete(5), epsilon=1.0, loss="huber")
+    assert found.algorithm.name == known.algorithm.name
+    assert 0.3 < found.facts.constants.loss.curvature <= 1.0
