@@ -122,6 +122,7 @@ class Crowd:
         addresses: Any = None,
         metrics: int | None = None,
         ledgers: Path | None = None,
+        options: dict[str, dict[str, Any]] | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         p = contract.problem
@@ -132,6 +133,7 @@ class Crowd:
         self.ledgers = ledgers  # a folder with one for each member, outside the state folders
         self.addresses: dict[str, dict[str, str]] = addresses or {}
         self.contracts: dict[str, Path] = {}  # a member's own copy, where it has one
+        self.options = options or {}  # of single members, instead of the usual ones
         self.names = self.stage.contract.names
         if ledgers is not None:
             for name in self.names:
@@ -181,7 +183,7 @@ class Crowd:
             mine = identity.Identity.read(self.folder(name) / "identity")
             contract_files.sign(self.contracts[name], mine)
 
-    def until(self, name: str, words: str, seconds: float = 60.0) -> None:
+    def until(self, name: str, words: str, seconds: float = 150.0) -> None:
         """Wait until a member's log says so."""
         end = time.monotonic() + seconds
         path = self.folder(name) / "state" / "log.jsonl"
@@ -202,8 +204,9 @@ class Crowd:
             "quiet": True,
             "watch_tls": True,
             "addresses": self.addresses.get(name),
-            "metrics_port": self.metrics,
+            "metrics_address": self.metrics,
             "ledger": None if self.ledgers is None else self.ledgers / name / "ledger.sqlite",
+            **self.options.get(name, {}),
         }
 
     def kill(self, name: str) -> None:
@@ -267,6 +270,14 @@ def live(options: dict[str, Any], output: str) -> None:
             traceback.print_exc(file=out)
             out.flush()
             sys.exit(1)
+
+
+def live_on_terminal(options: dict[str, Any], output: str, terminal: str) -> None:
+    """A member whose standard error is a terminal."""
+    place = os.open(terminal, os.O_RDWR | os.O_NOCTTY)
+    os.dup2(place, 2)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+    live(options, output)
 
 
 def live_and_lie(

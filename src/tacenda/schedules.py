@@ -1,7 +1,8 @@
 """Named schedules: a hyperparameter that changes with the round, and that a file can hold.
 
 A schedule is called with the round t = 1, 2, ... and answers a number above 0. A plain number is
-the constant schedule.
+the constant schedule. `PerNode` holds a number or schedule for each node, and answers a column of
+numbers; a list in a file means the same.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+import numpy as np
+
 from tacenda import checks
+from tacenda._types import Array
 from tacenda.errors import InputError
 
 
@@ -186,7 +190,136 @@ class Listed:
         return self.values[min(t, len(self.values)) - 1]
 
 
+@dataclass(frozen=True)
+class PerNode:
+    """A number or schedule for each node, in the order of the graph's nodes.
+
+    Parameters
+    ----------
+    values : tuple of float or Schedule
+        One for each node.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> own = tc.schedules.PerNode((0.5, tc.schedules.Geometric(1.0, 2.0)))
+    >>> own(1).tolist(), own(2).tolist()
+    ([[0.5], [2.0]], [[0.5], [4.0]])
+    """
+
+    name: ClassVar[str] = "per-node"
+    values: tuple[float | Schedule, ...]
+
+    def __post_init__(self) -> None:
+        values = tuple(
+            v
+            if isinstance(v, SCHEDULES)
+            else checks.positive(f"per-node: the value of node {i}", v, zero=True)
+            for i, v in enumerate(self.values)
+        )
+        object.__setattr__(self, "values", values)
+        if not values:
+            raise InputError("per-node: values must hold one number for each node, and holds none.")
+
+    def __call__(self, t: int) -> Array:
+        """(n, 1) the value of each node at round t."""
+        return np.array([[at(v, t)] for v in self.values], float)
+
+    def at_nodes(self, positions: Array) -> PerNode:
+        """Values of the nodes at these positions.
+
+        Parameters
+        ----------
+        positions : ndarray of int
+            Shape (b,); a position may occur more than once.
+
+        Returns
+        -------
+        PerNode
+            With b values.
+        """
+        return PerNode(tuple(self.values[int(i)] for i in positions))
+
+    def kinds(self) -> Array:
+        """Which nodes have equal values.
+
+        Returns
+        -------
+        ndarray of int
+            Shape (n,), the same number where the values are equal.
+        """
+        known: dict[Any, int] = {}
+        return np.array([known.setdefault(v, len(known)) for v in self.values], np.int64)
+
+
+SCHEDULES = (Constant, Geometric, Power, SquareRoot, Listed)  # of one number
 constant, geometric, power, square_root = Constant, Geometric, Power, SquareRoot
+
+
+def per_node(values: Any) -> PerNode:
+    """A value for each node, from a sequence or an array.
+
+    Parameters
+    ----------
+    values : sequence or ndarray
+        A number or schedule for each node; or an array of shape (rounds, n), whose last row stays.
+
+    Returns
+    -------
+    PerNode
+        The values.
+
+    Raises
+    ------
+    InputError
+        If a value is neither a number of at least 0 nor a schedule; the message names the node.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tacenda as tc
+    >>> tc.schedules.per_node([0.5, 0.7])
+    PerNode(values=(0.5, 0.7))
+    >>> tc.schedules.per_node(np.array([[1.0, 3.0], [2.0, 4.0]]))(2).tolist()
+    [[2.0], [4.0]]
+    """
+    if isinstance(values, PerNode):
+        return values
+    if isinstance(values, np.ndarray):
+        if values.ndim not in (1, 2):
+            raise InputError(
+                f"per-node: an array must have the shape (n,) or (rounds, n), not {values.shape}."
+            )
+        if values.ndim == 2:
+            for i, column in enumerate(values.T):
+                for v in column:
+                    checks.positive(f"per-node: the value of node {i}", v, zero=True)
+            return PerNode(tuple(Listed(tuple(column)) for column in values.T))
+    return PerNode(tuple(from_plain(v) for v in values))
+
+
+def is_per_node(value: Any) -> bool:
+    """Whether a value is one for each node, or can be made one by `per_node`.
+
+    Parameters
+    ----------
+    value : object
+        A hyperparameter.
+
+    Returns
+    -------
+    bool
+        True for `PerNode`, arrays with an axis, lists and tuples.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.schedules.is_per_node([0.5, 0.7]), tc.schedules.is_per_node(0.5)
+    (True, False)
+    """
+    return isinstance(value, (PerNode, list, tuple)) or (
+        isinstance(value, np.ndarray) and value.ndim > 0
+    )
 
 
 def listed(values: Sequence[float]) -> Listed:
@@ -211,25 +344,23 @@ def listed(values: Sequence[float]) -> Listed:
     return Listed(tuple(values))
 
 
-KINDS: dict[str, type] = {
-    kind.name: kind for kind in (Constant, Geometric, Power, SquareRoot, Listed)
-}
+KINDS: dict[str, type] = {kind.name: kind for kind in (*SCHEDULES, PerNode)}
 
 
-def at(value: float | Schedule, t: int) -> float:
+def at(value: Any, t: int) -> Any:
     """Value of a number or schedule at round t.
 
     Parameters
     ----------
-    value : float or Schedule
+    value : float, Schedule or PerNode
         A number counts as constant.
     t : int
         The round, from 1.
 
     Returns
     -------
-    float
-        The value.
+    float or ndarray
+        The value; of `PerNode` a column (n, 1), a value for each node.
 
     Examples
     --------
@@ -240,7 +371,7 @@ def at(value: float | Schedule, t: int) -> float:
     return value(t) if callable(value) else value
 
 
-def check(name: str, value: Any, *, zero: bool = False) -> None:
+def check(name: str, value: Any, *, zero: bool = False, per_node: bool = False) -> None:
     """Refuse what is neither a number above 0 nor a schedule of this module.
 
     Parameters
@@ -251,6 +382,8 @@ def check(name: str, value: Any, *, zero: bool = False) -> None:
         What is checked.
     zero : bool, default=False
         Whether 0 is allowed.
+    per_node : bool, default=False
+        Whether `PerNode` is allowed.
 
     Raises
     ------
@@ -262,7 +395,17 @@ def check(name: str, value: Any, *, zero: bool = False) -> None:
     >>> import tacenda as tc
     >>> tc.schedules.check("step_size", 0.1)
     """
-    if isinstance(value, tuple(KINDS.values())):
+    if is_per_node(value):
+        if not per_node:
+            raise InputError(
+                f"{name} must be one value for all nodes, a number or a named schedule, "
+                f"not one for each node ({type(value).__name__})."
+            )
+        for i, own in enumerate(value.values):
+            if not isinstance(own, SCHEDULES):
+                checks.positive(f"{name} of node {i}", own, zero=zero)
+        return
+    if isinstance(value, SCHEDULES):
         return
     if callable(value):
         raise InputError(
@@ -270,6 +413,36 @@ def check(name: str, value: Any, *, zero: bool = False) -> None:
             "a file cannot hold it."
         )
     checks.positive(name, value, zero=zero)
+
+
+def check_nodes(name: str, value: Any, n: int) -> None:
+    """Refuse values for another number of nodes.
+
+    Parameters
+    ----------
+    name : str
+        How the message calls it.
+    value : object
+        `PerNode`, or a value for all nodes, which always fits.
+    n : int
+        Number of nodes of the graph.
+
+    Raises
+    ------
+    InputError
+        If it holds more or fewer than n values; the message names the node.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.schedules.check_nodes("penalty", tc.schedules.per_node([0.5, 0.7]), 2)
+    """
+    if isinstance(value, PerNode) and len(value.values) != n:
+        held = len(value.values)
+        told = f"node {held} has none" if held < n else f"there is no node {n} (the first is 0)"
+        raise InputError(
+            f"{name} must hold one value for each of the {n} nodes, not {held}: {told}."
+        )
 
 
 def to_plain(value: Any) -> Any:
@@ -291,7 +464,9 @@ def to_plain(value: Any) -> Any:
     >>> tc.schedules.to_plain(tc.schedules.Power(1.0, 0.5))
     {'schedule': 'power', 'start': 1.0, 'exponent': 0.5}
     """
-    if isinstance(value, tuple(KINDS.values())):
+    if isinstance(value, PerNode):
+        return {"schedule": value.name, "values": [to_plain(v) for v in value.values]}
+    if isinstance(value, SCHEDULES):
         schedule: Any = value
         plain: dict[str, Any] = {"schedule": schedule.name, **asdict(schedule)}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()}
@@ -325,7 +500,9 @@ def from_plain(value: Any) -> Any:
     if isinstance(value, dict) and "schedule" in value:
         kind = KINDS[checks.one_of("schedule", value["schedule"], KINDS)]
         fields = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in value.items() if k != "schedule"
+            k: tuple(from_plain(one) for one in v) if isinstance(v, list) else v
+            for k, v in value.items()
+            if k != "schedule"
         }
         try:
             return kind(**fields)

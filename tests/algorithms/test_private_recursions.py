@@ -207,17 +207,18 @@ def test_primal_perturbation_with_its_hidden_centre() -> None:
 @pytest.mark.parametrize("edges", [RING, ALONE])
 def test_recycled_admm(edges: Any) -> None:
     """The even half-step by the gradient of the perturbed objective itself, not by what was
-    released."""
+    released. Schedules count the paper's iterations, two to a round."""
     gamma = S.power(0.2, 0.7)
     found, node = played(A.RADMM(penalty=GROWS, recycle_proximal=gamma), edges)
     w, lam = START, np.zeros((N, D))
     for t in range(ROUNDS):
-        eta, e, extra = ETA[t], node.noise[t], node.extra[t]
+        eta, e, extra = GROWS(2 * t + 1), node.noise[t], node.extra[t]
         odd = np.array([around(node, i, lam[i], eta, w, e[i], extra[i, 0]) for i in range(N)])
         lam = lam + eta / 2 * differ(node, odd)
         g = node.slope(odd) + e + extra * odd
+        eta = GROWS(2 * t + 2)
         w = odd - (g + 2 * lam + eta * differ(node, odd)) / (
-            2 * eta * node.degree + 0.2 * (t + 1) ** 0.7
+            2 * eta * node.degree + 0.2 * (2 * t + 2) ** 0.7
         )
         np.testing.assert_allclose(found[t], w, rtol=1e-9, atol=1e-11)
     assert node.asked.messages == 2 * ROUNDS and node.asked.objectives == ROUNDS

@@ -54,7 +54,7 @@ def test_recycled_noise_from_its_own_input_claims_the_sum_over_rounds() -> None:
     privacy = tc.Privacy.from_paper(a=a)
     penalty = tc.schedules.geometric(0.3, 1.5)
     said = run(A.RADMM(penalty, 5.0), rounds, privacy)
-    kappas = [R + 2 * penalty(t) * DEGREE for t in range(1, rounds + 1)]
+    kappas = [R + 2 * penalty(2 * k - 1) * DEGREE for k in range(1, rounds + 1)]  # odd iterations
     parts = [2 / M * (a + 1.4 * 0.25 / kappa) for kappa in kappas]
     assert len(set(parts)) == rounds
     assert said.claimed == pytest.approx((sum(parts), 0.0), rel=1e-9)
@@ -160,9 +160,6 @@ def test_a_print_that_leaves_nothing_to_draw_is_refused() -> None:
     problem = tc.Problem(shards([M] * N, 3), classes=("no", "yes"), regulariser="none")
     with pytest.raises(UnsupportedError, match="divides by the regulariser's strength"):
         tc.simulate(problem, tc.graph.complete(N), A.PVP(), 2, as_published(1.0), seed=0)
-    star = tc.Problem(shards([M] * N, 3), classes=("no", "yes"), strength=R)
-    with pytest.raises(UnsupportedError, match="needs a regular graph"):
-        tc.simulate(star, tc.graph.star(N), A.MADMM(), 2, tc.Privacy.from_paper(a=2.0), seed=0)
 
 
 def test_a_published_plan_draws_only_what_its_paper_prints() -> None:

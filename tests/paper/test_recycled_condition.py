@@ -56,8 +56,57 @@ def test_the_smallest_gamma_is_where_a_margin_turns(
     assert min(margins(graph, eta, gamma * 0.999, smoothness)) < 0
 
 
+def general_margins(
+    graph: nx.Graph, eta: float, gamma: float, smoothness: float, big: float, mu: float
+) -> tuple[float, float]:
+    """The smallest eigenvalues of (24) and (25) for L = big and mu, in whole matrices."""
+    a = nx.to_numpy_array(graph, sorted(graph.nodes))
+    d, eye = np.diag(a.sum(axis=0)), np.eye(len(a))
+    wide = 2 * eta * d + gamma * eye
+    s, dm, inverse = float(np.diag(wide).min()), smoothness**2 * eye, np.linalg.inv(wide)
+    first = eye + eta * (d + a) @ inverse
+    first -= big * mu / (2 * s) / eta * dm @ np.linalg.pinv(d - a)
+    second = eta * (d + a) - eta * (d + a) @ inverse @ (eta * (d - a))
+    second -= 2 / big * eta * (d + a) @ inverse @ (eta * (d + a))
+    second -= big * mu / (2 * s * (mu - 1)) * dm
+    return least(first), least(second)
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("eta", [0.5, 2.0])
+def test_the_best_constants_against_a_grid(graph: nx.Graph, eta: float) -> None:
+    """What is found meets (24)-(25); where nothing is found, no pair of a grid does; and around
+    the smallest gamma the grid says the same."""
+    assert general_margins(graph, eta, 0.7, 0.3, 2.0, 2.0) == pytest.approx(
+        margins(graph, eta, 0.7, 0.3), rel=1e-9, abs=1e-12
+    )
+    grid = [(x, 1 + y) for x in np.geomspace(0.05, 50, 25) for y in np.geomspace(0.01, 300, 25)]
+    verdicts = set()
+    for smoothness in (0.1, 0.6):
+        topology = Topology.of(graph)
+        turn = recycled_condition.smallest_recycle_proximal(
+            eta, smoothness, topology, best_constants=True
+        )
+        example = recycled_condition.smallest_recycle_proximal(eta, smoothness, topology)
+        assert turn <= example
+        for gamma in (0.8 * turn, 1.25 * turn + 0.01):
+            known = {"penalty": eta, "recycle_proximal": gamma, "smoothness": smoothness}
+            pair = theory.recycled_constants(graph, **known)
+            verdicts.add(pair is not None)
+            if pair is None:
+                at = [min(general_margins(graph, eta, gamma, smoothness, *one)) for one in grid]
+                assert max(at) < 0
+            else:
+                assert pair[0] > 0 and pair[1] > 1
+                assert min(general_margins(graph, eta, gamma, smoothness, *pair)) > 0
+    assert True in verdicts
+
+
 def test_on_a_bipartite_graph_no_gamma_will_do() -> None:
-    assert theory.least_recycle_proximal(nx.star_graph(4), penalty=1.0, smoothness=0.25) == np.inf
+    star, known = nx.star_graph(4), {"penalty": 1.0, "smoothness": 0.25}
+    assert theory.least_recycle_proximal(star, **known) == np.inf
+    assert theory.least_recycle_proximal(star, **known, best_constants=True) == np.inf
+    assert theory.recycled_constants(star, **known, recycle_proximal=9.0) is None
 
 
 def test_the_advice_follows_the_first_rounds_settings() -> None:
@@ -67,8 +116,10 @@ def test_the_advice_follows_the_first_rounds_settings() -> None:
     facts = Facts(np.full(5, 40.0), 3, constants)
     # Degrees differ: on a regular graph (27) is about eta times gamma alone
     topology = Topology.of(GRAPHS[1])
-    for eta in (0.3, 2.0):
-        least = recycled_condition.smallest_recycle_proximal(eta, constants.smoothness, topology)
+    for eta in (0.2, 0.4):
+        least = recycled_condition.smallest_recycle_proximal(
+            eta, constants.smoothness, topology, best_constants=True
+        )
         for gamma, fits in ((least * 1.001, True), (least * 0.99, False), (least * 50, True)):
             said = recycled_condition.convergence_advice(eta, gamma, facts, topology)
             later = recycled_condition.convergence_advice(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tacenda import schedules
@@ -39,7 +40,19 @@ def test_numbers_and_other_values_stay_as_they_are() -> None:
 
 
 def test_every_kind_is_tested_here() -> None:
-    assert {type(s) for s, _ in VALUES} == set(schedules.KINDS.values())
+    assert {type(s) for s, _ in VALUES} | {schedules.PerNode} == set(schedules.KINDS.values())
+
+
+def test_a_value_for_each_node() -> None:
+    own = schedules.per_node([0.5, {"schedule": "geometric", "start": 1.0, "ratio": 2.0}, 0.5])
+    assert [own(t).tolist() for t in (1, 2)] == [[[0.5], [2.0], [0.5]], [[0.5], [4.0], [0.5]]]
+    plain = json.loads(json.dumps(schedules.to_plain(own)))
+    assert schedules.from_plain(plain) == own
+    assert own.kinds().tolist() == [0, 1, 0]
+    assert own.at_nodes(np.array([1, 1, 0]))(3)[:, 0].tolist() == [8.0, 8.0, 0.5]
+    table = np.array([[1.0, 3.0], [2.0, 4.0]])  # rounds, nodes
+    found = [schedules.per_node(table)(t)[:, 0].tolist() for t in (1, 2, 3)]
+    assert found == [[1, 3], [2, 4], [2, 4]]
 
 
 @pytest.mark.parametrize(
@@ -63,6 +76,18 @@ def test_every_kind_is_tested_here() -> None:
         ),
         (lambda: schedules.check("IPADMM.penalty", lambda t: t), "a file cannot hold it"),
         (lambda: schedules.check("IPADMM.penalty", 0), "IPADMM.penalty must be a number above 0"),
+        (lambda: schedules.per_node([1.0, -1.0]), "node 1 must be a number of at least 0, not -1"),
+        (lambda: schedules.per_node([[1.0, 2.0]]), "value of node 0"),
+        (lambda: schedules.per_node(np.array([[1.0, 2.0], [1.0, np.nan]])), "value of node 1"),
+        (lambda: schedules.per_node(np.ones((1, 1, 1))), r"\(n,\) or \(rounds, n\)"),
+        (lambda: schedules.per_node([]), "holds none"),
+        (lambda: schedules.check("DVP.penalty", [0.5, 0.7]), "must be one value for all nodes"),
+        (
+            lambda: schedules.check("P", schedules.per_node([0.5, 0.0]), per_node=True),
+            "P of node 1 must be a number above 0",
+        ),
+        (lambda: schedules.check_nodes("P", schedules.per_node([1, 2]), 3), "node 2 has none"),
+        (lambda: schedules.check_nodes("P", schedules.per_node([1, 2]), 1), "there is no node 1"),
     ],
 )
 def test_refused(make: Any, words: str) -> None:

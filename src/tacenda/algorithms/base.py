@@ -20,8 +20,10 @@ from tacenda._types import Array as Array  # part of what an algorithm is writte
 from tacenda.algorithms.published import Published, Sites, Verdict, not_printed, prints_noise
 from tacenda.errors import UnsupportedError
 from tacenda.graph.topology import Topology
+from tacenda.privacy.accounting.final_model import Descent
 from tacenda.privacy.secrets.bounded import Bounded
 from tacenda.privacy.settings import Privacy
+from tacenda.problem.custom_regulariser import CustomRegulariser
 from tacenda.problem.facts import Facts
 
 
@@ -636,6 +638,32 @@ class Algorithm(ABC):
         return False
 
     @property
+    def only_means(self) -> bool:
+        """Whether the models depend on what nodes release through exact means over the network
+        only, each value's sensitivity falling with the node's size as a gradient's does."""
+        return False
+
+    def descent(self, facts: Facts, rounds: int, output: str) -> Descent | None:
+        """The steps of an algorithm that is a descent on such means, where each is known to bring
+        two models no further apart; None where that is not known.
+
+        Parameters
+        ----------
+        facts : Facts
+            The public facts.
+        rounds : int
+            Number of rounds.
+        output : str
+            "average" or "last".
+
+        Returns
+        -------
+        Descent or None
+            The steps.
+        """
+        return None
+
+    @property
     def follows(self) -> bool:
         """Whether clip and step may be chosen from what was released before the first round.
 
@@ -738,6 +766,59 @@ class Algorithm(ABC):
         """
         return []
 
+    def at_nodes(self, positions: Array) -> Algorithm:
+        """The algorithm as the nodes at these positions run it.
+
+        Parameters
+        ----------
+        positions : ndarray of int
+            Shape (b,); a position may occur more than once.
+
+        Returns
+        -------
+        Algorithm
+            With the values of these nodes where a hyperparameter is one for each node
+            (`schedules.PerNode`); else the same object.
+        """
+        own = {
+            name: value.at_nodes(positions)
+            for name, value in self._fields().items()
+            if isinstance(value, (schedules.PerNode, Algorithm))
+        }
+        changed = {name: value for name, value in own.items() if value is not getattr(self, name)}
+        return dataclasses.replace(self, **changed) if changed else self  # type: ignore[type-var]
+
+    def node_kinds(self, n: int) -> Array:
+        """Which nodes have equal hyperparameters.
+
+        Parameters
+        ----------
+        n : int
+            Number of nodes.
+
+        Returns
+        -------
+        ndarray of int
+            Shape (n, k), equal rows for nodes that are alike; k = 0 where all nodes are.
+
+        Raises
+        ------
+        InputError
+            If a hyperparameter has values for another number of nodes.
+        """
+        columns = [np.zeros((n, 0), np.int64)]
+        for name, value in self._fields().items():
+            if isinstance(value, Algorithm):
+                columns.append(value.node_kinds(n))
+            elif isinstance(value, schedules.PerNode):
+                schedules.check_nodes(f"{type(self).__name__}.{name}", value, n)
+                columns.append(value.kinds()[:, None])
+        return np.concatenate(columns, axis=1)
+
+    def _fields(self) -> dict[str, Any]:
+        names = [f.name for f in dataclasses.fields(self)]  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in names}
+
     def to_plain(self) -> dict[str, Any]:
         """Name and hyperparameters as plain values, for files.
 
@@ -746,8 +827,7 @@ class Algorithm(ABC):
         dict
             What `from_plain` reads back.
         """
-        names = [f.name for f in dataclasses.fields(self)]  # type: ignore[arg-type]
-        values = {name: schedules.to_plain(getattr(self, name)) for name in names}
+        values = {name: schedules.to_plain(value) for name, value in self._fields().items()}
         return {"name": self.name, **values}
 
 
@@ -781,7 +861,19 @@ def check_needs(algorithm: Algorithm, facts: Facts, topology: Topology, private:
             "Use 'l2' or 'none', or an algorithm that takes the regulariser by its prox (IPADMM, "
             "CDPADMM, DPDDA)."
         )
-    least = constants.strength * float(np.min(regulariser.l2))  # of a row of weights, the smallest
+    own = isinstance(regulariser, CustomRegulariser)
+    if own and (needs.smooth_loss or needs.squared_loss):
+        raise UnsupportedError(
+            f"{name} solves for a minimiser, whose noise follows from the regulariser's strong "
+            f"convexity; that of {regulariser.name!r}, one of your own, cannot be proved. "
+            "Use 'l2' or 'none', or an algorithm that takes it by gradient or prox (IPADMM, "
+            "CDPADMM, DPDDA, GossipGD, TreeGD)."
+        )
+    if own:
+        regulariser.checked(facts.dim)
+    # Of a row of weights, the smallest
+    convexity = regulariser.strong_convexity if own else float(np.min(regulariser.l2))
+    least = constants.strength * convexity
     if needs.strongly_convex_regulariser and least <= 0:
         raise UnsupportedError(
             f"{name} needs a strongly convex regulariser; "
@@ -819,15 +911,46 @@ def _check_bounded(name: str, needs: Needs, constants: Any) -> None:
         )
 
 
+def proximal_descent(
+    algorithm: Algorithm, facts: Facts, steps: list[float], output: str
+) -> Descent | None:
+    """The steps prox_{eta r R}(x - eta grad loss(x)) as a `Descent`.
+
+    x - eta grad loss(x) brings two points no further apart while eta L <= 2, nor does the prox,
+    which shrinks by 1 + eta sc; a clipped loss of one score is still convex and as smooth. None
+    where that is not known: the smoothness was learnt from a release, sizes are not the true
+    counts, gradients of several classes are clipped, or the prox is somebody's own.
+    """
+    k = facts.constants
+    clipped = k.n_outputs > 1 and k.clip_norm is not None
+    own = isinstance(k.regulariser, CustomRegulariser)
+    known = facts.released_smoothness is None and facts.true_sizes and k.loss.smooth
+    if not known or clipped or own:
+        return None
+    eta, rounds = np.array(steps, float), len(steps)
+    shrink = 1.0 + np.append(0.0, eta[:-1]) * k.strong_convexity
+    weights = [algorithm.averaging_weight(t, rounds) for t in range(1, rounds + 1)]
+    seen = 1 if output == "last" else int(np.count_nonzero(weights))
+    return Descent(eta, np.maximum(1.0, np.abs(1.0 - eta * facts.smoothness)) / shrink, seen)
+
+
 def check_hyperparameters(
-    algorithm: Any, positive: tuple[str, ...] = (), at_least_zero: tuple[str, ...] = ()
+    algorithm: Any,
+    positive: tuple[str, ...] = (),
+    at_least_zero: tuple[str, ...] = (),
+    per_node: tuple[str, ...] = (),
 ) -> None:
-    """Each named hyperparameter is a number or schedule above (or not below) 0."""
+    """Each named hyperparameter is a number or schedule above (or not below) 0; those in `per_node`
+    may also be one for each node, and are then kept as `schedules.PerNode`."""
     kind = type(algorithm).__name__
-    for name in positive:
-        schedules.check(f"{kind}.{name}", getattr(algorithm, name))
-    for name in at_least_zero:
-        schedules.check(f"{kind}.{name}", getattr(algorithm, name), zero=True)
+    for name in (*positive, *at_least_zero):
+        value = getattr(algorithm, name)
+        if name in per_node and schedules.is_per_node(value):
+            value = schedules.per_node(value)
+            object.__setattr__(algorithm, name, value)
+        schedules.check(
+            f"{kind}.{name}", value, zero=name in at_least_zero, per_node=name in per_node
+        )
 
 
 def check_batch(algorithm: Any) -> None:

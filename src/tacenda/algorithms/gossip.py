@@ -6,9 +6,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tacenda import checks
-from tacenda.algorithms.base import Algorithm, Array, Node, check_batch, check_hyperparameters
+from tacenda.algorithms.base import (
+    Algorithm,
+    Array,
+    Node,
+    check_batch,
+    check_hyperparameters,
+    proximal_descent,
+)
 from tacenda.algorithms.published import Verdict
 from tacenda.errors import InputError
+from tacenda.privacy.accounting.final_model import Descent
+from tacenda.problem.facts import Facts
 from tacenda.schedules import Schedule, at
 
 
@@ -104,6 +113,10 @@ class GossipGD(Algorithm):
     @property
     def shared_noise(self) -> float | None:
         return float(self.correlation) if self.noise == "correlated" else None
+
+    def descent(self, facts: Facts, rounds: int, output: str) -> Descent | None:
+        steps = [at(self.step_size, t) for t in range(1, rounds + 1)]
+        return proximal_descent(self, facts, steps, output)
 
     @property
     def exchanges_per_round(self) -> int:

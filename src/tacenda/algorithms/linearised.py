@@ -32,7 +32,7 @@ from tacenda.errors import InputError
 from tacenda.privacy.secrets.noise_plan import ScaledPlan
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
-from tacenda.schedules import Schedule, at
+from tacenda.schedules import PerNode, Schedule, at
 
 REGULARISER_STEPS = ("auto", "subgradient", "prox")
 
@@ -58,6 +58,8 @@ def _round(
 ) -> LinearisedState:
     """One round of the family; eta is a number, or a function of the inner step."""
     deg = node.degree
+    if isinstance(eta, np.ndarray):  # one for each node
+        eta = eta.astype(s.w.dtype)
     by_prox = _takes_prox(algorithm.regulariser_step, node)
     pull = 2 * s.dual + rho * (s.heard + deg * s.shared)
     w, total = s.w, np.zeros_like(s.w)
@@ -158,8 +160,8 @@ class IPADMM(Algorithm):
     ----------
     penalty : float or Schedule, default=0.01
         rho, a number or a schedule.
-    proximal : float, Schedule or str, default=1.0
-        eta, a number, a schedule of the round, or "theory" for (23).
+    proximal : float, Schedule, PerNode or str, default=1.0
+        eta, a number or a schedule of the round, one for each node, or "theory" for (23).
     inner_steps : int, default=10
         l (10 in the paper).
     batch_size : int or None, default=None
@@ -197,7 +199,7 @@ class IPADMM(Algorithm):
     )
 
     penalty: float | Schedule = 0.01
-    proximal: float | Schedule | str = 1.0
+    proximal: float | Schedule | PerNode | str = 1.0
     inner_steps: int = 10
     batch_size: int | None = None
     regulariser_step: str = "auto"
@@ -211,7 +213,7 @@ class IPADMM(Algorithm):
         if isinstance(self.proximal, str):
             checks.one_of("IPADMM.proximal", self.proximal, ("theory",))
         else:
-            check_hyperparameters(self, positive=("proximal",))
+            check_hyperparameters(self, positive=("proximal",), per_node=("proximal",))
         check_hyperparameters(self, positive=("diameter",), at_least_zero=("objective_slope",))
 
     def init(self, node: Node, w: Array) -> LinearisedState:
@@ -279,8 +281,8 @@ class DDPADMM(Algorithm):
     ----------
     penalty : float or Schedule, default=0.1
         rho, a number or a schedule.
-    proximal : float or Schedule, default=1.0
-        eta >= 0, a number or a schedule.
+    proximal : float, Schedule or PerNode, default=1.0
+        eta >= 0, a number or a schedule, or one for each node.
     batch_size : int or None, default=None
         Mean size of Poisson samples; None takes all records.
     regulariser_step : {"auto", "subgradient", "prox"}, default="auto"
@@ -306,14 +308,14 @@ class DDPADMM(Algorithm):
     )
 
     penalty: float | Schedule = 0.1
-    proximal: float | Schedule = 1.0
+    proximal: float | Schedule | PerNode = 1.0
     batch_size: int | None = None
     regulariser_step: str = "auto"
     radius: float | None = None
 
     def __post_init__(self) -> None:
         _check(self)
-        check_hyperparameters(self, at_least_zero=("proximal",))
+        check_hyperparameters(self, at_least_zero=("proximal",), per_node=("proximal",))
 
     def init(self, node: Node, w: Array) -> LinearisedState:
         return _start(node, w)
@@ -347,8 +349,8 @@ class CDPADMM(Algorithm):
     ----------
     penalty : float or Schedule, default=0.1
         rho, a number or a schedule.
-    proximal : float or Schedule, default=1.0
-        eta >= 0, a number or a schedule.
+    proximal : float, Schedule or PerNode, default=1.0
+        eta >= 0, a number or a schedule, or one for each node.
     variance_decay : float, default=0.98
         R, above 0 and at most 1; 1 keeps the noise constant.
     batch_size : int or None, default=None
@@ -377,7 +379,7 @@ class CDPADMM(Algorithm):
     )
 
     penalty: float | Schedule = 0.1
-    proximal: float | Schedule = 1.0
+    proximal: float | Schedule | PerNode = 1.0
     variance_decay: float = 0.98
     batch_size: int | None = None
     regulariser_step: str = "auto"
@@ -385,7 +387,7 @@ class CDPADMM(Algorithm):
 
     def __post_init__(self) -> None:
         _check(self)
-        check_hyperparameters(self, at_least_zero=("proximal",))
+        check_hyperparameters(self, at_least_zero=("proximal",), per_node=("proximal",))
         if checks.positive("CDPADMM.variance_decay", self.variance_decay) > 1:
             raise InputError(
                 "CDPADMM.variance_decay must be above 0 and at most 1, "

@@ -392,6 +392,10 @@ class MomentRegression(Algorithm):
         return "masked" if self.masks else "gaussian"
 
     @property
+    def only_means(self) -> bool:
+        return not self.masks
+
+    @property
     def masks(self) -> bool:
         return self.noise == "masked"
 

@@ -19,7 +19,7 @@ from tacenda.algorithms.base import (
     laplace_spends,
     midpoint,
 )
-from tacenda.algorithms.published import Published, PublishedPlan, Sites, Verdict, claimed_epsilon
+from tacenda.algorithms.published import Published, PublishedPlan, Sites, Verdict, claimed_level
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.secrets.mechanisms import ObjectiveNoise, Site
@@ -42,7 +42,8 @@ class DynamicPlan(PublishedPlan):
         terms, alpha = site.objective, self.epsilon * site.weight
         ah = alpha - 2 * terms.log_curvature(terms.convexity)
         quarter = np.maximum(
-            terms.least_convexity(np.full(self.facts.n, alpha / 4)) - terms.convexity, 0.0
+            terms.least_convexity(np.broadcast_to(alpha / 4, (self.facts.n,))) - terms.convexity,
+            0.0,
         )
         rate = np.where(ah > 0, ah, alpha / 2) * (
             self.facts.sizes / self.facts.constants.loss_scale
@@ -121,13 +122,13 @@ class DVP(Algorithm):
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:
-        alpha = claimed_epsilon(privacy, "alpha")
+        alpha, largest = claimed_level(privacy, "alpha", weights)
         why = (
             "The claim is about one round given the past, not the run; "
             "and line 5 of Algorithm 2 (zeta = ah) doubles even that round's loss under "
             "replace-one: the proof needs ah/2."
         )
-        return Published(DynamicPlan(facts, weights, alpha), (alpha, 0.0), why)
+        return Published(DynamicPlan(facts, weights, alpha), (largest, 0.0), why)
 
     def published_form(self) -> DVP:
         super().published_form()
@@ -228,7 +229,7 @@ class PVP(Algorithm):
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:
-        alpha = claimed_epsilon(privacy, "alpha")
+        alpha, largest = claimed_level(privacy, "alpha", weights)
         if facts.constants.strong_convexity <= 0:
             raise UnsupportedError(
                 "PVP as published divides by the regulariser's strength; "
@@ -238,7 +239,7 @@ class PVP(Algorithm):
             "The claim is about one round given the past, not the run; "
             "a run costs the composition of all its rounds."
         )
-        return Published(DynamicPlan(facts, weights, alpha), (alpha, 0.0), why)
+        return Published(DynamicPlan(facts, weights, alpha), (largest, 0.0), why)
 
     def published_form(self) -> PVP:
         super().published_form()

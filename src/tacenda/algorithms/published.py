@@ -19,7 +19,7 @@ import numpy as np
 from tacenda._types import Array
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.privacy.secrets.mechanisms import ObjectiveNoise, Site
-from tacenda.privacy.secrets.noise_plan import NoisePlan
+from tacenda.privacy.secrets.noise_plan import NoisePlan, of_nodes, weight_of, weights_of_nodes
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
 
@@ -57,16 +57,21 @@ class PublishedPlan:
 
     facts: Facts
     weights: Array
-    epsilon: float  # of one round of mean weight
+    epsilon: float | Array  # of one round of mean weight, a number or one for each node (b,)
     leverage: ClassVar[None] = None  # no paper here shares noise
     grid: ClassVar[None] = None
     coalition: ClassVar[int] = 0
 
-    def weight(self, turn: int) -> float:
-        return float(self.weights[turn - 1])
+    def weight(self, turn: int) -> float | Array:
+        return weight_of(self.weights, turn)
 
     def rows(self, nodes: Array) -> PublishedPlan:
-        return replace(self, facts=self.facts.rows(nodes))
+        return replace(
+            self,
+            facts=self.facts.rows(nodes),
+            weights=weights_of_nodes(self.weights, nodes),
+            epsilon=of_nodes(self.epsilon, nodes),
+        )
 
     @property
     def scale(self) -> Array:
@@ -116,6 +121,14 @@ def claimed_epsilon(privacy: Privacy, paper_input: str | None = None) -> float:
     value = epsilon if paper_input is None else privacy.noise.get(paper_input, epsilon)
     need(value, "epsilon" if paper_input is None else f"epsilon or {paper_input}")
     return value
+
+
+def claimed_level(privacy: Privacy, name: str, weights: Array) -> tuple[float | Array, float]:
+    """(level, the largest of any round and node): of a paper's input that may change with both, or
+    the epsilon to claim in its place; a round's own is level * weight."""
+    given = name in privacy.noise
+    level = privacy.level(name, len(weights)) if given else claimed_epsilon(privacy, name)
+    return level, float(np.max(level * weights))
 
 
 def need(value: float, name: str) -> None:

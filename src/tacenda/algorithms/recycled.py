@@ -21,63 +21,69 @@ from tacenda.algorithms.base import (
 )
 from tacenda.algorithms.published import Published, PublishedPlan, Sites, Verdict, claimed_epsilon
 from tacenda.algorithms.recycled_condition import convergence_advice
-from tacenda.errors import InputError, UnsupportedError
+from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.secrets.mechanisms import ObjectiveNoise, Site
+from tacenda.privacy.secrets.noise_plan import of_nodes
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
-from tacenda.schedules import Schedule, at
+from tacenda.schedules import PerNode, Schedule, at
 
 
 @dataclass(frozen=True, eq=False)
 class RecycledPlan(PublishedPlan):
-    """The noise of Zhang et al. (2018) as published, exp(-a_k |e|) in the objective; given_rate:
-    a_k."""
+    """The noise of Zhang et al. (2018) as published, exp(-a_i(k) |e|).
 
-    given_rate: float | None = None
+    given_rate: the mean of a_i(k) over the rounds, a number or (b,), where a is given; in_penalty:
+    whether e is drawn in the penalty, where it is 2 eta_i(k) deg_i e in the objective.
+    """
+
+    given_rate: float | Array | None = None
+    in_penalty: bool = False
+
+    def rows(self, nodes: Array) -> RecycledPlan:
+        own = super().rows(nodes)
+        assert isinstance(own, RecycledPlan)
+        return replace(own, given_rate=of_nodes(self.given_rate, nodes))
 
     def objective(self, site: Site) -> ObjectiveNoise:
         assert site.objective is not None
-        k, alpha = self.facts.constants, self.epsilon * site.weight
+        k = self.facts.constants
+        if self.given_rate is not None:
+            rate = np.broadcast_to(self.given_rate * site.weight, (self.facts.n,))
+            if self.in_penalty:
+                rate = rate / (site.objective.convexity - k.strong_convexity)
+            return ObjectiveNoise(np.array(rate), np.zeros(self.facts.n), None)
+        alpha = self.epsilon * site.weight
         loose = 1.4 * k.curvature_trace / site.objective.convexity
         rate = alpha * (self.facts.sizes / k.loss_scale) / 2 - loose
-        if self.given_rate:
-            rate = np.full(self.facts.n, self.given_rate)
         if np.any(rate <= 0):
             raise InputError(
-                f"epsilon {self.epsilon:g} a round leaves no room for noise in the bound of "
-                "Zhang et al. (2018): its curvature term alone costs more. Use a larger epsilon "
-                "or penalty, or give a (Privacy.from_paper(a=...))."
+                f"epsilon {float(np.max(self.epsilon)):g} a round leaves no room for noise in the "
+                "bound of Zhang et al. (2018): its curvature term alone costs more. Use a larger "
+                "epsilon or penalty, or give a (Privacy.from_paper(a=...))."
             )
         return ObjectiveNoise(rate, np.zeros(self.facts.n), None)
 
 
 def recycled_noise(
-    facts: Facts, sites: Sites, weights: Array, privacy: Privacy, damping: Array
+    facts: Facts, sites: Sites, weights: Array, privacy: Privacy, *, in_penalty: bool
 ) -> Published:
-    """Zhang et al. (2018), (30), a pure total: epsilon = sum_k (2c/m) (a_k + 1.4 c1/(r + 2 eta
-    deg)).
-
-    damping (u,): by what noise of rate a is multiplied on its way into the objective (1 where it is
-    drawn there).
-    """
-    a = privacy.noise.get("a")
-    if a is None:
-        epsilon = claimed_epsilon(privacy, "a")
-        plan = RecycledPlan(facts, weights, epsilon / len(weights))
-    else:
-        if np.ptp(damping) > 0:
-            raise UnsupportedError(
-                "a is one number for all nodes, which needs a regular graph for M-ADMM; "
-                "give epsilon instead."
-            )
-        rate, slope = float(a / damping[0]), 2 * facts.constants.loss_scale / facts.sizes
-        epsilon = 0.0
+    """Zhang et al. (2018), (30), a pure total: epsilon = max_i sum_k (2c/m) (a_i(k) + 1.4 c1/(r + 2
+    eta deg)), with a_i(k) the rate in the objective."""
+    if "a" in privacy.noise:
+        plan = RecycledPlan(
+            facts, weights, 0.0, privacy.level("a", len(weights)), in_penalty=in_penalty
+        )
+        slope, total = 2 * facts.constants.loss_scale / facts.sizes, np.zeros(facts.n)
         for site, count in sites:
             assert site.objective is not None
             loose = 1.4 * facts.constants.curvature_trace / site.objective.convexity
-            epsilon += count * float(np.max(slope * (rate + loose)))
-        plan = RecycledPlan(facts, weights, epsilon / len(weights), rate)
+            total = total + count * (slope * (plan.objective(site).amount + loose))
+        epsilon = float(np.max(total))
+    else:
+        epsilon = claimed_epsilon(privacy, "a")
+        plan = RecycledPlan(facts, weights, epsilon / len(weights))
     why = (
         "The bound is sound for exact minimisers but loose: the curvature term is over-counted, "
         "and rounds compose better than by their sum."
@@ -98,6 +104,8 @@ class RADMM(Algorithm):
     G_i = grad f_i + e is never stored: by the optimality of the odd step
     G_i = -2 lam_i(before) - eta sum_j (2 w_i(odd) - w_i(before) - w_j(before)), all released, so
     the even half-step is post-processing. (A stored gradient would leak the solver's residual.)
+    eta and gamma may change with the paper's iteration: round k has the odd iteration 2k - 1 and
+    the even one 2k, each with its own eta; the dual moves with the odd one's.
     Differs from the paper: the loss of a round is (2Gc/m) a + ln(1 + c1 c/(m kappa)) instead of the
     looser published bound; where that logarithm would cost more than half of the round, Phi/2 |w|^2
     is added (it then is part of G_i).
@@ -108,9 +116,11 @@ class RADMM(Algorithm):
     Parameters
     ----------
     penalty : float or Schedule, default=0.5
-        eta, a number or a schedule (Figure 3 of the paper: Geometric(1, 1.01)).
-    recycle_proximal : float or Schedule, default=0.2
-        gamma, a number or a schedule (0.2 in the paper).
+        eta, a number or a schedule of the iteration, two to a round (Figure 3 of the paper:
+        Geometric(1, 1.01)).
+    recycle_proximal : float, Schedule or PerNode, default=0.2
+        gamma, a number or a schedule of the iteration (0.2 in the paper, and 0.2 * 1.01^t), or one
+        for each node; odd iterations do not use it.
     noise : {"l2-laplace", "gaussian"}, default="l2-laplace"
         Density of the noise: as in the paper, or Gaussian (its footnote 3 leaves it open), far less
         of it at the same (epsilon, delta) where the model is long.
@@ -144,12 +154,17 @@ class RADMM(Algorithm):
     )
 
     penalty: float | Schedule = 0.5
-    recycle_proximal: float | Schedule = 0.2
+    recycle_proximal: float | Schedule | PerNode = 0.2
     noise: str = "l2-laplace"
     perturb: str = "objective"
 
     def __post_init__(self) -> None:
-        check_hyperparameters(self, positive=("penalty",), at_least_zero=("recycle_proximal",))
+        check_hyperparameters(
+            self,
+            positive=("penalty",),
+            at_least_zero=("recycle_proximal",),
+            per_node=("recycle_proximal",),
+        )
         checks.one_of("RADMM.noise", self.noise, OBJECTIVE_NOISES)
         checks.one_of("RADMM.perturb", self.perturb, ("objective", "output"))
 
@@ -157,8 +172,8 @@ class RADMM(Algorithm):
         return ADMMState(w, 0 * w, node.degree * w)
 
     def step(self, s: ADMMState, node: Node) -> ADMMState:
-        t, deg = node.turn, node.degree
-        eta, gamma = at(self.penalty, t), at(self.recycle_proximal, t)
+        t, deg = 2 * node.turn, node.degree  # the even iteration; the odd one is t - 1
+        eta = at(self.penalty, t - 1)
         terms = (2 * s.dual, eta * deg, midpoint(s.w, s.heard, deg))
         if self.perturb == "objective":
             odd = node.release_argmin(*terms, noise=self.noise)
@@ -167,13 +182,14 @@ class RADMM(Algorithm):
         heard = node.neighbour_sum(odd)
         dual = s.dual + (eta / 2) * (deg * odd - heard)
         recycled = -2 * s.dual - eta * (2 * deg * odd - deg * s.w - s.heard)
+        eta, gamma = at(self.penalty, t), at(self.recycle_proximal, t)
         w = odd - (recycled + 2 * dual + eta * (deg * odd - heard)) / (2 * eta * deg + gamma)
         return ADMMState(w, dual, node.neighbour_sum(w))
 
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:
-        return recycled_noise(facts, sites, weights, privacy, np.ones(facts.n))
+        return recycled_noise(facts, sites, weights, privacy, in_penalty=False)
 
     def published_form(self) -> RADMM:
         super().published_form()

@@ -10,14 +10,11 @@ must have the same code (`code_hash`).
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import re
-import sys
-from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
+from importlib.metadata import EntryPoint
 from typing import Any, TypeVar
 
-from tacenda import checks, schedules
+from tacenda import checks, plugins, schedules
 from tacenda.algorithms.admm import ADMM
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.dpadmm import DPADMM
@@ -230,27 +227,7 @@ def code_hash(kind: type[Algorithm]) -> str | None:
     All files of every package that the class is built from, so that a helper beside it counts as
     well.
     """
-    tops = {base.__module__.partition(".")[0] for base in kind.__mro__} - sys.stdlib_module_names
-    files: dict[str, Path] = {}
-    for top in tops - {"tacenda"}:
-        module = sys.modules.get(top)
-        folders = [Path(folder) for folder in getattr(module, "__path__", ())]
-        single = getattr(module, "__file__", None)
-        listed = [(folder, file) for folder in folders for file in folder.rglob("*.py")]
-        if not folders and single is not None:
-            listed = [(Path(single).parent, Path(single))]
-        if not listed:
-            raise InputError(
-                f"{kind.__name__} has no source file, "
-                "so nobody can tell whether others run the same code; "
-                "put it into a module of its own."
-            )
-        files |= {f"{top}/{file.relative_to(folder).as_posix()}": file for folder, file in listed}
-    found = hashlib.sha256()
-    for name in sorted(files):
-        text = files[name].read_bytes()
-        found.update(f"{name} {len(text)} ".encode() + text)
-    return found.hexdigest() if files else None
+    return plugins.source_hash((base.__module__ for base in kind.__mro__), kind.__name__)
 
 
 def _whitened(values: dict[str, Any]) -> Whitened:
@@ -271,28 +248,8 @@ def _place(kind: type[Algorithm]) -> str:
 
 def _offered() -> dict[str, EntryPoint]:
     """What installed packages offer, by name."""
-    found: dict[str, EntryPoint] = {}
-    for entry in entry_points(group=GROUP):
-        if entry.name in found and entry.value != found[entry.name].value:
-            raise InputError(
-                f"Two installed packages offer an algorithm {entry.name!r}: "
-                f"{found[entry.name].value} and {entry.value}; "
-                "remove one of them."
-            )
-        found[entry.name] = entry
-    return found
+    return plugins.offered(GROUP, "an algorithm")
 
 
 def _load(entry: EntryPoint) -> None:
-    try:
-        kind = entry.load()
-    except (ImportError, AttributeError) as error:
-        raise InputError(
-            f"The plugin {entry.name!r} ({entry.value}) cannot be loaded: {error}; "
-            "install it again."
-        ) from error
-    if register(kind).name != entry.name:
-        raise InputError(
-            f"The plugin {entry.name!r} ({entry.value}) has the name {kind.name!r}; "
-            "its entry point must have the same."
-        )
+    plugins.load(entry, register)

@@ -9,9 +9,18 @@ from typing import ClassVar
 import numpy as np
 
 from tacenda import checks
-from tacenda.algorithms.base import Algorithm, Array, Needs, Node, check_hyperparameters
+from tacenda.algorithms.base import (
+    Algorithm,
+    Array,
+    Needs,
+    Node,
+    check_hyperparameters,
+    proximal_descent,
+)
 from tacenda.algorithms.published import Verdict
 from tacenda.errors import InputError
+from tacenda.privacy.accounting.final_model import Descent
+from tacenda.problem.facts import Facts
 from tacenda.schedules import Schedule, at
 
 NOISES = ("masked", "independent")
@@ -102,6 +111,14 @@ class TreeGD(Algorithm):
     @property
     def agrees(self) -> bool:
         return True
+
+    @property
+    def only_means(self) -> bool:
+        return not self.masks
+
+    def descent(self, facts: Facts, rounds: int, output: str) -> Descent | None:
+        steps = [at(self.step_size, t) / facts.smoothness for t in range(1, rounds + 1)]
+        return proximal_descent(self, facts, steps, output)
 
     @property
     def follows(self) -> bool:

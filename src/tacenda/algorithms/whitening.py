@@ -582,6 +582,10 @@ class Whitened(Algorithm):
         return self.algorithm.agrees
 
     @property
+    def only_means(self) -> bool:
+        return self.algorithm.only_means
+
+    @property
     def shared_noise(self) -> float | None:
         return self.algorithm.shared_noise
 

@@ -84,3 +84,4 @@ app.add_typer(node.certs_app, name="certs", short_help="Keys and certificates, m
 app.add_typer(node.contract_app, name="contract", short_help="The contract that all members sign.")
 app.add_typer(node.node_app, name="node", short_help="Take part in a run over the network.")
 app.command(short_help="Check a member's machine before a run.")(node.doctor)
+app.command(short_help="Join members who can only call out.")(node.relay)

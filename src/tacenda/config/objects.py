@@ -113,14 +113,14 @@ def regulariser_of(problem: ProblemSection) -> Any:
 
 
 def _with_options(name: str, value: Any, options: dict[str, float]) -> Any:
-    known = [field.name for field in dataclasses.fields(value)]
+    known = [f.name for f in dataclasses.fields(value)] if dataclasses.is_dataclass(value) else []
     for key in options:
         if not known:
             raise InputError(
                 f"{name}: {value.name!r} takes no options, so {key!r} must be left out."
             )
         checks.one_of(name, key, known)
-    return dataclasses.replace(value, **options)
+    return dataclasses.replace(value, **options) if options else value
 
 
 def facts_of(problem: ProblemSection, shape: Shape, adjacency: str, tolerance: float) -> Facts:
@@ -199,7 +199,9 @@ def _from_paper(section: PrivacySection, spread: Any) -> Privacy:
             "with one epsilon for all nodes."
         )
     epsilon = section.epsilon if set(section.paper) == {"c0"} else None
-    paper: dict[str, Any] = {str(name): value for name, value in section.paper.items()}
+    paper: dict[str, Any] = {
+        str(name): schedules.from_plain(value) for name, value in section.paper.items()
+    }
     return Privacy.from_paper(epsilon=epsilon, delta=section.delta, spread=spread, **paper)
 
 

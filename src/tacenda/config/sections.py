@@ -190,7 +190,8 @@ class PrivacySection(Section):
     give the noise instead.
 
     paper: a paper's own input in mode "as-published": c0 (Huang and Gong 2020), a (Zhang et al.
-    2018), alpha (Zhang and Zhu 2016) or phi (Gauthier et al. 2020). coalition: how many curious
+    2018), alpha (Zhang and Zhu 2016) or phi (Gauthier et al. 2020); a and alpha may be a schedule,
+    or a list with one for each node. coalition: how many curious
     members may combine what they know, where neighbours share noise; "all" for noise that needs no
     such trust.
     """
@@ -205,7 +206,9 @@ class PrivacySection(Section):
     noise_multiplier: float | None = None
     round_epsilon: float | None = None
     coalition: Annotated[int, Field(ge=0)] | Literal["all"] = 1
-    paper: dict[Literal["c0", "a", "alpha", "phi"], float] = Field(default_factory=dict)
+    paper: dict[Literal["c0", "a", "alpha", "phi"], float | list[Any] | dict[str, Any]] = Field(
+        default_factory=dict
+    )
 
 
 class RunSection(Section):

@@ -3,7 +3,6 @@ and sends nothing."""
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 import socket
@@ -17,9 +16,11 @@ from typing import Any
 
 from tacenda.errors import TacendaError
 from tacenda.node.identity import contract_files
-from tacenda.node.identity.certificates import CERTIFICATE, Identity
+from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
 from tacenda.node.state.accounts import default_ledger
+from tacenda.node.transport.probe import dates, load_chain, look_at
+from tacenda.node.transport.relay import SCHEME, greeted
 from tacenda.privacy.lasting.files import MOUNTS, REMOTE, REMOTE_FUSE, mount_type
 from tacenda.words import counted
 
@@ -166,14 +167,11 @@ def _ledger(path: Path) -> Finding:
 
 def _certificate(mine: Identity) -> Finding:
     days = mine.days_left()
-    early = mine.certificate.not_valid_before_utc.timestamp() > time.time()
-    summary = f"{mine.name}, {counted(round(days), 'day')} left" + (
-        ", NOT YET VALID (whose clock is wrong?)" if early else ""
-    )
+    wrong = dates(mine.certificate, "this member")
     return Finding(
         "certificate",
-        days > SOON_DAYS and not early,
-        summary,
+        days > SOON_DAYS and not wrong,
+        wrong or f"{mine.name}, {counted(round(days), 'day')} left",
         "renew: tacenda certs request, have it signed, new card",
     )
 
@@ -231,11 +229,21 @@ def _membership(terms: Contract, mine: Identity, peers: bool) -> Iterator[Findin
         f"{mine.name}, the contract {'pins' if same else 'does not pin'} this certificate",
         "sign a new card",
     )
-    if member.listens:
+    called = [terms.member(name) for name in terms.neighbours(mine.name)] if peers else []
+    places = {m.address for m in (member, *called) if m.listens}
+    for place in sorted(p for p in places if p.startswith(SCHEME)):
+        yield _relay(place.removeprefix(SCHEME))
+    if member.listens and not member.address.startswith(SCHEME):
         yield _port(member.address)
-    for name in terms.neighbours(mine.name) if peers else ():
-        if terms.member(name).listens:
-            yield _peer(terms, mine, name)
+    for other in called:
+        if other.listens and not other.address.startswith(SCHEME):
+            yield _peer(terms, mine, other.name)
+
+
+def _relay(address: str) -> Finding:
+    why = greeted(address)
+    fix = "is the relay running, and may this machine call out to it?"
+    return Finding("relay", not why, why or f"{address} answers", fix)
 
 
 def _port(address: str) -> Finding:
@@ -261,7 +269,7 @@ def _peer(terms: Contract, mine: Identity, name: str) -> Finding:
 
     host, _, port = terms.member(name).address.rpartition(":")
     context = ssl.create_default_context(cadata="\n".join(terms.authorities))
-    _load_chain(context, mine)
+    load_chain(context, mine)
     context.set_alpn_protocols(["h2"])
     where = f"{name} at {host}:{port}"
     try:
@@ -272,15 +280,17 @@ def _peer(terms: Contract, mine: Identity, name: str) -> Finding:
             shown = hashlib.sha256(tls.getpeercert(binary_form=True) or b"").hexdigest()
     except ssl.SSLCertVerificationError as wrong:
         fix = (
-            "compare certificates, names and dates with that member; "
+            "compare certificates, names, dates and clocks with that member; "
             "both need one that the contract's authorities signed"
         )
-        return Finding("peer", False, f"{where}: {wrong.verify_message}", fix)
+        found = look_at(terms.member(name).address, name, mine) or wrong.verify_message
+        return Finding("peer", False, f"{where}: {found}", fix)
     except (OSError, ssl.SSLError) as away:
+        found = look_at(terms.member(name).address, name, mine) or str(away)
         return Finding(
             "peer",
             False,
-            f"{where}: {away}",
+            f"{where}: {found}",
             "is its node running, and is the port open in both firewalls?",
         )
     same = shown == terms.member(name).fingerprint
@@ -290,20 +300,6 @@ def _peer(terms: Contract, mine: Identity, name: str) -> Finding:
         f"{where} shows {'the pinned' if same else 'another'} certificate",
         "that member signs a new card",
     )
-
-
-def _load_chain(context: ssl.SSLContext, mine: Identity) -> None:
-    """Python's ssl takes keys from files only: the key is in a file in memory, where the system
-    has such, and never on a disk in plain text."""
-    chain = os.fspath(mine.folder / CERTIFICATE)
-    if not hasattr(os, "memfd_create"):
-        key = mine.keys.tls.key
-        context.load_cert_chain(chain, None if key is None else os.fspath(key))
-        return
-    with os.fdopen(os.memfd_create("tls", os.MFD_CLOEXEC), "wb") as file:
-        file.write(mine.tls_pem()[0])
-        file.flush()
-        context.load_cert_chain(chain, f"/proc/self/fd/{file.fileno()}")
 
 
 def _existing(path: Path) -> Path:

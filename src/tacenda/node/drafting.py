@@ -76,8 +76,22 @@ def draft(
         values = _with_choice(values, chosen)
     elif isinstance(values.get("algorithm"), dict):
         values["algorithm"] = with_code(values["algorithm"])
+    values["problem"] = {**plugin_codes(values["problem"]), **values["problem"]}
     contract = Contract.build(values)
     return Drafted(contract, make_plan(contract), chosen)
+
+
+def plugin_codes(problem: dict[str, Any]) -> dict[str, str]:
+    """loss_code and regulariser_code of a contract's problem, where these are plugins."""
+    from tacenda.problem import losses, regularisers
+
+    found = {
+        "loss_code": losses.code_hash(losses.by_name(problem.get("loss", "logistic"))),
+        "regulariser_code": regularisers.code_hash(
+            regularisers.by_name(problem.get("regulariser", "l2"))
+        ),
+    }
+    return {name: code for name, code in found.items() if code is not None}
 
 
 def with_schema(terms: dict[str, Any], schema: Schema) -> dict[str, Any]:

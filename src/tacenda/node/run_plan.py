@@ -23,6 +23,7 @@ from tacenda.privacy.secrets.ledger import Charge, Charges
 from tacenda.privacy.secrets.mechanisms import NoiseKind
 from tacenda.privacy.secrets.noise_plan import ScaledPlan, price
 from tacenda.privacy.settings import Privacy
+from tacenda.problem import losses, regularisers
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import BlankQueries
@@ -64,6 +65,7 @@ def make_plan(contract: Contract) -> RunPlan:
             f"contract field algorithm.code: {algorithm.name} is a plugin, "
             f'and all members must run the same code; after a look at it state code = "{code}".'
         )
+    _check_plugins(contract, facts)
     terms = contract.privacy
     if algorithm.shared_noise is not None and terms.coalition is None:
         raise PrivacyError(
@@ -102,6 +104,26 @@ def make_plan(contract: Contract) -> RunPlan:
     if lattice and not algorithm.masks:  # masked sums are calibrated as what they are
         calibration = _onto_lattice(calibration, privacy)
     return RunPlan(contract, spec, calibration, lattice, releases_by_round(spec))
+
+
+def _check_plugins(contract: Contract, facts: Facts) -> None:
+    """The loss and the regulariser are those of this package, or have the code that is stated."""
+    k = facts.constants
+    parts = {"loss": losses.code_hash(k.loss), "regulariser": regularisers.code_hash(k.regulariser)}
+    for part, here in parts.items():
+        stated = getattr(contract.problem, f"{part}_code")
+        if here is not None and stated is None:
+            raise PrivacyError(
+                f"contract field problem.{part}_code: {getattr(contract.problem, part)!r} is a "
+                "plugin, and all members must run the same code; after a look at it state "
+                f'{part}_code = "{here}".'
+            )
+        if here != stated:
+            raise PrivacyError(
+                f"contract field problem.{part}_code: {getattr(contract.problem, part)!r} has "
+                f"other code here ({here or 'it is part of tacenda'}) than is stated ({stated}); "
+                "install the same version of the plugin as everybody else."
+            )
 
 
 def topology_of(contract: Contract, without: frozenset[str] = frozenset()) -> Topology:
@@ -223,7 +245,14 @@ def _onto_lattice(calibration: Calibration, privacy: Privacy) -> Calibration:
 def smaller_run(plan: RunPlan, topology: Topology) -> RunSpec:
     """The run on a graph with fewer members, in that graph's order."""
     there = np.array([plan.contract.position(str(label)) for label in topology.labels])
-    return replace(plan.spec, topology=topology, facts=plan.spec.facts.rows(there))
+    spec = plan.spec
+    return replace(
+        spec,
+        algorithm=spec.algorithm.at_nodes(there),
+        topology=topology,
+        facts=spec.facts.rows(there),
+        privacy=None if spec.privacy is None else spec.privacy.at_nodes(there),
+    )
 
 
 def enough_noise(plan: RunPlan, scaled: Any, topology: Topology, here: int, me: int) -> Any:

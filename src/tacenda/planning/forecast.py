@@ -17,12 +17,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from tacenda._types import Floats
 from tacenda.problem.constants import Constants
+from tacenda.problem.losses import Loss
 
 # of eigenvalues and signal: between independent features (0) and strongly correlated ones (1)
 DECAY = 0.5
@@ -53,6 +55,31 @@ TYPICAL = {
 }
 
 
+@lru_cache(maxsize=64)
+def typical(loss: Loss) -> TypicalData:
+    """What is assumed of the data under a loss; for a loss of somebody's own the mean curvature at
+    scores, or residuals, of the typical size.
+
+    By Stein's lemma E[loss''(s z)] = E[z loss'(s z)]/s for a standard normal z, kinks included.
+    """
+    known = TYPICAL.get(loss.name)
+    if known is not None:
+        return known
+    signal = 0.5 if loss.kind == "regression" else 1.5
+    spread = signal * (_unit(loss) if loss.kind == "regression" else 1.0)
+    z, step = np.linspace(-8.0, 8.0, 4001, retstep=True)
+    slopes = loss.derivative(spread * z, np.full(len(z), 1.0 if loss.kind == "binary" else 0.0))
+    mean = float(np.sum(z * slopes * np.exp(-0.5 * z * z)) * step / math.sqrt(2 * math.pi))
+    return TypicalData(mean / spread, signal)
+
+
+def _unit(loss: Loss) -> float:
+    """The residual at which the slope of a loss reaches its bound; 1 where it has kinks, or no
+    bound."""
+    unit = loss.slope / loss.curvature
+    return unit if 0.0 < unit < math.inf else 1.0
+
+
 @dataclass(frozen=True, eq=False)
 class Landscape:
     """An assumed quadratic risk: eigenvalues (k,), how many directions each stands for, and the
@@ -66,7 +93,7 @@ class Landscape:
     @classmethod
     def assumed(cls, constants: Constants, dim: int) -> Landscape:
         """The landscape for a model of length dim, from the loss, data_norm and c."""
-        shape = TYPICAL[constants.loss.name]
+        shape = typical(constants.loss)
         k = np.arange(1, min(dim, MANY) + 1, dtype=float)
         copies = np.ones(len(k))
         copies[-1] += dim - len(k)
@@ -121,6 +148,6 @@ def signal_scale(constants: Constants) -> float:
     or clipping bites."""
     if constants.loss.kind != "regression":
         return 1.0
-    if math.isfinite(constants.loss.slope) and constants.loss.curvature == 1.0:
-        return constants.loss.slope
+    if math.isfinite(constants.loss.slope) and math.isfinite(constants.loss.curvature):
+        return _unit(constants.loss)
     return 1.0 if constants.clip_norm is None else constants.clip_norm / constants.data_norm

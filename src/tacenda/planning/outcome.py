@@ -13,7 +13,7 @@ from tacenda import checks
 from tacenda.algorithms.base import Algorithm
 from tacenda.graph.topology import Topology
 from tacenda.graph.tree import spanning_tree
-from tacenda.planning.forecast import TYPICAL
+from tacenda.planning.forecast import typical
 from tacenda.planning.reasons import hyperparameters, reasons
 from tacenda.problem.facts import Facts
 from tacenda.words import counted
@@ -391,7 +391,7 @@ class Plan:
             "Why:",
         ]
         assumed = (
-            f"The forecast assumes typical data (scores of size {TYPICAL[k.loss.name].signal:g}, "
+            f"The forecast assumes typical data (scores of size {typical(k.loss).signal:g}, "
             f"eigenvalues falling like 1/sqrt(k), rows of norm near {k.data_norm:g}); "
             f"no {'' if self.public_records is None else 'private '}record was read."
         )

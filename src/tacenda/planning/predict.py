@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tacenda import checks
 from tacenda.data import partition
 from tacenda.data.stand_in import StandIn
-from tacenda.planning.forecast import TYPICAL, Landscape, signal_scale
+from tacenda.planning.forecast import Landscape, signal_scale, typical
 from tacenda.planning.public import PublicSample
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
@@ -181,7 +181,7 @@ def _overfit(plan: Plan, X: Any) -> float:
     values = np.linalg.eigvalsh(
         (square.toarray() if hasattr(square, "toarray") else square) / X.shape[0]
     )
-    h = k.loss_scale * TYPICAL[k.loss.name].curvature * np.maximum(values, 0.0)
+    h = k.loss_scale * typical(k.loss).curvature * np.maximum(values, 0.0)
     return 0.5 * k.loss_scale * k.n_outputs * float(np.sum(np.exp(-2 * h * plan.forecast.step)))
 
 
@@ -199,7 +199,7 @@ def _records(
         w, X = draw.direction(facts.dim), draw.rows(n, p, shape[0], k.data_norm)
         scale = signal_scale(k)
         scores = X @ w.reshape(k.n_outputs, p).T
-        w *= shape[1] * TYPICAL[k.loss.name].signal * scale / float(np.sqrt(np.mean(scores**2)))
+        w *= shape[1] * typical(k.loss).signal * scale / float(np.sqrt(np.mean(scores**2)))
         noise_std = 0.5 * scale
     return X, draw.labels(k.loss.kind, np.asarray(X @ w.reshape(k.n_outputs, p).T), noise_std)
 
@@ -246,7 +246,7 @@ def _assumptions(
             "each trial draws a truth from what these leave open, and rows from theirs."
         ]
     else:
-        unit = TYPICAL[k.loss.name].signal * signal_scale(k)
+        unit = typical(k.loss).signal * signal_scale(k)
         shapes = ", ".join(
             f"k^-{a:g} with scores of size {s * unit:g}" for a, s in ASSUMED[:trials]
         )

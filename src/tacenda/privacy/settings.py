@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from tacenda import checks, schedules
-from tacenda._types import Floats
+from tacenda._types import Array, Floats
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.privacy import adjacency as relation
-from tacenda.privacy.secrets.noise_plan import Spread
+from tacenda.privacy.secrets.noise_plan import Spread, level_and_weights, round_weights
 
 MODES = ("sound", "as-published")
+LEVELS = ("a", "alpha")  # of a paper, which may change with the round and the node
 LARGE_EPSILON = 20.0  # above it the bound e^epsilon says nothing that anybody could use
 
 
@@ -44,8 +45,9 @@ class Privacy:
         formula, to reproduce its figures; the result then carries the claimed and the true
         epsilon. Never use it on real data.
     spread : str, schedule or sequence of float, default="uniform"
-        How the budget is divided over the rounds: "uniform", a schedule, or one share per
-        round.
+        How the budget is divided over the rounds: "uniform", a schedule, one share per round, or
+        `schedules.PerNode` with a schedule for each node. However it is divided, every node's own
+        run costs that node's epsilon.
     node_noise : {"own", "worst"}, default="own"
         "own" gives each node the noise that its own size needs; "worst" gives all nodes what
         the smallest one needs.
@@ -77,7 +79,7 @@ class Privacy:
     spread: Spread = "uniform"
     node_noise: str = "own"
     coalition: int | None = 1
-    noise: dict[str, float] = field(default_factory=dict)
+    noise: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.noise:
@@ -92,6 +94,8 @@ class Privacy:
         checks.one_of("node_noise", self.node_noise, ("own", "worst"))
         if not isinstance(self.spread, str) and not callable(self.spread):
             object.__setattr__(self, "spread", tuple(float(s) for s in self.spread))
+        if isinstance(self.spread, schedules.PerNode):
+            schedules.check("spread", self.spread, per_node=True)
 
     @classmethod
     def from_noise(
@@ -156,8 +160,8 @@ class Privacy:
         epsilon: float | None = None,
         delta: float = 1e-5,
         c0: float | None = None,
-        a: float | None = None,
-        alpha: float | None = None,
+        a: Any = None,
+        alpha: Any = None,
         phi: float | None = None,
         spread: Spread = "uniform",
     ) -> Privacy:
@@ -174,10 +178,11 @@ class Privacy:
             The claimed delta.
         c0 : float or None, default=None
             Constant of Huang and Gong (2020); goes with `epsilon`.
-        a : float or None, default=None
-            Noise rate of Zhang et al. (2018).
-        alpha : float or None, default=None
-            Epsilon of each round of Zhang and Zhu (2016).
+        a : float, schedule, sequence or None, default=None
+            Noise rate a_i(k) of Zhang et al. (2018): a number, a schedule of the round k, or one
+            for each node (a list, an array (n,) or (rounds, n), `schedules.PerNode`).
+        alpha : float, schedule, sequence or None, default=None
+            Epsilon alpha_p(t) of each round of Zhang and Zhu (2016), given in the same ways.
         phi : float or None, default=None
             Total zCDP budget of Gauthier et al. (2020).
         spread : str, schedule or sequence of float, default="uniform"
@@ -200,11 +205,7 @@ class Privacy:
         'as-published'
         """
         inputs = {"c0": c0, "a": a, "alpha": alpha, "phi": phi}
-        noise = {
-            name: checks.positive(name, value)
-            for name, value in inputs.items()
-            if value is not None
-        }
+        noise = {name: _level(name, value) for name, value in inputs.items() if value is not None}
         if len(noise) > 1:
             raise InputError(
                 f"from_paper takes one of c0, a, alpha and phi, not {', '.join(noise)} together."
@@ -240,6 +241,99 @@ class Privacy:
                 f"epsilon must be one number or one per node ({n}), not {len(values)} numbers."
             )
         return np.broadcast_to(values, (n,)).copy()
+
+    def weights(self, rounds: int) -> Array:
+        """Each round's share of the budget, 1 on average.
+
+        Parameters
+        ----------
+        rounds : int
+            Number of rounds.
+
+        Returns
+        -------
+        ndarray of float
+            Shape (rounds,), or (rounds, n) where the nodes differ.
+
+        Raises
+        ------
+        InputError
+            If a share is not above 0, or both `spread` and a paper's level change with the round.
+        """
+        for name in LEVELS:
+            if callable(self.noise.get(name)):
+                if self.spread != "uniform":
+                    raise InputError(
+                        f"spread must be left 'uniform' where {name} is given for each round or "
+                        f"node, not {self.spread!r}."
+                    )
+                return level_and_weights(self.noise[name], rounds)[1]
+        return round_weights(self.spread, rounds)
+
+    def level(self, name: str, rounds: int) -> Any:
+        """A paper's own input, as its mean over the rounds.
+
+        Parameters
+        ----------
+        name : {"a", "alpha"}
+            Which one.
+        rounds : int
+            Number of rounds.
+
+        Returns
+        -------
+        float or ndarray
+            A number, or one for each node, shape (n,).
+        """
+        return level_and_weights(self.noise[name], rounds)[0]
+
+    def at_nodes(self, positions: Array) -> Privacy:
+        """The same promise for the nodes at these positions.
+
+        Parameters
+        ----------
+        positions : ndarray of int
+            Shape (b,).
+
+        Returns
+        -------
+        Privacy
+            With the values of these nodes where one is given for each.
+        """
+
+        def own(value: Any) -> Any:
+            return value.at_nodes(positions) if isinstance(value, schedules.PerNode) else value
+
+        epsilon: Any = self.epsilon
+        if isinstance(epsilon, tuple):
+            epsilon = tuple(epsilon[int(i)] for i in positions)
+        noise = {name: own(value) for name, value in self.noise.items()}
+        return replace(self, epsilon=epsilon, spread=own(self.spread), noise=noise)
+
+    def node_kinds(self, n: int) -> Array:
+        """Which nodes share their budget over the rounds in the same way.
+
+        Parameters
+        ----------
+        n : int
+            Number of nodes.
+
+        Returns
+        -------
+        ndarray of int
+            Shape (n, k), equal rows for nodes that are alike; k = 0 where all nodes are.
+
+        Raises
+        ------
+        InputError
+            If a value for each node is given for another number of nodes.
+        """
+        columns = [np.zeros((n, 0), np.int64)]
+        for name, value in {"spread": self.spread, **self.noise}.items():
+            if isinstance(value, schedules.PerNode):
+                schedules.check_nodes(name, value, n)
+                columns.append(value.kinds()[:, None])
+        return np.concatenate(columns, axis=1)
 
     def pooled(self, title: str) -> int:
         """Size of the coalition against which shared noise has to hold.
@@ -297,6 +391,16 @@ class Privacy:
             )
         return said
 
+    def plain_noise(self) -> dict[str, Any]:
+        """The given noise as plain values.
+
+        Returns
+        -------
+        dict
+            Numbers, or schedules as dictionaries.
+        """
+        return {name: schedules.to_plain(value) for name, value in self.noise.items()}
+
     def to_plain(self) -> dict[str, Any]:
         """Plain values for files.
 
@@ -314,8 +418,18 @@ class Privacy:
             "spread": list(spread) if isinstance(spread, tuple) else spread,
             "node_noise": self.node_noise,
             "coalition": self.coalition,
-            **({"noise": dict(self.noise)} if self.noise else {}),
+            **({"noise": self.plain_noise()} if self.noise else {}),
         }
+
+
+def _level(name: str, value: Any) -> Any:
+    """A number above 0; of `LEVELS` also a schedule, or one for each node."""
+    if name not in LEVELS:
+        return checks.positive(name, value)
+    if schedules.is_per_node(value):
+        value = schedules.per_node(value)
+    schedules.check(name, value, per_node=True)
+    return value if callable(value) else float(value)
 
 
 def _epsilon(value: Any) -> Any:

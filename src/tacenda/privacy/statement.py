@@ -13,6 +13,8 @@ import numpy as np
 from tacenda._types import Array
 from tacenda.errors import InputError
 from tacenda.privacy.accounting import events
+from tacenda.privacy.accounting.curves import GaussianProfile
+from tacenda.privacy.accounting.final_model import WHOLE_RUN, FinalModel, Hidden
 from tacenda.privacy.secrets.ledger import Charge, Charges
 
 if TYPE_CHECKING:
@@ -51,6 +53,9 @@ class Statement:
         What the paper says that its noise gives, in mode "as-published".
     why : str or None
         One sentence where the claimed and the true epsilon differ.
+    hidden : Hidden or None
+        What is proved for who sees only the final model; None where nothing better than the whole
+        run is.
 
     Examples
     --------
@@ -74,6 +79,7 @@ class Statement:
     spread: str = "uniform"
     claimed: tuple[float, float] | None = None
     why: str | None = None
+    hidden: Hidden | None = None
 
     @cached_property
     def _kinds(self) -> tuple[Array, Array]:
@@ -198,6 +204,23 @@ class Statement:
                 listed += [(charge.event(row), count) for row in rows]
         return judge(events.merged(listed), self.adjacency).epsilon(self.delta)
 
+    def final_model(self) -> FinalModel:
+        """Guarantee against somebody who sees the final model, and no message of any node.
+
+        Never larger than `epsilon`, which holds against those who see every message, the members
+        among them.
+
+        Returns
+        -------
+        FinalModel
+            Its epsilon at the run's delta, and what that rests on.
+        """
+        if self.hidden is not None:
+            found = GaussianProfile(float(np.max(self.hidden.mu))).epsilon(self.delta)
+            if found < self.epsilon:
+                return FinalModel(found, self.delta, True, self.hidden.why)
+        return FinalModel(self.epsilon, self.delta, False, WHOLE_RUN)
+
     @property
     def round_losses(self) -> list[dict[str, Any]]:
         """What each release cost by itself, given the past ("dynamic" privacy).
@@ -230,6 +253,7 @@ class Statement:
             "worst_node": self.worst_node,
             "claimed": self.claimed,
             "why": self.why,
+            "final_model": self._final_plain(),
             "charges": [
                 {
                     "kind": c.kind.kind,
@@ -239,6 +263,11 @@ class Statement:
                 for c, count in self.charges
             ],
         }
+
+    def _final_plain(self) -> dict[str, Any]:
+        final = self.final_model()
+        mu = None if self.hidden is None else _short(self.hidden.mu)
+        return {"epsilon": _number(final.epsilon), "why": final.why, "mu": mu}
 
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> Statement:
@@ -276,6 +305,7 @@ class Statement:
             values["spread"],
             claimed,
             values.get("why"),
+            _hidden(values.get("final_model"), n),
         )
 
     def __repr__(self) -> str:
@@ -283,6 +313,12 @@ class Statement:
         limit = "" if pooled is None else f", coalition {pooled}"
         promise = f"epsilon={self.epsilon:.6g}, delta={self.delta:g}, {self.adjacency}{limit}"
         return f"Statement({promise}, {self.mode}, by {self.accountant})"
+
+
+def _hidden(values: dict[str, Any] | None, n: int) -> Hidden | None:
+    if values is None or values.get("mu") is None:
+        return None
+    return Hidden(_long(values["mu"], n), values["why"])
 
 
 def _short(values: Array) -> Any:

@@ -128,9 +128,8 @@ class Constants:
         f_i is not smooth."""
         if not (self.loss.smooth and self.regulariser.smooth):
             return math.inf
-        return self.loss_scale * self.loss.curvature * self.data_norm**2 + self.strength * float(
-            np.max(self.regulariser.l2)
-        )
+        own = self.loss_scale * self.loss.curvature * self.data_norm**2
+        return own + self.strength * self.regulariser.smoothness
 
     @property
     def loss_smoothness(self) -> float:

@@ -30,7 +30,8 @@ class Facts:
     noise_sizes (n,) are the sizes that the noise must protect: the node's own, or the network's
     smallest for all. smallest_size: the network's smallest, where these are not all of its nodes
     (`rows`). released_smoothness: a bound on the curvature of the mean loss that was learnt from
-    what was released, in place of the one that follows from the declared constants.
+    what was released, in place of the one that follows from the declared constants. true_sizes:
+    each size is the node's number of records.
     """
 
     sizes: Array
@@ -41,6 +42,7 @@ class Facts:
     noise_sizes: Array | None = None
     smallest_size: float | None = None
     released_smoothness: float | None = None
+    true_sizes: bool = True
     _known: dict[Any, Array] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -55,7 +57,8 @@ class Facts:
                 "or use 'replace-one'."
             )
         sizes = np.asarray(problem.sizes if declared is None else declared, float)
-        return cls(sizes, problem.dim, problem.constants, adjacency, tolerance)
+        true = adjacency == "replace-one" and bool(np.all(sizes == problem.sizes))
+        return cls(sizes, problem.dim, problem.constants, adjacency, tolerance, true_sizes=true)
 
     @property
     def n(self) -> int:

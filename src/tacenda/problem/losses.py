@@ -22,13 +22,16 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from tacenda import checks
-from tacenda._types import Array
+from tacenda import checks, plugins
+from tacenda._types import Array, Floats
 from tacenda.errors import InputError
+from tacenda.problem.custom_loss import CustomLoss
 from tacenda.problem.multinomial import MulticlassHinge, Multinomial
+from tacenda.problem.of_one_score import OfOneScore
 
 __all__ = [
     "AbsoluteDeviation",
+    "CustomLoss",
     "Hinge",
     "Huber",
     "Logistic",
@@ -39,6 +42,7 @@ __all__ = [
     "Squared",
     "by_name",
     "names",
+    "register",
 ]
 
 
@@ -65,6 +69,8 @@ class Loss(Protocol):
         Number of the compiled formula.
     parameter : float
         The loss's own parameter, 0 where it has none.
+    numbers : ndarray of float
+        What the compiled formula reads: the parameter, or the table of a `CustomLoss`.
 
     Examples
     --------
@@ -90,6 +96,8 @@ class Loss(Protocol):
     def code(self) -> int: ...
     @property
     def parameter(self) -> float: ...
+    @property
+    def numbers(self) -> Floats: ...
 
     def value(self, scores: Array, labels: Array) -> Array:
         """Loss of each record.
@@ -125,64 +133,8 @@ class Loss(Protocol):
         """
 
 
-class _OfOneScore:
-    """The derivatives of a loss of one score, by its compiled formula."""
-
-    code: ClassVar[int]
-
-    @property
-    def parameter(self) -> float:
-        """The loss's own parameter, 0 where it has none."""
-        return 0.0
-
-    def derivative(self, scores: Array, labels: Array) -> Array:
-        """d loss / d s of each record; 0 at a kink.
-
-        Parameters
-        ----------
-        scores : ndarray
-            s = x.w of each record.
-        labels : ndarray
-            y of each record, in the loss's own coding.
-
-        Returns
-        -------
-        ndarray
-            Of the shape that scores and labels have together.
-        """
-        from tacenda.problem.kernels.rows import slopes_of  # here: it loads the compiler
-
-        return self._each(slopes_of, scores, labels)
-
-    def second(self, scores: Array, labels: Array) -> Array:
-        """d^2 loss / d s^2 of each record.
-
-        One element of it where the loss is only once differentiable.
-
-        Parameters
-        ----------
-        scores : ndarray
-            s = x.w of each record.
-        labels : ndarray
-            y of each record, in the loss's own coding.
-
-        Returns
-        -------
-        ndarray
-            Of the shape that scores and labels have together.
-        """
-        from tacenda.problem.kernels.rows import curvatures_of  # here: it loads the compiler
-
-        return self._each(curvatures_of, scores, labels)
-
-    def _each(self, formula: Any, scores: Array, labels: Array) -> Array:
-        s, y = np.broadcast_arrays(np.asarray(scores, np.float64), np.asarray(labels, np.float64))
-        found: Array = formula(self.code, self.parameter, s.ravel(), y.ravel())
-        return found.reshape(s.shape)
-
-
 @dataclass(frozen=True)
-class Logistic(_OfOneScore):
+class Logistic(OfOneScore):
     """ln(1 + exp(-y s)), labels y in {-1, +1}.
 
     Slope 1, curvature 1/4, infinitely differentiable.
@@ -221,7 +173,7 @@ class Logistic(_OfOneScore):
 
 
 @dataclass(frozen=True)
-class Hinge(_OfOneScore):
+class Hinge(OfOneScore):
     """max(0, 1 - y s), labels y in {-1, +1}.
 
     Slope 1, not smooth; the subgradient at the kink is 0.
@@ -260,7 +212,7 @@ class Hinge(_OfOneScore):
 
 
 @dataclass(frozen=True)
-class SmoothedHinge(_OfOneScore):
+class SmoothedHinge(OfOneScore):
     """The hinge with its kink replaced by a parabola of half-width h = `width`.
 
     Labels y in {-1, +1}, z = y s:
@@ -325,7 +277,7 @@ class SmoothedHinge(_OfOneScore):
 
 
 @dataclass(frozen=True)
-class Squared(_OfOneScore):
+class Squared(OfOneScore):
     """(s - y)^2 / 2, real labels.
 
     Its slope is unbounded, so that private gradients need `clip_norm`; curvature 1.
@@ -364,7 +316,7 @@ class Squared(_OfOneScore):
 
 
 @dataclass(frozen=True)
-class Huber(_OfOneScore):
+class Huber(OfOneScore):
     """u^2/2 where |u| <= delta, else delta (|u| - delta/2), with u = s - y and real labels.
 
     Slope delta, curvature 1. Once differentiable with a Lipschitz gradient, but not twice.
@@ -424,7 +376,7 @@ class Huber(_OfOneScore):
 
 
 @dataclass(frozen=True)
-class AbsoluteDeviation(_OfOneScore):
+class AbsoluteDeviation(OfOneScore):
     """|s - y|, real labels.
 
     Slope 1, not smooth; the subgradient at the kink is 0.
@@ -477,8 +429,12 @@ _BY_NAME: dict[str, type[Any]] = {
 }
 
 
+GROUP = "tacenda.losses"
+_REGISTERED: dict[str, CustomLoss] = {}
+
+
 def names() -> tuple[str, ...]:
-    """Names that `by_name` knows.
+    """Names of the losses of this package.
 
     Returns
     -------
@@ -494,13 +450,60 @@ def names() -> tuple[str, ...]:
     return tuple(_BY_NAME)
 
 
+def register(loss: CustomLoss) -> CustomLoss:
+    """Make a loss of your own known by its name in this process.
+
+    A package that is installed names its loss in the entry-point group `tacenda.losses` instead,
+    and it is found by name everywhere, on real nodes too.
+
+    Parameters
+    ----------
+    loss : CustomLoss
+        The loss.
+
+    Returns
+    -------
+    CustomLoss
+        The same loss.
+
+    Raises
+    ------
+    InputError
+        If it is no `CustomLoss`, or another loss has the name.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> callable(tc.losses.register)
+    True
+    """
+    if not isinstance(loss, CustomLoss):
+        raise InputError(f"register takes a CustomLoss, not {loss!r}.")
+    if loss.name in _BY_NAME or _REGISTERED.get(loss.name, loss) != loss:
+        raise InputError(
+            f"CustomLoss.name: {loss.name!r} is the name of another loss already; "
+            "give yours another name."
+        )
+    _REGISTERED[loss.name] = loss
+    return loss
+
+
+def code_hash(loss: Loss) -> str | None:
+    """SHA-256 of the source of the packages that a loss of somebody's own comes from; None for one
+    of this package."""
+    if not isinstance(loss, CustomLoss):
+        return None
+    return plugins.source_hash(loss.modules, f"The loss {loss.name!r}")
+
+
 def by_name(loss: str | Loss) -> Loss:
     """Loss of that name, with its default parameter.
 
     Parameters
     ----------
     loss : str or Loss
-        A name (hyphen or underscore); a loss object is returned as it is.
+        A name (hyphen or underscore), those of installed plugins included; a loss object is
+        returned as it is.
 
     Returns
     -------
@@ -518,7 +521,7 @@ def by_name(loss: str | Loss) -> Loss:
     >>> tc.losses.by_name("smoothed_hinge")
     SmoothedHinge(width=0.5)
     """
-    if isinstance(loss, tuple(_BY_NAME.values())):
+    if isinstance(loss, (CustomLoss, *_BY_NAME.values())):
         return loss  # type: ignore[return-value]
     if isinstance(loss, type):
         raise InputError(
@@ -526,4 +529,10 @@ def by_name(loss: str | Loss) -> Loss:
             f"write {loss.__name__}()."
         )
     word = loss.lower().replace("_", "-") if isinstance(loss, str) else loss
-    return _BY_NAME[checks.one_of("loss", word, _BY_NAME)]()  # type: ignore[no-any-return]
+    if word in _BY_NAME:
+        return _BY_NAME[word]()  # type: ignore[no-any-return]
+    if word not in _REGISTERED:
+        offered = plugins.offered(GROUP, "a loss")
+        checks.one_of("loss", word, [*_BY_NAME, *_REGISTERED, *offered])
+        plugins.load(offered[word], register)
+    return _REGISTERED[word]

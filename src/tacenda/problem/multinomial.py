@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tacenda import checks
-from tacenda._types import Array
+from tacenda._types import Array, Floats
+
+
+def kernel_numbers(values: Any) -> Floats:
+    """Numbers as the compiled formulas read them: one read-only row."""
+    found = np.array(values, np.float64).reshape(-1)
+    found.flags.writeable = False
+    return found
 
 
 class _OfClassScores:
@@ -19,6 +27,11 @@ class _OfClassScores:
     def parameter(self) -> float:
         """The loss's own parameter, 0 where it has none."""
         return 0.0
+
+    @cached_property
+    def numbers(self) -> Floats:
+        """What the compiled formula reads: the parameter h, and 1 + h, whose sum is rounded once."""
+        return kernel_numbers((self.parameter, 1.0 + self.parameter))
 
     def derivative(self, scores: Array, labels: Array) -> Array:
         """The softmax minus the indicator of the label, of each record.

@@ -2,25 +2,29 @@
 
 Each of them is l1 |w|_1 + (l2/2) |w|^2 with its own pair of weights (l1, l2), which is all that the
 kernels need to know. The one exception comes with mapped records only: there l2 is a row of
-weights, one for each coordinate (`WeightedL2`).
+weights, one for each coordinate (`WeightedL2`). A user's own (`CustomRegulariser`) has no such
+weights, and serves those who take it by gradient or prox.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from tacenda import checks
+from tacenda import checks, plugins
 from tacenda._types import Array
 from tacenda.errors import InputError, UnsupportedError
+from tacenda.problem.custom_regulariser import CustomRegulariser
 
 ORTHOGONAL = 1e-8  # of two columns' lengths: a product up to here counts as rounding
 
 __all__ = [
     "L1",
     "L2",
+    "CustomRegulariser",
     "ElasticNet",
     "NoRegulariser",
     "Regulariser",
@@ -29,6 +33,7 @@ __all__ = [
     "by_name",
     "mapped",
     "names",
+    "register",
 ]
 
 
@@ -49,6 +54,8 @@ class Regulariser(Protocol):
         Whether R has a Lipschitz gradient.
     strong_convexity : float
         The largest s for which R - (s/2)|w|^2 is convex.
+    smoothness : float
+        A Lipschitz constant of R's gradient; infinite where it has none.
 
     Examples
     --------
@@ -69,6 +76,8 @@ class Regulariser(Protocol):
     def smooth(self) -> bool: ...
     @property
     def strong_convexity(self) -> float: ...
+    @property
+    def smoothness(self) -> float: ...
 
     def value(self, w: Array) -> Array:
         """R of each row.
@@ -139,6 +148,11 @@ class _Weighted:
     def smooth(self) -> bool:
         """Whether R has a Lipschitz gradient."""
         return self.l1 == 0.0
+
+    @property
+    def smoothness(self) -> float:
+        """A Lipschitz constant of R's gradient; infinite where it has none."""
+        return float(np.max(self.l2)) if self.smooth else math.inf
 
     def value(self, w: Array) -> Array:
         """R of each row.
@@ -332,8 +346,12 @@ class WeightedL2(_Weighted):
 _BY_NAME: dict[str, type[Any]] = {kind.name: kind for kind in (NoRegulariser, L2, L1, ElasticNet)}
 
 
+GROUP = "tacenda.regularisers"
+_REGISTERED: dict[str, CustomRegulariser] = {}
+
+
 def names() -> tuple[str, ...]:
-    """Names that `by_name` knows.
+    """Names of the regularisers of this package.
 
     Returns
     -------
@@ -349,13 +367,61 @@ def names() -> tuple[str, ...]:
     return tuple(_BY_NAME)
 
 
+def register(regulariser: CustomRegulariser) -> CustomRegulariser:
+    """Make a regulariser of your own known by its name in this process.
+
+    A package that is installed names it in the entry-point group `tacenda.regularisers` instead.
+
+    Parameters
+    ----------
+    regulariser : CustomRegulariser
+        The regulariser.
+
+    Returns
+    -------
+    CustomRegulariser
+        The same regulariser.
+
+    Raises
+    ------
+    InputError
+        If it is no `CustomRegulariser`, or another regulariser has the name.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> callable(tc.regularisers.register)
+    True
+    """
+    if not isinstance(regulariser, CustomRegulariser):
+        raise InputError(f"register takes a CustomRegulariser, not {regulariser!r}.")
+    name = regulariser.name
+    taken = name in _BY_NAME or name in (WeightedL2.name, Unmapped.name)
+    if taken or _REGISTERED.get(name, regulariser) is not regulariser:
+        raise InputError(
+            f"CustomRegulariser.name: {name!r} is the name of another regulariser already; "
+            "give yours another name."
+        )
+    _REGISTERED[name] = regulariser
+    return regulariser
+
+
+def code_hash(regulariser: Regulariser) -> str | None:
+    """SHA-256 of the source of the packages that a regulariser of somebody's own comes from; None
+    for one of this package."""
+    if not isinstance(regulariser, CustomRegulariser):
+        return None
+    return plugins.source_hash(regulariser.modules, f"The regulariser {regulariser.name!r}")
+
+
 def by_name(regulariser: str | Regulariser | None) -> Regulariser:
     """Regulariser of that name, with its default parameter.
 
     Parameters
     ----------
     regulariser : str, Regulariser or None
-        A name (hyphen or underscore); None means "none"; an object is returned as it is.
+        A name (hyphen or underscore), those of installed plugins included; None means "none"; an
+        object is returned as it is.
 
     Returns
     -------
@@ -373,7 +439,7 @@ def by_name(regulariser: str | Regulariser | None) -> Regulariser:
     >>> tc.regularisers.by_name("elastic-net")
     ElasticNet(l1_ratio=0.5)
     """
-    if isinstance(regulariser, tuple(_BY_NAME.values())):
+    if isinstance(regulariser, (CustomRegulariser, *_BY_NAME.values())):
         return regulariser  # type: ignore[return-value]
     if isinstance(regulariser, type):
         word = regulariser.__name__
@@ -382,7 +448,13 @@ def by_name(regulariser: str | Regulariser | None) -> Regulariser:
         )
     name = "none" if regulariser is None else regulariser
     name = name.lower().replace("_", "-") if isinstance(name, str) else name
-    return _BY_NAME[checks.one_of("regulariser", name, _BY_NAME)]()  # type: ignore[no-any-return]
+    if name in _BY_NAME:
+        return _BY_NAME[name]()  # type: ignore[no-any-return]
+    if name not in _REGISTERED:
+        offered = plugins.offered(GROUP, "a regulariser")
+        checks.one_of("regulariser", name, [*_BY_NAME, *_REGISTERED, *offered])
+        plugins.load(offered[name], register)
+    return _REGISTERED[name]
 
 
 @dataclass(frozen=True)
@@ -409,6 +481,7 @@ class Unmapped:
     name: ClassVar[str] = "unmapped"
     weighted: ClassVar[bool] = True
     strong_convexity: ClassVar[float] = 0.0
+    smoothness: ClassVar[float] = math.inf
 
     @property
     def l1(self) -> float:
@@ -531,7 +604,10 @@ def mapped(
     >>> tc.regularisers.mapped(tc.regularisers.L2(), 0.1, np.array([1.0, 2.0])).weights
     array([1., 4.])
     """
-    if isinstance(regulariser, Unmapped) or (regulariser.l1 != 0.0 and strength > 0):
+    own = isinstance(regulariser, CustomRegulariser)
+    if strength > 0 and own:
+        return Unmapped(regulariser.name)
+    if isinstance(regulariser, Unmapped) or (not own and regulariser.l1 != 0.0 and strength > 0):
         return Unmapped(regulariser.name)
     if strength == 0 or (regulariser.l1 == 0.0 and not np.any(regulariser.l2)):
         return NoRegulariser()

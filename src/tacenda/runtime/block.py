@@ -9,8 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from tacenda._types import Array
+from tacenda.errors import UnsupportedError
 from tacenda.privacy.secrets.bounded import Bounded
 from tacenda.privacy.secrets.door import Question
+from tacenda.problem.custom_regulariser import CustomRegulariser
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import Answers
 from tacenda.runtime.transport import Tag
@@ -166,11 +168,21 @@ class Block:
 
     def prox(self, w: Array, weight: Array | float) -> Array:
         k = self.facts.constants
+        # The models of a dry run may be of length one, which somebody's own prox cannot take
+        if isinstance(k.regulariser, CustomRegulariser) and w.shape[-1] != self.facts.dim:
+            return w
         return np.asarray(k.regulariser.prox(w, k.strength * weight), dtype=w.dtype)
 
     def dual_step(self, z: Array, weight: float, quadratic: float) -> Array:
         """With r R = (l2/2)|x|^2 + l1 |x|_1: x = -soft(z, weight l1) / (weight l2 + quadratic)."""
         k = self.facts.constants
+        if isinstance(k.regulariser, CustomRegulariser):  # by its prox
+            if not quadratic > 0:
+                raise UnsupportedError(
+                    f"Dual averaging takes the regulariser {k.regulariser.name!r} by its prox, "
+                    "which needs an offset above 0; set offset."
+                )
+            return self.prox((-1.0 / quadratic) * z, weight / quadratic)
         l1 = weight * k.strength * k.regulariser.l1
         shrunk = z if l1 == 0 else np.sign(z) * np.maximum(np.abs(z) - l1, 0)
         x: Array = shrunk * (-1.0 / (weight * (k.strength * k.regulariser.l2) + quadratic))

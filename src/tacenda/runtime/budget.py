@@ -25,7 +25,13 @@ from tacenda.privacy.secrets.bounded import Bounded, Sample, bound_of
 from tacenda.privacy.secrets.door import Question
 from tacenda.privacy.secrets.ledger import Charge, Charges
 from tacenda.privacy.secrets.mechanisms import NoiseKind, Site
-from tacenda.privacy.secrets.noise_plan import NoisePlan, ScaledPlan, price
+from tacenda.privacy.secrets.noise_plan import (
+    NoisePlan,
+    ScaledPlan,
+    price,
+    weight_of,
+    weights_of_nodes,
+)
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.queries import Answers, BlankQueries
 from tacenda.runtime.block import Gate, Neighbours
@@ -46,7 +52,7 @@ class Notebook:
     """A gate that writes down what would be released, and answers zeros."""
 
     def __init__(self, dim: int, weights: Array, dtype: Any = np.float64) -> None:
-        self.dim, self.weights, self.dtype = dim, weights, dtype
+        self.dim, self.weights, self.dtype = dim, weights, dtype  # weights: of the hosted nodes
         self.sites: Sites = []
 
     def release(
@@ -64,11 +70,11 @@ class Notebook:
                 "public values need none."
             )
         value.sample.spend()
-        weight = weight * float(self.weights[turn - 1])
+        share = weight * weight_of(self.weights, turn)
         self._note(
             Site(
                 turn,
-                weight,
+                share,
                 self.dim,
                 NoiseKind.added(noise),
                 bound_of(value),
@@ -87,14 +93,14 @@ class Notebook:
                 "public values need none."
             )
         value.sample.spend()
-        share = weight * float(self.weights[turn - 1])
+        share = weight * weight_of(self.weights, turn)
         self._note(Site(turn, share, self.dim, NoiseKind.MASKED, bound_of(value), value.sample))
         return np.zeros(value.shape, np.uint64), 1.0
 
     def release_argmin(
         self, question: Question, turn: int, call: int, noise: str = "l2-laplace"
     ) -> Array:
-        weight, kind = float(self.weights[turn - 1]), NoiseKind.within(noise)
+        weight, kind = weight_of(self.weights, turn), NoiseKind.within(noise)
         self._note(Site(turn, weight, self.dim, kind, objective=question.terms))
         return np.zeros(question.shape)
 
@@ -131,7 +137,8 @@ def blank_host(
 ) -> Host:
     """A host of some of the run's nodes on blank records; its models have length one, since no
     release depends on it."""
-    plan = ScaledPlan(np.ones(len(positions)), spec.weights)
+    weights = weights_of_nodes(spec.weights, positions)
+    plan = ScaledPlan(np.ones(len(positions)), weights)
     asked = BlankQueries(spec.facts.rows(positions)) if queries is None else queries
     start = np.zeros((len(positions), width), spec.row_type)
     return Host(
@@ -141,7 +148,7 @@ def blank_host(
 
 def rehearse(spec: RunSpec, positions: Array) -> Sites:
     """All releases of a run, for the nodes at these positions; no data is needed."""
-    notebook = Notebook(spec.facts.dim, spec.weights, spec.row_type)
+    notebook = Notebook(spec.facts.dim, weights_of_nodes(spec.weights, positions), spec.row_type)
     host = blank_host(spec, positions, notebook)
     for turn in range(1, spec.rounds + 1):
         host.step(turn)
@@ -150,8 +157,9 @@ def rehearse(spec: RunSpec, positions: Array) -> Sites:
 
 def releases_by_round(spec: RunSpec) -> tuple[int, ...]:
     """How many releases each round makes, the same at every node."""
-    notebook = Notebook(spec.facts.dim, spec.weights, spec.row_type)
-    host, made = blank_host(spec, np.zeros(1, np.int64), notebook), [0]
+    first = np.zeros(1, np.int64)
+    notebook = Notebook(spec.facts.dim, weights_of_nodes(spec.weights, first), spec.row_type)
+    host, made = blank_host(spec, first, notebook), [0]
     for turn in range(1, spec.rounds + 1):
         host.step(turn)
         made.append(sum(count for _, count in notebook.sites))
@@ -182,10 +190,11 @@ def calibrate(spec: RunSpec) -> Calibration:
         shares, _ = leverage(topology, ratio, pooled)
         if not math.isinf(ratio):
             shares = _rounded_up(shares)
-    traits = np.column_stack([facts.sizes, topology.degrees, hub, target, shares])
+    own = (algorithm.node_kinds(topology.n), privacy.node_kinds(topology.n))
+    traits = np.column_stack([facts.sizes, topology.degrees, hub, target, shares, *own])
     _, first, kind = np.unique(traits, axis=0, return_index=True, return_inverse=True)
     kind = kind.reshape(-1)
-    weights = spec.weights
+    weights = weights_of_nodes(spec.weights, first)
     sites = rehearse(spec, first)
     masked = _check_masked(algorithm, sites)
     if not isinstance(privacy.spread, str) and any(
@@ -196,7 +205,8 @@ def calibrate(spec: RunSpec) -> Calibration:
             "leave spread='uniform'."
         )
     if privacy.mode == "as-published":
-        printed = algorithm.published_noise(facts.rows(first), sites, weights, privacy)
+        here = algorithm.at_nodes(first)
+        printed = here.published_noise(facts.rows(first), sites, weights, privacy.at_nodes(first))
         plan, claimed, why = printed.plan, printed.claimed, printed.why
     else:
         plan = ScaledPlan(np.ones(len(first)), weights, shares[first], pooled)
@@ -283,7 +293,7 @@ def _given_scale(privacy: Privacy, sites: Sites, n: int) -> Array:
         return np.asarray(z * np.asarray(first.sensitivity) / first.relative_std)
     if first.noise.shared:
         return np.asarray(z * np.asarray(first.sensitivity) * np.sqrt(first.weight))
-    return np.full(n, z * np.sqrt(first.weight))
+    return np.array(np.broadcast_to(z * np.sqrt(first.weight), (n,)))
 
 
 def _solved_scale(privacy: Privacy, sites: Sites, target: Array, plan: ScaledPlan) -> Array:
@@ -374,7 +384,9 @@ def _rounded_up(leverages: Array) -> Array:
 
 
 def _alike(a: Site, b: Site) -> bool:
-    if (a.noise, a.weight, a.relative_std) != (b.noise, b.weight, b.relative_std):
+    if (a.noise, a.relative_std) != (b.noise, b.relative_std):
+        return False
+    if a.weight is not b.weight and not np.array_equal(a.weight, b.weight):
         return False
     if a.objective is not None and b.objective is not None:
         same = np.array_equal(a.objective.slope, b.objective.slope)

@@ -39,8 +39,9 @@ class Host:
         start: Array,
     ) -> None:
         self.spec, self._positions, self._queries = spec, positions, queries
+        self._algorithm = spec.algorithm.at_nodes(positions)
         self.block = self._block(gate, neighbours, plan)
-        self.state = spec.algorithm.init(self.block, start)
+        self.state = self._algorithm.init(self.block, start)
         self._sum = np.zeros_like(start) if spec.output == "average" else None
         self._weight = 0.0
 
@@ -72,13 +73,14 @@ class Host:
         """Take part in another graph from here on; restart=True:
         what belongs to the old neighbours is forgotten."""
         self.spec, self._positions = spec, positions
+        self._algorithm = spec.algorithm.at_nodes(positions)
         self.block = self._block(gate, neighbours, plan)
         if restart:
-            self.state = spec.algorithm.restart(self.state, self.block)
+            self.state = self._algorithm.restart(self.state, self.block)
 
     def step(self, turn: int) -> None:
         """One round of these nodes."""
-        algorithm = self.spec.algorithm
+        algorithm = self._algorithm
         self.block.start(turn)
         self.state = algorithm.step(self.state, self.block)
         if self._sum is not None:

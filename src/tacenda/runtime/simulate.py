@@ -194,11 +194,14 @@ def simulate(
     if file is not None and file.exists():
         run.restore(checkpoints.read(file, run.identity))
 
+    before = float(problem.store.reads[0])
+
     def measured(models: Array) -> dict[str, Any]:
         begin = time.perf_counter()
+        passes = (float(problem.store.reads[0]) - before) / max(1, len(problem.store.labels))
         found = measure(
             names,
-            Snapshot(problem, spec.topology, models, optimum, test, lowest),
+            Snapshot(problem, spec.topology, models, optimum, test, lowest, passes),
             spec.facts.adjacency,
         )
         run.measuring += time.perf_counter() - begin

@@ -12,6 +12,7 @@ to_plain()     plain values, for files and reports
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -26,10 +27,13 @@ from tacenda.content import content_hash
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.cuts import cut_advice
 from tacenda.graph.topology import Topology
+from tacenda.privacy.accounting.events import Gaussian
+from tacenda.privacy.accounting.final_model import Descent, Hidden, descent_mu
 from tacenda.privacy.secrets.ledger import Charges
-from tacenda.privacy.secrets.noise_plan import round_weights
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
+from tacenda.problem.custom_loss import CustomLoss
+from tacenda.problem.custom_regulariser import CustomRegulariser
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
 from tacenda.runtime.closing import Finish, checked_finish
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     from tacenda.runtime.budget import Calibration
 
 OUTPUTS = ("average", "last")
+SYMMETRIC = "metropolis"  # weights of mixings that bring models no further apart as a whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +81,17 @@ class RunSpec:
             if self.output is None
             else checks.one_of("output", self.output, OUTPUTS)
         )
+        algorithm.node_kinds(self.topology.n)  # refuses values for another number of nodes
         algorithm.check(facts, self.topology, rounds, privacy is not None)
+        if (
+            privacy is not None
+            and privacy.node_kinds(self.topology.n).size
+            and algorithm.shared_noise is not None
+        ):
+            raise UnsupportedError(
+                f"{algorithm.title} shares noise between neighbours, who must draw alike: spread "
+                "must be one for all nodes, not one for each; or use noise='independent'."
+            )
         # Exact minimisers are computed in float64 whatever the records are.
         row_type = np.dtype(float if algorithm.needs.smooth_loss else self.row_type)
         return replace(
@@ -98,10 +113,9 @@ class RunSpec:
 
     @property
     def weights(self) -> Array:
-        """(rounds,) each round's share of the budget, 1 on average."""
-        return round_weights(
-            "uniform" if self.privacy is None else self.privacy.spread, self.rounds
-        )
+        """(rounds,) each round's share of the budget, 1 on average; (rounds, n) where the nodes
+        differ."""
+        return np.ones(self.rounds) if self.privacy is None else self.privacy.weights(self.rounds)
 
     def advice(self) -> list[str]:
         """Warnings about settings that may not converge."""
@@ -130,12 +144,59 @@ class RunSpec:
             p.delta,
             p.adjacency,
             p.mode,
-            dict(p.noise) if p.noise else p.to_plain()["epsilon"],
+            p.plain_noise() if p.noise else p.to_plain()["epsilon"],
             noise,
             p.spread if isinstance(p.spread, str) else "as given",
             found.claimed,
             found.why,
+            None if n_nodes is not None else self._hidden(charges),
         )
+
+    def _hidden(self, charges: Charges) -> Hidden | None:
+        """What these charges give away to somebody who sees only the final model, where more can be
+        said than of the whole run."""
+        descent = self.algorithm.descent(self.facts, self.rounds, self.output or "last")
+        means, n = self.algorithm.only_means, self.topology.n
+        if not means and self.mixing != SYMMETRIC:
+            descent = None
+        gaussian = all(charge.kind is Gaussian for charge, _ in charges)
+        s = self.facts.gradient_sensitivity()
+        if not gaussian or not (means or descent is not None) or not np.isfinite(s).all():
+            return None
+        rows = [(charge.parameters["noise_multiplier"] * s, count) for charge, count in charges]
+        # In units of what a record moves: the noise of all nodes together behind a mean, or that of
+        # the quietest node, into whose model a record's trace may wander
+        noise = np.concatenate(
+            [
+                np.full(count, np.sqrt(np.sum(row**2)) if means else np.min(row))
+                for row, count in rows
+            ]
+        )
+        mu = math.sqrt(float(np.sum((noise / s.max()) ** -2.0)))
+        reasons = [
+            f"it depends on exact means over the network only, so that the noise of all {n} nodes "
+            "hides a record"
+        ] * means
+        std = noise / n if means else np.concatenate([np.full(c, row.max()) for row, c in rows])
+        if descent is not None and len(noise) == self.rounds and self._stays(descent, std):
+            forgotten = descent_mu(noise / s.max(), descent)
+            if forgotten < mu:
+                mu = forgotten
+                reasons.append("each step of the descent forgets a part of what was before it")
+        if not reasons:
+            return None
+        return Hidden(
+            mu * np.asarray(s / s.max()),
+            f"For somebody who sees the final model and no message: {', and '.join(reasons)}.",
+        )
+
+    def _stays(self, descent: Descent, std: Array) -> bool:
+        """Whether a descent from within half of the radius stays in it but with a chance far below
+        any delta: outside, where gradients are asked at the nearest point inside, two models may
+        come further apart. std: the largest noise of each step."""
+        k = self.facts.constants
+        drift = descent.steps * (k.gradient_bound * k.loss_scale + 100.0 * std)
+        return float(np.sum(drift)) <= 0.5 * k.radius and self.facts.dim * self.rounds < 1e9
 
     def identity(self) -> dict[str, str]:
         """A hash of each part by its content, code of plugins included:
@@ -189,6 +250,10 @@ class RunSpec:
 
 def _options(part: Any) -> dict[str, Any]:
     """The settings of a loss or a regulariser."""
+    if isinstance(part, CustomLoss):
+        return {"digest": part.digest}
+    if isinstance(part, CustomRegulariser):
+        return {"digest": part.digest()}
     return dataclasses.asdict(part)
 
 

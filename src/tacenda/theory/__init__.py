@@ -2,7 +2,8 @@
 papers' own.
 
     Huang and Gong (2020)  ipadmm_bound, ipadmm_bound_limit                  Theorem 7
-    Zhang et al. (2018)    recycled_condition_holds, least_recycle_proximal  (26)-(27)
+    Zhang et al. (2018)    recycled_condition_holds, least_recycle_proximal  (24)-(27)
+                           recycled_constants                                (24)-(25)
                            recycled_privacy_bound                            (30)
     Liu et al. (2022)      dual_averaging_bound                              Theorem 2
                            dual_averaging_utility_loss                       Corollary 1, (10)
@@ -34,6 +35,7 @@ from tacenda.theory.privacy_level import (
 from tacenda.theory.recycled import (
     least_recycle_proximal,
     recycled_condition_holds,
+    recycled_constants,
     recycled_privacy_bound,
 )
 from tacenda.theory.sample_size import sample_size
@@ -55,6 +57,7 @@ __all__ = [
     "published_multiplier",
     "published_noise_std",
     "recycled_condition_holds",
+    "recycled_constants",
     "recycled_privacy_bound",
     "sample_size",
 ]

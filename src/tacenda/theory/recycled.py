@@ -1,7 +1,7 @@
-"""Zhang et al. (2018): when recycled ADMM provably converges, (26)-(27), and its bound on the
+"""Zhang et al. (2018): when recycled ADMM provably converges, (24)-(27), and its bound on the
 privacy loss, (30).
 
-(26)-(27) assume convex f_i with M_i-Lipschitz gradients on a connected graph; they are sufficient,
+(24)-(27) assume convex f_i with M_i-Lipschitz gradients on a connected graph; they are sufficient,
 not necessary. (30) assumes exact minimisers, |loss'| <= 1, |x| <= 1, loss'' <= c1, and 2 c1 <
 (B_i/C)(r + 2 eta deg_i). It adds up pure losses; the ledger composes better.
 """
@@ -14,7 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacenda import checks
-from tacenda.algorithms.recycled_condition import satisfied, smallest_recycle_proximal
+from tacenda.algorithms.recycled_condition import (
+    found_constants,
+    satisfied,
+    smallest_recycle_proximal,
+)
 from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 
@@ -22,9 +26,14 @@ CURVATURE = 0.25  # of the logistic loss
 
 
 def recycled_condition_holds(
-    graph: object, *, penalty: float, recycle_proximal: float, smoothness: float
+    graph: object,
+    *,
+    penalty: float,
+    recycle_proximal: float,
+    smoothness: float,
+    best_constants: bool = False,
 ) -> bool:
-    """Whether recycled ADMM provably converges, (26)-(27) of Zhang et al. (2018).
+    """Whether recycled ADMM provably converges, by Theorem III.1 of Zhang et al. (2018).
 
     Sufficient, not necessary.
 
@@ -38,6 +47,9 @@ def recycled_condition_holds(
         gamma.
     smoothness : float
         M = c c1 + r, the Lipschitz constant of the gradients of f_i.
+    best_constants : bool, default=False
+        Whether (24)-(25) may hold for any L and mu, as the theorem says; by default they are 2,
+        the paper's example (26)-(27).
 
     Returns
     -------
@@ -52,11 +64,51 @@ def recycled_condition_holds(
     ... )
     True
     """
-    return satisfied(penalty, recycle_proximal, smoothness, Topology.of(graph))
+    topology = Topology.of(graph)
+    return satisfied(penalty, recycle_proximal, smoothness, topology, best_constants=best_constants)
 
 
-def least_recycle_proximal(graph: object, *, penalty: float, smoothness: float) -> float:
-    """Smallest gamma that meets (26)-(27) of Zhang et al. (2018), to four digits.
+def recycled_constants(
+    graph: object, *, penalty: float, recycle_proximal: float, smoothness: float
+) -> tuple[float, float] | None:
+    """Constants for which Theorem III.1 of Zhang et al. (2018), (24)-(25), applies.
+
+    Parameters
+    ----------
+    graph : networkx.Graph or Topology
+        The network.
+    penalty : float
+        eta.
+    recycle_proximal : float
+        gamma.
+    smoothness : float
+        M = c c1 + r, the Lipschitz constant of the gradients of f_i.
+
+    Returns
+    -------
+    tuple of float or None
+        (L, mu) with the most room in both conditions; None if no pair meets them.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> graph = tc.graph.random_regular(20, 4, seed=1)
+    >>> pair = tc.theory.recycled_constants(
+    ...     graph, penalty=0.5, recycle_proximal=0.0, smoothness=0.26
+    ... )
+    >>> pair is not None and pair[1] > 1
+    True
+    """
+    topology = Topology.of(graph)
+    if topology.is_bipartite:
+        return None
+    return found_constants(penalty, recycle_proximal, smoothness, topology)
+
+
+def least_recycle_proximal(
+    graph: object, *, penalty: float, smoothness: float, best_constants: bool = False
+) -> float:
+    """Smallest gamma to which Theorem III.1 of Zhang et al. (2018) applies, to four digits.
 
     Parameters
     ----------
@@ -66,25 +118,32 @@ def least_recycle_proximal(graph: object, *, penalty: float, smoothness: float) 
         eta.
     smoothness : float
         M = c c1 + r, the Lipschitz constant of the gradients of f_i.
+    best_constants : bool, default=False
+        Whether (24)-(25) may hold for any L and mu; by default they are 2, the paper's example
+        (26)-(27).
 
     Returns
     -------
     float
-        Infinite where none does, as on every bipartite graph.
+        0 where every gamma will do; infinite where none does, as on every bipartite graph.
 
     Examples
     --------
     >>> import tacenda as tc
     >>> tc.theory.least_recycle_proximal(tc.graph.ring(4), penalty=1.0, smoothness=0.3)
     inf
+    >>> graph = tc.graph.random_regular(20, 4, seed=1)
+    >>> known = {"penalty": 0.5, "smoothness": 0.26}
+    >>> round(tc.theory.least_recycle_proximal(graph, **known), 3)
+    0.251
+    >>> tc.theory.least_recycle_proximal(graph, **known, best_constants=True)
+    0.0
     """
     topology = Topology.of(graph)
     # D + A is singular there, which rounding would hide from the search.
-    return (
-        math.inf
-        if topology.is_bipartite
-        else smallest_recycle_proximal(penalty, smoothness, topology)
-    )
+    if topology.is_bipartite:
+        return math.inf
+    return smallest_recycle_proximal(penalty, smoothness, topology, best_constants=best_constants)
 
 
 def recycled_privacy_bound(

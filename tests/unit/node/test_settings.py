@@ -51,7 +51,7 @@ def test_without_a_file_the_flags_are_enough(
         ("budget = -1", r"field budget: .* greater than 0, not -1"),
         ('bind = "here"', r"field bind must be host:port.*not 'here'"),
         ('addresses = {south = "x:99999"}', "addresses.south must be host:port"),
-        ("metrics_port = 70000", "metrics_port"),
+        ("dashboard = 70000", "dashboard"),
         ("colour = 1", "field colour"),
         ("rehearsal = true", "field rehearsal: belongs to one start"),
         ("budget =", "not valid TOML"),

@@ -194,10 +194,10 @@ def test_at_a_kink_the_element_that_is_promised_is_taken():
     for loss, points in at.items():
         for s, y, slope, second in points:
             assert loss.derivative(np.array(s), np.array(y)) == slope
-            assert kernels_rows.slope_of(loss.code, loss.parameter, s, y) == slope
+            assert kernels_rows.slope_of(loss.code, loss.numbers, s, y) == slope
             if second is not None:
                 assert loss.second(np.array(s), np.array(y)) == second
-                assert kernels_rows.curvature_of(loss.code, loss.parameter, s, y) == second
+                assert kernels_rows.curvature_of(loss.code, loss.numbers, s, y) == second
 
 
 @pytest.mark.parametrize("shape", [(), (5,), (2, 3)])

@@ -1,5 +1,5 @@
-"""The commands `consortium`, `certs`, `contract`, `node` and `doctor`; thin: every one of them
-calls a function of this package. One file for each group of commands."""
+"""The commands `consortium`, `certs`, `contract`, `node`, `doctor` and `relay`; thin: every one of
+them calls a function of this package. One file for each group of commands."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 import typer
 
 from tacenda.errors import TacendaError
-from tacenda.node.commands import certs, consortium, contracts, running
+from tacenda.node.commands import certs, consortium, contracts, relaying, running, watching
 from tacenda.node.commands.options import certs_app, consortium_app, contract_app, node_app
+from tacenda.node.commands.relaying import relay
 from tacenda.node.commands.running import doctor
 
 __all__ = [
@@ -23,7 +24,10 @@ __all__ = [
     "doctor",
     "main",
     "node_app",
+    "relay",
+    "relaying",
     "running",
+    "watching",
 ]
 
 
@@ -35,6 +39,7 @@ def main(arguments: list[str] | None = None) -> Any:
     app.add_typer(contract_app, name="contract")
     app.add_typer(node_app, name="node")
     app.command("doctor")(doctor)
+    app.command("relay")(relay)
     try:
         app(arguments)
     except TacendaError as error:

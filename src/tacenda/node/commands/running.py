@@ -57,12 +57,36 @@ def node_run(
     no_budget: Annotated[
         bool, typer.Option("--no-budget", help="Run although these records have no budget.")
     ] = False,
-    bind: Annotated[str | None, typer.Option(help="Address to listen on, host:port.")] = None,
+    bind: Annotated[
+        str | None,
+        typer.Option(help="Address to listen on, host:port; relay://host:port waits at a relay."),
+    ] = None,
     peer: Annotated[
         list[str] | None, typer.Option(help="name=host:port, where a neighbour is reached instead.")
     ] = None,
-    metrics_port: Annotated[
-        int | None, typer.Option(help="Health and metrics on 127.0.0.1.")
+    proxy: Annotated[
+        str | None, typer.Option(help="HTTP proxy for all calls out, http://host:port.")
+    ] = None,
+    proxy_login: Annotated[
+        Path | None, typer.Option(help="File with user:password for the proxy, mode 0600.")
+    ] = None,
+    relay_token: Annotated[
+        Path | None, typer.Option(help="File with the token of the relays, mode 0600.")
+    ] = None,
+    metrics_address: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics-address",
+            "--metrics-port",
+            help="Health and metrics: a port of 127.0.0.1, or host:port, which shows the members' "
+            "names, rounds, traffic and spending to whoever reaches it.",
+        ),
+    ] = None,
+    dashboard: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="A page to watch the node, on this port of 127.0.0.1; 0: any."
+        ),
     ] = None,
     rehearsal: Annotated[
         bool,
@@ -100,7 +124,11 @@ def node_run(
         no_budget=no_budget or None,
         bind=bind,
         addresses=_addresses(peer) or None,
-        metrics_port=metrics_port,
+        proxy=proxy,
+        proxy_login=proxy_login,
+        relay_token=relay_token,
+        metrics_address=metrics_address,
+        dashboard=dashboard,
         rehearsal=rehearsal,
         quiet=quiet,
         watch_tls=True,

@@ -1,4 +1,5 @@
-"""Addresses of nodes: host:port, where an IPv6 host stands in brackets."""
+"""Addresses of nodes: host:port, where an IPv6 host stands in brackets; relay://host:port where
+they wait at a relay."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import re
 
 from tacenda.errors import InputError
 
-ADDRESS = r"^[^\s:]+:\d{1,5}$|^\[[0-9a-fA-F:.]+\]:\d{1,5}$"
+ADDRESS = r"^(relay://)?([^\s:/]+|\[[0-9a-fA-F:.]+\]):\d{1,5}$"
 
 
 def check_address(field: str, address: str) -> str:

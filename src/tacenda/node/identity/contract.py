@@ -60,7 +60,8 @@ class ProblemTerms(_Part):
     gradients clipped to clip_norm.
 
     radius: no coordinate of a message is larger in absolute value; who sends a larger one is cut
-    off.
+    off. loss_code, regulariser_code: of a plugin, the hash of its source, which must be the same at
+    every member.
     """
 
     loss: str = "logistic"
@@ -72,6 +73,8 @@ class ProblemTerms(_Part):
     radius: Positive = RADIUS
     n_features: Annotated[int, Field(ge=1, le=10_000_000)]
     classes: Annotated[list[str], Field(min_length=2)] | None = None
+    loss_code: Hex | None = None
+    regulariser_code: Hex | None = None
 
 
 class PrivacyTerms(_Part):

@@ -3,23 +3,28 @@ edge.
 
 Of two members who both listen, the earlier one in the contract calls. A lost stream is opened again
 with growing pauses, for ever; certificates are read anew each time, so a renewed one is taken up
-without a restart.
+without a restart. Names are looked up anew each time, too.
+
+A member whose address is `relay://host:port` listens to nobody: it waits at the relay (`relay`),
+and what the relay passes on comes to its gRPC server through a local socket. A caller's stream
+through a relay or a proxy goes through a local socket in the same way; TLS is between the members.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 import grpc
 
 from tacenda.errors import NetworkError, StateError
-from tacenda.node.identity.certificates import AUTHORITY, CERTIFICATE
+from tacenda.node.identity.certificates import expiry_of
 from tacenda.node.protocol import wire
 from tacenda.node.protocol.handshake import (
     ContractsDiffer,
@@ -29,15 +34,22 @@ from tacenda.node.protocol.handshake import (
     asks_for_fields,
     plain_auth,
 )
+from tacenda.node.transport import probe
 from tacenda.node.transport.link import Link
 from tacenda.node.transport.mailbox import Key, Mailbox
+from tacenda.node.transport.relay import CALLS, SCHEME, WAITS, enter, room_of
+from tacenda.node.transport.streams import Proxy, Stream, as_socket, dial, join
 
 METHOD = "/tacenda.Node/Talk"
 HELLO_SECONDS = 10.0
+LOOK_SECONDS = 5.0  # for a look at a peer that cannot be reached
+LOOK_AGAIN = 30.0  # seconds until the next look at the same one
 HANDSHAKE_MS = 10_000  # for TLS: a connection that says nothing holds its place for so long
 # at once, before and after TLS: what strangers can make this process hold in memory is bounded
 MOST_CONNECTIONS = 512
 PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+RELAY_PATIENCE = 35.0  # seconds without a sign of life from a relay
+MOST_PASSED_ON = 8  # streams of one peer through the relay at once
 KEEPALIVE = (
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
@@ -58,9 +70,13 @@ class Endpoint:
         *,
         bind: str | None,
         addresses: dict[str, str] | None = None,
+        proxy: Proxy | None = None,
+        relay_token: str = "",
     ) -> None:
         self.handshake, self.mailbox, self.log = handshake, mailbox, log
         self._limit, self._bind, self._addresses = frame_limit, bind, addresses or {}
+        self._proxy, self._token = proxy, relay_token
+        self._run_id = handshake.contract.run_id()
         self._loop: asyncio.AbstractEventLoop
         self._thread = threading.Thread(target=self._run, name="tacenda-network", daemon=True)
         self._ready = threading.Event()
@@ -86,6 +102,7 @@ class Endpoint:
         self._total = contract.total_rounds
         self.refused = 0
         self._clocks_told: set[str] = set()
+        self._looks: dict[str, tuple[float, str]] = {}
         self.port: int | None = None
 
     # ---- from the node's thread
@@ -97,6 +114,16 @@ class Endpoint:
         self._ready.wait(30)
         if self._failed is not None:
             raise self._failed
+
+    @property
+    def alive(self) -> bool:
+        """Whether the network thread runs, or has not begun yet."""
+        return self._thread.ident is None or self._thread.is_alive()
+
+    @property
+    def started(self) -> bool:
+        """Whether the node listens and calls."""
+        return self._thread.is_alive() and self._ready.is_set()
 
     def post(self, messages: list[tuple[Key, str, bytes]]) -> None:
         """Hand durable frames to their links."""
@@ -170,12 +197,27 @@ class Endpoint:
 
     async def _main(self) -> None:
         self._stopping = asyncio.Event()
-        server = await self._serve() if self._bind else None
+        with tempfile.TemporaryDirectory(prefix="tacenda-") as folder:
+            await self._serve_and_call(f"{folder}/s")
+
+    async def _serve_and_call(self, door: str) -> None:
+        """door: the local socket for what a relay passes on."""
+        relay = None
+        if self._bind is not None and self._bind.startswith(SCHEME):
+            relay = self._bind.removeprefix(SCHEME)
+        where = f"unix:{door}" if relay else self._bind
+        server = await self._serve(where) if where else None
         callers = [
             asyncio.ensure_future(self._call_on_and_on(link))
             for link in self.links.values()
             if self._calls(link.peer)
         ]
+        if relay is not None:
+            callers += [
+                asyncio.ensure_future(self._wait_at(relay, link, door))
+                for link in self.links.values()
+                if not self._calls(link.peer)
+            ]
         self._ready.set()
         await self._stopping.wait()
         await asyncio.sleep(0.05)  # lets the last notices leave
@@ -198,7 +240,7 @@ class Endpoint:
         return not contract.member(me).listens or contract.position(me) < contract.position(peer)
 
     # ---- listening
-    async def _serve(self) -> Any:
+    async def _serve(self, where: str) -> Any:
         options = (
             ("grpc.so_reuseport", 0),
             ("grpc.max_receive_message_length", self._limit),
@@ -218,7 +260,7 @@ class Endpoint:
             (grpc.method_handlers_generic_handler("tacenda.Node", {"Talk": handler}),)
         )
         try:
-            self.port = server.add_secure_port(str(self._bind), self._server_credentials())
+            self.port = server.add_secure_port(where, self._server_credentials())
         except RuntimeError:
             self.port = 0
         if not self.port:
@@ -231,17 +273,14 @@ class Endpoint:
         return server
 
     def _server_credentials(self) -> Any:
-        folder = Path(self.handshake.identity.folder)
-        stamp = {"at": 0.0}
+        known: list[Any] = [None]
 
         def fetch() -> Any:
-            found = max((folder / name).stat().st_mtime for name in (CERTIFICATE, AUTHORITY))
-            if found == stamp["at"]:
+            found = (self.handshake.tls_pair(), self._roots())
+            if found == known[0]:
                 return None
-            stamp["at"] = found
-            return grpc.ssl_server_certificate_configuration(
-                [self.handshake.identity.tls_pem()], self._roots()
-            )
+            known[0] = found
+            return grpc.ssl_server_certificate_configuration([found[0]], found[1])
 
         first = fetch()
         return grpc.dynamic_ssl_server_credentials(first, fetch, require_client_authentication=True)
@@ -252,12 +291,14 @@ class Endpoint:
     async def _answer(self, requests: Any, context: Any) -> None:
         """One incoming stream; a stranger learns nothing, a member learns why."""
         try:
-            caller = self.handshake.caller(plain_auth(context))
+            auth = plain_auth(context)
+            caller = self.handshake.caller(auth)
         except Exception as why:
             self.refused += 1
             self.log.warning("caller refused", peer=context.peer(), reason=_reason(why))
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "refused")
         link = self.links[caller]
+        link.certificate_expires = expiry_of(next(iter(auth["x509_pem_cert"])))
         if caller in self.handshake.witness.caught:
             await self._refuse(
                 context,
@@ -324,6 +365,60 @@ class Endpoint:
         await context.write(wire.encode(wire.Refusal(_reason(why)[:2000], shown)))
         self._maybe_fatal(why)
 
+    # ---- through a relay
+    async def _wait_at(self, relay: str, link: Link, door: str) -> None:
+        """Let one neighbour in through the relay, again and again."""
+        room = room_of(self._run_id, link.peer, self.handshake.identity.name)
+        failures, told, inside = 0, "", set[asyncio.Task[None]]()
+        try:
+            while True:
+                while len(inside) >= MOST_PASSED_ON:
+                    await asyncio.wait(inside, return_when=asyncio.FIRST_COMPLETED)
+                try:
+                    stream = await enter(
+                        relay, self._token, WAITS, room, self._proxy, RELAY_PATIENCE
+                    )
+                    failures, told = 0, ""
+                    task = asyncio.ensure_future(self._let_in(stream, door))
+                    inside.add(task)
+                    task.add_done_callback(inside.discard)
+                except NetworkError as why:
+                    failures += 1
+                    if not link.connected:
+                        link.reason = str(why)
+                    if told != str(why):
+                        told = str(why)
+                        self.log.warning("relay not reached", peer=link.peer, reason=told)
+                await asyncio.sleep(PAUSES[min(failures, len(PAUSES) - 1)])
+        finally:
+            for task in inside:
+                task.cancel()
+
+    async def _let_in(self, stream: Stream, door: str) -> None:
+        try:
+            inner = await asyncio.open_unix_connection(door)
+        except OSError:
+            stream[1].close()  # the server stops
+            return
+        await join(stream, inner)
+
+    @contextlib.asynccontextmanager
+    async def _target(self, peer: str) -> AsyncIterator[str]:
+        """Where gRPC finds a peer: its address, or a local socket that leads through proxy and
+        relay."""
+        address = self._addresses.get(peer, self.handshake.contract.member(peer).address)
+        if address.startswith(SCHEME):
+            room = room_of(self._run_id, self.handshake.identity.name, peer)
+            at = address.removeprefix(SCHEME)
+            stream = await enter(at, self._token, CALLS, room, self._proxy, RELAY_PATIENCE)
+        elif self._proxy is not None:
+            stream = await dial(address, self._proxy)
+        else:
+            yield address
+            return
+        async with as_socket(stream) as path:
+            yield f"unix:{path}"
+
     # ---- calling
     async def _call_on_and_on(self, link: Link) -> None:
         failures, told = 0, ""
@@ -332,11 +427,13 @@ class Endpoint:
             try:
                 if link.banned:
                     raise Refused(link.reason)
+                if link.peer in (self.handshake.contract.left or ()):
+                    raise Refused(f"{link.peer} has left the run")
                 await self._call(link)
             except asyncio.CancelledError:
                 raise
             except Exception as why:
-                link.reason = _reason(why)
+                link.reason = await self._explained(link.peer, why)
                 if isinstance(why, wire.BadFrame):
                     link.strike(str(why))
                 if link.reason != told:
@@ -351,6 +448,26 @@ class Endpoint:
             # So that nobody counts as away for lack of a call
             longest = self.handshake.contract.absence.limit_seconds / 8
             await asyncio.sleep(min(longest, PAUSES[min(failures, len(PAUSES) - 1)]))
+
+    async def _explained(self, peer: str, why: Exception) -> str:
+        """Why a call failed; where gRPC has no clear words, after a look at the peer now and
+        then."""
+        reason = _reason(why)
+        clear = not isinstance(why, (TimeoutError, grpc.aio.AioRpcError)) or "refused)" in reason
+        if clear:
+            return reason
+        looked, found = self._looks.get(peer, (-LOOK_AGAIN, ""))
+        if time.monotonic() - looked >= LOOK_AGAIN:
+            address = self._addresses.get(peer, self.handshake.contract.member(peer).address)
+            me = self.handshake.identity
+            direct = self._proxy is None and not address.startswith(SCHEME)
+            found = (
+                await asyncio.to_thread(probe.look_at, address, peer, me, LOOK_SECONDS)
+                if direct
+                else ""
+            )
+            self._looks[peer] = (time.monotonic(), found)
+        return found or reason
 
     def _tell_trouble(self, why: Exception) -> None:
         """The neighbours hear why a member's signature is missing, if it has signed another
@@ -377,21 +494,23 @@ class Endpoint:
                 fields = True
 
     async def _call_in(self, link: Link, version: int, fields: bool) -> None:
-        key, certificate = self.handshake.identity.tls_pem()
+        key, certificate = self.handshake.tls_pair()
         credentials = grpc.ssl_channel_credentials(self._roots(), key, certificate)
-        address = self._addresses.get(link.peer, self.handshake.contract.member(link.peer).address)
         options = (
             ("grpc.ssl_target_name_override", link.peer),
             ("grpc.max_receive_message_length", self._limit),
             ("grpc.use_local_subchannel_pool", 1),
             *KEEPALIVE,
         )
-        async with grpc.aio.secure_channel(address, credentials, options=options) as channel:
+        async with (
+            self._target(link.peer) as target,
+            grpc.aio.secure_channel(target, credentials, options=options) as channel,
+        ):
             call = channel.stream_stream(METHOD)()
             nonce = os.urandom(32)
             hello = self.handshake.hello(link.peer, nonce, version, fields=fields)
             try:
-                await call.write(wire.encode(hello))
+                await asyncio.wait_for(call.write(wire.encode(hello)), HELLO_SECONDS)
             except grpc.aio.AioRpcError as why:
                 # Ended while it was written to: the peer's word is the call's status
                 raise Refused(_plainly(await _status(call))) from why
@@ -402,6 +521,7 @@ class Endpoint:
                 wire.decode(answer, self._limit), link.peer, nonce, hello
             )
             self._tell_clock(link.peer)
+            link.certificate_expires = expiry_of(welcome.certificate)
             if not welcome.waiting:
                 link.met(welcome.view, welcome.done, welcome.done >= self._total)
                 confirmation = self.handshake.confirmation(link.peer)

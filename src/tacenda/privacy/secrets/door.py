@@ -190,7 +190,8 @@ class Door:
         sensitivity = bound_of(value)
         sample = value.sample
         last = self._priced
-        terms = (weight, self.dim, noise, relative_std, sample.kind)
+        known = weight.tobytes() if isinstance(weight, np.ndarray) else weight
+        terms = (known, self.dim, noise, relative_std, sample.kind)
         if last is not None and last.holds(self.plan, terms, sensitivity, sample.rate):
             return last.charge, last.amount
         charge, amount = price(

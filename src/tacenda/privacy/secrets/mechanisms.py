@@ -78,13 +78,13 @@ class NoiseKind(StrEnum):
 class Site:
     """Where a release happens: all that a plan may know of it, and all of it public.
 
-    weight: the round's share of the budget, 1 on average. relative_std: the algorithm's own shape
-    of the noise over the run (CDP- and DDP-ADMM), or None for noise in proportion to the
-    sensitivity.
+    weight: the round's share of the budget, 1 on average, a number or (b,). relative_std: the
+    algorithm's own shape of the noise over the run (CDP- and DDP-ADMM), or None for noise in
+    proportion to the sensitivity.
     """
 
     turn: int
-    weight: float
+    weight: float | Array
     dim: int
     noise: NoiseKind
     sensitivity: Array | None = None

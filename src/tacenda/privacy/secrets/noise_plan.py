@@ -42,20 +42,61 @@ Spread = str | schedules.Schedule | Sequence[float]
 
 
 def round_weights(spread: Spread, rounds: int) -> Array:
-    """(rounds,) each round's share of the budget, 1 on average:
-    uniform, a schedule, or a listed sequence."""
+    """(rounds,) each round's share of the budget, 1 on average: uniform, a schedule, or a listed
+    sequence; (rounds, n) where each node has a schedule of its own."""
     if isinstance(spread, str):
         checks.one_of("spread", spread, ("uniform",))
         return np.ones(rounds)
     if callable(spread):
-        shares = np.array([spread(t) for t in range(1, rounds + 1)], float)
+        shares = _by_round(spread, rounds)
     else:
         shares = np.asarray(list(spread), float)
         if len(shares) != rounds:
             raise InputError(f"spread must hold one share per round ({rounds}), not {len(shares)}.")
     if rounds and (not np.all(np.isfinite(shares)) or np.any(shares <= 0)):
-        raise InputError("spread must hold finite shares above 0, one per round.")
-    return shares * (rounds / shares.sum()) if rounds else shares
+        who = ""
+        if shares.ndim == 2:
+            wrong = ~np.isfinite(shares).all(axis=0) | (shares <= 0).any(axis=0)
+            who = f" (see node {int(np.argmax(wrong))})"
+        raise InputError(f"spread must hold finite shares above 0, one per round{who}.")
+    return shares * (rounds / shares.sum(axis=0)) if rounds else shares
+
+
+def _by_round(schedule: Any, rounds: int) -> Array:
+    """(rounds,) the values of a schedule, or (rounds, n) of one for each node."""
+    values = [schedule(t) for t in range(1, rounds + 1)]
+    return np.array([v[:, 0] if isinstance(v, np.ndarray) else v for v in values], float)
+
+
+def level_and_weights(level: Any, rounds: int) -> tuple[Any, Array]:
+    """(mean over the rounds, weights): of a level that may change with the round and the node, so
+    that level(t) = mean * weights[t - 1].
+
+    The mean is a number, or (n,) where the nodes differ; weights (rounds,), or (rounds, n) where
+    they differ in how it changes.
+    """
+    if not callable(level):
+        return level, np.ones(rounds)
+    values = _by_round(level, rounds)
+    if np.all(values == values[0]):
+        return values[0] if values.ndim == 2 else float(values[0]), np.ones(rounds)
+    mean = values.mean(axis=0)
+    return mean, values / mean
+
+
+def weight_of(weights: Array, turn: int) -> float | Array:
+    """A round's share of the budget: a number, or (b,) where the nodes differ."""
+    return weights[turn - 1] if weights.ndim == 2 else float(weights[turn - 1])
+
+
+def weights_of_nodes(weights: Array, nodes: Array) -> Array:
+    """The weights of the nodes at these positions."""
+    return weights[:, nodes] if weights.ndim == 2 else weights
+
+
+def of_nodes(value: Any, nodes: Array) -> Any:
+    """The values of the nodes at these positions; one number for all stays as it is."""
+    return value[nodes] if isinstance(value, np.ndarray) and value.ndim else value
 
 
 class NoisePlan(Protocol):
@@ -68,7 +109,8 @@ class NoisePlan(Protocol):
 
     @property
     def weights(self) -> Array:
-        """(rounds,) each round's share of the budget, 1 on average."""
+        """(rounds,) each round's share of the budget, 1 on average; (rounds, b) where the nodes
+        differ."""
         ...
 
     @property
@@ -86,7 +128,7 @@ class NoisePlan(Protocol):
         """The step of whole numbers, in units of the release, where values are masked."""
         ...
 
-    def weight(self, turn: int) -> float: ...
+    def weight(self, turn: int) -> float | Array: ...
     def noise_std(self, site: Site) -> Array: ...
     def laplace_rate(self, site: Site) -> Array: ...
     def objective(self, site: Site) -> ObjectiveNoise: ...
@@ -97,7 +139,7 @@ class NoisePlan(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ScaledPlan:
-    """One noise scale per node (b,), spread over the rounds by `weights` (rounds,).
+    """One noise scale per node (b,), spread over the rounds by `weights` (rounds,), or (rounds, b).
 
     leverage (b,) and coalition: of noise shared by neighbours, whose scale is the same for all
     nodes (both ends of an edge must draw alike), on the gradient itself. grid: the step of masked
@@ -112,13 +154,14 @@ class ScaledPlan:
     grid: float | None = None
     most_curvature: Array | None = None
 
-    def weight(self, turn: int) -> float:
-        return float(self.weights[turn - 1])
+    def weight(self, turn: int) -> float | Array:
+        return weight_of(self.weights, turn)
 
     def rows(self, nodes: Array) -> ScaledPlan:
         return replace(
             self,
             scale=self.scale[nodes],
+            weights=weights_of_nodes(self.weights, nodes),
             leverage=None if self.leverage is None else self.leverage[nodes],
             most_curvature=None if self.most_curvature is None else self.most_curvature[nodes],
         )

@@ -64,7 +64,7 @@ def add_binary(
     base: int,
     w: Any,
     code: int,
-    parameter: float,
+    numbers: Any,
     clip: float,
     out: Any,
 ) -> None:
@@ -73,7 +73,7 @@ def add_binary(
     listed, p, part = records.shape[0] > 0, out.shape[0], accumulator(rows, w, out)
     for e in range(first, last):
         j = base + records[e] if listed else e
-        c = slope_of(code, parameter, dot(rows, j, w, 0, p), labels[j])
+        c = slope_of(code, numbers, dot(rows, j, w, 0, p), labels[j])
         if not abs(c) <= STEEPEST:
             c = 0.0
         if clip < math.inf:
@@ -97,7 +97,7 @@ def add_classes(
     base: int,
     w: Any,
     classes: int,
-    parameter: float,
+    numbers: Any,
     clip: float,
     out: Any,
 ) -> None:
@@ -108,7 +108,7 @@ def add_classes(
         j = base + records[e] if listed else e
         for k in range(classes):
             scores[k] = dot(rows, j, w, k * p, p)
-        size = softmax_minus_label(scores, int(labels[j]), parameter, 1.0)
+        size = softmax_minus_label(scores, int(labels[j]), numbers[0], 1.0)
         factor = shrink(size, norms[j], clip) if clip < math.inf else 1.0
         factor *= weight_at(weights, j)
         for k in range(classes):
@@ -154,7 +154,7 @@ def gradients(
     w: Any,
     classes: int,
     code: int,
-    parameter: float,
+    numbers: Any,
     clip: float,
     factor: Any,
     l1: float,
@@ -186,7 +186,7 @@ def gradients(
                 base[k],
                 w[k],
                 code,
-                parameter,
+                numbers,
                 clip,
                 total,
             )
@@ -202,7 +202,7 @@ def gradients(
                 base[k],
                 w[k],
                 classes,
-                parameter,
+                numbers,
                 clip,
                 total,
             )
@@ -253,7 +253,7 @@ def few_gradients(
     w: Any,
     classes: int,
     code: int,
-    parameter: float,
+    numbers: Any,
     clip: float,
     factor: Any,
     l1: float,
@@ -285,7 +285,7 @@ def few_gradients(
                 base,
                 w[k],
                 code,
-                parameter,
+                numbers,
                 clip,
                 out[k],
             )
@@ -306,7 +306,7 @@ def few_gradients(
                 base,
                 w[k],
                 code,
-                parameter,
+                numbers,
                 clip,
                 total,
             )
@@ -322,7 +322,7 @@ def few_gradients(
                 base,
                 w[k],
                 classes,
-                parameter,
+                numbers,
                 clip,
                 total,
             )
@@ -354,7 +354,7 @@ def integer_sums(
     w: Any,
     classes: int,
     code: int,
-    parameter: float,
+    numbers: Any,
     clip: float,
     grid: Any,
     out: Any,
@@ -384,7 +384,7 @@ def integer_sums(
                     0,
                     w[k],
                     code,
-                    parameter,
+                    numbers,
                     clip,
                     one,
                 )
@@ -400,7 +400,7 @@ def integer_sums(
                     0,
                     w[k],
                     classes,
-                    parameter,
+                    numbers,
                     clip,
                     one,
                 )

@@ -68,7 +68,7 @@ def curvatures(
     w: Any,
     classes: int,
     code: int,
-    parameter: float,
+    numbers: Any,
     out: Any,
 ) -> None:
     """out[j]: loss'' of each record at w, (m, 1); or the softmax of its scores, (m, K)."""
@@ -76,11 +76,11 @@ def curvatures(
     for j in range(first, last):
         line = out[j - first]
         if classes == 1:
-            line[0] = curvature_of(code, parameter, dot(rows, j, w, 0, p), labels[j])
+            line[0] = curvature_of(code, numbers, dot(rows, j, w, 0, p), labels[j])
         else:
             for k in range(classes):
                 line[k] = dot(rows, j, w, k * p, p)
-            softmax_minus_label(line, int(labels[j]), parameter, 0.0)
+            softmax_minus_label(line, int(labels[j]), numbers[0], 0.0)
 
 
 @njit(**OPTIONS)
@@ -125,7 +125,7 @@ def inverse_hessian(
     last: int,
     w: Any,
     code: int,
-    parameter: float,
+    numbers: Any,
     factor: float,
     ridge: float,
     out: Any,
@@ -134,7 +134,7 @@ def inverse_hessian(
     False if that is not positive definite."""
     p = w.shape[0]
     curves = np.empty((last - first, 1))
-    curvatures(rows, labels, first, last, w, 1, code, parameter, curves)
+    curvatures(rows, labels, first, last, w, 1, code, numbers, curves)
     for j in range(first, last):
         curves[j - first, 0] *= weight_at(weights, j)
     lower, inverse = np.zeros((p, p)), np.zeros((p, p))

@@ -23,53 +23,112 @@ PARALLEL: dict[str, Any] = {"parallel": True, **OPTIONS}
 INNER: Any = {"fastmath": FAST, "error_model": "numpy"}
 
 # The codes are those of the classes in losses.py; a test compares the two.
-LOGISTIC, HINGE, SMOOTHED_HINGE, SQUARED, HUBER, ABSOLUTE = 0, 1, 2, 3, 4, 5
+LOGISTIC, HINGE, SMOOTHED_HINGE, SQUARED, HUBER, ABSOLUTE, TABLE = 0, 1, 2, 3, 4, 5, 8
+# Where what a table of pieces holds begins in `numbers` (`problem.pieces` writes it)
+LOWEST, HIGHEST, STEEPEST_RISE, OF_MARGIN, SCALE, REACH, PER_UNIT, CELLS, PIECES, HEAD = range(10)
 
 
 @njit(**OPTIONS)
-def slope_of(code: int, parameter: float, s: float, y: float) -> float:
-    """d loss / d s at score s and label y."""
+def piece_at(numbers: Any, z: float) -> int:
+    """Which piece of a table holds z; -1 below all of them, or if z is no number, and the number of
+    pieces above them."""
+    cells, pieces = int(numbers[CELLS]), int(numbers[PIECES])
+    knots = numbers[HEAD + cells : HEAD + cells + pieces + 1]
+    if not z >= knots[0]:
+        return -1
+    if z >= knots[pieces]:
+        return pieces
+    cell = int((math.asinh(z / numbers[SCALE]) + numbers[REACH]) * numbers[PER_UNIT])
+    k = int(numbers[HEAD + min(max(cell, 0), cells - 1)])
+    while z < knots[k]:
+        k -= 1
+    while z >= knots[k + 1]:
+        k += 1
+    return k
+
+
+@njit(**OPTIONS)
+def table_slope(numbers: Any, s: float, y: float) -> float:
+    """The slope in s of a loss that is a table of cubic pieces: within its bounds whatever the
+    table holds; no number where s is none."""
+    margin = numbers[OF_MARGIN] > 0.0
+    z = y * s if margin else s - y
+    if not abs(z) <= math.inf:
+        return z
+    k, pieces = piece_at(numbers, z), int(numbers[PIECES])
+    found = numbers[LOWEST] if k < 0 else numbers[HIGHEST]
+    if 0 <= k < pieces:
+        at = HEAD + int(numbers[CELLS])
+        c = numbers[at + pieces + 1 + 4 * k : at + pieces + 5 + 4 * k]
+        u = z - numbers[at + k]
+        found = c[0] + u * (c[1] + u * (c[2] + u * c[3]))
+        found = min(max(found, numbers[LOWEST]), numbers[HIGHEST])
+    return y * found if margin else found
+
+
+@njit(**OPTIONS)
+def table_curvature(numbers: Any, s: float, y: float) -> float:
+    """The second derivative in s of such a loss, from 0 to its bound; one element of it at a
+    knot."""
+    z = y * s if numbers[OF_MARGIN] > 0.0 else s - y
+    k, pieces = piece_at(numbers, z), int(numbers[PIECES])
+    if not 0 <= k < pieces:
+        return 0.0
+    at = HEAD + int(numbers[CELLS])
+    c = numbers[at + pieces + 1 + 4 * k : at + pieces + 5 + 4 * k]
+    u = z - numbers[at + k]
+    return min(max(c[1] + u * (2.0 * c[2] + u * 3.0 * c[3]), 0.0), numbers[STEEPEST_RISE])
+
+
+@njit(**OPTIONS)
+def slope_of(code: int, numbers: Any, s: float, y: float) -> float:
+    """d loss / d s at score s and label y; `numbers` holds the loss's parameter h and
+    1 + h, or its table."""
     if code == LOGISTIC:
         return -y / (1.0 + math.exp(y * s))
     if code == HINGE:
         return -y if y * s < 1.0 else 0.0
     if code == SMOOTHED_HINGE:
-        return -y * min(max((1.0 + parameter - y * s) / (2.0 * parameter), 0.0), 1.0)
+        return -y * min(max((numbers[1] - y * s) / (2.0 * numbers[0]), 0.0), 1.0)
     if code == SQUARED:
         return s - y
     if code == HUBER:
-        return min(max(s - y, -parameter), parameter)
+        return min(max(s - y, -numbers[0]), numbers[0])
+    if code == TABLE:
+        return table_slope(numbers, s, y)
     return 1.0 if s > y else (-1.0 if s < y else 0.0)
 
 
 @njit(**OPTIONS)
-def curvature_of(code: int, parameter: float, s: float, y: float) -> float:
+def curvature_of(code: int, numbers: Any, s: float, y: float) -> float:
     """d^2 loss / d s^2 (one element of it where the loss is only once differentiable)."""
     if code == LOGISTIC:
         small = math.exp(-abs(y * s))
         return small / ((1.0 + small) * (1.0 + small))
     if code == SMOOTHED_HINGE:
-        return 1.0 / (2.0 * parameter) if abs(1.0 - y * s) < parameter else 0.0
+        return 1.0 / (2.0 * numbers[0]) if abs(1.0 - y * s) < numbers[0] else 0.0
     if code == HUBER:
-        return 1.0 if abs(s - y) < parameter else 0.0
+        return 1.0 if abs(s - y) < numbers[0] else 0.0
+    if code == TABLE:
+        return table_curvature(numbers, s, y)
     return 1.0 if code == SQUARED else 0.0
 
 
 @njit(**OPTIONS)
-def slopes_of(code: int, parameter: float, scores: Any, labels: Any) -> Any:
+def slopes_of(code: int, numbers: Any, scores: Any, labels: Any) -> Any:
     """(m,) `slope_of` for scores (m,) and labels (m,)."""
     found = np.empty(scores.shape[0])
     for k in range(scores.shape[0]):
-        found[k] = slope_of(code, parameter, scores[k], labels[k])
+        found[k] = slope_of(code, numbers, scores[k], labels[k])
     return found
 
 
 @njit(**OPTIONS)
-def curvatures_of(code: int, parameter: float, scores: Any, labels: Any) -> Any:
+def curvatures_of(code: int, numbers: Any, scores: Any, labels: Any) -> Any:
     """(m,) `curvature_of` for scores (m,) and labels (m,)."""
     found = np.empty(scores.shape[0])
     for k in range(scores.shape[0]):
-        found[k] = curvature_of(code, parameter, scores[k], labels[k])
+        found[k] = curvature_of(code, numbers, scores[k], labels[k])
     return found
 
 
@@ -238,10 +297,10 @@ def softmax_minus_labels(scores: Any, labels: Any, temperature: float, less: flo
 
 
 @njit(**OPTIONS)
-def sharpness_of(classes: int, parameter: float) -> float:
+def sharpness_of(classes: int, numbers: Any) -> float:
     """What the Hessian diag(q) - q q' of a loss of K scores is multiplied by: 1/temperature; 1 for
     the multinomial loss and for losses of one score."""
-    return 1.0 / parameter if classes > 1 and parameter > 0.0 else 1.0
+    return 1.0 / numbers[0] if classes > 1 and numbers[0] > 0.0 else 1.0
 
 
 @njit(**OPTIONS)

@@ -51,13 +51,15 @@ def full_gradient(
     l2: float,
     classes: int,
     code: int,
-    parameter: float,
+    numbers: Any,
     out: Any,
+    passes: Any,
 ) -> float:
     """out = factor * sum_j gradient_j(w) + l2 w + linear + 2q (w - centre); returns its norm.
 
-    l2: a number, or one for each coordinate.
+    l2: a number, or one for each coordinate. passes (1,): counts how often the records are read.
     """
+    passes[0] += 1.0
     unused, everything = np.empty(0), np.empty(0, np.int64)
     out[:] = 0.0
     if classes == 1:
@@ -72,7 +74,7 @@ def full_gradient(
             0,
             w,
             code,
-            parameter,
+            numbers,
             math.inf,
             out,
         )
@@ -88,7 +90,7 @@ def full_gradient(
             0,
             w,
             classes,
-            parameter,
+            numbers,
             math.inf,
             out,
         )
@@ -117,7 +119,8 @@ def advance(
     l2: float,
     classes: int,
     code: int,
-    parameter: float,
+    numbers: Any,
+    passes: Any,
 ) -> float:
     """Move w along p and g with it; returns the new gradient norm,
     or the old one if no trial was accepted."""
@@ -140,8 +143,9 @@ def advance(
             l2,
             classes,
             code,
-            parameter,
+            numbers,
             g_trial,
+            passes,
         )
         rise = inner(g_trial, p)
         if new <= 0.5 * norm or (rise <= 0.0 and math.isfinite(new)):
@@ -175,6 +179,7 @@ def conjugate_gradient(
     ridge: float,
     goal: float,
     p: Any,
+    passes: Any,
 ) -> None:
     """p = -(approximate inverse Hessian) g, stopped when the residual norm is below `goal`."""
     d = g.shape[0]
@@ -184,6 +189,7 @@ def conjugate_gradient(
         residual[a] = search[a] = -g[a]
     square = inner(residual, residual)
     for step in range(min(10 * d, 2000)):
+        passes[0] += 1.0
         hessian_product(rows, weights, first, last, curves, search, factor, ridge, product)
         curved = inner(search, product)
         # Flat: along such a direction only the first step, the gradient itself, is of use
@@ -218,14 +224,15 @@ def newton_cg_node(
     l2: float,
     classes: int,
     code: int,
-    parameter: float,
+    numbers: Any,
     tolerance: float,
+    passes: Any,
 ) -> float:
     """Newton's method with inexact directions, no matrix stored;
     w (d,) is start and result. Returns the norm reached.
     """
     g, p, curves = np.empty(w.shape[0]), np.empty(w.shape[0]), np.empty((last - first, classes))
-    sharp = sharpness_of(classes, parameter)
+    sharp = sharpness_of(classes, numbers)
     norm = full_gradient(
         rows,
         labels,
@@ -240,16 +247,18 @@ def newton_cg_node(
         l2,
         classes,
         code,
-        parameter,
+        numbers,
         g,
+        passes,
     )
     for _ in range(MAX_STEPS):
         if norm <= tolerance:
             break
-        curvatures(rows, labels, first, last, w, classes, code, parameter, curves)
+        passes[0] += 1.0
+        curvatures(rows, labels, first, last, w, classes, code, numbers, curves)
         goal = max(min(0.1, math.sqrt(norm)) * norm, 0.2 * tolerance)
         conjugate_gradient(
-            rows, weights, first, last, curves, g, sharp * factor, l2 + 2.0 * q, goal, p
+            rows, weights, first, last, curves, g, sharp * factor, l2 + 2.0 * q, goal, p, passes
         )
         before = norm
         norm = advance(
@@ -269,7 +278,8 @@ def newton_cg_node(
             l2,
             classes,
             code,
-            parameter,
+            numbers,
+            passes,
         )
         if norm == before or not math.isfinite(norm):
             break
@@ -290,12 +300,13 @@ def chord_node(
     factor: float,
     l2: float,
     code: int,
-    parameter: float,
+    numbers: Any,
     tolerance: float,
     patience: int,
     anchor: Any,
     kept: Any,
     matrix: Any,
+    passes: Any,
 ) -> float:
     """The chord method for losses of one score: the inverse Hessian is kept between calls while it
     serves.
@@ -309,14 +320,30 @@ def chord_node(
     d, ridge = w.shape[0], l2 + 2.0 * q
     g, p = np.empty(d), np.empty(d)
     norm = full_gradient(
-        rows, labels, weights, first, last, w, linear, q, centre, factor, l2, 1, code, parameter, g
+        rows,
+        labels,
+        weights,
+        first,
+        last,
+        w,
+        linear,
+        q,
+        centre,
+        factor,
+        l2,
+        1,
+        code,
+        numbers,
+        g,
+        passes,
     )
     renew, good, steps = not 0.7 * ridge <= kept[0] <= 1.4 * ridge, True, 0
     while norm > tolerance and steps < MAX_STEPS:
         fresh = renew
         if renew:
+            passes[0] += 1.0
             good = inverse_hessian(
-                rows, labels, weights, first, last, w, code, parameter, factor, ridge, matrix
+                rows, labels, weights, first, last, w, code, numbers, factor, ridge, matrix
             )
             kept[0] = ridge if good and steps == 0 else -1.0
             if steps == 0:
@@ -345,7 +372,8 @@ def chord_node(
             l2,
             1,
             code,
-            parameter,
+            numbers,
+            passes,
         )
         steps += 1
         if (norm == before and fresh) or not math.isfinite(norm):
@@ -379,11 +407,12 @@ def newton_cg(
     l2: float,
     classes: int,
     code: int,
-    parameter: float,
+    numbers: Any,
     tolerance: float,
     reached: Any,
+    passes: Any,
 ) -> None:
-    """`newton_cg_node` for every row; w (b, d), reached (b,)."""
+    """`newton_cg_node` for every row; w (b, d), reached (b,), passes (b,)."""
     for k in prange(w.shape[0]):
         reached[k] = newton_cg_node(
             rows,
@@ -399,8 +428,9 @@ def newton_cg(
             l2,
             classes,
             code,
-            parameter,
+            numbers,
             tolerance,
+            passes[k : k + 1],
         )
 
 
@@ -419,13 +449,14 @@ def chord(
     factor: Any,
     l2: float,
     code: int,
-    parameter: float,
+    numbers: Any,
     tolerance: float,
     patience: int,
     anchors: Any,
     ridges: Any,
     inverses: Any,
     reached: Any,
+    passes: Any,
 ) -> None:
     """`chord_node` for every row; anchors (n, d),
     ridges (n,) and inverses (n, d, d) by node position."""
@@ -444,12 +475,13 @@ def chord(
             factor[k],
             l2,
             code,
-            parameter,
+            numbers,
             tolerance,
             patience,
             anchors[i],
             ridges[i : i + 1],
             inverses[i],
+            passes[k : k + 1],
         )
 
 
@@ -461,7 +493,7 @@ def rebuild(
     offsets: Any,
     factor: Any,
     code: int,
-    parameter: float,
+    numbers: Any,
     anchors: Any,
     ridges: Any,
     inverses: Any,
@@ -477,7 +509,7 @@ def rebuild(
                 offsets[i + 1],
                 anchors[i],
                 code,
-                parameter,
+                numbers,
                 factor[i],
                 ridges[i],
                 inverses[i],

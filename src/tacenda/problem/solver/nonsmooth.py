@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from tacenda._types import Floats
-from tacenda.errors import TacendaError
+from tacenda.errors import TacendaError, UnsupportedError
 from tacenda.problem.kernels.rows import OPTIONS, add, dot
 from tacenda.problem.solver.pooled import Pooled
 
@@ -22,6 +22,12 @@ _EPOCHS_PER_CHECK = 20
 
 def solve(problem: Problem, pooled: Pooled, tolerance: float) -> Floats:
     """Dual coordinate ascent if r R is strongly convex, else a linear program."""
+    if problem.loss.name not in ("hinge", "absolute-deviation"):
+        raise UnsupportedError(
+            f"The reference optimum of a loss with kinks is known for 'hinge' and "
+            f"'absolute-deviation', not for {problem.loss.name!r}; run without the metrics that "
+            "need it, or give the loss a finite curvature."
+        )
     if pooled.l2 > 0:
         return _ascend(problem, pooled, tolerance)
     return _linear_program(pooled)
