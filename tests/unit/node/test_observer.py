@@ -20,7 +20,8 @@ from tacenda.node.facts import LOG_FIELDS, NodeFacts, duration, log_entry, size
 from tacenda.node.health import metrics_answer
 from tacenda.node.observer import LastingSpending, Observer
 from tacenda.node.run import Stopped
-from tacenda.node.status import read_status
+from tacenda.node.settings import write_settings
+from tacenda.node.status import read_status, state_folder
 from tacenda.node.transport.exchange import PeerAbsent
 from tacenda.node.web import parse_address
 
@@ -51,7 +52,9 @@ def _observer(folder: Path, link: Any, **endpoint: Any) -> Observer:
     contract = small_contract(
         2, rounds=9, absence={"policy": "continue", "limit_seconds": LIMIT}, graph="path"
     )
+    clocks = SimpleNamespace(clock_trouble=lambda name: "")
     thread = {"alive": True, "started": True, "refused": 3, "links": {"m1": link}, **endpoint}
+    thread["handshake"] = clocks
     log = SimpleNamespace(info=lambda *a, **k: None, warning=lambda *a, **k: None)
     display = Display(contract, "m0", SimpleNamespace(**thread), log, quiet=True)
     display.done = 3
@@ -154,6 +157,18 @@ def test_a_killed_node_is_told_from_a_running_one(tmp_path: Path) -> None:
     assert (facts.state, facts.alive, facts.round) == ("stopped", False, 0)
     assert "no sign of life" in facts.stopped
     assert path.stat().st_mode & 0o077 == 0
+
+
+def test_status_finds_the_state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert state_folder(None) == Path("state")
+    assert state_folder(Path("elsewhere")) == Path("elsewhere")
+    home = tmp_path / "member"
+    home.mkdir()
+    write_settings(home, {"schema": "s.toml", "data": "d.csv", "state": "kept"})
+    assert state_folder(home) == home / "kept"
+    monkeypatch.chdir(home)
+    assert state_folder(None) == Path("kept")
 
 
 def test_a_log_entry_shows_its_words_only() -> None:

@@ -130,6 +130,7 @@ function curve(run) {
     row.append(make("th", power(d), { scope: "row" }), make("td", short(e), { class: "number" }));
     return row;
   }));
+  $("curve").toggleAttribute("hidden", points.length < 2);
   if (points.length < 2) { text("curve-words", "Nothing was released yet."); $("curve").replaceChildren(); return; }
   const [L, R, T, B] = [56, 448, 34, 212];
   const lo = Math.min(...points.map((p) => p[0])), hi = Math.max(...points.map((p) => p[0]));
