@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from node_stage import small_contract
+from node_stage import made_identity, small_contract
 from tacenda.errors import StateError
 from tacenda.node import observer as module
 from tacenda.node.display import Display
 from tacenda.node.facts import LOG_FIELDS, NodeFacts, duration, log_entry, size
 from tacenda.node.health import metrics_answer
+from tacenda.node.identity import certificates as identity
 from tacenda.node.observer import LastingSpending, Observer
 from tacenda.node.run import Stopped
 from tacenda.node.settings import write_settings
@@ -106,6 +107,22 @@ def test_stalled_disk_and_certificate(tmp_path: Path, monkeypatch: pytest.Monkey
     free = SimpleNamespace(free=module.LEAST_DISK - 1)
     monkeypatch.setattr(module.shutil, "disk_usage", lambda _: free)
     assert "free some space" in made.facts().problems[0]
+
+
+def test_a_renewed_certificate_is_seen(tmp_path: Path) -> None:
+    mine = made_identity(tmp_path / "me", "m0", tmp_path / "ca", days=2)
+    made = _observer(tmp_path, _link())
+    made._identity = mine
+    made._look()
+    assert 1.9 < made.facts().certificate_days <= 2.0
+    identity.sign(tmp_path / "ca", tmp_path / "me" / identity.REQUEST, tmp_path / "me", 300)
+    made._next_slow = 0.0
+    made._look()
+    assert 299 < made.facts().certificate_days <= 300
+    (tmp_path / "me" / identity.CERTIFICATE).write_text("nothing")
+    made._next_slow = 0.0
+    made._look()
+    assert "the certificate cannot be looked at" in " ".join(made.facts().warnings)
 
 
 def test_budget_near_its_end_and_members_left_out_are_warnings(tmp_path: Path) -> None:
