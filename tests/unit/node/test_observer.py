@@ -188,6 +188,40 @@ def test_status_finds_the_state_folder(tmp_path: Path, monkeypatch: pytest.Monke
     assert state_folder(None) == Path("kept")
 
 
+def test_what_is_told_is_a_closed_list_of_plain_values(tmp_path: Path) -> None:
+    """A field is added here only after somebody has asked whether this member may show it."""
+    made = _observer(tmp_path, _link())
+    made._lasting = LastingSpending("records", 2.0, 3.0, 1e-5)
+    made._look_at_spending()
+    plain = made.facts().to_plain()
+    assert set(plain) == {
+        *("format", "member", "title", "contract", "version", "at", "state", "summary"),
+        *("alive", "ready", "in_order", "problems", "warnings", "round", "rounds"),
+        *("rounds_per_second", "seconds_left", "seconds_running", "seconds_since_round"),
+        *("waiting_for", "waiting_seconds", "absence_limit_seconds", "absence_policy"),
+        *("wait_seconds_total", "write_seconds_total", "sent_bytes", "received_bytes"),
+        *("refused_callers", "peers", "run", "lasting", "certificate_expires"),
+        *("certificate_days", "disk_free_bytes", "log", "stopped", "to_do"),
+    }
+    assert set(plain["peers"][0]) == {
+        *("name", "state", "reason", "lag_rounds", "away_seconds", "silent_seconds", "sent_bytes"),
+        *("received_bytes", "sent_again", "cut_off", "certificate_expires", "certificate_days"),
+    }
+    assert set(plain["run"]) == {"epsilon", "limit", "delta", "adjacency", "against", "curve"}
+    assert set(plain["lasting"]) == {"account", "epsilon", "budget", "delta"}
+    assert set().union(*plain["log"], set()) <= {"timestamp", "level", "event", "details"}
+
+    def leaves(value: Any) -> Any:
+        if isinstance(value, dict):
+            value = list(value.values())
+        if isinstance(value, (list, tuple)):
+            return [leaf for part in value for leaf in leaves(part)]
+        return [value]
+
+    kinds = {type(leaf) for leaf in leaves(plain)}
+    assert kinds <= {str, int, float, bool, type(None)}
+
+
 def test_a_log_entry_shows_its_words_only() -> None:
     entry = {"event": "e", "level": "info", "timestamp": "t", "peer": "m1", "hidden": "h"}
     assert log_entry(entry) == {
