@@ -231,7 +231,8 @@ class Observer:
         return PeerFacts(
             name=link.peer,
             state=state,
-            reason="" if link.connected else link.reason,
+            # Without the transport's own words, which are in the log
+            reason="" if link.connected else link.reason.split(" (failed to connect")[0],
             lag_rounds=lag,
             away_seconds=0.0 if link.connected or link.finished else now - link.left,
             silent_seconds=now - link.seen,
