@@ -231,6 +231,7 @@ def _all_signed(book: SignatureBook, endpoint: Endpoint, watchdog: _Watchdog) ->
         watchdog.amend()
         endpoint.mailbox.take((0, 0, 0), list(endpoint.links), LOOK_AROUND)
     watchdog.display.unsigned("")
+    watchdog.keep_signed()
     if said:
         watchdog.log.info("all members have signed", contract=book.current.hash)
 
@@ -381,6 +382,7 @@ class _Watchdog:
             handshake = self._endpoint.handshake
             handshake.contract = self._amendments.current
             self.agreement.left = self._amendments.left
+            self.keep_signed()
         me = self._endpoint.handshake.identity.name
         if me in self._amendments.left:
             raise LeftRun(
@@ -388,6 +390,10 @@ class _Watchdog:
                 "contract. What was released stays charged; the rest of the reservation is free "
                 "again."
             )
+
+    def keep_signed(self) -> None:
+        """Keep the signed text in force where it can be looked up later."""
+        self._amendments.keep_signed()
 
     def _without_those_who_left(self) -> None:
         """All who remain agree on a view without those who have left for good."""

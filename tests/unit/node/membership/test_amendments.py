@@ -133,7 +133,9 @@ def test_members_before_and_after_an_amendment_meet(
         b = handshake_of(text, people["m1"], other, former=[contract])
         assert a.check_welcome(b.welcome(a.hello("m1", NONCE), "m0"), "m1", NONCE)
         assert b.check_welcome(a.welcome(b.hello("m0", NONCE), "m1"), "m0", NONCE)
-        b.former = []
+        b.former = []  # the text alone says what it follows
+        assert b.check_welcome(a.welcome(b.hello("m0", NONCE), "m1"), "m0", NONCE)
+        b.contract = amended(text, [], ["m2"])
         with pytest.raises(ContractsDiffer):
             b.welcome(a.hello("m1", NONCE), "m0")
         with pytest.raises(ContractsDiffer):
