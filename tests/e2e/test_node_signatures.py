@@ -85,6 +85,7 @@ def test_a_node_needs_its_own_signature(tmp_path: Path) -> None:
     assert "lacks a valid signature of m0, whose node this is" in crowd.output("m0")
 
 
+@pytest.mark.slow
 def test_a_forged_signature_is_refused_and_named(tmp_path: Path) -> None:
     crowd = _path_of_three(tmp_path)
     try:
