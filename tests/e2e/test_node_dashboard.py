@@ -27,13 +27,9 @@ class Watched:
     """Three members, of which m0 serves its page and m2 has not come yet, so that nothing moves."""
 
     def __init__(self, folder: Path) -> None:
-        self.crowd = Crowd(folder, small_contract(3, rounds=50))
         (self.port,) = free_ports(1)
-        plain = self.crowd._options
-        self.crowd._options = lambda name: {  # type: ignore[method-assign]
-            **plain(name),
-            "dashboard": self.port if name == "m0" else None,
-        }
+        mine = {"m0": {"dashboard": self.port}}
+        self.crowd = Crowd(folder, small_contract(3, rounds=50), options=mine)
         self.crowd.start("m0", "m1")
         self.state = self.crowd.folder("m0") / "state"
         end = time.monotonic() + 60

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from node_stage import Crowd, _context, live_on_terminal, small_contract
+from node_stage import Crowd, live_on_terminal, small_contract
 from tacenda.errors import StateError
 from tacenda.node.identity import contract_files
 from tacenda.node.rehearse import free_ports
@@ -39,17 +39,13 @@ def _screen(master: int, seen: list[bytes]) -> None:
 
 def test_live_table_on_a_terminal_and_cursor_given_back(tmp_path: Path) -> None:
     """With gRPC's words on standard error listened to, as on the command line."""
-    crowd = Crowd(tmp_path, small_contract(2, rounds=60, graph="path"))
+    loud = {"m0": {"quiet": False}}
+    crowd = Crowd(tmp_path, small_contract(2, rounds=60, graph="path"), options=loud)
     master, slave = pty.openpty()
     seen: list[bytes] = []
     reader = threading.Thread(target=_screen, args=(master, seen), daemon=True)
     reader.start()
-    options = {**crowd._options("m0"), "quiet": False}
-    output = str(crowd.folder("m0") / "output.txt")
-    crowd.processes["m0"] = _context.Process(
-        target=live_on_terminal, args=(options, output, os.ttyname(slave))
-    )
-    crowd.processes["m0"].start()
+    crowd.start_as("m0", live_on_terminal, os.ttyname(slave))
     try:
         end = time.monotonic() + 60
         while b"round 0 of 60" not in b"".join(seen):  # while it waits for m1

@@ -32,10 +32,10 @@ class Display:
         self._first: tuple[int, float] | None = None
         self.advanced = time.monotonic()  # when the latest round was completed
         self.waiting_for: list[str] = []
-        self.lacking = ""  # whose signature of the contract is missing, in words
         self.waiting_since = 0.0
         self.all_done = False
         self.warnings: list[str] = []
+        self.lacking = ""  # whose signature of the contract is missing, in words
         self.write_seconds = self.wait_seconds = 0.0
         self._quiet = quiet
         self._terminal: Any = None
@@ -99,7 +99,7 @@ class Display:
 
     def unsigned(self, words: str) -> None:
         """The contract lacks signatures, which ones in words; "" once all are there."""
-        self.lacking = words
+        self.lacking, self.advanced = words, time.monotonic()
         if words:
             self._show()
 

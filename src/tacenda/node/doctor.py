@@ -40,9 +40,16 @@ class Finding:
 
 
 def examine(
-    contract: Path, identity: Path, schema: Path | None, state: Path, ledger: Path | None = None
+    contract: Path,
+    identity: Path,
+    schema: Path | None,
+    state: Path,
+    ledger: Path | None = None,
+    *,
+    peers: bool = True,
 ) -> list[Finding]:
-    """All checks; one that cannot be made because an earlier one failed is left out."""
+    """All checks; one that cannot be made because an earlier one failed is left out. peers: also
+    whether the neighbours answer."""
     findings = [*_versions(), _disk(state), _kind_of_disk(state)]
     mine = _try(
         findings,
@@ -67,8 +74,18 @@ def examine(
     if schema is not None:
         findings.append(_schema(terms, schema))
     if mine is not None:
-        findings.extend(_membership(terms, mine))
+        findings.extend(_membership(terms, mine, peers))
     return findings
+
+
+def as_text(findings: list[Finding]) -> str:
+    """One line for each finding, and one for the fix of what is not well."""
+    lines = []
+    for finding in findings:
+        lines.append(f"{'ok  ' if finding.ok else 'FAIL'} {finding.name:12} {finding.found}")
+        if not finding.ok:
+            lines.append(f"     fix: {finding.fix}")
+    return "\n".join(lines) + "\n"
 
 
 def _try(findings: list[Finding], name: str, read: Callable[[], Any], fix: str) -> Any:
@@ -199,7 +216,7 @@ def _schema(terms: Contract, path: Path) -> Finding:
     )
 
 
-def _membership(terms: Contract, mine: Identity) -> Iterator[Finding]:
+def _membership(terms: Contract, mine: Identity, peers: bool) -> Iterator[Finding]:
     if mine.name not in terms.names:
         yield Finding(
             "member",
@@ -216,7 +233,7 @@ def _membership(terms: Contract, mine: Identity) -> Iterator[Finding]:
         f"{mine.name}, the contract {'pins' if same else 'does not pin'} this certificate",
         "sign a new card",
     )
-    called = [terms.member(name) for name in terms.neighbours(mine.name)]
+    called = [terms.member(name) for name in terms.neighbours(mine.name)] if peers else []
     places = {m.address for m in (member, *called) if m.listens}
     for place in sorted(p for p in places if p.startswith(SCHEME)):
         yield _relay(place.removeprefix(SCHEME))

@@ -17,6 +17,7 @@ from tacenda.errors import InputError
 from tacenda.formats.files import write_text
 from tacenda.formats.text import toml
 from tacenda.node.identity.addresses import check_address
+from tacenda.node.web import parse_address
 
 FILE = "node.toml"
 PATHS = ("contract", "schema", "data", "identity", "state", "ledger", "proxy_login", "relay_token")
@@ -33,9 +34,9 @@ class NodeSettings:
     as the contract says. ledger: the lasting ledger, by default one per member and machine.
     metrics_address: where health and metrics are answered, a port of 127.0.0.1 or host:port, None
     for none. dashboard: the port of the page on 127.0.0.1, 0 for any that is free, None for none.
-    dataset: the data's name in the
-    ledger; given once, it is remembered with the records. budget: epsilon that all runs on these
-    records together may lose, kept in the ledger; no_budget: that they shall have no limit.
+    dataset: the data's name in the ledger; given once, it is remembered with the records. budget:
+    epsilon that all runs on these records together may lose, kept in the ledger; no_budget: that
+    they shall have no limit.
     proxy: `http://host:port` for all calls out; proxy_login: a file with its `user:password`.
     relay_token: a file with the token of the relays.
 
@@ -68,6 +69,14 @@ class NodeSettings:
     @classmethod
     def _bind(cls, address: str | None) -> str | None:
         return None if address is None else check_address("bind", address)
+
+    @field_validator("metrics_address")
+    @classmethod
+    def _metrics_address(cls, address: str | int | None) -> str | None:
+        if address is None:
+            return None
+        parse_address(str(address), "metrics_address")
+        return str(address)
 
     @field_validator("addresses")
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -147,7 +148,8 @@ def test_a_killed_node_is_told_from_a_running_one(tmp_path: Path) -> None:
     made._write(durable=False)
     assert read_status(tmp_path).alive
     path = tmp_path / module.FILE
-    path.write_text(path.read_text().replace('"at": 1', '"at": 0.1'))  # long ago
+    long_ago = json.loads(path.read_text()) | {"at": time.time() - 3600}
+    path.write_text(json.dumps(long_ago))
     facts = read_status(tmp_path)
     assert (facts.state, facts.alive, facts.round) == ("stopped", False, 0)
     assert "no sign of life" in facts.stopped

@@ -159,12 +159,13 @@ class Handshake:
         named = [name for name in near if is_named(certificate, name)]
         if not named:
             raise Refused("its certificate names nobody who is a neighbour here")
-        for name in named:
-            if self._pinned(name, mark):
-                if name in (self.contract.left or ()):
-                    raise Refused(f"{name} has left the run by amendment {self.contract.amendment}")
-                return name
-        raise Refused(f"its certificate names {named[0]} but is not the one in the contract")
+        pinned = [name for name in named if self._pinned(name, mark)]
+        if not pinned:
+            raise Refused(f"its certificate names {named[0]} but is not the one in the contract")
+        name = pinned[0]
+        if name in (self.contract.left or ()):
+            raise Refused(f"{name} has left the run by amendment {self.contract.amendment}")
+        return name
 
     def _pinned(self, name: str, shown: str) -> bool:
         """Whether the contract names this certificate of the member: the present one, or a former
