@@ -350,7 +350,11 @@ class _Watchdog:
             # A sign of life after the decision, not just a stream that was left open
             since = self.agreement.enacted
             self.agreement.returned(
-                {k.peer for k in self._endpoint.links.values() if k.connected and k.seen > since}
+                {
+                    k.peer
+                    for k in self._endpoint.links.values()
+                    if k.connected and not k.waiting and k.seen > since
+                }
             )
             if self.agreement.phase is not Phase.TAKING_PART:
                 raise Frozen("The members are about to agree on who takes part.")
