@@ -73,8 +73,8 @@ def contract_check(
         typer.echo(f"{label:9} {text}")
     if mine.amendment is not None:
         typer.echo(
-            f"amendment {mine.amendment}, follows the text with hash {str(mine.follows)[:16]}; left: "
-            f"{', '.join(mine.left or ()) or 'nobody'}"
+            f"amendment {mine.amendment}, follows the text with hash {str(mine.follows)[:16]}; "
+            f"left: {', '.join(mine.left or ()) or 'nobody'}"
         )
     missing = contract_files.missing_signatures(contract)
     typer.echo("signed    by all" if not missing else f"signed    not yet by {', '.join(missing)}")
