@@ -10,11 +10,12 @@ import pytest
 
 from node_stage import handshake_of, made_identity, signed_contract, small_contract
 from signed_rows_stage import NONCE, Quiet
-from tacenda.errors import InputError
+from tacenda.errors import InputError, NetworkError
 from tacenda.node.commands import main
 from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
+from tacenda.node.membership.agreement import check_remaining
 from tacenda.node.membership.amendments import (
     Amendments,
     amended,
@@ -214,3 +215,13 @@ def test_the_command_writes_what_is_to_be_signed(
     amend("--add", joins, "--title", "second", "--out", out, "--joined-to", "m0")
     assert contract_files.read(out).names == ["m0", "m1", "m2", "new"]
     assert "not both" in amend("--add", joins, "--remove", "m1")
+
+
+def test_who_has_left_is_not_counted_for_the_majority() -> None:
+    """Two of four who stayed away are too many; two who have left for good are not."""
+    plan, away = make_plan(small_contract(4)), frozenset({"m2", "m3"})
+    check_remaining(plan, "m0", away, away)
+    with pytest.raises(NetworkError) as found:
+        check_remaining(plan, "m0", away)
+    assert "m2, m3 stayed away, and with this member (m0) 2 of 4 remain" in str(found.value)
+    assert "take it in again by themselves" in str(found.value)
