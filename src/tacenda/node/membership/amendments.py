@@ -91,6 +91,7 @@ class Amendments:
                 self.former.append(self.current)
                 self.current = text
         self.book = SignatureBook(self._signatures(self.current, self._file(0)), log)
+        self.book.past = {text.hash() for text in self.former}
         self._looked, self._kept = -LOOK_SECONDS, ""
         self._told = ""
         self.look()
@@ -151,6 +152,7 @@ class Amendments:
         self.former.append(self.current)
         kept = [text.to_plain() for text in [*self.former[1:], pending.contract]]
         self._state.note(NOTE, kept)
+        self.book.past.add(self.current.hash())
         self.current = pending.contract
         self.book.current, self.book.pending = pending, None
         self._log.info(

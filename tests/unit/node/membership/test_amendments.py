@@ -121,6 +121,7 @@ def test_it_is_in_force_once_all_who_stay_have_signed(
     again = Amendments(path, contract, "m0", state, Quiet())
     assert (again.current, again.former) == (next_text, [contract])
     assert again.book.current.complete
+    assert again.book.past == found.book.past == {contract.hash()}
 
 
 def test_members_before_and_after_an_amendment_meet(
