@@ -242,6 +242,7 @@ def _all_signed(book: SignatureBook, endpoint: Endpoint, watchdog: _Watchdog) ->
         watchdog.amend()
         endpoint.mailbox.take((0, 0, 0), list(endpoint.links), LOOK_AROUND)
     watchdog.display.unsigned("")
+    watchdog.keep_signed()
     if said:
         watchdog.log.info("all members have signed", contract=book.current.hash)
 
@@ -379,7 +380,11 @@ class _Watchdog:
             # A sign of life after the decision, not just a stream that was left open
             since = self.agreement.enacted
             self.agreement.returned(
-                {k.peer for k in self._endpoint.links.values() if k.connected and k.seen > since}
+                {
+                    k.peer
+                    for k in self._endpoint.links.values()
+                    if k.connected and not k.waiting and k.seen > since
+                }
             )
             if self.agreement.phase is not Phase.TAKING_PART:
                 raise Frozen("The members are about to agree on who takes part.")
@@ -439,6 +444,7 @@ class _Watchdog:
             handshake = self._endpoint.handshake
             handshake.contract = self._amendments.current
             self.agreement.left = self._amendments.left
+            self.keep_signed()
         me = self._endpoint.handshake.identity.name
         if me in self._amendments.left:
             raise LeftRun(
@@ -446,6 +452,10 @@ class _Watchdog:
                 "contract. What was released stays charged; the rest of the reservation is free "
                 "again."
             )
+
+    def keep_signed(self) -> None:
+        """Keep the signed text in force where it can be looked up later."""
+        self._amendments.keep_signed()
 
     def _without_those_who_left(self) -> None:
         """All who remain agree on a view without those who have left for good."""

@@ -112,7 +112,7 @@ def node_run(
     from tacenda.node.transport.tls_log import VERBOSITY
 
     os.environ.setdefault(VERBOSITY, "INFO")
-    from tacenda.node.run import Stopped, run_node
+    from tacenda.node.run import LeftRun, Stopped, run_node
     from tacenda.node.settings import read_settings
 
     settings = read_settings(
@@ -142,7 +142,8 @@ def node_run(
         result = run_node(settings)
     except Stopped as stopped:
         typer.echo(str(stopped), err=True)
-        raise typer.Exit(130) from None
+        # Who has left the run is done: no supervisor is to start it again
+        raise typer.Exit(0 if isinstance(stopped, LeftRun) else 130) from None
     spent = (
         ""
         if result.privacy is None

@@ -91,7 +91,7 @@ class Amendments:
                 self.former.append(self.current)
                 self.current = text
         self.book = SignatureBook(self._signatures(self.current, self._file(0)), log)
-        self._looked = -LOOK_SECONDS
+        self._looked, self._kept = -LOOK_SECONDS, ""
         self._told = ""
         self.look()
 
@@ -159,6 +159,13 @@ class Amendments:
             left=", ".join(sorted(self.left)) or "nobody",
         )
         return True
+
+    def keep_signed(self) -> None:
+        """The text in force with all its signatures, in the state folder, for who asks later."""
+        if self._kept != self.book.current.hash:
+            self._kept = self.book.current.hash
+            signatures = self.book.current.frame().signatures
+            contract_files.write_signed(self.current, signatures, self._state.folder)
 
     def _file(self, ahead: int) -> Path:
         number = (self.current.amendment or 0) + ahead
