@@ -73,6 +73,10 @@ def node_run(
     relay_token: Annotated[
         Path | None, typer.Option(help="File with the token of the relays, mode 0600.")
     ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option(help="What this member's officer allows; by default FOLDER/policy.toml."),
+    ] = None,
     metrics_address: Annotated[
         str | None,
         typer.Option(
@@ -127,6 +131,7 @@ def node_run(
         proxy=proxy,
         proxy_login=proxy_login,
         relay_token=relay_token,
+        policy=policy,
         metrics_address=metrics_address,
         dashboard=dashboard,
         rehearsal=rehearsal,
