@@ -18,6 +18,7 @@ from tacenda.experiments import (
     ipadmm,
     judging,
     perturbation,
+    recycled,
     tables,
     tuning,
 )
@@ -101,6 +102,39 @@ def test_local_loss_leaves_out_the_scale() -> None:
     )
     row = carry_out(replace(cell, metrics=(LOCAL_LOSS, "local_objective")))
     assert row[0]["value"] == pytest.approx(row[1]["value"] / 7.0)
+
+
+def test_a_stored_epsilon_is_the_one_that_would_be_composed(tmp_path: Path) -> None:
+    cell = Cell(
+        "PVP",
+        PUBLISHED,
+        GENERATED,
+        4,
+        "ring:4",
+        {"name": "pvp"},
+        3,
+        0,
+        problem={"strength": 0.1},
+        privacy={"paper": {"alpha": 0.5, "delta": 1e-5}},
+    )
+    first = carry_out(cell, tmp_path)[0]["true_epsilon"]
+    (stored,) = tmp_path.iterdir()
+    others = [replace(cell, seed=1), replace(cell, every=1), replace(cell, metrics=("loss",))]
+    for other in others:  # nothing that the composition depends on
+        assert other.key() != cell.key()
+        assert carry_out(other, tmp_path)[0]["true_epsilon"] == first
+        assert carry_out(other)[0]["true_epsilon"] == first
+    assert list(tmp_path.iterdir()) == [stored]
+    different = [
+        replace(cell, rounds=4),
+        replace(cell, algorithm={"name": "pvp", "penalty": 1.0}),
+        replace(cell, privacy={"paper": {"alpha": 0.4, "delta": 1e-5}}),
+        replace(cell, solver_tolerance=1e-6),
+        replace(cell, graph="complete:4"),
+        replace(cell, data={**GENERATED, "n": 60}),
+        replace(cell, problem={"strength": 0.2}),
+    ]
+    assert len({c.promise() for c in (cell, *different)}) == len(different) + 1
 
 
 def test_test_accuracy_is_that_of_the_average_model() -> None:
@@ -248,6 +282,112 @@ def test_excess_with_violation_is_21_by_hand() -> None:
     assert ipadmm.excess_with_violation(rows).values() == pytest.approx([0.05 + 0.2])
 
 
+def test_minimisations_are_counted_to_a_level_of_the_loss() -> None:
+    curves = {"ADMM": [5, 4, 3, 2, 1, 1], "R-ADMM, gamma 1": [5, 9, 2, 9, 1, 9]}
+    rows = Rows(
+        {"method": m, "round": t, "value": float(v)}
+        for m, values in curves.items()
+        for t, v in enumerate(values, 1)
+    )
+    # ADMM reaches 2 at iteration 4; R-ADMM at iteration 3, its second odd one
+    assert recycled.minimisations(rows, "ADMM", 2.0) == 4
+    assert recycled.minimisations(rows, "R-ADMM, gamma 1", 2.0) == 2
+    assert recycled.minimisations(rows, "ADMM", 0.5) == math.inf
+
+
+def test_worse_than_alone_counts_settings_for_each_kind_of_noise() -> None:
+    found = {  # one node alone has 0.7 at epsilon 1 and 0.8 at epsilon 2
+        "DVP": (0.6, 0.7),
+        "R-ADMM": (0.6, 0.81),
+        "DVP, Gaussian": (0.75, 0.79),
+        "R-ADMM, Gaussian": (0.76, 0.82),
+        equal_privacy.ALONE: (0.7, 0.8),
+    }
+    about = {"mode": SOUND, "dataset": "adult", "nodes": 20, "graph": "ring:20", "seed": 0}
+    rows = Rows(
+        {**about, "metric": "test_accuracy", "round": 1, "method": m, "epsilon": e, "value": v}
+        for m, values in found.items()
+        for e, v in zip((1.0, 2.0), values, strict=True)
+    )
+    losses, settings = equal_privacy.below_alone(rows)
+    assert settings == 2
+    assert losses == {"DVP": 2, "R-ADMM": 1, "DVP, Gaussian": 1, "R-ADMM, Gaussian": 0}
+    told = {f.claim: f.holds for f in equal_privacy._noise_in_the_objective(rows)}
+    assert told == {
+        "objective perturbation with l2-Laplace noise is worse than one node alone in at least "
+        "half of the settings": True,
+        "objective perturbation with Gaussian noise is worse than one node alone in at least "
+        "half of the settings": False,
+        "DVP is better with Gaussian noise in every setting": True,
+        "R-ADMM is better with Gaussian noise in every setting": True,
+    }
+
+
+def test_inner_steps_are_compared_between_first_and_last_and_across_both_constants() -> None:
+    """More steps help with the paper's c2 and do not beat a single step with the small one."""
+    risks = {1.0: {1: (0.5, 0.52), 25: (0.4, 0.42)}, 0.01: {1: (0.38, 0.4), 25: (0.39, 0.4)}}
+    rows = Rows(
+        {
+            "mode": mode,
+            "method": ipadmm.step_name(slope, 20.0, 10),
+            "metric": "objective",
+            "inner_steps": k,
+            "seed": seed,
+            "round": 10,
+            "value": v,
+            "claimed_epsilon": 1.0,
+            "true_epsilon": 0.751,
+        }
+        for mode in (PUBLISHED, SOUND)
+        for slope, by_steps in risks.items()
+        for k, values in by_steps.items()
+        for seed, v in enumerate(values)
+    )
+    told = {(f.mode, f.claim): f for f in ipadmm._inner_findings(rows)}
+    helps = told[SOUND, "more inner steps lower the risk (IPADMM, c2/n = 1, D = 20, T = 10)"]
+    assert helps.holds and helps.sure and "0.51 ± 0.01 at l = 1" in helps.short
+    flat = told[SOUND, "more inner steps lower the risk (IPADMM, c2/n = 0.01, D = 20, T = 10)"]
+    assert not flat.holds and not flat.sure
+    across = "l = 25 with c2/n = 1 ends below l = 1 with c2/n = 0.01 (D = 20, T = 10)"
+    assert not told[SOUND, across].holds
+
+
+def test_batches_tell_where_risk_is_lost_and_where_the_stated_epsilon_is_too_small() -> None:
+    true, risk = {100: 0.75, 50: 0.76, 1: 9.0}, {100: 0.4, 50: 0.403, 1: 0.5}
+    rows = Rows(
+        {
+            "mode": mode,
+            "method": "IPADMM",
+            "metric": "objective",
+            "batch": b,
+            "seed": 0,
+            "round": 30,
+            "seconds": b / 100,
+            "value": risk[b],
+            "claimed_epsilon": 1.0 if mode == PUBLISHED else None,
+            "true_epsilon": true[b] if mode == PUBLISHED else 1.0,
+        }
+        for mode in (PUBLISHED, SOUND)
+        for b in true
+    )
+    found = ipadmm._batch_findings(rows)
+    told = {(f.mode, f.claim): f.holds for f in found}
+    for mode in (PUBLISHED, SOUND):
+        assert told[mode, "batches of 50 records end within 1 % of the risk of all 100"]
+        assert not told[mode, "batches of 1 records end within 1 % of the risk of all 100"]
+    assert [told[PUBLISHED, f"the claimed epsilon holds for batches of {b}"] for b in true] == [
+        True,
+        True,
+        False,
+    ]
+    verdict = ipadmm._batch_survives(found, rows)
+    assert "Batches of 50 of 100 records cost no risk" in verdict
+    assert "batches of 1 (true epsilon 9)" in verdict
+    # 30 rounds of 10 steps with half of the records are 150 passes over the data
+    line = next(x for x in ipadmm._batch_table(rows)[0].rows if x[:2] == [SOUND, "50"])
+    assert line == [SOUND, "50", "0.403", "0.5", "150", "1"]
+
+
 def test_rows_survive_the_file(tmp_path: Path) -> None:
     kept = [
         {
@@ -309,7 +449,7 @@ def test_the_optimal_level_is_found_from_the_rows_of_the_figure() -> None:
         return {
             "mode": mode,
             "method": method,
-            "metric": "loss",
+            "metric": "own_loss",
             "seed": 0,
             "round": 9,
             "level": level,

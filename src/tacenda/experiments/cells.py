@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from tacenda.data import load, partition
 from tacenda.experiments.half_steps import RecycledHalfSteps
 from tacenda.experiments.rows import Row
 from tacenda.experiments.spec import Cell
+from tacenda.formats.files import write_text
 from tacenda.graph import parse
 from tacenda.graph.varying import mixing_from_plain
 from tacenda.privacy.settings import Privacy
@@ -30,10 +32,12 @@ TEST = "test_accuracy"
 LOCAL_LOSS = "local_loss"
 
 
-def carry_out(cell: Cell) -> list[Row]:
-    """Run the cell and return its rows; the true epsilon is composed from the run's own ledger."""
+def carry_out(cell: Cell, promises: Path | None = None) -> list[Row]:
+    """Run the cell and return its rows; the true epsilon is composed from the run's own ledger, or
+    read from the folder `promises`, where runs that differ in nothing that it depends on left
+    it."""
     result, setting = run(cell)
-    claimed, true, delta = _promise(cell, result)
+    claimed, true, delta = _promise(cell, result, promises)
     promise = {
         "claimed_epsilon": claimed,
         "true_epsilon": true,
@@ -191,16 +195,18 @@ def _privacy(plain: dict[str, Any] | None) -> Privacy | None:
     return Privacy.from_paper(**plain["paper"]) if "paper" in plain else Privacy(**plain)
 
 
-def _promise(cell: Cell, result: RunResult) -> tuple[float | None, float | None, float | None]:
+def _promise(
+    cell: Cell, result: RunResult, promises: Path | None
+) -> tuple[float | None, float | None, float | None]:
     """(claimed, true, delta); the true epsilon of equal settings is composed once,
     whatever the seed."""
     if result.privacy is None:
         return None, None, None
-    family = cell.family()
-    if family not in _KNOWN:
-        _KNOWN[family] = result.privacy.epsilon
     claimed = result.privacy.claimed[0] if result.privacy.claimed else None
-    return claimed, _KNOWN[family], result.privacy.delta
-
-
-_KNOWN: dict[str, float] = {}
+    if promises is None:
+        return claimed, result.privacy.epsilon, result.privacy.delta
+    path = promises / f"{cell.promise()}.txt"
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, repr(float(result.privacy.epsilon)))
+    return claimed, float(path.read_text(encoding="utf-8")), result.privacy.delta

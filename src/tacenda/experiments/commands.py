@@ -113,7 +113,12 @@ def report(
         typer.Option("--to", help="The HTML file to write; by default beside the results."),
     ] = None,
     markdown: Annotated[
-        Path | None, typer.Option("--markdown", help="Also write the summary table as Markdown.")
+        Path | None,
+        typer.Option(
+            "--markdown",
+            help="Also write the table of claims as Markdown, and a page for each experiment into "
+            "a folder of the same name beside it.",
+        ),
     ] = None,
     missing: Annotated[
         bool, typer.Option("--run", help="First make every run that is not stored yet.")
@@ -122,18 +127,20 @@ def report(
 ) -> None:
     """All stored results as one self-contained HTML file. Example: tacenda experiment report --full
     --run --jobs 2"""
+    from tacenda.experiments import headline as headline_table
     from tacenda.experiments import page, player, summary
     from tacenda.experiments.registry import EXPERIMENTS
-    from tacenda.formats.files import write_text
 
     size = _size(quick, reduced, full, None)
     if missing:
         for experiment in EXPERIMENTS.values():
             player.play(experiment, size, out, jobs=player.cores(jobs))
-    print(page.build(out, size, to))
+    known = summary.stored_experiments(out, size)
+    truths = headline_table.headlines()
+    print(page.build(known, size, to or out / size.name / "report.html", truths))
     if markdown is not None:
-        write_text(markdown, summary.as_markdown(out, size) + summary.kept(markdown))
-        print(markdown)
+        for path in summary.write_markdown(markdown, summary.pages(known, size, truths)):
+            print(path)
 
 
 @experiment_app.command()

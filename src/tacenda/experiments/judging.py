@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,11 +32,21 @@ def falls(
     )
     error = np.hypot(part.error(**{x: at[0]}), part.error(**{x: at[-1]}))
     holds = drop > 0 and rises <= slack * max(drop, 1e-300)
-    return Finding(mode, claim, holds, f"{numbers[0].upper()}{numbers[1:]}.", _sure(drop, error))
+    first, last = (
+        f"{value(part, **{x: a})} at {word or x.replace('_', ' ')} {a:g}" for a in (at[0], at[-1])
+    )
+    return Finding(
+        mode,
+        claim,
+        holds,
+        f"{numbers[0].upper()}{numbers[1:]}.",
+        _sure(drop, error),
+        f"{first}, {last}",
+    )
 
 
-def ranked(rows: Rows, mode: str, winner: str, claim: str) -> Finding:
-    """`winner` has the lowest mean of the methods in the rows."""
+def ranked(rows: Rows, mode: str, winner: str, claim: str, word: str = "") -> Finding:
+    """`winner` has the lowest mean of the methods in the rows; word: the setting, for tables."""
     if winner not in rows.distinct("method"):
         return Finding(mode, claim, False, "No rows.")
     means = {name: rows.mean(method=name) for name in rows.distinct("method")}
@@ -43,7 +54,15 @@ def ranked(rows: Rows, mode: str, winner: str, claim: str) -> Finding:
     detail = ", ".join(f"{name} {value(rows, method=name)}" for name in order)
     holds = order[0] == winner
     rival = order[1] if holds and len(order) > 1 else order[0]
-    return Finding(mode, claim, holds, f"{detail}.", _apart(rows, winner, rival))
+    short = ", ".join(f"{m} {value(rows, method=m)}" for m in dict.fromkeys((winner, rival)))
+    return Finding(
+        mode,
+        claim,
+        holds,
+        f"{detail}.",
+        _apart(rows, winner, rival),
+        f"{word}: {short}" if word else short,
+    )
 
 
 def below(rows: Rows, mode: str, better: str, worse: str, claim: str) -> Finding:
@@ -64,6 +83,11 @@ def value(rows: Rows, **equal: Any) -> str:
 def _apart(rows: Rows, one: str, other: str) -> bool:
     gap = rows.mean(method=one) - rows.mean(method=other)
     return one == other or _sure(gap, np.hypot(rows.error(method=one), rows.error(method=other)))
+
+
+def apart(gap: float, *errors: float) -> bool:
+    """Whether a gap is at least two standard errors of its two sides."""
+    return _sure(gap, math.hypot(*errors))
 
 
 def _sure(gap: float, error: float) -> bool:

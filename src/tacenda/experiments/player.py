@@ -83,7 +83,7 @@ def _path(out: Path, key: str) -> Path:
 def _store(out: Path, cell: Cell) -> None:
     from tacenda.experiments.cells import carry_out
 
-    tidy.write(_path(out, cell.key()), carry_out(cell))
+    tidy.write(_path(out, cell.key()), carry_out(cell, out / "promises"))
 
 
 def _side_by_side(

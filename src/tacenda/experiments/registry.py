@@ -10,22 +10,25 @@ from tacenda.experiments import (
     ipadmm,
     many_members,
     perturbation,
+    perturbation_choice,
     recycled,
     whitened,
 )
-from tacenda.experiments.spec import Experiment
+from tacenda.experiments.spec import Claim, Experiment
 
 _FILES = (
     ipadmm,
     recycled,
     dual_averaging,
     perturbation,
+    perturbation_choice,
     concentrated,
     equal_privacy,
     many_members,
     whitened,
 )
 EXPERIMENTS: dict[str, Experiment] = {e.name: e for file in _FILES for e in file.EXPERIMENTS}
+CLAIMS: list[Claim] = [c for file in _FILES for c in getattr(file, "CLAIMS", ())]
 
 
 def by_name(name: str) -> Experiment:

@@ -82,9 +82,14 @@ class Cell:
         return self._digest(*_NAMES)
 
     def family(self) -> str:
-        """The key without the seed: the cells of a family share their tuning, their calibration and
-        their true epsilon."""
+        """The key without the seed: the cells of a family share their tuning and their
+        calibration."""
         return self._digest(*_NAMES, "seed")
+
+    def promise(self) -> str:
+        """A name of all that the true epsilon can depend on: the key without the seed, what is
+        measured, and what is done with the rounds' models afterwards."""
+        return self._digest(*_NAMES, "seed", "metrics", "every", "output", "finish_mixing")
 
     def _digest(self, *without: str) -> str:
         plain = {k: v for k, v in asdict(self).items() if k not in without}
@@ -101,6 +106,7 @@ class Finding:
     numbers.
 
     sure is False where the difference that decides is below two standard errors of the seeds' mean.
+    short: the deciding numbers alone, for the table of claims, where detail is long.
     """
 
     mode: str
@@ -108,12 +114,34 @@ class Finding:
     holds: bool
     detail: str
     sure: bool = True
+    short: str = ""
 
     @property
     def sentence(self) -> str:
         word = "Holds" if self.holds else "Does not hold"
         doubt = "" if self.sure else " (within two standard errors)"
         return f"{word}{doubt}: {self.claim}. {self.detail}"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim of a paper's abstract or conclusion; every file of a paper has a list CLAIMS.
+
+    paper     authors and year, as in `Experiment.paper`
+    where     "abstract", "conclusion" or "abstract and conclusion"
+    words     the claim in our own words, one sentence
+    findings  pairs (experiment, part of a statement): the claim is decided by every finding of that
+              experiment whose `claim` contains the part; all of them hold: "holds"; none: "does
+              not hold"; else "depends". Experiment "headline": the true epsilon of a paper's main
+              settings (`claims.from_headlines`), "formulas": what its formulas say (`formulas`)
+    setting   what decides, and on what the answer depends; what was not measured
+    """
+
+    paper: str
+    where: str
+    words: str
+    findings: tuple[tuple[str, str], ...]
+    setting: str
 
 
 def _all_means(rows: Rows) -> list[TextTable]:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import datetime
 import platform
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from tacenda.experiments import player, tables
+from tacenda.errors import StateError
+from tacenda.experiments import claims, formulas, player, tables
+from tacenda.experiments.headline import Headline
 from tacenda.experiments.judging import count, first_sentence
-from tacenda.experiments.registry import EXPERIMENTS
+from tacenda.experiments.papers import PAPERS, Paper
+from tacenda.experiments.registry import CLAIMS, EXPERIMENTS
 from tacenda.experiments.rows import Rows
-from tacenda.experiments.spec import PUBLISHED, SOUND, Experiment, Size
+from tacenda.experiments.spec import PUBLISHED, SOUND, Experiment, Finding, Size
+from tacenda.formats.files import write_text
 from tacenda.report.charts import Column, TextTable
 
-# in docs/results.md: what follows it is made by other commands, and stays
-KEPT = "<!-- What follows is not made by this command, which keeps it. -->"
 MOST_LINES = 12  # of a table; a longer one is folded up until somebody opens it
-MOST_FINDINGS = 12  # more of them are counted, and only those that do not hold are listed
+MOST_FINDINGS = 12  # more of them are folded up too
 
 
 def made_with() -> str:
@@ -45,33 +48,65 @@ def ran(rows: Rows) -> str:
     )
 
 
-def kept(path: Path) -> str:
-    """What a summary that is to be written anew holds from KEPT on."""
-    text = path.read_text() if path.is_file() else ""
-    return "\n" + text[text.index(KEPT) :] if KEPT in text else ""
+def stored_experiments(out: Path, size: Size) -> dict[str, tuple[Experiment, Rows]]:
+    """Every experiment with stored rows of this size, and its rows; refuses where none has any."""
+    found = {
+        e.name: (e, player.stored(e, size, out))
+        for e in EXPERIMENTS.values()
+        if (player.folder_of(out, e, size) / "rows.csv").is_file()
+    }
+    if not found:
+        raise StateError(
+            f"There are no {size.name} results in {out}; "
+            f"`tacenda experiment run --all --{size.name}` makes them."
+        )
+    return found
 
 
-def as_markdown(out: Path, size: Size) -> str:
-    """docs/results.md: every experiment with stored rows of this size."""
+def all_findings(
+    known: dict[str, tuple[Experiment, Rows]], truths: Sequence[Headline]
+) -> dict[str, list[Finding]]:
+    """The findings by which claims are decided: of rows, of the true epsilon, of formulas."""
+    return {
+        **{name: e.findings(rows) for name, (e, rows) in known.items()},
+        claims.HEADLINE: claims.from_headlines(truths),
+        claims.FORMULAS: formulas.findings(),
+    }
+
+
+def claim_tables(
+    found: dict[str, list[Finding]], named: Callable[[str], str] = claims.in_words
+) -> list[tuple[Paper, TextTable]]:
+    """The table of claims of each paper that has any; named: how a source is written."""
+    made = []
+    for paper in PAPERS:
+        decided = [claims.decide(c, found) for c in CLAIMS if c.paper == paper.key]
+        if decided:
+            made.append((paper, claims.table(decided, f"The claims of {paper.key}", named)))
+    return made
+
+
+def pages(
+    known: dict[str, tuple[Experiment, Rows]], size: Size, truths: Sequence[Headline]
+) -> dict[str, str]:
+    """The summary, under "", and one page for each experiment with rows, under its name."""
+    found = all_findings(known, truths)
+    missing = [name for name in EXPERIMENTS if name not in known]
     parts = [
         "# Results",
-        f"Made by `tacenda experiment report --{size.name} --run --markdown docs/results.md`; "
-        f"{made_with()}.",
-        _WORDS[size.name],
-        "Findings and numbers are computed from the stored rows; settings, "
-        "reasons and what was tried before are written by hand. "
-        "`Holds` and `Does not hold` refer to the statement as it is written, for these runs. "
-        "± is the standard error of a mean over the seeds; "
-        "a statement whose deciding difference is below two of them says so.",
+        f"Made by `tacenda experiment report --{size.name} --run --jobs 2 --markdown "
+        f"docs/results.md`; {made_with()}.",
+        f"{_WORDS[size.name]} {_READING}",
+        "## What the papers claim, and what was found",
     ]
-    missing, sections, lines = [], [], []
-    for e in EXPERIMENTS.values():
-        if (player.folder_of(out, e, size) / "rows.csv").is_file():
-            rows = player.stored(e, size, out)
-            sections.append(_section(e, rows))
-            lines.append(_line(e, rows))
-        else:
-            missing.append(e.name)
+
+    def link(source: str) -> str:
+        word = claims.in_words(source)
+        page = {claims.HEADLINE: "true-epsilon.md", claims.FORMULAS: "papers.md"}.get(source)
+        return f"[{word}]({page or f'results/{source}.md'})" if page or source in known else word
+
+    for paper, table in claim_tables(found, link):
+        parts += [f"### {paper.key}", f"*{paper.title}.* {paper.about}", tables.as_markdown(table)]
     titles = (
         "experiment",
         "source",
@@ -81,22 +116,38 @@ def as_markdown(out: Path, size: Size) -> str:
         "hold when sound",
         "verdict",
     )
+    lines = [_line(e, rows, found[e.name]) for e, rows in known.values()]
     parts += [
+        "## The experiments",
+        "Each has a page with its statements, tables and settings.",
         tables.as_markdown(TextTable("Summary", [Column(t) for t in titles], lines)),
-        *sections,
+        f"Not run at this size: {', '.join(missing)}." if missing else "All experiments were run.",
+        "```{toctree}\n:hidden:\n\n" + "\n".join(f"results/{name}" for name in known) + "\n```",
     ]
-    if missing:
-        parts.append(f"Not run at this size: {', '.join(missing)}.")
-    return "\n\n".join(parts) + "\n"
+    sections = {name: _section(e, rows, found[name]) for name, (e, rows) in known.items()}
+    return {"": "\n\n".join(parts) + "\n", **sections}
 
 
-def _line(e: Experiment, rows: Rows) -> list[str]:
+def write_markdown(path: Path, made: dict[str, str]) -> list[Path]:
+    """Write the summary to `path` and the pages of the experiments into the folder of its name
+    beside it; pages of experiments that are no longer there are removed."""
+    folder = path.with_suffix("")
+    folder.mkdir(exist_ok=True)
+    for old in folder.glob("*.md"):
+        if old.stem not in made:
+            old.unlink()
+    written = [write_text(path, made[""])]
+    return written + [
+        write_text(folder / f"{name}.md", text) for name, text in made.items() if name
+    ]
+
+
+def _line(e: Experiment, rows: Rows, found: list[Finding]) -> list[str]:
     """One line of the summary table."""
-    found = e.findings(rows)
     held = [count(found, mode) for mode in (PUBLISHED, SOUND)]
     numbers = [str(len(_runs(rows))), str(len(rows.distinct("seed")))]
     return [
-        e.name,
+        f"[{e.name}](results/{e.name}.md)",
         ", ".join(filter(None, (e.paper, e.figure))),
         *numbers,
         *held,
@@ -110,35 +161,42 @@ def _runs(rows: Rows) -> dict[tuple[tuple[str, object], ...], float]:
     return {tuple((k, v) for k, v in r.items() if k not in hidden): r["seconds"] for r in rows}
 
 
-def _section(e: Experiment, rows: Rows) -> str:
-    found = e.findings(rows)
-    shown = found if len(found) <= MOST_FINDINGS else [f for f in found if not f.holds]
-    lines = [f"- {f.mode}: {f.sentence}" for f in shown]
-    if len(shown) < len(found):
-        lines.append(
-            f"- {len(found) - len(shown)} of {len(found)} statements hold; the report lists them."
-        )
+def _section(e: Experiment, rows: Rows, found: list[Finding]) -> str:
+    lines = "\n".join(f"- {f.mode}: {f.sentence}" for f in found)
+    if len(found) > MOST_FINDINGS:
+        lines = _folded(f"The {len(found)} statements that were checked", lines)
     source = ", ".join(filter(None, (e.paper, e.figure)))
-    return "\n\n".join(
-        [
-            f"## {e.name} ({source})",
-            e.question,
-            f"**{e.survives(found, rows)}**",
-            "\n".join(lines),
-            *(_shown(t) for t in e.tables(rows)),
-            f"Settings: {e.settings} {e.chosen} {ran(rows)}",
-        ]
-    )
+    parts = [
+        f"# {e.name} ({source})",
+        e.question,
+        f"**{e.survives(found, rows)}**",
+        lines,
+        *(_shown(t) for t in e.tables(rows)),
+        f"Settings: {e.settings} {e.chosen} {ran(rows)}",
+        "[All results](../results.md)",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _folded(title: str, text: str) -> str:
+    return f"<details>\n<summary>{title}</summary>\n\n{text}\n\n</details>"
 
 
 def _shown(table: TextTable) -> str:
     text = tables.as_markdown(table)
     if len(table.rows) <= MOST_LINES:
         return f"{table.caption}:\n\n{text}"
-    title = f"{table.caption} ({len(table.rows)} lines)"
-    return f"<details>\n<summary>{title}</summary>\n\n{text}\n\n</details>"
+    return _folded(f"{table.caption} ({len(table.rows)} lines)", text)
 
 
+_READING = (
+    "Verdicts, findings and numbers are computed from the stored rows; settings, reasons and what "
+    "was tried before are written by hand. *As published* is the paper's own noise, whose true "
+    "epsilon may be another than the stated one; *at equal true privacy* (or *sound*), every "
+    "method has the same true epsilon over the whole run. A claim *depends* where some of its "
+    "statements hold and others do not; *not all clear* means that a deciding difference is below "
+    "two standard errors. ± is the standard error of a mean over the seeds."
+)
 _WORDS = {
     "quick": (
         "Quick size: generated data, a few seconds each; this shows that everything runs, "

@@ -271,9 +271,25 @@ class Problem:
             Shape (n,).
         """
         rows, _ = self._models(w)
-        means = self.store.losses(np.arange(self.n_nodes), rows)
-        data = self.loss_scale * means * self.sizes / self.divisors
+        data = self.loss_scale * self.local_losses(rows) * self.sizes / self.divisors
         return np.asarray(data + self.strength * self.regulariser.value(rows))
+
+    def local_losses(self, w: ArrayLike) -> Floats:
+        """Mean loss of each node's own model over its own records, without c and r R. Reads private
+        data without noise.
+
+        Parameters
+        ----------
+        w : array_like
+            Shape (n, d), one row per node.
+
+        Returns
+        -------
+        ndarray of float
+            Shape (n,).
+        """
+        rows, _ = self._models(w)
+        return np.asarray(self.store.losses(np.arange(self.n_nodes), rows))
 
     def accuracy(self, w: ArrayLike) -> Any:
         """Share of all records classified correctly. Reads private data without noise.

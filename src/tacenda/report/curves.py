@@ -51,6 +51,25 @@ METRICS: dict[str, tuple[str, str, str, bool]] = {
         False,
     ),
     "worst_accuracy": ("Accuracy of the worst node's model", "accuracy", "higher is better", False),
+    "node_loss": ("Loss of the nodes' own models, mean", "loss", "lower is better", False),
+    "node_misclassification": (
+        "Share of all records that the nodes' own models classify wrongly, mean",
+        "misclassified",
+        "lower is better",
+        False,
+    ),
+    "own_loss": (
+        "Loss of each node's model on its own records, mean",
+        "loss",
+        "lower is better",
+        False,
+    ),
+    "own_misclassification": (
+        "Share of its own records that each node's model classifies wrongly, mean",
+        "misclassified",
+        "lower is better",
+        False,
+    ),
     "test_loss": ("Loss on test data", "loss", "lower is better", False),
     "test_accuracy": ("Accuracy on test data", "accuracy", "higher is better", False),
     "consensus": (
@@ -65,6 +84,7 @@ METRICS: dict[str, tuple[str, str, str, bool]] = {
         "lower is better",
         True,
     ),
+    "zeros": ("Coefficients that are exactly 0", "share", "higher is sparser", False),
     "infeasibility": ("Disagreement along the edges", "sum of distances", "lower is better", True),
     "data_passes": ("Passes over the records", "passes", "lower is better", False),
 }

@@ -9,10 +9,14 @@ local_objective      mean over nodes of f_i at the node's own model, on its own 
                      2018)
 loss, accuracy, misclassification       of the average model, over all records
 node_accuracy, worst_accuracy           mean and least accuracy of the nodes' own models
+node_loss, node_misclassification       of the nodes' own models over all records, mean over nodes
+own_loss, own_misclassification         of each node's own model over its own records, mean over
+                     nodes (Zhang and Zhu 2016)
 test_loss, test_accuracy                of the average model, on the given test data
 consensus            root mean square distance of the nodes' models from their average
 distance             sum_i |w_i - w*|^2 / |w*|^2 with w* the reference (the normalised error of
                      Gauthier et al. 2020)
+zeros                share of the coefficients that are exactly 0, mean over the nodes' own models
 infeasibility        sum over edges |w_i - w_j| (part of (21) of Huang and Gong 2020)
 data_passes          how often a record was read so far, on average: once for a gradient, and once
                      for each gradient, Hessian or product with it that a local solver takes; since
@@ -62,6 +66,16 @@ class Snapshot:
     @cached_property
     def node_accuracies(self) -> Array:
         return np.asarray(self.problem.accuracy(self.models))
+
+    @cached_property
+    def own_accuracies(self) -> Array:
+        """(n,) the share of its own records that each node's own model classifies correctly."""
+        store = self.problem.store
+        found = np.empty(len(self.models))
+        for i, (a, b) in enumerate(zip(store.offsets[:-1], store.offsets[1:], strict=True)):
+            scores = store.scores(int(a), int(b), self.models[i])
+            found[i] = np.mean(store.right(scores, store.labels[a:b]))
+        return found
 
     @cached_property
     def test_scores(self) -> tuple[Array, Array]:
@@ -131,11 +145,16 @@ METRICS: dict[str, Callable[[Snapshot], float]] = {
     "misclassification": lambda s: 1.0 - float(s.problem.accuracy(s.average)),
     "node_accuracy": lambda s: float(s.node_accuracies.mean()),
     "worst_accuracy": lambda s: float(s.node_accuracies.min()),
+    "node_loss": lambda s: float(np.mean(s.problem.loss_of(s.models))),
+    "node_misclassification": lambda s: 1.0 - float(s.node_accuracies.mean()),
+    "own_loss": lambda s: float(np.mean(s.problem.local_losses(s.models))),
+    "own_misclassification": lambda s: 1.0 - float(s.own_accuracies.mean()),
     "test_loss": lambda s: float(np.mean(s.problem.loss.value(*s.test_scores))),
     "test_accuracy": _test_accuracy,
     "consensus": _consensus,
     "distance": _distance,
     "infeasibility": _infeasibility,
+    "zeros": lambda s: float(np.mean(s.models == 0.0)),
     "data_passes": lambda s: s.passes,
 }
 _CLASSES_ONLY = (
@@ -143,6 +162,8 @@ _CLASSES_ONLY = (
     "misclassification",
     "node_accuracy",
     "worst_accuracy",
+    "node_misclassification",
+    "own_misclassification",
     "test_accuracy",
 )
 
@@ -203,8 +224,9 @@ def as_shown(values: dict[str, Any], adjacency: str) -> dict[str, Any]:
 
 
 # Of records: shares, which have their number below, and amounts, which depend on it
-_SHARES = ("misclassification", "roc_auc", "average_precision", "f1", "brier", "r2")
-_AMOUNTS = ("loss", "suboptimality", "log_loss", "rmse", "mae", "data_passes")
+_SHARES = ("roc_auc", "average_precision", "f1", "brier", "r2")
+_LOSSES = ("loss", "node_loss", "own_loss", "log_loss", "rmse", "mae")
+_AMOUNTS = (*_LOSSES, "suboptimality", "data_passes")
 
 
 def _coarse(name: str, value: Any) -> Any:
@@ -213,7 +235,7 @@ def _coarse(name: str, value: Any) -> Any:
     if not isinstance(value, float) or name.startswith("test_"):
         return value
     measure = name.removesuffix("_range")
-    if "accuracy" in measure or measure in _SHARES:
+    if "accuracy" in measure or "misclassification" in measure or measure in _SHARES:
         return round(value, 2)
     reads_records = "objective" in measure or measure in _AMOUNTS
     return float(f"{value:.2g}") if reads_records else value

@@ -54,10 +54,19 @@ def by_definition(s: Snapshot) -> dict[str, float]:
         "misclassification": 1 - right(mean),
         "node_accuracy": float(np.mean([right(row) for row in w])),
         "worst_accuracy": min(right(row) for row in w),
+        "node_loss": float(
+            np.mean([np.concatenate([losses(i, row) for i in range(N)]).mean() for row in w])
+        ),
+        "node_misclassification": 1 - float(np.mean([right(row) for row in w])),
+        "own_loss": float(np.mean([losses(i, w[i]).mean() for i in range(N)])),
+        "own_misclassification": float(
+            np.mean([(sign[i] * (parts[i][0] @ w[i]) < 0).mean() for i in range(N)])
+        ),
         "test_loss": float(np.log1p(np.exp(-y * (x @ mean))).mean()),
         "test_accuracy": float((y * (x @ mean) > 0).mean()),
         "consensus": float(np.sqrt(sum(np.sum((row - mean) ** 2) for row in w) / N)),
         "distance": float(sum(np.sum((row - best) ** 2) for row in w) / np.sum(best**2)),
+        "zeros": float(np.mean([np.count_nonzero(row == 0.0) / len(row) for row in w])),
         "infeasibility": float(sum(np.linalg.norm(w[i] - w[(i + 1) % N]) for i in range(N))),
         "data_passes": s.passes,
     }
