@@ -26,6 +26,7 @@ from tacenda.node.transport.relay import SCHEME
 
 KIT = "kit"
 USER = "tacenda"
+IMAGE_USER = 10001  # of deploy/Dockerfile
 HOMES = ("/home", "/root", "/run/user")  # what ProtectHome= hides
 
 
@@ -85,8 +86,8 @@ def _facts(home: Path, settings: NodeSettings, contract: Contract | None) -> dic
         "cache": f"tacenda-{name}",
         "as_root": as_root,  # a node needs no rights of its own: then a user is made for it
         "user": USER if as_root else getpass.getuser(),
-        "uid": os.geteuid(),
-        "gid": os.getegid(),
+        "uid": IMAGE_USER if as_root else os.geteuid(),
+        "gid": IMAGE_USER if as_root else os.getegid(),
         "python": sys.executable,
         "address": address,
         "port": address.rpartition(":")[2],

@@ -3,7 +3,9 @@ changed on the way is refused by name."""
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -222,3 +224,41 @@ def test_the_kit_names_paths_ports_and_neighbours(drafted: tuple[Office, Path]) 
     assert "ports:" not in (south / "compose.yaml").read_text()
     for file in (*kit.iterdir(), *south.iterdir()):
         assert "PRIVATE KEY" not in file.read_text()
+
+
+DEPLOYED = Path(__file__).parents[3] / "deploy" / "tacenda-node.service"
+OWN = ("User", "Group", "WorkingDirectory", "ExecStart", "EnvironmentFile", "CacheDirectory")
+PLACES = ("Environment", "ProtectHome", "ReadWritePaths", "ReadOnlyPaths", "StateDirectory")
+
+
+def _rules(text: str) -> set[str]:
+    lines = (line for line in text.splitlines() if re.match(r"[A-Z]\w+=", line))
+    named = (*OWN, *PLACES, "StateDirectoryMode", "Description")
+    return {line for line in lines if line.partition("=")[0] not in named}
+
+
+def test_the_kits_unit_is_as_closed_as_the_one_in_deploy(drafted: tuple[Office, Path]) -> None:
+    kit = write_kit(drafted[0].homes["north"])
+    assert _rules((kit / "tacenda-north.service").read_text()) == _rules(DEPLOYED.read_text())
+
+
+@pytest.mark.parametrize(
+    ("program", "words", "file"),
+    [
+        ("systemd-analyze", ["verify"], "tacenda-north.service"),
+        ("nft", ["--check", "--file"], "firewall.nft"),
+    ],
+)
+def test_the_systems_own_programs_understand_the_kit(
+    drafted: tuple[Office, Path], program: str, words: list[str], file: str
+) -> None:
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not on this machine")
+    kit = write_kit(drafted[0].homes["north"])
+    done = subprocess.run(
+        [program, *words, str(kit / file)], capture_output=True, text=True, check=False
+    )
+    said = [line for line in done.stderr.splitlines() if "tacenda-north" in line or "nft" in line]
+    if program == "nft" and "Operation not permitted" in done.stderr:
+        pytest.skip("nft needs more rights here")
+    assert not said, done.stderr
