@@ -42,6 +42,7 @@ def test_list_shows_every_row_of_the_specification() -> None:
         "recycled-penalty",
         "dda-convergence",
         "dda-tradeoff",
+        "dda-sparsity",
         "perturbation-convergence",
         "perturbation-tradeoff",
         "perturbation-strength",
@@ -204,7 +205,17 @@ def test_unknown_names_and_two_sizes_are_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
+# Its accountant for samples takes most of half a minute
+SLOW = ("ipadmm-batches",)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name
+        for name in sorted(EXPERIMENTS)
+    ],
+)
 def test_every_quick_version_runs_and_draws(name: str, tmp_path: Path) -> None:
     experiment = by_name(name)
     rows = player.play(experiment, Size("quick"), tmp_path, show=False)

@@ -259,7 +259,8 @@ class Observer:
                 f"Only {size(free)} are free on the disk of {self._folder}; free some space, "
                 "because nothing is sent that cannot be stored first."
             )
-        if not self._display.all_done and not self._display.lacking and since_round > limit:
+        unsigned = bool(self._display.lacking)
+        if not self._display.all_done and not unsigned and since_round > limit:
             found.append(
                 f"No round was completed for {duration(since_round)}, and the contract's limit is "
                 f"{duration(limit)}; look at the neighbours that are waited for."
@@ -276,6 +277,10 @@ class Observer:
     def _warnings(self, peers: list[PeerFacts], days: float, free: int) -> list[str]:
         """What needs a look before it becomes a problem."""
         found = list(self._display.warnings)
+        if self._display.lacking:
+            found.append(f"The run has not begun: {self._display.lacking}.")
+        troubles = [self._endpoint.handshake.clock_trouble(peer.name) for peer in peers]
+        found += [f"{words[0].upper()}{words[1:]}." for words in troubles if words]
         found += [f"{what} cannot be looked at: {why}" for what, why in self._failed.items()]
         if 0 < days <= SOON_DAYS:
             found.append(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import signal
+import sqlite3
 import sys
 import threading
 import time
@@ -209,7 +210,8 @@ def _run(
                 reason=type(stopped).__name__,
                 message=str(stopped) if isinstance(stopped, TacendaError) else "",
             )
-            spending.settle(state.charges(), final=isinstance(stopped, LeftRun))
+            left = isinstance(stopped, LeftRun)
+            _settle_what_is_there(spending, state, log, final=left)
             if isinstance(stopped, (ConflictingVotes, MemberCaught)):
                 time.sleep(min(SHOWN, contract.absence.limit_seconds))
             raise
@@ -233,6 +235,15 @@ def _all_signed(book: SignatureBook, endpoint: Endpoint, watchdog: _Watchdog) ->
     watchdog.display.unsigned("")
     if said:
         watchdog.log.info("all members have signed", contract=book.current.hash)
+
+
+def _settle_what_is_there(spending: Spending, state: NodeState, log: Any, *, final: bool) -> None:
+    """Before the node stops for another reason, which the operator must read. Where it fails, the
+    whole run stays reserved in the ledger: never less than was spent."""
+    try:
+        spending.settle(state.charges(), final=final)
+    except (StateError, sqlite3.Error) as failed:
+        log.warning("spending not settled yet", reason=type(failed).__name__)
 
 
 def _account(
