@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from node_stage import small_schema
 from tacenda.data.random_records import write_random_records
@@ -196,6 +197,36 @@ def test_terms_that_no_node_would_run_are_refused_before_anything_is_written(
     assert [path.name for path in home.iterdir()] == ["records.csv"]
     with pytest.raises(InputError, match="at least one other"):
         consortium.new(home, "north", ["north"], TERMS, schema, site)
+
+
+def test_an_organisation_brings_its_own_certificate_or_identity(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    issued = authority.issue_cert("north", "www.north.example")
+    issued.cert_chain_pems[0].write_to_path(tmp_path / "crt")
+    authority.cert_pem.write_to_path(tmp_path / "ca")
+    issued.private_key_pem.write_to_path(tmp_path / "key")
+    (tmp_path / "key").chmod(0o600)
+    brought = {
+        "certificate": tmp_path / "crt",
+        "authority": tmp_path / "ca",
+        "tls": {"key": str(tmp_path / "key")},
+    }
+    schema, home = small_schema(), tmp_path / "home"
+    site = _site(home, "north", schema, brought=brought)
+    consortium.new(home, "north", ["south"], TERMS, schema, site)
+    mine = consortium.identity_of(home)
+    assert mine.authority_pem.encode() == authority.cert_pem.bytes()
+    assert not (home / "identity" / "tls.key").exists()  # it stays where the organisation has it
+    card = drafting.read_card(home / "north.card")
+    assert card["fingerprint"] == mine.fingerprint
+    second = tmp_path / "second"
+    again = _site(second, "north", schema, identity=home / "identity")
+    consortium.new(second, "north", ["south"], TERMS, schema, again)
+    assert consortium.identity_of(second).fingerprint == mine.fingerprint
+    assert read_settings(second).identity == home / "identity"
+    wrong = _site(tmp_path / "third", "south", schema, identity=home / "identity")
+    with pytest.raises(InputError, match="is of north, not of south"):
+        consortium.new(tmp_path / "third", "south", ["north"], TERMS, schema, wrong)
 
 
 def test_a_secret_number_of_records_is_never_counted(tmp_path: Path) -> None:
