@@ -243,14 +243,14 @@ def read_invitation(path: str | Path) -> Invitation:
         raise InputError(f"{wrong} again.")
     try:
         found = Invitation(
-            values["title"],
-            list(values["members"]),
+            str(values["title"]),
+            [check_name(name) for name in values["members"]],
             Schema.from_toml(values["schema"]),
             dict(values["terms"]),
-            dict(values["organiser"]),
-            values["signature"],
+            drafting.checked_card(dict(values["organiser"]), f"of the organiser in {path}"),
+            str(values["signature"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{wrong} again ({error}).") from None
     if not found.is_signed():
         raise InputError(

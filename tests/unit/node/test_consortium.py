@@ -143,6 +143,18 @@ def test_an_invitation_that_was_changed_on_its_way_is_refused(
     (tmp_path / "y.invite").write_text("format = 1")
     with pytest.raises(InputError, match="not an invitation"):
         consortium.read_invitation(tmp_path / "y.invite")
+    good = tomllib.loads(office.invitation.read_text())
+    for part, value in (
+        ("members", [1, 2]),
+        ("members", ["../up", "north"]),
+        ("organiser", {"name": "north"}),
+        ("schema", 3),
+        ("schema", "[[["),
+        ("terms", 3),
+    ):
+        (tmp_path / "z.invite").write_text(toml({**good, part: value}))
+        with pytest.raises(InputError):
+            consortium.read_invitation(tmp_path / "z.invite")
 
 
 def test_cards_that_do_not_belong_are_named(drafted: tuple[Office, Path], tmp_path: Path) -> None:
