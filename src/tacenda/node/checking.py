@@ -151,6 +151,13 @@ def _cost(settings: NodeSettings, plan: RunPlan, name: str, problem: Any) -> Fin
             return Finding("cost", False, f"{says}; {told}", "set budget in node.toml")
         with LedgerStore(copy) as store:
             spent = store.spent(account)
+            mine = f"{plan.contract.run_id()[:16]}-"
+            begun = any(
+                run["run"].startswith(mine) and run["run"].endswith(f"-{name}")
+                for run in store.runs()
+            )
+    if begun:
+        says, events = f"{says}, and has begun: it is in the ledger already", []
     before = [*spent.events, *spent.reserved]
     if spent.budget is None:
         return Finding("cost", True, f"{says}; these records have no budget, by your own word")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tacenda.errors import InputError
-from tacenda.node.commands.options import ContractFile, Folder, MemberFolder, SchemaFile, node_app
+from tacenda.node.commands.options import ContractFile, MemberFolder, SchemaFile, node_app
 from tacenda.words import against, counted
 
 
@@ -253,19 +253,44 @@ def node_check(
 
 
 def doctor(
-    contract: ContractFile = Path("contract.toml"),
-    identity: Folder = Path("identity"),
-    schema: Annotated[Path | None, typer.Option("--schema", "-s")] = None,
-    state: Annotated[Path, typer.Option()] = Path("state"),
+    folder: MemberFolder = None,
+    contract: Annotated[
+        Path | None, typer.Option("--contract", "-c", help="The contract (contract.toml).")
+    ] = None,
+    identity: Annotated[
+        Path | None, typer.Option("--identity", "-i", help="Keys and certificate (identity).")
+    ] = None,
+    schema: Annotated[
+        Path | None, typer.Option("--schema", "-s", help="The schema of the records.")
+    ] = None,
+    state: Annotated[Path | None, typer.Option(help="Folder of the run's state (state).")] = None,
     ledger: Annotated[
         Path | None, typer.Option(help="The lasting ledger; by default this member's own.")
     ] = None,
 ) -> None:
     """Check clock, ports, certificate, contract, schema, disk, versions, ledger and peers; each
-    with the fix."""
-    from tacenda.node.doctor import as_text, examine
+    with the fix.
 
-    findings = examine(contract, identity, schema, state, ledger)
+    FOLDER holds this member's node.toml; flags override what it says.
+    """
+    from tacenda.node.doctor import as_text, examine
+    from tacenda.node.settings import read_settings, settings_file
+
+    if settings_file(folder) is not None:
+        found = read_settings(folder)
+        contract, identity = contract or found.contract, identity or found.identity
+        schema, state, ledger = (
+            schema or found.schema,
+            state or found.state,
+            ledger or found.ledger,
+        )
+    findings = examine(
+        contract or Path("contract.toml"),
+        identity or Path("identity"),
+        schema,
+        state or Path("state"),
+        ledger,
+    )
     typer.echo(as_text(findings), nl=False)
     raise typer.Exit(0 if all(f.ok for f in findings) else 1)
 
