@@ -96,7 +96,7 @@ def node_run(
     from tacenda.node.transport.tls_log import VERBOSITY
 
     os.environ.setdefault(VERBOSITY, "INFO")
-    from tacenda.node.run import Stopped, run_node
+    from tacenda._compiled import keep_compiled
     from tacenda.node.settings import read_settings
 
     settings = read_settings(
@@ -120,6 +120,9 @@ def node_run(
         quiet=quiet,
         watch_tls=True,
     )
+    keep_compiled(settings.state)  # before numba is imported
+    from tacenda.node.run import Stopped, run_node
+
     try:
         result = run_node(settings)
     except Stopped as stopped:
