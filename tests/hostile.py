@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 import tacenda as tc
+from custom_parts import log_cosh, steep_margin
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.bounded import open_parts
 from tacenda.problem.facts import Facts
@@ -78,6 +79,8 @@ LOSSES: tuple[tuple[Any, dict[str, Any]], ...] = (
     ("squared", {"clip_norm": 1e-6, "data_norm": 1e6}),
     ("multiclass-hinge", {}),
     (tc.losses.MulticlassHinge(1e-6), {"clip_norm": 0.4}),
+    (log_cosh(), {}),
+    (steep_margin(), {"data_norm": 20.0}),
 )
 BOUNDS = (1.0, 3.0, 100.0, 1e-6)  # of weights
 QUESTIONS = ("gradient", "batch", "lattice", "argmin", "kernel", "kernel batch", "kernel lattice")

@@ -183,7 +183,7 @@ class Crowd:
             mine = identity.Identity.read(self.folder(name) / "identity")
             contract_files.sign(self.contracts[name], mine)
 
-    def until(self, name: str, words: str, seconds: float = 60.0) -> None:
+    def until(self, name: str, words: str, seconds: float = 150.0) -> None:
         """Wait until a member's log says so."""
         end = time.monotonic() + seconds
         path = self.folder(name) / "state" / "log.jsonl"
@@ -204,7 +204,7 @@ class Crowd:
             "quiet": True,
             "watch_tls": True,
             "addresses": self.addresses.get(name),
-            "metrics_port": self.metrics,
+            "metrics_address": self.metrics,
             "ledger": None if self.ledgers is None else self.ledgers / name / "ledger.sqlite",
             **self.options.get(name, {}),
         }
@@ -270,6 +270,14 @@ def live(options: dict[str, Any], output: str) -> None:
             traceback.print_exc(file=out)
             out.flush()
             sys.exit(1)
+
+
+def live_on_terminal(options: dict[str, Any], output: str, terminal: str) -> None:
+    """A member whose standard error is a terminal."""
+    place = os.open(terminal, os.O_RDWR | os.O_NOCTTY)
+    os.dup2(place, 2)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+    live(options, output)
 
 
 def live_and_lie(

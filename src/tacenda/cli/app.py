@@ -79,6 +79,7 @@ app.add_typer(examples.app, name="examples", short_help="Examples to copy and ru
 app.add_typer(schemas.app, name="schema", short_help="Your file's public description.")
 app.add_typer(ledgers.app, name="ledger", short_help="What every data set has spent.")
 app.add_typer(experiment_app, name="experiment", short_help="The papers' experiments, and our own.")
+app.add_typer(node.consortium_app, name="consortium", short_help="Set up a federation with others.")
 app.add_typer(node.certs_app, name="certs", short_help="Keys and certificates, made on site.")
 app.add_typer(node.contract_app, name="contract", short_help="The contract that all members sign.")
 app.add_typer(node.node_app, name="node", short_help="Take part in a run over the network.")

@@ -3,7 +3,7 @@ papers' own formulas."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tacenda.experiments.headline import Headline
@@ -84,8 +84,8 @@ def from_headlines(rows: Iterable[Headline]) -> list[Finding]:
     ]
 
 
-def table(decided: Sequence[Decided], caption: str) -> TextTable:
-    """One line for each claim."""
+def table(decided: Sequence[Decided], caption: str, named: Callable[[str], str]) -> TextTable:
+    """One line for each claim; named: how a source is written."""
     titles = ("claim", "verdict", "what decides", "figures", "from")
     lines = [
         [
@@ -93,11 +93,16 @@ def table(decided: Sequence[Decided], caption: str) -> TextTable:
             d.verdict,
             d.claim.setting + _not_run(d),
             d.figures,
-            ", ".join(d.sources),
+            ", ".join(named(s) for s in d.sources),
         ]
         for d in decided
     ]
     return TextTable(caption, [Column(t) for t in titles], lines)
+
+
+def in_words(source: str) -> str:
+    """A source as readers know it."""
+    return {HEADLINE: "true epsilon", FORMULAS: "the paper's formulas"}.get(source, source)
 
 
 def _not_run(d: Decided) -> str:

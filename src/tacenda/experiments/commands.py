@@ -135,11 +135,11 @@ def report(
     if missing:
         for experiment in EXPERIMENTS.values():
             player.play(experiment, size, out, jobs=player.cores(jobs))
-    page.with_rows(out, size)  # refuses before the half minute that the next line takes
+    known = summary.stored_experiments(out, size)
     truths = headline_table.headlines()
-    print(page.build(out, size, to, truths=truths))
+    print(page.build(known, size, to or out / size.name / "report.html", truths))
     if markdown is not None:
-        for path in summary.write_markdown(markdown, summary.pages(out, size, truths)):
+        for path in summary.write_markdown(markdown, summary.pages(known, size, truths)):
             print(path)
 
 

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from tacenda import theory
+from tacenda.experiments import recycled
 from tacenda.experiments.spec import PUBLISHED, Finding
 from tacenda.privacy.accounting.calibration import gaussian_mu
 
@@ -15,7 +16,7 @@ NODES, RECORDS, FEATURES, DELTA = 100, 452, 104, 1e-5  # Huang and Gong (2020), 
 
 def findings() -> list[Finding]:
     """All of them; the papers' errata in docs/papers.md name the same numbers."""
-    return [_rate(), _more_steps(), _centralised(), _composition()]
+    return [_rate(), _more_steps(), _centralised(), _composition(), _condition()]
 
 
 def _bound(rounds: int, inner_steps: int, noise: float) -> float:
@@ -103,4 +104,19 @@ def _composition() -> Finding:
         f"The proof gives c0 = {composition_constant(DELTA):.3f} at delta 1e-5, with the term "
         f"that it leaves out {composition_constant_whole(1.0, DELTA):.3f} at epsilon 1; the exact "
         f"Gaussian needs {1 / gaussian_mu(1.0, DELTA) / exact:.3f}.",
+    )
+
+
+def _condition() -> Finding:
+    least = {nodes: recycled.least_gammas(nodes) for nodes in (5, 20)}
+    top = max(recycled.GAMMAS)
+    told = "; ".join(
+        f"on {nodes} nodes at least {example:.3g} by (26)-(27), {best:.4g} with the best constants"
+        for nodes, (example, best) in least.items()
+    )
+    return Finding(
+        PUBLISHED,
+        f"Zhang et al. (2018): Theorem III.1 covers gamma up to {top:g}, as in Figure 1",
+        all(best <= top for _, best in least.values()),
+        f"Gamma must be {told}.",
     )

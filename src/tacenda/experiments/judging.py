@@ -45,8 +45,8 @@ def falls(
     )
 
 
-def ranked(rows: Rows, mode: str, winner: str, claim: str) -> Finding:
-    """`winner` has the lowest mean of the methods in the rows."""
+def ranked(rows: Rows, mode: str, winner: str, claim: str, word: str = "") -> Finding:
+    """`winner` has the lowest mean of the methods in the rows; word: the setting, for tables."""
     if winner not in rows.distinct("method"):
         return Finding(mode, claim, False, "No rows.")
     means = {name: rows.mean(method=name) for name in rows.distinct("method")}
@@ -54,7 +54,15 @@ def ranked(rows: Rows, mode: str, winner: str, claim: str) -> Finding:
     detail = ", ".join(f"{name} {value(rows, method=name)}" for name in order)
     holds = order[0] == winner
     rival = order[1] if holds and len(order) > 1 else order[0]
-    return Finding(mode, claim, holds, f"{detail}.", _apart(rows, winner, rival))
+    short = ", ".join(f"{m} {value(rows, method=m)}" for m in dict.fromkeys((winner, rival)))
+    return Finding(
+        mode,
+        claim,
+        holds,
+        f"{detail}.",
+        _apart(rows, winner, rival),
+        f"{word}: {short}" if word else short,
+    )
 
 
 def below(rows: Rows, mode: str, better: str, worse: str, claim: str) -> Finding:

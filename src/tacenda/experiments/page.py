@@ -9,12 +9,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from tacenda.errors import StateError
-from tacenda.experiments import advice, equal_privacy, player, summary
+from tacenda.experiments import advice, equal_privacy, summary
 from tacenda.experiments.headline import Headline
 from tacenda.experiments.judging import count, first_sentence
 from tacenda.experiments.papers import OURS, PAPERS
 from tacenda.experiments.registry import EXPERIMENTS
+from tacenda.experiments.rows import Rows
 from tacenda.experiments.spec import PUBLISHED, SOUND, Experiment, Finding, Size
 from tacenda.formats.files import write_text
 from tacenda.report.charts import Chart, Column, TextTable
@@ -39,15 +39,16 @@ class Shown:
     tables: list[TextTable]
 
 
-def build(out: Path, size: Size, target: Path | None = None, *, truths: Sequence[Headline]) -> Path:
-    """Write the page of every experiment that has stored rows of this size; the file is written
-    whole or not at all. truths: the papers' true epsilon (`headlines`)."""
+def build(
+    known: dict[str, tuple[Experiment, Rows]], size: Size, path: Path, truths: Sequence[Headline]
+) -> Path:
+    """Write the page of these experiments with their rows, whole or not at all. truths: the papers'
+    true epsilon (`headlines`)."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     from tacenda.report.html_page import plotly_js, script_json
 
     library = plotly_js().replace("</script", "<\\/script")
-    found = with_rows(out, size)
     environment = Environment(
         loader=PackageLoader("tacenda.experiments", "template"),
         autoescape=True,
@@ -55,23 +56,21 @@ def build(out: Path, size: Size, target: Path | None = None, *, truths: Sequence
     )
     environment.filters["script_json"] = script_json
     text = environment.get_template("page.html.j2").render(
-        **_content(found, out, size, truths),
+        **_content(known, size, truths),
         library=library,
         style=_asset("tacenda.report", "style.css"),
         script=_asset("tacenda.report", "script.js"),
         pages=_asset("tacenda.experiments", "pages.js"),
     )
-    path = out / size.name / "report.html" if target is None else target
-    if target is None:
-        path.parent.mkdir(parents=True, exist_ok=True)
     return write_text(path, text)
 
 
 def _content(
-    found: Sequence[Experiment], out: Path, size: Size, truths: Sequence[Headline]
+    known: dict[str, tuple[Experiment, Rows]], size: Size, truths: Sequence[Headline]
 ) -> dict[str, Any]:
-    shown = {e.name: _shown(e, out, size) for e in found}
-    statements = summary.all_findings(summary.stored_experiments(out, size), truths)
+    statements = summary.all_findings(known, truths)
+    found = [e for e, _ in known.values()]
+    shown = {e.name: _shown(e, rows, statements[e.name]) for e, rows in known.values()}
     groups = [
         {
             "paper": paper,
@@ -93,16 +92,12 @@ def _content(
         "headline": _headline_table(truths),
         "which": advice.lines(),
         "ranking": [
-            equal_privacy.overall(player.stored(e, size, out))
-            for e in found
-            if e.name == "equal-privacy"
+            equal_privacy.overall(rows) for e, rows in known.values() if e.name == "equal-privacy"
         ],
     }
 
 
-def _shown(e: Experiment, out: Path, size: Size) -> Shown:
-    rows = player.stored(e, size, out)
-    found = e.findings(rows)
+def _shown(e: Experiment, rows: Rows, found: list[Finding]) -> Shown:
     charts = [_panel(chart) for chart in e.charts(rows) if chart.series]
     verdict, reasons = first_sentence(e.survives(found, rows))
     return Shown(

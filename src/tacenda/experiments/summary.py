@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from tacenda.errors import StateError
 from tacenda.experiments import claims, formulas, player, tables
 from tacenda.experiments.headline import Headline
 from tacenda.experiments.judging import count, first_sentence
@@ -48,12 +49,18 @@ def ran(rows: Rows) -> str:
 
 
 def stored_experiments(out: Path, size: Size) -> dict[str, tuple[Experiment, Rows]]:
-    """Every experiment with stored rows of this size, and its rows."""
-    return {
+    """Every experiment with stored rows of this size, and its rows; refuses where none has any."""
+    found = {
         e.name: (e, player.stored(e, size, out))
         for e in EXPERIMENTS.values()
         if (player.folder_of(out, e, size) / "rows.csv").is_file()
     }
+    if not found:
+        raise StateError(
+            f"There are no {size.name} results in {out}; "
+            f"`tacenda experiment run --all --{size.name}` makes them."
+        )
+    return found
 
 
 def all_findings(
@@ -67,19 +74,22 @@ def all_findings(
     }
 
 
-def claim_tables(found: dict[str, list[Finding]]) -> list[tuple[Paper, TextTable]]:
-    """The table of claims of each paper that has any."""
+def claim_tables(
+    found: dict[str, list[Finding]], named: Callable[[str], str] = claims.in_words
+) -> list[tuple[Paper, TextTable]]:
+    """The table of claims of each paper that has any; named: how a source is written."""
     made = []
     for paper in PAPERS:
         decided = [claims.decide(c, found) for c in CLAIMS if c.paper == paper.key]
         if decided:
-            made.append((paper, claims.table(decided, f"The claims of {paper.key}")))
+            made.append((paper, claims.table(decided, f"The claims of {paper.key}", named)))
     return made
 
 
-def pages(out: Path, size: Size, truths: Sequence[Headline]) -> dict[str, str]:
+def pages(
+    known: dict[str, tuple[Experiment, Rows]], size: Size, truths: Sequence[Headline]
+) -> dict[str, str]:
     """The summary, under "", and one page for each experiment with rows, under its name."""
-    known = stored_experiments(out, size)
     found = all_findings(known, truths)
     missing = [name for name in EXPERIMENTS if name not in known]
     parts = [
@@ -89,7 +99,13 @@ def pages(out: Path, size: Size, truths: Sequence[Headline]) -> dict[str, str]:
         f"{_WORDS[size.name]} {_READING}",
         "## What the papers claim, and what was found",
     ]
-    for paper, table in claim_tables(found):
+
+    def link(source: str) -> str:
+        word = claims.in_words(source)
+        page = {claims.HEADLINE: "true-epsilon.md", claims.FORMULAS: "papers.md"}.get(source)
+        return f"[{word}]({page or f'results/{source}.md'})" if page or source in known else word
+
+    for paper, table in claim_tables(found, link):
         parts += [f"### {paper.key}", f"*{paper.title}.* {paper.about}", tables.as_markdown(table)]
     titles = (
         "experiment",

@@ -168,6 +168,7 @@ def _planned(values: dict[str, Any]) -> Plan:
         open_run.privacy.delta,
         coalition=open_run.privacy.coalition,
         rounds=None if rounds == AUTO else rounds,
+        whole_numbers=not open_run.privacy.floating_point_noise,
     )
 
 

@@ -17,6 +17,7 @@ from tacenda.errors import InputError
 from tacenda.formats.files import write_text
 from tacenda.formats.text import toml
 from tacenda.node.identity.addresses import check_address
+from tacenda.node.web import parse_address
 
 FILE = "node.toml"
 PATHS = ("contract", "schema", "data", "identity", "state", "ledger", "proxy_login", "relay_token")
@@ -31,9 +32,11 @@ class NodeSettings:
     default the contract's port on all interfaces; `relay://host:port` waits at a relay instead.
     addresses: where neighbours are reached, if not
     as the contract says. ledger: the lasting ledger, by default one per member and machine.
-    metrics_port: health and metrics on 127.0.0.1, None for none. dataset: the data's name in the
-    ledger; given once, it is remembered with the records. budget: epsilon that all runs on these
-    records together may lose, kept in the ledger; no_budget: that they shall have no limit.
+    metrics_address: where health and metrics are answered, a port of 127.0.0.1 or host:port, None
+    for none. dashboard: the port of the page on 127.0.0.1, 0 for any that is free, None for none.
+    dataset: the data's name in the ledger; given once, it is remembered with the records. budget:
+    epsilon that all runs on these records together may lose, kept in the ledger; no_budget: that
+    they shall have no limit.
     proxy: `http://host:port` for all calls out; proxy_login: a file with its `user:password`.
     relay_token: a file with the token of the relays.
 
@@ -56,7 +59,8 @@ class NodeSettings:
     proxy: str | None = None
     proxy_login: Path | None = None
     relay_token: Path | None = None
-    metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    metrics_address: str | int | None = None
+    dashboard: Annotated[int, Field(ge=0, le=65535)] | None = None
     rehearsal: bool = False
     quiet: bool = False
     watch_tls: bool = False
@@ -65,6 +69,14 @@ class NodeSettings:
     @classmethod
     def _bind(cls, address: str | None) -> str | None:
         return None if address is None else check_address("bind", address)
+
+    @field_validator("metrics_address")
+    @classmethod
+    def _metrics_address(cls, address: str | int | None) -> str | None:
+        if address is None:
+            return None
+        parse_address(str(address), "metrics_address")
+        return str(address)
 
     @field_validator("addresses")
     @classmethod

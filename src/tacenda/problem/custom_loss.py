@@ -98,9 +98,7 @@ class CustomLoss(OfOneScore):
         who = f"CustomLoss {self.name!r}"
         for word, function in (("value", value), ("slope", slope)):
             if not callable(function):
-                raise InputError(
-                    f"{who}: {word} must be a function of the {of}, not {function!r}."
-                )
+                raise InputError(f"{who}: {word} must be a function of the {of}, not {function!r}.")
         self.kind = _KINDS[checks.one_of(f"{who}: of", of, _KINDS)]
         self.slope = _bound(f"{who}: slope_bound", slope_bound)
         bend = _bound(f"{who}: curvature", curvature)

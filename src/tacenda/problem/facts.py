@@ -58,9 +58,7 @@ class Facts:
             )
         sizes = np.asarray(problem.sizes if declared is None else declared, float)
         true = adjacency == "replace-one" and bool(np.all(sizes == problem.sizes))
-        return cls(
-            sizes, problem.dim, problem.constants, adjacency, tolerance, true_sizes=true
-        )
+        return cls(sizes, problem.dim, problem.constants, adjacency, tolerance, true_sizes=true)
 
     @property
     def n(self) -> int:

@@ -84,6 +84,8 @@ class Store:
         self._one_task_each = bool(self._tasks_of.max() == 1)
         self._norms: Floats | None = None
         self._chords: Any = None
+        # How many records were read so far, each as often as it was: what a run's work is told by
+        self.reads = np.zeros(1)
         self._kernel_rows: tuple[Any, Any] | None = None
 
     def __repr__(self) -> str:
@@ -168,6 +170,11 @@ class Store:
         """About how many table entries a pass over these nodes reads."""
         return int(self.sizes[nodes].sum()) * self._width * self.n_outputs
 
+    def count_reads(self, nodes: Ints, passes: float | Floats = 1.0) -> None:
+        """Add passes over the records of these nodes to `reads`: one for a gradient, a product with
+        the Hessian, or the Hessian itself. (The solver for anchors far away counts none.)"""
+        self.reads += float(np.sum(self.sizes[nodes] * passes))
+
     def gradient(
         self, nodes: Ints, w: Array, clip_norm: float | None = None, regularised: bool = True
     ) -> Array:
@@ -175,6 +182,7 @@ class Store:
         nodes[k]; (b, d) -> (b, d). v_j, from 0 to 1, is the record's weight.
         """
         nodes, w = self._checked(nodes, w)
+        self.count_reads(nodes)
         owner, first, last, start = self._tasks(nodes)
         factor = self.loss_scale / self.divisors[nodes]
         return self._gradients(
@@ -199,6 +207,7 @@ class Store:
         nodes, w = self._checked(nodes, w)
         indptr = np.ascontiguousarray(indptr, np.int64)
         records = np.ascontiguousarray(records, np.int64)
+        self.reads += float(len(records))
         divisor = np.asarray(batch_size, dtype=np.float64)
         factor = self.loss_scale / (
             divisor if divisor.shape == nodes.shape else np.broadcast_to(divisor, nodes.shape)
@@ -225,6 +234,7 @@ class Store:
         and rounding toward zero cannot lengthen a gradient.
         """
         nodes, w = self._checked(nodes, w)
+        self.count_reads(nodes)
         w = w.astype(np.float64, copy=False)
         grid = _grid(grid, nodes)
         bound = self._record_bound(clip_norm)
@@ -268,6 +278,7 @@ class Store:
         label_scale is 0.
         """
         nodes = self._positions(nodes)
+        self.count_reads(nodes)
         width = self.n_features + (label_scale != 0.0)
         kernels = self._moment_kernels
         out = np.empty((len(nodes), moment_length(width, diagonal)))
@@ -309,6 +320,7 @@ class Store:
         On the diagonal nothing is below 0, rounded or not: there only the latter is cut.
         """
         nodes = self._positions(nodes)
+        self.count_reads(nodes)
         width = self.n_features + (label_scale != 0.0)
         grid = _grid(grid, nodes)
         square = norm**2 + (label_scale * label_bound) ** 2
@@ -375,7 +387,8 @@ class Store:
                     self.kernel_rows, first, last, offsets[:-1], _read_only(matrix), norm, rows
                 )
         taken = np.concatenate([np.arange(a, b) for a, b in zip(first, last, strict=True)])
-        return (SparseStore if keeps else DenseStore)(
+        self.count_reads(nodes)
+        other = (SparseStore if keeps else DenseStore)(
             rows,
             self.labels[taken],
             offsets,
@@ -389,6 +402,8 @@ class Store:
             weights=None if self.weights is None else self.weights[taken],
             row_elements=self._width if keeps else None,  # it must not depend on the block
         )
+        other.reads = self.reads  # the same records
+        return other
 
     def _scaled_sparse(self, nodes: Ints, weights: Floats, norm: float) -> tuple[Array, ...]:
         """CSR arrays of these nodes' rows, column a times weights[a], each row cut to `norm`."""

@@ -128,6 +128,17 @@ def meaning(account: Account) -> str:
     )
 
 
+def _final_model(account: Account) -> list[tuple[str, str]]:
+    """The line for those who see no message, where more can be said to them."""
+    if account.statement.hidden is None:
+        return []
+    final = account.statement.final_model()
+    if not final.better:
+        return []
+    said = f"ε = {numbers.epsilon(final.epsilon)} at δ = {numbers.short(final.delta)}"
+    return [("Who sees only the final model", f"{said}. {final.why}")]
+
+
 def promised(account: Account) -> list[tuple[str, str]]:
     """(question, answer) pairs of the promise."""
     s, judge = account.statement, account.curve.accountant
@@ -142,6 +153,7 @@ def promised(account: Account) -> list[tuple[str, str]]:
         ),
         ("Against whom", f"{watchers}{_members(account)}."),
         ("In other words", meaning(account)),
+        *_final_model(account),
         (
             "Counted by",
             _sentence(f"{ACCOUNTANTS.get(judge, judge)}, over every release in the ledger"),

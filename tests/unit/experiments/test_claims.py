@@ -38,13 +38,13 @@ def test_what_was_not_run_is_said() -> None:
     both = Claim("A (2020)", "abstract", "Better.", (("one", "is"), ("two", "is")), "The size.")
     decided = claims.decide(both, {"one": [finding(SOUND, True)]})
     assert decided.verdict == "holds" and decided.missing == ("two",)
-    line = claims.table([decided], "Claims").rows[0]
+    line = claims.table([decided], "Claims", str.upper).rows[0]
     assert line == [
         "Better. (abstract)",
         "holds",
         "The size. Not run at this size: two.",
         "Value True",
-        "one, two",
+        "ONE, TWO",
     ]
     assert claims.decide(both, {}).verdict == "not run"
 

@@ -66,7 +66,9 @@ def by_definition(s: Snapshot) -> dict[str, float]:
         "test_accuracy": float((y * (x @ mean) > 0).mean()),
         "consensus": float(np.sqrt(sum(np.sum((row - mean) ** 2) for row in w) / N)),
         "distance": float(sum(np.sum((row - best) ** 2) for row in w) / np.sum(best**2)),
+        "zeros": float(np.mean([np.count_nonzero(row == 0.0) / len(row) for row in w])),
         "infeasibility": float(sum(np.linalg.norm(w[i] - w[(i + 1) % N]) for i in range(N))),
+        "data_passes": s.passes,
     }
 
 
@@ -74,6 +76,27 @@ def test_every_metric_by_its_definition(snapshot: Snapshot) -> None:
     expected = by_definition(snapshot)
     assert set(expected) == set(METRICS)
     assert measure(list(METRICS), snapshot) == pytest.approx(expected, rel=1e-10)
+
+
+def test_passes_over_the_records_are_counted() -> None:
+    """A gradient is one pass; of a local solver every gradient and every Hessian is one. R-ADMM
+    reads the records in every second iteration only."""
+    data, ring = problem(N), tc.graph.ring(N)
+
+    def passes(algorithm: Any, rounds: int, blocks: int = 1) -> Any:
+        settings: Any = {"metrics": ("data_passes",), "solver_tolerance": 1e-6, "blocks": blocks}
+        return tc.simulate(data, ring, algorithm, rounds, **settings).history["data_passes"]
+
+    for _ in range(2):  # each run counts its own
+        assert passes(tc.algorithms.IPADMM(inner_steps=3), 4).tolist() == [3, 6, 9, 12]
+    one_by_one = passes(tc.algorithms.DDA(batch_size=1, sampling="one"), 5)
+    assert one_by_one.tolist() == pytest.approx([t * N / data.sizes.sum() for t in range(1, 6)])
+    admm, recycled = tc.algorithms.ADMM(0.1), tc.algorithms.RADMM(0.1, 0.5)
+    # The first minimiser: its gradient, a Hessian, and a gradient for each step
+    assert passes(admm, 1)[0] >= 3
+    with pytest.warns(match="bipartite|recycle_proximal"):
+        assert passes(recycled, 10)[-1] < 0.75 * passes(admm, 20)[-1]
+    assert passes(admm, 5, blocks=2).tolist() == pytest.approx(passes(admm, 5).tolist())
 
 
 def test_history_rows_columns_and_recording() -> None:

@@ -85,3 +85,71 @@ def contract_sign(
     from tacenda.node.identity.certificates import Identity
 
     typer.echo(f"Signed: {contract_files.sign(contract, Identity.read(identity))}")
+
+
+@contract_app.command("amend", short_help="A change of the contract while its run goes on.")
+def contract_amend(
+    contract: ContractFile = Path("contract.toml"),
+    replace: Annotated[
+        list[Path] | None,
+        typer.Option(help="A member's new card: renewed certificate, new TLS key, new address."),
+    ] = None,
+    remove: Annotated[
+        list[str] | None, typer.Option(help="A member that leaves the run for good.")
+    ] = None,
+    add: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="The card of a new member; it joins the next run, whose contract is made."
+        ),
+    ] = None,
+    joined_to: Annotated[
+        list[str] | None, typer.Option(help="With --add: a neighbour of the new member.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="With --add: the next run's title.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="With --add: where the new contract goes.")
+    ] = None,
+) -> None:
+    """Write the next amendment beside the contract (--replace, --remove), or the contract of the
+    next run (--add). All members who have not left then sign it."""
+    from tacenda.node import drafting
+    from tacenda.node.identity import contract_files
+    from tacenda.node.membership import amendments
+    from tacenda.node.membership.agreement import check_remaining
+    from tacenda.node.run_plan import make_plan
+
+    if bool(add) == bool(replace or remove):
+        raise InputError(
+            "Give --replace or --remove for an amendment of the run, or --add for the contract of "
+            "the next run, and not both."
+        )
+    base = contract_files.read(contract)
+    mine, number = base, 0
+    while amendments.amendment_path(contract, number + 1).exists():
+        number += 1
+        text = contract_files.read(amendments.amendment_path(contract, number))
+        amendments.check_amendment(mine, text)
+        mine = text
+    if add:
+        if title is None or out is None:
+            raise InputError(
+                "--add needs --title and --out: the next run has a contract of its own."
+            )
+        if out.exists():
+            raise InputError(f"{out} exists; remove it first, or write to another file with --out.")
+        cards = [drafting.read_card(path) for path in add]
+        made = amendments.next_run(mine, title, cards, joined_to or [])
+        make_plan(made)
+    else:
+        cards = [drafting.read_card(path) for path in replace or []]
+        made = amendments.amended(mine, cards, remove or [])
+        if made.left:
+            gone = frozenset(made.left)
+            check_remaining(make_plan(base), made.signatories[0], gone, gone)
+        out = amendments.amendment_path(contract, number + 1)
+    contract_files.write(made, out)
+    typer.echo(
+        f"Wrote {out}, hash {made.hash()}. {', '.join(made.signatories)} each put it beside their "
+        f"contract, read it and sign it: tacenda contract sign --contract {out}"
+    )

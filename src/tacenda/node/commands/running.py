@@ -73,8 +73,20 @@ def node_run(
     relay_token: Annotated[
         Path | None, typer.Option(help="File with the token of the relays, mode 0600.")
     ] = None,
-    metrics_port: Annotated[
-        int | None, typer.Option(help="Health and metrics on 127.0.0.1.")
+    metrics_address: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics-address",
+            "--metrics-port",
+            help="Health and metrics: a port of 127.0.0.1, or host:port, which shows the members' "
+            "names, rounds, traffic and spending to whoever reaches it.",
+        ),
+    ] = None,
+    dashboard: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="A page to watch the node, on this port of 127.0.0.1; 0: any."
+        ),
     ] = None,
     rehearsal: Annotated[
         bool,
@@ -115,7 +127,8 @@ def node_run(
         proxy=proxy,
         proxy_login=proxy_login,
         relay_token=relay_token,
-        metrics_port=metrics_port,
+        metrics_address=metrics_address,
+        dashboard=dashboard,
         rehearsal=rehearsal,
         quiet=quiet,
         watch_tls=True,
@@ -201,13 +214,10 @@ def doctor(
 ) -> None:
     """Check clock, ports, certificate, contract, schema, disk, versions, ledger and peers; each
     with the fix."""
-    from tacenda.node.doctor import examine
+    from tacenda.node.doctor import as_text, examine
 
     findings = examine(contract, identity, schema, state, ledger)
-    for finding in findings:
-        typer.echo(f"{'ok  ' if finding.ok else 'FAIL'} {finding.name:12} {finding.found}")
-        if not finding.ok:
-            typer.echo(f"     fix: {finding.fix}")
+    typer.echo(as_text(findings), nl=False)
     raise typer.Exit(0 if all(f.ok for f in findings) else 1)
 
 

@@ -259,12 +259,12 @@ class Identity:
         """(private key, certificate) for the TLS library, in this process only."""
         return plain_pem(tls_key_of(self.keys.tls)), (self.folder / CERTIFICATE).read_bytes()
 
-    def prove(self, challenge: bytes) -> bytes:
-        """A signature of a peer's challenge by the TLS key."""
-        key = tls_key_of(self.keys.tls)
-        if isinstance(key, rsa.RSAPrivateKey):
-            return key.sign(challenge, _PSS, hashes.SHA256())
-        return key.sign(challenge, ec.ECDSA(hashes.SHA256()))
+    def prove(self, challenge: bytes, key: bytes | None = None) -> bytes:
+        """A signature of a peer's challenge by the TLS key, or by `key` (PEM)."""
+        found = tls_key_of(self.keys.tls) if key is None else load_key(key)
+        if isinstance(found, rsa.RSAPrivateKey):
+            return found.sign(challenge, _PSS, hashes.SHA256())
+        return found.sign(challenge, ec.ECDSA(hashes.SHA256()))
 
     def sign_text(self, text: bytes) -> str:
         """An Ed25519 signature, base64."""
@@ -318,6 +318,11 @@ def fingerprint(certificate: x509.Certificate) -> str:
     return certificate.fingerprint(hashes.SHA256()).hex()
 
 
+def expiry_of(pem: bytes) -> float:
+    """When a certificate expires, in seconds since 1970."""
+    return x509.load_pem_x509_certificate(pem).not_valid_after_utc.timestamp()
+
+
 def names_of(document: x509.Certificate | x509.CertificateSigningRequest) -> list[str]:
     """The DNS names in the subject alternative name."""
     try:
@@ -341,6 +346,13 @@ def name_of(document: x509.Certificate | x509.CertificateSigningRequest) -> str:
             f"not {len(found)}; where one of several is meant, `name` in keys.toml says which."
         )
     return found[0]
+
+
+def load_key(pem: bytes) -> TlsKey:
+    """A TLS key that was read before."""
+    key = serialization.load_pem_private_key(pem, password=None)
+    assert isinstance(key, (ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey))
+    return key
 
 
 def spoken(fingerprint: str) -> str:

@@ -77,9 +77,9 @@ def signatures(path: str | Path) -> dict[str, str]:
 
 
 def missing_signatures(path: str | Path) -> list[str]:
-    """The members without a valid signature of this very text."""
+    """The members who must sign and have no valid signature of this very text."""
     valid = signatures(path)
-    return [name for name in read(path).names if name not in valid]
+    return [name for name in read(path).signatories if name not in valid]
 
 
 def require_own_signature(path: str | Path, name: str) -> None:

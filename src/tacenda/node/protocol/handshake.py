@@ -37,10 +37,18 @@ from typing import Any
 
 from cryptography import x509
 
-from tacenda.errors import NetworkError
-from tacenda.node.identity.certificates import Identity, fingerprint, is_named, proof_holds
+from tacenda.errors import NetworkError, StateError
+from tacenda.node.facts import about
+from tacenda.node.identity.certificates import (
+    Identity,
+    fingerprint,
+    is_named,
+    load_key,
+    proof_holds,
+)
 from tacenda.node.identity.contract import Contract, differing_fields
 from tacenda.node.identity.edge_keys import EdgeKeys
+from tacenda.node.identity.keys import forget_printed
 from tacenda.node.protocol import wire
 from tacenda.node.protocol.contract_signatures import SignatureBook
 from tacenda.node.protocol.signed_rows import LOST, LOST_KEY, Witness, row_text, state_text
@@ -81,6 +89,7 @@ class Handshake:
     lost one (-1: none). book: the signatures of the contract; None where all are known to be there.
     ready: all have signed, and the state is open. former: the texts that `contract` has amended,
     the oldest first. clocks: by how many seconds each peer's clock is ahead of this one's.
+    shows: the TLS key and certificate in use.
     """
 
     contract: Contract
@@ -96,6 +105,7 @@ class Handshake:
     ready: bool = True
     former: list[Contract] = field(default_factory=list)
     clocks: dict[str, int] = field(default_factory=dict)
+    shows: tuple[bytes, bytes] | None = None
     lowest: int = field(default_factory=lambda: wire.LOWEST)
     highest: int = field(default_factory=lambda: wire.HIGHEST)
 
@@ -149,12 +159,13 @@ class Handshake:
         named = [name for name in near if is_named(certificate, name)]
         if not named:
             raise Refused("its certificate names nobody who is a neighbour here")
-        for name in named:
-            if self._pinned(name, mark):
-                if name in (self.contract.left or ()):
-                    raise Refused(f"{name} has left the run by amendment {self.contract.amendment}")
-                return name
-        raise Refused(f"its certificate names {named[0]} but is not the one in the contract")
+        pinned = [name for name in named if self._pinned(name, mark)]
+        if not pinned:
+            raise Refused(f"its certificate names {named[0]} but is not the one in the contract")
+        name = pinned[0]
+        if name in (self.contract.left or ()):
+            raise Refused(f"{name} has left the run by amendment {self.contract.amendment}")
+        return name
 
     def _pinned(self, name: str, shown: str) -> bool:
         """Whether the contract names this certificate of the member: the present one, or a former
@@ -233,8 +244,26 @@ class Handshake:
         challenge = challenge_text(
             hello.nonce, hello.contract, caller, self.identity.name, hello.half, half, check
         )
-        _, pem = self.identity.tls_pem()
-        return pem, self.identity.prove(challenge)
+        key, pem = self.tls_pair()
+        return pem, self.identity.prove(challenge, key)
+
+    def tls_pair(self) -> tuple[bytes, bytes]:
+        """(key, certificate) that this node shows: those in its folder once the contract in force
+        names them; until then, and while they are being exchanged there, the ones before."""
+        try:
+            key, pem = self.identity.tls_pem()
+            certificate = x509.load_pem_x509_certificate(pem)
+            whole = load_key(key).public_key() == certificate.public_key()
+            if not whole:
+                forget_printed()  # a key store may have a newer key by now
+        except (StateError, ValueError, OSError):
+            if self.shows is None:
+                raise
+            return self.shows
+        pinned = fingerprint(certificate) == self.contract.member(self.identity.name).fingerprint
+        if self.shows is None or (whole and pinned):
+            self.shows = (key, pem)
+        return self.shows
 
     def check_welcome(
         self, frame: wire.Frame, peer: str, nonce: bytes, hello: wire.Hello | None = None
@@ -343,7 +372,7 @@ class Handshake:
             return ""
         side = "ahead of" if ahead > 0 else "behind"
         return (
-            f"the clock of {peer} is {duration(ahead)} {side} this "
+            f"the clock of {peer} is {about(ahead)} {side} this "
             "machine's; certificates are refused by their dates on the one that is wrong: "
             "set it, and turn on time synchronisation"
         )
@@ -441,16 +470,6 @@ def challenge_text(nonce: bytes, contract: str, caller: str, listener: str, *edg
     names = f"\0{caller}\0{listener}\0".encode()
     parts = b"".join(hashlib.sha256(part).digest() for part in edge)
     return b"tacenda welcome v2\0" + nonce + contract.encode() + names + parts
-
-
-def duration(seconds: float) -> str:
-    """About how long, in the largest unit that fits: "3 days"."""
-    size = abs(seconds)
-    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        if size >= 1.5 * length or (unit == "minute" and size >= length):
-            count = round(size / length)
-            return f"{count} {unit}{'' if count == 1 else 's'}"
-    return f"{round(size)} seconds"
 
 
 def plain_auth(context: Any) -> dict[str, Iterable[bytes]]:

@@ -19,13 +19,12 @@ import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import grpc
 
 from tacenda.errors import NetworkError, StateError
-from tacenda.node.identity.certificates import AUTHORITY, CERTIFICATE
+from tacenda.node.identity.certificates import expiry_of
 from tacenda.node.protocol import wire
 from tacenda.node.protocol.handshake import (
     ContractsDiffer,
@@ -35,6 +34,7 @@ from tacenda.node.protocol.handshake import (
     asks_for_fields,
     plain_auth,
 )
+from tacenda.node.transport import probe
 from tacenda.node.transport.link import Link
 from tacenda.node.transport.mailbox import Key, Mailbox
 from tacenda.node.transport.relay import CALLS, SCHEME, WAITS, enter, room_of
@@ -42,6 +42,8 @@ from tacenda.node.transport.streams import Proxy, Stream, as_socket, dial, join
 
 METHOD = "/tacenda.Node/Talk"
 HELLO_SECONDS = 10.0
+LOOK_SECONDS = 5.0  # for a look at a peer that cannot be reached
+LOOK_AGAIN = 30.0  # seconds until the next look at the same one
 HANDSHAKE_MS = 10_000  # for TLS: a connection that says nothing holds its place for so long
 # at once, before and after TLS: what strangers can make this process hold in memory is bounded
 MOST_CONNECTIONS = 512
@@ -100,6 +102,7 @@ class Endpoint:
         self._total = contract.total_rounds
         self.refused = 0
         self._clocks_told: set[str] = set()
+        self._looks: dict[str, tuple[float, str]] = {}
         self.port: int | None = None
 
     # ---- from the node's thread
@@ -111,6 +114,16 @@ class Endpoint:
         self._ready.wait(30)
         if self._failed is not None:
             raise self._failed
+
+    @property
+    def alive(self) -> bool:
+        """Whether the network thread runs, or has not begun yet."""
+        return self._thread.ident is None or self._thread.is_alive()
+
+    @property
+    def started(self) -> bool:
+        """Whether the node listens and calls."""
+        return self._thread.is_alive() and self._ready.is_set()
 
     def post(self, messages: list[tuple[Key, str, bytes]]) -> None:
         """Hand durable frames to their links."""
@@ -260,17 +273,14 @@ class Endpoint:
         return server
 
     def _server_credentials(self) -> Any:
-        folder = Path(self.handshake.identity.folder)
-        stamp = {"at": 0.0}
+        known: list[Any] = [None]
 
         def fetch() -> Any:
-            found = max((folder / name).stat().st_mtime for name in (CERTIFICATE, AUTHORITY))
-            if found == stamp["at"]:
+            found = (self.handshake.tls_pair(), self._roots())
+            if found == known[0]:
                 return None
-            stamp["at"] = found
-            return grpc.ssl_server_certificate_configuration(
-                [self.handshake.identity.tls_pem()], self._roots()
-            )
+            known[0] = found
+            return grpc.ssl_server_certificate_configuration([found[0]], found[1])
 
         first = fetch()
         return grpc.dynamic_ssl_server_credentials(first, fetch, require_client_authentication=True)
@@ -281,12 +291,14 @@ class Endpoint:
     async def _answer(self, requests: Any, context: Any) -> None:
         """One incoming stream; a stranger learns nothing, a member learns why."""
         try:
-            caller = self.handshake.caller(plain_auth(context))
+            auth = plain_auth(context)
+            caller = self.handshake.caller(auth)
         except Exception as why:
             self.refused += 1
             self.log.warning("caller refused", peer=context.peer(), reason=_reason(why))
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "refused")
         link = self.links[caller]
+        link.certificate_expires = expiry_of(next(iter(auth["x509_pem_cert"])))
         if caller in self.handshake.witness.caught:
             await self._refuse(
                 context,
@@ -415,11 +427,13 @@ class Endpoint:
             try:
                 if link.banned:
                     raise Refused(link.reason)
+                if link.peer in (self.handshake.contract.left or ()):
+                    raise Refused(f"{link.peer} has left the run")
                 await self._call(link)
             except asyncio.CancelledError:
                 raise
             except Exception as why:
-                link.reason = _reason(why)
+                link.reason = await self._explained(link.peer, why)
                 if isinstance(why, wire.BadFrame):
                     link.strike(str(why))
                 if link.reason != told:
@@ -434,6 +448,26 @@ class Endpoint:
             # So that nobody counts as away for lack of a call
             longest = self.handshake.contract.absence.limit_seconds / 8
             await asyncio.sleep(min(longest, PAUSES[min(failures, len(PAUSES) - 1)]))
+
+    async def _explained(self, peer: str, why: Exception) -> str:
+        """Why a call failed; where gRPC has no clear words, after a look at the peer now and
+        then."""
+        reason = _reason(why)
+        clear = not isinstance(why, (TimeoutError, grpc.aio.AioRpcError)) or "refused)" in reason
+        if clear:
+            return reason
+        looked, found = self._looks.get(peer, (-LOOK_AGAIN, ""))
+        if time.monotonic() - looked >= LOOK_AGAIN:
+            address = self._addresses.get(peer, self.handshake.contract.member(peer).address)
+            me = self.handshake.identity
+            direct = self._proxy is None and not address.startswith(SCHEME)
+            found = (
+                await asyncio.to_thread(probe.look_at, address, peer, me, LOOK_SECONDS)
+                if direct
+                else ""
+            )
+            self._looks[peer] = (time.monotonic(), found)
+        return found or reason
 
     def _tell_trouble(self, why: Exception) -> None:
         """The neighbours hear why a member's signature is missing, if it has signed another
@@ -460,7 +494,7 @@ class Endpoint:
                 fields = True
 
     async def _call_in(self, link: Link, version: int, fields: bool) -> None:
-        key, certificate = self.handshake.identity.tls_pem()
+        key, certificate = self.handshake.tls_pair()
         credentials = grpc.ssl_channel_credentials(self._roots(), key, certificate)
         options = (
             ("grpc.ssl_target_name_override", link.peer),
@@ -476,7 +510,7 @@ class Endpoint:
             nonce = os.urandom(32)
             hello = self.handshake.hello(link.peer, nonce, version, fields=fields)
             try:
-                await call.write(wire.encode(hello))
+                await asyncio.wait_for(call.write(wire.encode(hello)), HELLO_SECONDS)
             except grpc.aio.AioRpcError as why:
                 # Ended while it was written to: the peer's word is the call's status
                 raise Refused(_plainly(await _status(call))) from why
@@ -487,6 +521,7 @@ class Endpoint:
                 wire.decode(answer, self._limit), link.peer, nonce, hello
             )
             self._tell_clock(link.peer)
+            link.certificate_expires = expiry_of(welcome.certificate)
             if not welcome.waiting:
                 link.met(welcome.view, welcome.done, welcome.done >= self._total)
                 confirmation = self.handshake.confirmation(link.peer)

@@ -52,6 +52,10 @@ class Link:
     greeted: bool = False
     resent: int = 0
     sessions: int = 0
+    left: float = field(default_factory=time.monotonic)  # since when it is not connected
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    certificate_expires: float | None = None  # in seconds since 1970, of the one it has shown
     frames: list[tuple[Key, bytes]] = field(default_factory=list)
     _sent: int = 0
     _more: asyncio.Event = field(default_factory=asyncio.Event)
@@ -139,7 +143,7 @@ class Link:
                 task.cancel()
             await asyncio.gather(writer, reader, over, return_exceptions=True)
             if self._over is mine:
-                self._over, self.connected = None, False
+                self._over, self.connected, self.left = None, False, time.monotonic()
                 self.reason = self.reason or "the stream ended"
                 self.log.info("peer disconnected", peer=self.peer, reason=self.reason)
 
@@ -154,11 +158,15 @@ class Link:
             if self.waiting:
                 continue
             while self._extra:
-                await write(self._extra.pop(0))
+                await self._count(write, self._extra.pop(0))
             while self._sent < len(self.frames):
                 frame = self.frames[self._sent][1]
                 self._sent += 1
-                await write(frame)
+                await self._count(write, frame)
+
+    async def _count(self, write: Callable[[bytes], Awaitable[Any]], frame: bytes) -> None:
+        await write(frame)
+        self.sent_bytes += len(frame)
 
     async def _read(self, read: Callable[[], Awaitable[Any]]) -> None:
         useless = 0
@@ -167,6 +175,7 @@ class Link:
             if not isinstance(data, bytes):
                 return
             self.seen = time.monotonic()
+            self.received_bytes += len(data)
             useless = 0 if self.take(wire.decode(data, self.frame_limit)) else useless + 1
             if useless > MOST_USELESS:
                 raise wire.BadFrame("a flood of messages that change nothing.")

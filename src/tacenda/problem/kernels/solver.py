@@ -53,11 +53,13 @@ def full_gradient(
     code: int,
     numbers: Any,
     out: Any,
+    passes: Any,
 ) -> float:
     """out = factor * sum_j gradient_j(w) + l2 w + linear + 2q (w - centre); returns its norm.
 
-    l2: a number, or one for each coordinate.
+    l2: a number, or one for each coordinate. passes (1,): counts how often the records are read.
     """
+    passes[0] += 1.0
     unused, everything = np.empty(0), np.empty(0, np.int64)
     out[:] = 0.0
     if classes == 1:
@@ -118,6 +120,7 @@ def advance(
     classes: int,
     code: int,
     numbers: Any,
+    passes: Any,
 ) -> float:
     """Move w along p and g with it; returns the new gradient norm,
     or the old one if no trial was accepted."""
@@ -142,6 +145,7 @@ def advance(
             code,
             numbers,
             g_trial,
+            passes,
         )
         rise = inner(g_trial, p)
         if new <= 0.5 * norm or (rise <= 0.0 and math.isfinite(new)):
@@ -175,6 +179,7 @@ def conjugate_gradient(
     ridge: float,
     goal: float,
     p: Any,
+    passes: Any,
 ) -> None:
     """p = -(approximate inverse Hessian) g, stopped when the residual norm is below `goal`."""
     d = g.shape[0]
@@ -184,6 +189,7 @@ def conjugate_gradient(
         residual[a] = search[a] = -g[a]
     square = inner(residual, residual)
     for step in range(min(10 * d, 2000)):
+        passes[0] += 1.0
         hessian_product(rows, weights, first, last, curves, search, factor, ridge, product)
         curved = inner(search, product)
         # Flat: along such a direction only the first step, the gradient itself, is of use
@@ -220,6 +226,7 @@ def newton_cg_node(
     code: int,
     numbers: Any,
     tolerance: float,
+    passes: Any,
 ) -> float:
     """Newton's method with inexact directions, no matrix stored;
     w (d,) is start and result. Returns the norm reached.
@@ -242,14 +249,16 @@ def newton_cg_node(
         code,
         numbers,
         g,
+        passes,
     )
     for _ in range(MAX_STEPS):
         if norm <= tolerance:
             break
+        passes[0] += 1.0
         curvatures(rows, labels, first, last, w, classes, code, numbers, curves)
         goal = max(min(0.1, math.sqrt(norm)) * norm, 0.2 * tolerance)
         conjugate_gradient(
-            rows, weights, first, last, curves, g, sharp * factor, l2 + 2.0 * q, goal, p
+            rows, weights, first, last, curves, g, sharp * factor, l2 + 2.0 * q, goal, p, passes
         )
         before = norm
         norm = advance(
@@ -270,6 +279,7 @@ def newton_cg_node(
             classes,
             code,
             numbers,
+            passes,
         )
         if norm == before or not math.isfinite(norm):
             break
@@ -296,6 +306,7 @@ def chord_node(
     anchor: Any,
     kept: Any,
     matrix: Any,
+    passes: Any,
 ) -> float:
     """The chord method for losses of one score: the inverse Hessian is kept between calls while it
     serves.
@@ -309,12 +320,28 @@ def chord_node(
     d, ridge = w.shape[0], l2 + 2.0 * q
     g, p = np.empty(d), np.empty(d)
     norm = full_gradient(
-        rows, labels, weights, first, last, w, linear, q, centre, factor, l2, 1, code, numbers, g
+        rows,
+        labels,
+        weights,
+        first,
+        last,
+        w,
+        linear,
+        q,
+        centre,
+        factor,
+        l2,
+        1,
+        code,
+        numbers,
+        g,
+        passes,
     )
     renew, good, steps = not 0.7 * ridge <= kept[0] <= 1.4 * ridge, True, 0
     while norm > tolerance and steps < MAX_STEPS:
         fresh = renew
         if renew:
+            passes[0] += 1.0
             good = inverse_hessian(
                 rows, labels, weights, first, last, w, code, numbers, factor, ridge, matrix
             )
@@ -346,6 +373,7 @@ def chord_node(
             1,
             code,
             numbers,
+            passes,
         )
         steps += 1
         if (norm == before and fresh) or not math.isfinite(norm):
@@ -382,8 +410,9 @@ def newton_cg(
     numbers: Any,
     tolerance: float,
     reached: Any,
+    passes: Any,
 ) -> None:
-    """`newton_cg_node` for every row; w (b, d), reached (b,)."""
+    """`newton_cg_node` for every row; w (b, d), reached (b,), passes (b,)."""
     for k in prange(w.shape[0]):
         reached[k] = newton_cg_node(
             rows,
@@ -401,6 +430,7 @@ def newton_cg(
             code,
             numbers,
             tolerance,
+            passes[k : k + 1],
         )
 
 
@@ -426,6 +456,7 @@ def chord(
     ridges: Any,
     inverses: Any,
     reached: Any,
+    passes: Any,
 ) -> None:
     """`chord_node` for every row; anchors (n, d),
     ridges (n,) and inverses (n, d, d) by node position."""
@@ -450,6 +481,7 @@ def chord(
             anchors[i],
             ridges[i : i + 1],
             inverses[i],
+            passes[k : k + 1],
         )
 
 

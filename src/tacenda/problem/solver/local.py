@@ -88,6 +88,7 @@ def argmin(
             "quadratic must hold numbers of at least 0; a negative penalty has no minimum."
         )
     reached, l2 = np.full(len(nodes), np.inf), store.strength * store.regulariser.l2
+    passes = np.zeros(len(nodes))
     ranges = (store.offsets[nodes], store.offsets[nodes + 1])
     middle = (w, linear, q, centre, store.loss_scale / store.divisors[nodes], l2)
     loss = (store.loss.code, store.loss.numbers, tolerance)
@@ -106,11 +107,12 @@ def argmin(
                 patience,
                 *cache,
                 reached,
+                passes,
             )
     left = np.flatnonzero(~(reached <= tolerance))
     if len(left):  # all of them, or the rare ones whose Hessian could not be inverted
         rest: Any = (*(part[left] for part in ranges), *(part[left] for part in middle[:-1]), l2)
-        found, norms = rest[2], np.full(len(left), np.inf)
+        found, norms, more = rest[2], np.full(len(left), np.inf), np.zeros(len(left))
         with kernel_threads(2 * store.elements(nodes[left])):
             kernels_solver.newton_cg(
                 store.kernel_rows,
@@ -120,8 +122,11 @@ def argmin(
                 store.n_outputs,
                 *loss,
                 norms,
+                more,
             )
         w[left], reached[left] = found, norms
+        passes[left] += more
+    store.count_reads(nodes, passes)
     left = np.flatnonzero(~(reached <= tolerance))
     if len(left):
         w[left] = _certainly(store, nodes[left], linear[left], q[left], centre[left], tolerance)
