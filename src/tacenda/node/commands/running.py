@@ -171,7 +171,7 @@ def node_rehearse(
         bool, typer.Option(help="Every member in a network namespace of its own (Linux, root).")
     ] = False,
     delay_ms: Annotated[
-        float, typer.Option(help="With --namespaces: delay of every packet.")
+        float, typer.Option(help="How long everything takes from one member to another.")
     ] = 0.0,
 ) -> None:
     """The whole federation as processes on this machine, with real TLS and durable writes."""
