@@ -356,6 +356,9 @@ def _furnish(
     path = write_text(
         card_path(folder, identity.name), toml({**card, "invitation": invitation.hash()})
     )
+    ledger = site.settings.get("ledger")
+    if ledger is not None:
+        Path(ledger).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_settings(folder, values)  # last: it says that the folder is complete
     return path
 

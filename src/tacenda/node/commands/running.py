@@ -203,6 +203,52 @@ def node_rehearse(
     )
 
 
+@node_app.command("check", short_help="Try your data and settings before anything is signed.")
+def node_check(
+    folder: Annotated[Path, typer.Argument(help="The member's folder with its node.toml.")] = Path(
+        "."
+    ),
+    rehearsal: Annotated[
+        bool, typer.Option(help="Also rehearse with simulated neighbours, as real processes.")
+    ] = True,
+    own_records: Annotated[
+        bool, typer.Option(help="Rehearse with your own records, here only, not with made-up ones.")
+    ] = False,
+    rounds: Annotated[int, typer.Option(help="Of the rehearsal.", min=1)] = 3,
+    seconds: Annotated[float, typer.Option(help="Stop the rehearsal after so long.")] = 300.0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Machine-readable output (errors too).")
+    ] = False,
+) -> None:
+    """This member's own data through schema, bounds and sizes, what the run would cost, and a
+    rehearsal with simulated neighbours; nothing is signed, charged or sent.
+
+    What it says of the records was read without noise: it is for this member alone.
+    """
+    from tacenda.node.checking import check
+    from tacenda.node.doctor import as_text
+    from tacenda.node.settings import read_settings
+
+    findings = check(
+        folder,
+        read_settings(folder),
+        rehearsal=rehearsal,
+        own_records=own_records,
+        rounds=rounds,
+        seconds=seconds,
+    )
+    good = all(finding.ok for finding in findings)
+    if as_json:
+        from dataclasses import asdict
+
+        from tacenda.formats.text import readable_json
+
+        typer.echo(readable_json({"ok": good, "findings": [asdict(f) for f in findings]}))
+    else:
+        typer.echo(as_text(findings), nl=False)
+    raise typer.Exit(0 if good else 1)
+
+
 def doctor(
     contract: ContractFile = Path("contract.toml"),
     identity: Folder = Path("identity"),
