@@ -112,7 +112,7 @@ def node_run(
     from tacenda.node.transport.tls_log import VERBOSITY
 
     os.environ.setdefault(VERBOSITY, "INFO")
-    from tacenda.node.run import LeftRun, Stopped, run_node
+    from tacenda._compiled import keep_compiled
     from tacenda.node.settings import read_settings
 
     settings = read_settings(
@@ -138,6 +138,9 @@ def node_run(
         quiet=quiet,
         watch_tls=True,
     )
+    keep_compiled(settings.state)  # before numba is imported
+    from tacenda.node.run import LeftRun, Stopped, run_node
+
     try:
         result = run_node(settings)
     except Stopped as stopped:
@@ -174,7 +177,7 @@ def node_rehearse(
         bool, typer.Option(help="Every member in a network namespace of its own (Linux, root).")
     ] = False,
     delay_ms: Annotated[
-        float, typer.Option(help="With --namespaces: delay of every packet.")
+        float, typer.Option(help="How long everything takes from one member to another.")
     ] = 0.0,
 ) -> None:
     """The whole federation as processes on this machine, with real TLS and durable writes."""
