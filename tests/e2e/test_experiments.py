@@ -207,7 +207,17 @@ def test_unknown_names_and_two_sizes_are_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
+# Its accountant for samples takes most of half a minute
+SLOW = ("ipadmm-batches",)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name
+        for name in sorted(EXPERIMENTS)
+    ],
+)
 def test_every_quick_version_runs_and_draws(name: str, tmp_path: Path) -> None:
     experiment = by_name(name)
     rows = player.play(experiment, Size("quick"), tmp_path, show=False)
