@@ -26,9 +26,7 @@ BY_GRADIENT = {"dpadmm", "ipadmm", "ddpadmm", "cdpadmm", "dda", "dpdda", "gossip
 
 
 def ran(name, loss="logistic", regulariser="l2", records=RECORDS, classes=("no", "yes")):
-    problem = tc.Problem(
-        records, loss=loss, regulariser=regulariser, strength=0.1, classes=classes
-    )
+    problem = tc.Problem(records, loss=loss, regulariser=regulariser, strength=0.1, classes=classes)
     private = ALGORITHMS[name].private
     budget = tc.Privacy(1.0, 1e-5) if private else None
     return simulate(problem, tc.graph.complete(3), TUNED[name], 3, budget, seed=1)
@@ -72,8 +70,13 @@ def test_dual_averaging_takes_it_by_its_prox():
     with pytest.raises(UnsupportedError, match="needs an offset above 0"):
         simulate(problem, graph, tc.algorithms.DPDDA(offset=0.0), 5, budget, seed=0)
     ridge = tc.Problem(records, loss=log_cosh(), regulariser="l2", strength=0.05)
-    same = group_lasso(size=2, ridge=1.0, value=lambda w: 0.5 * (w * w).sum(1),
-                       gradient=lambda w: w, prox=lambda w, step: w / (1 + step))
+    same = group_lasso(
+        size=2,
+        ridge=1.0,
+        value=lambda w: 0.5 * (w * w).sum(1),
+        gradient=lambda w: w,
+        prox=lambda w, step: w / (1 + step),
+    )
     mine = tc.Problem(records, loss=log_cosh(), regulariser=same, strength=0.05)
     np.testing.assert_allclose(
         simulate(mine, graph, method, 5, budget, seed=0).models,

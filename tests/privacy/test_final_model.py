@@ -107,7 +107,14 @@ def statement(method, strength=0.1, output=None, sizes=(20, 30, 40, 50), rounds=
     problem = tc.Problem(shards(list(sizes), 3), classes=("no", "yes"), strength=strength)
     budget = tc.Privacy(1.0, 1e-5)
     return tc.simulate(
-        problem, tc.graph.ring(len(sizes)), method, rounds, budget, seed=0, output=output, **settings
+        problem,
+        tc.graph.ring(len(sizes)),
+        method,
+        rounds,
+        budget,
+        seed=0,
+        output=output,
+        **settings,
     ).privacy
 
 

@@ -159,7 +159,9 @@ def test_a_liars_loss_keeps_its_bounds_for_every_float(rises, bound, curvature, 
     knots = tc.losses.CustomLoss(
         "scratch", value=lambda u: 0 * u, slope=lambda u: 0 * u, slope_bound=1.0, curvature=1.0
     )._pieces.knots
-    values = np.concatenate([[0.0], np.cumsum(0.5 * np.diff(knots) * (slope(knots)[1:] + slope(knots)[:-1]))])
+    values = np.concatenate(
+        [[0.0], np.cumsum(0.5 * np.diff(knots) * (slope(knots)[1:] + slope(knots)[:-1]))]
+    )
     values -= values[len(knots) // 2]
     loss = CustomLoss(
         "liar",
