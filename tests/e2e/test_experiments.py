@@ -40,6 +40,7 @@ def test_list_shows_every_row_of_the_specification() -> None:
         "recycled-convergence",
         "recycled-private",
         "recycled-penalty",
+        "recycled-rates",
         "dda-convergence",
         "dda-tradeoff",
         "dda-sparsity",
