@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= auto
 
-.PHONY: demo test test-full docs mutants lint types imports unit bench fuzz release-check sbom clean help
+.PHONY: demo test test-full docs mutants lint types imports unit bench fuzz release-check deploy-check lock sbom clean help
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -52,6 +52,13 @@ sbom: $(VENV)/.with-release  ## what an installed tacenda[report] consists of, a
 	  --output-file dist/tacenda.cdx.json dist/.sbom/bin/python
 	rm -rf dist/.sbom
 
+deploy-check: $(VENV)/.with-dev $(VENV)/.with-deploy  ## manifests against their schemas, the systemd unit's sandbox, the image built and used (root; says what it could not run)
+	NUMBA_NUM_THREADS=1 $(BIN)/python tests/release/try_deploy.py
+
+lock: $(VENV)/bin/uv  ## the image's packages with their hashes, deploy/requirements.txt
+	echo 'hatchling>=1.24' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	  --no-annotate --no-emit-index-url --extra node --extra data pyproject.toml - --output-file deploy/requirements.txt
+
 SECONDS_TO_FUZZ ?= 120
 fuzz: $(VENV)/.with-dev $(VENV)/.with-fuzz  ## hostile floats against every declared sensitivity, then hostile frames against a node (SECONDS_TO_FUZZ=120 each)
 	NUMBA_NUM_THREADS=1 $(BIN)/python tests/fuzz_sensitivity.py --seconds $(SECONDS_TO_FUZZ)
@@ -75,6 +82,9 @@ $(VENV)/.with-dev: $(VENV)/bin/uv pyproject.toml
 
 $(VENV)/.with-docs: $(VENV)/bin/uv pyproject.toml
 	$(call install,docs)
+
+$(VENV)/.with-deploy: $(VENV)/bin/uv pyproject.toml
+	$(call install,deploy)
 
 $(VENV)/.with-fuzz: $(VENV)/bin/uv pyproject.toml
 	$(call install,fuzz)

@@ -15,10 +15,12 @@ import msgspec
 import numpy as np
 
 from node_stage import anywhere, handshake_of, signed_by, signed_contract, small_contract
+from tacenda.node.identity.contract_files import signed_text
 from tacenda.node.identity.edge_keys import CALLER, LISTENER, EdgeKeys
 from tacenda.node.membership.agreement import Agreement
 from tacenda.node.protocol import wire
-from tacenda.node.protocol.handshake import Refused
+from tacenda.node.protocol.contract_signatures import ContractSignatures, SignatureBook
+from tacenda.node.protocol.handshake import Refused, challenge_text
 from tacenda.node.protocol.signed_rows import (
     MOST_CALLS_KEPT,
     MOST_CLAIMS,
@@ -101,7 +103,15 @@ class Doors:
         )
         limit = wire.frame_limit(8 * DIM)
         self.link = Link(
-            "m0", self.box, self.me.witness, limit, _Quiet(), self.agreement.hear, lambda view: []
+            "m0",
+            self.box,
+            self.me.witness,
+            limit,
+            _Quiet(),
+            self.agreement.hear,
+            lambda view: [],
+            SignatureBook(ContractSignatures(contract, {}, self.states["m1"]), _Quiet()),
+            speaks=wire.HIGHEST,
         )
         self.liar.check_welcome(self.me.welcome(self.liar.hello("m1", NONCE), "m0"), "m1", NONCE)
         self.seeds = self._seeds(self.me.witness.signed(own))
@@ -128,6 +138,11 @@ class Doors:
             wire.Progress(3, 0, True, [claim]),
             wire.Proof(claim, mine),
             vote,
+            wire.Signatures(
+                self.contract.hash(),
+                {"m0": self.people["m0"].sign_text(signed_text(self.contract))},
+                {"m3": "it has signed another text"},
+            ),
         ]
 
     def frame_of(self, data: bytes) -> bytes:
@@ -210,8 +225,14 @@ class Doors:
         frame = wire.decode(raw, self.link.frame_limit)
         # With a good proof of its key: the rest of the frame is the question
         if isinstance(frame, wire.Welcome):
-            challenge = self.me._challenge(
-                NONCE, "m1", "m0", self.me.edges.half("m0"), frame.half, frame.check
+            challenge = challenge_text(
+                NONCE,
+                self.contract.hash(),
+                "m1",
+                "m0",
+                self.me.edges.half("m0"),
+                frame.half,
+                frame.check,
             )
             frame = wire.replaced(frame, proof=self.people["m0"].prove(challenge))
         self.me.check_welcome(frame, "m0", NONCE)

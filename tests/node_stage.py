@@ -122,6 +122,7 @@ class Crowd:
         addresses: Any = None,
         metrics: int | None = None,
         ledgers: Path | None = None,
+        options: dict[str, dict[str, Any]] | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         p = contract.problem
@@ -131,6 +132,8 @@ class Crowd:
         self.metrics = metrics
         self.ledgers = ledgers  # a folder with one for each member, outside the state folders
         self.addresses: dict[str, dict[str, str]] = addresses or {}
+        self.contracts: dict[str, Path] = {}  # a member's own copy, where it has one
+        self.options = options or {}  # of single members, instead of the usual ones
         self.names = self.stage.contract.names
         if ledgers is not None:
             for name in self.names:
@@ -163,13 +166,35 @@ class Crowd:
         self.processes[name] = _context.Process(target=live_with_false_rows, args=arguments)
         self.processes[name].start()
 
+    def start_as(self, name: str, what: Any, *arguments: Any) -> None:
+        """Start a member whose process does `what(options, output, *arguments)`."""
+        options, output = self._options(name), str(self.folder(name) / "output.txt")
+        self.processes[name] = _context.Process(target=what, args=(options, output, *arguments))
+        self.processes[name].start()
+
     def folder(self, name: str) -> Path:
         return self.stage.folder / name
+
+    def keep_own_signatures(self) -> None:
+        """Give every member a copy of the contract that it alone has signed."""
+        for name in self.names:
+            self.contracts[name] = self.folder(name) / "contract.toml"
+            contract_files.write(self.stage.contract, self.contracts[name])
+            mine = identity.Identity.read(self.folder(name) / "identity")
+            contract_files.sign(self.contracts[name], mine)
+
+    def until(self, name: str, words: str, seconds: float = 150.0) -> None:
+        """Wait until a member's log says so."""
+        end = time.monotonic() + seconds
+        path = self.folder(name) / "state" / "log.jsonl"
+        while not (path.exists() and words in path.read_text("utf-8")):
+            assert time.monotonic() < end, f"{name} never said {words!r}: {self.output(name)}"
+            time.sleep(0.02)
 
     def _options(self, name: str) -> dict[str, Any]:
         home = self.folder(name)
         return {
-            "contract": self.stage.contract_path,
+            "contract": self.contracts.get(name, self.stage.contract_path),
             "schema": self.stage.schema,
             "data": self.stage.data[name],
             "identity": home / "identity",
@@ -179,8 +204,9 @@ class Crowd:
             "quiet": True,
             "watch_tls": True,
             "addresses": self.addresses.get(name),
-            "metrics_port": self.metrics,
+            "metrics_address": self.metrics,
             "ledger": None if self.ledgers is None else self.ledgers / name / "ledger.sqlite",
+            **self.options.get(name, {}),
         }
 
     def kill(self, name: str) -> None:
@@ -231,11 +257,12 @@ class Crowd:
 def live(options: dict[str, Any], output: str) -> None:
     """What a member's process does."""
     from tacenda.errors import TacendaError
-    from tacenda.node.run import NodeOptions, run_node
+    from tacenda.node.run import run_node
+    from tacenda.node.settings import NodeSettings
 
     with open(output, "a", encoding="utf-8") as out:
         try:
-            run_node(NodeOptions(**options))
+            run_node(NodeSettings(**options))
         except TacendaError as error:
             print(f"Error: {type(error).__name__}: {error}", file=out, flush=True)
             sys.exit(2)
@@ -243,6 +270,14 @@ def live(options: dict[str, Any], output: str) -> None:
             traceback.print_exc(file=out)
             out.flush()
             sys.exit(1)
+
+
+def live_on_terminal(options: dict[str, Any], output: str, terminal: str) -> None:
+    """A member whose standard error is a terminal."""
+    place = os.open(terminal, os.O_RDWR | os.O_NOCTTY)
+    os.dup2(place, 2)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+    live(options, output)
 
 
 def live_and_lie(
@@ -306,6 +341,30 @@ def live_with_false_rows(
             )
 
     run.Endpoint = Lying
+    live(options, output)
+
+
+def live_with_version(options: dict[str, Any], output: str, highest: int) -> None:
+    """A member whose program speaks no later version of the frames than this one."""
+    from tacenda.node.protocol import wire
+
+    wire.HIGHEST = highest
+    live(options, output)
+
+
+def live_with_forged_signature(options: dict[str, Any], output: str, victim: str) -> None:
+    """A member that shows a signature of the contract as somebody else's."""
+    from tacenda.node.protocol import wire
+    from tacenda.node.protocol.contract_signatures import ContractSignatures
+
+    honest = ContractSignatures.frame
+
+    def frame(self: ContractSignatures) -> Any:
+        made = honest(self)
+        mine = next(iter(made.signatures.values()))
+        return wire.replaced(made, signatures={**made.signatures, victim: mine})
+
+    ContractSignatures.frame = frame  # type: ignore[method-assign]
     live(options, output)
 
 

@@ -1,5 +1,5 @@
-"""What installed packages add by name: algorithms, losses, regularisers; and the hash of their code,
-by which the members of a network know that they run the same."""
+"""What installed packages add by name: algorithms, losses, regularisers; and the hash of their
+code, by which the members of a network know that they run the same."""
 
 from __future__ import annotations
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import tacenda as tc
 from custom_parts import group_lasso, log_cosh
+from node_stage import Crowd, simulated, small_contract
 from support import TUNED, shards
 from tacenda.algorithms.registry import ALGORITHMS
-from tacenda.errors import UnsupportedError
+from tacenda.errors import PrivacyError, UnsupportedError
+from tacenda.node.identity.contract_files import plugin_codes
+from tacenda.node.run_plan import make_plan
+from tacenda.problem import losses
 from tacenda.runtime.simulate import simulate
 
 KNOWN = tc.losses.CustomLoss(
@@ -97,3 +104,63 @@ def test_the_planner_takes_it():
     known = tc.plan(2000, 6, tc.graph.complete(5), epsilon=1.0, loss="huber")
     assert found.algorithm.name == known.algorithm.name
     assert 0.3 < found.facts.constants.loss.curvature <= 1.0
+
+
+SOURCE = '''"""A margin loss of somebody's own."""
+import numpy as np
+import tacenda as tc
+
+def value(z):
+    return np.logaddexp(0.0, -2.0 * z) / 2.0
+
+def slope(z):
+    return -1.0 / (1.0 + np.exp(np.minimum(2.0 * z, 700.0)))
+
+LOSS = tc.losses.CustomLoss(
+    "sharp-logistic", of="margin", value=value, slope=slope, slope_bound=1.0, curvature=0.5
+)
+'''
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package with a loss, here and in every process that is started from here."""
+    home = tmp_path / "site"
+    about = home / "sharp-1.0.dist-info"
+    about.mkdir(parents=True)
+    (home / "sharp_loss.py").write_text(SOURCE, "utf-8")
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: sharp\nVersion: 1.0\n", "utf-8")
+    (about / "entry_points.txt").write_text(
+        "[tacenda.losses]\nsharp-logistic = sharp_loss:LOSS\n", "utf-8"
+    )
+    monkeypatch.syspath_prepend(str(home))
+    monkeypatch.setattr(losses, "_REGISTERED", {})
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(home), os.environ.get("PYTHONPATH", "")]))
+    return home
+
+
+def terms(**more):
+    plain = {"n_features": 4, "classes": ["no", "yes"], "strength": 0.01}
+    return {**plain, "loss": "sharp-logistic", **more}
+
+
+def test_a_contract_states_the_code_of_a_loss(installed: Path) -> None:
+    codes = plugin_codes(terms())
+    assert set(codes) == {"loss_code"} and plugin_codes({}) == {}
+    with pytest.raises(PrivacyError, match="contract field problem.loss_code") as refused:
+        make_plan(small_contract(problem=terms()))
+    assert codes["loss_code"] in str(refused.value)
+    plan = make_plan(small_contract(problem=terms(**codes)))
+    assert plan.spec.facts.constants.loss.curvature == pytest.approx(0.5) and plan.on_lattice
+    with pytest.raises(PrivacyError, match="has other code here"):
+        make_plan(small_contract(problem=terms(loss_code="0" * 64)))
+    with pytest.raises(PrivacyError, match="it is part of tacenda"):
+        make_plan(small_contract(problem={**terms(), "loss": "logistic", **codes}))
+
+
+@pytest.mark.slow
+def test_real_peers_run_it_as_the_simulation_does(installed: Path, tmp_path: Path) -> None:
+    problem = terms(**plugin_codes(terms()))
+    crowd = Crowd(tmp_path / "crowd", small_contract(3, rounds=3, problem=problem), seed=5)
+    crowd.start()
+    np.testing.assert_allclose(crowd.finish(), simulated(crowd.stage, seed=5), rtol=0, atol=1e-12)

@@ -25,6 +25,7 @@ PAGES = [
     "docs/adding-an-algorithm.md",
     "docs/planner.md",
     "docs/whitening.md",
+    "docs/own-loss.md",
     pytest.param("docs/audit.md", marks=pytest.mark.slow),
     pytest.param("docs/bounds.md", marks=pytest.mark.slow),
     "docs/shared-noise-for-officers.md",

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 from node_stage import Crowd, small_contract
 from tacenda.errors import BudgetError, InputError, PrivacyError, StateError
-from tacenda.node.run import NodeOptions, run_node
+from tacenda.node.run import run_node
+from tacenda.node.settings import NodeSettings
 from tacenda.node.state.accounts import default_ledger, ledger_path
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 
@@ -32,7 +33,7 @@ class Deployed(Crowd):
 
     def here(self, name: str, **changes: Any) -> Any:
         """Run one member in this process, up to its refusal."""
-        return run_node(NodeOptions(**{**self._options(name), **changes}))
+        return run_node(NodeSettings(**{**self._options(name), **changes}))
 
 
 def deployed(folder: Path, ledgers: Path, title: str, **more: Any) -> Deployed:

@@ -13,7 +13,8 @@ from node_stage import Crowd, made_identity, small_contract
 from tacenda.errors import BudgetError, InputError, StateError
 from tacenda.node.doctor import examine
 from tacenda.node.identity import contract_files
-from tacenda.node.run import NodeOptions, run_node
+from tacenda.node.run import run_node
+from tacenda.node.settings import NodeSettings
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 
 
@@ -25,7 +26,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Crowd:
     return crowd
 
 
-def _options(crowd: Crowd, name: str = "m0", **changes: object) -> NodeOptions:
+def _options(crowd: Crowd, name: str = "m0", **changes: object) -> NodeSettings:
     home = crowd.folder(name)
     values = {
         "contract": crowd.stage.contract_path,
@@ -38,7 +39,7 @@ def _options(crowd: Crowd, name: str = "m0", **changes: object) -> NodeOptions:
         "ledger": home / "state" / "ledger.sqlite",
         "no_budget": True,
     }
-    return NodeOptions(**{**values, **changes})
+    return NodeSettings(**{**values, **changes})
 
 
 def test_the_state_folder_is_a_run_folder(finished: Crowd) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ FILES = (
     "tacenda-node.service",
     "Dockerfile",
     "compose/compose.yaml",
-    "helm/tacenda-node/templates/statefulset.yaml",
+    "helm/tacenda-node/templates/job.yaml",
 )
 
 
@@ -50,7 +51,7 @@ def test_compose_mounts_what_the_image_reads() -> None:
 DEPLOYED = {
     "systemd": ("tacenda-node.service",),
     "compose": ("Dockerfile", "compose/compose.yaml"),
-    "helm": ("Dockerfile", "helm/tacenda-node/templates/statefulset.yaml"),
+    "helm": ("Dockerfile", "helm/tacenda-node/templates/job.yaml"),
 }
 
 
@@ -78,10 +79,47 @@ def test_nothing_runs_as_root_or_writes_outside_its_state() -> None:
         "UMask=0077",
     ):
         assert line in unit.splitlines()
-    chart = (DEPLOY / "helm" / "tacenda-node" / "templates" / "statefulset.yaml").read_text("utf-8")
+    chart = (DEPLOY / "helm" / "tacenda-node" / "templates" / "job.yaml").read_text("utf-8")
     assert "runAsNonRoot: true" in chart
     assert "readOnlyRootFilesystem: true" in chart
-    assert "replicas: 1" in chart
+    assert "parallelism: 1" in chart
+
+
+def test_a_finished_run_is_not_started_again() -> None:
+    """Found by running it: a StatefulSet starts a node that has ended for ever."""
+    chart = (DEPLOY / "helm/tacenda-node/templates/job.yaml").read_text("utf-8")
+    assert "kind: Job" in chart and "values: [2, 3, 4]" in chart
+    unit = (DEPLOY / "tacenda-node.service").read_text("utf-8")
+    assert "Restart=on-failure" in unit and "RestartPreventExitStatus=2 3 4" in unit
+    assert "restart: always" not in (DEPLOY / "compose/compose.yaml").read_text("utf-8")
+
+
+def test_no_more_of_a_member_is_mounted_than_keys_and_records() -> None:
+    """Found by running it: the whole folder was, with the key of its authority."""
+    text = (DEPLOY / "compose/compose.yaml").read_text("utf-8")
+    sources = set(re.findall(r'"\./(\S+?):/', text))
+    members = ("north", "east", "south")
+    assert sources == {"common"} | {
+        f"{m}/{what}" for m in members for what in ("identity", "records.csv")
+    }
+
+
+def test_every_package_of_the_image_is_pinned_by_hash() -> None:
+    project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["node"], *extras["data"], "hatchling"]
+    names = {re.match(r"[A-Za-z0-9._-]+", text)[0].lower().replace("_", "-") for text in wanted}
+    entries = re.split(r"\n(?=\S)", (DEPLOY / "requirements.txt").read_text("utf-8").strip())
+    pinned = {entry.split("==")[0]: entry for entry in entries}
+    assert names <= set(pinned), f"`make lock` writes them: {sorted(names - set(pinned))}"
+    assert all("--hash=sha256:" in entry for entry in entries)
+
+
+def test_kernels_find_a_writable_place_under_a_read_only_root() -> None:
+    unit = (DEPLOY / "tacenda-node.service").read_text("utf-8")
+    assert "CacheDirectory=tacenda" in unit
+    assert "NUMBA_CACHE_DIR=/var/cache/tacenda" in unit
+    assert "NUMBA_CACHE_DIR=/tmp/numba" in (DEPLOY / "Dockerfile").read_text("utf-8")
 
 
 @pytest.mark.skipif(

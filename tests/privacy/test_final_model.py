@@ -153,8 +153,8 @@ def test_who_promises_what():
 
 @pytest.mark.slow
 def test_an_audit_that_sees_only_the_final_model_stays_below():
-    """Many runs in two worlds that differ in one record: the best threshold on the final model tells
-    them apart no better than the bound allows, and by at least half as much."""
+    """Many runs in two worlds that differ in one record: the best threshold on the final model
+    tells them apart no better than the bound allows, and by at least half as much."""
     rng = np.random.default_rng(0)
     records = [(rng.uniform(-0.2, 0.2, size=(4, 1)), rng.uniform(-1, 1, 4)) for _ in range(3)]
     ends = []

@@ -596,6 +596,11 @@ class Algorithm(ABC):
         return True
 
     @property
+    def mixes(self) -> bool:
+        """Whether neighbours exchange models by `node.mix` alone, so that edges may vary."""
+        return False
+
+    @property
     def agrees(self) -> bool:
         """Whether every node ends a round with one and the same model; no closing rounds then."""
         return False
@@ -869,7 +874,7 @@ def check_needs(algorithm: Algorithm, facts: Facts, topology: Topology, private:
             "Use 'l2' or 'none', or an algorithm that takes it by gradient or prox (IPADMM, "
             "CDPADMM, DPDDA, GossipGD, TreeGD)."
         )
-    if own:
+    if isinstance(regulariser, CustomRegulariser):
         regulariser.checked(facts.dim)
     # Of a row of weights, the smallest
     convexity = regulariser.strong_convexity if own else float(np.min(regulariser.l2))

@@ -86,11 +86,11 @@ def _of_run(folder: Path, run: str | None, node: int | None) -> Model:
     from tacenda.config import read
     from tacenda.evaluation.coefficients import run_coefficients
     from tacenda.runtime.result import load
-    from tacenda.runtime.run_folder import RunFolder
+    from tacenda.runtime.run_folder import RunFolder, run_name
 
     home = RunFolder.open(folder)
     manifest = home.manifest()
-    files = {f"{r['label']}-{r['seed']}": r["file"] for r in manifest["results"]}
+    files = {run_name(entry): entry["file"] for entry in manifest["results"]}
     name = next(iter(files)) if run is None else checks.one_of("--run", run, files)
     result = load(home.path / files[name])
     about, dataset = result.settings["problem"], manifest["dataset"]
@@ -109,7 +109,8 @@ def _of_run(folder: Path, run: str | None, node: int | None) -> Model:
         schema,
         measures.Units.of(None if schema is None else schema.label),
         run_coefficients(result, names, schema, classes),
-        read.build(read.read_file(home.path), str(home.path)),
+        # A node's folder holds the contract in place of a configuration
+        None if "contract" in manifest else read.build(read.read_file(home.path), str(home.path)),
     )
 
 
@@ -163,7 +164,7 @@ def feature_rows(model: Model, data: str, leave_out: Sequence[str] = ()) -> Any:
 
 def labelled_rows(model: Model, data: str, label: str | None) -> tuple[Any, Array, str]:
     """(features, labels, which records): class numbers, or numbers in the label's own units."""
-    if model.config is None:
+    if model.config is None and model.schema is None:
         return *_labelled_table(model, data, label), data
     if label is not None:
         raise InputError(
@@ -188,6 +189,11 @@ def _named(model: Model, data: str) -> tuple[Any, str]:
     """A named data set, or a LIBSVM file, read as the run's own data was."""
     from tacenda.config.private_run import load
 
+    if model.config is None:
+        raise InputError(
+            f"DATA must be a file with the columns of the model's schema, but {data!r} is not "
+            "there; check its name and folder."
+        )
     own = model.config.data
     if Path(data).exists():
         update = {"file": data, "name": None}

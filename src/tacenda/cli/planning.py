@@ -50,6 +50,12 @@ Plot = Annotated[
         help="Draw what the changes give and the privacy curve: a .svg, .png, .pdf or .html file."
     ),
 ]
+Terms = Annotated[
+    Path | None,
+    typer.Option(
+        "--terms", help="Write the choice as the terms of a contract: for `tacenda consortium new`."
+    ),
+]
 
 TRUST_SHOWN = 150  # members up to which every coalition of two is tried within a second
 
@@ -68,6 +74,7 @@ TRUST_SHOWN = 150  # members up to which every coalition of two is tried within 
         "target_excess": TargetExcess,
         "target_accuracy": TargetAccuracy,
         "plot": Plot,
+        "terms": Terms,
         "as_json": flags.Json,
     },
     trials=3,
@@ -85,6 +92,10 @@ def plan(given: flags.Given) -> None:
         from tacenda.formats.files import checked_output
 
         checked_output(plot)
+    if given["terms"] is not None and given["terms"].exists():
+        from tacenda.errors import InputError
+
+        raise InputError(f"{given['terms']} exists; remove it, or choose another file for --terms.")
     known = _sample(given)
     # The sample is of the same kind, so it tells the width
     if known is not None and all(given[name] is None for name in ("config", "data", "schema")):
@@ -103,12 +114,23 @@ def plan(given: flags.Given) -> None:
         from tacenda.planning.picture import draw
 
         draw(chosen, changes, plot)
+    if given["terms"] is not None:
+        _write_terms(chosen, given["terms"])
+        notes.append(f"The terms of a contract are in {given['terms']}; give them a title.")
     if given["as_json"]:
         show.as_json({**_plain(chosen, changes, prediction, needed, plot), "notes": notes})
     else:
         _print(chosen, changes, prediction, needed, plot)
         for note in notes:
             print(f"Note: {note}")
+
+
+def _write_terms(chosen: Plan, path: Path) -> None:
+    from tacenda.formats.files import write_text
+    from tacenda.formats.text import toml
+    from tacenda.node.drafting import plan_terms
+
+    write_text(path, toml(plan_terms(chosen, "Title of the study")))
 
 
 def _config(given: flags.Given) -> tuple[RunConfig, list[str]]:

@@ -15,7 +15,8 @@ from tacenda.cli import flags, show
 Folder = Annotated[
     Path,
     typer.Argument(
-        help="A run folder of `tacenda fit` or `compare`, or a folder with an exported model."
+        help="A run folder of `tacenda fit` or `compare`, a node's state folder after its last "
+        "round, or a folder with an exported model."
     ),
 ]
 Run = Annotated[

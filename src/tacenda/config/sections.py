@@ -217,9 +217,10 @@ class RunSection(Section):
     there; given once it is remembered with them, and later runs on the same records are booked
     there without it. fresh_noise: the noise comes from a seed that nobody knows, and cannot be
     repeated; so by default for a file of your own, unless seeds are given. (The seeds then only
-    number the runs.) references: the rows with which a table compares (optimum without noise,
-    trusted server, one node alone, floor); they read all records again. "auto" leaves the two
-    private fits among them out where the data is large.
+    number the runs.) mixing: the weights, or a table of edges that vary from round to round, as
+    { edges = "random", active = 0.5, seed = 0 }. references: the rows with which a table compares
+    (optimum without noise, trusted server, one node alone, floor); they read all records again.
+    "auto" leaves the two private fits among them out where the data is large.
     """
 
     rounds: int | Auto = "auto"
@@ -231,7 +232,7 @@ class RunSection(Section):
     record_every: int | Auto = "auto"
     metrics: list[str] | Auto = "auto"
     blocks: int = Field(default=1, ge=1)
-    mixing: Literal["metropolis", "uniform", "max-degree"] = "metropolis"
+    mixing: Literal["metropolis", "uniform", "max-degree"] | dict[str, Any] = "metropolis"
     solver_tolerance: float = 1e-8
     jobs: int | Auto = "auto"
     references: bool | Auto = "auto"

@@ -18,6 +18,7 @@ from tacenda.experiments.rows import Row
 from tacenda.experiments.spec import Cell
 from tacenda.formats.files import write_text
 from tacenda.graph import parse
+from tacenda.graph.varying import mixing_from_plain
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.problem import Problem
 from tacenda.runtime.result import RunResult
@@ -88,7 +89,7 @@ def run(cell: Cell) -> tuple[RunResult, dict[str, str]]:
             reference=reference,
             test=test if TEST in wanted else None,
             progress=False,
-            mixing=cell.mixing,
+            mixing=mixing_from_plain(cell.mixing),
             solver_tolerance=cell.solver_tolerance,
             **settings,
         )

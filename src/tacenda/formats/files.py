@@ -36,13 +36,14 @@ def checked_output(path: str | Path) -> Path:
 
 @contextmanager
 def replacing(
-    path: str | Path, *, private: bool = False, size: int | None = None
+    path: str | Path, *, private: bool = False, size: int | None = None, durable: bool = True
 ) -> Iterator[Path]:
     """An empty file beside `path` to write to; then it takes the place of `path` in one step.
 
     Before, it is flushed to the disk. After an error nothing is left of it, and an OSError names
     `path`. private: only its owner may read it, from its first byte on. size: how many bytes it
-    will hold, where that is known; a full disk is then answered with it. A pipe or a device
+    will hold, where that is known; a full disk is then answered with it. durable: False for what
+    may be lost with the machine's power, which is then not flushed. A pipe or a device
     (/dev/stdout) cannot be replaced, and is written to.
     """
     target = checked_output(path)
@@ -54,9 +55,10 @@ def replacing(
     try:
         os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666))
         yield part
-        _flush(part)
+        if durable:
+            _flush(part)
         os.replace(part, target)
-        if os.name == "posix":  # elsewhere a folder cannot be opened
+        if durable and os.name == "posix":  # elsewhere a folder cannot be opened
             _flush(target.parent)
     except OSError as failed:
         if failed.errno is None or failed.filename not in (None, part, str(part)):
@@ -69,9 +71,11 @@ def replacing(
         part.unlink(missing_ok=True)
 
 
-def write_bytes(path: str | Path, data: bytes, *, private: bool = False) -> Path:
+def write_bytes(
+    path: str | Path, data: bytes, *, private: bool = False, durable: bool = True
+) -> Path:
     """`data` as the file's whole content."""
-    with replacing(path, private=private, size=len(data)) as part:
+    with replacing(path, private=private, size=len(data), durable=durable) as part:
         part.write_bytes(data)
     return Path(path)
 
@@ -81,9 +85,12 @@ def write_text(path: str | Path, text: str) -> Path:
     return write_bytes(path, text.encode())
 
 
-def write_json(path: str | Path, values: Any) -> Path:
+def write_json(
+    path: str | Path, values: Any, *, private: bool = False, durable: bool = True
+) -> Path:
     """Values as JSON for people and programs."""
-    return write_text(path, readable_json(values) + "\n")
+    text = readable_json(values) + "\n"
+    return write_bytes(path, text.encode(), private=private, durable=durable)
 
 
 def is_same_file(one: str | Path, other: str | Path) -> bool:

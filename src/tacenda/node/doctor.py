@@ -3,7 +3,6 @@ and sends nothing."""
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 import socket
@@ -20,6 +19,8 @@ from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
 from tacenda.node.state.accounts import default_ledger
+from tacenda.node.transport.probe import dates, load_chain, look_at
+from tacenda.node.transport.relay import SCHEME, greeted
 from tacenda.privacy.lasting.files import MOUNTS, REMOTE, REMOTE_FUSE, mount_type
 from tacenda.words import counted
 
@@ -39,9 +40,16 @@ class Finding:
 
 
 def examine(
-    contract: Path, identity: Path, schema: Path | None, state: Path, ledger: Path | None = None
+    contract: Path,
+    identity: Path,
+    schema: Path | None,
+    state: Path,
+    ledger: Path | None = None,
+    *,
+    peers: bool = True,
 ) -> list[Finding]:
-    """All checks; one that cannot be made because an earlier one failed is left out."""
+    """All checks; one that cannot be made because an earlier one failed is left out. peers: also
+    whether the neighbours answer."""
     findings = [*_versions(), _disk(state), _kind_of_disk(state)]
     mine = _try(
         findings,
@@ -62,12 +70,22 @@ def examine(
     )
     if terms is None:
         return findings
-    findings.extend(_contract(contract, terms))
+    findings.extend(_contract(contract, terms, None if mine is None else mine.name))
     if schema is not None:
         findings.append(_schema(terms, schema))
     if mine is not None:
-        findings.extend(_membership(terms, mine))
+        findings.extend(_membership(terms, mine, peers))
     return findings
+
+
+def as_text(findings: list[Finding]) -> str:
+    """One line for each finding, and one for the fix of what is not well."""
+    lines = []
+    for finding in findings:
+        lines.append(f"{'ok  ' if finding.ok else 'FAIL'} {finding.name:12} {finding.found}")
+        if not finding.ok:
+            lines.append(f"     fix: {finding.fix}")
+    return "\n".join(lines) + "\n"
 
 
 def _try(findings: list[Finding], name: str, read: Callable[[], Any], fix: str) -> Any:
@@ -149,19 +167,16 @@ def _ledger(path: Path) -> Finding:
 
 def _certificate(mine: Identity) -> Finding:
     days = mine.days_left()
-    early = mine.certificate.not_valid_before_utc.timestamp() > time.time()
-    summary = f"{mine.name}, {counted(round(days), 'day')} left" + (
-        ", NOT YET VALID (whose clock is wrong?)" if early else ""
-    )
+    wrong = dates(mine.certificate, "this member")
     return Finding(
         "certificate",
-        days > SOON_DAYS and not early,
-        summary,
+        days > SOON_DAYS and not wrong,
+        wrong or f"{mine.name}, {counted(round(days), 'day')} left",
         "renew: tacenda certs request, have it signed, new card",
     )
 
 
-def _contract(path: Path, terms: Contract) -> Iterator[Finding]:
+def _contract(path: Path, terms: Contract, name: str | None) -> Iterator[Finding]:
     from tacenda.node.run_plan import make_plan
 
     try:
@@ -176,8 +191,12 @@ def _contract(path: Path, terms: Contract) -> Iterator[Finding]:
             "contract", False, str(wrong), "agree on a corrected contract and sign it again"
         )
     missing = contract_files.missing_signatures(path)
-    summary = "by all" if not missing else f"not by {', '.join(missing)}"
-    yield Finding("signatures", not missing, summary, "each of them runs: tacenda contract sign")
+    mine = name not in missing
+    others = [other for other in missing if other != name]
+    summary = "by all" if not missing else f"not here yet: {', '.join(missing)}"
+    if mine and others:
+        summary += "; they arrive over the network, and the run begins when all are there"
+    yield Finding("signatures", mine, summary, "read the contract, then: tacenda contract sign")
 
 
 def _schema(terms: Contract, path: Path) -> Finding:
@@ -197,7 +216,7 @@ def _schema(terms: Contract, path: Path) -> Finding:
     )
 
 
-def _membership(terms: Contract, mine: Identity) -> Iterator[Finding]:
+def _membership(terms: Contract, mine: Identity, peers: bool) -> Iterator[Finding]:
     if mine.name not in terms.names:
         yield Finding(
             "member",
@@ -214,11 +233,21 @@ def _membership(terms: Contract, mine: Identity) -> Iterator[Finding]:
         f"{mine.name}, the contract {'pins' if same else 'does not pin'} this certificate",
         "sign a new card",
     )
-    if member.listens:
+    called = [terms.member(name) for name in terms.neighbours(mine.name)] if peers else []
+    places = {m.address for m in (member, *called) if m.listens}
+    for place in sorted(p for p in places if p.startswith(SCHEME)):
+        yield _relay(place.removeprefix(SCHEME))
+    if member.listens and not member.address.startswith(SCHEME):
         yield _port(member.address)
-    for name in terms.neighbours(mine.name):
-        if terms.member(name).listens:
-            yield _peer(terms, mine, name)
+    for other in called:
+        if other.listens and not other.address.startswith(SCHEME):
+            yield _peer(terms, mine, other.name)
+
+
+def _relay(address: str) -> Finding:
+    why = greeted(address)
+    fix = "is the relay running, and may this machine call out to it?"
+    return Finding("relay", not why, why or f"{address} answers", fix)
 
 
 def _port(address: str) -> Finding:
@@ -244,8 +273,7 @@ def _peer(terms: Contract, mine: Identity, name: str) -> Finding:
 
     host, _, port = terms.member(name).address.rpartition(":")
     context = ssl.create_default_context(cadata="\n".join(terms.authorities))
-    key, certificate = os.fspath(mine.folder / "tls.key"), os.fspath(mine.folder / "node.crt")
-    context.load_cert_chain(certificate, key)
+    load_chain(context, mine)
     context.set_alpn_protocols(["h2"])
     where = f"{name} at {host}:{port}"
     try:
@@ -256,15 +284,17 @@ def _peer(terms: Contract, mine: Identity, name: str) -> Finding:
             shown = hashlib.sha256(tls.getpeercert(binary_form=True) or b"").hexdigest()
     except ssl.SSLCertVerificationError as wrong:
         fix = (
-            "compare certificates, names and dates with that member; "
+            "compare certificates, names, dates and clocks with that member; "
             "both need one that the contract's authorities signed"
         )
-        return Finding("peer", False, f"{where}: {wrong.verify_message}", fix)
+        found = look_at(terms.member(name).address, name, mine) or wrong.verify_message
+        return Finding("peer", False, f"{where}: {found}", fix)
     except (OSError, ssl.SSLError) as away:
+        found = look_at(terms.member(name).address, name, mine) or str(away)
         return Finding(
             "peer",
             False,
-            f"{where}: {away}",
+            f"{where}: {found}",
             "is its node running, and is the port open in both firewalls?",
         )
     same = shown == terms.member(name).fingerprint

@@ -1,98 +1,156 @@
-"""Health and metrics on a local port: /healthz answers in words, /metrics in Prometheus' text form.
-Public facts only."""
+"""Health and metrics: /livez, /readyz and /healthz answer 200 or 503 with the reasons in words,
+/metrics in Prometheus' text form. From `NodeFacts` alone.
+
+    /livez    the node's threads run; if not, the process should be started again
+    /readyz   it listens and takes calls (so a neighbour may be sent here), whoever is away
+    /healthz  nothing is wrong that an operator should look at
+"""
 
 from __future__ import annotations
 
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import json
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tacenda.errors import NetworkError
+from tacenda.node.facts import NodeFacts
+from tacenda.node.observer import Observer
+from tacenda.node.web import LOOPBACK, Answer, WebServer, parse_address
+
+OPTION = "--metrics-address"
+SHOWN = (
+    "Who reaches this address sees, without a password, the run's title, the members' names, the "
+    "rounds, the traffic, the spending and the budget; never records, models or keys."
+)
 
 
-class Monitor:
-    """A small web server on 127.0.0.1; port 0 takes a free one."""
+class Monitor(WebServer):
+    """`with Monitor(address, observer, log)`: a port of 127.0.0.1, or host:port."""
 
-    def __init__(self, port: int, display: Any) -> None:
-        from prometheus_client import CollectorRegistry
+    def __init__(self, address: str, observer: Observer, log: Any) -> None:
+        host, port = parse_address(address, OPTION)
+        routes = {
+            "/livez": _checked(observer, lambda f: f.alive),
+            "/readyz": _checked(observer, lambda f: f.ready),
+            "/healthz": _checked(observer, lambda f: f.in_order),
+            "/metrics": lambda _: metrics_answer(observer.facts),
+        }
+        super().__init__(host, port, OPTION, routes)
+        log.info("metrics", address=host, port=self.port)
+        if host not in (LOOPBACK, "localhost", "::1"):
+            log.warning("metrics can be seen from other machines", message=SHOWN)
 
-        self._registry = CollectorRegistry()
-        self._registry.register(_Numbers(display))
-        try:
-            self._server = ThreadingHTTPServer(
-                ("127.0.0.1", port), _handler(display, self._registry)
-            )
-        except OSError as taken:
-            raise NetworkError(
-                f"metrics_port {port} cannot be used ({taken.strerror}); choose another, "
-                "or leave it out."
-            ) from None
-        self.port = self._server.server_address[1]
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, name="tacenda-health", daemon=True
-        )
-        self._thread.start()
 
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+def _checked(observer: Observer, good: Callable[[NodeFacts], bool]) -> Any:
+    def answer(_: Mapping[str, str]) -> Answer:
+        facts = observer.facts()
+        found = {"ok": good(facts), "summary": facts.summary, "problems": facts.problems}
+        code = 200 if found["ok"] else 503
+        return Answer((json.dumps(found) + "\n").encode(), "application/json", code)
+
+    return answer
+
+
+def metrics_answer(facts: Callable[[], NodeFacts]) -> Answer:
+    """Everything in Prometheus' text form, collected now, so that nothing is counted twice."""
+    from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+    registry = CollectorRegistry()
+    registry.register(_Numbers(facts()))
+    return Answer(generate_latest(registry), CONTENT_TYPE_LATEST)
 
 
 class _Numbers:
-    """Collected when asked, so nothing is counted twice."""
+    """A node's facts as families of metrics."""
 
-    def __init__(self, display: Any) -> None:
-        self._display = display
+    def __init__(self, facts: NodeFacts) -> None:
+        self._facts = facts
 
-    def collect(self) -> Any:
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-        display, endpoint = self._display, self._display.endpoint
-        yield GaugeMetricFamily("tacenda_round", "Rounds done", value=display.done)
-        yield GaugeMetricFamily("tacenda_rounds", "Rounds of the run", value=display.total)
-        yield GaugeMetricFamily(
-            "tacenda_budget_share", "Share of the run's releases made", value=display.spent_share()
-        )
-        yield CounterMetricFamily(
-            "tacenda_wait_seconds", "Seconds spent waiting for peers", value=display.wait_seconds
-        )
-        yield CounterMetricFamily(
-            "tacenda_write_seconds", "Seconds spent on durable writes", value=display.write_seconds
-        )
-        yield CounterMetricFamily("tacenda_refused", "Callers refused", value=endpoint.refused)
-        connected = GaugeMetricFamily(
-            "tacenda_peer_connected", "Whether a peer is connected", labels=["peer"]
-        )
-        strikes = CounterMetricFamily(
-            "tacenda_peer_strikes", "Times a peer was cut off", labels=["peer"]
-        )
-        for link in list(endpoint.links.values()):
-            connected.add_metric([link.peer], float(link.connected))
-            strikes.add_metric([link.peer], link.strikes)
-        yield connected
-        yield strikes
+    def collect(self) -> Iterator[Any]:
+        yield from _about_run(self._facts)
+        yield from _about_spending(self._facts)
+        yield from _about_peers(self._facts)
 
 
-def _handler(display: Any, registry: Any) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            from prometheus_client import generate_latest
+def _gauge(name: str, help: str, value: float) -> Any:
+    from prometheus_client.core import GaugeMetricFamily
 
-            if self.path == "/metrics":
-                self._answer(200, generate_latest(registry), "text/plain; version=0.0.4")
-            elif self.path == "/healthz":
-                self._answer(200, display.line().encode(), "text/plain")
-            else:
-                self._answer(404, b"only /healthz and /metrics are here", "text/plain")
+    return GaugeMetricFamily(f"tacenda_{name}", help, value=float(value))
 
-        def _answer(self, code: int, body: bytes, kind: str) -> None:
-            self.send_response(code)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
 
-        def log_message(self, *_: object) -> None:
-            """The access log would only repeat the scraper's clock."""
+def _counter(name: str, help: str, value: float) -> Any:
+    from prometheus_client.core import CounterMetricFamily
 
-    return Handler
+    return CounterMetricFamily(f"tacenda_{name}", help, value=float(value))
+
+
+def _about_run(facts: NodeFacts) -> Iterator[Any]:
+    from prometheus_client.core import InfoMetricFamily
+
+    about = {"member": facts.member, "title": facts.title, "version": facts.version}
+    yield InfoMetricFamily("tacenda_node", "The member and the run", value=about)
+    yield _gauge("in_order", "1 if nothing is wrong, as /healthz", facts.in_order)
+    yield _gauge("rounds_done", "Rounds done", facts.round)
+    yield _gauge("rounds", "Rounds of the run", facts.rounds)
+    yield _gauge("rounds_per_second", "Rate since this start", facts.rounds_per_second)
+    since = facts.at - facts.seconds_since_round
+    yield _gauge("last_round_timestamp_seconds", "When the latest round was completed", since)
+    yield _gauge("waiting_seconds", "How long the node waits by now", facts.waiting_seconds)
+    limit = facts.absence_limit_seconds
+    yield _gauge("absence_limit_seconds", "How long a member may be away", limit)
+    yield _counter("wait_seconds", "Time spent waiting for peers", facts.wait_seconds_total)
+    yield _counter("write_seconds", "Time spent on durable writes", facts.write_seconds_total)
+    yield _counter("refused_callers", "Callers refused", facts.refused_callers)
+    yield _gauge("disk_free_bytes", "Free on the disk of the state folder", facts.disk_free_bytes)
+    yield _gauge(
+        "certificate_expiry_timestamp_seconds",
+        "When this member's certificate expires",
+        facts.certificate_expires,
+    )
+
+
+def _about_spending(facts: NodeFacts) -> Iterator[Any]:
+    if facts.run is not None:
+        yield _gauge("run_epsilon", "Epsilon that this run has spent", facts.run.epsilon)
+        yield _gauge("run_epsilon_limit", "Epsilon that this run may spend", facts.run.limit)
+    lasting = facts.lasting
+    if lasting is not None:
+        yield _gauge("total_epsilon", "Spent or reserved by all runs together", lasting.epsilon)
+        if lasting.budget is not None:
+            yield _gauge("total_epsilon_budget", "Budget of all runs together", lasting.budget)
+            left = max(0.0, lasting.budget - lasting.epsilon)
+            yield _gauge("total_epsilon_left", "Left of the budget of all runs", left)
+
+
+def _about_peers(facts: NodeFacts) -> Iterator[Any]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    gauges: dict[str, tuple[str, Callable[[Any], float | None]]] = {
+        "connected": (
+            "1 if the peer is connected or has finished",
+            lambda p: float(p.state in ("connected", "finished")),
+        ),
+        "left_out": ("1 if the members continue without it", lambda p: p.state == "left out"),
+        "lag_rounds": ("Rounds the peer is behind", lambda p: p.lag_rounds),
+        "away_seconds": ("How long the peer has been away", lambda p: p.away_seconds),
+        "certificate_expiry_timestamp_seconds": (
+            "When the peer's certificate expires",
+            lambda p: p.certificate_expires,
+        ),
+    }
+    counters: dict[str, tuple[str, Callable[[Any], float]]] = {
+        "sent_bytes": ("Bytes sent to the peer since this start", lambda p: p.sent_bytes),
+        "received_bytes": ("Bytes received since this start", lambda p: p.received_bytes),
+        "sent_again_messages": ("Messages sent again", lambda p: p.sent_again),
+        "cut_offs": ("Times the peer was cut off", lambda p: p.cut_off),
+    }
+    for name, (help, value) in gauges.items():
+        family = GaugeMetricFamily(f"tacenda_peer_{name}", help, labels=["peer"])
+        for peer in facts.peers:
+            if (found := value(peer)) is not None:
+                family.add_metric([peer.name], float(found))
+        yield family
+    for name, (help, count) in counters.items():
+        counted = CounterMetricFamily(f"tacenda_peer_{name}", help, labels=["peer"])
+        for peer in facts.peers:
+            counted.add_metric([peer.name], float(count(peer)))
+        yield counted

@@ -1,15 +1,27 @@
 """Structured logs: one JSON object per line, and no way for a record,
-a gradient or a key to get into one."""
+a gradient or a key to get into one.
+
+A line that repeats itself is written a few times and then counted: whatever goes wrong, and however
+often, the log stays readable and the disk does not fill with it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 ALLOWED = (str, int, float, bool, type(None))
 LONGEST = 500
+FILE = "log.jsonl"
+BURST = 5  # equal lines in a row that are written
+EVERY = 60.0  # seconds: then one more, which says how many there were
+MOST_KNOWN = 1000  # different lines that are remembered
+TAIL_BYTES = 64 * 1024
 
 
 def redact(_: Any, __: str, event: MutableMapping[str, Any]) -> dict[str, Any]:
@@ -24,6 +36,36 @@ def _plain(value: Any) -> Any:
     return value[:LONGEST] if isinstance(value, str) else value
 
 
+class Repeats:
+    """A step of the logger: the first lines with the same words pass; of the rest one each minute,
+    with their number as `repeated`. Numbers in a line do not make it another one."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._known: dict[tuple[Any, ...], list[float]] = {}  # words: [since, written, left out]
+
+    def __call__(
+        self, _: Any, __: str, event: MutableMapping[str, Any]
+    ) -> MutableMapping[str, Any]:
+        import structlog
+
+        words = tuple(sorted((k, v) for k, v in event.items() if isinstance(v, str)))
+        now = self._clock()
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        entry = self._known.setdefault(words, [now, 0, 0])
+        if now - entry[0] >= EVERY:
+            if entry[2]:
+                event["repeated"] = int(entry[2])
+            entry[:] = [now, BURST if entry[2] else 1, 0]
+            return event
+        if entry[1] >= BURST:
+            entry[2] += 1
+            raise structlog.DropEvent
+        entry[1] += 1
+        return event
+
+
 @contextmanager
 def open_log(path: Path, member: str) -> Iterator[Any]:
     """A logger that appends JSON lines to `path`."""
@@ -31,13 +73,30 @@ def open_log(path: Path, member: str) -> Iterator[Any]:
 
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a", encoding="utf-8", buffering=1) as file:
-        yield _logger(structlog, file, member)
+        yield _logger(structlog, _WhileThereIsRoom(file), member)
+
+
+class _WhileThereIsRoom:
+    """A file whose lines are dropped while its disk is full: the state tells that, in words, and a
+    log must not be what stops a node."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.flush()
 
 
 def _logger(structlog: Any, file: Any, member: str) -> Any:
     logger = structlog.wrap_logger(
         structlog.WriteLogger(file),
         processors=[
+            Repeats(),
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             redact,
@@ -45,3 +104,22 @@ def _logger(structlog: Any, file: Any, member: str) -> Any:
         ],
     )
     return logger.bind(member=member)
+
+
+def tail(path: Path, lines: int) -> list[dict[str, Any]]:
+    """The last entries of a log, the oldest first; none where there is no log."""
+    if not path.is_file():
+        return []
+    with open(path, "rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - TAIL_BYTES))
+        found = file.read().decode("utf-8", "replace").splitlines()
+    entries = []
+    for line in found[-lines:]:
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue  # cut off by the length that is read, or still being written
+        if isinstance(entry, dict):
+            entries.append(entry)
+    return entries

@@ -4,24 +4,30 @@ them is ever shown."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tacenda.errors import InputError
 from tacenda.node.identity.contract import Contract
 from tacenda.problem.problem import Problem
 
+if TYPE_CHECKING:
+    from tacenda.data.schema import Schema
 
-def read_records(contract: Contract, member: str, schema_path: str | Path, data: Any) -> Problem:
+
+def read_records(
+    contract: Contract, member: str, schema: str | Path | Schema, data: Any
+) -> Problem:
     """The records as a Problem with this member as its only node; every disagreement with the
-    contract is refused."""
+    contract is refused. schema: its file, or what `checked_schema` found in it."""
     from tacenda.data.encoding import encode
 
-    schema = checked_schema(contract, schema_path)
+    if isinstance(schema, (str, Path)):
+        schema = checked_schema(contract, schema)
     dataset = encode(schema, data, strict=True)
     return problem_of(contract, member, dataset.X, dataset.y)
 
 
-def checked_schema(contract: Contract, schema_path: str | Path) -> Any:
+def checked_schema(contract: Contract, schema_path: str | Path) -> Schema:
     """The schema, if its hash and shape are the contract's."""
     from tacenda.data.schema import Schema
 

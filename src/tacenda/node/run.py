@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import signal
+import sqlite3
 import sys
 import threading
 import time
-from contextlib import nullcontext
-from dataclasses import dataclass
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from tacenda.data.schema import Schema
 from tacenda.errors import InputError, StateError, TacendaError
 from tacenda.node import logs
 from tacenda.node.display import Display
@@ -23,20 +24,27 @@ from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
 from tacenda.node.identity.edge_keys import EdgeKeys
-from tacenda.node.member_records import read_records
+from tacenda.node.member_records import checked_schema, read_records
 from tacenda.node.membership.agreement import Agreement, Frozen, Phase
+from tacenda.node.membership.amendments import Amendments
 from tacenda.node.membership.votes import ConflictingVotes
+from tacenda.node.observer import Observer
 from tacenda.node.peer import Peer
+from tacenda.node.protocol.contract_signatures import SignatureBook
 from tacenda.node.protocol.handshake import Handshake
 from tacenda.node.protocol.signed_rows import Witness
 from tacenda.node.protocol.wire import Membership, Progress, frame_limit
 from tacenda.node.run_plan import RunPlan, make_plan
+from tacenda.node.settings import NodeSettings
 from tacenda.node.state.accounts import claim, ledger_path
 from tacenda.node.state.database import NodeState
 from tacenda.node.state.spending import Spending
 from tacenda.node.transport.endpoint import Endpoint
 from tacenda.node.transport.exchange import Exchange, MemberCaught, PeerAbsent
 from tacenda.node.transport.mailbox import Mailbox
+from tacenda.node.transport.probe import dates
+from tacenda.node.transport.relay import SCHEME
+from tacenda.node.transport.streams import Proxy, read_secret
 from tacenda.node.transport.tls_log import TlsLog
 from tacenda.runtime.lasting_run import data_digest
 from tacenda.runtime.places import row_forms
@@ -50,123 +58,129 @@ SHOWN = 3.0  # seconds for which a node that found a lie still shows its neighbo
 # notices of an agreement under way within the contract's limit:
 # far fewer than would count as a flood
 REMINDERS = 100
-
-
-@dataclass(frozen=True)
-class NodeOptions:
-    """What belongs to this machine and not to the contract.
-
-    bind: address to listen on, by default the contract's port on all interfaces. addresses: where
-    neighbours are reached, if not as the contract says. ledger: the lasting ledger, by default one
-    per member and machine. metrics_port: health and metrics on 127.0.0.1, None for none. dataset:
-    the data's name in the ledger; given once, it is remembered with the records. budget: epsilon
-    that all runs on these records together may lose, kept in the ledger; no_budget: that they shall
-    have no limit. watch_tls: log the reasons of failed handshakes, which takes over this process's
-    standard error (`tls_log`).
-    """
-
-    contract: Path
-    schema: Path
-    data: Any
-    identity: Path
-    state: Path
-    ledger: Path | None = None
-    bind: str | None = None
-    addresses: dict[str, str] | None = None
-    metrics_port: int | None = None
-    rehearsal: bool = False
-    quiet: bool = False
-    watch_tls: bool = False
-    dataset: str | None = None
-    budget: float | None = None
-    no_budget: bool = False
+LOOK_AROUND = 0.5  # seconds between looks for a signal while signatures are missing
 
 
 class Stopped(TacendaError):
     """The node was asked to stop; everything is saved."""
 
+    to_do = "Start the node again to go on."
 
-def run_node(options: NodeOptions) -> RunResult:
+
+class LeftRun(Stopped):
+    """This member has left the run for good, by an amendment that the others have signed."""
+
+    to_do = "Nothing is to be done; take part in the next run under a new contract."
+
+
+def run_node(options: NodeSettings) -> RunResult:
     """Take part in the run until its last round,
     and return this member's result (also saved in the state folder)."""
     contract = contract_files.read(options.contract)
-    contract_files.require_signed(options.contract)
     if contract.rehearsal_seed is not None and not options.rehearsal:
         raise InputError(
             "contract field rehearsal_seed: this contract is for a rehearsal with seeded noise; "
             "never for real data."
         )
-    identity = check_identity(contract, Identity.read(options.identity))
+    identity = Identity.read(options.identity)
+    contract_files.require_own_signature(options.contract, identity.name)
     plan = make_plan(contract)
-    problem = read_records(contract, identity.name, options.schema, options.data)
-    state = NodeState(options.state)
+    schema = checked_schema(contract, options.schema)
+    state = NodeState(options.state, row_bytes=8 * plan.spec.facts.dim)
     try:
         with logs.open_log(options.state / "log.jsonl", identity.name) as log:
-            return _run(options, plan, identity, problem, state, log)
+            amendments = Amendments(options.contract, contract, identity.name, state, log)
+            check_identity(amendments.texts, identity)
+            return _run(options, plan, identity, schema, state, log, amendments)
     finally:
         state.close()
 
 
-def check_identity(contract: Contract, identity: Identity) -> Identity:
-    """Certificate and signing key are those in the contract, and the certificate is valid now."""
-    member = contract.member(identity.name)
+def check_identity(contracts: list[Contract], identity: Identity) -> Identity:
+    """Certificate and signing key are those in the contract, or in its next amendment, and the
+    certificate is valid now."""
+    members = [contract.member(identity.name) for contract in contracts]
+    member = members[0]
     for field in ("fingerprint", "signing_key"):
-        if getattr(member, field) != getattr(identity, field):
+        if all(getattr(each, field) != getattr(identity, field) for each in members):
             raise InputError(
                 f"contract field members.{member.name}.{field} is not that of the identity in "
                 f"{identity.folder}; use the folder whose card went into the contract, "
                 "or sign a contract with the new card."
             )
-    if identity.days_left() <= 0:
-        raise InputError(
-            f"The certificate in {identity.folder} has expired; run `tacenda certs request`, "
-            "have it signed, renew the card."
-        )
+    wrong = dates(identity.certificate, f"this member in {identity.folder}")
+    if wrong:
+        raise InputError(f"{wrong[0].upper()}{wrong[1:]}.")
     return identity
 
 
 def _run(
-    options: NodeOptions,
+    options: NodeSettings,
     plan: RunPlan,
     identity: Identity,
-    problem: Any,
+    schema: Schema,
     state: NodeState,
     log: Any,
+    amendments: Amendments,
 ) -> RunResult:
-    contract, name = plan.contract, identity.name
-    key = state.bind(contract.run_id(), name, data_digest(problem))
+    contract, name, book = plan.contract, identity.name, amendments.book
     forms = row_forms(plan.spec)
     mailbox = Mailbox(contract.neighbours(name), forms, contract.problem.radius)
     calls = frozenset(call for _, call in forms)
     witness = Witness(contract, name, state, identity.signer(), log, calls)
     handshake = Handshake(
-        contract, identity, witness, state_id=hashlib.sha256(b"state id" + key).hexdigest()[:16]
+        amendments.current, identity, witness, book=book, ready=False, former=amendments.former
     )
     # Seeded noise of a rehearsal needs no keys; everywhere else noise shared by neighbours is drawn
     # from the keys of the edges.
     if plan.spec.algorithm.shared_noise is not None and contract.rehearsal_seed is None:
         handshake.edges = EdgeKeys(contract, name, state)
-    limit = frame_limit(max(form.nbytes for form in forms.values()))
+    limit = frame_limit(max(form.nbytes for form in forms.values()), len(contract.members))
     bind = (
         (options.bind or _any_interface(contract.member(name).address))
         if contract.member(name).listens
         else None
     )
-    endpoint = Endpoint(handshake, mailbox, limit, log, bind=bind, addresses=options.addresses)
+    endpoint = Endpoint(
+        handshake,
+        mailbox,
+        limit,
+        log,
+        bind=bind,
+        addresses=options.addresses,
+        proxy=None if options.proxy is None else Proxy.read(options.proxy, options.proxy_login),
+        relay_token=_relay_token(options, contract, name),
+    )
     stop = _Signals()
     display = Display(contract, name, endpoint, log, quiet=options.quiet)
-    watchdog = _Watchdog(contract, endpoint, stop, display)
+    watchdog = _Watchdog(contract, endpoint, stop, display, amendments)
     exchange = Exchange(contract, state, endpoint, watchdog)
     agreement = watchdog.agreement = Agreement(
         plan, name, state, endpoint.tell, log, identity.sign_text
     )
-    if contract.absence.policy == "continue":
-        agreement.check()
-        endpoint.on_membership, endpoint.greeting = _heard(agreement, mailbox), agreement.greeting
-    ledger, account = _account(options, contract, name, problem, log)
-    listening = TlsLog(log) if options.watch_tls else nullcontext()
-    booked = Spending(ledger, plan, name, problem, key, account, rehearsal=options.rehearsal)
-    with listening, booked as spending, stop:
+    agreement.left = amendments.left
+    agreement.check()
+    endpoint.on_membership = _heard(agreement, mailbox, contract.absence.policy == "continue")
+    endpoint.greeting = agreement.greeting
+    with ExitStack() as stack:
+        stack.enter_context(display.open())
+        observer = stack.enter_context(
+            Observer(contract, identity, display, exchange, options.state, log)
+        )
+        if options.watch_tls:
+            stack.enter_context(TlsLog(log, display.take))
+        stack.enter_context(stop)
+        stack.callback(endpoint.stop)
+        _serve(options, stack, observer, log)
+        _all_signed(book, endpoint, watchdog)
+        # No record is read before all have signed
+        problem = read_records(contract, name, schema, options.data)
+        key = state.bind(contract.run_id(), name, data_digest(problem))
+        handshake.state_id = hashlib.sha256(b"state id" + key).hexdigest()[:16]
+        ledger, account = _account(options, contract, name, problem, log)
+        booked = Spending(ledger, plan, name, problem, key, account, rehearsal=options.rehearsal)
+        spending = stack.enter_context(booked)
+        observer.account(ledger, account)
         state.keep_mark(spending.mark)
         peer = Peer(plan, name, problem, key, state, exchange, handshake.edges)
         peer.restore()
@@ -174,20 +188,20 @@ def _run(
         handshake.started = witness.latest > (0, 0, 0)
         mailbox.advance(exchange.view, peer.round + 1)
         witness.advance(exchange.view, peer.round + 1)
-        monitor = _monitor(options, display)
         try:
+            endpoint.ready()
             endpoint.start()
             exchange.resend()
             _rounds(peer, exchange, mailbox, agreement, display, watchdog, spending.anew)
             result = peer.result(display.seconds)
             spending.settle(state.charges(), final=True)
-            save_folder(options.state, result, contract, name, witness.caught)
+            save_folder(options.state, result, contract, schema, identity, witness.caught)
             if not state.noted("all finished"):
                 state.note(
                     "all finished", _linger(endpoint, contract, stop, display, exchange.absent)
                 )
             if witness.caught.keys() - exchange.absent:  # found while the last digests went round
-                save_folder(options.state, result, contract, name, witness.caught)
+                save_folder(options.state, result, contract, schema, identity, witness.caught)
                 raise MemberCaught(list(witness.caught.values()))
             return result
         except BaseException as stopped:
@@ -196,19 +210,44 @@ def _run(
                 reason=type(stopped).__name__,
                 message=str(stopped) if isinstance(stopped, TacendaError) else "",
             )
-            spending.settle(state.charges(), final=False)
+            left = isinstance(stopped, LeftRun)
+            _settle_what_is_there(spending, state, log, final=left)
             if isinstance(stopped, (ConflictingVotes, MemberCaught)):
                 time.sleep(min(SHOWN, contract.absence.limit_seconds))
             raise
         finally:
             endpoint.stop()
-            display.close()
-            if monitor is not None:
-                monitor.close()
+
+
+def _all_signed(book: SignatureBook, endpoint: Endpoint, watchdog: _Watchdog) -> None:
+    """Wait, for as long as it takes, until every member's signature of the contract is here; the
+    neighbours are shown those that are."""
+    said = ""
+    while (words := book.current.sentence()) != "":
+        endpoint.start()
+        if words != said:
+            watchdog.log.info("waiting for signatures", message=words)
+            said = words
+        watchdog.display.unsigned(words)
+        watchdog.stop.check()
+        watchdog.amend()
+        endpoint.mailbox.take((0, 0, 0), list(endpoint.links), LOOK_AROUND)
+    watchdog.display.unsigned("")
+    if said:
+        watchdog.log.info("all members have signed", contract=book.current.hash)
+
+
+def _settle_what_is_there(spending: Spending, state: NodeState, log: Any, *, final: bool) -> None:
+    """Before the node stops for another reason, which the operator must read. Where it fails, the
+    whole run stays reserved in the ledger: never less than was spent."""
+    try:
+        spending.settle(state.charges(), final=final)
+    except (StateError, sqlite3.Error) as failed:
+        log.warning("spending not settled yet", reason=type(failed).__name__)
 
 
 def _account(
-    options: NodeOptions, contract: Contract, name: str, problem: Any, log: Any
+    options: NodeSettings, contract: Contract, name: str, problem: Any, log: Any
 ) -> tuple[Path, str]:
     """The lasting ledger and the account in it; what they say so far is logged, and shown."""
     path = ledger_path(options.ledger, name, options.state, options.rehearsal)
@@ -266,6 +305,7 @@ def _agree(peer: Peer, agreement: Agreement, watchdog: _Watchdog) -> None:
             agreement.announce()
             said = time.monotonic()
         if time.monotonic() - begin > watchdog.limit:
+            watchdog.require_present(agreement.silent())
             agreement.propose(agreement.without(agreement.silent()))
         time.sleep(0.1)
     view, absent, next_round = found
@@ -281,9 +321,16 @@ class _Watchdog:
     been away for too long."""
 
     def __init__(
-        self, contract: Contract, endpoint: Endpoint, stop: _Signals, display: Display
+        self,
+        contract: Contract,
+        endpoint: Endpoint,
+        stop: _Signals,
+        display: Display,
+        amendments: Amendments,
     ) -> None:
+        self._amendments = amendments
         self._endpoint, self.stop, self.display = endpoint, stop, display
+        self.log = endpoint.log
         self.limit = contract.absence.limit_seconds
         self._goes_on = contract.absence.policy == "continue"
         self._away: dict[str, float] = {}
@@ -294,8 +341,10 @@ class _Watchdog:
 
     def __call__(self, missing: list[str]) -> None:
         self.stop.check()
+        self.amend()
         self._judge()
-        if self._goes_on:
+        if self._goes_on or self._amendments.left:
+            self._without_those_who_left()
             self.agreement.check()
             # A sign of life after the decision, not just a stream that was left open
             since = self.agreement.enacted
@@ -334,6 +383,38 @@ class _Watchdog:
                 absent, self.limit, [self._endpoint.links[peer].reason for peer in absent]
             )
 
+    def amend(self) -> None:
+        """Take up the next amendment of the contract, if it is there and all have signed."""
+        news = self._amendments.look()
+        if news:
+            self._endpoint.share(news)
+        if self._amendments.adopted():
+            handshake = self._endpoint.handshake
+            handshake.contract = self._amendments.current
+            self.agreement.left = self._amendments.left
+        me = self._endpoint.handshake.identity.name
+        if me in self._amendments.left:
+            raise LeftRun(
+                f"{me} has left the run by amendment {self._amendments.current.amendment} of the "
+                "contract. What was released stays charged; the rest of the reservation is free "
+                "again."
+            )
+
+    def _without_those_who_left(self) -> None:
+        """All who remain agree on a view without those who have left for good."""
+        left = self._amendments.left
+        if left - self.agreement.absent and self.agreement.phase is Phase.TAKING_PART:
+            self.agreement.propose(self.agreement.without(left))
+            raise Frozen("A member has left.")
+
+    def require_present(self, silent: frozenset[str]) -> None:
+        """Where the contract says `stop`, nobody is left out for being away."""
+        if silent and not self._goes_on:
+            links = self._endpoint.links
+            raise PeerAbsent(
+                sorted(silent), self.limit, [links[name].reason for name in silent if name in links]
+            )
+
     def forget(self) -> None:
         """The members have agreed anew: who was away before has its time again."""
         self._away.clear()
@@ -357,10 +438,13 @@ class _Watchdog:
         return now - max(since, seen) > SILENCE * self.limit or now - since > NO_ROWS * self.limit
 
 
-def _heard(agreement: Agreement, mailbox: Mailbox) -> Any:
+def _heard(agreement: Agreement, mailbox: Mailbox, goes_on: bool) -> Any:
     def hear(peer: str, frame: Membership) -> None:
-        agreement.hear(peer, frame)
-        mailbox.wake()
+        # Where the contract says `stop`, only who has left by an amendment is left out; a neighbour
+        # may hold the amendment earlier.
+        if goes_on or agreement.left >= set(frame.absent):
+            agreement.hear(peer, frame)
+            mailbox.wake()
 
     return hear
 
@@ -416,37 +500,73 @@ class _Signals:
             signal.signal(number, handler)
 
 
+def _relay_token(options: NodeSettings, contract: Contract, name: str) -> str:
+    """The relays' token, where this member or a neighbour of its is met through one."""
+    if options.relay_token is not None:
+        return read_secret(options.relay_token, "--relay-token")
+    own = {name: options.bind} if options.bind else {}
+    places = {
+        n: ({**(options.addresses or {}), **own}).get(n, contract.member(n).address)
+        for n in [name, *contract.neighbours(name)]
+    }
+    through = sorted(n for n, place in places.items() if place.startswith(SCHEME))
+    if through:
+        raise InputError(
+            f"--relay-token is needed: {', '.join(through)} can be reached through a relay only; "
+            "ask the relay's operator for the token, and put it into a file of mode 0600."
+        )
+    return ""
+
+
 def _any_interface(address: str) -> str:
+    if address.startswith(SCHEME):
+        return address
     return f"[::]:{address.rpartition(':')[2]}"
 
 
-def _monitor(options: NodeOptions, display: Display) -> Any:
-    if options.metrics_port is None:
-        return None
-    from tacenda.node.health import Monitor
+def _serve(options: NodeSettings, stack: ExitStack, observer: Observer, log: Any) -> None:
+    """Health, metrics and the page, where they were asked for."""
+    if options.metrics_address is not None:
+        from tacenda.node.health import Monitor
 
-    return Monitor(options.metrics_port, display)
+        stack.enter_context(Monitor(str(options.metrics_address), observer, log))
+    if options.dashboard is not None:
+        from tacenda.node.dashboard import Dashboard
+
+        stack.enter_context(
+            Dashboard(options.dashboard, observer, options.state, log, quiet=options.quiet)
+        )
 
 
 def save_folder(
-    folder: Path, result: RunResult, contract: Contract, name: str, caught: dict[str, str]
+    folder: Path,
+    result: RunResult,
+    contract: Contract,
+    schema: Schema,
+    identity: Identity,
+    caught: dict[str, str],
 ) -> None:
-    """The run folder that reports read, inside the state folder: what this member may know and
-    show, and who was caught lying."""
+    """The run folder that reports and predictions read, inside the state folder: what this member
+    may know and show, and who was caught lying; with the signed statement of what was spent."""
     from tacenda.formats.files import write_text
     from tacenda.formats.text import toml
+    from tacenda.node.signed_statement import write_statement
     from tacenda.runtime.result import load
     from tacenda.runtime.run_folder import RunFolder
 
-    home, run = RunFolder(folder).make(), f"{contract.algorithm.name}-{name}"
+    home, run = RunFolder(folder).make(), f"{contract.algorithm.name}-{identity.name}"
     target = home.save(run, result)
     if load(target).models.shape != result.models.shape:
         raise StateError(
             f"The result {target} was not written whole; free disk space and start the node again."
         )
+    schema.write(home.schema_path)
     write_text(home.config_path, toml(contract.to_plain()))
     epsilon = None if result.privacy is None else result.privacy.to_plain()["epsilon"]
+    if result.privacy is not None:
+        write_statement(folder, result.privacy, contract, identity)
     manifest = {
+        "contract": contract.hash(),
         "caught": caught,
         "warnings": result.warnings,
         "command": "node run",
@@ -454,6 +574,8 @@ def save_folder(
         "dataset": {
             "name": "this member's own records",
             "notes": ["nothing is shown of records that stay on site"],
+            "classes": contract.problem.classes,
+            "feature_names": list(schema.feature_names),
         },
         "table": [{"run": run, "epsilon": epsilon, "rounds": result.rounds}],
         "results": [

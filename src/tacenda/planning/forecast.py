@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -55,7 +54,6 @@ TYPICAL = {
 }
 
 
-@lru_cache(maxsize=64)
 def typical(loss: Loss) -> TypicalData:
     """What is assumed of the data under a loss; for a loss of somebody's own the mean curvature at
     scores, or residuals, of the typical size.

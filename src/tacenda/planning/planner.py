@@ -161,6 +161,7 @@ def plan_facts(
     max_rounds: int = MOST_ROUNDS,
     rounds: int | None = None,
     longer: float = 1.0,
+    whole_numbers: bool = False,
 ) -> Plan:
     """Choose what to run, from a problem's public facts (`Facts.of(problem)`).
 
@@ -182,6 +183,9 @@ def plan_facts(
         Fixes their number.
     longer : float, default=1.0
         Multiplies the total step.
+    whole_numbers : bool, default=False
+        Only methods whose noise real nodes draw on whole numbers: not noise shared by neighbours
+        without masks.
 
     Returns
     -------
@@ -205,8 +209,9 @@ def plan_facts(
     if not found:
         found = [*whitened(case, coalition), independent(case)]
         least = min(candidate.forecast.excess_risk for candidate in found)
-        if coalition is not None and shared_at_best(case, coalition) < least:
-            found += shared(case, coalition)  # whose exact leverage may take long
+        pooling = None if whole_numbers else coalition
+        if pooling is not None and shared_at_best(case, pooling) < least:
+            found += shared(case, pooling)  # whose exact leverage may take long
     best = min(found, key=lambda candidate: candidate.forecast.excess_risk)
     levels = np.asarray(epsilon, float)
     plain = float(levels) if levels.ndim == 0 else tuple(float(e) for e in levels)

@@ -534,5 +534,5 @@ def by_name(loss: str | Loss) -> Loss:
     if word not in _REGISTERED:
         offered = plugins.offered(GROUP, "a loss")
         checks.one_of("loss", word, [*_BY_NAME, *_REGISTERED, *offered])
-        plugins.load(offered[word], register)
-    return _REGISTERED[word]
+        plugins.load(offered[str(word)], register)
+    return _REGISTERED[str(word)]

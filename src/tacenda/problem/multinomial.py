@@ -30,7 +30,7 @@ class _OfClassScores:
 
     @cached_property
     def numbers(self) -> Floats:
-        """What the compiled formula reads: the parameter h, and 1 + h, whose sum is rounded once."""
+        """What the compiled formula reads: the parameter h, and 1 + h, rounded once."""
         return kernel_numbers((self.parameter, 1.0 + self.parameter))
 
     def derivative(self, scores: Array, labels: Array) -> Array:

@@ -455,8 +455,8 @@ def by_name(regulariser: str | Regulariser | None) -> Regulariser:
     if name not in _REGISTERED:
         offered = plugins.offered(GROUP, "a regulariser")
         checks.one_of("regulariser", name, [*_BY_NAME, *_REGISTERED, *offered])
-        plugins.load(offered[name], register)
-    return _REGISTERED[name]
+        plugins.load(offered[str(name)], register)
+    return _REGISTERED[str(name)]
 
 
 @dataclass(frozen=True)

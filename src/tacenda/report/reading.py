@@ -18,7 +18,7 @@ from tacenda.evaluation.coefficients import CoefficientTable, run_coefficients
 from tacenda.privacy.statement import Statement
 from tacenda.report.account import Account
 from tacenda.runtime.result import RunResult
-from tacenda.runtime.run_folder import RunFolder
+from tacenda.runtime.run_folder import RunFolder, run_name
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +215,7 @@ def _group(label: str, runs: list[Run], ledger: dict[str, Any], known: dict[str,
         if run.result.privacy is not None:
             key = _same_ledger(run.result.privacy)
             if key not in known:
-                known[key] = Account.of(run.result.privacy, ledger.get(f"{label}-{run.seed}", {}))
+                known[key] = Account.of(run.result.privacy, ledger.get(run_name(run.entry), {}))
             accounts.append(known[key])
     return Group(label, runs, max(accounts, key=lambda a: a.epsilon) if accounts else None)
 

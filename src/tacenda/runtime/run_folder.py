@@ -160,9 +160,7 @@ class RunFolder:
 
     def result(self, entry: dict[str, Any]) -> RunResult:
         """The result that an entry of the manifest names; it may only lie in this folder."""
-        file = str(
-            entry.get("file", f"results/{entry.get('label')}-{entry.get('seed')}.safetensors")
-        )
+        file = str(entry.get("file", f"results/{run_name(entry)}.safetensors"))
         for candidate in (self.path / file, self.path / "results" / file):
             if not candidate.resolve().is_relative_to(self.path.resolve()):
                 raise StateError(
@@ -191,6 +189,12 @@ class RunFolder:
         checkpoints = self.path / "checkpoints"
         if checkpoints.is_dir() and not any(checkpoints.iterdir()):
             checkpoints.rmdir()
+
+
+def run_name(entry: dict[str, Any]) -> str:
+    """What an entry of the manifest is called: its label, and its seed where it has one."""
+    label, seed = entry.get("label", entry.get("algorithm", "run")), entry.get("seed")
+    return str(label) if seed is None else f"{label}-{seed}"
 
 
 def _json(path: Path) -> dict[str, Any]:

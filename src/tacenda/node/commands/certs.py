@@ -28,10 +28,20 @@ def certs_request(
     new_key: Annotated[
         bool, typer.Option(help="Rotate: make a new TLS key; the old one is kept beside it.")
     ] = False,
+    self_signed: Annotated[
+        bool,
+        typer.Option(help="No authority: sign it with the member's own key, for a new contract."),
+    ] = False,
 ) -> None:
     """A new certificate request, before the old certificate expires or with a new key."""
     from tacenda.node.identity import certificates as identities
 
+    if self_signed:
+        path = identities.request(identity, name, new_key=new_key)
+        identities.self_sign(identity, name)
+        mine = identities.Identity.read(identity)
+        typer.echo(f"A new certificate is in {path.parent}, fingerprint {mine.fingerprint}.")
+        return
     typer.echo(
         f"Send {identities.request(identity, name, new_key=new_key)} to who signs certificates."
     )

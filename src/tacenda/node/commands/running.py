@@ -8,21 +8,37 @@ from typing import Annotated
 import typer
 
 from tacenda.errors import InputError
-from tacenda.node.commands.options import ContractFile, Folder, SchemaFile, node_app
+from tacenda.node.commands.options import ContractFile, Folder, MemberFolder, SchemaFile, node_app
 from tacenda.words import against, counted
 
 
 @node_app.command("run", short_help="Take part until the last round; goes on if restarted.")
 def node_run(
-    schema: SchemaFile,
+    folder: MemberFolder = None,
+    schema: Annotated[
+        Path | None, typer.Option("--schema", "-s", help="The schema of the records (TOML).")
+    ] = None,
     data: Annotated[
-        Path, typer.Option("--data", "-d", help="This member's records (CSV, Parquet, ...).")
-    ],
-    contract: ContractFile = Path("contract.toml"),
-    identity: Folder = Path("identity"),
+        Path | None, typer.Option("--data", "-d", help="This member's records (CSV, Parquet, ...).")
+    ] = None,
+    contract: Annotated[
+        Path | None,
+        typer.Option("--contract", "-c", help="The contract; by default contract.toml."),
+    ] = None,
+    identity: Annotated[
+        Path | None,
+        typer.Option(
+            "--identity",
+            "-i",
+            help="Folder of this member's keys and certificate; by default identity.",
+        ),
+    ] = None,
     state: Annotated[
-        Path, typer.Option(help="Folder of the run's state; keep it, a restart continues from it.")
-    ] = Path("state"),
+        Path | None,
+        typer.Option(
+            help="Folder of the run's state (state); keep it, a restart continues from it."
+        ),
+    ] = None,
     ledger: Annotated[
         Path | None,
         typer.Option(
@@ -41,12 +57,36 @@ def node_run(
     no_budget: Annotated[
         bool, typer.Option("--no-budget", help="Run although these records have no budget.")
     ] = False,
-    bind: Annotated[str | None, typer.Option(help="Address to listen on, host:port.")] = None,
+    bind: Annotated[
+        str | None,
+        typer.Option(help="Address to listen on, host:port; relay://host:port waits at a relay."),
+    ] = None,
     peer: Annotated[
         list[str] | None, typer.Option(help="name=host:port, where a neighbour is reached instead.")
     ] = None,
-    metrics_port: Annotated[
-        int | None, typer.Option(help="Health and metrics on 127.0.0.1.")
+    proxy: Annotated[
+        str | None, typer.Option(help="HTTP proxy for all calls out, http://host:port.")
+    ] = None,
+    proxy_login: Annotated[
+        Path | None, typer.Option(help="File with user:password for the proxy, mode 0600.")
+    ] = None,
+    relay_token: Annotated[
+        Path | None, typer.Option(help="File with the token of the relays, mode 0600.")
+    ] = None,
+    metrics_address: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics-address",
+            "--metrics-port",
+            help="Health and metrics: a port of 127.0.0.1, or host:port, which shows the members' "
+            "names, rounds, traffic and spending to whoever reaches it.",
+        ),
+    ] = None,
+    dashboard: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="A page to watch the node, on this port of 127.0.0.1; 0: any."
+        ),
     ] = None,
     rehearsal: Annotated[
         bool,
@@ -59,34 +99,42 @@ def node_run(
     ] = False,
     quiet: Annotated[bool, typer.Option(help="No progress on the terminal.")] = False,
 ) -> None:
-    """Take part in the run until its last round; started again, it continues where it stopped."""
+    """Take part in the run until its last round; started again, it continues where it stopped.
+
+    FOLDER holds this member's node.toml; flags override what it says.
+    """
     import os
 
     from tacenda.node.transport.tls_log import VERBOSITY
 
     os.environ.setdefault(VERBOSITY, "INFO")
-    from tacenda.node.run import NodeOptions, Stopped, run_node
+    from tacenda.node.run import Stopped, run_node
+    from tacenda.node.settings import read_settings
 
+    settings = read_settings(
+        folder,
+        schema=schema,
+        data=data,
+        contract=contract,
+        identity=identity,
+        state=state,
+        ledger=ledger,
+        dataset=dataset,
+        budget=budget,
+        no_budget=no_budget or None,
+        bind=bind,
+        addresses=_addresses(peer) or None,
+        proxy=proxy,
+        proxy_login=proxy_login,
+        relay_token=relay_token,
+        metrics_address=metrics_address,
+        dashboard=dashboard,
+        rehearsal=rehearsal,
+        quiet=quiet,
+        watch_tls=True,
+    )
     try:
-        result = run_node(
-            NodeOptions(
-                contract,
-                schema,
-                data,
-                identity,
-                state,
-                ledger,
-                bind,
-                _addresses(peer),
-                metrics_port,
-                rehearsal,
-                quiet,
-                watch_tls=True,
-                dataset=dataset,
-                budget=budget,
-                no_budget=no_budget,
-            )
-        )
+        result = run_node(settings)
     except Stopped as stopped:
         typer.echo(str(stopped), err=True)
         raise typer.Exit(130) from None
@@ -98,7 +146,8 @@ def node_run(
     if result.privacy is not None:
         spent += f", against {against(result.privacy.curve().coalition)}"
     typer.echo(
-        f"Done: {counted(result.rounds, 'round')}{spent}. The model is in {state / 'results'}."
+        f"Done: {counted(result.rounds, 'round')}{spent}. "
+        f"The model is in {settings.state / 'results'}."
     )
 
 
@@ -151,6 +200,52 @@ def node_rehearse(
     )
 
 
+@node_app.command("check", short_help="Try your data and settings before anything is signed.")
+def node_check(
+    folder: Annotated[Path, typer.Argument(help="The member's folder with its node.toml.")] = Path(
+        "."
+    ),
+    rehearsal: Annotated[
+        bool, typer.Option(help="Also rehearse with simulated neighbours, as real processes.")
+    ] = True,
+    own_records: Annotated[
+        bool, typer.Option(help="Rehearse with your own records, here only, not with made-up ones.")
+    ] = False,
+    rounds: Annotated[int, typer.Option(help="Of the rehearsal.", min=1)] = 3,
+    seconds: Annotated[float, typer.Option(help="Stop the rehearsal after so long.")] = 300.0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Machine-readable output (errors too).")
+    ] = False,
+) -> None:
+    """This member's own data through schema, bounds and sizes, what the run would cost, and a
+    rehearsal with simulated neighbours; nothing is signed, charged or sent.
+
+    What it says of the records was read without noise: it is for this member alone.
+    """
+    from tacenda.node.checking import check
+    from tacenda.node.doctor import as_text
+    from tacenda.node.settings import read_settings
+
+    findings = check(
+        folder,
+        read_settings(folder),
+        rehearsal=rehearsal,
+        own_records=own_records,
+        rounds=rounds,
+        seconds=seconds,
+    )
+    good = all(finding.ok for finding in findings)
+    if as_json:
+        from dataclasses import asdict
+
+        from tacenda.formats.text import readable_json
+
+        typer.echo(readable_json({"ok": good, "findings": [asdict(f) for f in findings]}))
+    else:
+        typer.echo(as_text(findings), nl=False)
+    raise typer.Exit(0 if good else 1)
+
+
 def doctor(
     contract: ContractFile = Path("contract.toml"),
     identity: Folder = Path("identity"),
@@ -162,13 +257,10 @@ def doctor(
 ) -> None:
     """Check clock, ports, certificate, contract, schema, disk, versions, ledger and peers; each
     with the fix."""
-    from tacenda.node.doctor import examine
+    from tacenda.node.doctor import as_text, examine
 
     findings = examine(contract, identity, schema, state, ledger)
-    for finding in findings:
-        typer.echo(f"{'ok  ' if finding.ok else 'FAIL'} {finding.name:12} {finding.found}")
-        if not finding.ok:
-            typer.echo(f"     fix: {finding.fix}")
+    typer.echo(as_text(findings), nl=False)
     raise typer.Exit(0 if all(f.ok for f in findings) else 1)
 
 

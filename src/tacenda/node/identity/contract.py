@@ -19,13 +19,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from tacenda.errors import InputError
 from tacenda.formats.text import canonical_json
+from tacenda.node.identity.addresses import check_address
 from tacenda.node.identity.certificates import check_name
 from tacenda.problem.constants import RADIUS
 from tacenda.runtime.closing import closing_rounds
 
-# of the frames between nodes; 2: votes on who takes part are signed; 3:
-# so are rows, and edge keys are hybrid
-PROTOCOL = 3
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 IDENTITY_FIELDS = ("address", "fingerprint", "signing_key", "listens")
@@ -41,7 +39,7 @@ class Member(_Part):
 
     name: str
     size: Annotated[int, Field(ge=1)]
-    address: Annotated[str, Field(pattern=r"^[^\s:]+:\d{1,5}$|^\[[0-9a-fA-F:.]+\]:\d{1,5}$")]
+    address: str
     fingerprint: Hex
     signing_key: Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{43}=$")]
     listens: bool = True
@@ -50,6 +48,11 @@ class Member(_Part):
     @classmethod
     def _name(cls, name: str) -> str:
         return check_name(name)
+
+    @field_validator("address")
+    @classmethod
+    def _address(cls, address: str) -> str:
+        return check_address("address", address)
 
 
 class ProblemTerms(_Part):
@@ -122,16 +125,29 @@ class PrepareTerms(_Part):
     kind: Literal["full", "diagonal"] | None = None
 
 
+class VaryingTerms(_Part):
+    """Mixing over edges that vary from round to round (`tacenda.graph.RandomEdges`)."""
+
+    edges: Literal["random"]
+    active: Annotated[float, Field(gt=0, le=1)] = 0.5
+    seed: Annotated[int, Field(ge=0)] = 0
+    weights: Literal["metropolis", "max-degree"] = "metropolis"
+
+
 class Contract(_Part):
     """The whole file. rehearsal_seed: seeded noise for a rehearsal; a node refuses such a contract
-    for a real run."""
+    for a real run.
+
+    amendment, follows: of an amended text, its number and the hash of the text before it. left: the
+    members who have left the run for good; the others sign.
+    """
 
     version: Literal[1] = 1
     title: Annotated[str, Field(min_length=1, max_length=200)]
     rounds: Annotated[int, Field(ge=1, le=1_000_000)]
     output: Literal["average", "last"] | None = None
     finish_mixing: Annotated[int, Field(ge=0, le=100_000)] | Literal["exact"] = 0
-    mixing: Literal["metropolis", "uniform", "max-degree"] = "metropolis"
+    mixing: Literal["metropolis", "uniform", "max-degree"] | VaryingTerms = "metropolis"
     solver_tolerance: Positive = 1e-8
     schema_hash: Hex
     rehearsal_seed: Annotated[int, Field(ge=0)] | None = None
@@ -144,6 +160,9 @@ class Contract(_Part):
     prepare: PrepareTerms | None = None
     privacy: PrivacyTerms
     absence: AbsenceTerms = AbsenceTerms()
+    amendment: Annotated[int, Field(ge=1, le=1000)] | None = None
+    follows: Hex | None = None
+    left: Annotated[list[str], Field(min_length=1)] | None = None
     members: Annotated[list[Member], Field(min_length=2)]
 
     @model_validator(mode="after")
@@ -158,7 +177,7 @@ class Contract(_Part):
             for member in self.members:
                 value = getattr(member, field)
                 # One key can be written in several ways
-                value = base64.b64decode(value) if field == "signing_key" else value
+                value = base64.b64decode(value) if field == "signing_key" else value.lower()
                 if value in found:
                     raise ValueError(
                         f"members must have distinct {what}, "
@@ -175,6 +194,11 @@ class Contract(_Part):
                 raise ValueError(
                     f"edge {a} - {b}: at least one end must accept connections (listens = true)"
                 )
+        if (self.amendment is None) != (self.follows is None):
+            raise ValueError("amendment and follows must both be there, or neither")
+        strangers = [name for name in self.left or () if name not in names]
+        if strangers or (self.left and self.amendment is None):
+            raise ValueError("left must name members, and only an amendment may have it")
         for pem in self.authorities:
             if not pem.startswith("-----BEGIN CERTIFICATE-----"):
                 raise ValueError("authorities must be certificates in PEM form")
@@ -183,6 +207,12 @@ class Contract(_Part):
     @classmethod
     def build(cls, values: dict[str, Any]) -> Contract:
         """From plain values, with one-sentence errors."""
+        found = values.get("version", 1)
+        if found != 1:
+            raise InputError(
+                f"contract field version must be 1, the version that this program reads, not "
+                f"{found!r}; install the version of Tacenda with which it was written."
+            )
         try:
             return cls.model_validate(values)
         except ValidationError as error:
@@ -206,6 +236,11 @@ class Contract(_Part):
     @property
     def names(self) -> list[str]:
         return [member.name for member in self.members]
+
+    @property
+    def signatories(self) -> list[str]:
+        """Who must sign: all members but those who have left."""
+        return [name for name in self.names if name not in (self.left or ())]
 
     def member(self, name: str) -> Member:
         for member in self.members:
@@ -237,9 +272,11 @@ class Contract(_Part):
         return hashlib.sha256(self.canonical()).hexdigest()
 
     def run_id(self) -> str:
-        """SHA-256 over what defines the run: not addresses, certificates, keys."""
+        """SHA-256 over what defines the run: not addresses, certificates, keys, nor who has left
+        it."""
         values = self.to_plain()
-        values.pop("authorities")
+        for name in ("authorities", "amendment", "follows", "left"):
+            values.pop(name, None)
         values["members"] = [
             {k: v for k, v in m.items() if k not in IDENTITY_FIELDS} for m in values["members"]
         ]

@@ -58,39 +58,43 @@ def sign(path: str | Path, identity: Identity) -> Path:
     target = signatures_path(path)
     write_text(
         target,
-        "\n".join([*others, f"{member.name} {identity.sign_text(_signed_text(contract))}"]) + "\n",
+        "\n".join([*others, f"{member.name} {identity.sign_text(signed_text(contract))}"]) + "\n",
     )
     return target
 
 
-def missing_signatures(path: str | Path) -> list[str]:
-    """The members without a valid signature of this very text."""
+def signatures(path: str | Path) -> dict[str, str]:
+    """The valid signatures of this very text in its side file, by member."""
     contract = read(path)
-    text, valid = _signed_text(contract), set()
+    text, valid = signed_text(contract), {}
     for line in _lines(path):
         name, _, signature = line.partition(" ")
         if name in contract.names and text_signed(
             contract.member(name).signing_key, text, signature.strip()
         ):
-            valid.add(name)
-    return [name for name in contract.names if name not in valid]
+            valid[name] = signature.strip()
+    return valid
 
 
-def require_signed(path: str | Path) -> None:
-    """Refuse a contract that not every member has signed."""
-    missing = missing_signatures(path)
-    if missing:
+def missing_signatures(path: str | Path) -> list[str]:
+    """The members who must sign and have no valid signature of this very text."""
+    valid = signatures(path)
+    return [name for name in read(path).signatories if name not in valid]
+
+
+def require_own_signature(path: str | Path, name: str) -> None:
+    """Refuse a contract that this member itself has not signed; the others' signatures arrive over
+    the network."""
+    if name not in signatures(path):
         raise PrivacyError(
-            f"The contract {path} lacks a valid signature of {', '.join(missing)}; "
-            f"each runs `tacenda contract sign`, and the lines go into {signatures_path(path)}."
+            f"The contract {path} lacks a valid signature of {name}, whose node this is; read it, "
+            f"then run `tacenda contract sign --contract {path}`."
         )
 
 
-def write_card(
-    identity: Identity, address: str, size: int, path: str | Path, *, listens: bool = True
-) -> Path:
-    """The public facts of one member, as a TOML file to send to who drafts the contract."""
-    card = {
+def card_of(identity: Identity, address: str, size: int, *, listens: bool = True) -> dict[str, Any]:
+    """The public facts of one member."""
+    return {
         "name": identity.name,
         "size": size,
         "address": address,
@@ -99,56 +103,13 @@ def write_card(
         "listens": listens,
         "authority": identity.authority_pem,
     }
-    return write_text(path, toml(card))
 
 
-def plugin_codes(problem: dict[str, Any]) -> dict[str, str]:
-    """loss_code and regulariser_code of a contract's problem, where these are plugins."""
-    from tacenda.problem import losses, regularisers
-
-    found = {
-        "loss_code": losses.code_hash(losses.by_name(problem.get("loss", "logistic"))),
-        "regulariser_code": regularisers.code_hash(
-            regularisers.by_name(problem.get("regulariser", "l2"))
-        ),
-    }
-    return {name: code for name, code in found.items() if code is not None}
-
-
-def draft(
-    cards: list[str | Path],
-    terms: dict[str, Any],
-    edges: list[tuple[str, str]] | None = None,
-    graph: str = "ring",
-) -> Contract:
-    """A contract from members' cards and the terms of the run; edges as given, or a ring, path,
-    star or complete graph."""
-    from tacenda.algorithms.registry import with_code
-
-    if isinstance(terms.get("algorithm"), dict):
-        terms = {**terms, "algorithm": with_code(terms["algorithm"])}
-    if isinstance(terms.get("problem"), dict):
-        terms = {**terms, "problem": {**plugin_codes(terms["problem"]), **terms["problem"]}}
-    members, authorities = [], []
-    for card in cards:
-        try:
-            values = tomllib.loads(Path(card).read_text("utf-8"))
-        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InputError(
-                f"The card {card} cannot be read: {error}; ask the member to send it again."
-            ) from None
-        authority = values.pop("authority", "")
-        if authority not in authorities:
-            authorities.append(authority)
-        members.append(values)
-    joined = (
-        [list(edge) for edge in edges]
-        if edges
-        else named_edges(graph, [str(m.get("name")) for m in members])
-    )
-    return Contract.build(
-        {**terms, "members": members, "authorities": authorities, "edges": joined}
-    )
+def write_card(
+    identity: Identity, address: str, size: int, path: str | Path, *, listens: bool = True
+) -> Path:
+    """The public facts of one member, as a TOML file to send to who drafts the contract."""
+    return write_text(path, toml(card_of(identity, address, size, listens=listens)))
 
 
 def named_edges(graph: str, names: list[str]) -> list[list[str]]:
@@ -165,7 +126,8 @@ def named_edges(graph: str, names: list[str]) -> list[list[str]]:
     return path if graph == "path" or n < 3 else [*path, [names[0], names[-1]]]
 
 
-def _signed_text(contract: Contract) -> bytes:
+def signed_text(contract: Contract) -> bytes:
+    """What a member signs when it agrees to the contract."""
     return b"tacenda contract v1\n" + contract.canonical()
 
 

@@ -95,6 +95,7 @@ class Agreement:
         self._stopped_in: int | None = None  # the round in which this member has stopped
         self._votes = Votes(plan.contract, name, state, sign)
         self.enacted = 0.0
+        self.left = frozenset[str]()  # who has left for good, by an amendment of the contract
         self._returns: dict[str, int] = {}
         self._heard: dict[str, int] = {}
         if noted["pending"] is not None:
@@ -121,7 +122,7 @@ class Agreement:
     def propose(self, absent: frozenset[str]) -> None:
         """Ask all to agree on this set of absent members; refused where too few, or no connected
         graph, would remain."""
-        check_remaining(self._plan, self._me, absent)
+        check_remaining(self._plan, self._me, absent, self.left)
         with self._mutex:
             if self.pending is not None and self.pending[1] == absent:
                 return
@@ -206,7 +207,9 @@ class Agreement:
         """Absent members who are there again are taken in, a few times at most."""
         with self._mutex:
             back = {
-                name for name in present & self.absent if self._returns.get(name, 0) < MOST_RETURNS
+                name
+                for name in (present & self.absent) - self.left
+                if self._returns.get(name, 0) < MOST_RETURNS
             }
             if self.pending is None and back:
                 for name in back:
@@ -271,7 +274,7 @@ class Agreement:
         if self._heard[peer] > MOST_PROPOSALS:
             raise wire.BadFrame("more proposals to change the members than any fault explains.")
         try:
-            check_remaining(self._plan, self._me, absent)
+            check_remaining(self._plan, self._me, absent, self.left)
         except NetworkError:
             raise wire.BadFrame("a proposal that would leave too few members.") from None
         self._adopt(view, absent)
@@ -309,17 +312,22 @@ class Agreement:
         )
 
 
-def check_remaining(plan: RunPlan, name: str, absent: frozenset[str]) -> None:
-    """The remaining members are a majority, form a connected graph that the algorithm can use, and
-    this member is one of them."""
+def check_remaining(
+    plan: RunPlan, name: str, absent: frozenset[str], left: frozenset[str] = frozenset()
+) -> None:
+    """The remaining members are a majority of those who have not left for good, form a connected
+    graph that the algorithm can use, and this member is one of them."""
     contract = plan.contract
-    left = len(contract.members) - len(absent)
-    if name in absent or 2 * left <= len(contract.members):
+    stay, away = len(contract.members) - len(absent), absent - left
+    of = len(contract.members) - len(left)
+    if name in absent or 2 * stay <= of:
+        missing = ", ".join(sorted(away)) or "nobody"
         raise NetworkError(
-            f"{', '.join(sorted(absent))} stayed away, "
-            f"and the {left} remaining members are not more than half of the contract's "
-            f"{len(contract.members)}. Everything is saved: "
-            "start the node again when more are back."
+            f"{missing} stayed away, and with this member ({name}) {stay} of {of} remain, which is "
+            "not more than half. Everything is saved. If the others reach each other, they go on "
+            f"without {name} and take it in again by themselves: look at the network here, then "
+            "start this node again, with the same state. If they have stopped too, start it when "
+            "more than half are back."
         )
     try:
         topology = topology_of(contract, absent)

@@ -9,6 +9,18 @@ cannot pass that on, because the signature names the caller whom the listener se
 share noise the signature also covers both halves of the edge's key and its check value, and the
 caller confirms the key before anything else.
 
+**Versions.** A hello says which version of the frames it is of. A listener that does not speak it
+refuses, naming the versions that it speaks, and the caller calls again with the highest that both
+speak (`OtherProtocol`).
+
+**Before all have signed the contract**, and before this node has opened its state (`ready`), the
+two only show each other signatures (`waiting`): no state is introduced, and no key of an edge is
+agreed.
+
+**Amendments.** Members whose texts belong to one chain of amendments go on with each other; each
+goes by the text that is in force with it. A member's former certificate counts until the member
+shows the new one.
+
 Each side shows what the other has signed (`claims`). A peer's word may end the edge, never the
 node: only this node's own signature on something that its state does not hold stops it. And a peer
 whose state is behind its own signature is refused at once, to the very call.
@@ -17,17 +29,28 @@ whose state is behind its own signature is refused at once, to the very call.
 from __future__ import annotations
 
 import hashlib
+import re
+import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cryptography import x509
 
-from tacenda.errors import NetworkError
-from tacenda.node.identity.certificates import Identity, fingerprint, name_of, proof_holds
-from tacenda.node.identity.contract import PROTOCOL, Contract, differing_fields
+from tacenda.errors import NetworkError, StateError
+from tacenda.node.facts import about
+from tacenda.node.identity.certificates import (
+    Identity,
+    fingerprint,
+    is_named,
+    load_key,
+    proof_holds,
+)
+from tacenda.node.identity.contract import Contract, differing_fields
 from tacenda.node.identity.edge_keys import EdgeKeys
+from tacenda.node.identity.keys import forget_printed
 from tacenda.node.protocol import wire
+from tacenda.node.protocol.contract_signatures import SignatureBook
 from tacenda.node.protocol.signed_rows import LOST, LOST_KEY, Witness, row_text, state_text
 
 
@@ -44,12 +67,29 @@ class ContractsDiffer(Refused):
     """The two members hold different contracts."""
 
 
+class OtherProtocol(Refused):
+    """A peer does not speak the version of this hello; `highest` is the latest that it speaks."""
+
+    def __init__(self, reason: str, highest: int) -> None:
+        super().__init__(reason)
+        self.highest = highest
+
+
+# A peer's refusal of a version, the same words in every version of the program
+_SPOKEN = re.compile(r"protocol \d+ is spoken by \S+ and (?:\d+ to )?(\d+) by \S+;")
+DIFFER_IN = " differ in: "
+WELL_SET = 300  # seconds by which two clocks may differ without a word
+
+
 @dataclass
 class Handshake:
     """What this node says of itself when it meets a peer, and how it judges what it hears.
 
     lost: the view in which this node may send nothing, because an empty state takes the place of a
-    lost one (-1: none).
+    lost one (-1: none). book: the signatures of the contract; None where all are known to be there.
+    ready: all have signed, and the state is open. former: the texts that `contract` has amended,
+    the oldest first. clocks: by how many seconds each peer's clock is ahead of this one's.
+    shows: the TLS key and certificate in use.
     """
 
     contract: Contract
@@ -61,23 +101,52 @@ class Handshake:
     state_id: str = ""
     edges: EdgeKeys | None = None
     lost: int = -1
+    book: SignatureBook | None = None
+    ready: bool = True
+    former: list[Contract] = field(default_factory=list)
+    clocks: dict[str, int] = field(default_factory=dict)
+    shows: tuple[bytes, bytes] | None = None
+    lowest: int = field(default_factory=lambda: wire.LOWEST)
+    highest: int = field(default_factory=lambda: wire.HIGHEST)
 
-    def hello(self, peer: str, nonce: bytes) -> wire.Hello:
-        half = b"" if self.edges is None else self.edges.half(peer)
-        return wire.Hello(
-            PROTOCOL,
+    def hello(
+        self, peer: str, nonce: bytes, version: int | None = None, *, fields: bool = False
+    ) -> wire.Hello:
+        """version: of the frames, the highest unless the peer speaks only a lower one. fields: with
+        the hashes of the contract's fields, after the peer has said that the contracts differ."""
+        spoken = self.highest if version is None else version
+        hello = wire.Hello(
+            spoken,
             self.identity.name,
             peer,
             self.contract.hash(),
-            self.contract.field_hashes(),
-            self.done,
-            self.view,
-            self.started,
+            self.contract.field_hashes() if fields or spoken == 3 else {},
+            0,
+            0,
+            False,
             nonce,
-            self.witness.latest,
-            self._introduction(peer),
-            self.witness.shown(peer),
-            half,
+            (0, 0, 0),
+            wire.Introduction("", 0, b"", _NO_SIGNATURE),
+        )
+        if self.ready:
+            hello = wire.replaced(
+                hello,
+                done=self.done,
+                view=self.view,
+                started=self.started,
+                latest=self.witness.latest,
+                me=self._introduction(peer),
+                shown=self.witness.shown(peer),
+                half=b"" if self.edges is None else self.edges.half(peer),
+            )
+        if spoken == 3:
+            return hello
+        return wire.replaced(
+            hello,
+            lowest=self.lowest,
+            waiting=not self.ready,
+            follows=[text.hash() for text in self.former],
+            at=int(time.time()),
         )
 
     def caller(self, auth: dict[str, Iterable[bytes]]) -> str:
@@ -86,37 +155,59 @@ class Handshake:
         if len(pems) != 1:
             raise Refused("no client certificate")
         certificate = x509.load_pem_x509_certificate(pems[0])
-        name = name_of(certificate)
-        if name not in self.contract.neighbours(self.identity.name):
+        near, mark = self.contract.neighbours(self.identity.name), fingerprint(certificate)
+        named = [name for name in near if is_named(certificate, name)]
+        if not named:
             raise Refused("its certificate names nobody who is a neighbour here")
-        if fingerprint(certificate) != self.contract.member(name).fingerprint:
-            raise Refused(f"its certificate names {name} but is not the one in the contract")
+        pinned = [name for name in named if self._pinned(name, mark)]
+        if not pinned:
+            raise Refused(f"its certificate names {named[0]} but is not the one in the contract")
+        name = pinned[0]
+        if name in (self.contract.left or ()):
+            raise Refused(f"{name} has left the run by amendment {self.contract.amendment}")
         return name
 
+    def _pinned(self, name: str, shown: str) -> bool:
+        """Whether the contract names this certificate of the member: the present one, or a former
+        one as long as the member has not shown the present one."""
+        note, present = f"certificate of {name}", self.contract.member(name).fingerprint
+        if shown == present:
+            if self.former and self.witness.noted(note) != present:
+                self.witness.keep_note(note, present)
+            return True
+        return self.witness.noted(note) != present and any(
+            shown == text.member(name).fingerprint for text in self.former
+        )
+
     def read(self, data: bytes, limit: int, caller: str) -> wire.Frame:
-        """A caller's first frame; one of another version of the program is refused in words,
+        """A caller's first frame; one of a version that is not spoken here is refused in words,
         whatever its fields are."""
         spoken = wire.protocol_of(data) if len(data) <= limit else None
         if spoken is not None:
-            self._same_protocol(spoken, caller)
+            self._spoken_here(spoken, caller)
         return wire.decode(data, limit)
 
     def welcome(self, hello: wire.Frame, caller: str) -> wire.Welcome:
         """The answer to a caller's hello; Refused if it does not fit."""
         if not isinstance(hello, wire.Hello):
             raise wire.BadFrame("something else than a hello at first.")
-        self._same_protocol(hello.protocol, caller)
+        self._spoken_here(hello.protocol, caller)
         if hello.sender != caller or hello.receiver != self.identity.name:
             raise Refused("the hello is from or for somebody else")
         self._same_contract(hello, caller)
+        self._compare_clocks(hello.at, caller)
+        if hello.protocol == 3 and not self.ready:
+            raise Refused(
+                f"{self.identity.name} has not all signatures of the contract yet, and {caller} "
+                "speaks protocol 3, in which they do not travel; wait, or install the newer "
+                f"version at {caller}"
+            )
+        if hello.waiting or not self.ready:
+            return self._waiting_welcome(hello, caller)
         self._judge(hello, caller)
         half, check = self._agreed(hello, caller)
-        challenge = self._challenge(
-            hello.nonce, caller, self.identity.name, hello.half, half, check
-        )
-        _, pem = self.identity.tls_pem()
-        proof = self.identity.prove(challenge)
-        return wire.Welcome(
+        pem, proof = self._proved(hello, caller, half, check)
+        welcome = wire.Welcome(
             self.identity.name,
             self.done,
             self.view,
@@ -129,13 +220,68 @@ class Handshake:
             half,
             check,
         )
+        return welcome if hello.protocol == 3 else self._stated(welcome, hello)
 
-    def check_welcome(self, frame: wire.Frame, peer: str, nonce: bytes) -> wire.Welcome:
-        """The listener's answer,
-        if it is the pinned member and its state is the newest that is known."""
+    def _waiting_welcome(self, hello: wire.Hello, caller: str) -> wire.Welcome:
+        """For a conversation about signatures only: nothing is said of any state."""
+        pem, proof = self._proved(hello, caller, b"", b"")
+        nobody = wire.Introduction("", 0, b"", _NO_SIGNATURE)
+        welcome = wire.Welcome(
+            self.identity.name, 0, 0, False, pem, proof, (0, 0, 0), nobody, waiting=not self.ready
+        )
+        return self._stated(welcome, hello)
+
+    def _stated(self, welcome: wire.Welcome, hello: wire.Hello) -> wire.Welcome:
+        mine = self.contract.hash()
+        return wire.replaced(
+            welcome, contract=None if mine == hello.contract else mine, at=int(time.time())
+        )
+
+    def _proved(
+        self, hello: wire.Hello, caller: str, half: bytes, check: bytes
+    ) -> tuple[bytes, bytes]:
+        """This node's certificate, and the proof that it holds its key."""
+        challenge = challenge_text(
+            hello.nonce, hello.contract, caller, self.identity.name, hello.half, half, check
+        )
+        key, pem = self.tls_pair()
+        return pem, self.identity.prove(challenge, key)
+
+    def tls_pair(self) -> tuple[bytes, bytes]:
+        """(key, certificate) that this node shows: those in its folder once the contract in force
+        names them; until then, and while they are being exchanged there, the ones before."""
+        try:
+            key, pem = self.identity.tls_pem()
+            certificate = x509.load_pem_x509_certificate(pem)
+            whole = load_key(key).public_key() == certificate.public_key()
+            if not whole:
+                forget_printed()  # a key store may have a newer key by now
+        except (StateError, ValueError, OSError):
+            if self.shows is None:
+                raise
+            return self.shows
+        pinned = fingerprint(certificate) == self.contract.member(self.identity.name).fingerprint
+        if self.shows is None or (whole and pinned):
+            self.shows = (key, pem)
+        return self.shows
+
+    def check_welcome(
+        self, frame: wire.Frame, peer: str, nonce: bytes, hello: wire.Hello | None = None
+    ) -> wire.Welcome:
+        """The listener's answer to `hello` (by default: to one that this node would say now), if it
+        is the pinned member and its state is the newest that is known. `waiting` if either is."""
+        waiting = (not self.ready if hello is None else hello.waiting) or (
+            isinstance(frame, wire.Welcome) and frame.waiting
+        )
         if isinstance(frame, wire.Refusal):
             self._judge_shown(frame.shown, peer, self.view)
             reason = f"{peer} refuses: {wire.printable(frame.reason)}"
+            spoken = _SPOKEN.match(frame.reason)
+            if spoken is not None:
+                raise OtherProtocol(reason, int(spoken.group(1)))
+            _, found, fields = frame.reason.partition(DIFFER_IN)
+            if found:
+                self._other_text(peer, wire.printable(fields, 200))
             raise (
                 ContractsDiffer(reason) if frame.reason.startswith("contract") else Refused(reason)
             )
@@ -145,12 +291,20 @@ class Handshake:
             certificate = x509.load_pem_x509_certificate(frame.certificate)
         except ValueError:
             raise wire.BadFrame("a certificate that cannot be read.") from None
-        if fingerprint(certificate) != self.contract.member(peer).fingerprint:
+        if not self._pinned(peer, fingerprint(certificate)):
             raise Refused(f"{peer} shows a certificate that is not the one in the contract")
-        mine = b"" if self.edges is None else self.edges.half(peer)
-        challenge = self._challenge(nonce, self.identity.name, peer, mine, frame.half, frame.check)
+        mine = b"" if self.edges is None or not self.ready else self.edges.half(peer)
+        contract = self.contract.hash()
+        if hello is not None:
+            mine, contract = hello.half, hello.contract
+        challenge = challenge_text(
+            nonce, contract, self.identity.name, peer, mine, frame.half, frame.check
+        )
         if not proof_holds(certificate, challenge, frame.proof):
             raise Refused(f"{peer} does not hold the key of its certificate")
+        self._compare_clocks(frame.at, peer)
+        if waiting:
+            return wire.replaced(frame, waiting=True)
         self._judge(frame, peer)
         if self.edges is not None:
             self.edges.agree(peer, frame.half, confirmed=True, check=frame.check)
@@ -174,21 +328,54 @@ class Handshake:
         self.edges.agree(caller, hello.half)
         return self.edges.half(caller), self.edges.check(caller)
 
-    def _same_protocol(self, spoken: int, caller: str) -> None:
-        if spoken != PROTOCOL:
+    def _spoken_here(self, spoken: int, caller: str) -> None:
+        if not self.lowest <= spoken <= self.highest:
+            mine = f"{self.lowest} to " if self.lowest < self.highest else ""
+            older = caller if spoken < self.lowest else self.identity.name
             raise Refused(
-                f"protocol {spoken} is spoken by {caller} and {PROTOCOL} by "
-                f"{self.identity.name}; install the same version of Tacenda at both"
+                f"protocol {spoken} is spoken by {caller} and {mine}{self.highest} by "
+                f"{self.identity.name}; install a newer version of Tacenda at {older}"
             )
 
     def _same_contract(self, hello: wire.Hello, caller: str) -> None:
-        if hello.contract == self.contract.hash():
+        mine = self.contract.hash()
+        if hello.contract == mine or mine in hello.follows:
             return
+        if any(hello.contract == text.hash() for text in self.former):
+            return
+        if not hello.fields:
+            raise ContractsDiffer(
+                f"contracts of {self.identity.name} and {caller} differ; it is asked for the "
+                "hashes of its fields"
+            )
         fields = differing_fields(self.contract.field_hashes(), hello.fields)
         shown = ", ".join(wire.printable(field, 80) for field in fields[:8]) + (
             ", ..." if len(fields) > 8 else ""
         )
-        raise ContractsDiffer(f"contracts of {self.identity.name} and {caller} differ in: {shown}")
+        self._other_text(caller, shown)
+        raise ContractsDiffer(f"contracts of {self.identity.name} and {caller}{DIFFER_IN}{shown}")
+
+    def _other_text(self, peer: str, fields: str) -> None:
+        """Remember why the peer's signature is missing."""
+        if self.book is not None:
+            self.book.current.trouble[peer] = f"it has signed another text; differing: {fields}"
+
+    def _compare_clocks(self, at: int, peer: str) -> None:
+        """Keep by how much the peer's clock is ahead, where it says."""
+        if at:
+            self.clocks[peer] = at - int(time.time())
+
+    def clock_trouble(self, peer: str) -> str:
+        """A sentence where the peer's clock and this one are far apart, or ""."""
+        ahead = self.clocks.get(peer, 0)
+        if abs(ahead) <= WELL_SET:
+            return ""
+        side = "ahead of" if ahead > 0 else "behind"
+        return (
+            f"the clock of {peer} is {about(ahead)} {side} this "
+            "machine's; certificates are refused by their dates on the one that is wrong: "
+            "set it, and turn on time synchronisation"
+        )
 
     def _introduction(self, peer: str) -> wire.Introduction:
         return self.witness.introduce(
@@ -268,11 +455,21 @@ class Handshake:
                 LOST,
             )
 
-    def _challenge(self, nonce: bytes, caller: str, listener: str, *edge: bytes) -> bytes:
-        """`edge`: the caller's half, the listener's half and the check value of the edge's key."""
-        names = f"\0{caller}\0{listener}\0".encode()
-        parts = b"".join(hashlib.sha256(part).digest() for part in edge)
-        return b"tacenda welcome v2\0" + nonce + self.contract.hash().encode() + names + parts
+
+def asks_for_fields(why: Exception) -> bool:
+    """Whether contracts differ, and the caller is to say hello again with its fields' hashes."""
+    return isinstance(why, ContractsDiffer) and DIFFER_IN not in str(why)
+
+
+_NO_SIGNATURE = "A" * 86 + "=="
+
+
+def challenge_text(nonce: bytes, contract: str, caller: str, listener: str, *edge: bytes) -> bytes:
+    """contract: the hash of the caller's. `edge`: the caller's half, the listener's half and the
+    check value of the edge's key."""
+    names = f"\0{caller}\0{listener}\0".encode()
+    parts = b"".join(hashlib.sha256(part).digest() for part in edge)
+    return b"tacenda welcome v2\0" + nonce + contract.encode() + names + parts
 
 
 def plain_auth(context: Any) -> dict[str, Iterable[bytes]]:

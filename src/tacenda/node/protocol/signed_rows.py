@@ -326,6 +326,14 @@ class Witness:
             ]
             self._state.note(f"introduced {peer}", values)
 
+    def noted(self, name: str) -> Any:
+        """A small value that is kept in the state."""
+        return self._state.noted(name)
+
+    def keep_note(self, name: str, value: Any) -> None:
+        """Keep a small value in the state."""
+        self._state.note(name, value)
+
     def latest_of(self, peer: str) -> wire.Claim | None:
         """The latest row of a neighbour that was received here."""
         return self._latest.get(peer)
@@ -343,9 +351,8 @@ class Witness:
         in the outbox with these bytes."""
         if claim.key[:2] <= self.done:
             return True
-        return any(
-            digest(wire.stored_rows(raw)) == claim.digest for raw in self._state.sent(claim.key)
-        )
+        raw = self._state.sent(claim.key)
+        return raw is not None and digest(wire.stored_rows(raw)) == claim.digest
 
     @property
     def began(self) -> int:

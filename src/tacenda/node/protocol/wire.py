@@ -4,6 +4,8 @@ pickle.
     Hello, Welcome   who I am, which contract, how far I am, and what the other has signed; Welcome
                      proves the listener's certificate
     Confirm          the caller holds the same edge key (only where neighbours share noise)
+    Signatures       the members' signatures of the contract, or of an amendment, as far as the
+                     sender holds them
     Refusal          why not, in words without any value, with what the refused one has signed
                      itself
     Rows             released rows, keyed by (view, round, call) and signed, with the signed digests
@@ -28,6 +30,10 @@ from msgspec import Meta
 from tacenda._types import Array
 from tacenda.errors import NetworkError
 
+# Versions of these frames that this program speaks. 3: rows are signed, and edge keys are hybrid;
+# 4: signatures of the contract and amendments travel, and a hello has no hashes of fields unless
+# they are asked for.
+LOWEST, HIGHEST = 3, 4
 Count = Annotated[int, Meta(ge=0, le=2**40)]
 Name = Annotated[str, Meta(min_length=1, max_length=63)]
 Hex64 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
@@ -39,8 +45,11 @@ Half = Annotated[bytes, Meta(max_length=1216)]
 MOST_CALLS = 100_000  # messages of one round
 MOST_HEARD = 256  # signed digests that travel with one message
 Call = Annotated[int, Meta(ge=0, le=MOST_CALLS)]
-# Of a Hello with its field hashes, or of the signed digests, above the rows themselves
+# Of the signed digests, above the rows themselves
 OVERHEAD = 1 << 17
+# Of a member's votes, signatures and hashes of fields in one frame
+PER_MEMBER = 1 << 10
+MOST_AMENDMENTS = 1000
 
 
 class BadFrame(NetworkError):
@@ -92,7 +101,14 @@ class Shown(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     state: Introduction | None = None
 
 
-class Hello(_Frame, frozen=True, tag="hello"):
+class Hello(_Frame, frozen=True, tag="hello", omit_defaults=True):
+    """protocol: the version of this hello and of what follows. fields: only where the contracts
+    differ. From version 4 on, `lowest`: the oldest version that the sender speaks; `waiting`: it
+    lacks signatures of the contract, or has not opened its state yet, so that nothing but
+    signatures may be sent; `follows`: hashes of the texts that its contract has amended; `at`: its
+    clock, seconds since 1970.
+    """
+
     protocol: Count
     sender: Name
     receiver: Name
@@ -106,9 +122,16 @@ class Hello(_Frame, frozen=True, tag="hello"):
     me: Introduction
     shown: Shown = Shown()
     half: Half = b""
+    lowest: Count = 0
+    waiting: bool = False
+    follows: Annotated[list[Hex64], Meta(max_length=MOST_AMENDMENTS)] = []
+    at: Count = 0
 
 
-class Welcome(_Frame, frozen=True, tag="welcome"):
+class Welcome(_Frame, frozen=True, tag="welcome", omit_defaults=True):
+    """The last three fields as in a `Hello`; contract: the listener's, where it is an amended
+    one."""
+
     sender: Name
     done: Count
     view: Count
@@ -120,6 +143,20 @@ class Welcome(_Frame, frozen=True, tag="welcome"):
     shown: Shown = Shown()
     half: Half = b""
     check: Annotated[bytes, Meta(max_length=16)] = b""
+    waiting: bool = False
+    contract: Hex64 | None = None
+    at: Count = 0
+
+
+class Signatures(_Frame, frozen=True, tag="signatures"):
+    """All signatures that the sender holds of the contract with this hash. trouble: what it knows
+    of members without one, in words."""
+
+    contract: Hex64
+    signatures: Annotated[dict[Name, Signature], Meta(max_length=10_000)]
+    trouble: Annotated[
+        dict[Name, Annotated[str, Meta(max_length=300)]], Meta(max_length=10_000)
+    ] = {}
 
 
 class Confirm(_Frame, frozen=True, tag="confirm"):
@@ -181,7 +218,7 @@ class _AnyHello(msgspec.Struct, tag_field="t", tag="hello"):
 
 
 replaced = msgspec.structs.replace
-Frame = Hello | Welcome | Confirm | Refusal | Rows | Progress | Proof | Membership
+Frame = Hello | Welcome | Confirm | Refusal | Rows | Progress | Proof | Membership | Signatures
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Frame)
 _hello_decoder = msgspec.msgpack.Decoder(_AnyHello)
@@ -263,7 +300,7 @@ def rows_of(frame: Rows, dim: int, dtype: Any, radius: float) -> Array:
     return rows
 
 
-def frame_limit(row: int) -> int:
-    """The most bytes that a frame of this contract may have, for rows of so many; `MOST_HEARD`
-    signed digests stay below OVERHEAD."""
-    return OVERHEAD + row
+def frame_limit(row: int, members: int = 0) -> int:
+    """The most bytes that a frame of this contract may have, for rows of so many bytes and so many
+    members; `MOST_HEARD` signed digests stay below OVERHEAD."""
+    return OVERHEAD + row + PER_MEMBER * members

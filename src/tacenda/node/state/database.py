@@ -10,7 +10,13 @@ drawn.
 
 No charge is ever lost unseen. They are chained by hashes, and the chain's head (their number and
 the last seal) is kept twice: in this file, in the transaction of the charges, and in a mark outside
-it (`mark`), which shows a file that was put back or cut short.
+it (`mark`), which shows a file that was put back or cut short. Charges of rounds long done are
+settled, many rounds in one line (`settled`), in the transaction of a later message.
+
+The file does not grow with the run: a message is stored once for all peers and dropped when all
+have used it, and the write-ahead log is written back at a bounded size. Deleted values are
+overwritten where their page is written anyway (`secure_delete = FAST`): keys are, and released rows
+need not be.
 """
 
 from __future__ import annotations
@@ -21,14 +27,17 @@ import json
 import os
 import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from tacenda.errors import StateError
 from tacenda.node.state.mark import START, Head, Mark, sealed, unsealed
+from tacenda.node.state.settled import MOST_LIVE, Row, Stretch, settled
 from tacenda.privacy.lasting.files import check_place
 
-FORMAT = "tacenda-node-2"
+FORMAT = "tacenda-node-3"
+BEFORE = "tacenda-node-2"  # a message was stored once for each peer
 FILE = "node.sqlite"
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -37,10 +46,14 @@ CREATE TABLE IF NOT EXISTS charges (
     view INTEGER NOT NULL, round INTEGER NOT NULL, call INTEGER NOT NULL,
     event TEXT NOT NULL, question BLOB NOT NULL, seal BLOB NOT NULL,
     UNIQUE (view, round, call));
+CREATE TABLE IF NOT EXISTS settled (
+    n INTEGER PRIMARY KEY,
+    view INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
+    pattern TEXT NOT NULL, seal BLOB NOT NULL, mac BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS outbox (
     view INTEGER NOT NULL, round INTEGER NOT NULL, call INTEGER NOT NULL,
-    peer TEXT NOT NULL, frame BLOB NOT NULL,
-    PRIMARY KEY (view, round, call, peer)) WITHOUT ROWID;
+    peers TEXT NOT NULL, frame BLOB NOT NULL,
+    PRIMARY KEY (view, round, call)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS checkpoint (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     view INTEGER NOT NULL, round INTEGER NOT NULL,
@@ -51,6 +64,22 @@ CREATE TABLE IF NOT EXISTS inbox (
     PRIMARY KEY (view, round, call, peer)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
+
+_FROM_BEFORE = """
+ALTER TABLE outbox RENAME TO outbox_of_peers;
+CREATE TABLE outbox (
+    view INTEGER NOT NULL, round INTEGER NOT NULL, call INTEGER NOT NULL,
+    peers TEXT NOT NULL, frame BLOB NOT NULL,
+    PRIMARY KEY (view, round, call)) WITHOUT ROWID;
+INSERT INTO outbox SELECT view, round, call, json_group_array(peer), frame
+    FROM outbox_of_peers GROUP BY view, round, call;
+DROP TABLE outbox_of_peers;
+"""
+
+# Small rows touch few bytes of many pages, large ones many pages
+_SMALL_ROW, _SMALL_PAGE, _LARGE_PAGE = 4096, 1024, 4096
+_LOG_BYTES = 1 << 22  # of the write-ahead log, or a few messages' worth where they are larger
+_MOST_LOG_BYTES = 1 << 26
 
 _FORGET_RECEIVED = """
 DELETE FROM inbox WHERE (view, round) <= (?, ?) AND (view, round, call) < (
@@ -65,7 +94,8 @@ Booking = tuple[Key, dict[str, Any], bytes]  # a release, its event and the dige
 class NodeState:
     """The state folder of one member; one process at a time (a lock file says so)."""
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, row_bytes: int = 0) -> None:
+        """row_bytes: of one message, as far as it is known; the file is laid out for it."""
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         os.chmod(self.folder, 0o700)
@@ -73,27 +103,32 @@ class NodeState:
         self._lock_file()
         self._mutex = threading.Lock()
         self._head: Head = START
+        self._stretches: list[Stretch] = []
         self._mark: Mark | None = None
         path = self.folder / FILE
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
         try:
             os.chmod(path, 0o600)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")
+            self._set_up(row_bytes)
             self._check_pages()
             self._check_format()
             self._db.executescript(_TABLES)
+            self._stretches = self._settled()
             self._head = self._verified()
             self._check_checkpoint()
         except StateError:
             self.close()
             raise
-        except sqlite3.DatabaseError as damaged:
+        except sqlite3.DatabaseError as failed:
             self.close()
+            if _no_room(failed):
+                raise self._unwritten(failed) from None
+            log = path.with_name(f"{FILE}-wal")
+            also = f", or its write-ahead log {log} is," if log.exists() else ""
             raise StateError(
-                f"The state {path} is damaged ({damaged}). Do not delete it and start again: "
-                "that would spend again. Restore it from a backup taken while the node stood "
-                "still, or leave the run."
+                f"The state {path} is damaged{also} ({failed}). Do not delete it and start again: "
+                "that would spend again. Restore the whole folder from a backup taken while the "
+                "node stood still, or leave the run."
             ) from None
 
     # ---- identity of the run
@@ -159,8 +194,7 @@ class NodeState:
                 )
             mark.create(self._head)
         else:
-            row = self._db.execute("SELECT seal FROM charges WHERE seq=?", (found[0],)).fetchone()
-            if found[0] and (row is None or bytes(row[0]) != found[1]):
+            if found[0] and self._seal_of(found[0]) != found[1]:
                 raise self._lost(
                     f"{found[0]} charges were noted in {mark.path}, and {self._head[0]} are here"
                 )
@@ -198,8 +232,10 @@ class NodeState:
         """
         with self._mutex:
             steps: list[tuple[str, tuple[Any, ...]]] = []
+            self._coming: list[Stretch] | None = None
             count, seal = self._head
             for key, event, question in charges:
+                self.check_question(key, question)
                 text = json.dumps(event, sort_keys=True, separators=(",", ":"))
                 booked = self._db.execute(
                     "SELECT event FROM charges WHERE view=? AND round=? AND call=?", key
@@ -217,7 +253,6 @@ class NodeState:
                         f"Round {key[1]} was charged as another release before; "
                         "a redone step must be the same."
                     )
-                self.check_question(key, question)
             head = (count, seal)
             if head != self._head:
                 steps.append(
@@ -226,22 +261,10 @@ class NodeState:
                         (sealed(head, self._key()),),
                     )
                 )
-            stored = {}
-            for key, peer, frame in messages:
-                old = self._db.execute(
-                    "SELECT frame FROM outbox WHERE view=? AND round=? AND call=? AND peer=?",
-                    (*key, peer),
-                ).fetchone()
-                if old is None:
-                    steps.append(("INSERT INTO outbox VALUES (?,?,?,?,?)", (*key, peer, frame)))
-                elif bytes(old[0]) != frame:
-                    raise StateError(
-                        f"Round {key[1]}, done again after a stop, "
-                        "gave other bytes than were sent before; "
-                        "nothing new was sent. Run with the same version of the "
-                        "program and its libraries as before the stop."
-                    )
-                stored[key, peer] = frame
+            stored = {(key, peer): frame for key, peer, frame in messages}
+            steps.extend(self._posted(messages))
+            if checkpoint is not None:
+                steps.extend(self._settle(checkpoint[:2]))
             if checkpoint is not None:
                 digest = hashlib.sha256(checkpoint[2]).digest()
                 steps.append(
@@ -261,15 +284,131 @@ class NodeState:
                     )
                 )
             self._write_locked(steps)
+            self._stretches, self._coming = self._coming or self._stretches, None
             if head != self._head:
                 self._head = head
                 if self._mark is not None:
                     self._mark.write(head)
             return stored
 
+    def _posted(self, messages: list[tuple[Key, str, bytes]]) -> list[tuple[str, tuple[Any, ...]]]:
+        """The steps that store new messages, each once for all its peers; a redone one must be the
+        same, for whomever it is."""
+        posts: dict[Key, tuple[set[str], bytes]] = {}
+        new: set[Key] = set()
+        for key, peer, frame in messages:
+            if key not in posts:
+                row = self._db.execute(
+                    "SELECT peers, frame FROM outbox WHERE view=? AND round=? AND call=?", key
+                ).fetchone()
+                posts[key] = (
+                    (set(), frame) if row is None else (set(json.loads(row[0])), bytes(row[1]))
+                )
+                new |= set() if row else {key}
+            peers, old = posts[key]
+            if old != frame:
+                raise StateError(
+                    f"Round {key[1]}, done again after a stop, "
+                    "gave other bytes than were sent before; "
+                    "nothing new was sent. Run with the same version of the "
+                    "program and its libraries as before the stop."
+                )
+            if peer not in peers:
+                posts[key] = (peers | {peer}, old)
+        steps: list[tuple[str, tuple[Any, ...]]] = []
+        for key, (peers, frame) in posts.items():
+            names = json.dumps(sorted(peers))
+            if key in new:
+                steps.append(("INSERT INTO outbox VALUES (?,?,?,?,?)", (*key, names, frame)))
+            else:
+                steps.append(
+                    (
+                        "UPDATE outbox SET peers=? "
+                        "WHERE view=? AND round=? AND call=? AND peers<>?",
+                        (names, *key, names),
+                    )
+                )
+        return steps
+
+    def _settle(self, done: tuple[int, int]) -> list[tuple[str, tuple[Any, ...]]]:
+        """The steps that put charges of rounds before the round `done` of the checkpoint into
+        stretches, once there are many.
+
+        The charge that the mark stands at, which is one transaction behind at most, stays by
+        itself.
+        """
+        past = self._head[0] - sum(stretch.count for stretch in self._stretches)
+        if past <= MOST_LIVE:
+            return []
+        rows: list[Row] = []
+        for seq, *row in self._db.execute(
+            "SELECT seq, view, round, call, event, seal FROM charges ORDER BY seq"
+        ):
+            if (row[0], row[1]) >= done or seq >= self._head[0]:
+                break
+            rows.append((row[0], row[1], row[2], row[3], bytes(row[4])))
+        if not rows or rows[0][:2] == rows[-1][:2]:
+            return []
+        # The last round may go on beyond what was taken
+        rows = [row for row in rows if row[:2] != rows[-1][:2]]
+        kept = self._stretches[:-1]
+        after = kept + settled(rows, self._stretches[-1] if self._stretches else None)
+        key = self._key()
+        mac = self._last_mac(len(kept))
+        steps: list[tuple[str, tuple[Any, ...]]] = []
+        for n, one in enumerate(after[len(kept) :], len(kept)):
+            mac = one.mac(mac, key)
+            steps.append(
+                (
+                    "INSERT OR REPLACE INTO settled VALUES (?,?,?,?,?,?,?)",
+                    (n, one.view, one.first, one.last, one.pattern, one.seal, mac),
+                )
+            )
+        count = sum(stretch.count for stretch in after)
+        steps.append(("DELETE FROM charges WHERE seq <= ?", (count,)))
+        self._coming = after
+        return steps
+
+    def _last_mac(self, n: int) -> bytes:
+        """The MAC of the stretch before number n."""
+        row = self._db.execute("SELECT mac FROM settled WHERE n=?", (n - 1,)).fetchone()
+        return b"" if row is None else bytes(row[0])
+
+    def _settled(self) -> list[Stretch]:
+        """The stretches in the file, if every one is what was put there."""
+        found: list[Stretch] = []
+        mac = b""
+        for n, view, first, last, pattern, seal, said in self._db.execute(
+            "SELECT n, view, first, last, pattern, seal, mac FROM settled ORDER BY n"
+        ).fetchall():
+            one = Stretch(view, first, last, pattern, bytes(seal))
+            mac = one.mac(mac, self._key())
+            if n != len(found) or not hmac.compare_digest(mac, bytes(said)):
+                raise self._lost(f"its settled charges were changed or removed at line {n + 1}")
+            found.append(one)
+        return found
+
+    def _seal_of(self, seq: int) -> bytes | None:
+        """The seal of the charge with this number, as far as it stands by itself or ends a
+        stretch."""
+        row = self._db.execute("SELECT seal FROM charges WHERE seq=?", (seq,)).fetchone()
+        if row is not None:
+            return bytes(row[0])
+        count = 0
+        for stretch in self._stretches:
+            count += stretch.count
+            if count == seq:
+                return stretch.seal
+        return None
+
     def check_question(self, key: Key, question: bytes) -> None:
         """Refuse a redone step that asks something else than what its place was charged for; called
         before noise is drawn."""
+        if self._stretches and key[:2] <= (self._stretches[-1].view, self._stretches[-1].last):
+            raise StateError(
+                f"Round {key[1]} is settled, and is asked for again; nothing was drawn or sent. "
+                "This is a defect of the program."
+            )
         row = self._db.execute(
             "SELECT question FROM charges WHERE view=? AND round=? AND call=?", key
         ).fetchone()
@@ -296,9 +435,13 @@ class NodeState:
     def unsent(self) -> list[tuple[Key, str, bytes]]:
         """The whole outbox, in order."""
         rows = self._db.execute(
-            "SELECT view, round, call, peer, frame FROM outbox ORDER BY view, round, call"
+            "SELECT view, round, call, peers, frame FROM outbox ORDER BY view, round, call"
         ).fetchall()
-        return [((e, r, c), peer, bytes(frame)) for e, r, c, peer, frame in rows]
+        return [
+            ((e, r, c), peer, bytes(frame))
+            for e, r, c, peers, frame in rows
+            for peer in json.loads(peers)
+        ]
 
     def received(self) -> list[tuple[Key, str, bytes]]:
         """The neighbours' rows since the checkpoint, and the latest one of each, in order."""
@@ -307,12 +450,12 @@ class NodeState:
         ).fetchall()
         return [((e, r, c), peer, bytes(frame)) for e, r, c, peer, frame in rows]
 
-    def sent(self, key: Key) -> list[bytes]:
-        """The stored frames under this key, as long as some peer may need them."""
-        rows = self._db.execute(
+    def sent(self, key: Key) -> bytes | None:
+        """The stored frame under this key, as long as some peer may need it."""
+        row = self._db.execute(
             "SELECT frame FROM outbox WHERE view=? AND round=? AND call=?", key
-        ).fetchall()
-        return [bytes(frame) for (frame,) in rows]
+        ).fetchone()
+        return None if row is None else bytes(row[0])
 
     def charges(self) -> list[tuple[Key, dict[str, Any]]]:
         """Everything booked, in order;
@@ -323,7 +466,9 @@ class NodeState:
             rows = self._db.execute(
                 "SELECT view, round, call, event FROM charges ORDER BY seq"
             ).fetchall()
-        return [((e, r, c), json.loads(event)) for e, r, c, event in rows]
+            stretches = list(self._stretches)
+        past = [charge for stretch in stretches for charge in stretch.charges()]
+        return past + [((e, r, c), json.loads(event)) for e, r, c, event in rows]
 
     def note(self, name: str, value: Any) -> None:
         """Keep a small plain value."""
@@ -364,11 +509,19 @@ class NodeState:
         except sqlite3.Error as failed:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
-            raise StateError(
-                f"The state in {self.folder} cannot be written ({failed}); nothing was sent. "
-                "Free disk space or repair the disk, "
-                "then start the node again: it continues where it stopped."
-            ) from None
+            raise self._unwritten(failed) from None
+
+    def _set_up(self, row_bytes: int) -> None:
+        page = _SMALL_PAGE if row_bytes <= _SMALL_ROW else _LARGE_PAGE
+        self._db.execute(f"PRAGMA page_size={page}")  # of a new file
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=FULL")
+        self._db.execute("PRAGMA secure_delete=FAST")
+        page = self._db.execute("PRAGMA page_size").fetchone()[0]
+        # Pages that are written again and again go back into the file once for several messages
+        log = min(_MOST_LOG_BYTES, max(_LOG_BYTES, 64 * row_bytes))
+        self._db.execute(f"PRAGMA wal_autocheckpoint={log // page}")
+        self._db.execute(f"PRAGMA journal_size_limit={2 * log}")
 
     def _key(self) -> bytes:
         """The noise key."""
@@ -388,7 +541,12 @@ class NodeState:
         if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name='about'").fetchone():
             return
         found = self.get("format")
-        if found is not None and found != FORMAT.encode():
+        if found == BEFORE.encode():
+            self._write(
+                [(sql, ()) for sql in _FROM_BEFORE.split(";\n") if sql.strip()]
+                + [("UPDATE about SET value=? WHERE name='format'", (FORMAT.encode(),))]
+            )
+        elif found is not None and found != FORMAT.encode():
             raise StateError(
                 f"{self.folder} is a node's state of another version of the program; "
                 "finish that run with that version, or use another folder for a new run."
@@ -397,6 +555,8 @@ class NodeState:
     def _verified(self) -> Head:
         """Walk the chain of charges, and see that it ends at the head that was kept with them."""
         count, seal = START
+        for stretch in self._settled():
+            count, seal = count + stretch.count, stretch.seal
         for seq, view, round, call, event, question, found in self._db.execute(
             "SELECT seq, view, round, call, event, question, seal FROM charges ORDER BY seq"
         ):
@@ -426,9 +586,17 @@ class NodeState:
                 f"round {last[1]} is recorded, and the checkpoint is of round {saved[1]}"
             )
 
+    def _unwritten(self, failed: sqlite3.Error) -> StateError:
+        return StateError(
+            f"The state in {self.folder} cannot be written ({failed}); nothing was sent. "
+            "Free disk space or repair the disk, "
+            "then start the node again: it continues where it stopped."
+        )
+
     def _lost(self, what: str) -> StateError:
         return StateError(
-            f"The state {self.folder} is damaged or an old copy: {what}. "
+            f"The state {self.folder} is damaged or an old copy: {what} "
+            f"(in {FILE}, or in its write-ahead log {FILE}-wal). "
             "What was spent is not known from it, so the node does not continue, "
             "and the whole run stays spent in the lasting ledger; put the newest state back, "
             "or leave the run."
@@ -446,6 +614,41 @@ class NodeState:
                 f"Another node runs on the state {self.folder}; stop it first, "
                 "or use another folder."
             ) from None
+
+
+def booked(folder: str | Path) -> tuple[int, list[tuple[dict[str, Any], int]]]:
+    """(rounds done, each release that was booked and how often), by a look from outside: also
+    while the node runs, and without taking its place."""
+    path = Path(folder) / FILE
+    if not path.is_file():
+        return 0, []
+    # Without a log beside it nobody has the file open, and nothing but the file is read
+    alone = "" if path.with_name(f"{FILE}-wal").exists() else "&immutable=1"
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{alone}", uri=True)) as db:
+        try:
+            db.execute("BEGIN")  # one moment for all tables
+            events = db.execute("SELECT event, COUNT(*) FROM charges GROUP BY event").fetchall()
+            past = db.execute("SELECT first, last, pattern FROM settled").fetchall()
+            row = db.execute("SELECT round FROM checkpoint").fetchone()
+        except sqlite3.DatabaseError as failed:
+            raise StateError(
+                f"The state {path} cannot be read ({failed}); look at it again in a moment, and if "
+                "that does not help, run `tacenda doctor`."
+            ) from None
+    for first, last, pattern in past:
+        events += [(text, last - first + 1) for _, text in json.loads(pattern)]
+    return (0 if row is None else int(row[0])), [(json.loads(text), n) for text, n in events]
+
+
+def _no_room(failed: sqlite3.Error) -> bool:
+    """Whether the file could not be written, and nothing is wrong with what is in it."""
+    code = getattr(failed, "sqlite_errorcode", 0) & 0xFF
+    return code in (
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_READONLY,
+    )
 
 
 def _keyed(key: bytes, text: str) -> bytes:

@@ -3,34 +3,53 @@ edge.
 
 Of two members who both listen, the earlier one in the contract calls. A lost stream is opened again
 with growing pauses, for ever; certificates are read anew each time, so a renewed one is taken up
-without a restart.
+without a restart. Names are looked up anew each time, too.
+
+A member whose address is `relay://host:port` listens to nobody: it waits at the relay (`relay`),
+and what the relay passes on comes to its gRPC server through a local socket. A caller's stream
+through a relay or a proxy goes through a local socket in the same way; TLS is between the members.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 import grpc
 
 from tacenda.errors import NetworkError, StateError
-from tacenda.node.identity.certificates import AUTHORITY, CERTIFICATE
+from tacenda.node.identity.certificates import expiry_of
 from tacenda.node.protocol import wire
-from tacenda.node.protocol.handshake import Handshake, Refused, plain_auth
+from tacenda.node.protocol.handshake import (
+    ContractsDiffer,
+    Handshake,
+    OtherProtocol,
+    Refused,
+    asks_for_fields,
+    plain_auth,
+)
+from tacenda.node.transport import probe
 from tacenda.node.transport.link import Link
 from tacenda.node.transport.mailbox import Key, Mailbox
+from tacenda.node.transport.relay import CALLS, SCHEME, WAITS, enter, room_of
+from tacenda.node.transport.streams import Proxy, Stream, as_socket, dial, join
 
 METHOD = "/tacenda.Node/Talk"
 HELLO_SECONDS = 10.0
+LOOK_SECONDS = 5.0  # for a look at a peer that cannot be reached
+LOOK_AGAIN = 30.0  # seconds until the next look at the same one
 HANDSHAKE_MS = 10_000  # for TLS: a connection that says nothing holds its place for so long
 # at once, before and after TLS: what strangers can make this process hold in memory is bounded
 MOST_CONNECTIONS = 512
 PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+RELAY_PATIENCE = 35.0  # seconds without a sign of life from a relay
+MOST_PASSED_ON = 8  # streams of one peer through the relay at once
 KEEPALIVE = (
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
@@ -51,9 +70,13 @@ class Endpoint:
         *,
         bind: str | None,
         addresses: dict[str, str] | None = None,
+        proxy: Proxy | None = None,
+        relay_token: str = "",
     ) -> None:
         self.handshake, self.mailbox, self.log = handshake, mailbox, log
         self._limit, self._bind, self._addresses = frame_limit, bind, addresses or {}
+        self._proxy, self._token = proxy, relay_token
+        self._run_id = handshake.contract.run_id()
         self._loop: asyncio.AbstractEventLoop
         self._thread = threading.Thread(target=self._run, name="tacenda-network", daemon=True)
         self._ready = threading.Event()
@@ -70,20 +93,37 @@ class Endpoint:
                 log,
                 lambda p, f: self.on_membership(p, f),
                 lambda e: self.greeting(e),
+                handshake.book,
+                self._share,
             )
             for peer in contract.neighbours(me)
         }
         handshake.witness.on_caught = self._caught
         self._total = contract.total_rounds
         self.refused = 0
+        self._clocks_told: set[str] = set()
+        self._looks: dict[str, tuple[float, str]] = {}
         self.port: int | None = None
 
     # ---- from the node's thread
     def start(self) -> None:
+        """Listen and call; a second time it does nothing."""
+        if self._thread.is_alive():
+            return
         self._thread.start()
         self._ready.wait(30)
         if self._failed is not None:
             raise self._failed
+
+    @property
+    def alive(self) -> bool:
+        """Whether the network thread runs, or has not begun yet."""
+        return self._thread.ident is None or self._thread.is_alive()
+
+    @property
+    def started(self) -> bool:
+        """Whether the node listens and calls."""
+        return self._thread.is_alive() and self._ready.is_set()
 
     def post(self, messages: list[tuple[Key, str, bytes]]) -> None:
         """Hand durable frames to their links."""
@@ -102,6 +142,21 @@ class Endpoint:
                 self.links[peer].tell(frame)
 
         self._loop.call_soon_threadsafe(tell_links)
+
+    def share(self, contract: str) -> None:
+        """Show all neighbours the signatures of this contract text, as far as they are held."""
+        self._loop.call_soon_threadsafe(self._share, contract)
+
+    def _share(self, contract: str) -> None:
+        for link in self.links.values():
+            link.share(contract)
+
+    def ready(self) -> None:
+        """All have signed and the state is open: the neighbours are met anew, in full."""
+        self.handshake.ready = True
+        if self._thread.is_alive():
+            for link in self.links.values():
+                self._loop.call_soon_threadsafe(link.reopen)
 
     def _caught(self, member: str) -> None:
         """A signature has convicted a member, or this node's own state: the edge ends, and the
@@ -142,12 +197,27 @@ class Endpoint:
 
     async def _main(self) -> None:
         self._stopping = asyncio.Event()
-        server = await self._serve() if self._bind else None
+        with tempfile.TemporaryDirectory(prefix="tacenda-") as folder:
+            await self._serve_and_call(f"{folder}/s")
+
+    async def _serve_and_call(self, door: str) -> None:
+        """door: the local socket for what a relay passes on."""
+        relay = None
+        if self._bind is not None and self._bind.startswith(SCHEME):
+            relay = self._bind.removeprefix(SCHEME)
+        where = f"unix:{door}" if relay else self._bind
+        server = await self._serve(where) if where else None
         callers = [
             asyncio.ensure_future(self._call_on_and_on(link))
             for link in self.links.values()
             if self._calls(link.peer)
         ]
+        if relay is not None:
+            callers += [
+                asyncio.ensure_future(self._wait_at(relay, link, door))
+                for link in self.links.values()
+                if not self._calls(link.peer)
+            ]
         self._ready.set()
         await self._stopping.wait()
         await asyncio.sleep(0.05)  # lets the last notices leave
@@ -170,7 +240,7 @@ class Endpoint:
         return not contract.member(me).listens or contract.position(me) < contract.position(peer)
 
     # ---- listening
-    async def _serve(self) -> Any:
+    async def _serve(self, where: str) -> Any:
         options = (
             ("grpc.so_reuseport", 0),
             ("grpc.max_receive_message_length", self._limit),
@@ -190,7 +260,7 @@ class Endpoint:
             (grpc.method_handlers_generic_handler("tacenda.Node", {"Talk": handler}),)
         )
         try:
-            self.port = server.add_secure_port(str(self._bind), self._server_credentials())
+            self.port = server.add_secure_port(where, self._server_credentials())
         except RuntimeError:
             self.port = 0
         if not self.port:
@@ -203,17 +273,14 @@ class Endpoint:
         return server
 
     def _server_credentials(self) -> Any:
-        folder = Path(self.handshake.identity.folder)
-        stamp = {"at": 0.0}
+        known: list[Any] = [None]
 
         def fetch() -> Any:
-            found = max((folder / name).stat().st_mtime for name in (CERTIFICATE, AUTHORITY))
-            if found == stamp["at"]:
+            found = (self.handshake.tls_pair(), self._roots())
+            if found == known[0]:
                 return None
-            stamp["at"] = found
-            return grpc.ssl_server_certificate_configuration(
-                [self.handshake.identity.tls_pem()], self._roots()
-            )
+            known[0] = found
+            return grpc.ssl_server_certificate_configuration([found[0]], found[1])
 
         first = fetch()
         return grpc.dynamic_ssl_server_credentials(first, fetch, require_client_authentication=True)
@@ -224,12 +291,14 @@ class Endpoint:
     async def _answer(self, requests: Any, context: Any) -> None:
         """One incoming stream; a stranger learns nothing, a member learns why."""
         try:
-            caller = self.handshake.caller(plain_auth(context))
+            auth = plain_auth(context)
+            caller = self.handshake.caller(auth)
         except Exception as why:
             self.refused += 1
             self.log.warning("caller refused", peer=context.peer(), reason=_reason(why))
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "refused")
         link = self.links[caller]
+        link.certificate_expires = expiry_of(next(iter(auth["x509_pem_cert"])))
         if caller in self.handshake.witness.caught:
             await self._refuse(
                 context,
@@ -243,17 +312,32 @@ class Endpoint:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "cut off")
         try:
             data = await link.knock(context.read, HELLO_SECONDS)
+            if not isinstance(data, bytes):
+                raise Refused(f"{caller} closed the stream before it said hello")
             hello = self.handshake.read(data, self._limit, caller)
             welcome = self.handshake.welcome(hello, caller)
-        except (Refused, wire.BadFrame, StateError, TypeError, TimeoutError) as why:
+        except (Refused, wire.BadFrame, StateError, TimeoutError) as why:
             await self._refuse(context, caller, why)
             return
         assert isinstance(hello, wire.Hello)
-        link.met(hello.view, hello.done, hello.done >= self._total)
+        waiting = hello.waiting or welcome.waiting
+        if not waiting:
+            link.met(hello.view, hello.done, hello.done >= self._total)
         await context.write(wire.encode(welcome))
-        if self.handshake.edges is not None and not await self._confirmed(context, caller):
+        self._tell_clock(caller)
+        keys = not waiting and self.handshake.edges is not None
+        if keys and not await self._confirmed(context, caller):
             return
-        await link.converse(context.read, context.write)
+        if welcome.waiting and self.handshake.ready:
+            return  # meanwhile all have signed: the caller says hello again
+        await link.converse(context.read, context.write, waiting=waiting, speaks=hello.protocol)
+
+    def _tell_clock(self, peer: str) -> None:
+        """Log, once for each peer, that its clock is far from this one's."""
+        words = self.handshake.clock_trouble(peer)
+        if words and peer not in self._clocks_told:
+            self._clocks_told.add(peer)
+            self.log.warning("clocks differ", peer=peer, message=words)
 
     async def _confirmed(self, context: Any, caller: str) -> bool:
         """Whether the caller showed that it holds the same edge key; otherwise the stream ends."""
@@ -270,13 +354,70 @@ class Endpoint:
 
     async def _refuse(self, context: Any, caller: str, why: Exception) -> None:
         self.refused += 1
-        self.log.warning("caller refused", peer=caller, reason=_reason(why))
-        self.links[caller].reason = _reason(why)
+        link = self.links[caller]
+        if link.reason != _reason(why) and not asks_for_fields(why):
+            self.log.warning("caller refused", peer=caller, reason=_reason(why))
+            link.reason = _reason(why)
+            self._tell_trouble(why)
         if isinstance(why, wire.BadFrame):
             self.links[caller].strike(str(why))
         shown = why.shown if isinstance(why, Refused) else wire.Shown()
         await context.write(wire.encode(wire.Refusal(_reason(why)[:2000], shown)))
         self._maybe_fatal(why)
+
+    # ---- through a relay
+    async def _wait_at(self, relay: str, link: Link, door: str) -> None:
+        """Let one neighbour in through the relay, again and again."""
+        room = room_of(self._run_id, link.peer, self.handshake.identity.name)
+        failures, told, inside = 0, "", set[asyncio.Task[None]]()
+        try:
+            while True:
+                while len(inside) >= MOST_PASSED_ON:
+                    await asyncio.wait(inside, return_when=asyncio.FIRST_COMPLETED)
+                try:
+                    stream = await enter(
+                        relay, self._token, WAITS, room, self._proxy, RELAY_PATIENCE
+                    )
+                    failures, told = 0, ""
+                    task = asyncio.ensure_future(self._let_in(stream, door))
+                    inside.add(task)
+                    task.add_done_callback(inside.discard)
+                except NetworkError as why:
+                    failures += 1
+                    if not link.connected:
+                        link.reason = str(why)
+                    if told != str(why):
+                        told = str(why)
+                        self.log.warning("relay not reached", peer=link.peer, reason=told)
+                await asyncio.sleep(PAUSES[min(failures, len(PAUSES) - 1)])
+        finally:
+            for task in inside:
+                task.cancel()
+
+    async def _let_in(self, stream: Stream, door: str) -> None:
+        try:
+            inner = await asyncio.open_unix_connection(door)
+        except OSError:
+            stream[1].close()  # the server stops
+            return
+        await join(stream, inner)
+
+    @contextlib.asynccontextmanager
+    async def _target(self, peer: str) -> AsyncIterator[str]:
+        """Where gRPC finds a peer: its address, or a local socket that leads through proxy and
+        relay."""
+        address = self._addresses.get(peer, self.handshake.contract.member(peer).address)
+        if address.startswith(SCHEME):
+            room = room_of(self._run_id, self.handshake.identity.name, peer)
+            at = address.removeprefix(SCHEME)
+            stream = await enter(at, self._token, CALLS, room, self._proxy, RELAY_PATIENCE)
+        elif self._proxy is not None:
+            stream = await dial(address, self._proxy)
+        else:
+            yield address
+            return
+        async with as_socket(stream) as path:
+            yield f"unix:{path}"
 
     # ---- calling
     async def _call_on_and_on(self, link: Link) -> None:
@@ -286,39 +427,90 @@ class Endpoint:
             try:
                 if link.banned:
                     raise Refused(link.reason)
+                if link.peer in (self.handshake.contract.left or ()):
+                    raise Refused(f"{link.peer} has left the run")
                 await self._call(link)
             except asyncio.CancelledError:
                 raise
             except Exception as why:
-                link.reason = _reason(why)
+                link.reason = await self._explained(link.peer, why)
                 if isinstance(why, wire.BadFrame):
                     link.strike(str(why))
                 if link.reason != told:
                     self.log.warning("peer not reached", peer=link.peer, reason=link.reason)
                     told = link.reason
+                    self._tell_trouble(why)
                 self._maybe_fatal(why)
                 if link.peer in self.handshake.witness.caught:
                     return
-            failures = 0 if time.monotonic() - begin > 5 else failures + 1
+            over = time.monotonic() - begin > 5 or link.waiting
+            failures, link.waiting = 0 if over else failures + 1, False
             # So that nobody counts as away for lack of a call
             longest = self.handshake.contract.absence.limit_seconds / 8
             await asyncio.sleep(min(longest, PAUSES[min(failures, len(PAUSES) - 1)]))
 
+    async def _explained(self, peer: str, why: Exception) -> str:
+        """Why a call failed; where gRPC has no clear words, after a look at the peer now and
+        then."""
+        reason = _reason(why)
+        clear = not isinstance(why, (TimeoutError, grpc.aio.AioRpcError)) or "refused)" in reason
+        if clear:
+            return reason
+        looked, found = self._looks.get(peer, (-LOOK_AGAIN, ""))
+        if time.monotonic() - looked >= LOOK_AGAIN:
+            address = self._addresses.get(peer, self.handshake.contract.member(peer).address)
+            me = self.handshake.identity
+            direct = self._proxy is None and not address.startswith(SCHEME)
+            found = (
+                await asyncio.to_thread(probe.look_at, address, peer, me, LOOK_SECONDS)
+                if direct
+                else ""
+            )
+            self._looks[peer] = (time.monotonic(), found)
+        return found or reason
+
+    def _tell_trouble(self, why: Exception) -> None:
+        """The neighbours hear why a member's signature is missing, if it has signed another
+        text."""
+        book = self.handshake.book
+        if isinstance(why, ContractsDiffer) and book is not None:
+            self._share(book.current.hash)
+            self.mailbox.wake()
+
     async def _call(self, link: Link) -> None:
-        key, certificate = self.handshake.identity.tls_pem()
+        """One conversation as the caller, in the highest version that both speak; where the
+        contracts differ the peer is shown in which fields."""
+        version, fields = self.handshake.highest, False
+        while True:
+            try:
+                return await self._call_in(link, version, fields)
+            except OtherProtocol as other:
+                if not self.handshake.lowest <= other.highest < version:
+                    raise
+                version = other.highest
+            except ContractsDiffer as other:
+                if fields or not asks_for_fields(other):
+                    raise
+                fields = True
+
+    async def _call_in(self, link: Link, version: int, fields: bool) -> None:
+        key, certificate = self.handshake.tls_pair()
         credentials = grpc.ssl_channel_credentials(self._roots(), key, certificate)
-        address = self._addresses.get(link.peer, self.handshake.contract.member(link.peer).address)
         options = (
             ("grpc.ssl_target_name_override", link.peer),
             ("grpc.max_receive_message_length", self._limit),
             ("grpc.use_local_subchannel_pool", 1),
             *KEEPALIVE,
         )
-        async with grpc.aio.secure_channel(address, credentials, options=options) as channel:
+        async with (
+            self._target(link.peer) as target,
+            grpc.aio.secure_channel(target, credentials, options=options) as channel,
+        ):
             call = channel.stream_stream(METHOD)()
             nonce = os.urandom(32)
+            hello = self.handshake.hello(link.peer, nonce, version, fields=fields)
             try:
-                await call.write(wire.encode(self.handshake.hello(link.peer, nonce)))
+                await asyncio.wait_for(call.write(wire.encode(hello)), HELLO_SECONDS)
             except grpc.aio.AioRpcError as why:
                 # Ended while it was written to: the peer's word is the call's status
                 raise Refused(_plainly(await _status(call))) from why
@@ -326,14 +518,19 @@ class Endpoint:
             if not isinstance(answer, bytes):
                 raise Refused(f"{link.peer} closed the stream ({await _status(call)})")
             welcome = self.handshake.check_welcome(
-                wire.decode(answer, self._limit), link.peer, nonce
+                wire.decode(answer, self._limit), link.peer, nonce, hello
             )
-            link.met(welcome.view, welcome.done, welcome.done >= self._total)
-            confirmation = self.handshake.confirmation(link.peer)
-            if confirmation is not None:
-                await call.write(wire.encode(confirmation))
-                self.mailbox.wake()
-            await link.converse(call.read, call.write)
+            self._tell_clock(link.peer)
+            link.certificate_expires = expiry_of(welcome.certificate)
+            if not welcome.waiting:
+                link.met(welcome.view, welcome.done, welcome.done >= self._total)
+                confirmation = self.handshake.confirmation(link.peer)
+                if confirmation is not None:
+                    await call.write(wire.encode(confirmation))
+                    self.mailbox.wake()
+            if hello.waiting and self.handshake.ready:
+                return  # meanwhile all have signed: hello again
+            await link.converse(call.read, call.write, waiting=welcome.waiting, speaks=version)
 
     def _maybe_fatal(self, why: Exception) -> None:
         """A state that was lost or cannot be written stops the node;

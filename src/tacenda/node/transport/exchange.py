@@ -23,6 +23,8 @@ SLICE = 0.5  # seconds between looks at the clock, the signals and the peers
 class PeerAbsent(NetworkError):
     """A neighbour stayed away for longer than the contract allows."""
 
+    to_do = "Ask the operators of those members, and start the node again when they are back."
+
     def __init__(self, peers: list[str], seconds: float, reasons: list[str]) -> None:
         said = "; ".join(sorted({reason for reason in reasons if reason}))
         super().__init__(

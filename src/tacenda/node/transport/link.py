@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tacenda.node.protocol import wire
+from tacenda.node.protocol.contract_signatures import SignatureBook
 from tacenda.node.protocol.signed_rows import Witness
 from tacenda.node.transport.mailbox import Key, Mailbox
 
@@ -36,7 +37,12 @@ class Link:
     log: Any
     on_membership: Callable[[str, wire.Membership], None]
     greeting: Callable[[int], list[wire.Membership]]
+    book: SignatureBook | None = None
+    on_signatures: Callable[[str], None] = lambda contract: None
     connected: bool = False
+    # Of the present conversation: only signatures may be sent (`Handshake.ready`); its version
+    waiting: bool = False
+    speaks: int = wire.LOWEST
     seen: float = field(default_factory=time.monotonic)
     reason: str = "not connected yet"
     strikes: int = 0
@@ -46,10 +52,15 @@ class Link:
     greeted: bool = False
     resent: int = 0
     sessions: int = 0
+    left: float = field(default_factory=time.monotonic)  # since when it is not connected
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    certificate_expires: float | None = None  # in seconds since 1970, of the one it has shown
     frames: list[tuple[Key, bytes]] = field(default_factory=list)
     _sent: int = 0
     _more: asyncio.Event = field(default_factory=asyncio.Event)
     _extra: list[bytes] = field(default_factory=list)
+    _due: set[str] = field(default_factory=set)  # contract texts whose signatures are to be shown
     _over: asyncio.Event | None = None  # ends the present conversation
     _knocking: list[asyncio.Event] = field(default_factory=list)
 
@@ -64,6 +75,12 @@ class Link:
         self._extra.append(wire.encode(frame))
         del self._extra[:-32]
         self._more.set()
+
+    def share(self, contract: str) -> None:
+        """Show the peer all signatures of this contract text that are held here."""
+        if self.speaks > 3:  # signatures do not travel in version 3
+            self._due.add(contract)
+            self._more.set()
 
     def used(self, view: int, round: int) -> None:
         """The peer has made this round durable: forget what was sent for it."""
@@ -85,17 +102,28 @@ class Link:
             self.tell(frame)
 
     async def converse(
-        self, read: Callable[[], Awaitable[Any]], write: Callable[[bytes], Awaitable[Any]]
+        self,
+        read: Callable[[], Awaitable[Any]],
+        write: Callable[[bytes], Awaitable[Any]],
+        *,
+        waiting: bool = False,
+        speaks: int = wire.HIGHEST,
     ) -> None:
         """Send and receive until the stream ends, the peer misbehaves,
         or a newer connection takes over."""
         if self._over is not None:
             self._over.set()
         mine = self._over = asyncio.Event()
+        self.waiting, self.speaks = waiting, speaks
+        self._due.clear()
+        for text in self.book.texts if self.book is not None else ():
+            if waiting or not text.complete:
+                self.share(text.hash)
         self.connected, self.reason, self.resent = True, "", self.resent + self._sent
         self._sent, self.sessions = 0, self.sessions + 1
         self._more.set()
-        self.log.info("peer connected", peer=self.peer, to_send=len(self.frames))
+        facts = {"only_signatures": True} if waiting else {"to_send": len(self.frames)}
+        self.log.info("peer connected", peer=self.peer, **facts)
         writer = asyncio.ensure_future(self._write(write))
         reader = asyncio.ensure_future(self._read(read))
         over = asyncio.ensure_future(mine.wait())
@@ -115,7 +143,7 @@ class Link:
                 task.cancel()
             await asyncio.gather(writer, reader, over, return_exceptions=True)
             if self._over is mine:
-                self._over, self.connected = None, False
+                self._over, self.connected, self.left = None, False, time.monotonic()
                 self.reason = self.reason or "the stream ended"
                 self.log.info("peer disconnected", peer=self.peer, reason=self.reason)
 
@@ -123,12 +151,22 @@ class Link:
         while True:
             await self._more.wait()
             self._more.clear()
+            while self._due:
+                text = None if self.book is None else self.book.find(self._due.pop())
+                if text is not None:
+                    await write(wire.encode(text.frame()))
+            if self.waiting:
+                continue
             while self._extra:
-                await write(self._extra.pop(0))
+                await self._count(write, self._extra.pop(0))
             while self._sent < len(self.frames):
                 frame = self.frames[self._sent][1]
                 self._sent += 1
-                await write(frame)
+                await self._count(write, frame)
+
+    async def _count(self, write: Callable[[bytes], Awaitable[Any]], frame: bytes) -> None:
+        await write(frame)
+        self.sent_bytes += len(frame)
 
     async def _read(self, read: Callable[[], Awaitable[Any]]) -> None:
         useless = 0
@@ -137,12 +175,19 @@ class Link:
             if not isinstance(data, bytes):
                 return
             self.seen = time.monotonic()
+            self.received_bytes += len(data)
             useless = 0 if self.take(wire.decode(data, self.frame_limit)) else useless + 1
             if useless > MOST_USELESS:
                 raise wire.BadFrame("a flood of messages that change nothing.")
 
     def take(self, frame: wire.Frame) -> bool:
         """Use one frame of a running conversation; False if it changed nothing."""
+        if isinstance(frame, wire.Signatures) and self.speaks > 3:
+            return self._signatures(frame)
+        if self.waiting:
+            raise wire.BadFrame(
+                f"a frame of kind {type(frame).__name__} before all have signed the contract."
+            )
         if isinstance(frame, wire.Rows):
             self.witness.row(self.peer, frame)
             try:
@@ -172,6 +217,26 @@ class Link:
         raise wire.BadFrame(
             f"a frame of kind {type(frame).__name__} in the middle of a conversation."
         )
+
+    def _signatures(self, frame: wire.Signatures) -> bool:
+        """Keep what is new, pass it on, and show the peer what it lacks."""
+        text = None if self.book is None else self.book.find(frame.contract)
+        if text is None:
+            if self.book is not None:
+                self.book.unknown(self.peer, frame.contract)
+            return False
+        fresh = text.take(self.peer, frame)
+        if text.knows_more(frame):
+            self.share(text.hash)
+        if fresh:
+            self.on_signatures(text.hash)
+            self.mailbox.wake()
+        return fresh
+
+    def reopen(self) -> None:
+        """End a conversation that was about signatures only: both sides say hello again."""
+        if self.waiting and self._over is not None:
+            self._over.set()
 
     def strike(self, what: str) -> None:
         """Cut the peer off for a while that doubles each time."""

@@ -12,6 +12,7 @@ import os
 import re
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 VERBOSITY = "GRPC_VERBOSITY"  # must be INFO before gRPC is first imported
@@ -20,10 +21,14 @@ _HANDSHAKE = re.compile(rb"Handshake failed with error ([^\r\n]*)")
 
 
 class TlsLog:
-    """`with TlsLog(log):` around a node's life."""
+    """`with TlsLog(log):` around a node's life.
 
-    def __init__(self, log: Any) -> None:
-        self._log = log
+    pass_on: may take a line of standard error that is not gRPC's (True); otherwise it goes to where
+    standard error went before.
+    """
+
+    def __init__(self, log: Any, pass_on: Callable[[bytes], bool] | None = None) -> None:
+        self._log, self._pass_on = log, pass_on
         self._told: dict[str, float] = {}
         self.count = 0
 
@@ -51,7 +56,8 @@ class TlsLog:
     def hear(self, line: bytes) -> None:
         """One line of standard error."""
         if not _GRPC_LINE.match(line):
-            os.write(self._real, line)
+            if self._pass_on is None or not self._pass_on(line):
+                os.write(self._real, line)
             return
         found = _HANDSHAKE.search(line)
         if not found:

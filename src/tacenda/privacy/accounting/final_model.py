@@ -1,9 +1,9 @@
-"""What somebody learns who sees the final model and no message: a bound below that of the whole run,
-where one is proved.
+"""What somebody learns who sees the final model and no message: a bound below that of the whole
+run, where one is proved.
 
-Two things may help. **Averages**: where the model depends on what nodes released through exact means
-over the network only, the noise of all n nodes hides each record, and a member's noise multiplier
-z_i becomes
+Two things may help. **Averages**: where the model depends on what nodes released through exact
+means over the network only, the noise of all n nodes hides each record, and a member's noise
+multiplier z_i becomes
 
     z'_i = sqrt(sum_j (z_j s_j)^2) / s_i,       s_j: the sensitivity of node j's value.
 
@@ -32,8 +32,8 @@ import numpy as np
 from tacenda._types import Array, Floats
 
 WHOLE_RUN = (
-    "For somebody who sees the final model and no message no better bound is known here than that of "
-    "the whole run."
+    "For somebody who sees the final model and no message no better bound is known here than that "
+    "of the whole run."
 )
 
 

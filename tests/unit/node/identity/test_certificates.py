@@ -73,7 +73,26 @@ def test_rotation_makes_a_new_key_and_keeps_the_old(tmp_path: Path) -> None:
     assert after.signing_key == before.signing_key
 
 
-@pytest.mark.parametrize("name", ["", "Hospital", "a_b", "-a", "a-", "a" * 64, "a b", "ä"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "a_b",
+        "-a",
+        "a-",
+        "a" * 64,
+        "a b",
+        "ä",
+        "a..b",
+        ".a",
+        "a.",
+        "../a",
+        "a/b",
+        "10.0.0.1",
+        "node.7",
+        ".".join(["abcdefghi"] * 11),
+    ],
+)
 def test_names_that_cannot_stand_in_a_certificate(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="name must be"):
         identity.init(tmp_path / "a", name)
@@ -89,3 +108,13 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
         identity.sign(tmp_path / "ca", tmp_path / "bad.csr", tmp_path / "out")
     with pytest.raises(InputError, match="no certificate request"):
         identity.sign(tmp_path / "ca", tmp_path / "none.csr", tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["a", "7", "Hospital", "Node.North.Example", "x--1.org"])
+def test_names_of_existing_certificates_are_taken(tmp_path: Path, name: str) -> None:
+    identity.init(tmp_path / "a", name)
+    identity.self_sign(tmp_path / "a", name, days=2)
+    mine = identity.Identity.read(tmp_path / "a")
+    assert mine.name == name
+    assert mine.authority_pem.encode() == (tmp_path / "a" / identity.CERTIFICATE).read_bytes()
+    assert len(identity.spoken(mine.fingerprint)) == 24

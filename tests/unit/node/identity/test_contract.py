@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from node_stage import made_identity, small_contract
+from node_stage import made_identity, small_contract, small_schema
 from tacenda.errors import InputError, PrivacyError
+from tacenda.node.drafting import draft, read_card
 from tacenda.node.identity import contract_files
 from tacenda.node.identity.contract import Contract, differing_fields
 from tacenda.node.run_plan import facts_of, make_plan
@@ -121,13 +122,14 @@ def test_signatures(tmp_path: Path) -> None:
         for k, v in small_contract().to_plain().items()
         if k not in ("members", "edges", "authorities")
     }
-    path = contract_files.write(contract_files.draft(list(cards), terms), tmp_path / "c.toml")
+    drafted = draft([read_card(card) for card in cards], terms, small_schema())
+    path = contract_files.write(drafted.contract, tmp_path / "c.toml")
     assert contract_files.missing_signatures(path) == ["a", "b"]
     contract_files.sign(path, people[0])
-    with pytest.raises(PrivacyError, match="lacks a valid signature of b"):
-        contract_files.require_signed(path)
+    with pytest.raises(PrivacyError, match="lacks a valid signature of b, whose node this is"):
+        contract_files.require_own_signature(path, "b")
     contract_files.sign(path, people[1])
-    contract_files.require_signed(path)
+    contract_files.require_own_signature(path, "b")
     path.write_text(path.read_text().replace("rounds = 5", "rounds = 6"))
     assert contract_files.missing_signatures(path) == ["a", "b"]
     stranger = made_identity(tmp_path / "z", "z", tmp_path / "ca")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,17 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from node_stage import handshake_of, made_identity, small_contract
+from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import Identity
-from tacenda.node.identity.contract import PROTOCOL, Contract
+from tacenda.node.identity.contract import Contract
 from tacenda.node.protocol import wire
-from tacenda.node.protocol.handshake import ContractsDiffer, Handshake, Refused
+from tacenda.node.protocol.handshake import (
+    ContractsDiffer,
+    Handshake,
+    OtherProtocol,
+    Refused,
+    asks_for_fields,
+)
 from tacenda.node.state.database import NodeState
 from tacenda.node.transport.endpoint import _reason
 
@@ -80,7 +88,10 @@ def test_different_contracts_name_the_field(handshakes: dict[str, Handshake]) ->
     plain["privacy"]["epsilon"] = 50.0
     other = replace(handshakes["m0"], contract=Contract.build(plain))
     with pytest.raises(ContractsDiffer, match=r"differ in: privacy\.epsilon"):
+        handshakes["m1"].welcome(other.hello("m1", NONCE, fields=True), "m0")
+    with pytest.raises(ContractsDiffer) as asked:
         handshakes["m1"].welcome(other.hello("m1", NONCE), "m0")
+    assert asks_for_fields(asked.value)
     with pytest.raises(ContractsDiffer, match="m1 refuses"):
         other.check_welcome(
             wire.Refusal("contracts of m1 and m0 differ in: privacy.epsilon"), "m1", NONCE
@@ -115,22 +126,128 @@ def test_a_hello_for_somebody_else(handshakes: dict[str, Handshake]) -> None:
         handshakes["m1"].welcome(wire.Progress(1), "m0")
 
 
-@pytest.mark.parametrize("spoken", [0, PROTOCOL - 1, PROTOCOL + 1])
+@pytest.mark.parametrize("spoken", [0, wire.LOWEST - 1, wire.HIGHEST + 1])
 def test_another_version_is_refused_in_words(handshakes: dict[str, Handshake], spoken: int) -> None:
-    """Also one whose hello has fields that this version does not know."""
+    """Also one whose hello has fields that this version does not know; the caller learns from the
+    words which versions are spoken there."""
     a, b = handshakes["m0"], handshakes["m1"]
     hello = msgspec.structs.replace(a.hello("m1", NONCE), protocol=spoken)
     strange = msgspec.msgpack.encode(
         {**msgspec.msgpack.decode(wire.encode(hello)), "colour": "blue"}
     )
+    older = "m0" if spoken < wire.LOWEST else "m1"
     for data in (wire.encode(hello), strange):
         with pytest.raises(
             Refused,
-            match=rf"protocol {spoken} is spoken by m0 and {PROTOCOL} by m1; "
-            "install the same version",
-        ):
+            match=rf"protocol {spoken} is spoken by m0 and {wire.LOWEST} to {wire.HIGHEST} by m1; "
+            f"install a newer version of Tacenda at {older}",
+        ) as refused:
             b.read(data, 1 << 16, "m0")
-    assert b.read(wire.encode(a.hello("m1", NONCE)), 1 << 16, "m0") == a.hello("m1", NONCE)
+        with pytest.raises(OtherProtocol) as other:
+            a.check_welcome(wire.Refusal(str(refused.value)), "m1", NONCE)
+        assert other.value.highest == wire.HIGHEST
+    mine = a.hello("m1", NONCE)
+    assert b.read(wire.encode(mine), 1 << 16, "m0") == mine
+
+
+def test_a_member_with_the_older_version_only(handshakes: dict[str, Handshake]) -> None:
+    """Neither its hello nor the welcome for it has anything that version 3 does not know."""
+    a, b = handshakes["m0"], handshakes["m1"]
+    older = replace(a, highest=3)
+    hello = older.hello("m1", NONCE)
+    welcome = b.welcome(hello, "m0")
+    for frame, new in (
+        (hello, ("lowest", "waiting", "follows", "at")),
+        (welcome, ("waiting", "at")),
+    ):
+        assert not set(new) & msgspec.msgpack.decode(wire.encode(frame)).keys()
+    assert older.check_welcome(welcome, "m1", NONCE).sender == "m1"
+    # and the newer one calls it: refused at first, in words that name its version
+    with pytest.raises(Refused, match="protocol 4 is spoken by m1 and 3 by m0") as refused:
+        older.read(wire.encode(b.hello("m0", NONCE)), 1 << 16, "m1")
+    with pytest.raises(OtherProtocol) as other:
+        b.check_welcome(wire.Refusal(str(refused.value)), "m0", NONCE)
+    again = older.welcome(b.hello("m0", NONCE, other.value.highest), "m1")
+    assert b.check_welcome(again, "m0", NONCE).sender == "m0"
+
+
+def test_before_all_have_signed_nothing_is_said_of_any_state(
+    handshakes: dict[str, Handshake],
+) -> None:
+    a, b = handshakes["m0"], handshakes["m2"]
+    early = replace(a, ready=False, done=3, started=True)
+    hello = early.hello("m2", NONCE)
+    assert hello.waiting and (hello.done, hello.started, hello.me.state_id) == (0, False, "")
+    welcome = b.welcome(hello, "m0")
+    assert not welcome.waiting and welcome.me.state_id == ""
+    assert early.check_welcome(welcome, "m2", NONCE, hello).waiting
+    late = replace(b, ready=False).welcome(a.hello("m2", NONCE), "m0")
+    assert a.check_welcome(late, "m2", NONCE).waiting
+    with pytest.raises(Refused, match="has not all signatures of the contract yet"):
+        replace(b, ready=False).welcome(a.hello("m2", NONCE, 3), "m0")
+
+
+def test_clocks_that_differ_are_told(handshakes: dict[str, Handshake]) -> None:
+    a, b = handshakes["m0"], handshakes["m1"]
+    hello = a.hello("m1", NONCE)
+    b.welcome(hello, "m0")
+    assert b.clock_trouble("m0") == ""
+    b.welcome(wire.replaced(hello, at=hello.at - 3 * 86400), "m0")
+    assert "the clock of m0 is 3 days behind this machine's" in b.clock_trouble("m0")
+    b.welcome(wire.replaced(hello, at=hello.at + 7200), "m0")
+    assert "2 h ahead of" in b.clock_trouble("m0")
+    b.clocks.clear()
+
+
+def test_three_hundred_members_shake_hands(tmp_path: Path) -> None:
+    """A hello does not grow with the members; where contracts differ the fields are still named,
+    and all signatures fit into a frame."""
+    names = [f"an-organisation-with-quite-a-long-name-{k:03d}" for k in range(300)]
+    plain = small_contract(3).to_plain()
+    plain["edges"] = contract_files.named_edges("ring", names)
+    first = plain["members"][0]
+    plain["members"] = [
+        {**first, "name": name, "fingerprint": f"{k:064x}", "signing_key": _public(k)}
+        for k, name in enumerate(names)
+    ]
+    people = [made_identity(tmp_path / name, name, tmp_path / "ca") for name in names[:2]]
+    for member, mine in zip(plain["members"], people, strict=False):
+        member |= {"fingerprint": mine.fingerprint, "signing_key": mine.signing_key}
+    contract = Contract.build(plain)
+    limit = wire.frame_limit(32, len(names))
+    states = [NodeState(tmp_path / f"state-{k}") for k in range(2)]
+    try:
+        a, b = (
+            handshake_of(contract, mine, state) for mine, state in zip(people, states, strict=True)
+        )
+        hello = wire.encode(a.hello(names[1], NONCE))
+        assert len(hello) < 4096
+        welcome = b.welcome(b.read(hello, limit, names[0]), names[0])
+        assert a.check_welcome(wire.decode(wire.encode(welcome), limit), names[1], NONCE)
+        plain["members"][250]["size"] = 61
+        a = replace(a, contract=Contract.build(plain))
+        with pytest.raises(ContractsDiffer) as asked:
+            b.welcome(a.hello(names[1], NONCE), names[0])
+        assert asks_for_fields(asked.value)
+        full = wire.encode(a.hello(names[1], NONCE, fields=True))
+        with pytest.raises(ContractsDiffer, match=rf"members\.{names[250]}\.size"):
+            b.welcome(b.read(full, limit, names[0]), names[0])
+        everybody = dict.fromkeys(names, people[0].sign_text(b""))
+        frames = [
+            wire.Signatures("0" * 64, everybody),
+            wire.Membership(
+                1, [], {name: wire.SignedStop(1, text) for name, text in everybody.items()}
+            ),
+        ]
+        for frame in frames:
+            assert wire.decode(wire.encode(frame), limit) == frame
+    finally:
+        for state in states:
+            state.close()
+
+
+def _public(k: int) -> str:
+    return base64.b64encode(k.to_bytes(32, "big")).decode()
 
 
 def test_a_first_frame_that_is_no_hello_at_all(handshakes: dict[str, Handshake]) -> None:

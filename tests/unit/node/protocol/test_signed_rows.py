@@ -13,7 +13,7 @@ from node_stage import small_contract
 from signed_rows_stage import NONCE, OTHER, Stage, meet
 from tacenda.algorithms.registry import ALGORITHMS, from_plain
 from tacenda.node.protocol import wire
-from tacenda.node.protocol.handshake import Refused
+from tacenda.node.protocol.handshake import Refused, challenge_text
 from tacenda.node.protocol.signed_rows import MOST_CALLS_KEPT, MOST_CLAIMS, WINDOW
 from tacenda.node.run_plan import make_plan
 from tacenda.runtime.budget import Notebook, blank_host
@@ -57,7 +57,7 @@ def test_a_lie_ends_the_edge_and_never_the_node(stage: Stage, lie: str, started:
     honest = a.welcome(b.hello("m0", NONCE), "m1")
     values = {f: getattr(false, f) for f in ("done", "me", "shown", "half")}
     signed = wire.replaced(honest, **values)
-    challenge = b._challenge(NONCE, "m1", "m0", b"", signed.half, b"")
+    challenge = challenge_text(NONCE, b.contract.hash(), "m1", "m0", b"", signed.half, b"")
     with pytest.raises((Refused, wire.BadFrame)):
         b.check_welcome(
             wire.replaced(signed, proof=stage.people["m0"].prove(challenge)), "m0", NONCE

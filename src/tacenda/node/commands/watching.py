@@ -1,0 +1,120 @@
+"""`tacenda node status` and `tacenda node verify-statement`: a look at a node, during and after a
+run."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tacenda.node.commands.options import ContractFile, node_app
+from tacenda.words import against
+
+if TYPE_CHECKING:
+    from tacenda.node.facts import NodeFacts
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")]
+
+
+@node_app.command("status", short_help="How a node is: rounds, neighbours, spending, warnings.")
+def node_status(
+    folder: Annotated[Path, typer.Argument(help="The node's state folder.")] = Path("state"),
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Again every two seconds, until Ctrl-C.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """How a node is, while it runs and after it has stopped: rounds, neighbours, spending,
+    certificates, warnings, why it stopped and what to do.
+
+    The exit code is 0 if the node is in order, and 1 if not.
+
+    Example: tacenda node status state --watch
+    """
+    from tacenda.node.status import read_status
+
+    while True:
+        facts = read_status(folder)
+        text = json.dumps(facts.to_plain()) if as_json else "\n".join(_lines(facts))
+        if watch and not as_json:
+            typer.echo("\033[2J\033[H", nl=False)
+        typer.echo(text)
+        if not watch:
+            raise typer.Exit(0 if facts.in_order else 1)
+        time.sleep(2)
+
+
+def _lines(facts: NodeFacts) -> list[str]:
+    from tacenda.node.facts import day, duration, size
+
+    lines = [f"{facts.member} in {facts.title!r}: {facts.state}; {facts.summary}"]
+    if facts.stopped:
+        lines.append(f"stopped      {facts.stopped}")
+    if facts.to_do:
+        lines.append(f"to do        {facts.to_do}")
+    lines += [f"PROBLEM      {sentence}" for sentence in facts.problems]
+    lines += [f"warning      {sentence}" for sentence in facts.warnings]
+    if facts.run is not None:
+        run = facts.run
+        lines.append(
+            f"this run     epsilon {run.epsilon:.4g} of {run.limit:g} spent, delta {run.delta:g}, "
+            f"{run.adjacency}, against {run.against}"
+        )
+    if facts.lasting is not None:
+        lasting = facts.lasting
+        limit = "no budget" if lasting.budget is None else f"budget {lasting.budget:g}"
+        lines.append(
+            f"all runs     epsilon {lasting.epsilon:.4g} spent or reserved for "
+            f"{lasting.account!r}, delta {lasting.delta:g}; {limit}"
+        )
+    lines.append(
+        f"traffic      {size(facts.sent_bytes)} sent, {size(facts.received_bytes)} received; "
+        f"{facts.refused_callers} callers refused"
+    )
+    lines.append(
+        f"machine      {size(facts.disk_free_bytes)} free; certificate valid until "
+        f"{day(facts.certificate_expires)}"
+    )
+    for peer in facts.peers:
+        lag = f", {peer.lag_rounds} behind" if peer.lag_rounds else ""
+        away = f" for {duration(peer.away_seconds)}: {peer.reason}" if peer.away_seconds else ""
+        lines.append(
+            f"neighbour    {peer.name}: {peer.state}{away}{lag}; {size(peer.sent_bytes)} sent, "
+            f"{size(peer.received_bytes)} received"
+        )
+    lines.append(f"as of        {day(facts.at)}")
+    return lines
+
+
+@node_app.command("verify-statement", short_help="Check a member's signed privacy statement.")
+def verify(
+    statement: Annotated[
+        Path, typer.Argument(help="statement.json of a member, or the state folder it lies in.")
+    ],
+    contract: ContractFile = Path("contract.toml"),
+    as_json: Json = False,
+) -> None:
+    """Check that a member of the contract signed this statement, that it is about this contract,
+    and that its epsilon follows from its charges; the exit code is 4 if not.
+
+    Example: tacenda node verify-statement state/statement.json --contract contract.toml
+    """
+    from tacenda.node.identity import contract_files
+    from tacenda.node.signed_statement import verify_statement
+
+    found = verify_statement(statement, contract_files.read(contract))
+    privacy = found.statement
+    if as_json:
+        about = {"member": found.member, "title": found.title, "contract": found.contract}
+        facts = {**about, "signed_at": found.signed_at, "privacy": privacy.to_plain()}
+        typer.echo(json.dumps(facts))
+        return
+    typer.echo(
+        f"Signed by {found.member} at {found.signed_at}, for {found.title!r} (contract "
+        f"{found.contract[:16]}): epsilon {privacy.epsilon:.4g} at delta {privacy.delta:g}, "
+        f"{privacy.adjacency}, against {against(privacy.curve().coalition)}. "
+        "The signature holds, and epsilon was composed again from the charges."
+    )

@@ -1,0 +1,238 @@
+"""From terms, a schema and the members' cards to a contract that can be carried out.
+
+Terms are a TOML file or table: what the contract says, without what cards and schema say. Its
+algorithm may be "auto": then the planner chooses algorithm, settings, rounds and preparation from
+public facts alone (sizes, the schema's shape, graph, budget, coalition), and the contract holds
+what it chose. Nothing is drafted that a node would refuse.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tacenda.errors import InputError
+from tacenda.node.identity.contract import Contract
+from tacenda.node.identity.contract_files import named_edges
+from tacenda.node.run_plan import RunPlan, facts_of, make_plan, topology_of
+
+if TYPE_CHECKING:
+    from tacenda.data.schema import Schema
+    from tacenda.planning import Plan
+
+AUTO = "auto"
+DEFAULT_COALITION = 1  # as in `tacenda plan` and `tacenda fit`
+PLANNED = ("rounds", "output", "finish_mixing", "prepare")
+NOT_IN_CONTRACT = ("authority", "invitation")  # of a card
+
+
+@dataclass(frozen=True)
+class Drafted:
+    """A contract with its run plan, and the planner's choice where the terms left it open."""
+
+    contract: Contract
+    plan: RunPlan
+    chosen: Plan | None
+
+
+def read_terms(path: str | Path) -> dict[str, Any]:
+    """The terms in a TOML file."""
+    return _read_toml(path, "terms", "correct the file")
+
+
+def read_card(path: str | Path) -> dict[str, Any]:
+    """A member's card."""
+    values = _read_toml(path, "card", "ask the member to send it again")
+    for field in ("name", "size", "address", "fingerprint", "signing_key", "authority"):
+        if field not in values:
+            raise InputError(
+                f"The card {path} lacks {field!r}; ask the member to send it again, "
+                "as `tacenda consortium join` or `tacenda certs show --card` writes it."
+            )
+    return values
+
+
+def draft(
+    cards: Sequence[dict[str, Any]], terms: dict[str, Any], schema: Schema, graph: str | None = None
+) -> Drafted:
+    """The contract of these members, checked as a node checks it.
+
+    graph: ring (by default), path, star or complete, unless the terms have `edges` or `graph`.
+    """
+    from tacenda.algorithms.registry import with_code
+
+    values = with_schema(terms, schema)
+    edges, named = values.pop("edges", None), values.pop("graph", None)
+    members = [{k: v for k, v in card.items() if k not in NOT_IN_CONTRACT} for card in cards]
+    values["members"] = members
+    values["edges"] = edges or named_edges(graph or named or "ring", [m["name"] for m in members])
+    values["authorities"] = list(dict.fromkeys(card["authority"] for card in cards))
+    chosen = None
+    if leaves_open(values):
+        chosen = _planned(values)
+        values = _with_choice(values, chosen)
+    elif isinstance(values.get("algorithm"), dict):
+        values["algorithm"] = with_code(values["algorithm"])
+    values["problem"] = {**plugin_codes(values["problem"]), **values["problem"]}
+    contract = Contract.build(values)
+    return Drafted(contract, make_plan(contract), chosen)
+
+
+def plugin_codes(problem: dict[str, Any]) -> dict[str, str]:
+    """loss_code and regulariser_code of a contract's problem, where these are plugins."""
+    from tacenda.problem import losses, regularisers
+
+    found = {
+        "loss_code": losses.code_hash(losses.by_name(problem.get("loss", "logistic"))),
+        "regulariser_code": regularisers.code_hash(
+            regularisers.by_name(problem.get("regulariser", "l2"))
+        ),
+    }
+    return {name: code for name, code in found.items() if code is not None}
+
+
+def with_schema(terms: dict[str, Any], schema: Schema) -> dict[str, Any]:
+    """The terms with what the schema says: its hash, the width, the row norm and the classes."""
+    schema.require_confirmed()
+    problem = {
+        "n_features": len(schema.feature_names),
+        "data_norm": schema.row_norm,
+        **terms.get("problem", {}),
+    }
+    if schema.label.classes is not None:
+        problem.setdefault("classes", list(schema.label.classes))
+    problem.setdefault("loss", usual_loss(schema))
+    return {**terms, "problem": problem, "schema_hash": schema.hash()}
+
+
+def usual_loss(schema: Schema) -> str:
+    """The loss that goes with the label, where the terms name none."""
+    classes = schema.label.classes
+    if classes is None:
+        return "huber"
+    return "logistic" if len(classes) == 2 else "multinomial"
+
+
+def leaves_open(terms: dict[str, Any]) -> bool:
+    """Whether the planner is to choose the algorithm."""
+    named = terms.get("algorithm", AUTO)
+    if named == AUTO:
+        return True
+    if not isinstance(named, dict):
+        raise InputError(
+            f"contract field algorithm must be a table with a name, or 'auto', not {named!r}; "
+            "correct it in the terms."
+        )
+    if named.get("name") != AUTO:
+        return False
+    if len(named) > 1:
+        first = next(name for name in named if name != "name")
+        raise InputError(
+            f"contract field algorithm.{first}: 'auto' chooses its own settings; "
+            "remove it from the terms, or name an algorithm."
+        )
+    return True
+
+
+def _planned(values: dict[str, Any]) -> Plan:
+    from tacenda.planning import plan_facts
+
+    for field in PLANNED:
+        if field in values and not (field == "rounds" and values[field] != AUTO):
+            if values[field] == AUTO:
+                continue
+            raise InputError(
+                f"contract field {field}: with algorithm 'auto' the planner decides it; "
+                "remove it from the terms, or name an algorithm."
+            )
+    rounds = values.get("rounds", AUTO)
+    privacy = dict(values.get("privacy", {}))
+    asked = privacy.pop("coalition", DEFAULT_COALITION)
+    kept = {k: v for k, v in values.items() if k not in PLANNED}
+    # Sizes, graph and problem of a run whose algorithm is still open
+    open_run = Contract.build(
+        {
+            **kept,
+            "privacy": privacy if asked == "all" else {**privacy, "coalition": asked},
+            "algorithm": {"name": "ipadmm"},
+            "rounds": 1 if rounds == AUTO else rounds,
+        }
+    )
+    return plan_facts(
+        facts_of(open_run),
+        topology_of(open_run),
+        open_run.privacy.epsilon,
+        open_run.privacy.delta,
+        coalition=open_run.privacy.coalition,
+        rounds=None if rounds == AUTO else rounds,
+        whole_numbers=not open_run.privacy.floating_point_noise,
+    )
+
+
+def _with_choice(values: dict[str, Any], chosen: Plan) -> dict[str, Any]:
+    kept = {k: v for k, v in values.items() if k not in (*PLANNED, "algorithm")}
+    privacy = {k: v for k, v in values.get("privacy", {}).items() if k != "coalition"}
+    if chosen.coalition is not None:
+        privacy["coalition"] = chosen.coalition
+    return {**kept, **choice_terms(chosen), "privacy": privacy}
+
+
+def choice_terms(chosen: Plan) -> dict[str, Any]:
+    """What the planner decided, as terms: algorithm, rounds, output, closing mixings, prepare."""
+    from tacenda.algorithms.whitening import Whitened
+
+    found: dict[str, Any] = {
+        "rounds": chosen.rounds,
+        "output": chosen.output,
+        "finish_mixing": chosen.finish_mixing,
+    }
+    algorithm = chosen.algorithm
+    if isinstance(algorithm, Whitened):
+        found["prepare"] = _set_values(algorithm.whitening.to_plain())
+        algorithm = algorithm.algorithm
+    found["algorithm"] = _set_values(algorithm.to_plain())
+    return found
+
+
+def plan_terms(chosen: Plan, title: str) -> dict[str, Any]:
+    """A plan as the terms of a contract, to give to `tacenda consortium new` or `contract new`."""
+    epsilon = chosen.epsilon
+    if not isinstance(epsilon, float):
+        raise InputError(
+            "--terms needs one epsilon for all members, as a contract has it, not one per node."
+        )
+    k = chosen.facts.constants
+    problem = {
+        "loss": k.loss.name,
+        "regulariser": k.regulariser.name,
+        "strength": k.strength,
+        "loss_scale": k.loss_scale,
+        "clip_norm": k.clip_norm,
+    }
+    privacy: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": chosen.delta,
+        "adjacency": chosen.facts.adjacency,
+    }
+    if chosen.coalition is not None:
+        privacy["coalition"] = chosen.coalition
+    return {
+        "title": title,
+        **choice_terms(chosen),
+        "problem": _set_values(problem),
+        "privacy": privacy,
+    }
+
+
+def _set_values(values: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in values.items() if v is not None}
+
+
+def _read_toml(path: str | Path, what: str, remedy: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(Path(path).read_text("utf-8"))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"The {what} {path} cannot be read: {error}; {remedy}.") from None

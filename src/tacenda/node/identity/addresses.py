@@ -1,0 +1,20 @@
+"""Addresses of nodes: host:port, where an IPv6 host stands in brackets; relay://host:port where
+they wait at a relay."""
+
+from __future__ import annotations
+
+import re
+
+from tacenda.errors import InputError
+
+ADDRESS = r"^(relay://)?([^\s:/]+|\[[0-9a-fA-F:.]+\]):\d{1,5}$"
+
+
+def check_address(field: str, address: str) -> str:
+    """The address, if it is host:port or [IPv6]:port with a port up to 65535."""
+    if not re.fullmatch(ADDRESS, address) or int(address.rpartition(":")[2]) > 65535:
+        raise InputError(
+            f"{field} must be host:port, with an IPv6 host in brackets and a port up to 65535, "
+            f"not {address!r}; for example 'node.example.org:7443' or '[2001:db8::1]:7443'."
+        )
+    return address

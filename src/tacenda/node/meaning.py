@@ -1,0 +1,87 @@
+"""What a contract means, in words for the people who sign it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tacenda.node.identity.certificates import spoken
+from tacenda.node.run_plan import RunPlan
+from tacenda.words import against, counted
+
+
+def meaning(plan: RunPlan) -> list[tuple[str, str]]:
+    """Labels and texts: members, algorithm, noise, privacy, against whom, and what to mind."""
+    contract = plan.contract
+    terms = contract.privacy
+    found = [
+        ("hash", contract.hash()),
+        ("members", ", ".join(contract.names)),
+        ("algorithm", f"{plan.spec.algorithm.title}, {counted(contract.rounds, 'round')}"),
+        ("noise", _noise(plan)),
+        ("privacy", f"epsilon {terms.epsilon:g}, delta {terms.delta:g}, {terms.adjacency}"),
+        ("against", against(pooled(plan))),
+    ]
+    return found + [("mind", sentence) for sentence in plan.spec.cut_advice()]
+
+
+def in_plain_words(plan: RunPlan, me: str) -> list[str]:
+    """Sentences for who decides whether to sign, with the codes to compare by telephone."""
+    contract = plan.contract
+    terms, total = contract.privacy, sum(m.size for m in contract.members)
+    odds = 1 / terms.delta
+    public = (
+        "The number of your records is public."
+        if terms.adjacency == "replace-one"
+        else "The number of your records stays secret."
+    )
+    sentences = [
+        f"{contract.title}: {len(contract.members)} members learn one model together from "
+        f"{total} records, in {counted(contract.rounds, 'round')} of "
+        f"{plan.spec.algorithm.title}. No record leaves its member.",
+        f"Cost: what anybody learns about one record of yours is limited by epsilon "
+        f"{terms.epsilon:g} (a factor of {_factor(terms.epsilon)} on any guess), but for a chance "
+        f"of 1 in {odds:.3g} (delta). {public}",
+        f"This holds against {against(pooled(plan))}; noise: {_noise(plan)}.",
+        _absence(contract),
+        "Compare these codes with each member by telephone before you sign:",
+    ]
+    for member in contract.members:
+        own = " (you)" if member.name == me else ""
+        sentences.append(
+            f"  {member.name}{own}: {counted(member.size, 'record')}, {member.address}, "
+            f"certificate {spoken(member.fingerprint)}"
+        )
+    sentences.append(f"  this contract: {spoken(contract.hash())}")
+    return [*sentences, *(f"Mind: {sentence}" for sentence in plan.spec.cut_advice())]
+
+
+def pooled(plan: RunPlan) -> int | None:
+    """How many members may combine what they know; None where that makes no difference."""
+    return None if plan.spec.algorithm.shared_noise is None else plan.coalition
+
+
+def _noise(plan: RunPlan) -> str:
+    if plan.contract.rehearsal_seed is not None:
+        return "SEEDED: for a rehearsal only"
+    noise = (
+        "exact discrete Gaussian on whole numbers"
+        if plan.on_lattice
+        else "floating point, accepted by name"
+    )
+    if plan.spec.algorithm.shared_noise is None:
+        return noise
+    masks = plan.spec.algorithm.masks
+    return noise + (", under masks that cancel in the sum" if masks else ", shared by neighbours")
+
+
+def _factor(epsilon: float) -> str:
+    import math
+
+    return f"{math.exp(epsilon):.3g}" if epsilon < 20 else "more than 10^8: no protection"
+
+
+def _absence(contract: Any) -> str:
+    limit = f"{contract.absence.limit_seconds:g} s"
+    if contract.absence.policy == "stop":
+        return f"If a member stays away for {limit}, the run stops, and can be continued later."
+    return f"If a member stays away for {limit}, the others continue without it."

@@ -1,0 +1,112 @@
+"""What a member's run has really cost, signed with the key that signed the contract: the charges
+themselves, so that anybody can compose them again.
+
+    state/statement.json    {"format", "body": {...}, "signature"}; the signature is over the body
+                            in canonical JSON, behind a prefix that no other signature here has
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tacenda.errors import InputError, StateError
+from tacenda.formats.files import write_json
+from tacenda.formats.text import canonical_json, strict
+from tacenda.node.identity.certificates import Identity, text_signed
+from tacenda.node.identity.contract import Contract
+from tacenda.privacy.statement import Statement
+
+FILE = "statement.json"
+FORMAT = "tacenda-signed-statement-1"
+_PREFIX = b"tacenda privacy statement v1\0"
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class SignedStatement:
+    """A statement that was read and found in order."""
+
+    member: str
+    title: str
+    contract: str
+    signed_at: str
+    statement: Statement
+
+
+def write_statement(
+    folder: Path, statement: Statement, contract: Contract, identity: Identity
+) -> Path:
+    """Sign what was spent, and write it into the state folder."""
+    body: dict[str, Any] = {
+        "member": identity.name,
+        "title": contract.title,
+        "run": contract.run_id(),
+        "contract": contract.hash(),
+        "signing_key": identity.signing_key,
+        "signed_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "privacy": strict(statement.to_plain()),
+    }
+    signature = identity.sign_text(_text(body))
+    values = {"format": FORMAT, "body": body, "signature": signature}
+    return write_json(folder / FILE, values)
+
+
+def verify_statement(path: str | Path, contract: Contract) -> SignedStatement:
+    """The statement, if a member of this contract has signed it and its figures follow from its
+    charges; otherwise StateError with what is wrong."""
+    body, signature = _read(Path(path))
+    member = str(body.get("member"))
+    if member not in contract.names:
+        raise StateError(f"{path} is by {member!r}, who is no member of the contract.")
+    if not text_signed(contract.member(member).signing_key, _text(body), signature):
+        raise StateError(
+            f"{path} is not signed by {member} with the key in the contract, or was changed "
+            "afterwards; ask that member for its own file."
+        )
+    if body.get("contract") != contract.hash():
+        raise StateError(
+            f"{path} is about another contract ({str(body.get('contract'))[:16]}) than this one "
+            f"({contract.hash()[:16]}); give the contract that was run with --contract."
+        )
+    try:
+        statement = Statement.from_plain(body["privacy"])
+        stated = float(body["privacy"]["epsilon"])
+    except (KeyError, TypeError, ValueError):
+        raise StateError(f"{path} does not hold a whole privacy statement.") from None
+    if not math.isclose(statement.epsilon, stated, rel_tol=ROUNDING):
+        raise StateError(
+            f"{path} states epsilon {stated:.6g}, but its own charges compose to "
+            f"{statement.epsilon:.6g}; the member's program may have been changed."
+        )
+    return SignedStatement(
+        member, str(body["title"]), str(body["contract"]), str(body["signed_at"]), statement
+    )
+
+
+def _read(path: Path) -> tuple[dict[str, Any], str]:
+    if path.is_dir():
+        path = path / FILE
+    try:
+        values = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise InputError(
+            f"there is no statement at {str(path)!r}; a node writes {FILE} into its state folder "
+            "after the last round."
+        ) from None
+    except ValueError:
+        raise StateError(f"{path} is not readable JSON; ask for the file again.") from None
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        raise StateError(f"{path} is not a signed statement in the format {FORMAT!r}.")
+    body, signature = values.get("body"), values.get("signature")
+    if not isinstance(body, dict) or not isinstance(signature, str):
+        raise StateError(f"{path} has no body or no signature; ask for the file again.")
+    return body, signature
+
+
+def _text(body: dict[str, Any]) -> bytes:
+    return _PREFIX + canonical_json(body).encode()

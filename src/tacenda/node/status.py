@@ -1,0 +1,55 @@
+"""A node's facts from its state folder, whether it runs or not."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from tacenda.errors import InputError, StateError
+from tacenda.node import observer
+from tacenda.node.facts import FORMAT, NodeFacts, day, duration
+from tacenda.node.state.database import booked
+
+SILENT = 15.0  # seconds without a sign of life, after which a node counts as ended
+
+
+def read_status(folder: str | Path) -> NodeFacts:
+    """What the node last told about itself; of one that ended without a word (killed, or the power
+    failed), that, and the round that its state has reached."""
+    path = Path(folder) / observer.FILE
+    try:
+        values = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise InputError(
+            f"there is no {observer.FILE} in {str(folder)!r}; give the state folder of a node that "
+            "has been started (--state of `tacenda node run`)."
+        ) from None
+    except ValueError:
+        raise StateError(
+            f"{path} is not readable JSON; start the node again to renew it."
+        ) from None
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        raise StateError(
+            f"{path} is not in the format {FORMAT!r}; it is of another version of the program."
+        )
+    facts = NodeFacts.from_plain(values)
+    age = time.time() - facts.at
+    if facts.state in ("finished", "stopped") or age < SILENT:
+        return facts
+    rounds, _ = booked(folder)
+    return replace(
+        facts,
+        state="stopped",
+        summary=f"stopped after round {rounds}",
+        alive=False,
+        ready=False,
+        in_order=False,
+        round=rounds,
+        waiting_for=[],
+        waiting_seconds=0.0,
+        stopped=f"The node gave no sign of life since {day(facts.at)}, {duration(age)} ago: its "
+        "process was killed or hangs, or the machine was turned off.",
+        to_do="Start the node again: it continues where it stopped, and nothing is spent twice.",
+    )

@@ -1,0 +1,400 @@
+"""Build and use what `deploy/` promises: `make deploy-check`. Needs the extra `deploy`; parts whose
+tools are not on this machine are named at the end, and are not counted as passed.
+
+manifests  the compose file against its published schema; the Helm chart linted, rendered by Helm
+           and checked against Kubernetes' schemas
+unit       the systemd unit by systemd itself, and three members run inside a sandbox with the
+           unit's file systems and its system calls (bubblewrap, libseccomp; root)
+image      the Dockerfile built by buildah, and three members run from the image's own files: root
+           read only, user 10001, no capability (buildah, bubblewrap; root). Without --base the base
+           image is made here from Debian's packages (mmdebstrap), since no registry is needed then
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+CHART = DEPLOY / "helm" / "tacenda-node"
+UNIT = DEPLOY / "tacenda-node.service"
+KUBERNETES = "1.31"
+USER = 10001
+WORST_EXPOSURE = 2.0  # of systemd-analyze's 10
+PREPARE = """
+import sys, json
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from node_stage import small_contract, small_schema
+from tacenda.node.rehearse import prepare
+folder = Path(sys.argv[1])
+schema = folder / "schema.toml"
+small_schema().write(schema)
+stage = prepare(small_contract(3, rounds=10), schema, folder / "stage")
+members = {n: {"data": str(stage.data[n]), "address": stage.contract.member(n).address}
+           for n in stage.contract.names}
+print(json.dumps({"contract": str(stage.contract_path), "schema": str(stage.schema),
+                  "members": members}))
+"""
+
+
+class Missing(Exception):
+    """A tool is not on this machine."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    asked = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parts: dict[str, Callable[[argparse.Namespace], str]] = {
+        "manifests": manifests,
+        "unit": unit,
+        "image": image,
+    }
+    asked.add_argument("parts", nargs="*", help=f"{', '.join(parts)}; all if none is named")
+    asked.add_argument("--base", help="the base image to build on, instead of one made here")
+    asked.add_argument(
+        "--volume", action="append", default=[], help="HOST:CONTAINER:ro for the build's packages"
+    )
+    given = asked.parse_args(arguments)
+    if unknown := set(given.parts) - set(parts):
+        asked.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(parts)}")
+    missing = []
+    for name in given.parts or parts:
+        began = time.monotonic()
+        try:
+            said = parts[name](given)
+        except Missing as absent:
+            missing.append(f"{name}: {absent}")
+        else:
+            print(f"{name}: {said} ({time.monotonic() - began:.0f} s)", flush=True)
+    for sentence in missing:
+        print(f"NOT RUN {sentence}")
+    if missing:
+        sys.exit(3)
+
+
+def manifests(_: argparse.Namespace) -> str:
+    """Compose and Helm."""
+    told(
+        tool("check-jsonschema"),
+        "--builtin-schema",
+        "vendor.compose-spec",
+        DEPLOY / "compose/compose.yaml",
+    )
+    helm, validate = tool("helm"), tool("kubernetes-validate")
+    told(helm, "lint", "--strict", CHART, "--set", "ledger.budget=3")
+    kinds: set[str] = set()
+    for scraped in ("false", "true"):
+        text = told(
+            *(helm, "template", "member", CHART, "--kube-version", f"{KUBERNETES}.0"),
+            *("--set", "ledger.budget=3", "--set", f"metrics.scraped={scraped}"),
+        )
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            file.write(text)
+            file.flush()
+            told(validate, "--strict", "-k", KUBERNETES, file.name)
+        kinds |= set(re.findall(r"^kind: (\w+)$", text, re.M))
+    refused = subprocess.run(
+        [helm, "template", "member", CHART, "--kube-version", f"{KUBERNETES}.0"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert refused.returncode != 0 and "all runs" in refused.stderr, "a budget must be asked for"
+    return f"the compose file, and for Kubernetes {KUBERNETES} {', '.join(sorted(kinds))} are valid"
+
+
+def unit(_: argparse.Namespace) -> str:
+    """Systemd's own checks, then a run under the unit's limits."""
+    analyze, bubblewrap = tool("systemd-analyze"), tool("bwrap")
+    root_only()
+    said = told(analyze, "security", "--offline=yes", "--no-pager", UNIT)
+    found = re.search(r"exposure level .*?: ([\d.]+)", said)
+    assert found is not None and float(found[1]) <= WORST_EXPOSURE, said[-200:]
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        filter_file = folder / "filter.bpf"
+        _write_filter(analyze, filter_file)
+        os.chmod(folder, 0o755)
+
+        def inside(name: str, home: Path) -> list[str]:
+            # ProtectSystem=strict, ProtectHome, PrivateTmp, PrivateDevices; two writable folders
+            writable = [home / "state", home / "ledger", home / "cache"]
+            bound = [part for path in writable for part in ("--bind", str(path), str(path))]
+            return [
+                *(bubblewrap, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+                *("--perms", "1777", "--tmpfs", "/tmp", "--tmpfs", "/home", "--tmpfs", "/run"),
+                *_shown(folder, sys.prefix, sys.base_prefix, ROOT),
+                *bound,
+                *("--unshare-pid", "--new-session", "--chdir", "/", "--clearenv"),
+                *("--setenv", "PATH", "/usr/bin:/bin", "--setenv", "PYTHONPATH", str(ROOT / "src")),
+                *("--setenv", "NUMBA_CACHE_DIR", str(home / "cache")),
+                *("--setenv", "NUMBA_NUM_THREADS", "1", "--seccomp", "9"),
+                *(sys.executable, "-m", "tacenda"),
+            ]
+
+        _check_that_the_filter_holds(bubblewrap, filter_file)
+        _run_three(folder, inside, filter_file=filter_file)
+    return f"exposure {found[1]} of 10, and three members ran under its limits"
+
+
+def _check_that_the_filter_holds(bubblewrap: str, filter_file: Path) -> None:
+    """Root may lower its own priority, and may not under the unit's filter."""
+    code = "import os; os.setpriority(os.PRIO_PROCESS, 0, 1)"
+    command = [bubblewrap, "--bind", "/", "/", "--seccomp", "9", "/usr/bin/python3", "-c", code]
+    os.dup2(os.open(filter_file, os.O_RDONLY), 9)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, pass_fds=(9,))
+    assert "Operation not permitted" in done.stderr, done.stderr[-300:]
+
+
+def _shown(*paths: object) -> list[str]:
+    """Folders under /home, /tmp or /run that hold the program itself stay readable."""
+    return [part for path in paths for part in ("--ro-bind", str(path), str(path))]
+
+
+def _write_filter(analyze: str, path: Path) -> None:
+    """The unit's SystemCallFilter as a program of libseccomp; others fail with EPERM."""
+    lines = re.findall(r"^SystemCallFilter=(~?)(.+)$", UNIT.read_text("utf-8"), re.M)
+    allowed: set[str] = set(_members(analyze, "@default"))
+    for sign, names in lines:
+        wanted = {call for name in names.split() for call in _members(analyze, name)}
+        allowed = allowed - wanted if sign else allowed | wanted
+    script = (
+        "import errno, json, seccomp, sys\n"
+        "made = seccomp.SyscallFilter(seccomp.ERRNO(errno.EPERM))\n"
+        "for name in json.load(sys.stdin):\n"
+        "    try: made.add_rule(seccomp.ALLOW, name)\n"
+        "    except (RuntimeError, ValueError): print(name, file=sys.stderr)\n"
+        f"made.export_bpf(open({str(path)!r}, 'wb'))\n"
+    )
+    python = "/usr/bin/python3"
+    try:
+        subprocess.run([python, "-c", "import seccomp"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        raise Missing("libseccomp for Python (Debian: python3-seccomp)") from None
+    subprocess.run(
+        [python, "-c", script],
+        input=json.dumps(sorted(allowed)),
+        text=True,
+        check=True,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def _members(analyze: str, name: str) -> list[str]:
+    """The system calls of a set such as @file-system, with those of the sets inside it."""
+    if not name.startswith("@"):
+        return [name]
+    said = told(analyze, "syscall-filter", "--no-pager", name)
+    found = [line.strip() for line in said.splitlines()[1:]]
+    inner = [line for line in found if line and not line.startswith("#")]
+    return [call for entry in inner for call in _members(analyze, entry)]
+
+
+def image(given: argparse.Namespace) -> str:
+    """The Dockerfile, built and used."""
+    buildah, bubblewrap = tool("buildah"), tool("bwrap")
+    root_only()
+    base, volumes = given.base, list(given.volume)
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        os.chmod(folder, 0o755)
+        store = (
+            "--storage-driver",
+            "vfs",
+            "--root",
+            str(folder / "images"),
+            "--runroot",
+            str(folder / "run"),
+        )
+        if base is None:
+            base = "localhost/tacenda-base"
+            _make_base(folder, buildah, store, base)
+        certificates = Path("/etc/ssl/certs/ca-certificates.crt")
+        if certificates.exists():  # an organisation's own proxy may need its own authority
+            volumes.append(f"{certificates}:{certificates}:ro")
+        told(
+            *(buildah, *store, "bud", "--isolation", "chroot", "--network", "host"),
+            *(part for volume in volumes for part in ("--volume", volume)),
+            *("--build-arg", f"BASE={base}", "--ignorefile", ROOT / ".dockerignore"),
+            *("-f", DEPLOY / "Dockerfile", "-t", "tacenda-node", ROOT),
+        )
+        facts = json.loads(told(buildah, *store, "inspect", "--type", "image", "tacenda-node"))
+        settings = facts["OCIv1"]["config"]
+        assert settings["User"] == f"{USER}:{USER}", settings["User"]
+        container = told(buildah, *store, "from", "tacenda-node").strip()
+        files = Path(told(buildah, *store, "mount", container).strip())
+        entry = settings["Entrypoint"]
+        fixed = {
+            entry[i]: entry[i + 1]
+            for i, part in enumerate(entry)
+            if part.startswith("--") and part != "--quiet"
+        }
+
+        def inside(name: str, home: Path) -> list[str]:
+            (files / "data/records.csv").touch()
+            environment = [p for e in settings["Env"] for p in ("--setenv", *e.split("=", 1))]
+            return [
+                *(bubblewrap, "--ro-bind", str(files), "/", "--dev", "/dev", "--proc", "/proc"),
+                *("--perms", "1777", "--tmpfs", "/tmp", "--perms", "1777", "--tmpfs", "/dev/shm"),
+                *("--ro-bind", "/etc/hosts", "/etc/hosts", "--unshare-pid", "--new-session"),
+                *("--ro-bind", str(home.parent / "common"), "/etc/tacenda"),
+                *("--ro-bind", str(home / "identity"), "/identity"),
+                *("--ro-bind", str(home / "records.csv"), "/data/records.csv"),
+                *(
+                    "--bind",
+                    str(home / "state"),
+                    "/state",
+                    "--bind",
+                    str(home / "ledger"),
+                    "/ledger",
+                ),
+                *("--chdir", "/", "--clearenv", *environment),
+                *("--setenv", "NUMBA_NUM_THREADS", "1"),
+                *("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"),
+                *("--no-new-privs", "--bounding-set=-all", "--inh-caps=-all", entry[0]),
+            ]
+
+        _run_three(folder, inside, fixed=fixed)
+        size = sum(f.stat().st_size for f in (files / "opt").rglob("*") if f.is_file()) / 1e6
+        told(buildah, *store, "umount", container)
+    return (
+        f"built on {base}, {size:.0f} MB of packages, and three members ran from it as user {USER} "
+        "under a read-only root"
+    )
+
+
+def _make_base(folder: Path, buildah: str, store: Sequence[str], name: str) -> None:
+    mmdebstrap = tool("mmdebstrap")
+    tar = folder / "base.tar"
+    # A mirror that stands still is good enough for a base that is thrown away
+    told(
+        *(mmdebstrap, "--variant=minbase", "--include=python3,python3-venv,ca-certificates"),
+        *("--aptopt=Acquire::Check-Valid-Until false", "stable", tar),
+    )
+    container = told(buildah, *store, "from", "scratch").strip()
+    told(buildah, *store, "add", container, tar, "/")
+    told(buildah, *store, "commit", "--rm", container, name)
+    tar.unlink()
+
+
+def _run_three(
+    folder: Path,
+    inside: Callable[[str, Path], list[str]],
+    *,
+    fixed: dict[str, str] | None = None,
+    filter_file: Path | None = None,
+) -> None:
+    """Three members as sandboxed processes; the volumes are root's, as in Kubernetes."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    said = subprocess.run(
+        [sys.executable, "-c", PREPARE, str(folder), str(ROOT / "tests")],
+        env=env,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    facts = json.loads(said.splitlines()[-1])
+    members = folder / "members"
+    common = members / "common"
+    common.mkdir(parents=True)
+    contract = Path(facts["contract"])
+    shutil.copy(facts["schema"], common / "schema.toml")
+    for path in contract.parent.glob("contract.toml*"):
+        shutil.copy(path, common)
+    processes = {}
+    for name, fact in facts["members"].items():
+        home = members / name
+        home.mkdir()
+        shutil.copytree(contract.parent / name / "identity", home / "identity")
+        shutil.copy(fact["data"], home / "records.csv")
+        for part in ("state", "ledger", "cache"):
+            (home / part).mkdir()
+            if fixed is not None:  # as a volume with fsGroup: root's, writable for the group
+                os.chown(home / part, 0, USER)
+                os.chmod(home / part, 0o2775)
+        if fixed is not None:
+            for path in [home / "identity", *(home / "identity").iterdir()]:
+                os.chown(path, USER, USER)
+        paths = fixed or {
+            "--contract": str(common / "contract.toml"),
+            "--schema": str(common / "schema.toml"),
+            "--identity": str(home / "identity"),
+            "--state": str(home / "state" / "node"),
+            "--ledger": str(home / "ledger" / "ledger.sqlite"),
+        }
+        paths = {**paths, "--metrics-port": str(_free_port())}
+        data = "/data/records.csv" if fixed else str(home / "records.csv")
+        command = [
+            *inside(name, home),
+            *("node", "run", *(part for pair in paths.items() for part in pair)),
+            *("--data", data, "--dataset", "records", "--budget", "9", "--quiet"),
+            *("--bind", fact["address"]),
+        ]
+        with open(home / "output.txt", "wb") as out:
+            if filter_file is not None:
+                descriptor = os.open(filter_file, os.O_RDONLY)
+                os.dup2(descriptor, 9)
+            processes[name] = subprocess.Popen(
+                command,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                pass_fds=(9,) if filter_file is not None else (),
+            )
+    try:
+        for name, process in processes.items():
+            code = process.wait(300)
+            words = (members / name / "output.txt").read_text("utf-8", "replace")[-600:]
+            assert code == 0, f"{name} ended with {code}: {words}"
+            results = list((members / name / "state").rglob("results/*.safetensors"))
+            assert len(results) == 1, f"{name} has no result: {words}"
+    finally:
+        for process in processes.values():
+            if process.poll() is None:
+                process.kill()
+
+
+def _free_port() -> int:
+    with socket.socket() as asked:
+        asked.bind(("127.0.0.1", 0))
+        return int(asked.getsockname()[1])
+
+
+def tool(name: str) -> str:
+    """Where a program is: beside this Python, or on the path."""
+    beside = Path(sys.executable).parent / name
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if found is None:
+        raise Missing(f"{name} is not installed")
+    return found
+
+
+def root_only() -> None:
+    if os.geteuid() != 0:
+        raise Missing("sandboxes with another user need root")
+
+
+def told(*command: object) -> str:
+    """What a command prints; its words if it fails."""
+    done = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(map(str, command))}\n{(done.stdout + done.stderr)[-3000:]}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    main()

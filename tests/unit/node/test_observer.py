@@ -1,0 +1,192 @@
+"""What a node says is wrong with it, and what it tells when it ends."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from node_stage import small_contract
+from tacenda.errors import StateError
+from tacenda.node import observer as module
+from tacenda.node.display import Display
+from tacenda.node.facts import LOG_FIELDS, NodeFacts, duration, log_entry, size
+from tacenda.node.health import metrics_answer
+from tacenda.node.observer import LastingSpending, Observer
+from tacenda.node.run import Stopped
+from tacenda.node.status import read_status
+from tacenda.node.transport.exchange import PeerAbsent
+from tacenda.node.web import parse_address
+
+LIMIT = 30.0
+
+
+def _link(**changes: Any) -> Any:
+    now = time.monotonic()
+    plain = {
+        "peer": "m1",
+        "connected": True,
+        "finished": False,
+        "banned": False,
+        "reason": "",
+        "left": now,
+        "seen": now,
+        "done": (0, 2),
+        "sent_bytes": 10,
+        "received_bytes": 20,
+        "resent": 0,
+        "strikes": 0,
+        "certificate_expires": time.time() + 100 * 86400,
+    }
+    return SimpleNamespace(**{**plain, **changes})
+
+
+def _observer(folder: Path, link: Any, **endpoint: Any) -> Observer:
+    contract = small_contract(
+        2, rounds=9, absence={"policy": "continue", "limit_seconds": LIMIT}, graph="path"
+    )
+    thread = {"alive": True, "started": True, "refused": 3, "links": {"m1": link}, **endpoint}
+    log = SimpleNamespace(info=lambda *a, **k: None, warning=lambda *a, **k: None)
+    display = Display(contract, "m0", SimpleNamespace(**thread), log, quiet=True)
+    display.done = 3
+    until = dt.datetime.now(dt.UTC) + dt.timedelta(days=100)
+    who = SimpleNamespace(
+        certificate=SimpleNamespace(not_valid_after_utc=until), folder=folder / "none"
+    )
+    exchange = SimpleNamespace(absent=frozenset(), view=0, waited=0.5, written=0.25)
+    return Observer(contract, who, display, exchange, folder, log)  # type: ignore[arg-type]
+
+
+def test_in_order(tmp_path: Path) -> None:
+    facts = _observer(tmp_path, _link()).facts()
+    assert (facts.in_order, facts.alive, facts.ready) == (True, True, True)
+    assert facts.problems == facts.warnings == []
+    assert facts.peers[0].lag_rounds == 1
+    assert NodeFacts.from_plain(facts.to_plain()) == facts
+
+
+@pytest.mark.parametrize(
+    ("link", "endpoint", "words"),
+    [
+        ({"connected": False, "left": -LIMIT}, {}, "m1 has been away for"),
+        ({"connected": False, "banned": True, "left": -LIMIT}, {}, "m1 has been cut off for"),
+        ({}, {"alive": False, "started": False}, "network thread has ended"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, link: Any, endpoint: Any, words: str) -> None:
+    if "left" in link:
+        link = {**link, "left": time.monotonic() - LIMIT - 1}
+    facts = _observer(tmp_path, _link(**link), **endpoint).facts()
+    assert not facts.in_order
+    assert words in " ".join(facts.problems)
+    assert facts.alive == endpoint.get("alive", True)
+
+
+def test_stalled_disk_and_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = _observer(tmp_path, _link())
+    made._display.advanced -= LIMIT + 1
+    assert "No round was completed" in made.facts().problems[0]
+    made._display.all_done = True
+    assert made.facts().in_order
+    made._expires = time.time() - 5
+    assert "expired on" in made.facts().problems[0]
+    assert not made.facts().ready
+    made._expires = time.time() + 5 * 86400
+    assert made.facts().in_order
+    assert "expires on" in made.facts().warnings[0]
+    free = SimpleNamespace(free=module.LEAST_DISK - 1)
+    monkeypatch.setattr(module.shutil, "disk_usage", lambda _: free)
+    assert "free some space" in made.facts().problems[0]
+
+
+def test_budget_near_its_end_and_members_left_out_are_warnings(tmp_path: Path) -> None:
+    made = _observer(tmp_path, _link(connected=False, left=time.monotonic() - 2 * LIMIT))
+    made._exchange.absent = frozenset({"m1"})
+    made._lasting = LastingSpending("records", 2.71, 3.0, 1e-5)
+    facts = made.facts()
+    assert facts.in_order
+    assert "2.71 of the budget of 3" in facts.warnings[0]
+    assert "continue without m1" in facts.warnings[1]
+    text = metrics_answer(lambda: facts).body.decode()
+    assert "tacenda_total_epsilon_left 0.29" in text
+    assert 'tacenda_peer_left_out{peer="m1"} 1.0' in text
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "to_do"),
+    [
+        (None, "finished", "predict"),
+        (Stopped("asked"), "stopped", "Start the node again"),
+        (PeerAbsent(["m1"], 3.0, []), "stopped", "start the node again when they are back"),
+        (StateError("damaged; restore it."), "stopped", "Do what the reason says"),
+        (ValueError("x"), "stopped", "report it"),
+    ],
+)
+def test_the_end_is_kept(
+    tmp_path: Path, error: BaseException | None, state: str, to_do: str
+) -> None:
+    made = _observer(tmp_path, _link())
+    with nullcontext() if error is None else pytest.raises(type(error)):
+        with made:
+            if error is not None:
+                raise error
+    facts = read_status(tmp_path)
+    assert (facts.state, facts.in_order) == (state, error is None)
+    assert to_do in facts.to_do
+    assert not facts.alive
+    assert "ValueError" not in facts.stopped or "x" not in facts.stopped.split()
+
+
+def test_a_killed_node_is_told_from_a_running_one(tmp_path: Path) -> None:
+    made = _observer(tmp_path, _link())
+    made._write(durable=False)
+    assert read_status(tmp_path).alive
+    path = tmp_path / module.FILE
+    long_ago = json.loads(path.read_text()) | {"at": time.time() - 3600}
+    path.write_text(json.dumps(long_ago))
+    facts = read_status(tmp_path)
+    assert (facts.state, facts.alive, facts.round) == ("stopped", False, 0)
+    assert "no sign of life" in facts.stopped
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_log_entry_shows_its_words_only() -> None:
+    entry = {"event": "e", "level": "info", "timestamp": "t", "peer": "m1", "hidden": "h"}
+    assert log_entry(entry) == {
+        "event": "e",
+        "level": "info",
+        "timestamp": "t",
+        "details": "peer m1",
+    }
+    assert "hidden" not in LOG_FIELDS
+
+
+def test_words_for_lengths_and_sizes() -> None:
+    assert [duration(s) for s in (5, 600, 3 * 3600, 3 * 86400)] == [
+        "5 s",
+        "10 min",
+        "3 h",
+        "3 days",
+    ]
+    assert [size(n) for n in (0, 999, 1500, 2.5e6, 7e12)] == [
+        "0 bytes",
+        "999 bytes",
+        "1.5 kB",
+        "2.5 MB",
+        "7000.0 GB",
+    ]
+
+
+def test_addresses() -> None:
+    assert parse_address("9464", "--x") == ("127.0.0.1", 9464)
+    assert parse_address("0.0.0.0:9464", "--x") == ("0.0.0.0", 9464)
+    assert parse_address("[::]:9464", "--x") == ("::", 9464)
+    for wrong in ("", "host", ":9464", "host:x", "1.2.3.4:70000"):
+        with pytest.raises(Exception, match="--x must be a port"):
+            parse_address(wrong, "--x")
