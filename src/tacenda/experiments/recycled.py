@@ -604,7 +604,10 @@ CLAIMS = [
         PAPER,
         "abstract",
         "Half of the updates lose no privacy.",
-        (("headline", "Zhang et al. (2018)"),),
+        (
+            ("formulas", "half of the iterations are charged nothing"),
+            ("headline", "Zhang et al. (2018)"),
+        ),
         "Only odd iterations are charged here, and the stated total holds. The even ones are free "
         "if they are recomputed from released values: a stored gradient would also tell how far "
         "the solver was from the exact minimum.",
