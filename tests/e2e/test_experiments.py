@@ -49,6 +49,8 @@ def test_list_shows_every_row_of_the_specification() -> None:
         "perturbation-strength",
         "perturbation-samples",
         "cdp-lasso",
+        "cdp-decay",
+        "cdp-nonsmooth",
         "equal-privacy",
         "many-members",
         "whitened-methods",
