@@ -261,7 +261,7 @@ class Observer:
                 f"Only {size(free)} are free on the disk of {self._folder}; free some space, "
                 "because nothing is sent that cannot be stored first."
             )
-        unsigned = bool(self._display.lacking)
+        unsigned = bool(self._display.lacking or self._display.pause)
         if not self._display.all_done and not unsigned and since_round > limit:
             found.append(
                 f"No round was completed for {duration(since_round)}, and the contract's limit is "
