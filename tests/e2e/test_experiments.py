@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from tacenda.cli.app import app
 from tacenda.experiments import player
 from tacenda.experiments import rows as tidy
-from tacenda.experiments.registry import EXPERIMENTS, by_name
+from tacenda.experiments.registry import CLAIMS, EXPERIMENTS, by_name
 from tacenda.experiments.spec import NO_PRIVACY, PUBLISHED, SOUND, Cell, Size
 
 
@@ -40,13 +40,17 @@ def test_list_shows_every_row_of_the_specification() -> None:
         "recycled-convergence",
         "recycled-private",
         "recycled-penalty",
+        "recycled-rates",
         "dda-convergence",
         "dda-tradeoff",
+        "dda-sparsity",
         "perturbation-convergence",
         "perturbation-tradeoff",
         "perturbation-strength",
         "perturbation-samples",
         "cdp-lasso",
+        "cdp-decay",
+        "cdp-nonsmooth",
         "equal-privacy",
         "many-members",
         "whitened-methods",
@@ -204,13 +208,26 @@ def test_unknown_names_and_two_sizes_are_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
+# Its accountant for samples takes most of half a minute
+SLOW = ("ipadmm-batches",)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name
+        for name in sorted(EXPERIMENTS)
+    ],
+)
 def test_every_quick_version_runs_and_draws(name: str, tmp_path: Path) -> None:
     experiment = by_name(name)
     rows = player.play(experiment, Size("quick"), tmp_path, show=False)
     found = experiment.findings(rows)
     assert found
     assert experiment.survives(found, rows)
+    for claim in CLAIMS:
+        for source, part in claim.findings:
+            assert source != name or any(part in f.claim for f in found), claim.words
     for chart in experiment.charts(rows):
         assert chart.series
         assert chart.table().rows

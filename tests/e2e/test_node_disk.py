@@ -3,27 +3,36 @@ or refuses; nothing is spent twice."""
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
+import shutil
+import signal
+import sqlite3
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from node_stage import Crowd, simulated, small_contract
+from tacenda.cli import exits
+from tacenda.errors import StateError
+from tacenda.node.state.database import NodeState
 
 mounts = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
 
 
 @pytest.fixture
 def crowd(tmp_path: Path) -> Iterator[Crowd]:
-    """Two members; the state of m1, with its log and its ledger, is on a file system of 1.5 MB."""
+    """Two members; the state of m1, with its log and its ledger, is on a file system of 12 MB."""
     crowd = Crowd(tmp_path / "crowd", small_contract(2, rounds=300), seed=3)
     small = crowd.folder("m1") / "state"
     small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1500k", "tmpfs", str(small)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(small)], check=True)
     yield crowd
     crowd.stop()
     subprocess.run(["umount", "-l", str(small)], check=True)
@@ -68,3 +77,62 @@ def test_a_full_file_system_stops_the_node_with_a_sentence(crowd: Crowd) -> None
     assert last.returncode == 0, out
     assert crowd.wait(60, ["m0"]) == {"m0": 0}
     np.testing.assert_allclose(crowd.models(), simulated(crowd.stage, seed=3), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (sqlite3.OperationalError("database or disk is full"), "database or disk is full"),
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+    ],
+)
+def test_a_failed_disk_is_no_fault_of_the_program(error: Exception, words: str) -> None:
+    assert exits.code_of(error) == exits.STATE
+    assert words in exits.sentence_of(error)
+    assert "free some space" in exits.sentence_of(error)
+    assert exits.code_of(OSError(errno.ENOSPC, "the disk is full: ...", "out.csv")) == exits.INPUT
+
+
+def test_a_damaged_log_names_the_file_and_the_remedy(tmp_path: Path) -> None:
+    """A write-ahead log that was cut: an older state, whole in itself."""
+    state = NodeState(tmp_path / "state")
+    state.bind("run", "me", "records")
+    state.keep_mark(tmp_path / "mark")
+    log = tmp_path / "state" / "node.sqlite-wal"
+    for turn in range(1, 6):
+        question = bytes([turn]) * 32
+        state.commit([((0, turn, 0), {"kind": "a"}, question)], [], (0, turn - 1, b"s"))
+    shutil.copytree(tmp_path / "state", tmp_path / "copy")
+    state.close()
+    shutil.rmtree(tmp_path / "state")
+    (tmp_path / "copy").rename(tmp_path / "state")
+    (tmp_path / "state" / "node.sqlite-shm").unlink()
+    log.write_bytes(log.read_bytes()[: log.stat().st_size // 2])
+    with pytest.raises(StateError) as found:
+        _used(tmp_path / "state", lambda again: again.keep_mark(tmp_path / "mark"))
+    assert "node.sqlite-wal" in str(found.value)
+    assert "put the newest state back, or leave the run" in str(found.value)
+
+
+def test_a_full_disk_at_the_start_is_not_called_damage(tmp_path: Path) -> None:
+    """The limit on a file's size stands for a full disk."""
+    state = NodeState(tmp_path)
+    state.bind("run", "me", "records")
+    state.close()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, before[1]))
+    try:
+        with pytest.raises(StateError, match=r"cannot be written .*Free disk space"):
+            _used(tmp_path, lambda full: full.note("anything", "x" * 100_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    again = NodeState(tmp_path)
+    assert again.bind("run", "me", "records")
+    again.close()
+
+
+def _used(folder: Path, use: Callable[[NodeState], None]) -> None:
+    with closing(NodeState(folder)) as state:
+        use(state)

@@ -309,9 +309,12 @@ def test_worse_than_alone_counts_settings_for_each_kind_of_noise() -> None:
         for m, values in found.items()
         for e, v in zip((1.0, 2.0), values, strict=True)
     )
-    losses, settings = equal_privacy.below_alone(rows)
-    assert settings == 2
-    assert losses == {"DVP": 2, "R-ADMM": 1, "DVP, Gaussian": 1, "R-ADMM, Gaussian": 0}
+    assert equal_privacy.below_alone(rows) == {
+        "DVP": (2, 2),
+        "R-ADMM": (1, 2),
+        "DVP, Gaussian": (1, 2),
+        "R-ADMM, Gaussian": (0, 2),
+    }
     told = {f.claim: f.holds for f in equal_privacy._noise_in_the_objective(rows)}
     assert told == {
         "objective perturbation with l2-Laplace noise is worse than one node alone in at least "
@@ -350,6 +353,42 @@ def test_inner_steps_are_compared_between_first_and_last_and_across_both_constan
     assert not flat.holds and not flat.sure
     across = "l = 25 with c2/n = 1 ends below l = 1 with c2/n = 0.01 (D = 20, T = 10)"
     assert not told[SOUND, across].holds
+
+
+def test_batches_tell_where_risk_is_lost_and_where_the_stated_epsilon_is_too_small() -> None:
+    true, risk = {100: 0.75, 50: 0.76, 1: 9.0}, {100: 0.4, 50: 0.403, 1: 0.5}
+    rows = Rows(
+        {
+            "mode": mode,
+            "method": "IPADMM",
+            "metric": "objective",
+            "batch": b,
+            "seed": 0,
+            "round": 30,
+            "seconds": b / 100,
+            "value": risk[b],
+            "claimed_epsilon": 1.0 if mode == PUBLISHED else None,
+            "true_epsilon": true[b] if mode == PUBLISHED else 1.0,
+        }
+        for mode in (PUBLISHED, SOUND)
+        for b in true
+    )
+    found = ipadmm._batch_findings(rows)
+    told = {(f.mode, f.claim): f.holds for f in found}
+    for mode in (PUBLISHED, SOUND):
+        assert told[mode, "batches of 50 records end within 1 % of the risk of all 100"]
+        assert not told[mode, "batches of 1 records end within 1 % of the risk of all 100"]
+    assert [told[PUBLISHED, f"the claimed epsilon holds for batches of {b}"] for b in true] == [
+        True,
+        True,
+        False,
+    ]
+    verdict = ipadmm._batch_survives(found, rows)
+    assert "Batches of 50 of 100 records cost no risk" in verdict
+    assert "batches of 1 (true epsilon 9)" in verdict
+    # 30 rounds of 10 steps with half of the records are 150 passes over the data
+    line = next(x for x in ipadmm._batch_table(rows)[0].rows if x[:2] == [SOUND, "50"])
+    assert line == [SOUND, "50", "0.403", "0.5", "150", "1"]
 
 
 def test_rows_survive_the_file(tmp_path: Path) -> None:

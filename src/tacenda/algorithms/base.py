@@ -596,6 +596,11 @@ class Algorithm(ABC):
         return True
 
     @property
+    def mixes(self) -> bool:
+        """Whether neighbours exchange models by `node.mix` alone, so that edges may vary."""
+        return False
+
+    @property
     def agrees(self) -> bool:
         """Whether every node ends a round with one and the same model; no closing rounds then."""
         return False

@@ -190,6 +190,10 @@ class DPDDA(Algorithm):
     def draws_one_record(self) -> bool:
         return self.sampling == "one"
 
+    @property
+    def mixes(self) -> bool:
+        return True
+
     def iterate(self, s: DualAveragingState) -> Array:
         return s.x
 
@@ -258,6 +262,10 @@ class DDA(Algorithm):
     @property
     def draws_one_record(self) -> bool:
         return self.sampling == "one"
+
+    @property
+    def mixes(self) -> bool:
+        return True
 
     def iterate(self, s: DualAveragingState) -> Array:
         return s.x

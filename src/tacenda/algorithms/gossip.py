@@ -122,6 +122,10 @@ class GossipGD(Algorithm):
     def exchanges_per_round(self) -> int:
         return self.mixings
 
+    @property
+    def mixes(self) -> bool:
+        return True
+
     def iterate(self, s: GossipState) -> Array:
         return s.x
 

@@ -13,14 +13,15 @@ replace-one.
 
 regulariser_step: "subgradient" (as published) puts r R'(w) in the query; "prox" leaves R out and
 applies its prox with weight r/(2 rho deg + eta) to the *released* value, which keeps an l1 model
-sparse at the same sensitivity; "auto" takes the prox just for regularisers that are not smooth.
+sparse at the same sensitivity; "auto" takes the prox just for regularisers that are not smooth, and
+the subgradient in a run as published.
 batch_size: Poisson samples of that mean (Huang and Gong 2020, Note 1).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -105,23 +106,31 @@ def _check(algorithm: Any) -> None:
 
 
 def concentrated_noise(facts: Facts, sites: Sites, weights: Array, privacy: Privacy) -> Published:
-    """Gauthier et al. (2020): phi = sum s_t^2/(2 std_t^2), epsilon = phi + 2 sqrt(phi
-    ln(1/delta))."""
-    delta, phi = privacy.delta, privacy.noise.get("phi")
+    """Gauthier et al. (2020): phi = sum s_t^2/(2 std_t^2), epsilon = phi + 2 sqrt(phi ln(1/delta)).
+
+    phi_1, the first round's term, gives the noise as well, and then the total as the worst node's.
+    """
+    delta, phi, first = privacy.delta, privacy.noise.get("phi"), privacy.noise.get("phi_1")
     log = math.log(1 / delta)
-    if phi is None:
-        phi = (math.sqrt(log + claimed_epsilon(privacy, "phi")) - math.sqrt(log)) ** 2
-    unit = sum(
+    terms = [  # at noise scale 1
         count
         * (np.asarray(site.sensitivity) / (site.relative_std or np.asarray(site.sensitivity))) ** 2
         / 2
         for site, count in sites
-    )
+    ]
+    unit = np.asarray(sum(terms))
+    if first is not None:
+        scale = np.sqrt(np.asarray(terms[0]) / sites[0][1] / first)
+        phi = float(np.max(unit / scale**2))
+    else:
+        if phi is None:
+            phi = (math.sqrt(log + claimed_epsilon(privacy, "phi")) - math.sqrt(log)) ** 2
+        scale = np.sqrt(unit / phi)
     why = (
         "The conversion from zCDP is loose; and the guarantee needs released values in (7) "
         "and bounded gradients, which the paper's Lasso lacks."
     )
-    plan = ScaledPlan(np.sqrt(np.asarray(unit) / phi), weights)
+    plan = ScaledPlan(scale, weights)
     return Published(plan, (phi + 2 * math.sqrt(phi * log), delta), why)
 
 
@@ -169,7 +178,8 @@ class IPADMM(Algorithm):
     regulariser_step : {"auto", "subgradient", "prox"}, default="auto"
         "subgradient" (as published) puts r R'(w) in the query; "prox" leaves R out and applies
         its prox to the *released* value, which keeps an l1 model sparse at the same
-        sensitivity; "auto" takes the prox just for regularisers that are not smooth.
+        sensitivity; "auto" takes the prox just for regularisers that are not smooth, and the
+        subgradient in mode "as-published".
     radius : float or None, default=None
         Project each released iterate onto a ball (the theory's is D/2).
     diameter : float, default=20.0
@@ -265,6 +275,12 @@ class IPADMM(Algorithm):
         eta: Array = np.sqrt(2 * k) / self.diameter * np.sqrt(spread)
         return np.maximum(eta, 1e-12)
 
+    def published_form(self) -> IPADMM:
+        """With the subgradient of the regulariser, unless the prox is asked for."""
+        super().published_form()
+        as_given = self.regulariser_step == "prox"
+        return self if as_given else replace(self, regulariser_step="subgradient")
+
     def iterate(self, s: LinearisedState) -> Array:
         return s.shared
 
@@ -331,6 +347,12 @@ class DDPADMM(Algorithm):
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:
         return concentrated_noise(facts, sites, weights, privacy)
+
+    def published_form(self) -> DDPADMM:
+        """With the subgradient of the regulariser, unless the prox is asked for."""
+        super().published_form()
+        as_given = self.regulariser_step == "prox"
+        return self if as_given else replace(self, regulariser_step="subgradient")
 
     def iterate(self, s: LinearisedState) -> Array:
         return s.shared
@@ -409,6 +431,12 @@ class CDPADMM(Algorithm):
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:
         return concentrated_noise(facts, sites, weights, privacy)
+
+    def published_form(self) -> CDPADMM:
+        """With the subgradient of the regulariser, unless the prox is asked for."""
+        super().published_form()
+        as_given = self.regulariser_step == "prox"
+        return self if as_given else replace(self, regulariser_step="subgradient")
 
     def iterate(self, s: LinearisedState) -> Array:
         return s.shared

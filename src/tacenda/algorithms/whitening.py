@@ -578,6 +578,10 @@ class Whitened(Algorithm):
         return self.algorithm.masks
 
     @property
+    def mixes(self) -> bool:
+        return self.algorithm.mixes
+
+    @property
     def agrees(self) -> bool:
         return self.algorithm.agrees
 

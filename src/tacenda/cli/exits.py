@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 import traceback
@@ -24,6 +25,8 @@ def code_of(error: BaseException) -> int:
 
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
+    if is_disk(error):
+        return STATE
     kinds: tuple[tuple[type[BaseException], int], ...] = (
         (errors.PrivacyError, PRIVACY),
         (errors.StateError, STATE),
@@ -35,11 +38,25 @@ def code_of(error: BaseException) -> int:
     return next((code for kind, code in kinds if isinstance(error, kind)), UNEXPECTED)
 
 
+def is_disk(error: BaseException) -> bool:
+    """Whether a disk has failed while a state was written: full, over a quota, or a database that
+    cannot be written. Output files name themselves and say more."""
+    if isinstance(error, OSError):
+        return error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return f"{type(error).__module__}.{type(error).__name__}" == "sqlite3.OperationalError"
+
+
 def sentence_of(error: BaseException) -> str:
     """What the user reads."""
     code, text = code_of(error), " ".join(str(error).split())
     if code == INTERRUPTED:
         return text or "interrupted."
+    if is_disk(error):
+        return (
+            f"the disk cannot be written ({getattr(error, 'strerror', None) or text}); "
+            "free some space or repair the disk, and run the same command again: "
+            "what was saved before is whole."
+        )
     if isinstance(error, ImportError) and "pip install" not in text:
         return f"a package is missing: {text}."
     if (

@@ -14,6 +14,7 @@ from tacenda.config.objects import facts_of, privacy_of, topology_of
 from tacenda.config.sections import RunConfig
 from tacenda.config.shape import Shape, public_shape
 from tacenda.graph.topology import Topology
+from tacenda.graph.varying import mixing_from_plain
 from tacenda.planning.advice import too_much_noise
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
@@ -56,7 +57,7 @@ class PublicRun:
             self.privacy,
             c.run.output,
             choice.finish_mixing,
-            c.run.mixing,
+            mixing_from_plain(c.run.mixing),
             row_type,
         ).checked()
 

@@ -190,10 +190,9 @@ class PrivacySection(Section):
     give the noise instead.
 
     paper: a paper's own input in mode "as-published": c0 (Huang and Gong 2020), a (Zhang et al.
-    2018), alpha (Zhang and Zhu 2016) or phi (Gauthier et al. 2020); a and alpha may be a schedule,
-    or a list with one for each node. coalition: how many curious
-    members may combine what they know, where neighbours share noise; "all" for noise that needs no
-    such trust.
+    2018), alpha (Zhang and Zhu 2016), or phi or phi_1 (Gauthier et al. 2020); a and alpha may be a
+    schedule, or a list with one for each node. coalition: how many curious members may combine what
+    they know, where neighbours share noise; "all" for noise that needs no such trust.
     """
 
     private: bool = True
@@ -206,8 +205,8 @@ class PrivacySection(Section):
     noise_multiplier: float | None = None
     round_epsilon: float | None = None
     coalition: Annotated[int, Field(ge=0)] | Literal["all"] = 1
-    paper: dict[Literal["c0", "a", "alpha", "phi"], float | list[Any] | dict[str, Any]] = Field(
-        default_factory=dict
+    paper: dict[Literal["c0", "a", "alpha", "phi", "phi_1"], float | list[Any] | dict[str, Any]] = (
+        Field(default_factory=dict)
     )
 
 
@@ -218,9 +217,10 @@ class RunSection(Section):
     there; given once it is remembered with them, and later runs on the same records are booked
     there without it. fresh_noise: the noise comes from a seed that nobody knows, and cannot be
     repeated; so by default for a file of your own, unless seeds are given. (The seeds then only
-    number the runs.) references: the rows with which a table compares (optimum without noise,
-    trusted server, one node alone, floor); they read all records again. "auto" leaves the two
-    private fits among them out where the data is large.
+    number the runs.) mixing: the weights, or a table of edges that vary from round to round, as
+    { edges = "random", active = 0.5, seed = 0 }. references: the rows with which a table compares
+    (optimum without noise, trusted server, one node alone, floor); they read all records again.
+    "auto" leaves the two private fits among them out where the data is large.
     """
 
     rounds: int | Auto = "auto"
@@ -232,7 +232,7 @@ class RunSection(Section):
     record_every: int | Auto = "auto"
     metrics: list[str] | Auto = "auto"
     blocks: int = Field(default=1, ge=1)
-    mixing: Literal["metropolis", "uniform", "max-degree"] = "metropolis"
+    mixing: Literal["metropolis", "uniform", "max-degree"] | dict[str, Any] = "metropolis"
     solver_tolerance: float = 1e-8
     jobs: int | Auto = "auto"
     references: bool | Auto = "auto"

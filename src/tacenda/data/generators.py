@@ -124,13 +124,19 @@ def make_sparse_regression(
 
 
 def make_epsilon_like(
-    rows: int, features: int = 2000, seed: int = 0, accuracy: float = 0.9
+    rows: int, features: int = 2000, seed: int = 0, accuracy: float = 0.9, spectrum: float = 1.0
 ) -> Dataset:
     """Generate a stand-in for LIBSVM's `epsilon`: dense float32 rows of norm 1.
 
+    The k-th coordinate carries a share of the rows' energy that is proportional to k^-spectrum.
     Filled in place chunk by chunk, so the peak memory is X (rows * features * 4 bytes) and one
     chunk. The label is the sign of u + s v with u the standardised score and v normal; s = tan(pi
     (1 - accuracy)) makes the best linear rule right with about that probability.
+
+    How steep the real file is, is not known here. Of sets that are at hand, with columns
+    standardised and rows scaled to norm 1 as `epsilon` has them, the eigenvalues of the second
+    moment fall like k^-0.8 (Adult, 104 features), k^-1.05 (digits), k^-1.07 (patches of a
+    photograph), k^-1.2 (wine) and k^-1.7 (breast cancer), fitted over the first half of them.
 
     Parameters
     ----------
@@ -142,6 +148,9 @@ def make_epsilon_like(
         The same seed gives the same data.
     accuracy : float, default=0.9
         Of the best linear rule, above 0.5 and at most 1.
+    spectrum : float, default=1.0
+        How fast the energy falls over the coordinates, at least 0; 0 spreads it evenly, which
+        makes the problem far better conditioned than any of the sets above.
 
     Returns
     -------
@@ -159,13 +168,19 @@ def make_epsilon_like(
     rng = np.random.default_rng(whole("seed", seed))
     w: Array = rng.standard_normal(p)
     w /= np.linalg.norm(w)
+    share = np.arange(1.0, p + 1) ** -positive("spectrum", spectrum, zero=True)
+    spread = np.sqrt(share / share.sum())
+    unit, flat = float(np.linalg.norm(spread * w)), spectrum == 0
+    scales = spread.astype(np.float32)
     X = np.empty((n, p), np.float32)
     y = np.empty(n, np.int64)
     w32 = w.astype(np.float32)
     for part in chunks(X):
         rng.standard_normal(out=X[part], dtype=np.float32)
+        if not flat:
+            X[part] *= scales
         X[part] /= np.sqrt(np.einsum("ij,ij->i", X[part], X[part]))[:, None]
-        u = math.sqrt(p) * (X[part] @ w32)
+        u = (X[part] @ w32) / unit
         y[part] = u + s * rng.standard_normal(len(u)) > 0
     names = tuple(f"x{j}" for j in range(p))
     return Dataset(X, y, names, ("-1", "+1"), "epsilon-like", norm=1.0, truth=w)

@@ -18,8 +18,10 @@ from tacenda.experiments.rows import Row
 from tacenda.experiments.spec import Cell
 from tacenda.formats.files import write_text
 from tacenda.graph import parse
+from tacenda.graph.varying import mixing_from_plain
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.problem import Problem
+from tacenda.problem.regularisers import GeneralisedLasso
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.simulate import ConvergenceWarning, simulate
 
@@ -88,7 +90,7 @@ def run(cell: Cell) -> tuple[RunResult, dict[str, str]]:
             reference=reference,
             test=test if TEST in wanted else None,
             progress=False,
-            mixing=cell.mixing,
+            mixing=mixing_from_plain(cell.mixing),
             solver_tolerance=cell.solver_tolerance,
             **settings,
         )
@@ -151,6 +153,8 @@ def _problem(text: str) -> tuple[Problem, Any]:
     )
     if settings.pop("lasso_strength", False):
         settings["strength"] = 0.001 * float(np.abs(x.T @ y).max()) / nodes
+    if settings.pop("fused_lasso", False):
+        settings["regulariser"] = GeneralisedLasso(np.diff(np.eye(x.shape[1]), axis=0))
     classes = None if dataset.classes is None else range(len(dataset.classes))
     return Problem(shards, classes=classes, **settings), test
 

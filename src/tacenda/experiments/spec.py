@@ -73,7 +73,7 @@ class Cell:
     every: int = 0  # 0: after the last round only
     output: str | None = None
     finish_mixing: int = 0
-    mixing: str = "metropolis"
+    mixing: str | dict[str, Any] = "metropolis"  # a table: edges that vary (graph.varying)
     solver_tolerance: float = 1e-8
 
     def key(self) -> str:

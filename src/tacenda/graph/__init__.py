@@ -21,17 +21,29 @@ from tacenda.graph.generators import (
 )
 from tacenda.graph.registry import KINDS, by_name, parse
 from tacenda.graph.topology import MIXINGS, Topology
+from tacenda.graph.varying import (
+    PeriodicEdges,
+    RandomEdges,
+    check_mixing,
+    mixing_from_plain,
+    mixing_to_plain,
+)
 
 __all__ = [
     "KINDS",
     "MIXINGS",
+    "PeriodicEdges",
+    "RandomEdges",
     "Topology",
     "by_name",
+    "check_mixing",
     "complete",
     "erdos_renyi",
     "exponential",
     "grid",
     "hypercube",
+    "mixing_from_plain",
+    "mixing_to_plain",
     "parse",
     "path",
     "random_regular",

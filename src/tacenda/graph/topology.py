@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tacenda._types import Floats, Ints
+from tacenda._types import Flags, Floats, Ints
 from tacenda.checks import one_of
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.words import counted
@@ -203,7 +203,9 @@ class Topology:
 
         return csr_array(diags_array(self.degrees.astype(np.float64)) - self.adjacency())
 
-    def mixing(self, kind: Mixing = "metropolis") -> tuple[Ints, Ints, Floats]:
+    def mixing(
+        self, kind: Mixing = "metropolis", active: Flags | None = None
+    ) -> tuple[Ints, Ints, Floats]:
         """A symmetric doubly stochastic matrix W, the weights with which neighbours average.
 
             metropolis  W_ij = 1 / (1 + max(deg_i, deg_j))
@@ -216,6 +218,9 @@ class Topology:
         ----------
         kind : {"metropolis", "uniform", "max-degree"}, default="metropolis"
             Which of the three.
+        active : ndarray of bool or None, default=None
+            The edges that are used, shape (E,); all by default. The others have weight 0, and do
+            not count in the degrees of "metropolis".
 
         Returns
         -------
@@ -236,18 +241,31 @@ class Topology:
                 "use 'metropolis'."
             )
         rows = np.repeat(np.arange(n), d)
+        used, most = self._used(rows, active), d.max()
+        if used is not None:
+            d = np.bincount(rows[used], minlength=n)
         larger = (
             np.maximum(d[rows], d[self.indices])
             if kind == "metropolis"
-            else np.full(len(rows), d.max())
+            else np.full(len(rows), most)
         )
         off = 1.0 / (1.0 + larger)
+        if used is not None:
+            off[~used] = 0.0
         diagonal = 1.0 - np.bincount(rows, weights=off, minlength=n)
         all_rows = np.concatenate([rows, np.arange(n)])
         all_cols = np.concatenate([self.indices, np.arange(n)])
         order = np.lexsort((all_cols, all_rows))
         indptr = self.indptr + np.arange(n + 1)
         return indptr, all_cols[order], np.concatenate([off, diagonal])[order]
+
+    def _used(self, rows: Ints, active: Flags | None) -> Flags | None:
+        """(2 E,) whether each entry of `indices`, of those rows, belongs to an active edge."""
+        if active is None:
+            return None
+        keys = self.edges[:, 0] * self.n + self.edges[:, 1]  # ascending
+        ends = np.minimum(rows, self.indices) * self.n + np.maximum(rows, self.indices)
+        return np.asarray(active[np.searchsorted(keys, ends)])
 
     def spectral_gap(self, kind: Mixing = "metropolis") -> float:
         """1 - max(|lambda_2|, |lambda_n|) of the mixing matrix: how fast averaging converges.

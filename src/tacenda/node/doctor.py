@@ -70,7 +70,7 @@ def examine(
     )
     if terms is None:
         return findings
-    findings.extend(_contract(contract, terms))
+    findings.extend(_contract(contract, terms, None if mine is None else mine.name))
     if schema is not None:
         findings.append(_schema(terms, schema))
     if mine is not None:
@@ -176,7 +176,7 @@ def _certificate(mine: Identity) -> Finding:
     )
 
 
-def _contract(path: Path, terms: Contract) -> Iterator[Finding]:
+def _contract(path: Path, terms: Contract, name: str | None) -> Iterator[Finding]:
     from tacenda.node.run_plan import make_plan
 
     try:
@@ -191,8 +191,12 @@ def _contract(path: Path, terms: Contract) -> Iterator[Finding]:
             "contract", False, str(wrong), "agree on a corrected contract and sign it again"
         )
     missing = contract_files.missing_signatures(path)
-    summary = "by all" if not missing else f"not by {', '.join(missing)}"
-    yield Finding("signatures", not missing, summary, "each of them runs: tacenda contract sign")
+    mine = name not in missing
+    others = [other for other in missing if other != name]
+    summary = "by all" if not missing else f"not here yet: {', '.join(missing)}"
+    if mine and others:
+        summary += "; they arrive over the network, and the run begins when all are there"
+    yield Finding("signatures", mine, summary, "read the contract, then: tacenda contract sign")
 
 
 def _schema(terms: Contract, path: Path) -> Finding:

@@ -163,6 +163,12 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h" if whole < 2 * 86400 else f"{whole // 86400} days"
 
 
+def about(seconds: float) -> str:
+    """A length of time before or after, to the hour where it is longer than two."""
+    whole = abs(seconds)
+    return duration(whole if whole < 2 * 3600 else 3600 * round(whole / 3600))
+
+
 def size(number: float) -> str:
     """A number of bytes as people say it."""
     for unit in ("bytes", "kB", "MB", "GB"):

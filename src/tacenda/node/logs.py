@@ -7,6 +7,7 @@ often, the log stays readable and the disk does not fill with it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator, MutableMapping
@@ -72,7 +73,23 @@ def open_log(path: Path, member: str) -> Iterator[Any]:
 
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a", encoding="utf-8", buffering=1) as file:
-        yield _logger(structlog, file, member)
+        yield _logger(structlog, _WhileThereIsRoom(file), member)
+
+
+class _WhileThereIsRoom:
+    """A file whose lines are dropped while its disk is full: the state tells that, in words, and a
+    log must not be what stops a node."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.flush()
 
 
 def _logger(structlog: Any, file: Any, member: str) -> Any:

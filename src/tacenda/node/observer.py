@@ -26,7 +26,7 @@ from tacenda.node.facts import (
     log_entry,
     size,
 )
-from tacenda.node.identity.certificates import Identity
+from tacenda.node.identity.certificates import CERTIFICATE, Identity, read_certificate
 from tacenda.node.identity.contract import Contract
 from tacenda.node.state.database import booked
 from tacenda.node.transport.link import Link
@@ -141,8 +141,9 @@ class Observer:
         self._lasting = LastingSpending(name, epsilon, budget, delta)
 
     def _look_at_certificate(self) -> None:
-        found = Identity.read(self._identity.folder)  # it may have been renewed
-        self._expires = found.certificate.not_valid_after_utc.timestamp()
+        # It may have been renewed; the keys, which a key store may hold, are not asked for
+        found = read_certificate(self._identity.folder / CERTIFICATE)
+        self._expires = found.not_valid_after_utc.timestamp()
 
     def _write(self, *, durable: bool) -> None:
         try:
@@ -230,7 +231,8 @@ class Observer:
         return PeerFacts(
             name=link.peer,
             state=state,
-            reason="" if link.connected else link.reason,
+            # Without the transport's own words, which are in the log
+            reason="" if link.connected else link.reason.split(" (failed to connect")[0],
             lag_rounds=lag,
             away_seconds=0.0 if link.connected or link.finished else now - link.left,
             silent_seconds=now - link.seen,
@@ -259,7 +261,8 @@ class Observer:
                 f"Only {size(free)} are free on the disk of {self._folder}; free some space, "
                 "because nothing is sent that cannot be stored first."
             )
-        if not self._display.all_done and not self._display.lacking and since_round > limit:
+        unsigned = bool(self._display.lacking or self._display.pause)
+        if not self._display.all_done and not unsigned and since_round > limit:
             found.append(
                 f"No round was completed for {duration(since_round)}, and the contract's limit is "
                 f"{duration(limit)}; look at the neighbours that are waited for."
@@ -276,6 +279,10 @@ class Observer:
     def _warnings(self, peers: list[PeerFacts], days: float, free: int) -> list[str]:
         """What needs a look before it becomes a problem."""
         found = list(self._display.warnings)
+        if self._display.lacking:
+            found.append(f"The run has not begun: {self._display.lacking}.")
+        troubles = [self._endpoint.handshake.clock_trouble(peer.name) for peer in peers]
+        found += [f"{words[0].upper()}{words[1:]}." for words in troubles if words]
         found += [f"{what} cannot be looked at: {why}" for what, why in self._failed.items()]
         if 0 < days <= SOON_DAYS:
             found.append(

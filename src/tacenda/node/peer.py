@@ -97,7 +97,7 @@ class Peer:
             me,
             transport,
             plan.spec.row_type,
-            plan.contract.mixing,
+            plan.spec.mixing,
             plan.spec.facts.constants.radius,
         )
         scale = plan.calibration.plan.rows(np.array([self._me]))
@@ -144,7 +144,7 @@ class Peer:
         elif isinstance(self._plan.spec.finish_mixing, str):
             self._mixed = self.network.average(self._output(), (round, 0))
         else:
-            self._mixed = self.network.mix(self._output(), (round, 0))
+            self._mixed = self.network.mix(self._output(), (round, 0), closing=True)
         self.round = round
         self._exchange.keep(self._exchange.view, round, self.saved())
         if self._reached_radius is None and self.network.reached_radius is not None:

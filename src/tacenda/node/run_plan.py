@@ -14,6 +14,7 @@ from tacenda.algorithms.whitening import prepared
 from tacenda.errors import PrivacyError
 from tacenda.graph.coalition import leverage
 from tacenda.graph.topology import Topology
+from tacenda.graph.varying import mixing_from_plain
 from tacenda.node.identity.contract import Contract
 from tacenda.privacy.accounting.events import Event, ObjectiveGaussian
 from tacenda.privacy.secrets.bounded import Bounded
@@ -87,7 +88,7 @@ def make_plan(contract: Contract) -> RunPlan:
         privacy,
         contract.output,
         contract.finish_mixing,
-        contract.mixing,
+        _mixing(contract),
     ).checked()
     rehearsal = contract.rehearsal_seed is not None
     lattice = _fits_lattice(spec) and not rehearsal
@@ -158,6 +159,11 @@ def facts_of(contract: Contract) -> Facts:
         contract.privacy.adjacency,
         contract.solver_tolerance,
     )
+
+
+def _mixing(contract: Contract) -> Any:
+    given = contract.mixing
+    return given if isinstance(given, str) else mixing_from_plain(given.model_dump())
 
 
 class _Watch(BlankQueries):

@@ -163,6 +163,7 @@ class Privacy:
         a: Any = None,
         alpha: Any = None,
         phi: float | None = None,
+        phi_1: float | None = None,
         spread: Spread = "uniform",
     ) -> Privacy:
         """Use the noise of a paper's own formula, from the paper's own inputs.
@@ -185,6 +186,9 @@ class Privacy:
             Epsilon alpha_p(t) of each round of Zhang and Zhu (2016), given in the same ways.
         phi : float or None, default=None
             Total zCDP budget of Gauthier et al. (2020).
+        phi_1 : float or None, default=None
+            Its share of the first round, from which the paper's formula gives the total: the level
+            of the noise at the start.
         spread : str, schedule or sequence of float, default="uniform"
             As in `Privacy`.
 
@@ -196,7 +200,8 @@ class Privacy:
         Raises
         ------
         InputError
-            If more than one of c0, a, alpha and phi is given, or nothing that fixes the noise.
+            If more than one of c0, a, alpha, phi and phi_1 is given, or nothing that fixes the
+            noise.
 
         Examples
         --------
@@ -204,15 +209,16 @@ class Privacy:
         >>> tc.Privacy.from_paper(alpha=0.1).mode
         'as-published'
         """
-        inputs = {"c0": c0, "a": a, "alpha": alpha, "phi": phi}
+        inputs = {"c0": c0, "a": a, "alpha": alpha, "phi": phi, "phi_1": phi_1}
         noise = {name: _level(name, value) for name, value in inputs.items() if value is not None}
         if len(noise) > 1:
             raise InputError(
-                f"from_paper takes one of c0, a, alpha and phi, not {', '.join(noise)} together."
+                "from_paper takes one of c0, a, alpha, phi and phi_1, "
+                f"not {', '.join(noise)} together."
             )
         if epsilon is None and (not noise or "c0" in noise):
             raise InputError(
-                "from_paper needs epsilon (with c0 if you like), or one of a, alpha and phi."
+                "from_paper needs epsilon (with c0 if you like), or one of a, alpha, phi and phi_1."
             )
         claim = np.inf if epsilon is None else checks.positive("epsilon", epsilon)
         return cls(claim, delta, "replace-one", "as-published", spread, noise=noise)

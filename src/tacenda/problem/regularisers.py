@@ -18,6 +18,7 @@ from tacenda import checks, plugins
 from tacenda._types import Array
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.problem.custom_regulariser import CustomRegulariser
+from tacenda.problem.generalised_lasso import GeneralisedLasso
 
 ORTHOGONAL = 1e-8  # of two columns' lengths: a product up to here counts as rounding
 
@@ -26,6 +27,7 @@ __all__ = [
     "L2",
     "CustomRegulariser",
     "ElasticNet",
+    "GeneralisedLasso",
     "NoRegulariser",
     "Regulariser",
     "Unmapped",

@@ -84,6 +84,7 @@ METRICS: dict[str, tuple[str, str, str, bool]] = {
         "lower is better",
         True,
     ),
+    "zeros": ("Coefficients that are exactly 0", "share", "higher is sparser", False),
     "infeasibility": ("Disagreement along the edges", "sum of distances", "lower is better", True),
     "data_passes": ("Passes over the records", "passes", "lower is better", False),
 }

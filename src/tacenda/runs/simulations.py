@@ -18,6 +18,7 @@ from tacenda.config.private_run import PrivateRun, private_run
 from tacenda.config.sections import RunConfig
 from tacenda.errors import StateError
 from tacenda.graph.topology import Topology
+from tacenda.graph.varying import mixing_from_plain
 from tacenda.problem.facts import Facts
 from tacenda.runs.table import evaluate
 from tacenda.runs.timing import MEASURING, PLANNING, READING, ROUNDS, WRITING, Timing
@@ -189,7 +190,7 @@ def _simulate(
         progress=progress,
         checkpoint=checkpoint,
         resume=True,
-        mixing=settings.mixing,
+        mixing=mixing_from_plain(settings.mixing),
         solver_tolerance=settings.solver_tolerance,
         ledger=settings.ledger,
         dataset=settings.ledger_dataset,

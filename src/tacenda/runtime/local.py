@@ -144,15 +144,15 @@ class LocalHosts:
     def finished(self, models: Array, finish: Finish) -> Array:
         """(n, d) the models after the closing mixings, or after one exact average."""
         if isinstance(finish, str):
-            return self._sent(models, "average", (-1, 0))
+            return self._sent(models, (-1, 0), exact=True)
         for k in range(finish):
-            models = self._sent(models, "mix", (-1, k))
+            models = self._sent(models, (-1, k))
         return models
 
-    def _sent(self, models: Array, how: str, tag: Tag) -> Array:
+    def _sent(self, models: Array, tag: Tag, *, exact: bool = False) -> Array:
         def of(block: int) -> Array:
-            rows: Array = getattr(self._networks[block], how)(models[self._parts[block]], tag)
-            return rows
+            network, rows = self._networks[block], models[self._parts[block]]
+            return network.average(rows, tag) if exact else network.mix(rows, tag, closing=True)
 
         return self._whole(self._each(of))
 

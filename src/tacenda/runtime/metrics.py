@@ -16,6 +16,7 @@ test_loss, test_accuracy                of the average model, on the given test 
 consensus            root mean square distance of the nodes' models from their average
 distance             sum_i |w_i - w*|^2 / |w*|^2 with w* the reference (the normalised error of
                      Gauthier et al. 2020)
+zeros                share of the coefficients that are exactly 0, mean over the nodes' own models
 infeasibility        sum over edges |w_i - w_j| (part of (21) of Huang and Gong 2020)
 data_passes          how often a record was read so far, on average: once for a gradient, and once
                      for each gradient, Hessian or product with it that a local solver takes; since
@@ -153,6 +154,7 @@ METRICS: dict[str, Callable[[Snapshot], float]] = {
     "consensus": _consensus,
     "distance": _distance,
     "infeasibility": _infeasibility,
+    "zeros": lambda s: float(np.mean(s.models == 0.0)),
     "data_passes": lambda s: s.passes,
 }
 _CLASSES_ONLY = (
@@ -223,10 +225,8 @@ def as_shown(values: dict[str, Any], adjacency: str) -> dict[str, Any]:
 
 # Of records: shares, which have their number below, and amounts, which depend on it
 _SHARES = ("roc_auc", "average_precision", "f1", "brier", "r2")
-_AMOUNTS = (
-    *("loss", "node_loss", "own_loss", "suboptimality", "log_loss", "rmse", "mae"),
-    "data_passes",
-)
+_LOSSES = ("loss", "node_loss", "own_loss", "log_loss", "rmse", "mae")
+_AMOUNTS = (*_LOSSES, "suboptimality", "data_passes")
 
 
 def _coarse(name: str, value: Any) -> Any:

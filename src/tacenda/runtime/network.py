@@ -13,6 +13,7 @@ import numpy as np
 from tacenda._types import Array
 from tacenda.errors import InputError, LeakError, NetworkError
 from tacenda.graph.topology import Topology
+from tacenda.graph.varying import Varying
 from tacenda.problem.constants import RADIUS
 from tacenda.problem.radius import brought_within, is_within, largest_within
 from tacenda.runtime.branches import Branches
@@ -53,6 +54,17 @@ class Traffic:
     bytes: int = 0
 
 
+@dataclass(frozen=True, eq=False)
+class _Round:
+    """Mixing in one round, where it varies: our rows of W, the messages that we send, and the
+    blocks to which no edge is active."""
+
+    turn: int
+    mixing: tuple[Array, Array, Array]
+    links: int
+    silent: frozenset[int]
+
+
 class Network:
     """One block's view of the graph.
 
@@ -77,7 +89,7 @@ class Network:
         me: int,
         transport: Transport,
         dtype: Any,
-        mixing: str = "metropolis",
+        mixing: str | Varying = "metropolis",
         radius: float = RADIUS,
     ) -> None:
         self._me = me
@@ -97,7 +109,10 @@ class Network:
         self._adjacency = self._local(
             topology.indptr, topology.indices, np.ones(len(topology.indices))
         )
-        self._mixing = self._local(*topology.mixing(mixing))  # type: ignore[arg-type]
+        self._varying = None if isinstance(mixing, str) else mixing
+        kind: Any = mixing if isinstance(mixing, str) else mixing.weights
+        self._kind, self._mixing = kind, self._local(*topology.mixing(kind))
+        self._round: _Round | None = None
         from tacenda.runtime import kernels  # here: it loads the compiler
 
         self._kernels = kernels
@@ -112,11 +127,32 @@ class Network:
         self._count(shared, sent)
         return self._weighted_sums(self._adjacency, self._with_halo(shared, tag))
 
-    def mix(self, shared: Array, tag: Tag) -> Array:
-        """(b, d) sum_j W_ij shared_j."""
+    def mix(self, shared: Array, tag: Tag, *, closing: bool = False) -> Array:
+        """(b, d) sum_j W_ij shared_j; closing mixings use all edges in every round."""
         shared = self._sendable(shared, tag)
-        self._count(shared, self._links)
-        return self._weighted_sums(self._mixing, self._with_halo(shared, tag))
+        if self._varying is None or closing:
+            self._count(shared, self._links)
+            return self._weighted_sums(self._mixing, self._with_halo(shared, tag))
+        now = self._now(self._varying, tag[0])
+        self._count(shared, now.links)
+        return self._weighted_sums(now.mixing, self._with_halo(shared, tag, now.silent))
+
+    def _now(self, varying: Varying, turn: int) -> _Round:
+        """The matrix of a round, and who is not heard in it."""
+        if self._round is None or self._round.turn != turn:
+            topology = self._topology
+            active = varying.active_edges(topology, turn)
+            ends = topology.edges[active]
+            ends = np.concatenate([ends, ends[:, ::-1]])
+            ends = ends[self._owner[ends[:, 0]] == self._me]
+            heard = set(self._owner[ends[:, 1]].tolist())
+            self._round = _Round(
+                turn,
+                self._local(*topology.mixing(self._kind, active)),
+                len(ends),
+                frozenset(self._halo) - heard,
+            )
+        return self._round
 
     def average(self, shared: Array, tag: Tag) -> Array:
         """(b, d) the mean over all nodes of the graph, the same bits at every node.
@@ -206,15 +242,20 @@ class Network:
         chosen = np.arange(starts[-1]) + np.repeat(indptr[self.nodes] - starts[:-1], counts)
         return starts, column[indices[chosen]], weights[chosen].astype(self._dtype)
 
-    def _with_halo(self, shared: Array, tag: Tag) -> Array:
+    def _with_halo(self, shared: Array, tag: Tag, silent: frozenset[int] = frozenset()) -> Array:
+        """Our rows and those of the other blocks; nothing is sent to silent ones, whose rows, all
+        of weight 0, are zeros."""
         if not self._halo:
             return shared
+        halo = {other: both for other, both in self._halo.items() if other not in silent}
         received = self._exchanged(
             tag,
-            {other: shared[rows] for other, (rows, _) in self._halo.items()},
-            {other: len(arriving) for other, (_, arriving) in self._halo.items()},
+            {other: shared[rows] for other, (rows, _) in halo.items()},
+            {other: len(arriving) for other, (_, arriving) in halo.items()},
             shared,
         )
+        for other in silent:
+            received[other] = np.zeros((len(self._halo[other][1]), shared.shape[1]), shared.dtype)
         return np.concatenate([shared, *(received[other] for other in self._halo)])
 
     def _exchanged(

@@ -18,6 +18,7 @@ from tacenda.algorithms.whitening import prepared
 from tacenda.content import content_hash, program
 from tacenda.data.partition import broken_promise
 from tacenda.errors import DeclarationWarning, InputError, WeakPrivacyWarning
+from tacenda.graph.varying import Varying
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
@@ -64,7 +65,7 @@ def simulate(
     progress: str | bool = "auto",
     checkpoint: str | Path | None = None,
     resume: bool = False,
-    mixing: str = "metropolis",
+    mixing: str | Varying = "metropolis",
     solver_tolerance: float = 1e-8,
     ledger: str | Path | None = None,
     dataset: str | None = None,
@@ -121,8 +122,10 @@ def simulate(
         A file that is kept up to date between rounds, also on Ctrl-C.
     resume : bool, default=False
         Continue from the checkpoint, bit for bit.
-    mixing : {"metropolis", "uniform", "max-degree"}, default="metropolis"
-        Weights of dual averaging and of the closing rounds.
+    mixing : str, RandomEdges or PeriodicEdges, default="metropolis"
+        Weights of dual averaging, gossip and the closing rounds: "metropolis", "uniform" or
+        "max-degree"; or edges that vary from round to round (`tacenda.graph.RandomEdges`,
+        `PeriodicEdges`), where closing rounds use all edges.
     solver_tolerance : float, default=1e-08
         Gradient norm at which an exact local minimiser stops; its remaining gap is charged.
     ledger : str, Path or None, default=None

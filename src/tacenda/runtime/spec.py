@@ -26,7 +26,8 @@ from tacenda.algorithms.registry import by_name, private_names
 from tacenda.content import content_hash
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.cuts import cut_advice
-from tacenda.graph.topology import Topology
+from tacenda.graph.topology import MIXINGS, Topology
+from tacenda.graph.varying import Varying, check_mixing, mixing_to_plain
 from tacenda.privacy.accounting.events import Gaussian
 from tacenda.privacy.accounting.final_model import Descent, Hidden, descent_mu
 from tacenda.privacy.secrets.ledger import Charges
@@ -52,7 +53,8 @@ class RunSpec:
 
     output         "average" or "last"; None: the algorithm's own rule
     finish_mixing  closing rounds that only mix what was released, or "exact": one exact average
-    mixing         the weights of mixings: "metropolis", "uniform" or "max-degree"
+    mixing         the weights of mixings: "metropolis", "uniform" or "max-degree"; or edges that
+                   vary from round to round (`graph.varying`)
     row_type       the float type of models and messages
     """
 
@@ -63,7 +65,7 @@ class RunSpec:
     privacy: Privacy | None = None
     output: str | None = None
     finish_mixing: Finish = 0
-    mixing: str = "metropolis"
+    mixing: str | Varying = "metropolis"
     row_type: Any = np.float64
 
     def checked(self) -> RunSpec:
@@ -81,6 +83,12 @@ class RunSpec:
             if self.output is None
             else checks.one_of("output", self.output, OUTPUTS)
         )
+        check_mixing(self.mixing, self.topology, rounds)
+        if not isinstance(self.mixing, str) and not algorithm.mixes:
+            raise UnsupportedError(
+                f"{algorithm.title} does not mix models by a matrix, so mixing must be one of "
+                f"{', '.join(map(repr, MIXINGS))}, not edges that vary; use DDA, DPDDA or GossipGD."
+            )
         algorithm.node_kinds(self.topology.n)  # refuses values for another number of nodes
         algorithm.check(facts, self.topology, rounds, privacy is not None)
         if (
@@ -206,7 +214,7 @@ class RunSpec:
             "algorithm": self.algorithm,
             "privacy": self.privacy,
             "graph": (graph.n, [str(label) for label in graph.labels], graph.edges),
-            "mixing": self.mixing,
+            "mixing": mixing_to_plain(self.mixing),
             "problem": (self.to_plain()["problem"], k.loss, k.regulariser),
             "output": self.output,
             "solver_tolerance": self.facts.tolerance,
@@ -229,7 +237,7 @@ class RunSpec:
                 "labels": [str(x) for x in t.labels],
                 "edges": t.edges.tolist(),
             },
-            "mixing": self.mixing,
+            "mixing": mixing_to_plain(self.mixing),
             "solver_tolerance": self.facts.tolerance,
             "problem": {
                 "loss": k.loss.name,

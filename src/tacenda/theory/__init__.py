@@ -11,11 +11,14 @@ papers' own.
                            noise_free_distance                               Corollary 2 (12)
     Zhang and Zhu (2016)   sample_size                                       Theorems 3-6
                            fit_accuracy, optimal_alpha                       (27)-(30)
+    Gauthier et al. (2020) concentrated_total, concentrated_epsilon          its corollary
+                           concentrated_price                                (12), for every R < 1
 
 A bound is a statement about the paper's own assumptions, never a guarantee of a run: privacy
 comes from the ledger alone.
 """
 
+from tacenda.theory.concentrated import concentrated_epsilon, concentrated_price, concentrated_total
 from tacenda.theory.dual_averaging import (
     consensus_distance,
     dual_averaging_bound,
@@ -43,6 +46,9 @@ from tacenda.theory.sample_size import sample_size
 __all__ = [
     "AccuracyFit",
     "OptimalLevel",
+    "concentrated_epsilon",
+    "concentrated_price",
+    "concentrated_total",
     "consensus_distance",
     "dual_averaging_bound",
     "dual_averaging_distance",

@@ -52,6 +52,8 @@ def test_without_a_file_the_flags_are_enough(
         ('bind = "here"', r"field bind must be host:port.*not 'here'"),
         ('addresses = {south = "x:99999"}', "addresses.south must be host:port"),
         ("dashboard = 70000", "dashboard"),
+        ("metrics_address = 70000", "field metrics_address must be a port, or host:port"),
+        ('metrics_address = "here:"', "field metrics_address must be a port, or host:port"),
         ("colour = 1", "field colour"),
         ("rehearsal = true", "field rehearsal: belongs to one start"),
         ("budget =", "not valid TOML"),

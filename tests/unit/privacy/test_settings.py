@@ -108,7 +108,7 @@ def test_everything_that_is_stated_is_kept() -> None:
         (lambda: Privacy.from_paper(c0=1.0), "from_paper needs epsilon"),
         (
             lambda: Privacy.from_paper(a=1.0, phi=1.0),
-            "takes one of c0, a, alpha and phi, not a, phi",
+            "takes one of c0, a, alpha, phi and phi_1, not a, phi",
         ),
         (lambda: Privacy.from_paper(a=-1.0), "a must be a number above 0"),
     ],

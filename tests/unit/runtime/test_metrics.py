@@ -66,6 +66,7 @@ def by_definition(s: Snapshot) -> dict[str, float]:
         "test_accuracy": float((y * (x @ mean) > 0).mean()),
         "consensus": float(np.sqrt(sum(np.sum((row - mean) ** 2) for row in w) / N)),
         "distance": float(sum(np.sum((row - best) ** 2) for row in w) / np.sum(best**2)),
+        "zeros": float(np.mean([np.count_nonzero(row == 0.0) / len(row) for row in w])),
         "infeasibility": float(sum(np.linalg.norm(w[i] - w[(i + 1) % N]) for i in range(N))),
         "data_passes": s.passes,
     }

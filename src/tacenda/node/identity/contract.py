@@ -125,6 +125,15 @@ class PrepareTerms(_Part):
     kind: Literal["full", "diagonal"] | None = None
 
 
+class VaryingTerms(_Part):
+    """Mixing over edges that vary from round to round (`tacenda.graph.RandomEdges`)."""
+
+    edges: Literal["random"]
+    active: Annotated[float, Field(gt=0, le=1)] = 0.5
+    seed: Annotated[int, Field(ge=0)] = 0
+    weights: Literal["metropolis", "max-degree"] = "metropolis"
+
+
 class Contract(_Part):
     """The whole file. rehearsal_seed: seeded noise for a rehearsal; a node refuses such a contract
     for a real run.
@@ -138,7 +147,7 @@ class Contract(_Part):
     rounds: Annotated[int, Field(ge=1, le=1_000_000)]
     output: Literal["average", "last"] | None = None
     finish_mixing: Annotated[int, Field(ge=0, le=100_000)] | Literal["exact"] = 0
-    mixing: Literal["metropolis", "uniform", "max-degree"] = "metropolis"
+    mixing: Literal["metropolis", "uniform", "max-degree"] | VaryingTerms = "metropolis"
     solver_tolerance: Positive = 1e-8
     schema_hash: Hex
     rehearsal_seed: Annotated[int, Field(ge=0)] | None = None

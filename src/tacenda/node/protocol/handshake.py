@@ -38,6 +38,7 @@ from typing import Any
 from cryptography import x509
 
 from tacenda.errors import NetworkError, StateError
+from tacenda.node.facts import about
 from tacenda.node.identity.certificates import (
     Identity,
     fingerprint,
@@ -144,7 +145,7 @@ class Handshake:
             hello,
             lowest=self.lowest,
             waiting=not self.ready,
-            follows=[text.hash() for text in self.former],
+            follows=self._follows(),
             at=int(time.time()),
         )
 
@@ -338,9 +339,7 @@ class Handshake:
 
     def _same_contract(self, hello: wire.Hello, caller: str) -> None:
         mine = self.contract.hash()
-        if hello.contract == mine or mine in hello.follows:
-            return
-        if any(hello.contract == text.hash() for text in self.former):
+        if hello.contract in (mine, *self._follows()) or mine in hello.follows:
             return
         if not hello.fields:
             raise ContractsDiffer(
@@ -353,6 +352,11 @@ class Handshake:
         )
         self._other_text(caller, shown)
         raise ContractsDiffer(f"contracts of {self.identity.name} and {caller}{DIFFER_IN}{shown}")
+
+    def _follows(self) -> list[str]:
+        """The hashes of the texts that the contract in force has amended."""
+        before = [self.contract.follows] if self.contract.follows is not None else []
+        return list(dict.fromkeys([*(text.hash() for text in self.former), *before]))
 
     def _other_text(self, peer: str, fields: str) -> None:
         """Remember why the peer's signature is missing."""
@@ -371,7 +375,7 @@ class Handshake:
             return ""
         side = "ahead of" if ahead > 0 else "behind"
         return (
-            f"the clock of {peer} is {duration(ahead)} {side} this "
+            f"the clock of {peer} is {about(ahead)} {side} this "
             "machine's; certificates are refused by their dates on the one that is wrong: "
             "set it, and turn on time synchronisation"
         )
@@ -469,16 +473,6 @@ def challenge_text(nonce: bytes, contract: str, caller: str, listener: str, *edg
     names = f"\0{caller}\0{listener}\0".encode()
     parts = b"".join(hashlib.sha256(part).digest() for part in edge)
     return b"tacenda welcome v2\0" + nonce + contract.encode() + names + parts
-
-
-def duration(seconds: float) -> str:
-    """About how long, in the largest unit that fits: "3 days"."""
-    size = abs(seconds)
-    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        if size >= 1.5 * length or (unit == "minute" and size >= length):
-            count = round(size / length)
-            return f"{count} {unit}{'' if count == 1 else 's'}"
-    return f"{round(size)} seconds"
 
 
 def plain_auth(context: Any) -> dict[str, Iterable[bytes]]:

@@ -119,12 +119,16 @@ class NodeState:
         except StateError:
             self.close()
             raise
-        except sqlite3.DatabaseError as damaged:
+        except sqlite3.DatabaseError as failed:
             self.close()
+            if _no_room(failed):
+                raise self._unwritten(failed) from None
+            log = path.with_name(f"{FILE}-wal")
+            also = f", or its write-ahead log {log} is," if log.exists() else ""
             raise StateError(
-                f"The state {path} is damaged ({damaged}). Do not delete it and start again: "
-                "that would spend again. Restore it from a backup taken while the node stood "
-                "still, or leave the run."
+                f"The state {path} is damaged{also} ({failed}). Do not delete it and start again: "
+                "that would spend again. Restore the whole folder from a backup taken while the "
+                "node stood still, or leave the run."
             ) from None
 
     # ---- identity of the run
@@ -505,11 +509,7 @@ class NodeState:
         except sqlite3.Error as failed:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
-            raise StateError(
-                f"The state in {self.folder} cannot be written ({failed}); nothing was sent. "
-                "Free disk space or repair the disk, "
-                "then start the node again: it continues where it stopped."
-            ) from None
+            raise self._unwritten(failed) from None
 
     def _set_up(self, row_bytes: int) -> None:
         page = _SMALL_PAGE if row_bytes <= _SMALL_ROW else _LARGE_PAGE
@@ -548,8 +548,10 @@ class NodeState:
             )
         elif found is not None and found != FORMAT.encode():
             raise StateError(
-                f"{self.folder} is a node's state of another version of the program; "
-                "finish that run with that version, or use another folder for a new run."
+                f"{self.folder} is a node's state of another version of the program "
+                f"({found.decode('ascii', 'replace')}, and this one reads {BEFORE} and {FORMAT}); "
+                "finish that run with the version that wrote it, or a newer one, "
+                "or use another folder for a new run."
             )
 
     def _verified(self) -> Head:
@@ -586,9 +588,17 @@ class NodeState:
                 f"round {last[1]} is recorded, and the checkpoint is of round {saved[1]}"
             )
 
+    def _unwritten(self, failed: sqlite3.Error) -> StateError:
+        return StateError(
+            f"The state in {self.folder} cannot be written ({failed}); nothing was sent. "
+            "Free disk space or repair the disk, "
+            "then start the node again: it continues where it stopped."
+        )
+
     def _lost(self, what: str) -> StateError:
         return StateError(
-            f"The state {self.folder} is damaged or an old copy: {what}. "
+            f"The state {self.folder} is damaged or an old copy: {what} "
+            f"(in {FILE}, or in its write-ahead log {FILE}-wal). "
             "What was spent is not known from it, so the node does not continue, "
             "and the whole run stays spent in the lasting ledger; put the newest state back, "
             "or leave the run."
@@ -630,6 +640,17 @@ def booked(folder: str | Path) -> tuple[int, list[tuple[dict[str, Any], int]]]:
     for first, last, pattern in past:
         events += [(text, last - first + 1) for _, text in json.loads(pattern)]
     return (0 if row is None else int(row[0])), [(json.loads(text), n) for text, n in events]
+
+
+def _no_room(failed: sqlite3.Error) -> bool:
+    """Whether the file could not be written, and nothing is wrong with what is in it."""
+    code = getattr(failed, "sqlite_errorcode", 0) & 0xFF
+    return code in (
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_READONLY,
+    )
 
 
 def _keyed(key: bytes, text: str) -> bytes:

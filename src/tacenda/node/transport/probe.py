@@ -14,8 +14,8 @@ import ssl
 from cryptography import x509
 
 from tacenda.errors import StateError
+from tacenda.node.facts import about
 from tacenda.node.identity.certificates import CERTIFICATE, Identity
-from tacenda.node.protocol.handshake import duration
 
 PATIENCE = 5.0  # seconds for each step
 _REFUSED_BY_DATE = ("CERTIFICATE_EXPIRED", "BAD_CERTIFICATE")
@@ -82,12 +82,12 @@ def dates(certificate: x509.Certificate, whose: str, now: dt.datetime | None = N
         return (
             f"the certificate of {whose} is valid from {begin:%Y-%m-%d %H:%M} UTC, and the clock "
             f"here says {at:%Y-%m-%d %H:%M} UTC: your clock differs by at least "
-            f"{duration((begin - at).total_seconds())}, or that of who signed it; {CLOCK}"
+            f"{about((begin - at).total_seconds())}, or that of who signed it; {CLOCK}"
         )
     if at > end:
         return (
             f"the certificate of {whose} was valid until {end:%Y-%m-%d %H:%M} UTC, and the clock "
-            f"here says {at:%Y-%m-%d %H:%M} UTC, {duration((at - end).total_seconds())} later: it "
+            f"here says {at:%Y-%m-%d %H:%M} UTC, {about((at - end).total_seconds())} later: it "
             f"needs a new one (`tacenda certs request`), or, if your clock is ahead, {CLOCK}"
         )
     return ""

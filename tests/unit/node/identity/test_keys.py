@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -114,6 +116,44 @@ def test_a_device_signs_by_a_command(tmp_path: Path) -> None:
     keys.write_key_settings(tmp_path / "id", {"signing": signing})
     mine = identity.Identity.read(tmp_path / "id")
     assert identity.text_signed(mine.signing_key, b"text", mine.sign_text(b"text"))
+
+
+SOFT_TOKEN = "/usr/lib/softhsm/libsofthsm2.so"
+
+
+@pytest.mark.skipif(
+    not (os.path.exists(SOFT_TOKEN) and shutil.which("pkcs11-tool")),
+    reason="softhsm2 and opensc are not on this machine",
+)
+def test_a_pkcs11_token_signs_with_a_key_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tokens").mkdir()
+    (tmp_path / "conf").write_text(f"directories.tokendir = {tmp_path}/tokens\n")
+    monkeypatch.setenv("SOFTHSM2_CONF", str(tmp_path / "conf"))
+    monkeypatch.setenv("TOKEN_PIN", "123456")
+    make = ["softhsm2-util", "--init-token", "--free", "--label", "north"]
+    subprocess.run([*make, "--so-pin", "123456", "--pin", "123456"], check=True)
+    token = ["pkcs11-tool", "--module", SOFT_TOKEN, "--token-label", "north"]
+    login = [*token, "--login", "--pin", "env:TOKEN_PIN", "--id", "01"]
+    pair = ["--keypairgen", "--key-type", "EC:edwards25519"]
+    subprocess.run([*login, *pair], check=True, capture_output=True)
+    pem = tmp_path / "public.pem"
+    read = [*token, "--read-object", "--type", "pubkey", "--id", "01", "--output-file", str(pem)]
+    subprocess.run(read, check=True, capture_output=True)
+    public = serialization.load_pem_public_key(pem.read_bytes())
+    assert isinstance(public, ed25519.Ed25519PublicKey)
+    made_identity(tmp_path / "id", "a", tmp_path / "ca")
+    os.remove(tmp_path / "id" / identity.SIGNING_KEY)
+    signing = {
+        "sign_command": [*login, "--sign", "--mechanism", "EDDSA"],
+        "public_key": base64.b64encode(public.public_bytes_raw()).decode(),
+    }
+    keys.write_key_settings(tmp_path / "id", {"signing": signing})
+    mine = identity.Identity.read(tmp_path / "id")
+    first = mine.sign_text(b"text")
+    assert identity.text_signed(mine.signing_key, b"text", first)
+    assert mine.sign_text(b"text") == first  # one text, one signature: a restart sends the same
 
 
 @pytest.mark.parametrize(

@@ -240,3 +240,26 @@ def test_a_state_of_the_version_before_goes_on(tmp_path: Path) -> None:
     assert again.charges() == booked
     assert again.get("format") == database.FORMAT.encode()
     again.close()
+
+
+def test_a_look_from_outside_counts_all_charges(tmp_path: Path) -> None:
+    """While the state is open, and after it was closed; settled or not."""
+    state = opened(tmp_path)
+    other = {"kind": "gaussian", "noise_multiplier": 3.0}
+    for turn in range(1, 21):
+        round_of(state, turn, event=EVENT if turn <= 12 else other)
+    assert state._stretches
+    wanted = {2.0: 24, 3.0: 16}
+
+    def counted() -> dict[float, int]:
+        found: dict[float, int] = {}
+        for event, number in database.booked(tmp_path / "state")[1]:
+            found[event["noise_multiplier"]] = found.get(event["noise_multiplier"], 0) + number
+        return found
+
+    assert counted() == wanted
+    assert database.booked(tmp_path / "state")[0] == 19
+    state.close()
+    assert counted() == wanted
+    assert database.booked(tmp_path / "nowhere") == (0, [])
+    assert not (tmp_path / "nowhere").exists()

@@ -1,0 +1,230 @@
+"""`tacenda node check`: a member's own data and settings, tried before anything is signed or
+charged.
+
+The records are read and encoded as the node would do it, and what would be charged is computed from
+public facts; the ledger is looked at in a copy. Then the run is rehearsed as real processes on this
+machine, with fresh keys, simulated neighbours and, unless asked otherwise, made-up records of the
+same size. What is said of the records was read without noise: it is for this member alone.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacenda.data.schema import NumericColumn, Schema
+from tacenda.errors import TacendaError
+from tacenda.node.doctor import Finding
+from tacenda.node.identity import contract_files
+from tacenda.node.identity.certificates import Identity
+from tacenda.node.identity.contract import Contract
+from tacenda.node.member_records import read_records
+from tacenda.node.policy import PolicyFile, require
+from tacenda.node.run_plan import RunPlan, make_plan
+from tacenda.node.settings import NodeSettings
+from tacenda.node.state.accounts import claim, default_ledger
+from tacenda.words import against, counted, noun
+
+FEW_ROUNDS = 3
+MOST_MEMBERS = 5  # as processes on one machine
+FOR_YOU_ALONE = "read from your records without noise: keep it on site"
+
+
+def check(
+    folder: Path,
+    settings: NodeSettings,
+    *,
+    rehearsal: bool = True,
+    own_records: bool = False,
+    rounds: int = FEW_ROUNDS,
+    seconds: float = 300.0,
+) -> list[Finding]:
+    """All findings in order; what depends on a failed one is left out.
+
+    Before there is a contract, the invitation's is tried, as if all members were like this one.
+    rounds: of the rehearsal. own_records: the rehearsal reads this member's records, too.
+    """
+    findings: list[Finding] = []
+    try:
+        identity = Identity.read(settings.identity)
+        contract, what = _contract(folder, settings)
+        plan = make_plan(contract)
+    except TacendaError as wrong:
+        return [Finding("contract", False, str(wrong), "correct it, then check again")]
+    name = identity.name
+    findings.append(Finding("contract", True, f"{what}: {plan.spec.algorithm.title}"))
+    if settings.policy is not None:
+        findings.append(_policy(settings.policy, contract, identity.signing_key))
+    try:
+        problem = read_records(contract, name, settings.schema, settings.data)
+    except TacendaError as wrong:
+        fix = "correct the records or the schema; nothing was sent or charged"
+        return [*findings, Finding("records", False, str(wrong), fix)]
+    said = counted(int(problem.sizes[0]), "record")
+    findings.append(Finding("records", True, f"{said} fit schema and contract ({FOR_YOU_ALONE})"))
+    findings.append(_bounds(settings))
+    findings.append(_cost(settings, plan, name, problem))
+    if rehearsal:
+        findings.append(_rehearsal(settings, contract, name, own_records, rounds, seconds))
+    return findings
+
+
+def _policy(path: Path, contract: Contract, member_key: str) -> Finding:
+    """Whether the member's own policy allows the contract."""
+    try:
+        used = require(PolicyFile.read(path), contract, member_key)
+    except TacendaError as forbidden:
+        fix = "change the contract, or let the officer approve it: tacenda node approve"
+        return Finding("policy", False, str(forbidden), fix)
+    by = f", with the approval of {', '.join(one.by for one in used)}" if used else ""
+    return Finding("policy", True, f"{path} allows it{by}")
+
+
+def _contract(folder: Path, settings: NodeSettings) -> tuple[Contract, str]:
+    if settings.contract.exists():
+        return contract_files.read(settings.contract), f"{settings.contract}"
+    from tacenda.node.consortium import trial_contract
+
+    return trial_contract(folder), "the invitation's, with members like this one"
+
+
+def _bounds(settings: NodeSettings) -> Finding:
+    """How many numbers lie outside the declared bounds, and are moved to them."""
+    from tacenda.data.encoding import column_numbers
+    from tacenda.data.readers import iter_tables
+
+    schema = Schema.read(settings.schema)
+    columns = [column for column in schema.columns if isinstance(column, NumericColumn)]
+    outside = {column.name: 0 for column in columns}
+    total = 0
+    for table in iter_tables(settings.data):
+        for column in columns:
+            everyone = np.ones(len(table), bool)
+            values, _ = column_numbers(schema, column, table, everyone)
+            outside[column.name] += int(((values < column.low) | (values > column.high)).sum())
+            total += len(values)
+    many = {name: k for name, k in outside.items() if k}
+    if not many:
+        return Finding("bounds", True, f"all numbers lie within their bounds ({FOR_YOU_ALONE})")
+    worst = sorted(many, key=lambda name: -many[name])[:5]
+    told = ", ".join(f"{many[name]} of {name!r}" for name in worst)
+    return Finding(
+        "bounds",
+        True,
+        f"{sum(many.values())} of {total} numbers lie outside their bounds and are moved to them: "
+        f"{told} ({FOR_YOU_ALONE})",
+    )
+
+
+def _cost(settings: NodeSettings, plan: RunPlan, name: str, problem: Any) -> Finding:
+    """What the run would charge and what would be left, in a copy of the ledger."""
+    from tacenda.privacy.accounting.judge import judge
+    from tacenda.privacy.lasting.ledger_store import LedgerStore
+
+    terms, events = plan.contract.privacy, plan.events(name)
+    real = settings.ledger or default_ledger(name)
+    run = judge(events, terms.adjacency)
+    pooled = None if plan.spec.algorithm.shared_noise is None else plan.coalition
+    says = (
+        f"the run would charge epsilon {run.epsilon(terms.delta):.4g} at delta {terms.delta:g}, "
+        f"against {against(pooled)}"
+    )
+    with tempfile.TemporaryDirectory() as place:
+        copy = Path(place) / "ledger.sqlite"
+        try:
+            _copy(real, copy)
+        except sqlite3.Error as wrong:
+            fix = "restore the ledger from a backup; do not delete it"
+            return Finding("cost", False, f"{says}; the ledger {real} cannot be read: {wrong}", fix)
+        try:
+            account, _ = claim(
+                copy, problem, settings.dataset, terms, settings.budget, not settings.no_budget
+            )
+        except TacendaError as wrong:
+            told = str(wrong).replace(str(copy), str(real))
+            return Finding("cost", False, f"{says}; {told}", "set budget in node.toml")
+        with LedgerStore(copy) as store:
+            spent = store.spent(account)
+            mine = f"{plan.contract.run_id()[:16]}-"
+            begun = any(
+                run["run"].startswith(mine) and run["run"].endswith(f"-{name}")
+                for run in store.runs()
+            )
+    if begun:
+        says, events = f"{says}, and has begun: it is in the ledger already", []
+    before = [*spent.events, *spent.reserved]
+    if spent.budget is None:
+        return Finding("cost", True, f"{says}; these records have no budget, by your own word")
+    delta, limit = spent.budget.delta, spent.budget.epsilon
+    so_far = judge(before, spent.adjacency).epsilon(delta) if before else 0.0
+    after = judge([*before, *events], spent.adjacency).epsilon(delta)
+    allowed = spent.budget.allows([*before, *events])
+    return Finding(
+        "cost",
+        allowed,
+        f"{says}; all runs on these records: {so_far:.4g} so far, {after:.4g} with this one, of "
+        f"a budget of {limit:g} at delta {delta:g}",
+        "the budget does not cover this run: ask for a contract with a smaller epsilon",
+    )
+
+
+def _copy(real: Path, copy: Path) -> None:
+    """The ledger's content, without a touch on the ledger itself."""
+    os.close(os.open(copy, os.O_CREAT | os.O_EXCL, 0o600))
+    if not real.exists():
+        return
+    with (
+        closing(sqlite3.connect(f"{real.resolve().as_uri()}?mode=ro", uri=True)) as source,
+        closing(sqlite3.connect(copy)) as target,
+    ):
+        source.backup(target)
+
+
+def _rehearsal(
+    settings: NodeSettings,
+    contract: Contract,
+    name: str,
+    own_records: bool,
+    rounds: int,
+    seconds: float,
+) -> Finding:
+    from tacenda.node.rehearse import rehearse, summary
+
+    smaller = _smaller(contract, name, rounds)
+    data = {name: Path(settings.data)} if own_records else None
+    records = "your own records" if own_records else "made-up records"
+    with tempfile.TemporaryDirectory() as place:  # and nothing of it is kept
+        try:
+            stage = rehearse(smaller, settings.schema, place, data=data, seconds=seconds)
+            facts = summary(stage)
+        except TacendaError as wrong:
+            fix = "the message names the member's process; `tacenda doctor` checks this machine"
+            return Finding("rehearsal", False, str(wrong), fix)
+    others = facts["members"] - 1
+    return Finding(
+        "rehearsal",
+        True,
+        f"{counted(facts['rounds'], 'round')} with {others} simulated "
+        f"{noun(others, 'neighbour')}, {records}, real TLS and noise, in {facts['seconds']:.1f} s; "
+        "nothing was charged",
+    )
+
+
+def _smaller(contract: Contract, name: str, rounds: int) -> Contract:
+    """The same run with few rounds, and with this member and a few of the others."""
+    kept = [name, *contract.neighbours(name)]
+    kept = (kept + [n for n in contract.names if n not in kept])[:MOST_MEMBERS]
+    values = contract.to_plain()
+    for amended in ("amendment", "follows", "left"):
+        values.pop(amended, None)
+    values["rounds"] = min(contract.rounds, rounds)
+    if len(contract.names) > len(kept):
+        values["edges"] = contract_files.named_edges("complete", kept)
+    values["members"] = [m for m in values["members"] if m["name"] in kept]
+    return Contract.build(values)
