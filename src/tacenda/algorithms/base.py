@@ -644,16 +644,14 @@ class Algorithm(ABC):
 
     @property
     def only_means(self) -> bool:
-        """Whether the models depend on released values through exact means over all nodes only.
+        """Whether models depend on what nodes release through exact means over the network only.
 
-        Each value's sensitivity falls with the node's size as a gradient's does.
+        The sensitivity of each released value falls with the node's size as a gradient's does.
         """
         return False
 
     def descent(self, facts: Facts, rounds: int, output: str) -> Descent | None:
-        """Steps of an algorithm that is a descent on such means.
-
-        Each is known to bring two models no further apart.
+        """Steps of a descent, each of which is known to bring two models no further apart.
 
         Parameters
         ----------
