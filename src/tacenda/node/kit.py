@@ -49,6 +49,7 @@ def write_kit(folder: str | Path) -> Path:
     for name in ("tacenda-node.service", "compose.yaml", "firewall.nft", "README.md"):
         out = facts["unit"] if name == "tacenda-node.service" else name
         write_text(target / out, env.get_template(name).render(facts))
+    write_text(target / "policy.example.toml", env.get_template("policy.toml").render())
     if contract is not None:
         findings = doctor.examine(
             settings.contract,

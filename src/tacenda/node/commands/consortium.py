@@ -265,12 +265,18 @@ def consortium_accept(
     from tacenda.node import consortium
     from tacenda.node.identity import contract_files
     from tacenda.node.meaning import in_plain_words
+    from tacenda.node.policy import PolicyFile, require
     from tacenda.node.run_plan import make_plan
+    from tacenda.node.settings import read_settings
 
     found = contract_files.read(contract)
     consortium.review(folder, found)
     plan = make_plan(found)
     typer.echo("\n".join(in_plain_words(plan, consortium.identity_of(folder).name)))
+    settings = read_settings(folder)
+    if settings.policy is not None:
+        key = consortium.identity_of(folder).signing_key
+        require(PolicyFile.read(settings.policy), found, key)
     if not yes and not (
         sys.stdin.isatty() and typer.confirm("Sign this contract for your organisation?")
     ):

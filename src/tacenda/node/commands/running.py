@@ -73,6 +73,10 @@ def node_run(
     relay_token: Annotated[
         Path | None, typer.Option(help="File with the token of the relays, mode 0600.")
     ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option(help="What this member's officer allows; by default FOLDER/policy.toml."),
+    ] = None,
     metrics_address: Annotated[
         str | None,
         typer.Option(
@@ -108,7 +112,7 @@ def node_run(
     from tacenda.node.transport.tls_log import VERBOSITY
 
     os.environ.setdefault(VERBOSITY, "INFO")
-    from tacenda.node.run import Stopped, run_node
+    from tacenda._compiled import keep_compiled
     from tacenda.node.settings import read_settings
 
     settings = read_settings(
@@ -127,17 +131,22 @@ def node_run(
         proxy=proxy,
         proxy_login=proxy_login,
         relay_token=relay_token,
+        policy=policy,
         metrics_address=metrics_address,
         dashboard=dashboard,
         rehearsal=rehearsal,
         quiet=quiet,
         watch_tls=True,
     )
+    keep_compiled(settings.state)  # before numba is imported
+    from tacenda.node.run import LeftRun, Stopped, run_node
+
     try:
         result = run_node(settings)
     except Stopped as stopped:
         typer.echo(str(stopped), err=True)
-        raise typer.Exit(130) from None
+        # Who has left the run is done: no supervisor is to start it again
+        raise typer.Exit(0 if isinstance(stopped, LeftRun) else 130) from None
     spent = (
         ""
         if result.privacy is None
@@ -168,7 +177,7 @@ def node_rehearse(
         bool, typer.Option(help="Every member in a network namespace of its own (Linux, root).")
     ] = False,
     delay_ms: Annotated[
-        float, typer.Option(help="With --namespaces: delay of every packet.")
+        float, typer.Option(help="How long everything takes from one member to another.")
     ] = 0.0,
 ) -> None:
     """The whole federation as processes on this machine, with real TLS and durable writes."""
