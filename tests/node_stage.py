@@ -394,7 +394,7 @@ def simulated(stage: Stage, rounds: int | None = None, seed: int = 0) -> np.ndar
     import tacenda as tc
     from tacenda.algorithms.registry import from_plain
     from tacenda.data.encoding import encode
-    from tacenda.node.run_plan import topology_of
+    from tacenda.node.run_plan import make_plan, topology_of
 
     c = stage.contract
     sets = [encode(Schema.read(stage.schema), stage.data[name]) for name in c.names]
@@ -426,7 +426,7 @@ def simulated(stage: Stage, rounds: int | None = None, seed: int = 0) -> np.ndar
         record_every=0,
         finish_mixing=c.finish_mixing,
         output=c.output,
-        mixing=c.mixing,
+        mixing=make_plan(c).spec.mixing,
         prepare=c.preparation,
     )
     return np.asarray(result.models.reshape(len(c.members), -1))

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from tacenda.cli.app import app
 from tacenda.experiments import player
 from tacenda.experiments import rows as tidy
-from tacenda.experiments.registry import EXPERIMENTS, by_name
+from tacenda.experiments.registry import CLAIMS, EXPERIMENTS, by_name
 from tacenda.experiments.spec import NO_PRIVACY, PUBLISHED, SOUND, Cell, Size
 
 
@@ -40,6 +40,7 @@ def test_list_shows_every_row_of_the_specification() -> None:
         "recycled-convergence",
         "recycled-private",
         "recycled-penalty",
+        "recycled-rates",
         "dda-convergence",
         "dda-tradeoff",
         "dda-sparsity",
@@ -48,6 +49,8 @@ def test_list_shows_every_row_of_the_specification() -> None:
         "perturbation-strength",
         "perturbation-samples",
         "cdp-lasso",
+        "cdp-decay",
+        "cdp-nonsmooth",
         "equal-privacy",
         "many-members",
         "whitened-methods",
@@ -222,6 +225,9 @@ def test_every_quick_version_runs_and_draws(name: str, tmp_path: Path) -> None:
     found = experiment.findings(rows)
     assert found
     assert experiment.survives(found, rows)
+    for claim in CLAIMS:
+        for source, part in claim.findings:
+            assert source != name or any(part in f.claim for f in found), claim.words
     for chart in experiment.charts(rows):
         assert chart.series
         assert chart.table().rows

@@ -24,6 +24,39 @@ def test_three_processes_equal_the_simulation(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_edges_that_vary_equal_the_simulation(tmp_path: Path) -> None:
+    """Nothing is sent over an edge that is not active; closing rounds use all."""
+    contract = small_contract(
+        4,
+        rounds=8,
+        finish_mixing=2,
+        graph="complete",
+        algorithm={"name": "dpdda"},
+        mixing={"edges": "random", "active": 0.5, "seed": 3},
+    )
+    crowd = Crowd(tmp_path, contract, seed=5)
+    crowd.start()
+    np.testing.assert_allclose(crowd.finish(), simulated(crowd.stage, seed=5), rtol=0, atol=1e-12)
+    sent = sum(result.messages for result in crowd.stage.results().values())
+    assert 2 * 12 < sent < (8 + 2) * 12
+
+
+@pytest.mark.slow
+def test_values_of_each_member_equal_the_simulation(tmp_path: Path) -> None:
+    """A list of the contract is one value for each member, in the members' order."""
+    grows = {"schedule": "geometric", "start": 0.5, "ratio": 1.1}
+    contract = small_contract(
+        3,
+        rounds=4,
+        algorithm={"name": "madmm", "penalty": [0.6, grows, 1.0]},
+        privacy={"epsilon": 5.0, "delta": 1e-5, "floating_point_noise": True},
+    )
+    crowd = Crowd(tmp_path, contract, seed=3)
+    crowd.start()
+    np.testing.assert_allclose(crowd.finish(), simulated(crowd.stage, seed=3), rtol=0, atol=1e-12)
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::tacenda.runtime.simulate.ConvergenceWarning")
 @pytest.mark.parametrize("name", ["ddpadmm", "cdpadmm", "dpdda", "dvp", "pvp", "radmm", "madmm"])
 def test_every_private_algorithm_equals_the_simulation(tmp_path: Path, name: str) -> None:

@@ -309,9 +309,12 @@ def test_worse_than_alone_counts_settings_for_each_kind_of_noise() -> None:
         for m, values in found.items()
         for e, v in zip((1.0, 2.0), values, strict=True)
     )
-    losses, settings = equal_privacy.below_alone(rows)
-    assert settings == 2
-    assert losses == {"DVP": 2, "R-ADMM": 1, "DVP, Gaussian": 1, "R-ADMM, Gaussian": 0}
+    assert equal_privacy.below_alone(rows) == {
+        "DVP": (2, 2),
+        "R-ADMM": (1, 2),
+        "DVP, Gaussian": (1, 2),
+        "R-ADMM, Gaussian": (0, 2),
+    }
     told = {f.claim: f.holds for f in equal_privacy._noise_in_the_objective(rows)}
     assert told == {
         "objective perturbation with l2-Laplace noise is worse than one node alone in at least "

@@ -21,6 +21,7 @@ from tacenda.graph import parse
 from tacenda.graph.varying import mixing_from_plain
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.problem import Problem
+from tacenda.problem.regularisers import GeneralisedLasso
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.simulate import ConvergenceWarning, simulate
 
@@ -152,6 +153,8 @@ def _problem(text: str) -> tuple[Problem, Any]:
     )
     if settings.pop("lasso_strength", False):
         settings["strength"] = 0.001 * float(np.abs(x.T @ y).max()) / nodes
+    if settings.pop("fused_lasso", False):
+        settings["regulariser"] = GeneralisedLasso(np.diff(np.eye(x.shape[1]), axis=0))
     classes = None if dataset.classes is None else range(len(dataset.classes))
     return Problem(shards, classes=classes, **settings), test
 

@@ -34,7 +34,8 @@ SETTINGS = (
 )
 CHOSEN = (
     "The paper gives neither the number of rounds T nor the diameter D of (23): "
-    "T = 100 (30 in the reduced run) and D = 80; c2/n = 1 by its section 5.4; c0 = 1, "
+    "T = 30 in Figure 1 and 100 in Figure 3 (30 in the reduced run), and D = 80; "
+    "c2/n = 1 by its section 5.4; c0 = 1, "
     "and beta = 0.01 in (21). D is the best of three tried on Adult itself (5, 20, 80; T = 50, "
     "one seed, epsilon 1 as published: 0.526, 0.475, 0.446), "
     "and the other methods' settings were not tuned, so comparisons favour IPADMM. "
@@ -93,7 +94,7 @@ def _tradeoff(size: Size) -> list[Cell]:
             privacy=_budget(mode, eps),
             labels={"epsilon": eps, **public},
             metrics=("objective", "suboptimality", "local_objective", "infeasibility"),
-            **shape,
+            **{**shape, "rounds": size.pick(15, 30, 30)},
         )
         for mode in (PUBLISHED, SOUND)
         for eps in levels
@@ -162,8 +163,10 @@ def _bound_chart(rows: Rows) -> Any:
         / n
         for e in levels
     ]
+    measured = excess_with_violation(rows.where(mode=PUBLISHED))
+    ratios = [b / measured.mean(epsilon=e) for e, b in zip(levels, bounds, strict=True)]
     return drawing.lines(
-        excess_with_violation(rows.where(mode=PUBLISHED)),
+        measured,
         key="ipadmm-tradeoff-bound",
         title="Theorem 7 beside the measured excess risk with feasibility violation (21)",
         metric="excess",
@@ -179,8 +182,8 @@ def _bound_chart(rows: Rows) -> Any:
         x_log=True,
         y_log=True,
         note=(
-            "The bound falls like 1/epsilon and holds with two orders of magnitude to spare: "
-            "it says little about these runs."
+            f"The bound, with the runs' own c2/n = {SLOPE:g}, is {min(ratios):.0f} to "
+            f"{max(ratios):.0f} times what was measured: it says little about these runs."
         ),
     )
 
@@ -209,7 +212,7 @@ def _inner(size: Size) -> list[Cell]:
             step_name(slope, diameter, rounds),
             {"proximal": "theory", "diameter": diameter, "objective_slope": slope},
             rounds,
-            few,
+            few if rounds < 100 else (few[0], few[-1]),
         )
         for rounds in size.pick((5, 15), (10, 30), (10, 30, 100))
         for diameter in size.pick((20.0,), (20.0,), (20.0, 80.0))
@@ -230,7 +233,7 @@ def _inner(size: Size) -> list[Cell]:
         for name, step, rounds, counts in steps
         for mode in (PUBLISHED, SOUND)
         for k in counts
-        for seed in size.seed_list(2, 2, 10 if rounds < 100 else 5)
+        for seed in size.seed_list(2, 2, 10 if rounds < 100 else 4)
     ]
 
 
@@ -652,7 +655,7 @@ EXPERIMENTS = [
         SETTINGS + " epsilon = 1, l = 1 to 25.",
         "The paper gives neither T nor D, so T = 10, 30 and 100 and D = 20 and 80 are all run, "
         "each with c2/n = 1 (section 5.4 of the paper) and with c2/n = 0.01, and c0 = 1. Beside "
-        "(23) a constant proximal weight of 1 with T = 30. Ten seeds, five where T = 100. "
+        "(23) a constant proximal weight of 1 with T = 30. Ten seeds, four where T = 100. "
         "Reduced: T = 10 and 30, D = 20. "
         "Quick runs use 2,000 generated records of 20 features on 20 nodes.",
         _inner,
@@ -767,7 +770,7 @@ CLAIMS = [
         "section 5, Fig. 1",
         "A larger epsilon gives a lower risk.",
         (("ipadmm-tradeoff", "the risk falls as epsilon grows"),),
-        "T = 100, D = 80, l = 10.",
+        "T = 30, D = 80, l = 10.",
     ),
     Claim(
         PAPER,

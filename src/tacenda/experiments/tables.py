@@ -9,7 +9,7 @@ import numpy as np
 from tacenda.experiments.rows import Row, Rows
 from tacenda.report.charts import Column, TextTable
 
-LABELS = ("spectrum", "level", "epsilon", "inner_steps", "nodes", "graph", "setting")
+LABELS = ("example", "spectrum", "level", "epsilon", "inner_steps", "nodes", "graph", "setting")
 
 
 def means(rows: Rows) -> TextTable:

@@ -14,6 +14,8 @@ import pytest
 import tacenda as tc
 from node_stage import small_contract
 from tacenda.errors import PrivacyError, UnsupportedError
+from tacenda.graph import RandomEdges
+from tacenda.node.identity.contract import Contract
 from tacenda.node.run_plan import (
     _fits_lattice,
     enough_noise,
@@ -73,6 +75,11 @@ def test_every_declaration_arrives() -> None:
     assert (spec.privacy.epsilon, spec.privacy.delta) == (3.0, 1e-4)
     assert spec.privacy.adjacency == "add-remove" and spec.privacy.coalition is None
     assert plan.spec.algorithm.inner_steps == 2 and plan.on_lattice
+    varying = small_contract(
+        algorithm={"name": "dpdda"}, mixing={"edges": "random", "active": 0.9, "seed": 1}
+    )
+    assert make_plan(varying).spec.mixing == RandomEdges(0.9, seed=1)
+    assert Contract.build(varying.to_plain()).run_id() == varying.run_id()
     classes = small_contract(
         problem={"loss": "multinomial", "n_features": 4, "classes": ["a", "b", "c"]}
     )
