@@ -4,16 +4,24 @@ where the time of a round goes.
 Eight members on a ring, 104 features, 100 rounds, durable writes on. Printed: seconds of all
 rounds, of the simulator with the same settings, of the disk's flushes alone, of a bare stream
 without a node behind it, and the shares of writing and waiting in a member's round.
+
+`--members 8 16 32 64` prints a table instead: for each number of members the time of a round, and
+for one member the processor's time of a round and of the start, its memory, and what it writes in a
+round; beside it the floor, the same bytes between as many bare processes. `--features`, `--rounds`
+and `--delay-ms` set what is measured.
 """
 
 from __future__ import annotations
 
+import argparse
 import base64
 import json
 import os
 import sqlite3
 import tempfile
+import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +31,10 @@ import tacenda as tc
 from tacenda.algorithms.registry import from_plain
 from tacenda.data.encoding import encode
 from tacenda.data.schema import Label, NumericColumn, Schema
+from tacenda.node.delay import DelayedNetwork
 from tacenda.node.identity import contract_files
 from tacenda.node.identity.contract import Contract
-from tacenda.node.rehearse import Stage, rehearse
+from tacenda.node.rehearse import Stage, prepare, rehearse
 from tacenda.node.run_plan import topology_of
 
 MEMBERS, FEATURES, ROUNDS, RECORDS = 8, 104, 100, 3000
@@ -33,6 +42,134 @@ ALGORITHM = {"name": "ipadmm", "penalty": 0.02, "proximal": 0.5, "inner_steps": 
 
 
 def main() -> None:
+    global FEATURES, ROUNDS, RECORDS
+    options = argparse.ArgumentParser(description="Real processes over mutual TLS.")
+    options.add_argument("--members", type=int, nargs="*", help="Print a table for these numbers.")
+    options.add_argument("--features", type=int, default=FEATURES)
+    options.add_argument("--rounds", type=int, default=ROUNDS)
+    options.add_argument("--records", type=int, default=RECORDS)
+    options.add_argument("--delay-ms", type=float, default=0.0)
+    given = options.parse_args()
+    FEATURES, ROUNDS, RECORDS = given.features, given.rounds, given.records
+    if given.members:
+        table(given.members, given.delay_ms)
+    else:
+        shares()
+
+
+def table(members: list[int], delay_ms: float) -> None:
+    """One line for each number of members, as a table for docs/node.md."""
+    print(
+        "| members | a round | floor | processor, a round | processor, start | memory | "
+        "written a round |\n| ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    )
+    for n in members:
+        with tempfile.TemporaryDirectory() as folder:
+            home = Path(folder)
+            stage = prepare(_contract(home, n), home / "schema.toml", home / "stage")
+            addresses = {m.name: m.address for m in stage.contract.members}
+            slow = DelayedNetwork(addresses, delay_ms) if delay_ms else nullcontext({})
+            with slow as stage.reached:
+                for name in stage.contract.names:
+                    stage.start(name)
+                watch = Watch(stage)
+                stage.wait(1200)
+            used = watch.end()
+            a_round = stage.seconds_of_rounds() / (ROUNDS - 1)
+            floor = _bare_ring(n) / ROUNDS
+            print(
+                f"| {n} | {1000 * a_round:.1f} ms | {1000 * floor:.1f} ms | "
+                f"{1000 * used['processor'] / (ROUNDS - 1):.1f} ms | {used['start']:.1f} s | "
+                f"{used['memory'] / 1e6:.0f} MB | {used['written'] / (ROUNDS - 1) / 1e3:.0f} kB |",
+                flush=True,
+            )
+
+
+class Watch:
+    """What the members' processes use, looked at while they run: medians over the members."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage, self._over = stage, threading.Event()
+        self._seen: dict[str, list[tuple[bool, float, float, float]]] = {}
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def _look(self) -> None:
+        while not self._over.wait(0.2):
+            for name, process in self._stage.processes.items():
+                home = Path(f"/proc/{process.pid}")
+                log = self._stage.folder / name / "state" / "log.jsonl"
+                try:
+                    stat = (home / "stat").read_text().rpartition(")")[2].split()
+                    io = dict(line.split(": ") for line in (home / "io").read_text().splitlines())
+                    peak = (home / "status").read_text().partition("VmHWM:")[2].split()[0]
+                    begun = log.exists() and "round one done" in log.read_text()
+                except (OSError, IndexError):
+                    continue  # it has ended, or not begun
+                seconds = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+                now = (begun, seconds, float(io["write_bytes"]), 1024.0 * float(peak))
+                self._seen.setdefault(name, []).append(now)
+
+    def end(self) -> dict[str, float]:
+        self._over.set()
+        self._thread.join()
+        found: dict[str, list[float]] = {"start": [], "processor": [], "written": [], "memory": []}
+        for seen in self._seen.values():
+            first = next((one for one in seen if one[0]), seen[-1])
+            found["start"].append(first[1])
+            found["processor"].append(seen[-1][1] - first[1])
+            found["written"].append(seen[-1][2] - first[2])
+            found["memory"].append(seen[-1][3])
+        return {name: float(np.median(values)) for name, values in found.items()}
+
+
+def _bare_ring(members: int) -> float:
+    """Seconds of all rounds if every member does nothing but send its row to two others over
+    asyncio's own TLS streams and wait for theirs: all in one process."""
+    import asyncio
+    import ssl
+
+    import trustme
+
+    authority = trustme.CA()
+    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+    authority.configure_trust(client)
+    authority.issue_cert("localhost").configure_cert(server)
+    message = bytes(8 * FEATURES)
+
+    async def measured() -> float:
+        waiting: list[asyncio.Future[Any]] = []
+
+        def come(*stream: Any) -> None:
+            waiting.pop(0).set_result(stream)
+
+        listener = await asyncio.start_server(come, "localhost", 0, ssl=server)
+        port = listener.sockets[0].getsockname()[1]
+        edges = []
+        for _ in range(members):
+            waiting.append(asyncio.get_running_loop().create_future())
+            coming = waiting[-1]
+            near = await asyncio.open_connection("localhost", port, ssl=client)
+            edges.append((near, await coming))
+        begin = time.perf_counter()
+        for _ in range(ROUNDS):
+            for pair in edges:
+                for end in pair:
+                    end[1].write(message)
+            reads = (end[0].readexactly(len(message)) for pair in edges for end in pair)
+            await asyncio.gather(*reads)
+        seconds = time.perf_counter() - begin
+        for pair in edges:
+            for end in pair:
+                end[1].close()
+        listener.close()
+        return seconds
+
+    return asyncio.run(measured())
+
+
+def shares() -> None:
+    """Where the time of a round of eight members goes."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         stage = rehearse(_contract(home), home / "schema.toml", home / "stage")
@@ -53,12 +190,12 @@ def main() -> None:
         print(f"the simulator, all members in one process: {_simulated(stage):.3f} s")
 
 
-def _contract(home: Path) -> Contract:
+def _contract(home: Path, members: int = MEMBERS) -> Contract:
     columns = tuple(NumericColumn(name=f"x{k}", low=0, high=1) for k in range(FEATURES - 1))
     schema = Schema(columns=columns, label=Label(name="y", classes=("no", "yes")), intercept=True)
     schema.write(home / "schema.toml")
-    names = [f"m{k}" for k in range(MEMBERS)]
-    members = [
+    names = [f"m{k}" for k in range(members)]
+    people = [
         {
             "name": name,
             "size": RECORDS,
@@ -73,7 +210,7 @@ def _contract(home: Path) -> Contract:
             "title": "benchmark",
             "rounds": ROUNDS,
             "schema_hash": schema.hash(),
-            "members": members,
+            "members": people,
             "algorithm": ALGORITHM,
             "edges": contract_files.named_edges("ring", names),
             "authorities": ["-----BEGIN CERTIFICATE-----"],

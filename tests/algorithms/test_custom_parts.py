@@ -14,7 +14,7 @@ from node_stage import Crowd, simulated, small_contract
 from support import TUNED, shards
 from tacenda.algorithms.registry import ALGORITHMS
 from tacenda.errors import PrivacyError, UnsupportedError
-from tacenda.node.identity.contract_files import plugin_codes
+from tacenda.node.drafting import plugin_codes
 from tacenda.node.run_plan import make_plan
 from tacenda.problem import losses
 from tacenda.runtime.simulate import simulate

@@ -55,6 +55,7 @@ def test_signatures_go_along_a_path_also_over_a_restart(tmp_path: Path) -> None:
     np.testing.assert_array_equal(models, simulated(crowd.stage, seed=3))
     for name in crowd.names:
         assert "all members have signed" in crowd.log(name)
+        assert not contract_files.missing_signatures(crowd.folder(name) / "state/contract.toml")
 
 
 def test_another_text_is_named_with_its_fields_also_beyond_the_neighbours(tmp_path: Path) -> None:
@@ -84,6 +85,7 @@ def test_a_node_needs_its_own_signature(tmp_path: Path) -> None:
     assert "lacks a valid signature of m0, whose node this is" in crowd.output("m0")
 
 
+@pytest.mark.slow
 def test_a_forged_signature_is_refused_and_named(tmp_path: Path) -> None:
     crowd = _path_of_three(tmp_path)
     try:
@@ -104,6 +106,24 @@ def test_adjacent_versions_work_in_one_run(tmp_path: Path) -> None:
         crowd.start_as("m1", live_with_version, 3)
         crowd.start("m0", "m2")
         models = crowd.finish()
+    finally:
+        crowd.stop()
+    np.testing.assert_array_equal(models, simulated(crowd.stage, seed=3))
+
+
+@pytest.mark.slow
+def test_a_node_is_upgraded_in_the_middle_of_a_run(tmp_path: Path) -> None:
+    """Stop one node, install the newer version, start it: the same bits."""
+    contract = small_contract(3, rounds=1500, graph="path", algorithm=ALGORITHM)
+    crowd = Crowd(tmp_path, contract, seed=3)
+    try:
+        for name in crowd.names:
+            crowd.start_as(name, live_with_version, 3)
+        for name in ("m1", "m0"):
+            crowd.until(name, "round one done")
+            crowd.kill(name)
+            crowd.start(name)
+        models = crowd.finish(300)
     finally:
         crowd.stop()
     np.testing.assert_array_equal(models, simulated(crowd.stage, seed=3))

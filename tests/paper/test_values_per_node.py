@@ -147,6 +147,29 @@ def test_blocks_give_the_same_bits() -> None:
             assert np.array_equal(one.privacy.node_epsilons, other.privacy.node_epsilons)
 
 
+@pytest.mark.slow
+def test_an_attack_on_a_node_with_values_of_its_own_comes_close_to_its_cost() -> None:
+    """Neither too little noise nor too much: the attacked node spends three quarters of its budget
+    in the second round, and has a proximal weight of its own."""
+    from tacenda.auditing.attack import audit
+
+    spread = S.per_node([1.0, S.listed([1.0, 3.0]), 1.0, 2.0])
+    found = audit(
+        A.IPADMM(0.1, [1.0, 2.0, 3.0, 4.0], inner_steps=1),
+        privacy=tc.Privacy(8.0, 1e-5, spread=spread),
+        rounds=2,
+        graph=GRAPH,
+        records=12,
+        dim=3,
+        trials=6000,
+        node=1,
+        seed=0,
+        progress=False,
+    )
+    assert found.mu_lower is not None and found.mu_claimed is not None
+    assert 0.8 * found.mu_claimed < found.mu_lower <= found.mu_claimed
+
+
 def test_own_penalties_still_lead_to_the_optimum() -> None:
     problem = tc.Problem(shards(SIZES, 3), classes=("no", "yes"), strength=R)
     result = tc.simulate(

@@ -147,6 +147,13 @@ def test_who_promises_what():
         same = statement(other)
         assert same.final_model().epsilon == same.epsilon and not same.final_model().better
         assert "no better bound is known" in same.final_model().why
+    problem = tc.Problem(
+        shards([20, 20, 20], 3), classes=("no", "yes"), strength=0.1, public_sizes=[10, 10, 10]
+    )
+    budget, method = tc.Privacy(1.0, 1e-5), A.TreeGD(noise="independent")
+    other = tc.simulate(problem, tc.graph.ring(3), method, 6, budget, seed=0, output="last")
+    # Ten declared records where there are twenty: the loss may be twice as steep as is known
+    assert "forgets" not in other.privacy.final_model().why and other.privacy.final_model().better
     wide = A.GossipGD(noise="independent", step_size=50.0)  # beyond 2/L: no contraction
     assert not statement(wide, output="last").final_model().better
 

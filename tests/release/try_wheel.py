@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 NEEDED = (
     "tacenda/py.typed",
+    "tacenda/node/templates/tacenda-node.service",
     "tacenda/report/template/report.html.j2",
     "tacenda/experiments/template/page.html.j2",
     "tacenda/data/schemas/adult.toml",

@@ -929,7 +929,8 @@ def proximal_descent(
     k = facts.constants
     clipped = k.n_outputs > 1 and k.clip_norm is not None
     own = isinstance(k.regulariser, CustomRegulariser)
-    known = facts.released_smoothness is None and facts.true_sizes and k.loss.smooth
+    counted = facts.true_sizes and facts.adjacency == "replace-one"
+    known = facts.released_smoothness is None and counted and k.loss.smooth
     if not known or clipped or own:
         return None
     eta, rounds = np.array(steps, float), len(steps)

@@ -104,7 +104,7 @@ def plan(given: flags.Given) -> None:
             given["classes"] = 0 if known.classes is None else len(known.classes)
     sample = None if known is None else (known.X, known.y)
     found, notes = _config(given)
-    chosen = _planned(found)
+    chosen = _planned(found, whole_numbers=given["terms"] is not None)
     if sample is not None and trials:
         chosen = chosen.tuned(sample)
     changes = chosen.what_if()
@@ -214,7 +214,8 @@ def _counted(config: RunConfig) -> str:
     )
 
 
-def _planned(found: RunConfig) -> Plan:
+def _planned(found: RunConfig, whole_numbers: bool) -> Plan:
+    """whole_numbers: only methods that real nodes take without a word about their noise."""
     from tacenda.config.choice import pooled
     from tacenda.config.cost import public_run
     from tacenda.planning import plan_facts
@@ -229,6 +230,7 @@ def _planned(found: RunConfig) -> Plan:
         found.privacy.delta,
         coalition=members,
         rounds=wanted,
+        whole_numbers=whole_numbers,
     )
 
 

@@ -25,6 +25,7 @@ from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
 from tacenda.node.member_records import read_records
+from tacenda.node.policy import PolicyFile, require
 from tacenda.node.run_plan import RunPlan, make_plan
 from tacenda.node.settings import NodeSettings
 from tacenda.node.state.accounts import claim, default_ledger
@@ -58,6 +59,8 @@ def check(
         return [Finding("contract", False, str(wrong), "correct it, then check again")]
     name = identity.name
     findings.append(Finding("contract", True, f"{what}: {plan.spec.algorithm.title}"))
+    if settings.policy is not None:
+        findings.append(_policy(settings.policy, contract, identity.signing_key))
     try:
         problem = read_records(contract, name, settings.schema, settings.data)
     except TacendaError as wrong:
@@ -70,6 +73,17 @@ def check(
     if rehearsal:
         findings.append(_rehearsal(settings, contract, name, own_records, rounds, seconds))
     return findings
+
+
+def _policy(path: Path, contract: Contract, member_key: str) -> Finding:
+    """Whether the member's own policy allows the contract."""
+    try:
+        used = require(PolicyFile.read(path), contract, member_key)
+    except TacendaError as forbidden:
+        fix = "change the contract, or let the officer approve it: tacenda node approve"
+        return Finding("policy", False, str(forbidden), fix)
+    by = f", with the approval of {', '.join(one.by for one in used)}" if used else ""
+    return Finding("policy", True, f"{path} allows it{by}")
 
 
 def _contract(folder: Path, settings: NodeSettings) -> tuple[Contract, str]:
@@ -137,6 +151,13 @@ def _cost(settings: NodeSettings, plan: RunPlan, name: str, problem: Any) -> Fin
             return Finding("cost", False, f"{says}; {told}", "set budget in node.toml")
         with LedgerStore(copy) as store:
             spent = store.spent(account)
+            mine = f"{plan.contract.run_id()[:16]}-"
+            begun = any(
+                run["run"].startswith(mine) and run["run"].endswith(f"-{name}")
+                for run in store.runs()
+            )
+    if begun:
+        says, events = f"{says}, and has begun: it is in the ledger already", []
     before = [*spent.events, *spent.reserved]
     if spent.budget is None:
         return Finding("cost", True, f"{says}; these records have no budget, by your own word")

@@ -122,7 +122,7 @@ def new(
     card = contract_files.card_of(identity, site.address, size, listens=site.listens)
     invitation = Invitation(title, [name, *others], schema, terms, card).signed(identity)
     _furnish(folder, identity, invitation, card, site)
-    return write_text(folder / f"{file_name(title)}{SUFFIX}", toml(invitation.to_plain()))
+    return invitation_path(folder, title)
 
 
 def join(invitation: Path, folder: Path, name: str, site: Site) -> Path:
@@ -140,9 +140,7 @@ def join(invitation: Path, folder: Path, name: str, site: Site) -> Path:
     size = _checked_place(folder, name, found.schema, found.terms, site)
     identity = _identity(folder, name, site)
     card = contract_files.card_of(identity, site.address, size, listens=site.listens)
-    path = _furnish(folder, identity, found, card, site)
-    write_text(folder / Path(invitation).name, toml(found.to_plain()))
-    return path
+    return _furnish(folder, identity, found, card, site)
 
 
 def draft(folder: Path, cards: list[Path]) -> drafting.Drafted:
@@ -245,14 +243,14 @@ def read_invitation(path: str | Path) -> Invitation:
         raise InputError(f"{wrong} again.")
     try:
         found = Invitation(
-            values["title"],
-            list(values["members"]),
+            str(values["title"]),
+            [check_name(name) for name in values["members"]],
             Schema.from_toml(values["schema"]),
             dict(values["terms"]),
-            dict(values["organiser"]),
-            values["signature"],
+            drafting.checked_card(dict(values["organiser"]), f"of the organiser in {path}"),
+            str(values["signature"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{wrong} again ({error}).") from None
     if not found.is_signed():
         raise InputError(
@@ -281,6 +279,11 @@ def identity_of(folder: Path) -> Identity:
 def card_path(folder: Path, name: str) -> Path:
     """Where a member's own card lies."""
     return folder / f"{name}.card"
+
+
+def invitation_path(folder: Path, title: str) -> Path:
+    """Where the invitation lies in a member's folder."""
+    return folder / f"{file_name(title)}{SUFFIX}"
 
 
 def file_name(title: str) -> str:
@@ -343,7 +346,8 @@ def _identity(folder: Path, name: str, site: Site) -> Identity:
 def _furnish(
     folder: Path, identity: Identity, invitation: Invitation, card: dict[str, Any], site: Site
 ) -> Path:
-    """Schema, settings and card in the member's folder; returns the card's path."""
+    """Invitation, schema, settings and card in the member's folder; returns the card's path."""
+    write_text(invitation_path(folder, invitation.title), toml(invitation.to_plain()))
     write_text(folder / SCHEMA, invitation.schema.to_toml())
     values = {
         "contract": CONTRACT,

@@ -32,6 +32,7 @@ class Display:
         self._first: tuple[int, float] | None = None
         self.advanced = time.monotonic()  # when the latest round was completed
         self.waiting_for: list[str] = []
+        self.pause = ""  # why the member's policy lets the node neither compute nor send
         self.waiting_since = 0.0
         self.all_done = False
         self.warnings: list[str] = []
@@ -103,6 +104,12 @@ class Display:
         if words:
             self._show()
 
+    def paused(self, words: str) -> None:
+        """The policy makes the node wait, why in words; "" once it goes on."""
+        self.pause = words
+        if words:
+            self._show()
+
     def waiting(self, peers: list[str]) -> None:
         """The node waits for these."""
         if self.waiting_for != peers:
@@ -157,8 +164,8 @@ class Display:
 
     def line(self) -> str:
         """One sentence."""
-        if self.lacking:
-            return self.lacking
+        if self.lacking or self.pause:
+            return self.lacking or f"paused, {self.pause}"
         if self.all_done:
             line = f"all {self.total} rounds done"
         else:

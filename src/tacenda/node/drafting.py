@@ -45,11 +45,15 @@ def read_terms(path: str | Path) -> dict[str, Any]:
 
 def read_card(path: str | Path) -> dict[str, Any]:
     """A member's card."""
-    values = _read_toml(path, "card", "ask the member to send it again")
+    return checked_card(_read_toml(path, "card", "ask the member to send it again"), str(path))
+
+
+def checked_card(values: dict[str, Any], where: str) -> dict[str, Any]:
+    """A card, if it has all that a contract needs; its values are the contract's to check."""
     for field in ("name", "size", "address", "fingerprint", "signing_key", "authority"):
         if field not in values:
             raise InputError(
-                f"The card {path} lacks {field!r}; ask the member to send it again, "
+                f"The card {where} lacks {field!r}; ask the member to send it again, "
                 "as `tacenda consortium join` or `tacenda certs show --card` writes it."
             )
     return values

@@ -22,9 +22,11 @@ from tacenda.node.identity import contract_files
 from tacenda.node.identity.contract import Contract
 from tacenda.node.settings import NodeSettings, read_settings
 from tacenda.node.state.accounts import default_ledger
+from tacenda.node.transport.relay import SCHEME
 
 KIT = "kit"
 USER = "tacenda"
+IMAGE_USER = 10001  # of deploy/Dockerfile
 HOMES = ("/home", "/root", "/run/user")  # what ProtectHome= hides
 
 
@@ -47,6 +49,7 @@ def write_kit(folder: str | Path) -> Path:
     for name in ("tacenda-node.service", "compose.yaml", "firewall.nft", "README.md"):
         out = facts["unit"] if name == "tacenda-node.service" else name
         write_text(target / out, env.get_template(name).render(facts))
+    write_text(target / "policy.example.toml", env.get_template("policy.toml").render())
     if contract is not None:
         findings = doctor.examine(
             settings.contract,
@@ -67,6 +70,9 @@ def _facts(home: Path, settings: NodeSettings, contract: Contract | None) -> dic
     ledger = settings.ledger or default_ledger(name)
     near = [] if contract is None else [contract.member(n) for n in contract.neighbours(name)]
     others = [_place(member.name, member.address, member.listens) for member in near]
+    mine = _place(f"the relay of {name}", address, True)
+    listens = card["listens"] and not mine["relay"]
+    called = [member for member in others if member["listens"]]
     state = settings.state.resolve()
     state.mkdir(parents=True, exist_ok=True, mode=0o700)  # systemd wants to find it
     writable = _outermost([state, ledger.resolve().parent])
@@ -81,14 +87,14 @@ def _facts(home: Path, settings: NodeSettings, contract: Contract | None) -> dic
         "cache": f"tacenda-{name}",
         "as_root": as_root,  # a node needs no rights of its own: then a user is made for it
         "user": USER if as_root else getpass.getuser(),
-        "uid": os.geteuid(),
-        "gid": os.getegid(),
+        "uid": IMAGE_USER if as_root else os.geteuid(),
+        "gid": IMAGE_USER if as_root else os.getegid(),
         "python": sys.executable,
         "address": address,
         "port": address.rpartition(":")[2],
-        "listens": card["listens"],
+        "listens": listens,
         "callers": others,
-        "called": [member for member in others if member["listens"]],
+        "called": [*called, mine] if mine["relay"] else called,
         "all_known": all(member["ip"] for member in others),
         "contract": settings.contract.resolve(),
         "schema": settings.schema.resolve(),
@@ -116,7 +122,8 @@ def _outermost(paths: list[Path]) -> list[Path]:
 
 
 def _place(name: str, address: str, listens: bool) -> dict[str, Any]:
-    host, _, port = address.rpartition(":")
+    relay = address.startswith(SCHEME)
+    host, _, port = address.removeprefix(SCHEME).rpartition(":")
     host = host.strip("[]")
     try:
         found = ipaddress.ip_address(host)
@@ -125,6 +132,7 @@ def _place(name: str, address: str, listens: bool) -> dict[str, Any]:
         ip, family = "", "ip"
     return {
         "name": name,
+        "relay": relay,
         "host": host,
         "port": port,
         "listens": listens,

@@ -26,7 +26,7 @@ from tacenda.node.facts import (
     log_entry,
     size,
 )
-from tacenda.node.identity.certificates import Identity
+from tacenda.node.identity.certificates import CERTIFICATE, Identity, read_certificate
 from tacenda.node.identity.contract import Contract
 from tacenda.node.state.database import booked
 from tacenda.node.transport.link import Link
@@ -141,8 +141,9 @@ class Observer:
         self._lasting = LastingSpending(name, epsilon, budget, delta)
 
     def _look_at_certificate(self) -> None:
-        found = Identity.read(self._identity.folder)  # it may have been renewed
-        self._expires = found.certificate.not_valid_after_utc.timestamp()
+        # It may have been renewed; the keys, which a key store may hold, are not asked for
+        found = read_certificate(self._identity.folder / CERTIFICATE)
+        self._expires = found.not_valid_after_utc.timestamp()
 
     def _write(self, *, durable: bool) -> None:
         try:
@@ -230,7 +231,8 @@ class Observer:
         return PeerFacts(
             name=link.peer,
             state=state,
-            reason="" if link.connected else link.reason,
+            # Without the transport's own words, which are in the log
+            reason="" if link.connected else link.reason.split(" (failed to connect")[0],
             lag_rounds=lag,
             away_seconds=0.0 if link.connected or link.finished else now - link.left,
             silent_seconds=now - link.seen,
@@ -259,7 +261,7 @@ class Observer:
                 f"Only {size(free)} are free on the disk of {self._folder}; free some space, "
                 "because nothing is sent that cannot be stored first."
             )
-        unsigned = bool(self._display.lacking)
+        unsigned = bool(self._display.lacking or self._display.pause)
         if not self._display.all_done and not unsigned and since_round > limit:
             found.append(
                 f"No round was completed for {duration(since_round)}, and the contract's limit is "

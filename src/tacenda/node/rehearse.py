@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tacenda.errors import NetworkError, StateError
+from tacenda.node.delay import DelayedNetwork
 from tacenda.node.identity import certificates as identity
 from tacenda.node.identity import contract_files
 from tacenda.node.identity.contract import Contract
@@ -37,6 +38,7 @@ class Stage:
     schema: Path
     data: dict[str, Path]
     spaces: Namespaces | None = None
+    reached: dict[str, str] = field(default_factory=dict)  # at other addresses than the contract's
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -68,6 +70,12 @@ class Stage:
             self.contract.member(name).address,
             "--rehearsal",
             "--quiet",
+            *(
+                word
+                for peer in self.contract.neighbours(name)
+                if peer in self.reached
+                for word in ("--peer", f"{peer}={self.reached[peer]}")
+            ),
         ]
 
     def start(self, name: str) -> None:
@@ -198,12 +206,16 @@ def rehearse(
     delay_ms: float = 0.0,
 ) -> Stage:
     """Run the whole federation here, to its end; with `namespaces` every member in a network of its
-    own (Linux, root)."""
+    own (Linux, root). delay_ms: how long everything takes from one member to another."""
     with Namespaces(contract.names, delay_ms) if namespaces else nullcontext() as spaces:
         stage = prepare(contract, schema, folder, data=data, seed=seed, spaces=spaces)
-        for name in stage.contract.names:
-            stage.start(name)
-        stage.wait(seconds)
+        addresses = {m.name: m.address for m in stage.contract.members}
+        slow = bool(delay_ms) and not namespaces
+        with DelayedNetwork(addresses, delay_ms) if slow else nullcontext({}) as reached:
+            stage.reached = reached
+            for name in stage.contract.names:
+                stage.start(name)
+            stage.wait(seconds)
     return stage
 
 

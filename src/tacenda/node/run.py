@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ from tacenda.node.membership.amendments import Amendments
 from tacenda.node.membership.votes import ConflictingVotes
 from tacenda.node.observer import Observer
 from tacenda.node.peer import Peer
+from tacenda.node.policy import PolicyFile
+from tacenda.node.policy import require as require_policy
 from tacenda.node.protocol.contract_signatures import SignatureBook
 from tacenda.node.protocol.handshake import Handshake
 from tacenda.node.protocol.signed_rows import Witness
@@ -46,6 +49,7 @@ from tacenda.node.transport.probe import dates
 from tacenda.node.transport.relay import SCHEME
 from tacenda.node.transport.streams import Proxy, read_secret
 from tacenda.node.transport.tls_log import TlsLog
+from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.runtime.lasting_run import data_digest
 from tacenda.runtime.places import row_forms
 from tacenda.runtime.result import RunResult
@@ -85,13 +89,16 @@ def run_node(options: NodeSettings) -> RunResult:
     identity = Identity.read(options.identity)
     contract_files.require_own_signature(options.contract, identity.name)
     plan = make_plan(contract)
+    policy = None if options.policy is None else PolicyFile.read(options.policy)
+    if policy is not None:
+        require_policy(policy, contract, identity.signing_key)
     schema = checked_schema(contract, options.schema)
     state = NodeState(options.state, row_bytes=8 * plan.spec.facts.dim)
     try:
         with logs.open_log(options.state / "log.jsonl", identity.name) as log:
             amendments = Amendments(options.contract, contract, identity.name, state, log)
             check_identity(amendments.texts, identity)
-            return _run(options, plan, identity, schema, state, log, amendments)
+            return _run(options, plan, identity, schema, state, log, amendments, policy)
     finally:
         state.close()
 
@@ -122,6 +129,7 @@ def _run(
     state: NodeState,
     log: Any,
     amendments: Amendments,
+    policy: PolicyFile | None,
 ) -> RunResult:
     contract, name, book = plan.contract, identity.name, amendments.book
     forms = row_forms(plan.spec)
@@ -178,6 +186,7 @@ def _run(
         key = state.bind(contract.run_id(), name, data_digest(problem))
         handshake.state_id = hashlib.sha256(b"state id" + key).hexdigest()[:16]
         ledger, account = _account(options, contract, name, problem, log)
+        _hold_budget(policy, contract, identity.signing_key, ledger, account, log)
         booked = Spending(ledger, plan, name, problem, key, account, rehearsal=options.rehearsal)
         spending = stack.enter_context(booked)
         observer.account(ledger, account)
@@ -192,7 +201,7 @@ def _run(
             endpoint.ready()
             endpoint.start()
             exchange.resend()
-            _rounds(peer, exchange, mailbox, agreement, display, watchdog, spending.anew)
+            _rounds(peer, exchange, mailbox, agreement, display, watchdog, spending.anew, policy)
             result = peer.result(display.seconds)
             spending.settle(state.charges(), final=True)
             save_folder(options.state, result, contract, schema, identity, witness.caught)
@@ -233,6 +242,7 @@ def _all_signed(book: SignatureBook, endpoint: Endpoint, watchdog: _Watchdog) ->
         watchdog.amend()
         endpoint.mailbox.take((0, 0, 0), list(endpoint.links), LOOK_AROUND)
     watchdog.display.unsigned("")
+    watchdog.keep_signed()
     if said:
         watchdog.log.info("all members have signed", contract=book.current.hash)
 
@@ -244,6 +254,25 @@ def _settle_what_is_there(spending: Spending, state: NodeState, log: Any, *, fin
         spending.settle(state.charges(), final=final)
     except (StateError, sqlite3.Error) as failed:
         log.warning("spending not settled yet", reason=type(failed).__name__)
+
+
+def _hold_budget(
+    policy: PolicyFile | None,
+    contract: Contract,
+    member_key: str,
+    ledger: Path,
+    account: str,
+    log: Any,
+) -> None:
+    """Hold contract and budget against the policy; the officer's exceptions go into the log."""
+    if policy is None:
+        return
+    with LedgerStore(ledger) as store:
+        budget = store.budget(account)
+    found = policy.forbids_budget(None if budget is None else budget.epsilon)
+    for used in require_policy(policy, contract, member_key, found):
+        lines = "; ".join(used.lines)
+        log.info("approved against the policy", by=used.by, message=f"{lines}: {used.reason}")
 
 
 def _account(
@@ -270,12 +299,14 @@ def _rounds(
     display: Display,
     watchdog: _Watchdog,
     anew: str,
+    policy: PolicyFile | None,
 ) -> None:
     """anew: why this state may only join a view that the others have agreed on without it."""
     while peer.round < peer.total:
         mailbox.advance(exchange.view, peer.round + 1)
         watchdog.witness.advance(exchange.view, peer.round + 1)
         try:
+            watchdog.keep_hours(policy)
             peer.meet()
             if anew and exchange.view == 0:
                 raise StateError(anew)
@@ -349,7 +380,11 @@ class _Watchdog:
             # A sign of life after the decision, not just a stream that was left open
             since = self.agreement.enacted
             self.agreement.returned(
-                {k.peer for k in self._endpoint.links.values() if k.connected and k.seen > since}
+                {
+                    k.peer
+                    for k in self._endpoint.links.values()
+                    if k.connected and not k.waiting and k.seen > since
+                }
             )
             if self.agreement.phase is not Phase.TAKING_PART:
                 raise Frozen("The members are about to agree on who takes part.")
@@ -383,6 +418,23 @@ class _Watchdog:
                 absent, self.limit, [self._endpoint.links[peer].reason for peer in absent]
             )
 
+    def keep_hours(self, policy: PolicyFile | None) -> None:
+        """Wait while the policy lets this node neither compute nor send, with its connections open
+        and a sign of life now and then."""
+        said = ""
+        while policy is not None and (pause := policy.pause(datetime.now(UTC))) is not None:
+            if pause[1] != said:
+                said = pause[1]
+                self.log.info("paused", message=said)
+            self.display.paused(said)
+            self([])
+            if time.monotonic() - self._said > self.limit:
+                self._said = time.monotonic()
+                handshake = self._endpoint.handshake
+                self._endpoint.tell(Progress(handshake.done, handshake.view))
+            time.sleep(min(LOOK_AROUND, pause[0].total_seconds()))
+        self.display.paused("")
+
     def amend(self) -> None:
         """Take up the next amendment of the contract, if it is there and all have signed."""
         news = self._amendments.look()
@@ -392,6 +444,7 @@ class _Watchdog:
             handshake = self._endpoint.handshake
             handshake.contract = self._amendments.current
             self.agreement.left = self._amendments.left
+            self.keep_signed()
         me = self._endpoint.handshake.identity.name
         if me in self._amendments.left:
             raise LeftRun(
@@ -399,6 +452,10 @@ class _Watchdog:
                 "contract. What was released stays charged; the rest of the reservation is free "
                 "again."
             )
+
+    def keep_signed(self) -> None:
+        """Keep the signed text in force where it can be looked up later."""
+        self._amendments.keep_signed()
 
     def _without_those_who_left(self) -> None:
         """All who remain agree on a view without those who have left for good."""

@@ -20,7 +20,18 @@ from tacenda.node.identity.addresses import check_address
 from tacenda.node.web import parse_address
 
 FILE = "node.toml"
-PATHS = ("contract", "schema", "data", "identity", "state", "ledger", "proxy_login", "relay_token")
+POLICY = "policy.toml"
+PATHS = (
+    "contract",
+    "schema",
+    "data",
+    "identity",
+    "state",
+    "ledger",
+    "proxy_login",
+    "relay_token",
+    "policy",
+)
 FLAGS_ONLY = ("rehearsal", "quiet", "watch_tls")  # said anew at every start, never in the file
 
 
@@ -38,7 +49,8 @@ class NodeSettings:
     epsilon that all runs on these records together may lose, kept in the ledger; no_budget: that
     they shall have no limit.
     proxy: `http://host:port` for all calls out; proxy_login: a file with its `user:password`.
-    relay_token: a file with the token of the relays.
+    relay_token: a file with the token of the relays. policy: what this member's officer allows; by
+    default policy.toml beside node.toml, if there is one.
 
     Of the command line only: rehearsal (seeded noise is allowed, nothing outlives the run), quiet,
     and watch_tls: log the reasons of failed handshakes, which takes over this process's standard
@@ -59,6 +71,7 @@ class NodeSettings:
     proxy: str | None = None
     proxy_login: Path | None = None
     relay_token: Path | None = None
+    policy: Path | None = None
     metrics_address: str | int | None = None
     dashboard: Annotated[int, Field(ge=0, le=65535)] | None = None
     rehearsal: bool = False
@@ -132,6 +145,8 @@ def _from_file(path: Path) -> dict[str, Any]:
                 f"remove it, and give --{name.replace('_', '-')} where it is wanted."
             )
     values = {"contract": "contract.toml", "identity": "identity", "state": "state", **values}
+    if (path.parent / POLICY).exists():
+        values.setdefault("policy", POLICY)
     for name in PATHS:
         if isinstance(values.get(name), str):
             values[name] = path.parent / Path(values[name]).expanduser()

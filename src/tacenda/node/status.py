@@ -10,9 +10,23 @@ from pathlib import Path
 from tacenda.errors import InputError, StateError
 from tacenda.node import observer
 from tacenda.node.facts import FORMAT, NodeFacts, day, duration
+from tacenda.node.settings import FILE as SETTINGS
+from tacenda.node.settings import read_settings, settings_file
 from tacenda.node.state.database import booked
 
 SILENT = 15.0  # seconds without a sign of life, after which a node counts as ended
+
+
+def state_folder(place: Path | None) -> Path:
+    """The state folder that is meant: itself, or that of the member's folder with its node.toml; by
+    default those of the current folder."""
+    if place is not None and (place / observer.FILE).exists():
+        return place
+    if place is None and settings_file(None) is None:
+        return Path("state")
+    if place is not None and not (place / SETTINGS).exists() and not place.is_file():
+        return place
+    return read_settings(place).state
 
 
 def read_status(folder: str | Path) -> NodeFacts:

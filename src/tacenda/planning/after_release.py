@@ -29,6 +29,8 @@ from tacenda.planning.candidates import Candidate, Case
 from tacenda.planning.forecast import DECAY, Landscape
 from tacenda.planning.outcome import Forecast
 from tacenda.privacy.adjacency import records_changed
+from tacenda.problem.constants import Constants
+from tacenda.problem.custom_regulariser import CustomRegulariser
 
 ROUNDS = 20
 SHARE = 0.1
@@ -55,7 +57,7 @@ def whitened(case: Case, coalition: int | None) -> list[Candidate]:
     cannot be whitened."""
     k, n = case.facts.constants, case.facts.n
     features = case.facts.dim // k.n_outputs
-    if not k.loss.smooth or (k.strength > 0 and k.regulariser.l1 > 0) or features > MOST_FEATURES:
+    if not k.loss.smooth or not _can_be_mapped(k) or features > MOST_FEATURES:
         return []
     noise = float(np.sqrt(np.sum(case.node_noise**2)) / n)
     if coalition is not None:
@@ -69,6 +71,13 @@ def whitened(case: Case, coalition: int | None) -> list[Candidate]:
         step_size=case.longer, noise="independent" if coalition is None else "masked"
     )
     return [Candidate(Whitened(inner, Whitening(share=SHARE)), rounds, 0, forecast, coalition)]
+
+
+def _can_be_mapped(k: Constants) -> bool:
+    """Whether the regulariser can be written in other coordinates."""
+    if k.strength == 0:
+        return True
+    return not isinstance(k.regulariser, CustomRegulariser) and k.regulariser.l1 == 0
 
 
 def _forecast(case: Case, features: int, noise: float, rounds: int) -> Forecast:

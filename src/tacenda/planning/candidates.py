@@ -19,9 +19,10 @@ from tacenda.planning.mixing import Mixing, least_leverage, least_ratio, shared_
 from tacenda.planning.outcome import Forecast
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
+from tacenda.runtime.closing import Finish, closing_for
 
 FEWEST_ROUNDS, MOST_ROUNDS = 20, 500
-MOST_MIXINGS = 1000  # closing
+MOST_MIXINGS = 100  # closing; a graph that asks for more is averaged exactly, over a tree of it
 INNER = (1, 2, 3, 4, 5, 6, 8, 10, 14, 20)  # mixings of one release
 STEP = 1.5  # the largest single step, in units of 1/L; a descent is stable below 2
 SPREAD = 1.0  # scores by which a node may be off the average's during an independent run
@@ -67,9 +68,10 @@ class Case:
         )
         return (self.most if self.fixed else min(self.most, least)), least
 
-    def closing(self, step: float, spread: float) -> int:
+    def closing(self, step: float, spread: float) -> Finish:
         """Closing mixings for a spread of scores by noise, and for what the nodes' data differ by
-        in a single step."""
+        in a single step; where they would be many, one exact average, which sends fewer messages
+        than a single mixing."""
         k = self.facts.constants
         differing = (
             step
@@ -78,7 +80,8 @@ class Case:
             * k.data_norm
             / max(1e-12, 1.0 - self.mixing.second)
         )
-        return min(MOST_MIXINGS, self.mixing.rounds_to((3 * spread + differing) / APART))
+        found = self.mixing.rounds_to((3 * spread + differing) / APART)
+        return found if found <= MOST_MIXINGS else closing_for(self.topology)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +90,7 @@ class Candidate:
 
     algorithm: Algorithm
     rounds: int
-    finish_mixing: int
+    finish_mixing: Finish
     forecast: Forecast
     coalition: int | None = None
 

@@ -16,6 +16,7 @@ from tacenda.graph.tree import spanning_tree
 from tacenda.planning.forecast import typical
 from tacenda.planning.reasons import hyperparameters, reasons
 from tacenda.problem.facts import Facts
+from tacenda.runtime.closing import Finish
 from tacenda.words import counted
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class Plan:
     algorithm: Algorithm
     rounds: int
     output: str
-    finish_mixing: int
+    finish_mixing: Finish
     facts: Facts
     topology: Topology
     forecast: Forecast
@@ -170,7 +171,10 @@ class Plan:
         """
         if self.sums:
             return 2 * (self.facts.n - 1) * self.sums
-        return 2 * len(self.topology.edges) * self.exchanges
+        mixings = self.rounds * self.algorithm.exchanges_per_round
+        edges, closing = len(self.topology.edges), self.finish_mixing
+        last = 2 * (self.facts.n - 1) if isinstance(closing, str) else 2 * edges * closing
+        return 2 * edges * mixings + last
 
     @property
     def bytes(self) -> int:
@@ -194,7 +198,10 @@ class Plan:
         """
         if self.sums:
             return 2 * spanning_tree(self.topology).depth * self.sums
-        return self.rounds * self.algorithm.exchanges_per_round + self.finish_mixing
+        closing = self.finish_mixing
+        if isinstance(closing, str):
+            closing = 2 * spanning_tree(self.topology).depth
+        return self.rounds * self.algorithm.exchanges_per_round + closing
 
     def seconds(self, latency: float = 0.05, bytes_per_second: float = 1.25e6) -> float:
         """Time of a run over a real network, without its arithmetic.
@@ -373,7 +380,7 @@ class Plan:
             + (
                 "each with an exact average over a tree of the network"
                 if self.sums
-                else f"then {counted(self.finish_mixing, 'closing mixing')} at no cost of privacy"
+                else f"then {_closing(self.finish_mixing)} at no cost of privacy"
             ),
             "  output          "
             + (
@@ -428,10 +435,14 @@ class Plan:
     def __repr__(self) -> str:
         return (
             f"Plan({self.algorithm.name}, rounds={self.rounds}, output={self.output!r}, "
-            f"finish_mixing={self.finish_mixing}, "
+            f"finish_mixing={self.finish_mixing!r}, "
             f"excess_risk~{self.forecast.excess_risk:.3g})"
         )
 
 
 def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def _closing(finish: Finish) -> str:
+    return "one exact average" if isinstance(finish, str) else counted(finish, "closing mixing")

@@ -108,6 +108,18 @@ def test_rights_follow_the_umask_or_are_the_owners_alone(tmp_path: Path) -> None
         assert stat.S_IMODE(part.stat().st_mode) == 0o600
 
 
+def test_only_what_must_outlive_the_power_is_flushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", flushed.append)
+    write_json(tmp_path / "status.json", {"a": 1}, durable=False)
+    assert flushed == []
+    write_json(tmp_path / "status.json", {"a": 2})
+    assert len(flushed) == 2  # the file, and its name in the folder
+    assert json.loads((tmp_path / "status.json").read_text()) == {"a": 2}
+
+
 def test_a_pipe_is_written_to_not_replaced() -> None:
     code = "from tacenda.formats.files import write_text; write_text('/dev/stdout', 'said')"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -13,6 +13,7 @@ from tacenda.data.random_records import write_random_records
 from tacenda.node import consortium
 from tacenda.node.checking import check
 from tacenda.node.doctor import Finding
+from tacenda.node.run_plan import make_plan
 from tacenda.node.settings import read_settings, write_settings
 from tacenda.privacy.accounting.events import Gaussian
 from tacenda.privacy.lasting.ledger_store import LedgerStore
@@ -67,6 +68,19 @@ def test_what_earlier_runs_have_spent_counts_and_the_ledger_stays_as_it_is(home:
     assert "does not cover this run" in found.fix
     with LedgerStore(path) as store:
         assert store.head() == head
+
+
+def test_a_run_that_has_begun_is_not_counted_twice(home: Path) -> None:
+    contract = consortium.trial_contract(home)
+    with LedgerStore(home / "ledger.sqlite") as store:
+        store.set_budget("patients", 3.0, 1e-6, "replace-one")
+        run = f"{contract.run_id()[:16]}-01234567-north"
+        events = make_plan(contract).events("north")
+        store.open_run(run, "patients", "study (north)", "replace-one", events)
+    found = _found(home)["cost"]
+    assert found.ok
+    assert "in the ledger already" in found.found
+    assert "1 so far, 1 with this one" in found.found
 
 
 def test_without_a_budget_it_says_what_the_node_would_say(home: Path) -> None:

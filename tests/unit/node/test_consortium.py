@@ -3,12 +3,15 @@ changed on the way is refused by name."""
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from node_stage import small_schema
 from tacenda.data.random_records import write_random_records
@@ -140,6 +143,18 @@ def test_an_invitation_that_was_changed_on_its_way_is_refused(
     (tmp_path / "y.invite").write_text("format = 1")
     with pytest.raises(InputError, match="not an invitation"):
         consortium.read_invitation(tmp_path / "y.invite")
+    good = tomllib.loads(office.invitation.read_text())
+    for part, value in (
+        ("members", [1, 2]),
+        ("members", ["../up", "north"]),
+        ("organiser", {"name": "north"}),
+        ("schema", 3),
+        ("schema", "[[["),
+        ("terms", 3),
+    ):
+        (tmp_path / "z.invite").write_text(toml({**good, part: value}))
+        with pytest.raises(InputError):
+            consortium.read_invitation(tmp_path / "z.invite")
 
 
 def test_cards_that_do_not_belong_are_named(drafted: tuple[Office, Path], tmp_path: Path) -> None:
@@ -196,6 +211,36 @@ def test_terms_that_no_node_would_run_are_refused_before_anything_is_written(
         consortium.new(home, "north", ["north"], TERMS, schema, site)
 
 
+def test_an_organisation_brings_its_own_certificate_or_identity(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    issued = authority.issue_cert("north", "www.north.example")
+    issued.cert_chain_pems[0].write_to_path(tmp_path / "crt")
+    authority.cert_pem.write_to_path(tmp_path / "ca")
+    issued.private_key_pem.write_to_path(tmp_path / "key")
+    (tmp_path / "key").chmod(0o600)
+    brought = {
+        "certificate": tmp_path / "crt",
+        "authority": tmp_path / "ca",
+        "tls": {"key": str(tmp_path / "key")},
+    }
+    schema, home = small_schema(), tmp_path / "home"
+    site = _site(home, "north", schema, brought=brought)
+    consortium.new(home, "north", ["south"], TERMS, schema, site)
+    mine = consortium.identity_of(home)
+    assert mine.authority_pem.encode() == authority.cert_pem.bytes()
+    assert not (home / "identity" / "tls.key").exists()  # it stays where the organisation has it
+    card = drafting.read_card(home / "north.card")
+    assert card["fingerprint"] == mine.fingerprint
+    second = tmp_path / "second"
+    again = _site(second, "north", schema, identity=home / "identity")
+    consortium.new(second, "north", ["south"], TERMS, schema, again)
+    assert consortium.identity_of(second).fingerprint == mine.fingerprint
+    assert read_settings(second).identity == home / "identity"
+    wrong = _site(tmp_path / "third", "south", schema, identity=home / "identity")
+    with pytest.raises(InputError, match="is of north, not of south"):
+        consortium.new(tmp_path / "third", "south", ["north"], TERMS, schema, wrong)
+
+
 def test_a_secret_number_of_records_is_never_counted(tmp_path: Path) -> None:
     privacy = {"epsilon": 2.0, "delta": 1e-6, "adjacency": "add-remove"}
     home, schema = tmp_path / "north", small_schema()
@@ -222,3 +267,41 @@ def test_the_kit_names_paths_ports_and_neighbours(drafted: tuple[Office, Path]) 
     assert "ports:" not in (south / "compose.yaml").read_text()
     for file in (*kit.iterdir(), *south.iterdir()):
         assert "PRIVATE KEY" not in file.read_text()
+
+
+DEPLOYED = Path(__file__).parents[3] / "deploy" / "tacenda-node.service"
+OWN = ("User", "Group", "WorkingDirectory", "ExecStart", "EnvironmentFile", "CacheDirectory")
+PLACES = ("Environment", "ProtectHome", "ReadWritePaths", "ReadOnlyPaths", "StateDirectory")
+
+
+def _rules(text: str) -> set[str]:
+    lines = (line for line in text.splitlines() if re.match(r"[A-Z]\w+=", line))
+    named = (*OWN, *PLACES, "StateDirectoryMode", "Description")
+    return {line for line in lines if line.partition("=")[0] not in named}
+
+
+def test_the_kits_unit_is_as_closed_as_the_one_in_deploy(drafted: tuple[Office, Path]) -> None:
+    kit = write_kit(drafted[0].homes["north"])
+    assert _rules((kit / "tacenda-north.service").read_text()) == _rules(DEPLOYED.read_text())
+
+
+@pytest.mark.parametrize(
+    ("program", "words", "file"),
+    [
+        ("systemd-analyze", ["verify"], "tacenda-north.service"),
+        ("nft", ["--check", "--file"], "firewall.nft"),
+    ],
+)
+def test_the_systems_own_programs_understand_the_kit(
+    drafted: tuple[Office, Path], program: str, words: list[str], file: str
+) -> None:
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not on this machine")
+    kit = write_kit(drafted[0].homes["north"])
+    done = subprocess.run(
+        [program, *words, str(kit / file)], capture_output=True, text=True, check=False
+    )
+    said = [line for line in done.stderr.splitlines() if "tacenda-north" in line or "nft" in line]
+    if program == "nft" and "Operation not permitted" in done.stderr:
+        pytest.skip("nft needs more rights here")
+    assert not said, done.stderr

@@ -12,15 +12,17 @@ from typing import Any
 
 import pytest
 
-from node_stage import small_contract
+from node_stage import made_identity, small_contract
 from tacenda.errors import StateError
 from tacenda.node import observer as module
 from tacenda.node.display import Display
 from tacenda.node.facts import LOG_FIELDS, NodeFacts, duration, log_entry, size
 from tacenda.node.health import metrics_answer
+from tacenda.node.identity import certificates as identity
 from tacenda.node.observer import LastingSpending, Observer
 from tacenda.node.run import Stopped
-from tacenda.node.status import read_status
+from tacenda.node.settings import write_settings
+from tacenda.node.status import read_status, state_folder
 from tacenda.node.transport.exchange import PeerAbsent
 from tacenda.node.web import parse_address
 
@@ -51,7 +53,9 @@ def _observer(folder: Path, link: Any, **endpoint: Any) -> Observer:
     contract = small_contract(
         2, rounds=9, absence={"policy": "continue", "limit_seconds": LIMIT}, graph="path"
     )
+    clocks = SimpleNamespace(clock_trouble=lambda name: "")
     thread = {"alive": True, "started": True, "refused": 3, "links": {"m1": link}, **endpoint}
+    thread["handshake"] = clocks
     log = SimpleNamespace(info=lambda *a, **k: None, warning=lambda *a, **k: None)
     display = Display(contract, "m0", SimpleNamespace(**thread), log, quiet=True)
     display.done = 3
@@ -105,6 +109,22 @@ def test_stalled_disk_and_certificate(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "free some space" in made.facts().problems[0]
 
 
+def test_a_renewed_certificate_is_seen(tmp_path: Path) -> None:
+    mine = made_identity(tmp_path / "me", "m0", tmp_path / "ca", days=2)
+    made = _observer(tmp_path, _link())
+    made._identity = mine
+    made._look()
+    assert 1.9 < made.facts().certificate_days <= 2.0
+    identity.sign(tmp_path / "ca", tmp_path / "me" / identity.REQUEST, tmp_path / "me", 300)
+    made._next_slow = 0.0
+    made._look()
+    assert 299 < made.facts().certificate_days <= 300
+    (tmp_path / "me" / identity.CERTIFICATE).write_text("nothing")
+    made._next_slow = 0.0
+    made._look()
+    assert "the certificate cannot be looked at" in " ".join(made.facts().warnings)
+
+
 def test_budget_near_its_end_and_members_left_out_are_warnings(tmp_path: Path) -> None:
     made = _observer(tmp_path, _link(connected=False, left=time.monotonic() - 2 * LIMIT))
     made._exchange.absent = frozenset({"m1"})
@@ -154,6 +174,52 @@ def test_a_killed_node_is_told_from_a_running_one(tmp_path: Path) -> None:
     assert (facts.state, facts.alive, facts.round) == ("stopped", False, 0)
     assert "no sign of life" in facts.stopped
     assert path.stat().st_mode & 0o077 == 0
+
+
+def test_status_finds_the_state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert state_folder(None) == Path("state")
+    assert state_folder(Path("elsewhere")) == Path("elsewhere")
+    home = tmp_path / "member"
+    home.mkdir()
+    write_settings(home, {"schema": "s.toml", "data": "d.csv", "state": "kept"})
+    assert state_folder(home) == home / "kept"
+    monkeypatch.chdir(home)
+    assert state_folder(None) == Path("kept")
+
+
+def test_what_is_told_is_a_closed_list_of_plain_values(tmp_path: Path) -> None:
+    """A field is added here only after somebody has asked whether this member may show it."""
+    made = _observer(tmp_path, _link())
+    made._lasting = LastingSpending("records", 2.0, 3.0, 1e-5)
+    made._look_at_spending()
+    plain = made.facts().to_plain()
+    assert set(plain) == {
+        *("format", "member", "title", "contract", "version", "at", "state", "summary"),
+        *("alive", "ready", "in_order", "problems", "warnings", "round", "rounds"),
+        *("rounds_per_second", "seconds_left", "seconds_running", "seconds_since_round"),
+        *("waiting_for", "waiting_seconds", "absence_limit_seconds", "absence_policy"),
+        *("wait_seconds_total", "write_seconds_total", "sent_bytes", "received_bytes"),
+        *("refused_callers", "peers", "run", "lasting", "certificate_expires"),
+        *("certificate_days", "disk_free_bytes", "log", "stopped", "to_do"),
+    }
+    assert set(plain["peers"][0]) == {
+        *("name", "state", "reason", "lag_rounds", "away_seconds", "silent_seconds", "sent_bytes"),
+        *("received_bytes", "sent_again", "cut_off", "certificate_expires", "certificate_days"),
+    }
+    assert set(plain["run"]) == {"epsilon", "limit", "delta", "adjacency", "against", "curve"}
+    assert set(plain["lasting"]) == {"account", "epsilon", "budget", "delta"}
+    assert set().union(*plain["log"], set()) <= {"timestamp", "level", "event", "details"}
+
+    def leaves(value: Any) -> Any:
+        if isinstance(value, dict):
+            value = list(value.values())
+        if isinstance(value, (list, tuple)):
+            return [leaf for part in value for leaf in leaves(part)]
+        return [value]
+
+    kinds = {type(leaf) for leaf in leaves(plain)}
+    assert kinds <= {str, int, float, bool, type(None)}
 
 
 def test_a_log_entry_shows_its_words_only() -> None:

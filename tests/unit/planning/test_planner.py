@@ -301,3 +301,13 @@ def test_bad_input_names_the_field(wrong: dict[str, object], word: str) -> None:
 def test_unbounded_loss_is_refused_with_both_remedies() -> None:
     with pytest.raises(UnsupportedError, match=r"clip_norm.*huber"):
         tc.plan(100, 5, tc.graph.ring(5), 1.0, loss="squared")
+
+
+def test_a_slow_graph_ends_with_one_exact_average() -> None:
+    """A ring of 32 would need hundreds of closing mixings; the tree's way up and down is 32."""
+    found = tc.plan(100, 5, tc.graph.ring(32), 1.0, regulariser="elastic-net")
+    assert found.finish_mixing == "exact"
+    mixings = found.rounds * found.algorithm.exchanges_per_round
+    assert found.exchanges == mixings + 2 * 16
+    assert found.messages == 2 * 32 * mixings + 2 * 31
+    assert "one exact average" in found.explain()

@@ -7,6 +7,7 @@ import pytest
 
 import tacenda as tc
 from custom_parts import group_lasso
+from support import shards
 from tacenda.errors import InputError, UnsupportedError
 
 CustomRegulariser = tc.regularisers.CustomRegulariser
@@ -78,3 +79,26 @@ def test_names():
         tc.regularisers.register("l1")
     assert isinstance(tc.regularisers.mapped(own, 0.1, np.ones(2)), tc.regularisers.Unmapped)
     assert tc.regularisers.mapped(own, 0.0, np.ones(2)).name == "none"
+
+
+def test_the_reference_optimum_is_that_of_the_known_regulariser():
+    def solved(regulariser, tolerance):
+        problem = tc.Problem(
+            shards([15, 15], 3, task="regression"),
+            loss="huber",
+            regulariser=regulariser,
+            strength=0.01,
+        )
+        return problem.solve(tolerance)
+
+    known = solved("l1", 1e-10)
+    assert np.count_nonzero(known) > 1
+    np.testing.assert_allclose(solved(group_lasso(size=1), 1e-6), known, atol=1e-3)
+    np.testing.assert_allclose(solved(ridge(), 1e-6), solved("l2", 1e-10), atol=1e-3)
+
+
+def test_the_planner_does_not_whiten_for_it():
+    for own in (group_lasso(), group_lasso(ridge=1.0)):
+        found = tc.plan(500, 6, tc.graph.complete(5), epsilon=1.0, loss="huber", regulariser=own)
+        assert found.algorithm.name in ("gossipgd", "dpdda")
+        found.algorithm.check(found.facts, found.topology, found.rounds, True)

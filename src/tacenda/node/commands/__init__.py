@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from tacenda.errors import TacendaError
-from tacenda.node.commands import certs, consortium, contracts, relaying, running, watching
+from tacenda.node.commands import certs, consortium, contracts, life, relaying, running, watching
 from tacenda.node.commands.options import certs_app, consortium_app, contract_app, node_app
 from tacenda.node.commands.relaying import relay
 from tacenda.node.commands.running import doctor
@@ -22,6 +22,7 @@ __all__ = [
     "contract_app",
     "contracts",
     "doctor",
+    "life",
     "main",
     "node_app",
     "relay",

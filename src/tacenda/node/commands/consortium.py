@@ -57,6 +57,10 @@ KeyCommand = Annotated[
 PasswordFile = Annotated[
     Path | None, typer.Option(help="With --key: a file with the password of the key.")
 ]
+Proxy = Annotated[str | None, typer.Option(help="http://host:port, the proxy for all calls out.")]
+RelayToken = Annotated[
+    Path | None, typer.Option(help="With an --address relay://host:port: a file with its token.")
+]
 HomeFolder = Annotated[
     Path | None,
     typer.Option("--folder", "-f", help="The member's folder; by default one with its name."),
@@ -106,6 +110,8 @@ def consortium_new(
     budget: Budget = None,
     dataset: Dataset = None,
     ledger: Ledger = None,
+    proxy: Proxy = None,
+    relay_token: RelayToken = None,
     identity: OwnIdentity = None,
     certificate: Certificate = None,
     authority: Authority = None,
@@ -136,7 +142,8 @@ def consortium_new(
     address = _asked(address, "--address", "host:port at which the others reach this node")
     privacy = dict(values.get("privacy", {}))
     if epsilon is None and "epsilon" not in privacy:
-        epsilon = float(_asked(None, "--epsilon", "Epsilon: what the run may lose of a record"))
+        answer = _asked(None, "--epsilon", "Epsilon: what the run may lose of a record")
+        epsilon = _number("--epsilon", answer)
     given = {"epsilon": epsilon, "delta": delta, "coalition": _coalition(coalition)}
     privacy |= {k: v for k, v in given.items() if v is not None}
     privacy.setdefault("delta", 1e-6)
@@ -146,10 +153,9 @@ def consortium_new(
     values = {"algorithm": {"name": "auto"}, **values}
     values |= {k: v for k, v in changes.items() if v is not None}
     home = Path(name) if folder is None else folder
-    site = _site(
-        data, address, size, listens, budget, dataset, ledger, identity,
-        _brought(certificate, authority, key, key_command, password_file),
-    )  # fmt: skip
+    settings = {"dataset": dataset, "ledger": ledger, "proxy": proxy, "relay_token": relay_token}
+    brought = _brought(certificate, authority, key, key_command, password_file)
+    site = _site(data, address, size, listens, _budget(budget), settings, identity, brought)
     path = consortium.new(home, name, members, values, Schema.read(schema), site)
     mine = consortium.identity_of(home)
     _report_kit(home)
@@ -176,6 +182,8 @@ def consortium_join(
     budget: Budget = None,
     dataset: Dataset = None,
     ledger: Ledger = None,
+    proxy: Proxy = None,
+    relay_token: RelayToken = None,
     identity: OwnIdentity = None,
     certificate: Certificate = None,
     authority: Authority = None,
@@ -201,10 +209,9 @@ def consortium_join(
     data = Path(_asked(data, "--data", "File with this member's records"))
     address = _asked(address, "--address", "host:port at which the others reach this node")
     home = Path(name) if folder is None else folder
-    site = _site(
-        data, address, size, listens, budget, dataset, ledger, identity,
-        _brought(certificate, authority, key, key_command, password_file),
-    )  # fmt: skip
+    settings = {"dataset": dataset, "ledger": ledger, "proxy": proxy, "relay_token": relay_token}
+    brought = _brought(certificate, authority, key, key_command, password_file)
+    site = _site(data, address, size, listens, _budget(budget), settings, identity, brought)
     card = consortium.join(invitation, home, name, site)
     mine = consortium.identity_of(home)
     from tacenda.node.drafting import read_card
@@ -258,12 +265,18 @@ def consortium_accept(
     from tacenda.node import consortium
     from tacenda.node.identity import contract_files
     from tacenda.node.meaning import in_plain_words
+    from tacenda.node.policy import PolicyFile, require
     from tacenda.node.run_plan import make_plan
+    from tacenda.node.settings import read_settings
 
     found = contract_files.read(contract)
     consortium.review(folder, found)
     plan = make_plan(found)
     typer.echo("\n".join(in_plain_words(plan, consortium.identity_of(folder).name)))
+    settings = read_settings(folder)
+    if settings.policy is not None:
+        key = consortium.identity_of(folder).signing_key
+        require(PolicyFile.read(settings.policy), found, key)
     if not yes and not (
         sys.stdin.isatty() and typer.confirm("Sign this contract for your organisation?")
     ):
@@ -281,23 +294,30 @@ def _site(
     size: int | None,
     listens: bool,
     budget: float | None,
-    dataset: str | None,
-    ledger: Path | None,
+    settings: dict[str, Any],
     identity: Path | None,
     brought: dict[str, Any] | None,
 ) -> Site:
     from tacenda.node.consortium import Site
 
-    if budget is None and sys.stdin.isatty():
-        text = typer.prompt(
-            "Epsilon that all runs on these records together may lose (empty: decide later)",
-            default="",
-            show_default=False,
-        )
-        budget = float(text) if text else None
-    settings = {"budget": budget, "dataset": dataset, "ledger": ledger}
-    kept = {k: v for k, v in settings.items() if v is not None}
+    kept = {k: v for k, v in {"budget": budget, **settings}.items() if v is not None}
     return Site(data, address, size, listens, identity, brought, kept)
+
+
+def _budget(given: float | None) -> float | None:
+    """Asked on a terminal; an empty answer leaves it open."""
+    if given is not None or not sys.stdin.isatty():
+        return given
+    question = "Epsilon that all runs on these records together may lose (empty: decide later)"
+    text = typer.prompt(question, default="", show_default=False)
+    return _number("--budget", text) if text else None
+
+
+def _number(flag: str, text: Any) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"{flag} must be a number, not {text!r}; for example 2.") from None
 
 
 def _brought(

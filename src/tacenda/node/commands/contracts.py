@@ -71,6 +71,11 @@ def contract_check(
     plan = make_plan(mine)
     for label, text in meaning(plan):
         typer.echo(f"{label:9} {text}")
+    if mine.amendment is not None:
+        typer.echo(
+            f"amendment {mine.amendment}, follows the text with hash {str(mine.follows)[:16]}; "
+            f"left: {', '.join(mine.left or ()) or 'nobody'}"
+        )
     missing = contract_files.missing_signatures(contract)
     typer.echo("signed    by all" if not missing else f"signed    not yet by {', '.join(missing)}")
     raise typer.Exit(1 if missing else 0)

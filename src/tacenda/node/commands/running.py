@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tacenda.errors import InputError
-from tacenda.node.commands.options import ContractFile, Folder, MemberFolder, SchemaFile, node_app
+from tacenda.node.commands.options import ContractFile, MemberFolder, SchemaFile, node_app
 from tacenda.words import against, counted
 
 
@@ -73,6 +73,10 @@ def node_run(
     relay_token: Annotated[
         Path | None, typer.Option(help="File with the token of the relays, mode 0600.")
     ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option(help="What this member's officer allows; by default FOLDER/policy.toml."),
+    ] = None,
     metrics_address: Annotated[
         str | None,
         typer.Option(
@@ -108,7 +112,7 @@ def node_run(
     from tacenda.node.transport.tls_log import VERBOSITY
 
     os.environ.setdefault(VERBOSITY, "INFO")
-    from tacenda.node.run import Stopped, run_node
+    from tacenda._compiled import keep_compiled
     from tacenda.node.settings import read_settings
 
     settings = read_settings(
@@ -127,17 +131,22 @@ def node_run(
         proxy=proxy,
         proxy_login=proxy_login,
         relay_token=relay_token,
+        policy=policy,
         metrics_address=metrics_address,
         dashboard=dashboard,
         rehearsal=rehearsal,
         quiet=quiet,
         watch_tls=True,
     )
+    keep_compiled(settings.state)  # before numba is imported
+    from tacenda.node.run import LeftRun, Stopped, run_node
+
     try:
         result = run_node(settings)
     except Stopped as stopped:
         typer.echo(str(stopped), err=True)
-        raise typer.Exit(130) from None
+        # Who has left the run is done: no supervisor is to start it again
+        raise typer.Exit(0 if isinstance(stopped, LeftRun) else 130) from None
     spent = (
         ""
         if result.privacy is None
@@ -168,7 +177,7 @@ def node_rehearse(
         bool, typer.Option(help="Every member in a network namespace of its own (Linux, root).")
     ] = False,
     delay_ms: Annotated[
-        float, typer.Option(help="With --namespaces: delay of every packet.")
+        float, typer.Option(help="How long everything takes from one member to another.")
     ] = 0.0,
 ) -> None:
     """The whole federation as processes on this machine, with real TLS and durable writes."""
@@ -247,19 +256,44 @@ def node_check(
 
 
 def doctor(
-    contract: ContractFile = Path("contract.toml"),
-    identity: Folder = Path("identity"),
-    schema: Annotated[Path | None, typer.Option("--schema", "-s")] = None,
-    state: Annotated[Path, typer.Option()] = Path("state"),
+    folder: MemberFolder = None,
+    contract: Annotated[
+        Path | None, typer.Option("--contract", "-c", help="The contract (contract.toml).")
+    ] = None,
+    identity: Annotated[
+        Path | None, typer.Option("--identity", "-i", help="Keys and certificate (identity).")
+    ] = None,
+    schema: Annotated[
+        Path | None, typer.Option("--schema", "-s", help="The schema of the records.")
+    ] = None,
+    state: Annotated[Path | None, typer.Option(help="Folder of the run's state (state).")] = None,
     ledger: Annotated[
         Path | None, typer.Option(help="The lasting ledger; by default this member's own.")
     ] = None,
 ) -> None:
     """Check clock, ports, certificate, contract, schema, disk, versions, ledger and peers; each
-    with the fix."""
-    from tacenda.node.doctor import as_text, examine
+    with the fix.
 
-    findings = examine(contract, identity, schema, state, ledger)
+    FOLDER holds this member's node.toml; flags override what it says.
+    """
+    from tacenda.node.doctor import as_text, examine
+    from tacenda.node.settings import read_settings, settings_file
+
+    if settings_file(folder) is not None:
+        found = read_settings(folder)
+        contract, identity = contract or found.contract, identity or found.identity
+        schema, state, ledger = (
+            schema or found.schema,
+            state or found.state,
+            ledger or found.ledger,
+        )
+    findings = examine(
+        contract or Path("contract.toml"),
+        identity or Path("identity"),
+        schema,
+        state or Path("state"),
+        ledger,
+    )
     typer.echo(as_text(findings), nl=False)
     raise typer.Exit(0 if all(f.ok for f in findings) else 1)
 

@@ -21,7 +21,10 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object, for program
 
 @node_app.command("status", short_help="How a node is: rounds, neighbours, spending, warnings.")
 def node_status(
-    folder: Annotated[Path, typer.Argument(help="The node's state folder.")] = Path("state"),
+    folder: Annotated[
+        Path | None,
+        typer.Argument(help="The member's folder with node.toml, or the node's state folder."),
+    ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Again every two seconds, until Ctrl-C.")
     ] = False,
@@ -32,12 +35,13 @@ def node_status(
 
     The exit code is 0 if the node is in order, and 1 if not.
 
-    Example: tacenda node status state --watch
+    Example: tacenda node status hospital-a --watch
     """
-    from tacenda.node.status import read_status
+    from tacenda.node.status import read_status, state_folder
 
+    state = state_folder(folder)
     while True:
-        facts = read_status(folder)
+        facts = read_status(state)
         text = json.dumps(facts.to_plain()) if as_json else "\n".join(_lines(facts))
         if watch and not as_json:
             typer.echo("\033[2J\033[H", nl=False)

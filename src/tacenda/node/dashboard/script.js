@@ -130,14 +130,16 @@ function curve(run) {
     row.append(make("th", power(d), { scope: "row" }), make("td", short(e), { class: "number" }));
     return row;
   }));
+  $("curve").toggleAttribute("hidden", points.length < 2);
   if (points.length < 2) { text("curve-words", "Nothing was released yet."); $("curve").replaceChildren(); return; }
   const [L, R, T, B] = [56, 448, 34, 212];
   const lo = Math.min(...points.map((p) => p[0])), hi = Math.max(...points.map((p) => p[0]));
-  const top = Math.max(...points.map((p) => p[1]), 1e-9) * 1.1;
+  const most = Math.max(...points.map((p) => p[1]), 1e-9), ten = 10 ** Math.floor(Math.log10(most / 4));
+  const step = [1, 2, 5, 10].map((k) => k * ten).find((k) => k * 5 >= most), top = Math.ceil(most / step) * step;
   const x = (v) => L + (R - L) * (v - lo) / (hi - lo), y = (v) => B - (B - T) * v / top;
   const parts = [];
-  for (let k = 0; k <= 4; k++) {
-    const v = top * k / 4;
+  for (let k = 0; k * step <= top * 1.001; k++) {
+    const v = step * k;
     parts.push(draw("line", { x1: L, x2: R, y1: y(v), y2: y(v), class: k ? "grid" : "axis" }), draw("text", { x: L - 8, y: y(v) + 4, "text-anchor": "end" }, short(Number(v.toPrecision(2)))));
   }
   for (let k = Math.ceil(lo); k <= hi; k += 2) parts.push(draw("text", { x: x(k), y: B + 20, "text-anchor": "middle" }, `1e${k}`));

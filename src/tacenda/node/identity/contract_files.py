@@ -63,6 +63,14 @@ def sign(path: str | Path, identity: Identity) -> Path:
     return target
 
 
+def write_signed(contract: Contract, by_member: dict[str, str], folder: Path) -> Path:
+    """The contract and its signatures, as two files in `folder`."""
+    path = write(contract, folder / "contract.toml")
+    lines = [f"{name} {text}\n" for name, text in by_member.items()]
+    write_text(signatures_path(path), "".join(lines))
+    return path
+
+
 def signatures(path: str | Path) -> dict[str, str]:
     """The valid signatures of this very text in its side file, by member."""
     contract = read(path)

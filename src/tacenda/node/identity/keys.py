@@ -191,6 +191,7 @@ def write_new_key(path: Path, key: Any) -> None:
 def forget_printed() -> None:
     """Ask the commands again, for instance after a key was rotated in the key store."""
     _remembered.cache_clear()
+    _loaded.cache_clear()
 
 
 def guarded(path: Path) -> bytes:
@@ -248,6 +249,12 @@ def printed_by(command: tuple[str, ...], text: bytes | None = None) -> bytes:
 
 
 @lru_cache(maxsize=16)
+def _loaded(data: bytes, password: bytes | None) -> Any:
+    """A password is made slow to try on purpose; connections must not wait for it each time."""
+    return serialization.load_pem_private_key(data, password=password)
+
+
+@lru_cache(maxsize=16)
 def _remembered(command: tuple[str, ...]) -> bytes:
     return printed_by(command)
 
@@ -261,7 +268,7 @@ def _private_key(source: KeySource) -> Any:
     password = _password(source)
     where = _where(source)
     try:
-        return serialization.load_pem_private_key(data, password=password)
+        return _loaded(data, password)
     except TypeError:  # a password is missing, or given without need
         raise StateError(
             f"The private key {where} has "

@@ -91,7 +91,8 @@ class Amendments:
                 self.former.append(self.current)
                 self.current = text
         self.book = SignatureBook(self._signatures(self.current, self._file(0)), log)
-        self._looked = -LOOK_SECONDS
+        self.book.past = {text.hash() for text in self.former}
+        self._looked, self._kept = -LOOK_SECONDS, ""
         self._told = ""
         self.look()
 
@@ -151,6 +152,7 @@ class Amendments:
         self.former.append(self.current)
         kept = [text.to_plain() for text in [*self.former[1:], pending.contract]]
         self._state.note(NOTE, kept)
+        self.book.past.add(self.current.hash())
         self.current = pending.contract
         self.book.current, self.book.pending = pending, None
         self._log.info(
@@ -159,6 +161,13 @@ class Amendments:
             left=", ".join(sorted(self.left)) or "nobody",
         )
         return True
+
+    def keep_signed(self) -> None:
+        """The text in force with all its signatures, in the state folder, for who asks later."""
+        if self._kept != self.book.current.hash:
+            self._kept = self.book.current.hash
+            signatures = self.book.current.frame().signatures
+            contract_files.write_signed(self.current, signatures, self._state.folder)
 
     def _file(self, ahead: int) -> Path:
         number = (self.current.amendment or 0) + ahead

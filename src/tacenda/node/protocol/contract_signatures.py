@@ -106,6 +106,7 @@ class SignatureBook:
     def __init__(self, current: ContractSignatures, log: Any) -> None:
         self.current = current
         self.pending: ContractSignatures | None = None
+        self.past: set[str] = set()  # hashes of texts that were amended
         self._log = log
         self._unknown: set[tuple[str, str]] = set()
 
@@ -119,7 +120,8 @@ class SignatureBook:
 
     def unknown(self, peer: str, hash: str) -> None:
         """A neighbour shows signatures of a text that is not here: the operator is told once."""
-        if (peer, hash) not in self._unknown and len(self._unknown) < 1000:
+        known = hash in self.past or (peer, hash) in self._unknown
+        if not known and len(self._unknown) < 1000:
             self._unknown.add((peer, hash))
             self._log.warning(
                 "amendment not here",

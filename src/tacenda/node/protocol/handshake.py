@@ -145,7 +145,7 @@ class Handshake:
             hello,
             lowest=self.lowest,
             waiting=not self.ready,
-            follows=[text.hash() for text in self.former],
+            follows=self._follows(),
             at=int(time.time()),
         )
 
@@ -339,9 +339,7 @@ class Handshake:
 
     def _same_contract(self, hello: wire.Hello, caller: str) -> None:
         mine = self.contract.hash()
-        if hello.contract == mine or mine in hello.follows:
-            return
-        if any(hello.contract == text.hash() for text in self.former):
+        if hello.contract in (mine, *self._follows()) or mine in hello.follows:
             return
         if not hello.fields:
             raise ContractsDiffer(
@@ -354,6 +352,11 @@ class Handshake:
         )
         self._other_text(caller, shown)
         raise ContractsDiffer(f"contracts of {self.identity.name} and {caller}{DIFFER_IN}{shown}")
+
+    def _follows(self) -> list[str]:
+        """The hashes of the texts that the contract in force has amended."""
+        before = [self.contract.follows] if self.contract.follows is not None else []
+        return list(dict.fromkeys([*(text.hash() for text in self.former), *before]))
 
     def _other_text(self, peer: str, fields: str) -> None:
         """Remember why the peer's signature is missing."""

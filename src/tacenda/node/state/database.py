@@ -548,8 +548,10 @@ class NodeState:
             )
         elif found is not None and found != FORMAT.encode():
             raise StateError(
-                f"{self.folder} is a node's state of another version of the program; "
-                "finish that run with that version, or use another folder for a new run."
+                f"{self.folder} is a node's state of another version of the program "
+                f"({found.decode('ascii', 'replace')}, and this one reads {BEFORE} and {FORMAT}); "
+                "finish that run with the version that wrote it, or a newer one, "
+                "or use another folder for a new run."
             )
 
     def _verified(self) -> Head:

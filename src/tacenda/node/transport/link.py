@@ -154,7 +154,7 @@ class Link:
             while self._due:
                 text = None if self.book is None else self.book.find(self._due.pop())
                 if text is not None:
-                    await write(wire.encode(text.frame()))
+                    await self._count(write, wire.encode(text.frame()))
             if self.waiting:
                 continue
             while self._extra:

@@ -204,8 +204,8 @@ class Listener:
 
     async def _host(self, stream: Stream) -> None:
         try:
-            # Whoever called may go away at any moment, or say nothing
-            with contextlib.suppress(OSError, asyncio.IncompleteReadError, TimeoutError):
+            # Whoever called may go away at any moment, or say nothing; others cannot be reached
+            with contextlib.suppress(OSError, EOFError, TimeoutError, NetworkError):
                 await self._serve(stream)
         finally:
             await hang_up(stream[1])

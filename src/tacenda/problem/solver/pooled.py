@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacenda._types import Floats
+from tacenda.problem.custom_regulariser import CustomRegulariser
 
 if TYPE_CHECKING:
     from tacenda.problem.problem import Problem
@@ -29,6 +30,7 @@ class Pooled:
         self.n_features, self.n_outputs, self.dim = store.n_features, store.n_outputs, store.dim
         own = 1.0 if store.weights is None else store.weights[records]
         self.weights, self.l1, self.l2 = weights * own, l1, l2
+        self.own: tuple[CustomRegulariser, float] | None = None  # (R, r) in place of l1 and l2
         self.base: Any = (
             None  # scores of the records at the point from which w counts, if that is not 0
         )
@@ -46,6 +48,10 @@ class Pooled:
             problem.loss_scale / (problem.n_nodes * problem.divisors), problem.sizes
         )
         strength, regulariser = problem.strength, problem.regulariser
+        if isinstance(regulariser, CustomRegulariser):
+            found = cls(problem.store, slice(None), weights, 0.0, 0.0)
+            found.own = (regulariser, strength)
+            return found
         return cls(
             problem.store,
             slice(None),
@@ -154,12 +160,16 @@ class Pooled:
 
     def prox(self, w: Floats, step: float) -> Floats:
         """argmin_v step r R(v) + |v - w|^2/2."""
+        if self.own is not None:
+            return np.asarray(self.own[0].prox(w, step * self.own[1]))
         return np.asarray(
             np.sign(w) * np.maximum(np.abs(w) - step * self.l1, 0.0) / (1.0 + step * self.l2)
         )
 
     def composite_value(self, w: Floats) -> float:
         """F(w) + r R(w), that is (1/n) sum_i f_i(w)."""
+        if self.own is not None:
+            return self.value(w) + self.own[1] * float(self.own[0].value(w))
         return self.value(w) + self.l1 * float(np.abs(w).sum()) + 0.5 * self.l2 * float(w @ w)
 
     def residual(self, w: Floats) -> float:

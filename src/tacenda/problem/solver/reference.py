@@ -5,6 +5,7 @@ loss        regulariser      method                                   stops when
 smooth      none, l2         Newton (factorised, or by CG if large)   gradient norm <= tolerance
 smooth      l1, elastic net  accelerated proximal steps,              |w - prox(w - gradient)|
                              then Newton on the support               <= tolerance
+smooth      one's own        accelerated proximal steps               the same residual
 not smooth  l2, elastic net  dual coordinate ascent                   duality gap <= tolerance
 not smooth  none, l1         linear program (HiGHS)                   its own optimality test
 """
@@ -36,7 +37,7 @@ def solve(problem: Problem, tolerance: float) -> Floats:
         from tacenda.problem.solver import nonsmooth as solver_nonsmooth
 
         return solver_nonsmooth.solve(problem, pooled, tolerance)
-    if problem.regulariser.smooth:
+    if pooled.own is None and problem.regulariser.smooth:
         w, norm = newton(
             pooled,
             np.zeros(problem.dim),
@@ -157,7 +158,7 @@ def _composite(pooled: Pooled, w: Floats, tolerance: float) -> tuple[Floats, flo
         if norm <= tolerance:
             break
         w, bound = _accelerated(pooled, best, bound)
-        polished = _polish(pooled, w, tolerance)
+        polished = w if pooled.own is not None else _polish(pooled, w, tolerance)
         best = min((w, polished), key=pooled.residual)
         norm = pooled.residual(best)
     return best, norm

@@ -172,3 +172,9 @@ def test_a_form_that_keeps_an_unreleased_value_is_refused() -> None:
 def test_batches_have_no_lattice_noise() -> None:
     with pytest.raises(PrivacyError, match="floating_point_noise"):
         make_plan(small_contract(algorithm={"name": "ipadmm", "batch_size": 10}))
+
+
+def test_a_contract_of_another_version_is_refused_with_what_to_do() -> None:
+    plain = small_contract(3).to_plain()
+    with pytest.raises(InputError, match=r"field version must be 1, .* not 2; install the version"):
+        Contract.build({**plain, "version": 2})

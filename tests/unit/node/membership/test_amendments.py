@@ -10,10 +10,12 @@ import pytest
 
 from node_stage import handshake_of, made_identity, signed_contract, small_contract
 from signed_rows_stage import NONCE, Quiet
-from tacenda.errors import InputError
+from tacenda.errors import InputError, NetworkError
+from tacenda.node.commands import main
 from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
+from tacenda.node.membership.agreement import check_remaining
 from tacenda.node.membership.amendments import (
     Amendments,
     amended,
@@ -119,6 +121,7 @@ def test_it_is_in_force_once_all_who_stay_have_signed(
     again = Amendments(path, contract, "m0", state, Quiet())
     assert (again.current, again.former) == (next_text, [contract])
     assert again.book.current.complete
+    assert again.book.past == found.book.past == {contract.hash()}
 
 
 def test_members_before_and_after_an_amendment_meet(
@@ -133,7 +136,9 @@ def test_members_before_and_after_an_amendment_meet(
         b = handshake_of(text, people["m1"], other, former=[contract])
         assert a.check_welcome(b.welcome(a.hello("m1", NONCE), "m0"), "m1", NONCE)
         assert b.check_welcome(a.welcome(b.hello("m0", NONCE), "m1"), "m0", NONCE)
-        b.former = []
+        b.former = []  # the text alone says what it follows
+        assert b.check_welcome(a.welcome(b.hello("m0", NONCE), "m1"), "m0", NONCE)
+        b.contract = amended(text, [], ["m2"])
         with pytest.raises(ContractsDiffer):
             b.welcome(a.hello("m1", NONCE), "m0")
         with pytest.raises(ContractsDiffer):
@@ -181,3 +186,43 @@ def test_a_new_member_is_in_the_next_run(made: Made, tmp_path: Path) -> None:
     assert make_plan(found).spec.topology.n == 4
     with pytest.raises(InputError, match="--title must differ"):
         next_run(contract, contract.title, [_card(new)], [])
+
+
+def test_the_command_writes_what_is_to_be_signed(
+    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two amendments in turn, the next run's contract after them; and what is refused."""
+    contract, people = made
+    path, cards = contract_files.write(contract, tmp_path / "contract.toml"), tmp_path / "cards"
+    cards.mkdir()
+    card = contract_files.write_card(people["m2"], "there:7443", 80, cards / "m2")
+    new = made_identity(tmp_path / "new", "new", tmp_path / "ca")
+    joins = contract_files.write_card(new, "new:7443", 50, cards / "new")
+
+    def amend(*arguments: object) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(["contract", "amend", "-c", str(path), *map(str, arguments)])
+        said = capsys.readouterr()
+        return said.out if not ended.value.code else said.err
+
+    assert "m0, m1, m2, m3 each put it beside" in amend("--replace", card)
+    assert "m0, m1, m2 each put it beside" in amend("--remove", "m3")
+    second = contract_files.read(amendment_path(path, 2))
+    assert second.follows == contract_files.read(amendment_path(path, 1)).hash()
+    assert (second.left, second.member("m2").address) == (["m3"], "there:7443")
+    assert "Without m1, m3 the run cannot go on" in amend("--remove", "m1")  # m0 and m2 are no edge
+    out = tmp_path / "next.toml"
+    assert "needs --title and --out" in amend("--add", joins)
+    amend("--add", joins, "--title", "second", "--out", out, "--joined-to", "m0")
+    assert contract_files.read(out).names == ["m0", "m1", "m2", "new"]
+    assert "not both" in amend("--add", joins, "--remove", "m1")
+
+
+def test_who_has_left_is_not_counted_for_the_majority() -> None:
+    """Two of four who stayed away are too many; two who have left for good are not."""
+    plan, away = make_plan(small_contract(4)), frozenset({"m2", "m3"})
+    check_remaining(plan, "m0", away, away)
+    with pytest.raises(NetworkError) as found:
+        check_remaining(plan, "m0", away)
+    assert "m2, m3 stayed away, and with this member (m0) 2 of 4 remain" in str(found.value)
+    assert "take it in again by themselves" in str(found.value)

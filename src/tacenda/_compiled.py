@@ -1,0 +1,46 @@
+"""Where compiled kernels are kept between starts.
+
+Numba keeps them beside the sources or in the user's cache folder, and fails on import where it can
+write to neither: a service with a read-only system and no home. There another folder is named, one
+for each version of the program, before numba is first imported.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+VARIABLE = "NUMBA_CACHE_DIR"
+
+
+def keep_compiled(folder: Path) -> None:
+    """Use a folder below `folder` if nothing was chosen by NUMBA_CACHE_DIR and numba's own places
+    cannot be written. Only this user may write there: what is kept is code."""
+    from tacenda import __version__
+
+    if os.environ.get(VARIABLE) or any(_writable(place) for place in _own_places()):
+        return
+    place = folder.absolute() / "compiled" / __version__
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.environ[VARIABLE] = str(place)
+
+
+def _own_places() -> list[Path]:
+    package, home = Path(__file__).parent, os.environ.get("XDG_CACHE_HOME")
+    beside = [package / "privacy" / "noise" / "__pycache__"]
+    try:
+        return [*beside, Path(home) if home else Path.home() / ".cache"]
+    except RuntimeError:  # nobody's home is known
+        return beside
+
+
+def _writable(place: Path) -> bool:
+    """Whether files can be made there, or the folder itself where it is missing."""
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    try:
+        tempfile.TemporaryFile(dir=place).close()  # rights alone do not tell
+    except OSError:
+        return False
+    return True
