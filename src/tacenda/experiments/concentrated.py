@@ -417,7 +417,7 @@ def _nonsmooth_findings(rows: Rows) -> list[Finding]:
                 )
             )
         for mode in (PUBLISHED, SOUND):
-            noisy = Rows(r for r in part if r["mode"] in (mode, NO_PRIVACY))
+            noisy = drawing.with_reference(part, mode)
             left, error = _gap(noisy, "subgradient")
             word = "phi 10" if mode == PUBLISHED else "epsilon 5"
             made.append(
