@@ -23,6 +23,7 @@ def same_as_simulated(crowd: Crowd) -> None:
     np.testing.assert_allclose(crowd.finish(), simulated(crowd.stage, seed=3), rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_one_member_over_ipv6_and_one_behind_a_proxy(tmp_path: Path) -> None:
     """m0 calls m1 over IPv6, and m2 through a proxy that wants a password."""
     proxy = ConnectProxy("anna:secret")
