@@ -240,6 +240,14 @@ class Crowd:
     def log(self, name: str) -> str:
         return (self.folder(name) / "state" / "log.jsonl").read_text("utf-8")
 
+    def charges(self, name: str) -> list[Any]:
+        """Everything that a member's state holds as booked; the member must not be running."""
+        state = NodeState(self.folder(name) / "state")
+        try:
+            return [(*key, event) for key, event in state.charges()]
+        finally:
+            state.close()
+
     def models(self) -> np.ndarray:
         return np.vstack([r.models.reshape(1, -1) for r in self.stage.results().values()])
 

@@ -3,12 +3,10 @@ same bits, and spends the same."""
 
 from __future__ import annotations
 
-import json
 import random
 import sqlite3
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -56,8 +54,8 @@ def _chaos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, faults: int, rounds:
     assert done >= faults
     assert np.array_equal(models, expected)
     for name in wild.names:
-        assert _booked(wild, name) == _booked(calm, name)
-        assert len(_booked(wild, name)) == rounds
+        assert wild.charges(name) == calm.charges(name)
+        assert len(wild.charges(name)) == rounds
         assert "two different messages" not in wild.log(name)
 
 
@@ -111,10 +109,3 @@ def _same_key(calm: Crowd, wild: Crowd, name: str, monkeypatch: pytest.MonkeyPat
         fresh = NodeState(wild.folder(name) / "state")
         fresh.bind(contract.run_id(), name, data_digest(problem))
         fresh.close()
-
-
-def _booked(crowd: Crowd, name: str) -> list[Any]:
-    with sqlite3.connect(crowd.folder(name) / "state" / FILE) as db:
-        rows = db.execute("SELECT view, round, call, event FROM charges ORDER BY seq").fetchall()
-    db.close()
-    return [(view, turn, call, json.loads(event)) for view, turn, call, event in rows]

@@ -21,7 +21,7 @@ import pytest
 from node_stage import Crowd, simulated, small_contract
 from tacenda.cli import exits
 from tacenda.errors import StateError
-from tacenda.node.state.database import NodeState
+from tacenda.node.state.database import NodeState, booked
 
 mounts = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
 
@@ -77,6 +77,38 @@ def test_a_full_file_system_stops_the_node_with_a_sentence(crowd: Crowd) -> None
     assert last.returncode == 0, out
     assert crowd.wait(60, ["m0"]) == {"m0": 0}
     np.testing.assert_allclose(crowd.models(), simulated(crowd.stage, seed=3), rtol=0, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_charges_are_settled_in_a_long_run_with_kills(tmp_path: Path) -> None:
+    rounds = 900
+    crowd = Crowd(tmp_path / "crowd", small_contract(2, rounds=rounds), seed=3)
+    crowd.start()
+    for name in ("m0", "m1", "m0"):
+        done = _round(crowd, name)
+        while _round(crowd, name) < done + 250:
+            assert crowd.processes[name].is_alive(), crowd.output(name)
+            time.sleep(0.05)
+        crowd.kill(name)
+        crowd.start(name)
+    np.testing.assert_allclose(
+        crowd.finish(300), simulated(crowd.stage, seed=3), rtol=0, atol=1e-12
+    )
+    for name in crowd.names:
+        keys = [charge[:3] for charge in crowd.charges(name)]
+        assert len(keys) == len(set(keys)) == 2 * rounds
+        assert booked(crowd.folder(name) / "state")[0] == rounds
+        assert sum(n for _, n in booked(crowd.folder(name) / "state")[1]) == 2 * rounds
+        with sqlite3.connect(crowd.folder(name) / "state" / "node.sqlite") as db:
+            assert db.execute("SELECT COUNT(*) FROM charges").fetchone()[0] < 600
+        db.close()
+
+
+def _round(crowd: Crowd, name: str) -> int:
+    try:
+        return booked(crowd.folder(name) / "state")[0]
+    except StateError:  # the file is being made
+        return 0
 
 
 @pytest.mark.parametrize(

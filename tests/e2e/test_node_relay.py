@@ -18,7 +18,6 @@ import pytest
 from chaos_proxy import ChaosProxy
 from node_stage import Crowd, simulated, small_contract
 from tacenda.node.rehearse import free_ports
-from tacenda.node.state.database import NodeState
 from tacenda.node.transport.relay import token_of
 
 
@@ -77,20 +76,11 @@ def behind_firewalls(folder: Path, at: str, token: Path, n: int, rounds: int, **
     return crowd
 
 
-def charges(crowd: Crowd) -> dict[str, list[Any]]:
-    found = {}
-    for name in crowd.names:
-        state = NodeState(crowd.folder(name) / "state")
-        found[name] = state.charges()
-        state.close()
-    return found
-
-
 def once_each(crowd: Crowd) -> None:
     """Every release of the run is charged, and charged once."""
     steps = crowd.stage.contract.algorithm.model_dump()["inner_steps"]
-    for booked in charges(crowd).values():
-        keys = [key for key, _ in booked]
+    for name in crowd.names:
+        keys = [charge[:3] for charge in crowd.charges(name)]
         assert len(keys) == len(set(keys)) == steps * crowd.stage.contract.rounds
 
 

@@ -3,7 +3,6 @@ kills, members that leave."""
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import sqlite3
@@ -80,8 +79,8 @@ def _kills(tmp_path: Path, members: int, rounds: int, kills: int) -> None:
     assert done == kills
     assert np.array_equal(models, expected)
     for name in wild.names:
-        assert _booked(wild, name) == _booked(calm, name)
-        assert len(_booked(wild, name)) == rounds
+        assert wild.charges(name) == calm.charges(name)
+        assert len(wild.charges(name)) == rounds
     _check_ledgers(wild, rounds)
 
 
@@ -131,7 +130,7 @@ def test_a_member_that_leaves_ends_its_edges_noise_and_may_return(tmp_path: Path
     for name, result in crowd.stage.results().items():
         assert result.privacy is not None
         assert result.privacy.epsilon <= 5.0 * (1 + 1e-6), name
-        views = {view for view, *_ in _booked(crowd, name)}
+        views = {view for view, *_ in crowd.charges(name)}
         assert views >= ({0, 1} if name != "m4" else {0}), name
     assert '"absent": "nobody"' in crowd.log("m0")
 
@@ -193,13 +192,6 @@ def _edge_keys(crowd: Crowd, name: str) -> dict[str, bytes]:
         return {peer: keys.of(peer) for peer in contract.neighbours(name)}
     finally:
         state.close()
-
-
-def _booked(crowd: Crowd, name: str) -> list[Any]:
-    with sqlite3.connect(crowd.folder(name) / "state" / FILE) as db:
-        rows = db.execute("SELECT view, round, call, event FROM charges ORDER BY seq").fetchall()
-    db.close()
-    return [(view, round, call, json.loads(event)) for view, round, call, event in rows]
 
 
 def _check_ledgers(crowd: Crowd, rounds: int) -> None:

@@ -58,6 +58,7 @@ def test_signatures_go_along_a_path_also_over_a_restart(tmp_path: Path) -> None:
         assert not contract_files.missing_signatures(crowd.folder(name) / "state/contract.toml")
 
 
+@pytest.mark.slow
 def test_another_text_is_named_with_its_fields_also_beyond_the_neighbours(tmp_path: Path) -> None:
     crowd = _path_of_three(tmp_path)
     plain = contract_files.read(crowd.contracts["m2"]).to_plain()

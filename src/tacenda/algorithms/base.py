@@ -644,13 +644,14 @@ class Algorithm(ABC):
 
     @property
     def only_means(self) -> bool:
-        """Whether the models depend on what nodes release through exact means over the network
-        only, each value's sensitivity falling with the node's size as a gradient's does."""
+        """Whether models depend on what nodes release through exact means over the network only.
+
+        The sensitivity of each released value falls with the node's size as a gradient's does.
+        """
         return False
 
     def descent(self, facts: Facts, rounds: int, output: str) -> Descent | None:
-        """The steps of an algorithm that is a descent on such means, where each is known to bring
-        two models no further apart; None where that is not known.
+        """Steps of a descent, each of which is known to bring two models no further apart.
 
         Parameters
         ----------
@@ -664,7 +665,7 @@ class Algorithm(ABC):
         Returns
         -------
         Descent or None
-            The steps.
+            The steps; None where that is not known.
         """
         return None
 

@@ -1,4 +1,4 @@
-"""The total step, and the share of the budget for a released second moment, that predict best on a
+"""The share of the budget for a released second moment, and the total step, that predict best on a
 public sample; private records are not touched, and nothing is charged.
 
 How the rest of the budget is divided over the rounds is not tried: where the share is right, no
@@ -6,6 +6,7 @@ shape of noise over the rounds was better than a constant one (docs/planner.md).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -23,35 +24,34 @@ WORTH = 0.97  # a change must lower the predicted excess risk to this share: les
 
 
 def tuned(plan: Plan, public: Any, trials: int = 2, seed: int = 0) -> Plan:
-    """The plan with the total step of `best_length`, then with the best share of a second moment;
+    """The plan with the best share of a second moment, then with the total step of `best_length`;
     all are tried on the same stand-in data."""
-    made = {plan.longer: plan}
-    risks: dict[float, float] = {}
+    best, least = plan, predict(plan, public, trials, seed).excess_risk.mean
+    for share in SHARES:
+        trial = _with_share(plan, share)
+        lower = math.inf if trial is plan else predict(trial, public, trials, seed).excess_risk.mean
+        if lower > WORTH * least:
+            break
+        best, least = trial, lower
+    made, risks = {plan.longer: best}, {plan.longer: least}
 
     def risk(longer: float) -> float:
         if longer not in made:
-            made[longer] = again(plan, longer=longer)
-        risks[longer] = predict(made[longer], public, trials, seed).excess_risk.mean
+            found = again(plan, longer=longer)
+            if isinstance(best.algorithm, Whitened):
+                found = _with_share(found, best.algorithm.whitening.share)
+            made[longer] = found
+            risks[longer] = predict(made[longer], public, trials, seed).excess_risk.mean
         return risks[longer]
 
-    longer = best_length(risk, plan.longer)
-    found, least = made[longer], risks[longer]
-    for share in SHARES:
-        trial = _with_share(found, share)
-        if trial is None:
-            break
-        lower = predict(trial, public, trials, seed).excess_risk.mean
-        if lower > WORTH * least:
-            break
-        found, least = trial, lower
-    return replace(found, public_records=len(public[1]))
+    return replace(made[best_length(risk, plan.longer)], public_records=len(public[1]))
 
 
-def _with_share(plan: Plan, share: float) -> Plan | None:
-    """The plan with a smaller share of the budget for the second moment; None where it has none."""
+def _with_share(plan: Plan, share: float) -> Plan:
+    """The plan with that share of the budget for its second moment; itself where it has none."""
     method = plan.algorithm
-    if not isinstance(method, Whitened) or share >= method.whitening.share:
-        return None
+    if not isinstance(method, Whitened):
+        return plan
     whitening = replace(method.whitening, share=share)
     return replace(plan, algorithm=replace(method, whitening=whitening))
 

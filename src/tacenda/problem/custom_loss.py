@@ -21,8 +21,9 @@ _SENSIBLE = (1e-9, 1e9)  # as of every declared number (`problem.constants`)
 
 
 class CustomLoss(OfOneScore):
-    """A convex loss of your own: a function of the margin y s (two classes) or of the residual
-    s - y (regression), with its slope.
+    """A convex loss of your own: a function of margin or residual, with its slope.
+
+    The margin is y s (two classes, labels -1 and +1), the residual s - y (regression).
 
     Your functions are called here and never again: on a public grid of 8193 points up to a million
     times `scale`, before any record is read. What runs on records is a table of cubic pieces made

@@ -41,7 +41,7 @@ class GeneralisedLasso(CustomRegulariser):
     >>> float(fused.value([1.0, 1.0, 4.0]))
     3.0
     >>> fused.prox([0.0, 1.0, 5.0], 1.0).round(6)
-    array([0.5, 1.5, 4. ])
+    array([1., 1., 4.])
     """
 
     def __init__(self, matrix: Any) -> None:

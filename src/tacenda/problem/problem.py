@@ -275,8 +275,9 @@ class Problem:
         return np.asarray(data + self.strength * self.regulariser.value(rows))
 
     def local_losses(self, w: ArrayLike) -> Floats:
-        """Mean loss of each node's own model over its own records, without c and r R. Reads private
-        data without noise.
+        """Mean loss of each node's own model over its own records, without c and r R.
+
+        Reads private data without noise.
 
         Parameters
         ----------

@@ -36,8 +36,8 @@ def concentrated_total(first_level: float, *, variance_decay: float, rounds: int
     Examples
     --------
     >>> import tacenda as tc
-    >>> tc.theory.concentrated_total(0.1, variance_decay=0.5, rounds=3)
-    0.7000000000000001
+    >>> round(tc.theory.concentrated_total(0.1, variance_decay=0.5, rounds=3), 6)
+    0.7
     """
     phi, t = checks.positive("first_level", first_level), checks.whole("rounds", rounds, least=1)
     r = _decay(variance_decay)

@@ -12,6 +12,7 @@ import pytest
 from tacenda.errors import InputError
 from tacenda.privacy.accounting.curves import GaussianProfile
 from tacenda.privacy.accounting.events import CorrelatedGaussian, Gaussian, MaskedSum, Pure
+from tacenda.privacy.accounting.final_model import WHOLE_RUN
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.secrets.ledger import Charge, Charges
 from tacenda.privacy.statement import Statement
@@ -136,6 +137,7 @@ def test_the_plain_form_key_by_key_and_back() -> None:
             "worst_node": 1,
             "claimed": list(more["claimed"]) if "claimed" in more else None,  # type: ignore[call-overload]
             "why": more.get("why"),
+            "final_model": {"epsilon": statement.epsilon, "why": WHOLE_RUN, "mu": None},
             "charges": [
                 {
                     "kind": "gaussian",
