@@ -54,6 +54,8 @@ def over(tmp_path_factory: pytest.TempPathFactory) -> Crowd:
     home = member_folder(crowd, "m0")
     (home / "policy.toml").write_text("epsilon = 1.0\n")
     assert command("approve", home, "--by", "A", "--reason", "board").exit_code == 0
+    for name in ("m1", "m2"):
+        member_folder(crowd, name)
     crowd.start()
     crowd.finish()
     return crowd
@@ -121,7 +123,6 @@ def test_a_changed_missing_or_added_file_is_named(over: Crowd, tmp_path: Path, n
 
 def test_deletion_removes_the_keys_and_never_the_ledger(over: Crowd) -> None:
     home, before = over.folder("m2"), spent(over, "m2")
-    member_folder(over, "m2")
     asked = command("delete", home)
     assert asked.exit_code == 1 and (home / "state" / STATE).exists()  # nobody said yes
     assert "ledger.sqlite: what the records have lost" in asked.output
