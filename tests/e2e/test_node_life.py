@@ -42,7 +42,7 @@ def deployed(folder: Path, rounds: int = 3, seed: int | None = None, **changes: 
         contract,
         seed=seed,
         ledgers=folder / "ledgers",
-        options={name: own for name in contract.names},
+        options=dict.fromkeys(contract.names, own),
     )
 
 
