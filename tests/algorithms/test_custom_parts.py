@@ -13,11 +13,15 @@ from custom_parts import group_lasso, log_cosh
 from node_stage import Crowd, simulated, small_contract
 from support import TUNED, shards
 from tacenda.algorithms.registry import ALGORITHMS
+from tacenda.content import content_hash
 from tacenda.errors import PrivacyError, UnsupportedError
+from tacenda.graph.topology import Topology
 from tacenda.node.drafting import plugin_codes
 from tacenda.node.run_plan import make_plan
 from tacenda.problem import losses
+from tacenda.problem.facts import Facts
 from tacenda.runtime.simulate import simulate
+from tacenda.runtime.spec import RunSpec
 
 KNOWN = tc.losses.CustomLoss(
     "mine",
@@ -90,6 +94,29 @@ def test_dual_averaging_takes_it_by_its_prox():
         simulate(ridge, graph, method, 5, budget, seed=0).models,
         atol=1e-12,
     )
+
+
+def test_a_run_is_told_apart_by_the_content_of_its_parts():
+    """Not by what was asked of them in between."""
+    own, records = group_lasso(), shards([20, 20], 4, task="regression")
+
+    def identity(loss, regulariser):
+        problem = tc.Problem(records, loss=loss, regulariser=regulariser, strength=0.1)
+        spec = RunSpec(
+            tc.algorithms.TreeGD(), Topology.of(tc.graph.complete(2)), Facts.of(problem), 3
+        )
+        return spec.checked().identity()["problem"]
+
+    first = identity(log_cosh(), own)
+    own.checked(8)
+    tc.Problem(records, loss="huber").solve()
+    assert identity(log_cosh(), own) == first == identity(log_cosh(), group_lasso())
+    assert identity(log_cosh(curvature=1.5), own) != first
+    assert identity(log_cosh(), group_lasso(ridge=0.5)) != first
+    before = content_hash(losses.Huber(0.7), "loss")
+    used = losses.Huber(0.7)
+    used.derivative(np.zeros(2), np.zeros(2))
+    assert content_hash(used, "loss") == before
 
 
 def test_noise_inside_the_objective_needs_a_second_derivative():

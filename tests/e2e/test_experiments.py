@@ -44,6 +44,7 @@ def test_list_shows_every_row_of_the_specification() -> None:
         "dda-convergence",
         "dda-tradeoff",
         "dda-sparsity",
+        "dda-varying",
         "perturbation-convergence",
         "perturbation-tradeoff",
         "perturbation-strength",
@@ -208,8 +209,8 @@ def test_unknown_names_and_two_sizes_are_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-# Its accountant for samples takes most of half a minute
-SLOW = ("ipadmm-batches",)
+# The accountant for samples, and for many different rounds; a prox solved row by row
+SLOW = ("ipadmm-batches", "perturbation-strength", "cdp-nonsmooth")
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +23,7 @@ def same_as_simulated(crowd: Crowd) -> None:
     np.testing.assert_allclose(crowd.finish(), simulated(crowd.stage, seed=3), rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_one_member_over_ipv6_and_one_behind_a_proxy(tmp_path: Path) -> None:
     """m0 calls m1 over IPv6, and m2 through a proxy that wants a password."""
     proxy = ConnectProxy("anna:secret")
@@ -68,3 +72,31 @@ def test_through_tinyproxy(tmp_path: Path) -> None:
         process.terminate()
         process.wait(20)
     assert (tmp_path / "proxy.log").read_text().count("Established connection") >= 3
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="a hosts file of its own needs root")
+def test_a_name_that_changes_its_address(tmp_path: Path) -> None:
+    """m1 moves while m0 calls it by name: the new address is found without a restart."""
+    crowd = Crowd(tmp_path / "crowd", small_contract(2, rounds=3), seed=3)
+    port = crowd.stage.contract.member("m1").address.rpartition(":")[2]
+    crowd.options = {"m1": {"bind": f"127.0.0.3:{port}"}}
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.1 localhost\n127.0.0.9 m1.test\n")
+    words = shlex.join([*crowd.stage.command("m0"), "--peer", f"m1=m1.test:{port}"])
+    script = f"mount --bind {hosts} /etc/hosts && exec {words}"
+    crowd.start("m1")
+    caller = subprocess.Popen(["unshare", "-m", "sh", "-c", script])
+    try:
+        log = crowd.folder("m0") / "state" / "log.jsonl"
+        while not log.exists() or "peer not reached" not in log.read_text():
+            assert caller.poll() is None
+            time.sleep(0.05)
+        hosts.write_text("127.0.0.1 localhost\n127.0.0.3 m1.test\n")
+        assert caller.wait(60) == 0
+        assert crowd.wait(60, ["m1"]) == {"m1": 0}
+    finally:
+        caller.kill()
+        caller.wait(20)
+        crowd.stop()
+    np.testing.assert_allclose(crowd.models(), simulated(crowd.stage, seed=3), rtol=0, atol=1e-12)

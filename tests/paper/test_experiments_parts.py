@@ -282,17 +282,18 @@ def test_excess_with_violation_is_21_by_hand() -> None:
     assert ipadmm.excess_with_violation(rows).values() == pytest.approx([0.05 + 0.2])
 
 
-def test_minimisations_are_counted_to_a_level_of_the_loss() -> None:
-    curves = {"ADMM": [5, 4, 3, 2, 1, 1], "R-ADMM, gamma 1": [5, 9, 2, 9, 1, 9]}
+def test_passes_are_counted_to_a_level_of_the_loss() -> None:
+    curves = {"ADMM": [5, 4, 3, 2, 1, 1], "R-ADMM, gamma 1": [5, 1, 2, 9, 1, 9]}
     rows = Rows(
-        {"method": m, "round": t, "value": float(v)}
+        {"method": m, "round": t, "metric": metric, "value": float(v)}
         for m, values in curves.items()
-        for t, v in enumerate(values, 1)
+        for t, loss in enumerate(values, 1)
+        for metric, v in ((LOCAL_LOSS, loss), ("data_passes", 10 * t))
     )
     # ADMM reaches 2 at iteration 4; R-ADMM at iteration 3, its second odd one
-    assert recycled.minimisations(rows, "ADMM", 2.0) == 4
-    assert recycled.minimisations(rows, "R-ADMM, gamma 1", 2.0) == 2
-    assert recycled.minimisations(rows, "ADMM", 0.5) == math.inf
+    assert recycled.passes_to(rows, "ADMM", 2.0) == 40
+    assert recycled.passes_to(rows, "R-ADMM, gamma 1", 2.0) == 30
+    assert recycled.passes_to(rows, "ADMM", 0.5) == math.inf
 
 
 def test_worse_than_alone_counts_settings_for_each_kind_of_noise() -> None:

@@ -196,15 +196,20 @@ class CustomRegulariser:
             self._checked[dim] = self._compare(dim)
         return self
 
-    def digest(self) -> dict[int, str]:
-        """What the functions gave on the points of each model length that was checked.
+    def digest(self, dim: int) -> str:
+        """SHA-256 of what the functions give on the points of a model's length.
+
+        Parameters
+        ----------
+        dim : int
+            The length of a model.
 
         Returns
         -------
-        dict
-            Length -> SHA-256.
+        str
+            In hexadecimal digits.
         """
-        return dict(self._checked)
+        return self.checked(dim)._checked[dim]
 
     def _compare(self, dim: int) -> str:
         w = _points(dim)
@@ -298,6 +303,10 @@ class CustomRegulariser:
             "'none', 'l2', 'l1' and 'elastic-net'; use an algorithm that takes it by gradient or "
             "prox (IPADMM, DDPADMM, CDPADMM, DPADMM, DPDDA, GossipGD, TreeGD) without whitening."
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What it is made of, without what was checked so far: its content tells runs apart."""
+        return {**vars(self), "_checked": {}}
 
     def __repr__(self) -> str:
         return (

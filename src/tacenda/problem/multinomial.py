@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +20,13 @@ def kernel_numbers(values: Any) -> Floats:
     return found
 
 
+@lru_cache(maxsize=256)
+def parameter_numbers(parameter: float) -> Floats:
+    """The numbers of a loss with one parameter h; kept here and not in the loss, whose content is
+    what tells two runs apart."""
+    return kernel_numbers((parameter, 1.0 + parameter))
+
+
 class _OfClassScores:
     """The derivatives of a loss of K scores, by its compiled formula."""
 
@@ -28,10 +35,10 @@ class _OfClassScores:
         """The loss's own parameter, 0 where it has none."""
         return 0.0
 
-    @cached_property
+    @property
     def numbers(self) -> Floats:
         """What the compiled formula reads: the parameter h, and 1 + h, rounded once."""
-        return kernel_numbers((self.parameter, 1.0 + self.parameter))
+        return parameter_numbers(self.parameter)
 
     def derivative(self, scores: Array, labels: Array) -> Array:
         """The softmax minus the indicator of the label, of each record.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from tacenda._types import Array, Floats
-from tacenda.problem.multinomial import kernel_numbers
+from tacenda.problem.multinomial import parameter_numbers
 
 
 class OfOneScore:
@@ -21,10 +20,10 @@ class OfOneScore:
         """The loss's own parameter, 0 where it has none."""
         return 0.0
 
-    @cached_property
+    @property
     def numbers(self) -> Floats:
         """What the compiled formula reads: the parameter h, and 1 + h, rounded once."""
-        return kernel_numbers((self.parameter, 1.0 + self.parameter))
+        return parameter_numbers(self.parameter)
 
     def derivative(self, scores: Array, labels: Array) -> Array:
         """d loss / d s of each record; 0 at a kink.

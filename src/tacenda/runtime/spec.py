@@ -247,8 +247,8 @@ class RunSpec:
                 "data_norm": k.data_norm,
                 "clip_norm": k.clip_norm,
                 "radius": k.radius,
-                "loss_options": _options(k.loss),
-                "regulariser_options": _options(k.regulariser),
+                "loss_options": _options(k.loss, self.facts.dim),
+                "regulariser_options": _options(k.regulariser, self.facts.dim),
                 "sizes": [int(s) for s in self.facts.sizes],
                 "n_features": self.facts.dim // k.n_outputs,
                 "n_outputs": k.n_outputs,
@@ -256,12 +256,12 @@ class RunSpec:
         }
 
 
-def _options(part: Any) -> dict[str, Any]:
+def _options(part: Any, dim: int) -> dict[str, Any]:
     """The settings of a loss or a regulariser."""
     if isinstance(part, CustomLoss):
         return {"digest": part.digest}
     if isinstance(part, CustomRegulariser):
-        return {"digest": part.digest()}
+        return {"digest": part.digest(dim)}
     return dataclasses.asdict(part)
 
 

@@ -65,3 +65,15 @@ def test_seeds():
 def test_errors(call, words):
     with pytest.raises(InputError, match=words):
         call()
+
+
+@pytest.mark.parametrize("spectrum", [0.0, 1.0])
+def test_the_energy_of_epsilon_like_rows_falls_as_declared(spectrum):
+    d = data.make_epsilon_like(20_000, 40, seed=3, spectrum=spectrum)
+    np.testing.assert_allclose(np.linalg.norm(d.X, axis=1), 1.0, atol=1e-5)
+    energy = np.mean(d.X.astype(float) ** 2, axis=0)
+    slope = np.polyfit(np.log(np.arange(5, 41)), np.log(energy[4:]), 1)[0]
+    # Scaling rows to norm 1 flattens the few first directions alone
+    assert slope == pytest.approx(-spectrum, abs=0.05)
+    right = np.mean((d.X @ d.truth > 0) == (d.y == 1))
+    assert right == pytest.approx(0.9, abs=0.01)

@@ -27,7 +27,7 @@ def ridge(**changed):
 @pytest.mark.parametrize("dim", [2, 6, 40])
 def test_what_is_true_is_accepted(dim):
     for own in (ridge(), group_lasso(), group_lasso(ridge=0.5), ridge(strong_convexity=0.3)):
-        assert own.checked(dim) is own and set(own.digest()) == {dim}
+        assert own.checked(dim) is own and len(own.digest(dim)) == 64
 
 
 @pytest.mark.parametrize(

@@ -197,15 +197,18 @@ class Endpoint:
 
     async def _main(self) -> None:
         self._stopping = asyncio.Event()
+        if self._bind is None or not self._bind.startswith(SCHEME):
+            await self._serve_and_call(self._bind)
+            return
         with tempfile.TemporaryDirectory(prefix="tacenda-") as folder:
-            await self._serve_and_call(f"{folder}/s")
+            await self._serve_and_call(
+                f"unix:{folder}/s", self._bind.removeprefix(SCHEME), f"{folder}/s"
+            )
 
-    async def _serve_and_call(self, door: str) -> None:
-        """door: the local socket for what a relay passes on."""
-        relay = None
-        if self._bind is not None and self._bind.startswith(SCHEME):
-            relay = self._bind.removeprefix(SCHEME)
-        where = f"unix:{door}" if relay else self._bind
+    async def _serve_and_call(
+        self, where: str | None, relay: str | None = None, door: str = ""
+    ) -> None:
+        """where: to listen, or None; door: the local socket for what the relay passes on."""
         server = await self._serve(where) if where else None
         callers = [
             asyncio.ensure_future(self._call_on_and_on(link))

@@ -77,9 +77,9 @@ def test_a_long_run_keeps_all_charges_and_its_files_do_not_grow(tmp_path: Path) 
     state, booked, pages = opened(tmp_path), [], []
     state._db.execute("PRAGMA synchronous=OFF")  # nothing crashes here
     state._db.execute("PRAGMA wal_autocheckpoint=200")
-    for turn in range(1, 801):
+    for turn in range(1, 401):
         booked += round_of(state, turn)
-        if turn % 200 == 0:
+        if turn % 100 == 0:
             pages.append(state._db.execute("PRAGMA page_count").fetchone()[0])
     assert state.charges() == booked
     assert len(set(pages)) == 1, pages
@@ -89,7 +89,7 @@ def test_a_long_run_keeps_all_charges_and_its_files_do_not_grow(tmp_path: Path) 
     state.close()
     again = opened(tmp_path)
     assert again.charges() == booked
-    booked += round_of(again, 801)
+    booked += round_of(again, 401)
     assert again.charges() == booked
     again.close()
 
