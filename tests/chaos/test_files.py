@@ -28,7 +28,7 @@ def crowd(tmp_path: Path) -> Iterator[Crowd]:
 def _refused(crowd: Crowd, name: str, code: int, *words: str) -> None:
     before = len(crowd.output(name))
     crowd.start_as(name, command)
-    assert crowd.wait(30, [name]) == {name: code}, crowd.output(name)
+    assert crowd.wait(120, [name]) == {name: code}, crowd.output(name)
     said = crowd.output(name)[before:] or crowd.output(name)
     for word in words:
         assert word in said
@@ -102,7 +102,7 @@ def test_the_same_member_twice_on_one_state(crowd: Crowd) -> None:
     crowd.processes["first m1"] = first
     crowd.start("m2")
     try:
-        assert crowd.wait(60, ["m0", "first m1", "m2"]) == {"m0": 0, "first m1": 0, "m2": 0}
+        assert crowd.wait(120, ["m0", "first m1", "m2"]) == {"m0": 0, "first m1": 0, "m2": 0}
     finally:
         crowd.stop()
     same_bits(crowd, crowd.models())

@@ -60,7 +60,7 @@ def test_asked_to_stop(crowd: Crowd) -> None:
     crowd.start_as("m1", command)
     crowd.until("m1", "peer connected")
     os.kill(crowd.processes["m1"].pid, signal.SIGTERM)
-    assert crowd.wait(30, ["m1"]) == {"m1": 130}
+    assert crowd.wait(120, ["m1"]) == {"m1": 130}
     assert (
         "The node was asked to stop. Everything is saved: start it again to go on."
         in crowd.output("m1")
@@ -79,7 +79,7 @@ def test_frozen_and_thawed(crowd: Crowd) -> None:
 def test_too_little_memory(crowd: Crowd) -> None:
     crowd.start("m0", "m2")
     crowd.start_as("m1", limited, "RLIMIT_AS", 40_000_000)
-    (code,) = crowd.wait(30, ["m1"]).values()
+    (code,) = crowd.wait(120, ["m1"]).values()
     assert code not in (0, None), crowd.output("m1")
     assert "not enough memory" in crowd.output("m1")
     assert code == 4
@@ -90,7 +90,7 @@ def test_too_little_memory(crowd: Crowd) -> None:
 def test_too_few_open_files(crowd: Crowd) -> None:
     crowd.start("m0", "m2")
     crowd.start_as("m1", limited, "RLIMIT_NOFILE", 12)
-    (code,) = crowd.wait(30, ["m1"]).values()
+    (code,) = crowd.wait(120, ["m1"]).values()
     assert code == 4, crowd.output("m1")
     assert "too many open files" in crowd.output("m1")
     assert "ulimit -n" in crowd.output("m1")
@@ -108,7 +108,7 @@ def test_a_state_folder_that_is_read_only(crowd: Crowd) -> None:
     try:
         subprocess.run(["mount", "-o", "remount,bind,ro", str(state)], check=True)
         crowd.start_as("m1", command)
-        assert crowd.wait(30, ["m1"]) == {"m1": 4}, crowd.output("m1")
+        assert crowd.wait(120, ["m1"]) == {"m1": 4}, crowd.output("m1")
         assert "read-only" in crowd.output("m1").lower()
         assert str(state) in crowd.output("m1")
     finally:
@@ -120,7 +120,7 @@ def test_a_state_folder_that_is_read_only(crowd: Crowd) -> None:
 def test_a_state_folder_that_is_a_file(crowd: Crowd) -> None:
     (crowd.folder("m1") / "state").write_text("no folder")
     crowd.start_as("m1", command)
-    (code,) = crowd.wait(30, ["m1"]).values()
+    (code,) = crowd.wait(120, ["m1"]).values()
     assert code == 4, crowd.output("m1")
     assert f"The state folder {crowd.folder('m1') / 'state'} cannot be used" in crowd.output("m1")
 
@@ -146,7 +146,7 @@ def test_a_clock_that_is_days_behind(crowd: Crowd, tmp_path: Path) -> None:
     clock = tmp_path / "clock"
     clock.write_text(f"{-30 * 86400}\n")
     node = with_clock(crowd.stage, "m1", clock)
-    said = node.communicate(timeout=30)[0].decode()
+    said = node.communicate(timeout=120)[0].decode()
     assert node.returncode == 2, said
     assert "your clock differs by at least" in said
     assert "turn on time synchronisation" in said
@@ -158,7 +158,7 @@ def test_a_certificate_that_has_expired(crowd: Crowd, tmp_path: Path) -> None:
     clock = tmp_path / "clock"
     clock.write_text(f"{4000 * 86400}\n")
     node = with_clock(crowd.stage, "m1", clock)
-    said = node.communicate(timeout=30)[0].decode()
+    said = node.communicate(timeout=120)[0].decode()
     assert node.returncode == 2, said
     assert "was valid until" in said
     nothing_charged(crowd, "m1")
@@ -166,7 +166,7 @@ def test_a_certificate_that_has_expired(crowd: Crowd, tmp_path: Path) -> None:
 
 @clocks
 def test_a_clock_that_jumps_in_the_run(tmp_path: Path) -> None:
-    crowd = Crowd(tmp_path / "crowd", small_contract(3, rounds=400), seed=3)
+    crowd = Crowd(tmp_path / "crowd", small_contract(3, rounds=120), seed=3)
     clock = tmp_path / "clock"
     clock.write_text("0\n")
     crowd.start("m0", "m2")
@@ -176,9 +176,9 @@ def test_a_clock_that_jumps_in_the_run(tmp_path: Path) -> None:
         for jump in (5 * 3600, -5 * 3600, 0):
             clock.write_text(f"{jump}\n")
             time.sleep(0.6)
-        said = node.communicate(timeout=60)[0].decode()
+        said = node.communicate(timeout=180)[0].decode()
         assert node.returncode == 0, said
-        assert crowd.wait(30, ["m0", "m2"]) == {"m0": 0, "m2": 0}
+        assert crowd.wait(120, ["m0", "m2"]) == {"m0": 0, "m2": 0}
     finally:
         node.kill()
         crowd.stop()

@@ -44,7 +44,7 @@ def test_the_port_is_taken(crowd: Crowd) -> None:
     host, _, port = crowd.stage.contract.member("m1").address.rpartition(":")
     with socket.create_server((host.strip("[]"), int(port))):
         crowd.start_as("m1", command)
-        assert crowd.wait(30, ["m1"]) == {"m1": 5}, crowd.output("m1")
+        assert crowd.wait(120, ["m1"]) == {"m1": 5}, crowd.output("m1")
     assert "cannot be listened on: is another program there?" in crowd.output("m1")
     nothing_charged(crowd, "m1")
     crowd.start()
@@ -55,7 +55,7 @@ def test_the_port_of_the_metrics_is_taken(crowd: Crowd) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         crowd.options["m1"] = {"metrics_address": taken.getsockname()[1]}
         crowd.start_as("m1", command)
-        (code,) = crowd.wait(30, ["m1"]).values()
+        (code,) = crowd.wait(120, ["m1"]).values()
     assert code == 5, crowd.output("m1")
     assert "cannot be used (Address already in use); choose another" in crowd.output("m1")
     nothing_charged(crowd, "m1")
@@ -65,7 +65,7 @@ def test_a_neighbour_that_accepts_and_says_nothing(crowd: Crowd) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         crowd.addresses["m0"] = {"m1": f"127.0.0.1:{silent.getsockname()[1]}"}
         crowd.start()
-        crowd.until("m0", "connected but silent for", 30)
+        crowd.until("m0", "connected but silent for")
         crowd.kill("m0")
     crowd.addresses.clear()
     crowd.start("m0")
@@ -91,7 +91,7 @@ def test_the_proxy_is_down_and_comes_back(crowd: Crowd) -> None:
     (port,) = free_ports(1)
     crowd.options["m0"] = {"proxy": f"http://127.0.0.1:{port}"}
     crowd.start()
-    crowd.until("m0", f"the proxy 127.0.0.1:{port} cannot be reached", 30)
+    crowd.until("m0", f"the proxy 127.0.0.1:{port} cannot be reached")
     crowd.kill("m0")
     proxy = ConnectProxy()
     crowd.options["m0"] = {"proxy": proxy.url}
@@ -108,7 +108,7 @@ def test_the_proxy_wants_another_password(crowd: Crowd, tmp_path: Path) -> None:
     login.chmod(0o600)
     crowd.options["m0"] = {"proxy": proxy.url, "proxy_login": login}
     crowd.start()
-    crowd.until("m0", "refuses a stream to", 30)
+    crowd.until("m0", "refuses a stream to")
     assert "(407)" in crowd.log("m0")
     crowd.kill("m0")
     login.write_text("anna:right\n")
@@ -126,7 +126,7 @@ def test_a_relay_that_is_not_there(crowd: Crowd, tmp_path: Path) -> None:
     crowd.options["m0"] = {"relay_token": token}
     crowd.addresses["m0"] = {"m1": f"relay://127.0.0.1:{port}"}
     crowd.start()
-    crowd.until("m0", f"127.0.0.1:{port} cannot be reached", 30)
+    crowd.until("m0", f"127.0.0.1:{port} cannot be reached")
     crowd.kill("m0")
     crowd.addresses.clear()
     crowd.start("m0")
@@ -148,13 +148,13 @@ def test_a_name_that_gets_another_address(crowd: Crowd, tmp_path: Path) -> None:
         stderr=subprocess.STDOUT,
     )
     try:
-        crowd.until("m0", "peer not reached", 30)
+        crowd.until("m0", "peer not reached")
         with open(hosts, "r+", encoding="utf-8") as file:  # the same file, with other words
             file.write("127.0.0.1 localhost\n127.0.0.1  node-m1.example\n")
             file.truncate()
-        said = node.communicate(timeout=60)[0].decode()
+        said = node.communicate(timeout=180)[0].decode()
         assert node.returncode == 0, said
-        assert crowd.wait(30, ["m1", "m2"]) == {"m1": 0, "m2": 0}
+        assert crowd.wait(120, ["m1", "m2"]) == {"m1": 0, "m2": 0}
     finally:
         node.kill()
     same_bits(crowd, crowd.models())
