@@ -228,8 +228,8 @@ def test_what_a_peer_shows_must_fit_the_key(tmp_path: Path, people: Any) -> None
 def test_an_older_version_leads_to_no_key_before_all_have_signed(
     tmp_path: Path, people: dict[str, Any]
 ) -> None:
-    """A neighbour that says it speaks protocol 3 only, where `waiting` is not known, would have made
-    a node begin with the edge's key on a state that is not bound yet: refused ever after."""
+    """A neighbour that says it speaks protocol 3 only, where `waiting` is not known, would have
+    made a node begin with the edge's key on a state that is not bound yet: refused ever after."""
     members = federation(tmp_path, people)
     early, peer = members["m0"], members["m1"]
     early.handshake.ready = False
