@@ -186,7 +186,7 @@ class PolicyFile:
                 f"The policy {path}, line {number}, field {field}: {said}, not "
                 f"{first['input']!r}; correct it there."
             ) from None
-        lines = {field: lines.get(field, (0, f"{field} = ...")) for field in Policy.model_fields}
+        lines = {**{field: (0, f"{field} = ...") for field in policy.model_fields_set}, **lines}
         return cls(path, policy, lines)
 
     def forbids(self, contract: Contract) -> list[Forbidden]:

@@ -4,6 +4,7 @@ text and one line, and hours are those of the clock."""
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -258,3 +259,10 @@ def test_a_policy_that_everybody_may_change_is_refused(tmp_path: Path) -> None:
     policy.path.chmod(0o666)
     with pytest.raises(InputError, match="may be changed by other users"):
         PolicyFile.read(policy.path)
+
+
+def test_the_example_in_the_docs_is_a_policy(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "node.md").read_text("utf-8")
+    (example,) = re.findall(r"```toml\n(# policy\.toml.*?)```", page, re.S)
+    found = _policy(tmp_path, example)
+    assert set(found.lines) == set(type(found.policy).model_fields)
