@@ -194,6 +194,8 @@ def _run(
         state.keep_mark(spending.mark)
         peer = Peer(plan, name, problem, key, state, exchange, handshake.edges)
         peer.restore()
+        if peer.round < contract.rounds and name not in amendments.left:
+            spending.require_open()
         handshake.view, handshake.done = witness.done
         handshake.started = witness.latest > (0, 0, 0)
         mailbox.advance(exchange.view, peer.round + 1)

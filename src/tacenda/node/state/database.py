@@ -21,6 +21,7 @@ need not be.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import hmac
 import json
@@ -97,10 +98,7 @@ class NodeState:
     def __init__(self, folder: str | Path, row_bytes: int = 0) -> None:
         """row_bytes: of one message, as far as it is known; the file is laid out for it."""
         self.folder = Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        os.chmod(self.folder, 0o700)
-        check_place(self.folder / FILE)
-        self._lock_file()
+        self._claim_folder()
         self._mutex = threading.Lock()
         self._head: Head = START
         self._stretches: list[Stretch] = []
@@ -129,6 +127,22 @@ class NodeState:
                 f"The state {path} is damaged{also} ({failed}). Do not delete it and start again: "
                 "that would spend again. Restore the whole folder from a backup taken while the "
                 "node stood still, or leave the run."
+            ) from None
+
+    def _claim_folder(self) -> None:
+        """Make the folder this member's own, and hold its lock."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            os.chmod(self.folder, 0o700)
+            check_place(self.folder / FILE)
+            self._lock_file()
+        except OSError as failed:
+            if failed.errno in (errno.EMFILE, errno.ENFILE):
+                raise  # no fault of the folder
+            raise StateError(
+                f"The state folder {self.folder} cannot be used ({failed.strerror}); nothing was "
+                "sent. It must be a folder in which this program may write: mount it for writing, "
+                "give it to the node's user, or name another one (--state) for a new run."
             ) from None
 
     # ---- identity of the run

@@ -55,6 +55,7 @@ class Spending:
         self.run = ledger_run(plan.contract, hashlib.sha256(b"run" + key).hexdigest()[:8], name)
         self._problem, self._dataset = problem, dataset
         self.anew = ""  # why this state must not send anything as from the run's beginning
+        self._closed = False
 
     @property
     def mark(self) -> Path:
@@ -70,7 +71,8 @@ class Spending:
         if self.anew and self._plan.contract.absence.policy != "continue":
             store.close()
             raise StateError(self.anew)
-        if known.get(self.run, True):
+        self._closed = not known.get(self.run, True)
+        if not self._closed:
             adjacency = self._plan.contract.privacy.adjacency
             title = f"{self._plan.contract.title} ({self._name})"
             events = self._plan.events(self._name)
@@ -97,15 +99,24 @@ class Spending:
                 )
         return ""
 
+    def require_open(self) -> None:
+        """Refuse to go on with a run that the ledger has closed: what it had reserved and not spent
+        is free again, and may have been given to other runs."""
+        if self._closed:
+            raise StateError(
+                f"The run {self.run} is closed in the ledger {self._path}: {self._name} has left or "
+                "finished it, and the rest of its reservation is free again. This state is a copy "
+                "from before that; nothing more is released from it. Take part in a new run under "
+                "a new contract."
+            )
+
     def settle(self, charges: list[tuple[Key, dict[str, Any]]], *, final: bool) -> None:
         """Write down what was charged so far;
         after the last round the rest of the reservation is free again."""
-        if not next((run["open"] for run in self._store.runs() if run["run"] == self.run), False):
-            return
         self._store.charge_many(
             self.run, [(list(key), event_from_dict(event)) for key, event in charges]
         )
-        if final:
+        if final and any(run["open"] for run in self._store.runs() if run["run"] == self.run):
             self._store.close_run(self.run)
 
     def __exit__(

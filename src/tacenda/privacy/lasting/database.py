@@ -182,7 +182,8 @@ class LedgerFile:
         except sqlite3.DatabaseError as error:
             raise StateError(
                 f"the ledger {str(self._path)!r} cannot be opened ({error}); "
-                "restore it from a copy or choose another path."
+                "if it is damaged, put its newest copy back: an older one shows less than was "
+                "spent, and so does a new file."
             ) from error
         try:
             close_to_others(self._path)
