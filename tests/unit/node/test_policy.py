@@ -4,6 +4,7 @@ text and one line, and hours are those of the clock."""
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -238,3 +239,10 @@ def test_the_example_of_the_kit_is_a_policy() -> None:
     with_all = files("tacenda.node") / "templates" / "policy.toml"
     policy = PolicyFile.read(Path(str(with_all)))
     assert policy.policy.epsilon == 2.0 and policy.policy.hours is None
+
+
+def test_the_example_in_the_docs_is_a_policy(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "node.md").read_text("utf-8")
+    (example,) = re.findall(r"```toml\n(# policy\.toml.*?)```", page, re.S)
+    found = _policy(tmp_path, example)
+    assert set(found.lines) == set(type(found.policy).model_fields)

@@ -632,6 +632,23 @@ class NodeState:
             ) from None
 
 
+def in_use(folder: str | Path) -> bool:
+    """Whether a node runs on this state, by a look that does not take its place."""
+    import fcntl
+
+    try:
+        handle = os.open(Path(folder) / "lock", os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
 def booked(folder: str | Path) -> tuple[int, list[tuple[dict[str, Any], int]]]:
     """(rounds done, each release that was booked and how often), by a look from outside: also
     while the node runs, and without taking its place."""

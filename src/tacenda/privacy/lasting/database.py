@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -129,6 +129,12 @@ class LedgerFile:
         names = (*FIELDS, "previous", "hash")
         for row in self.execute(f"SELECT {', '.join(names)} FROM rows ORDER BY seq"):
             yield dict(zip(names, row, strict=True))
+
+    def copy_to(self, path: Path) -> None:
+        """Everything, as of one moment, in a new file of its own."""
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        with self._lock, closing(sqlite3.connect(path)) as copy:
+            self._connection().backup(copy)
 
     def close(self) -> None:
         with self._lock:
