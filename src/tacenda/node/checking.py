@@ -81,7 +81,7 @@ def _policy(path: Path, contract: Contract, member_key: str) -> Finding:
     try:
         used = require(PolicyFile.read(path), contract, member_key)
     except TacendaError as forbidden:
-        fix = "change the contract, or let the officer approve it: tacenda node approve"
+        fix = "ask the officer; `tacenda node approve --help` says how an exception is written"
         return Finding("policy", False, str(forbidden), fix)
     by = f", with the approval of {', '.join(one.by for one in used)}" if used else ""
     return Finding("policy", True, f"{path} allows it{by}")
@@ -149,7 +149,10 @@ def cost(settings: NodeSettings, plan: RunPlan, name: str, problem: Any) -> Find
             )
         except TacendaError as wrong:
             told = str(wrong).replace(str(copy), str(real))
-            return Finding("cost", False, f"{says}; {told}", "set budget in node.toml")
+            fix = "write budget = EPSILON into node.toml: what all runs together may lose"
+            if settings.budget is None and not settings.no_budget:
+                told = "these records have no budget yet, and the node does not start without one"
+            return Finding("cost", False, f"{says}; {told}", fix)
         with LedgerStore(copy) as store:
             spent = store.spent(account)
             begun = any(is_run_of(run["run"], plan.contract, name) for run in store.runs())
@@ -167,7 +170,8 @@ def cost(settings: NodeSettings, plan: RunPlan, name: str, problem: Any) -> Find
         allowed,
         f"{says}; all runs on these records: {so_far:.4g} so far, {after:.4g} with this one, of "
         f"a budget of {limit:g} at delta {delta:g}; {max(0.0, limit - so_far):.4g} is left",
-        "the budget does not cover this run: ask for a contract with a smaller epsilon",
+        "the budget does not cover this run: ask for a contract with a smaller epsilon, or raise "
+        "the budget by `tacenda ledger budget` if your officer agrees",
     )
 
 

@@ -240,6 +240,10 @@ def read_invitation(path: str | Path) -> Invitation:
     """An invitation from its file, if the organiser in it has signed it."""
     try:
         values = from_toml(Path(path).read_text("utf-8"))
+    except FileNotFoundError:
+        raise InputError(
+            f"The invitation {path} is not there; check its name and folder."
+        ) from None
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(
             f"The invitation {path} cannot be read: {error}; ask the organiser to send it again."

@@ -250,5 +250,7 @@ def _set_values(values: dict[str, Any]) -> dict[str, Any]:
 def _read_toml(path: str | Path, what: str, remedy: str) -> dict[str, Any]:
     try:
         return from_toml(Path(path).read_text("utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"The {what} {path} is not there; check its name and folder.") from None
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"The {what} {path} cannot be read: {error}; {remedy}.") from None

@@ -342,11 +342,16 @@ def approvals(policy: PolicyFile, contract: Contract, member_key: str) -> list[A
 
 
 def require(
-    policy: PolicyFile, contract: Contract, member_key: str, more: Sequence[Forbidden] = ()
+    policy: PolicyFile,
+    contract: Contract,
+    member_key: str,
+    more: Sequence[Forbidden] = (),
+    at: Path | None = None,
 ) -> list[Approval]:
     """Refuse what the policy forbids and nobody approved; the exceptions that were used.
 
-    more: what else was found, as the account's budget, which is known only later.
+    more: what else was found, as the account's budget, which is known only later. at: where the
+    contract lies, if not in the member's folder yet.
     """
     found = [*policy.forbids(contract), *more]
     given = approvals(policy, contract, member_key)
@@ -354,8 +359,9 @@ def require(
     left = [each for each in found if not any(each.subject in one.lines for one in used)]
     if left:
         told = "; ".join(each.sentence(policy.path) for each in left)
+        where = f"{policy.path.parent}" if at is None else f"{policy.path.parent} --contract {at}"
         raise PrivacyError(
-            f"The policy of this member forbids this run: {told}. Change the contract, or let the "
-            "officer approve it: tacenda node approve --by NAME --reason WORDS."
+            f"The policy of this member forbids this run: {told}. Ask for another contract, or let "
+            f"the officer approve it: tacenda node approve {where} --by NAME --reason WORDS."
         )
     return used

@@ -72,7 +72,9 @@ def test_each_line_forbids_what_it_says_and_names_itself(
         require(policy, contract, "key")
     assert words in str(refused.value)
     assert f"{policy.path}, line 3" in str(refused.value)
-    assert "tacenda node approve" in str(refused.value)
+    assert f"tacenda node approve {tmp_path} --by" in str(refused.value)
+    with pytest.raises(PrivacyError, match=r"approve .* --contract sent\.toml --by"):
+        require(policy, contract, "key", at=Path("sent.toml"))
 
 
 @pytest.mark.parametrize("line", ALLOWED)

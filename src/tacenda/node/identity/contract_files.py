@@ -23,7 +23,8 @@ def read(path: str | Path) -> Contract:
         values = from_toml(Path(path).read_text("utf-8"))
     except FileNotFoundError:
         raise InputError(
-            f"There is no contract at {path}; `tacenda contract new` drafts one."
+            f"There is no contract at {path}; the organiser's `tacenda consortium draft` writes "
+            "it, and `tacenda consortium accept` puts it into a member's folder."
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"The contract {path} is not valid TOML: {error}.") from None
