@@ -42,7 +42,6 @@ from tacenda.privacy.accounting.events import event_from_dict
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.lasting.chain import seal
 from tacenda.privacy.lasting.ledger_store import LedgerStore
-from tacenda.words import counted
 
 FILE, FORMAT = "archive.json", "tacenda-archive-1"
 CONTRACT = "contract/contract.toml"
@@ -51,7 +50,8 @@ DELETED = "deleted.json"
 # Of the state folder: made to be kept. Anything else may hold a key.
 KEPT = (
     *("config.toml", "manifest.json", "schema.toml", "ledger.json", "report.html", STATEMENT),
-    *("log.jsonl*", "evidence-*.json", "results/*", DELETED),
+    *("log.jsonl*", "metrics.jsonl", "evidence-*.json", "results/*", DELETED),
+    *("contract.toml", "contract.toml.signatures"),  # in force, with the signatures that travelled
 )
 # Of the state folder: of no use after the run
 REMOVED = (STATE, f"{STATE}-wal", f"{STATE}-shm", "dashboard.token", "compiled", "checkpoints")
@@ -159,7 +159,11 @@ def verify_archive(folder: str | Path) -> Checked:
             "changed afterwards."
         )
     notes: list[str] = []
-    missing = contract_files.missing_signatures(folder / CONTRACT)
+    signed = set(contract_files.signatures(folder / CONTRACT))
+    in_force = folder / RUN / "contract.toml"
+    if in_force.exists() and contract_files.read(in_force).hash() == contract.hash():
+        signed |= set(contract_files.signatures(in_force))
+    missing = [name for name in contract.signatories if name not in signed]
     if missing:
         notes.append(f"the contract lacks the signatures of {', '.join(missing)}")
     charges = _ledger_charges(folder)
@@ -335,5 +339,4 @@ def described(plan: Deletion) -> list[str]:
     removed = [f"removes  {path}" for path in plan.remove] or ["removes  nothing: it is gone"]
     spent = [f"spends   run {run} in full, in the ledger" for run in plan.spends]
     kept = [f"keeps    {path}: {why}" for path, why in plan.keep]
-    total = counted(len(plan.remove), "file or folder", "files and folders")
-    return [*removed, *spent, *kept, f"{total} to remove"]
+    return [*removed, *spent, *kept]

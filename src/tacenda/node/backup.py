@@ -8,8 +8,9 @@ goes backwards:
 
     ledger here        what restore does
     ahead, or equal    keeps it
-    missing, behind    puts the backup's in its place; every run that was open at the backup counts
-                       as spent in full, and so does every contract begun since, which the operator
+    missing, behind    puts the backup's in its place; every run that was open at the backup stays
+                       reserved as a whole, so that it counts as spent in full until its newest
+                       state says otherwise; so does every contract begun since, which the operator
                        must name (or say that there is none): nobody else here can know
     of another origin  refuses
 
@@ -200,9 +201,9 @@ def _advanced(
         sound = store.verify()
         if not sound.ok:
             raise StateError(f"The backup's ledger is damaged: {sound}; use another backup.")
+        # An open run's whole reservation counts, and is given back by its newest state alone
         for run in [run["run"] for run in store.runs() if run["open"]]:
-            store.close_as_spent(run)
-            notes.append(f"Run {run} was open at the backup: it now counts as spent in full.")
+            notes.append(f"Run {run} was open at the backup: it counts as spent in full.")
         for path in begun:
             contract = contract_files.read(path)
             if any(is_run_of(run["run"], contract, name) for run in store.runs()):
