@@ -105,8 +105,8 @@ class Spending:
         if self._closed:
             raise StateError(
                 f"The run {self.run} is closed in the ledger {self._path}: {self._name} has left "
-                "or finished it, and the rest of its reservation is free again. This state is a copy "
-                "from before that; nothing more is released from it. Take part in a new run under "
+                "or finished it, and the rest of its reservation is free again. This state is a "
+                "copy from before that; nothing more is released from it. Take part in a new run under "
                 "a new contract."
             )
 
