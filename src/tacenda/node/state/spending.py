@@ -106,8 +106,8 @@ class Spending:
             raise StateError(
                 f"The run {self.run} is closed in the ledger {self._path}: {self._name} has left "
                 "or finished it, and the rest of its reservation is free again. This state is a "
-                "copy from before that; nothing more is released from it. Take part in a new run under "
-                "a new contract."
+                "copy from before that; nothing more is released from it. Take part in a new run "
+                "under a new contract."
             )
 
     def settle(self, charges: list[tuple[Key, dict[str, Any]]], *, final: bool) -> None:
