@@ -17,7 +17,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from tacenda.errors import StateError
 from tacenda.formats.files import write_bytes
 from tacenda.formats.text import strict
 from tacenda.node.observer import Observer
@@ -42,15 +41,15 @@ PAGE, SCRIPT, STYLE = "page.html", "script.js", "style.css"
 class Dashboard(WebServer):
     """`with Dashboard(port, observer, folder, log)`: the page, and how to open it on the terminal.
 
-    The token is kept in the state folder, readable by its owner only; it is printed only where a
-    person reads, never into a log.
+    The token is in the state folder, readable by its owner only, and new at every start; it is
+    printed only where a person reads, never into a log.
     """
 
     def __init__(
         self, port: int, observer: Observer, folder: Path, log: Any, *, quiet: bool
     ) -> None:
         self._observer, self._log = observer, log
-        self.token = read_token(folder)
+        self.token = new_token(folder)
         routes = {
             "/": lambda _: _file(PAGE, "text/html"),
             "/script.js": lambda _: _file(SCRIPT, "text/javascript"),
@@ -82,14 +81,11 @@ class Dashboard(WebServer):
         return Answer(facts, "application/json", 200, HEADERS)
 
 
-def read_token(folder: Path) -> str:
-    """The token of the page, made on first use and kept: a restart does not change it."""
-    path = folder / TOKEN_FILE
-    if not path.exists():
-        write_bytes(path, secrets.token_urlsafe(32).encode(), private=True)
-    token = path.read_text("ascii", "replace").strip()
-    if len(token) < 32 or not token.replace("-", "").replace("_", "").isalnum():
-        raise StateError(f"{path} does not hold a token; remove it, and the node makes a new one.")
+def new_token(folder: Path) -> str:
+    """The token of the page, made anew at every start: who takes the port of a node that has ended
+    gets nothing that opens the next page from a tab that was left open."""
+    token = secrets.token_urlsafe(32)
+    write_bytes(folder / TOKEN_FILE, token.encode(), private=True)
     return token
 
 
