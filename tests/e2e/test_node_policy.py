@@ -3,6 +3,7 @@ pause outside the hours, after which the run goes on with the same bits."""
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -67,5 +68,8 @@ def test_a_forbidden_run_waits_for_the_officer_and_a_pause_loses_nothing(tmp_pat
         policy.write_text("# ours\nepsilon = 1.0\n", "utf-8")
         crowd.start("m0")
         np.testing.assert_array_equal(crowd.finish(), simulated(crowd.stage, seed=4))
+        (used,) = json.loads((home / "state" / "manifest.json").read_text())["approvals"]
+        assert (used["by"], used["reason"]) == ("A. Example", "the board said so")
+        assert "the board said so" not in (home / "state" / "statement.json").read_text()
     finally:
         crowd.stop()

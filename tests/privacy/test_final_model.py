@@ -182,3 +182,56 @@ def test_an_audit_that_sees_only_the_final_model_stays_below():
     error = math.sqrt(2 / 600) * (1 + seen)
     assert seen <= mu + 4 * error
     assert seen >= 0.5 * mu
+
+
+def test_a_message_that_may_reach_the_radius_takes_the_bound_away():
+    """Twelve saturated records put one node's message at 6: a run is refused, or not, by that
+    node's noise alone, with chances 0.5 and 0.16 where one record differs. Means of nine nodes
+    (mu = 1/3) would allow a gap of 0.13."""
+    x, apart = np.ones((12, 1)), np.repeat([100.0, -100.0], 6)
+    records = [(x, np.full(12, 100.0)), *[(x, apart)] * 8]
+    budget = tc.Privacy.from_noise(noise_multiplier=1.0, delta=1e-5)
+    for radius, better in ((1e9, True), (120.0, True), (60.0, False)):
+        problem = tc.Problem(records, loss="huber", strength=0.0, data_norm=1.0, radius=radius)
+        for method, reached in (
+            (tc.algorithms.TreeGD(noise="independent"), False),
+            (tc.algorithms.MomentRegression(noise="independent"), True),
+        ):
+            if reached:
+                problem = tc.Problem(
+                    records, loss="squared", data_norm=1.0, clip_norm=1.0, radius=radius
+                )
+            found = tc.simulate(problem, tc.graph.ring(9), method, 2, budget, seed=0).privacy
+            assert found.final_model().better is better
+
+
+def test_where_the_descent_begins_and_what_it_rounds_count():
+    """From near the radius a descent may leave it; and float32 rounds by more than a record of
+    many moves a model, so that nothing is known to be forgotten."""
+    method, budget = tc.algorithms.TreeGD(noise="independent"), tc.Privacy(1.0, 1e-5)
+    small = shards([20, 30, 40], 3)
+
+    def why(records, init=None, radius=1e4):
+        problem = tc.Problem(records, classes=("no", "yes"), strength=0.1, radius=radius)
+        run = tc.simulate(
+            problem, tc.graph.ring(3), method, 6, budget, seed=0, output="last", init=init
+        )
+        return run.privacy.final_model().why
+
+    assert "forgets" in why(small) and "forgets" in why(small, [100.0, 0.0, 0.0])
+    assert "forgets" not in why(small, [9990.0, 0.0, 0.0])
+    single = [(x.astype(np.float32), y) for x, y in shards([20000, 20000, 20000], 3)]
+    assert "forgets" not in why(single)
+
+
+def test_steps_that_shrink_beyond_rounding_still_add_up():
+    """The last of two steps is 1e-15 of the first: the bound is that of an allowed choice."""
+    s, sigma, c = np.array([1.0, 1e-15]), np.array([1.0, 1e-15]), np.ones(2)
+    mean, deviation = s.sum(), math.hypot(*sigma)
+    assert hidden_mu(s, sigma, c) >= mean / deviation * (1 - 1e-12)
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        s, sigma = 10.0 ** rng.uniform(-16, 0, 6), 10.0 ** rng.uniform(-16, 0, 6)
+        found, whole = hidden_mu(s, sigma, np.ones(6)), math.sqrt(np.sum((s / sigma) ** 2))
+        exact = s.sum() / math.sqrt(np.sum(sigma**2))
+        assert exact * (1 - 1e-9) <= found <= whole * (1 + 1e-8)

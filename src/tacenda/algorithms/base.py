@@ -650,6 +650,25 @@ class Algorithm(ABC):
         """
         return False
 
+    def largest_mean(self, facts: Facts, records: float, noise: float) -> float:
+        """How large a coordinate of a message behind an exact mean may be, where `only_means`.
+
+        Parameters
+        ----------
+        facts : Facts
+            The public facts.
+        records : float
+            No node has more.
+        noise : float
+            No noise is larger, in units of how far one record moves the value.
+
+        Returns
+        -------
+        float
+            The bound; by default that of gradients in units of how far one record moves them.
+        """
+        return records + noise
+
     def descent(self, facts: Facts, rounds: int, output: str) -> Descent | None:
         """Steps of a descent, each of which is known to bring two models no further apart.
 

@@ -395,6 +395,11 @@ class MomentRegression(Algorithm):
     def only_means(self) -> bool:
         return not self.masks
 
+    def largest_mean(self, facts: Facts, records: float, noise: float) -> float:
+        moment = facts.moment_bound(self.label_scale, self.label_bound)
+        share = (records + math.sqrt(2) * noise) / facts.smallest
+        return max(super().largest_mean(facts, records, noise), moment * max(1.0, share))
+
     @property
     def masks(self) -> bool:
         return self.noise == "masked"

@@ -589,6 +589,11 @@ class Whitened(Algorithm):
     def only_means(self) -> bool:
         return self.algorithm.only_means
 
+    def largest_mean(self, facts: Facts, records: float, noise: float) -> float:
+        share = (records + math.sqrt(2) * noise) / facts.smallest
+        moment = facts.moment_bound() * max(1.0, share)
+        return max(self.algorithm.largest_mean(facts, records, noise), moment)
+
     @property
     def shared_noise(self) -> float | None:
         return self.algorithm.shared_noise

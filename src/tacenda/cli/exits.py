@@ -4,7 +4,8 @@
 1    unexpected: a fault of this program
 2    bad input or usage
 3    refused for privacy: a budget or a guarantee would be broken
-4    a stored state (checkpoint, ledger, run folder) is damaged or does not belong here
+4    a stored state (checkpoint, ledger, run folder) is damaged or does not belong here, or the
+     machine lacks the disk, memory or open files to go on
 5    a peer or the network failed
 130  interrupted; where there is a run folder, a checkpoint was kept
 """
@@ -17,6 +18,8 @@ import sys
 import traceback
 
 OK, UNEXPECTED, INPUT, PRIVACY, STATE, NETWORK, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+_NO_MEMORY = ("failed to map segment", "cannot allocate memory", "unable to allocate")
+_LOST_NOTHING = "run the same command again: what was saved before is whole."
 
 
 def code_of(error: BaseException) -> int:
@@ -25,7 +28,7 @@ def code_of(error: BaseException) -> int:
 
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
-    if is_disk(error):
+    if is_disk(error) or lacks(error):
         return STATE
     kinds: tuple[tuple[type[BaseException], int], ...] = (
         (errors.PrivacyError, PRIVACY),
@@ -46,16 +49,38 @@ def is_disk(error: BaseException) -> bool:
     return f"{type(error).__module__}.{type(error).__name__}" == "sqlite3.OperationalError"
 
 
+def lacks(error: BaseException) -> str:
+    """What the machine has too little of, with the remedy, where that is the reason; otherwise
+    ""."""
+    text = str(error).lower()
+    if (
+        isinstance(error, MemoryError)
+        or getattr(error, "errno", None) == errno.ENOMEM
+        or (isinstance(error, ImportError) and any(words in text for words in _NO_MEMORY))
+    ):
+        return (
+            "there is not enough memory for this process; give it more (ulimit -v, MemoryMax of "
+            f"a service, the limit of a container), and {_LOST_NOTHING}"
+        )
+    if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
+        return (
+            "there are too many open files for this process; allow at least 1024 (ulimit -n, "
+            f"LimitNOFILE of a service), and {_LOST_NOTHING}"
+        )
+    return ""
+
+
 def sentence_of(error: BaseException) -> str:
     """What the user reads."""
     code, text = code_of(error), " ".join(str(error).split())
     if code == INTERRUPTED:
         return text or "interrupted."
+    if words := lacks(error):
+        return words
     if is_disk(error):
         return (
             f"the disk cannot be written ({getattr(error, 'strerror', None) or text}); "
-            "free some space or repair the disk, and run the same command again: "
-            "what was saved before is whole."
+            f"free some space or repair the disk, and {_LOST_NOTHING}"
         )
     if isinstance(error, ImportError) and "pip install" not in text:
         return f"a package is missing: {text}."

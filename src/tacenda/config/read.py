@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from tacenda.config.sections import RunConfig
 from tacenda.errors import InputError
+from tacenda.formats.text import from_toml
 
 # Endings of files that hold records
 TABLES = (".csv", ".tsv", ".parquet", ".pq", ".svm", ".libsvm", ".svmlight", ".xlsx", ".xls")
@@ -36,7 +37,7 @@ def read_file(path: str | Path) -> dict[str, Any]:
             f"(`tacenda schema draft {file}` drafts one)."
         )
     try:
-        values = tomllib.loads(file.read_text("utf-8"))
+        values = from_toml(file.read_text("utf-8"))
     except UnicodeDecodeError:
         raise InputError(f"{file} must be UTF-8 text; save it in that encoding.") from None
     except tomllib.TOMLDecodeError as wrong:

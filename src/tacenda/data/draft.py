@@ -431,7 +431,7 @@ def _number(name: str, values: Floats, levels: list[str], told: str | None) -> P
         and len(levels) >= max(NEARLY_ALL * len(values), LEAST_FOR_IDENTIFIERS)
     ):
         question = f"Is {name} an identifier? Nearly all values differ; if so: --drop {name}."
-    elif told is None and low > -1:
+    elif told is None and low > -1 and len(levels) > 2:
         units = np.clip((values - low) / (high - low), 0, 1)
         share = used_share(units)
         if share is not None and share < SKEWED:

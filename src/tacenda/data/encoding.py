@@ -315,8 +315,8 @@ def _codes(
         if column.unknown == "error":
             raise InputError(
                 f"column {column.name!r} of record {_where(table, wrong)} holds a level that the "
-                "schema does not declare; add the level if it is public, "
-                "or set unknown = 'column'."
+                "schema does not declare; correct the record, add the level to the schema if it is "
+                "public, or set unknown = 'column'."
             )
         codes[wrong] = len(column.levels)
     return codes[keep]

@@ -170,9 +170,7 @@ def existing(path: str | Path) -> Path:
             f"{f' ({holds})' if holds else ', and holds no file'}; name one file in it."
         )
     if not path.is_file():
-        raise InputError(
-            f"path must be a file, but {str(path)!r} is not there; check its name and folder."
-        )
+        raise InputError(f"the file {str(path)!r} is not there; check its name and folder.")
     if path.stat().st_size == 0:
         raise InputError(f"the file {str(path)!r} is empty (0 bytes); export it again.")
     return path

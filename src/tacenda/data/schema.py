@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from tacenda._types import Floats
 from tacenda.errors import InputError, PrivacyError
 from tacenda.formats.files import write_text
-from tacenda.formats.text import canonical_json
+from tacenda.formats.text import canonical_json, from_toml
 
 DEFAULT_MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 # A declared scale or period so small beside the bounds is a slip of the pen, not a unit.
@@ -541,7 +541,7 @@ class Schema(_Part):
             If it is no TOML, or a field is wrong.
         """
         try:
-            return cls.build(**tomllib.loads(text))
+            return cls.build(**from_toml(text))
         except tomllib.TOMLDecodeError as error:
             raise InputError(f"the schema is not valid TOML: {error}.") from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import warnings
 from functools import lru_cache
@@ -19,7 +20,9 @@ from tacenda.experiments.spec import Cell
 from tacenda.formats.files import write_text
 from tacenda.graph import parse
 from tacenda.graph.varying import mixing_from_plain
+from tacenda.privacy import accounting
 from tacenda.privacy.settings import Privacy
+from tacenda.privacy.statement import Statement
 from tacenda.problem.problem import Problem
 from tacenda.problem.regularisers import GeneralisedLasso
 from tacenda.runtime.result import RunResult
@@ -35,10 +38,9 @@ LOCAL_LOSS = "local_loss"
 
 def carry_out(cell: Cell, promises: Path | None = None) -> list[Row]:
     """Run the cell and return its rows; the true epsilon is composed from the run's own ledger, or
-    read from the folder `promises`, where runs that differ in nothing that it depends on left
-    it."""
+    read from the folder `promises`, where a run with the same ledger left it."""
     result, setting = run(cell)
-    claimed, true, delta = _promise(cell, result, promises)
+    claimed, true, delta = _promise(result, promises)
     promise = {
         "claimed_epsilon": claimed,
         "true_epsilon": true,
@@ -198,17 +200,29 @@ def _privacy(plain: dict[str, Any] | None) -> Privacy | None:
     return Privacy.from_paper(**plain["paper"]) if "paper" in plain else Privacy(**plain)
 
 
+def ledger_name(statement: Statement) -> str:
+    """A name of all that the true epsilon is composed from: the charges of the run itself, delta,
+    the neighbouring relation, and the accountant's own files."""
+    found = hashlib.sha256(f"{statement.delta!r} {statement.adjacency} ".encode())
+    for charge, count in statement.charges:
+        found.update(f"{charge.kind.kind} {count} ".encode())
+        for name, values in sorted(charge.parameters.items()):
+            found.update(f"{name} {len(values)} ".encode() + np.asarray(values, float).tobytes())
+    for file in sorted(Path(accounting.__file__).parent.glob("*.py")):
+        found.update(file.read_bytes())
+    return found.hexdigest()[:32]
+
+
 def _promise(
-    cell: Cell, result: RunResult, promises: Path | None
+    result: RunResult, promises: Path | None
 ) -> tuple[float | None, float | None, float | None]:
-    """(claimed, true, delta); the true epsilon of equal settings is composed once,
-    whatever the seed."""
+    """(claimed, true, delta); the true epsilon of equal ledgers is composed once."""
     if result.privacy is None:
         return None, None, None
     claimed = result.privacy.claimed[0] if result.privacy.claimed else None
     if promises is None:
         return claimed, result.privacy.epsilon, result.privacy.delta
-    path = promises / f"{cell.promise()}.txt"
+    path = promises / f"{ledger_name(result.privacy)}.txt"
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, repr(float(result.privacy.epsilon)))

@@ -86,11 +86,6 @@ class Cell:
         calibration."""
         return self._digest(*_NAMES, "seed")
 
-    def promise(self) -> str:
-        """A name of all that the true epsilon can depend on: the key without the seed, what is
-        measured, and what is done with the rounds' models afterwards."""
-        return self._digest(*_NAMES, "seed", "metrics", "every", "output", "finish_mixing")
-
     def _digest(self, *without: str) -> str:
         plain = {k: v for k, v in asdict(self).items() if k not in without}
         text = json.dumps({**plain, "format": CELL_FORMAT}, sort_keys=True, default=str)

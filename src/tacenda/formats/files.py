@@ -34,6 +34,22 @@ def checked_output(path: str | Path) -> Path:
     return target
 
 
+def require_unchanged_by_others(path: Path, *, group: bool = False) -> None:
+    """Refuse a file that every user of this machine may change; with `group` also one that other
+    users of its group may, or that belongs to another user than this one or root."""
+    if os.name != "posix" or not path.exists():
+        return
+    facts = path.stat()
+    others = 0o022 if group else 0o002
+    if facts.st_mode & others or (group and facts.st_uid not in (0, os.geteuid())):
+        raise InputError(
+            f"{path} may be changed by other users of this machine (mode "
+            f"{facts.st_mode & 0o7777:04o}, owner {facts.st_uid}), and this program acts on what "
+            f"it says; look at its contents, then `chmod go-w {path}`, and `chown` it if it is not "
+            "yours."
+        )
+
+
 @contextmanager
 def replacing(
     path: str | Path, *, private: bool = False, size: int | None = None, durable: bool = True

@@ -35,6 +35,31 @@ def strict(value: Any) -> Any:
     return value
 
 
+MOST_DEPTH = 50  # of tables and arrays in each other, where people write them
+
+
+def from_toml(text: str) -> dict[str, Any]:
+    """The values of a TOML text, which may come from anybody: TOMLDecodeError whatever is wrong
+    with it, also where it is nested too deeply or has a number that is too long."""
+    import tomllib
+
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except RecursionError:
+        raise tomllib.TOMLDecodeError("it is nested too deeply") from None
+    except ValueError as wrong:
+        raise tomllib.TOMLDecodeError(str(wrong)) from None
+    inside: list[Any] = [values]
+    for _ in range(MOST_DEPTH):
+        parts = [part.values() if isinstance(part, dict) else part for part in inside]
+        inside = [v for part in parts for v in part if isinstance(v, (dict, list))]
+    if inside:
+        raise tomllib.TOMLDecodeError("it is nested too deeply")
+    return values
+
+
 def toml(values: Mapping[str, Any]) -> str:
     """Values as TOML; what is None or an empty table is left out."""
     import tomllib

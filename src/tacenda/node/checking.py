@@ -29,6 +29,7 @@ from tacenda.node.policy import PolicyFile, require
 from tacenda.node.run_plan import RunPlan, make_plan
 from tacenda.node.settings import NodeSettings
 from tacenda.node.state.accounts import claim, default_ledger
+from tacenda.node.state.spending import is_run_of
 from tacenda.words import against, counted, noun
 
 FEW_ROUNDS = 3
@@ -69,7 +70,7 @@ def check(
     said = counted(int(problem.sizes[0]), "record")
     findings.append(Finding("records", True, f"{said} fit schema and contract ({FOR_YOU_ALONE})"))
     findings.append(_bounds(settings))
-    findings.append(_cost(settings, plan, name, problem))
+    findings.append(cost(settings, plan, name, problem))
     if rehearsal:
         findings.append(_rehearsal(settings, contract, name, own_records, rounds, seconds))
     return findings
@@ -80,7 +81,7 @@ def _policy(path: Path, contract: Contract, member_key: str) -> Finding:
     try:
         used = require(PolicyFile.read(path), contract, member_key)
     except TacendaError as forbidden:
-        fix = "change the contract, or let the officer approve it: tacenda node approve"
+        fix = "ask the officer; `tacenda node approve --help` says how an exception is written"
         return Finding("policy", False, str(forbidden), fix)
     by = f", with the approval of {', '.join(one.by for one in used)}" if used else ""
     return Finding("policy", True, f"{path} allows it{by}")
@@ -122,7 +123,7 @@ def _bounds(settings: NodeSettings) -> Finding:
     )
 
 
-def _cost(settings: NodeSettings, plan: RunPlan, name: str, problem: Any) -> Finding:
+def cost(settings: NodeSettings, plan: RunPlan, name: str, problem: Any) -> Finding:
     """What the run would charge and what would be left, in a copy of the ledger."""
     from tacenda.privacy.accounting.judge import judge
     from tacenda.privacy.lasting.ledger_store import LedgerStore
@@ -148,14 +149,11 @@ def _cost(settings: NodeSettings, plan: RunPlan, name: str, problem: Any) -> Fin
             )
         except TacendaError as wrong:
             told = str(wrong).replace(str(copy), str(real))
-            return Finding("cost", False, f"{says}; {told}", "set budget in node.toml")
+            fix = "write budget = EPSILON into node.toml: what all runs together may lose"
+            return Finding("cost", False, f"{says}; {told}", fix)
         with LedgerStore(copy) as store:
             spent = store.spent(account)
-            mine = f"{plan.contract.run_id()[:16]}-"
-            begun = any(
-                run["run"].startswith(mine) and run["run"].endswith(f"-{name}")
-                for run in store.runs()
-            )
+            begun = any(is_run_of(run["run"], plan.contract, name) for run in store.runs())
     if begun:
         says, events = f"{says}, and has begun: it is in the ledger already", []
     before = [*spent.events, *spent.reserved]
@@ -169,8 +167,9 @@ def _cost(settings: NodeSettings, plan: RunPlan, name: str, problem: Any) -> Fin
         "cost",
         allowed,
         f"{says}; all runs on these records: {so_far:.4g} so far, {after:.4g} with this one, of "
-        f"a budget of {limit:g} at delta {delta:g}",
-        "the budget does not cover this run: ask for a contract with a smaller epsilon",
+        f"a budget of {limit:g} at delta {delta:g}; {max(0.0, limit - so_far):.4g} is left",
+        "the budget does not cover this run: ask for a contract with a smaller epsilon, or raise "
+        "the budget by `tacenda ledger budget` if your officer agrees",
     )
 
 

@@ -22,7 +22,7 @@ from typing import Any
 from tacenda.data.schema import Schema
 from tacenda.errors import InputError, PrivacyError, StateError
 from tacenda.formats.files import write_text
-from tacenda.formats.text import canonical_json, toml
+from tacenda.formats.text import canonical_json, from_toml, toml
 from tacenda.node import drafting
 from tacenda.node.identity import certificates, contract_files
 from tacenda.node.identity.certificates import Identity, check_name, text_signed
@@ -204,6 +204,12 @@ def review(folder: Path, contract: Contract) -> None:
             f"contract field members: {', '.join(strangers)} were not in the invitation; "
             "ask the organiser, and join a new invitation if that is what all want."
         )
+    dropped = [name for name in invitation.members if name not in contract.names]
+    if dropped:
+        raise PrivacyError(
+            f"contract field members: {', '.join(dropped)} were invited and are not in it; "
+            "ask the organiser, and join a new invitation if that is what all want."
+        )
     fields = _departures(invitation, contract)
     if fields:
         raise PrivacyError(
@@ -223,9 +229,9 @@ def accept(folder: Path, contract: Path) -> Path:
         )
     if not target.exists():
         contract_files.write(found, target)
-    side = contract_files.signatures_path(contract)
-    if side.exists() and side.resolve() != contract_files.signatures_path(target).resolve():
-        write_text(contract_files.signatures_path(target), side.read_text("ascii"))
+    given = contract_files.signatures(contract)  # the valid ones
+    if given and contract.resolve() != target.resolve():
+        contract_files.write_signatures(target, {**given, **contract_files.signatures(target)})
     contract_files.sign(target, identity)
     return target
 
@@ -233,11 +239,21 @@ def accept(folder: Path, contract: Path) -> Path:
 def read_invitation(path: str | Path) -> Invitation:
     """An invitation from its file, if the organiser in it has signed it."""
     try:
-        values = tomllib.loads(Path(path).read_text("utf-8"))
+        values = from_toml(Path(path).read_text("utf-8"))
+    except FileNotFoundError:
+        raise InputError(
+            f"The invitation {path} is not there; check its name and folder."
+        ) from None
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(
             f"The invitation {path} cannot be read: {error}; ask the organiser to send it again."
         ) from None
+    # People read it on their terminals before they join
+    if not str(values.get("title")).isprintable():
+        raise InputError(
+            f"The invitation {path}, field title: it must have printable characters only; "
+            "ask the organiser for another one."
+        )
     wrong = f"{path} is not an invitation of this version of Tacenda; ask the organiser to send it"
     if values.get("format") != FORMAT:
         raise InputError(f"{wrong} again.")
@@ -250,9 +266,10 @@ def read_invitation(path: str | Path) -> Invitation:
             drafting.checked_card(dict(values["organiser"]), f"of the organiser in {path}"),
             str(values["signature"]),
         )
-    except (KeyError, TypeError, AttributeError) as error:
+        signed = found.is_signed()
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{wrong} again ({error}).") from None
-    if not found.is_signed():
+    if not signed:
         raise InputError(
             f"The invitation {path} was changed after the organiser signed it; "
             "ask the organiser to send it again."

@@ -88,6 +88,7 @@ class Display:
 
     def finished(self) -> None:
         """The last round is complete and durable."""
+        self.done = self.total  # also where a finished run was started again
         self.all_done = True
         self._log.info(
             "all rounds done",

@@ -14,8 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from tacenda.errors import InputError
-from tacenda.node.identity.contract import Contract
+from tacenda.formats.text import from_toml
+from tacenda.node.identity.contract import Contract, Member
 from tacenda.node.identity.contract_files import named_edges
 from tacenda.node.run_plan import RunPlan, facts_of, make_plan, topology_of
 
@@ -56,6 +59,15 @@ def checked_card(values: dict[str, Any], where: str) -> dict[str, Any]:
                 f"The card {where} lacks {field!r}; ask the member to send it again, "
                 "as `tacenda consortium join` or `tacenda certs show --card` writes it."
             )
+    try:
+        Member.model_validate({k: v for k, v in values.items() if k not in NOT_IN_CONTRACT})
+    except ValidationError as error:
+        first = error.errors()[0]
+        rule = first["msg"].removeprefix("Value error, ")
+        raise InputError(
+            f"The card {where}, field {'.'.join(map(str, first['loc']))}: {rule}; "
+            "ask the member to send it again."
+        ) from None
     return values
 
 
@@ -237,6 +249,8 @@ def _set_values(values: dict[str, Any]) -> dict[str, Any]:
 
 def _read_toml(path: str | Path, what: str, remedy: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(Path(path).read_text("utf-8"))
+        return from_toml(Path(path).read_text("utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"The {what} {path} is not there; check its name and folder.") from None
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"The {what} {path} cannot be read: {error}; {remedy}.") from None

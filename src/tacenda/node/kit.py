@@ -83,6 +83,7 @@ def _facts(home: Path, settings: NodeSettings, contract: Contract | None) -> dic
         "name": name,
         "folder": home,
         "kit": home / KIT,
+        "doctor": contract is not None,
         "unit": f"tacenda-{name}.service",
         "cache": f"tacenda-{name}",
         "as_root": as_root,  # a node needs no rights of its own: then a user is made for it

@@ -20,6 +20,7 @@ LONGEST = 500
 FILE = "log.jsonl"
 BURST = 5  # equal lines in a row that are written
 EVERY = 60.0  # seconds: then one more, which says how many there were
+MOST_LINES = 120  # of one event and one peer within EVERY seconds, whatever their words
 MOST_KNOWN = 1000  # different lines that are remembered
 TAIL_BYTES = 64 * 1024
 
@@ -38,11 +39,14 @@ def _plain(value: Any) -> Any:
 
 class Repeats:
     """A step of the logger: the first lines with the same words pass; of the rest one each minute,
-    with their number as `repeated`. Numbers in a line do not make it another one."""
+    with their number as `repeated`. Numbers in a line do not make it another one. A peer whose
+    words are always other ones fills no disk either: of one event and peer few lines a minute pass.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._known: dict[tuple[Any, ...], list[float]] = {}  # words: [since, written, left out]
+        self._kinds: dict[tuple[str, str], list[float]] = {}  # (event, peer): [since, written]
 
     def __call__(
         self, _: Any, __: str, event: MutableMapping[str, Any]
@@ -53,6 +57,8 @@ class Repeats:
         now = self._clock()
         if len(self._known) >= MOST_KNOWN:
             self._known.clear()
+        if len(self._kinds) >= MOST_KNOWN:
+            self._kinds.clear()
         entry = self._known.setdefault(words, [now, 0, 0])
         if now - entry[0] >= EVERY:
             if entry[2]:
@@ -62,6 +68,12 @@ class Repeats:
         if entry[1] >= BURST:
             entry[2] += 1
             raise structlog.DropEvent
+        kind = self._kinds.setdefault((str(event.get("event")), str(event.get("peer"))), [now, 0])
+        if now - kind[0] >= EVERY:
+            kind[:] = [now, 0]
+        if kind[1] >= MOST_LINES:
+            raise structlog.DropEvent
+        kind[1] += 1
         entry[1] += 1
         return event
 

@@ -40,15 +40,16 @@ def in_plain_words(plan: RunPlan, me: str) -> list[str]:
         f"{plan.spec.algorithm.title}. No record leaves its member.",
         f"Cost: what anybody learns about one record of yours is limited by epsilon "
         f"{terms.epsilon:g} (a factor of {_factor(terms.epsilon)} on any guess), but for a chance "
-        f"of 1 in {odds:.3g} (delta). {public}",
+        f"of 1 in {odds:,.0f} (delta). {public}",
         f"This holds against {against(pooled(plan))}; noise: {_noise(plan)}.",
         _absence(contract),
         "Compare these codes with each member by telephone before you sign:",
     ]
     for member in contract.members:
         own = " (you)" if member.name == me else ""
+        reached = member.address if member.listens else f"{member.address} (calls out only)"
         sentences.append(
-            f"  {member.name}{own}: {counted(member.size, 'record')}, {member.address}, "
+            f"  {member.name}{own}: {counted(member.size, 'record')}, {reached}, "
             f"certificate {spoken(member.fingerprint)}"
         )
     sentences.append(f"  this contract: {spoken(contract.hash())}")

@@ -318,7 +318,8 @@ def run_spending(folder: Path, contract: Contract) -> RunSpending:
     terms = contract.privacy
     _, found = booked(folder)
     if not found:
-        return RunSpending(0.0, terms.epsilon, terms.delta, terms.adjacency, against(None), [])
+        whom = against(terms.coalition)  # nothing is booked yet: what the contract promises
+        return RunSpending(0.0, terms.epsilon, terms.delta, terms.adjacency, whom, [])
     curve = judge([(event_from_dict(event), count) for event, count in found], terms.adjacency)
     deltas = sorted({*CURVE, terms.delta}, reverse=True)
     points = [(delta, curve.epsilon(delta)) for delta in deltas]

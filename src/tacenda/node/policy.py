@@ -21,8 +21,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from tacenda.errors import InputError, PrivacyError
-from tacenda.formats.files import write_text
-from tacenda.formats.text import canonical_json
+from tacenda.formats.files import require_unchanged_by_others, write_text
+from tacenda.formats.text import canonical_json, from_toml
 from tacenda.node.identity.certificates import Identity, text_signed
 from tacenda.node.identity.contract import Contract
 
@@ -139,6 +139,11 @@ class Forbidden:
     rule: str
     found: str
 
+    @property
+    def subject(self) -> str:
+        """What an exception is bound to: the line, and what was found to lie outside of it."""
+        return f"{self.text}: {self.found}"
+
     def sentence(self, path: Path) -> str:
         return f"{path}, line {self.line} (`{self.text}`): {self.rule}, and {self.found}"
 
@@ -155,9 +160,10 @@ class PolicyFile:
     def read(cls, path: str | Path) -> PolicyFile:
         """The policy in a TOML file without tables."""
         path = Path(path)
+        require_unchanged_by_others(path)
         try:
             text = path.read_text("utf-8")
-            values = tomllib.loads(text)
+            values = from_toml(text)
         except FileNotFoundError:
             raise InputError(
                 f"There is no policy at {path}; correct `policy` in node.toml, or write the file."
@@ -167,7 +173,7 @@ class PolicyFile:
         lines = {
             found[1]: (number, line.split("#")[0].strip())
             for number, line in enumerate(text.splitlines(), 1)
-            if (found := re.match(r"\s*([A-Za-z_]+)\s*=", line))
+            if (found := re.match(r"\s*[\"']?([A-Za-z_]+)[\"']?\s*=", line))
         }
         try:
             policy = Policy.model_validate(values)
@@ -180,6 +186,7 @@ class PolicyFile:
                 f"The policy {path}, line {number}, field {field}: {said}, not "
                 f"{first['input']!r}; correct it there."
             ) from None
+        lines = {**{field: (0, f"{field} = ...") for field in policy.model_fields_set}, **lines}
         return cls(path, policy, lines)
 
     def forbids(self, contract: Contract) -> list[Forbidden]:
@@ -298,7 +305,7 @@ def approve(
         )
     bare = Approval(
         contract.hash(),
-        sorted(one.text for one in found),
+        sorted(one.subject for one in found),
         by,
         reason,
         at.isoformat(timespec="seconds"),
@@ -335,20 +342,26 @@ def approvals(policy: PolicyFile, contract: Contract, member_key: str) -> list[A
 
 
 def require(
-    policy: PolicyFile, contract: Contract, member_key: str, more: Sequence[Forbidden] = ()
+    policy: PolicyFile,
+    contract: Contract,
+    member_key: str,
+    more: Sequence[Forbidden] = (),
+    at: Path | None = None,
 ) -> list[Approval]:
     """Refuse what the policy forbids and nobody approved; the exceptions that were used.
 
-    more: what else was found, as the account's budget, which is known only later.
+    more: what else was found, as the account's budget, which is known only later. at: where the
+    contract lies, if not in the member's folder yet.
     """
     found = [*policy.forbids(contract), *more]
     given = approvals(policy, contract, member_key)
-    used = [one for one in given if any(each.text in one.lines for each in found)]
-    left = [each for each in found if not any(each.text in one.lines for one in used)]
+    used = [one for one in given if any(each.subject in one.lines for each in found)]
+    left = [each for each in found if not any(each.subject in one.lines for one in used)]
     if left:
         told = "; ".join(each.sentence(policy.path) for each in left)
+        where = f"{policy.path.parent}" if at is None else f"{policy.path.parent} --contract {at}"
         raise PrivacyError(
-            f"The policy of this member forbids this run: {told}. Change the contract, or let the "
-            "officer approve it: tacenda node approve --by NAME --reason WORDS."
+            f"The policy of this member forbids this run: {told}. Ask for another contract, or let "
+            f"the officer approve it: tacenda node approve {where} --by NAME --reason WORDS."
         )
     return used

@@ -12,6 +12,7 @@ import sqlite3
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,7 +32,7 @@ from tacenda.node.membership.amendments import Amendments
 from tacenda.node.membership.votes import ConflictingVotes
 from tacenda.node.observer import Observer
 from tacenda.node.peer import Peer
-from tacenda.node.policy import PolicyFile
+from tacenda.node.policy import Approval, PolicyFile
 from tacenda.node.policy import require as require_policy
 from tacenda.node.protocol.contract_signatures import SignatureBook
 from tacenda.node.protocol.handshake import Handshake
@@ -186,13 +187,15 @@ def _run(
         key = state.bind(contract.run_id(), name, data_digest(problem))
         handshake.state_id = hashlib.sha256(b"state id" + key).hexdigest()[:16]
         ledger, account = _account(options, contract, name, problem, log)
-        _hold_budget(policy, contract, identity.signing_key, ledger, account, log)
+        allowed = _hold_budget(policy, contract, identity.signing_key, ledger, account, log)
         booked = Spending(ledger, plan, name, problem, key, account, rehearsal=options.rehearsal)
         spending = stack.enter_context(booked)
         observer.account(ledger, account)
         state.keep_mark(spending.mark)
         peer = Peer(plan, name, problem, key, state, exchange, handshake.edges)
         peer.restore()
+        if peer.round < contract.rounds and name not in amendments.left:
+            spending.require_open()
         handshake.view, handshake.done = witness.done
         handshake.started = witness.latest > (0, 0, 0)
         mailbox.advance(exchange.view, peer.round + 1)
@@ -204,13 +207,14 @@ def _run(
             _rounds(peer, exchange, mailbox, agreement, display, watchdog, spending.anew, policy)
             result = peer.result(display.seconds)
             spending.settle(state.charges(), final=True)
-            save_folder(options.state, result, contract, schema, identity, witness.caught)
+            found = (witness.caught, allowed)
+            save_folder(options.state, result, contract, schema, identity, *found)
             if not state.noted("all finished"):
                 state.note(
                     "all finished", _linger(endpoint, contract, stop, display, exchange.absent)
                 )
             if witness.caught.keys() - exchange.absent:  # found while the last digests went round
-                save_folder(options.state, result, contract, schema, identity, witness.caught)
+                save_folder(options.state, result, contract, schema, identity, *found)
                 raise MemberCaught(list(witness.caught.values()))
             return result
         except BaseException as stopped:
@@ -263,16 +267,19 @@ def _hold_budget(
     ledger: Path,
     account: str,
     log: Any,
-) -> None:
-    """Hold contract and budget against the policy; the officer's exceptions go into the log."""
+) -> list[Approval]:
+    """Hold contract and budget against the policy; the officer's exceptions that were used, which
+    go into the log, too."""
     if policy is None:
-        return
+        return []
     with LedgerStore(ledger) as store:
         budget = store.budget(account)
     found = policy.forbids_budget(None if budget is None else budget.epsilon)
-    for used in require_policy(policy, contract, member_key, found):
-        lines = "; ".join(used.lines)
-        log.info("approved against the policy", by=used.by, message=f"{lines}: {used.reason}")
+    used = require_policy(policy, contract, member_key, found)
+    for one in used:
+        lines = "; ".join(one.lines)
+        log.info("approved against the policy", by=one.by, message=f"{lines}: {one.reason}")
+    return used
 
 
 def _account(
@@ -602,9 +609,11 @@ def save_folder(
     schema: Schema,
     identity: Identity,
     caught: dict[str, str],
+    approvals: Sequence[Approval] = (),
 ) -> None:
     """The run folder that reports and predictions read, inside the state folder: what this member
-    may know and show, and who was caught lying; with the signed statement of what was spent."""
+    may know, who was caught lying and what its officer has approved; with the signed statement of
+    what was spent, which is made to be shown and holds nothing of the policy."""
     from tacenda.formats.files import write_text
     from tacenda.formats.text import toml
     from tacenda.node.signed_statement import write_statement
@@ -625,6 +634,7 @@ def save_folder(
     manifest = {
         "contract": contract.hash(),
         "caught": caught,
+        "approvals": [vars(one) for one in approvals],
         "warnings": result.warnings,
         "command": "node run",
         "versions": result.settings["versions"],

@@ -14,8 +14,8 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, field_vali
 from pydantic.dataclasses import dataclass
 
 from tacenda.errors import InputError
-from tacenda.formats.files import write_text
-from tacenda.formats.text import toml
+from tacenda.formats.files import require_unchanged_by_others, write_text
+from tacenda.formats.text import from_toml, toml
 from tacenda.node.identity.addresses import check_address
 from tacenda.node.web import parse_address
 
@@ -134,8 +134,9 @@ def write_settings(folder: str | Path, values: dict[str, Any]) -> Path:
 
 
 def _from_file(path: Path) -> dict[str, Any]:
+    require_unchanged_by_others(path)
     try:
-        values = tomllib.loads(path.read_text("utf-8"))
+        values = from_toml(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not valid TOML: {error}; correct it there.") from None
     for name in FLAGS_ONLY:

@@ -73,6 +73,9 @@ def verify_statement(path: str | Path, contract: Contract) -> SignedStatement:
             f"{path} is about another contract ({str(body.get('contract'))[:16]}) than this one "
             f"({contract.hash()[:16]}); give the contract that was run with --contract."
         )
+    for field, agreed in (("title", contract.title), ("run", contract.run_id())):
+        if body.get(field) != agreed:
+            raise StateError(f"{path} states another {field} than the contract.")
     try:
         statement = Statement.from_plain(body["privacy"])
         stated = float(body["privacy"]["epsilon"])
@@ -83,6 +86,16 @@ def verify_statement(path: str | Path, contract: Contract) -> SignedStatement:
             f"{path} states epsilon {stated:.6g}, but its own charges compose to "
             f"{statement.epsilon:.6g}; the member's program may have been changed."
         )
+    terms = contract.privacy
+    for field, said, wanted in (
+        ("delta", statement.delta, terms.delta),
+        ("adjacency", statement.adjacency, terms.adjacency),
+    ):
+        if said != wanted:
+            raise StateError(
+                f"{path} states its epsilon for {field} {said}, and the contract has {wanted}; "
+                "the member's program may have been changed."
+            )
     return SignedStatement(
         member, str(body["title"]), str(body["contract"]), str(body["signed_at"]), statement
     )

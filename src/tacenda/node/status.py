@@ -37,8 +37,8 @@ def read_status(folder: str | Path) -> NodeFacts:
         values = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         raise InputError(
-            f"there is no {observer.FILE} in {str(folder)!r}; give the state folder of a node that "
-            "has been started (--state of `tacenda node run`)."
+            f"No node has been started with the state folder {str(folder)!r}: it holds no "
+            f"{observer.FILE}; start it by `tacenda node run`, or give another folder."
         ) from None
     except ValueError:
         raise StateError(

@@ -6,8 +6,10 @@ of too many is dropped.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
@@ -17,7 +19,8 @@ from typing import Any, Self
 from tacenda.errors import InputError, NetworkError
 
 MOST_CALLERS = 32
-CALLER_SECONDS = 10.0
+MOST_OF_ONE_ADDRESS = 24  # so that one machine does not take the places of a supervisor elsewhere
+CALLER_SECONDS = 10.0  # for the whole conversation, however slowly it goes on
 LOOPBACK = "127.0.0.1"
 
 
@@ -87,22 +90,40 @@ class _Server(ThreadingTCPServer):
     def __init__(self, host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._places = threading.BoundedSemaphore(MOST_CALLERS)
+        self._mutex, self._here = threading.Lock(), Counter[str]()
         super().__init__((host, port), handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if self._places.acquire(blocking=False):
+        host = str(client_address[0])
+        with self._mutex:
+            there = self._here[host] < MOST_OF_ONE_ADDRESS and self._places.acquire(blocking=False)
+            self._here[host] += there
+        if there:
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
+        over = threading.Timer(CALLER_SECONDS, _cut, [request])
+        over.daemon = True
+        over.start()
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._places.release()
+            over.cancel()
+            with self._mutex:
+                self._here[str(client_address[0])] -= 1
+                self._here += Counter()  # without those of whom nothing is left
+                self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A caller that went away in the middle of its answer is no news."""
+
+
+def _cut(request: socket.socket) -> None:
+    """End a conversation whose time is over: its thread finds the stream closed."""
+    with contextlib.suppress(OSError):  # it has gone by itself
+        request.shutdown(socket.SHUT_RDWR)
 
 
 def _handler(

@@ -521,8 +521,14 @@ def by_name(loss: str | Loss) -> Loss:
     >>> tc.losses.by_name("smoothed_hinge")
     SmoothedHinge(width=0.5)
     """
-    if isinstance(loss, (CustomLoss, *_BY_NAME.values())):
+    if isinstance(loss, CustomLoss) or type(loss) in _BY_NAME.values():
         return loss  # type: ignore[return-value]
+    if isinstance(loss, tuple(_BY_NAME.values())):
+        raise InputError(
+            f"loss must be of a known class itself, not of {type(loss).__name__}, made from one: "
+            "records are read by the known formula, and noise would follow from other bounds; "
+            "declare a CustomLoss."
+        )
     if isinstance(loss, type):
         raise InputError(
             f"loss must be a name or an object, not the class {loss.__name__}: "

@@ -305,7 +305,8 @@ class _Simulation:
         if closing and measured is not None:
             self.history.add({"round": self.done + closing, **measured(models), **self.cost()})
         shape = (-1, p.dim) if p.n_outputs == 1 else (-1, p.n_outputs, p.n_features)
-        cost, statement = self.cost(), self.spec.statement(self.hosts.charges(), self.noise.kind)
+        cost = self.cost()
+        statement = self.spec.statement(self.hosts.charges(), self.noise.kind, start=self.start)
         return RunResult(
             models.reshape(shape),
             last.reshape(shape),

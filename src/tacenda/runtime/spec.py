@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from tacenda.runtime.budget import Calibration
 
 OUTPUTS = ("average", "last")
+LARGE = 100.0  # standard deviations: no noise of a run is so large but with a chance below e^-4900
+MOST_RECORDS = 1e8  # of a node whose number of records is not public
 SYMMETRIC = "metropolis"  # weights of mixings that bring models no further apart as a whole
 
 
@@ -139,10 +141,11 @@ class RunSpec:
         return cut_advice(self.topology, pooled, least)
 
     def statement(
-        self, charges: Charges, noise: str, n_nodes: int | None = None
+        self, charges: Charges, noise: str, n_nodes: int | None = None, start: Array | None = None
     ) -> Statement | None:
         """What these charges guarantee under the run's budget;
-        `noise` says how it was drawn. None without privacy."""
+        `noise` says how it was drawn. start: where the models began, 0 by default. None without
+        privacy."""
         if self.privacy is None or self.calibration is None:
             return None
         p, found = self.privacy, self.calibration
@@ -157,17 +160,19 @@ class RunSpec:
             p.spread if isinstance(p.spread, str) else "as given",
             found.claimed,
             found.why,
-            None if n_nodes is not None else self._hidden(charges),
+            None if n_nodes is not None else self._hidden(charges, start),
         )
 
-    def _hidden(self, charges: Charges) -> Hidden | None:
+    def _hidden(self, charges: Charges, start: Array | None) -> Hidden | None:
         """What these charges give away to somebody who sees only the final model, where more can be
         said than of the whole run."""
         descent = self.algorithm.descent(self.facts, self.rounds, self.output or "last")
+        gaussian = all(charge.kind is Gaussian for charge, _ in charges)
         means, n = self.algorithm.only_means, self.topology.n
+        if means and not (gaussian and self._uncut(charges)):
+            return None
         if not means and self.mixing != SYMMETRIC:
             descent = None
-        gaussian = all(charge.kind is Gaussian for charge, _ in charges)
         s = self.facts.gradient_sensitivity()
         if not gaussian or not (means or descent is not None) or not np.isfinite(s).all():
             return None
@@ -186,8 +191,11 @@ class RunSpec:
             "hides a record"
         ] * means
         std = noise / n if means else np.concatenate([np.full(c, row.max()) for row, c in rows])
-        if descent is not None and len(noise) == self.rounds and self._stays(descent, std):
-            forgotten = descent_mu(noise / s.max(), descent)
+        began = 0.0 if start is None else float(np.abs(start).max(initial=0.0))
+        if descent is not None and len(noise) == self.rounds:
+            unit = s.min() / n if means else s.min() / math.sqrt(n)
+            lost = self._rounding(descent, self._reach(descent, std, began)) / unit
+            forgotten = descent_mu(noise / s.max(), descent, lost)
             if forgotten < mu:
                 mu = forgotten
                 reasons.append("each step of the descent forgets a part of what was before it")
@@ -198,13 +206,35 @@ class RunSpec:
             f"For somebody who sees the final model and no message: {', and '.join(reasons)}.",
         )
 
-    def _stays(self, descent: Descent, std: Array) -> bool:
-        """Whether a descent from within half of the radius stays in it but with a chance far below
-        any delta: outside, where gradients are asked at the nearest point inside, two models may
-        come further apart. std: the largest noise of each step."""
+    def _reach(self, descent: Descent, std: Array, began: float) -> float:
+        """How large a coordinate of a model gets but with a chance far below any delta; infinite
+        where that may be outside of the radius, where gradients are asked at the nearest point
+        inside, and two models may come further apart. std: the largest noise of each step; began:
+        the largest coordinate at the start."""
         k = self.facts.constants
-        drift = descent.steps * (k.gradient_bound * k.loss_scale + 100.0 * std)
-        return float(np.sum(drift)) <= 0.5 * k.radius and self.facts.dim * self.rounds < 1e9
+        drift = descent.steps * (k.gradient_bound * k.loss_scale + LARGE * std)
+        reached = began + float(np.sum(drift))
+        stays = reached <= 0.5 * k.radius and self.facts.dim * self.rounds < 1e9
+        return reached if stays else math.inf
+
+    def _rounding(self, descent: Descent, reach: float) -> Array:
+        """(rounds,) by how much rounding may part two models of one node in a step: that of the
+        models and scores, and that of the sums over coordinates and records."""
+        k, d, eta = self.facts.constants, self.facts.dim, descent.steps
+        models = (d + 16) * math.sqrt(d) * reach * (2.0 + eta * k.loss_smoothness)
+        gradients = eta * k.gradient_bound * k.loss_scale * (float(self.facts.sizes.max()) + 16)
+        return np.asarray(2.0 * np.finfo(self.row_type).eps * (models + gradients))
+
+    def _uncut(self, charges: Charges) -> bool:
+        """Whether no message reaches the radius but with a chance far below any delta: there it is
+        cut, or the run is refused, which depends on one node's message and is hidden by its own
+        noise alone."""
+        facts = self.facts
+        largest = float(facts.sizes.max()) if facts.true_sizes else MOST_RECORDS
+        levels = [float(charge.parameters["noise_multiplier"].max()) for charge, _ in charges]
+        reached = self.algorithm.largest_mean(facts, largest, LARGE * max(levels, default=0.0))
+        few = self.topology.n * facts.dim * facts.dim * len(charges) < 1e15
+        return reached <= facts.constants.radius and few
 
     def identity(self) -> dict[str, str]:
         """A hash of each part by its content, code of plugins included:

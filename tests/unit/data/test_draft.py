@@ -185,3 +185,9 @@ def test_columns_with_missing_cells_are_named():
 def test_a_misspelt_column_gets_the_nearest_name():
     with pytest.raises(InputError, match=r"Did you mean 'income'\?"):
         drafted(log=["incme"])
+
+
+def test_a_flag_of_two_values_is_no_amount_on_a_logarithmic_scale():
+    table = {"urgent": [0] * 93 + [1] * 7, "age": list(range(100)), "ill": [0, 1] * 50}
+    found = Draft.of(table, label="ill")
+    assert not any("logarithmic" in question for question in found.questions)

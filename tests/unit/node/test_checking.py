@@ -89,6 +89,7 @@ def test_without_a_budget_it_says_what_the_node_would_say(home: Path) -> None:
     found = _found(home)["cost"]
     assert not found.ok
     assert "--budget" in found.found
+    assert "budget = EPSILON into node.toml" in (found.fix or "")
     assert not (home / "ledger.sqlite").exists()
     write_settings(home, {**values, "no_budget": True})
     assert "no budget, by your own word" in _found(home)["cost"].found

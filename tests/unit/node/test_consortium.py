@@ -23,6 +23,7 @@ from tacenda.node.consortium import Site
 from tacenda.node.identity import contract_files
 from tacenda.node.identity.contract import Contract
 from tacenda.node.kit import write_kit
+from tacenda.node.policy import PolicyFile
 from tacenda.node.settings import read_settings
 
 SIZES = {"north": 300, "Node.East": 200, "south": 250}
@@ -305,3 +306,41 @@ def test_the_systems_own_programs_understand_the_kit(
     if program == "nft" and "Operation not permitted" in done.stderr:
         pytest.skip("nft needs more rights here")
     assert not said, done.stderr
+
+
+BOMBS = {
+    "deep arrays": "x = " + "[" * 5000 + "]" * 5000,
+    "deep tables": "x = " + "{a=" * 3000 + "1" + "}" * 3000,
+    "dotted": "a." * 1000 + "b = 1",
+    "long number": "x = " + "9" * 5000,
+}
+
+
+@pytest.mark.parametrize("text", BOMBS.values(), ids=BOMBS)
+def test_hostile_files_end_in_one_sentence(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "file.toml"
+    path.write_text(text, "utf-8")
+    for read in (
+        consortium.read_invitation,
+        drafting.read_card,
+        contract_files.read,
+        PolicyFile.read,
+        read_settings,
+        Schema.read,
+    ):
+        with pytest.raises(InputError):
+            read(path)
+
+
+def test_no_invitation_can_rewrite_the_readers_terminal(tmp_path: Path) -> None:
+    office = Office(tmp_path)
+    values = tomllib.loads(office.invitation.read_text("utf-8"))
+    values["title"] += "\x1b[2K"
+    office.invitation.write_text(toml(values), "utf-8")
+    with pytest.raises(InputError, match="field title: it must have printable"):
+        consortium.read_invitation(office.invitation)
+    values["title"] = "fine"
+    values["organiser"]["name"] = "north\x1b[2K"
+    office.invitation.write_text(toml(values), "utf-8")
+    with pytest.raises(InputError, match="field name: name must be letters"):
+        consortium.read_invitation(office.invitation)

@@ -67,3 +67,11 @@ def test_each_warning_once(shown: tuple[Display, Log, list[float]]) -> None:
     display.warn(["a"])
     assert display.warnings == ["a", "b"]
     assert log.lines == ["warning", "warning"]
+
+
+def test_a_finished_run_that_is_started_again_has_all_its_rounds(
+    shown: tuple[Display, Log, list[float]],
+) -> None:
+    display, _, _ = shown
+    display.finished()
+    assert (display.done, display.seconds_left) == (4, 0.0)

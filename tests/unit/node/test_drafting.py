@@ -109,7 +109,7 @@ def test_a_plans_terms_make_the_same_contract_as_auto() -> None:
 
 
 def test_cards_and_terms_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="terms .* cannot be read"):
+    with pytest.raises(InputError, match="terms .* is not there; check its name"):
         drafting.read_terms(tmp_path / "none")
     (tmp_path / "card").write_text("name = 'a'")
     with pytest.raises(InputError, match="lacks 'size'"):
@@ -119,5 +119,5 @@ def test_cards_and_terms_that_cannot_be_read(tmp_path: Path) -> None:
 def test_the_plain_words_name_cost_members_and_codes() -> None:
     plan = make_plan(small_contract(3))
     text = "\n".join(in_plain_words(plan, "m1"))
-    for words in ("epsilon 5", "factor of 148", "m1 (you)", "by telephone", "1 in 1e+05"):
+    for words in ("epsilon 5", "factor of 148", "m1 (you)", "by telephone", "1 in 100,000"):
         assert words in text

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from tacenda.node.logs import BURST, EVERY, Repeats, open_log, tail
+from tacenda.node.logs import BURST, EVERY, MOST_LINES, Repeats, open_log, tail
 
 
 def test_repeated_lines_are_written_a_few_times_then_counted() -> None:
@@ -56,3 +56,14 @@ def test_a_real_log_stays_short_and_its_tail_is_read(tmp_path: Path) -> None:
         file.write('{"event": "half of a li')
     assert tail(path, 2)[-1]["event"] == "peer away"
     assert json.loads(lines[-1])["member"] == "m0"
+
+
+def test_a_peer_with_ever_new_words_fills_no_disk(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    with open_log(path, "m0") as log:
+        for k in range(2000):
+            log.warning("caller refused", peer="m1", reason=f"words {k}")
+        log.warning("caller refused", peer="m2", reason="another one is heard")
+    written = path.read_text("utf-8").splitlines()
+    assert len(written) == MOST_LINES + 1
+    assert "another one is heard" in written[-1]

@@ -256,3 +256,14 @@ def test_addresses() -> None:
     for wrong in ("", "host", ":9464", "host:x", "1.2.3.4:70000"):
         with pytest.raises(Exception, match="--x must be a port"):
             parse_address(wrong, "--x")
+
+
+def test_before_the_first_charge_the_contracts_promise_is_told(tmp_path: Path) -> None:
+    shared = small_contract(
+        algorithm={"name": "treegd", "noise": "masked"},
+        privacy={"epsilon": 5.0, "delta": 1e-5, "coalition": 1},
+    )
+    told = module.run_spending(tmp_path, shared)
+    assert (told.epsilon, told.against) == (0.0, "any single curious member")
+    alone = module.run_spending(tmp_path, small_contract(3))
+    assert alone.against == "everybody else together"

@@ -4,6 +4,7 @@ text and one line, and hours are those of the clock."""
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,9 @@ def test_each_line_forbids_what_it_says_and_names_itself(
         require(policy, contract, "key")
     assert words in str(refused.value)
     assert f"{policy.path}, line 3" in str(refused.value)
-    assert "tacenda node approve" in str(refused.value)
+    assert f"tacenda node approve {tmp_path} --by" in str(refused.value)
+    with pytest.raises(PrivacyError, match=r"approve .* --contract sent\.toml --by"):
+        require(policy, contract, "key", at=Path("sent.toml"))
 
 
 @pytest.mark.parametrize("line", ALLOWED)
@@ -128,7 +131,7 @@ def test_an_exception_holds_for_one_text_and_one_line(
     contract = small_contract()
     path = _approve(policy, contract, officer)
     [used] = require(policy, contract, key)
-    assert (used.by, used.reason, used.lines) == ("A. Example", "why", ["epsilon = 1.0"])
+    assert (used.by, used.reason, used.lines) == ("A. Example", "why", ["epsilon = 1.0: it is 5"])
     with pytest.raises(PrivacyError):  # another contract
         require(policy, small_contract(rounds=6), key)
     with pytest.raises(PrivacyError, match="line 1"):  # the officer has changed the line since
@@ -238,3 +241,30 @@ def test_the_example_of_the_kit_is_a_policy() -> None:
     with_all = files("tacenda.node") / "templates" / "policy.toml"
     policy = PolicyFile.read(Path(str(with_all)))
     assert policy.policy.epsilon == 2.0 and policy.policy.hours is None
+
+
+def test_an_approved_budget_is_not_another_one(
+    tmp_path: Path, officer: certificates.Identity
+) -> None:
+    """The officer has approved epsilon 6 for all runs; the operator cannot make it 1000 later."""
+    policy, contract = _policy(tmp_path, '"total_epsilon" = 5.0\n'), small_contract()
+    found = policy.forbids_budget(6.0)
+    approve(policy, contract, found, by="A", reason="why", signer=officer, at=NOW)
+    assert require(policy, contract, officer.signing_key, found)
+    for other in (1000.0, None):
+        with pytest.raises(PrivacyError, match="line 1"):
+            require(policy, contract, officer.signing_key, policy.forbids_budget(other))
+
+
+def test_a_policy_that_everybody_may_change_is_refused(tmp_path: Path) -> None:
+    policy = _policy(tmp_path, "epsilon = 1.0\n")
+    policy.path.chmod(0o666)
+    with pytest.raises(InputError, match="may be changed by other users"):
+        PolicyFile.read(policy.path)
+
+
+def test_the_example_in_the_docs_is_a_policy(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "node.md").read_text("utf-8")
+    (example,) = re.findall(r"```toml\n(# policy\.toml.*?)```", page, re.S)
+    found = _policy(tmp_path, example)
+    assert set(found.lines) == set(type(found.policy).model_fields)

@@ -71,3 +71,13 @@ def test_an_error_names_the_file_and_the_field(tmp_path: Path, line: str, words:
 def test_a_folder_without_settings_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="consortium join"):
         read_settings(tmp_path)
+
+
+def test_a_file_that_everybody_may_change_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "node.toml"
+    path.write_text('schema = "s.toml"\ndata = "d.csv"\nno_budget = true\n', "utf-8")
+    path.chmod(0o646)
+    with pytest.raises(InputError, match=r"may be changed by other users .*0646"):
+        read_settings(tmp_path)
+    path.chmod(0o664)
+    assert read_settings(tmp_path).no_budget

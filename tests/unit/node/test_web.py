@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import socket
 import time
@@ -68,8 +69,24 @@ def test_a_taken_port_is_named(server: WebServer) -> None:
         WebServer("127.0.0.1", server.port, "--x", {})
 
 
-def test_a_slow_caller_has_little_time() -> None:
+def test_a_slow_caller_has_little_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that says something now and then, and so never keeps the server waiting for long."""
     assert web._handler({}, None).timeout == web.CALLER_SECONDS <= 10
+    monkeypatch.setattr(web, "CALLER_SECONDS", 0.3)
+    with (
+        WebServer("127.0.0.1", 0, "--x", {}) as made,
+        socket.create_connection((made.host, made.port), 5) as caller,
+    ):
+        begin = time.monotonic()
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() - begin < 5:
+                caller.sendall(b"G")
+                time.sleep(0.05)
+        assert time.monotonic() - begin < 3
+
+
+def test_one_address_leaves_places_for_others() -> None:
+    assert web.MOST_OF_ONE_ADDRESS < MOST_CALLERS
 
 
 @given(st.text(max_size=40))

@@ -213,3 +213,28 @@ def test_a_loss_with_kinks_has_no_reference_optimum():
     problem = tc.Problem([(np.eye(3), np.arange(3.0))], loss=own)
     with pytest.raises(UnsupportedError, match="reference optimum of a loss with kinks"):
         problem.solve()
+
+
+def test_a_jump_within_rounding_is_closed():
+    """A step of 5e-7 in a slope near 1000 passes as rounding, and is none in the table: what is
+    proved of smooth losses, and the solver's tolerance, know no jump."""
+    loss = tc.losses.CustomLoss(
+        "stepped",
+        value=lambda u: 1e3 * (np.logaddexp(u, -u) - np.log(2)) + 5e-7 * np.maximum(u - 3, 0),
+        slope=lambda u: 1e3 * np.tanh(u) + 5e-7 * (u > 3),
+        slope_bound=1.1e3,
+        curvature=1e3,
+        kinks=(3.0,),
+    )
+    below, above = loss.derivative(np.nextafter(3.0, [0.0, 9.0]), 0.0)
+    assert loss.smooth and 0 <= above - below < 1e-10
+
+
+def test_a_class_made_from_a_known_loss_is_refused():
+    """The kernels would run the logistic slope, up to 1, and noise be planned for 0.01."""
+
+    class Milder(tc.losses.Logistic):
+        slope = 0.01
+
+    with pytest.raises(InputError, match="declare a CustomLoss"):
+        tc.Problem([(np.ones((4, 1)), [0, 1, 0, 1])] * 2, loss=Milder(), classes=(0, 1))

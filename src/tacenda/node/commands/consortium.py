@@ -140,6 +140,10 @@ def consortium_new(
     if schema is None:
         raise InputError(_drafted_schema(data))
     address = _asked(address, "--address", "host:port at which the others reach this node")
+    if epsilon is not None and not epsilon > 0:
+        raise InputError(f"--epsilon must be greater than 0, not {epsilon:g}; for example 2.")
+    if delta is not None and not 0 < delta < 1:
+        raise InputError(f"--delta must be between 0 and 1, not {delta:g}; for example 1e-6.")
     privacy = dict(values.get("privacy", {}))
     if epsilon is None and "epsilon" not in privacy:
         answer = _asked(None, "--epsilon", "Epsilon: what the run may lose of a record")
@@ -276,7 +280,7 @@ def consortium_accept(
     settings = read_settings(folder)
     if settings.policy is not None:
         key = consortium.identity_of(folder).signing_key
-        require(PolicyFile.read(settings.policy), found, key)
+        require(PolicyFile.read(settings.policy), found, key, at=contract)
     if not yes and not (
         sys.stdin.isatty() and typer.confirm("Sign this contract for your organisation?")
     ):
@@ -357,7 +361,9 @@ def _asked(value: Any, flag: str, question: str) -> Any:
     if value is not None:
         return value
     if not sys.stdin.isatty():
-        raise InputError(f"{flag} is missing, and nobody is at a terminal to ask; give it.")
+        raise InputError(
+            f"{flag} is missing, and without a terminal it cannot be asked for; give it."
+        )
     return typer.prompt(question)
 
 

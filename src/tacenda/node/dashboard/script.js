@@ -68,7 +68,7 @@ function overview(f) {
   $("progress").value = f.round;
   text("as-of", `As of ${stamp(f.at)}; version ${f.version}.`);
   const tiles = [
-    ["Round", `${f.round} of ${f.rounds}`, `latest ${span(f.seconds_since_round)} ago`],
+    ["Round", `${f.round} of ${f.rounds}`, f.round > 0 ? `latest ${span(f.seconds_since_round)} ago` : "none yet"],
     ["Rate", `${short(f.rounds_per_second)} rounds/s`, `running for ${span(f.seconds_running)}`],
     ["Time left", f.state === "finishing" ? "0 s" : span(f.seconds_left), "at the rate so far"],
     ["Sent", size(f.sent_bytes), "since this start"],

@@ -7,7 +7,7 @@ import re
 
 from tacenda.errors import InputError
 
-ADDRESS = r"^(relay://)?([^\s:/]+|\[[0-9a-fA-F:.]+\]):\d{1,5}$"
+ADDRESS = r"^(relay://)?([A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\]):[0-9]{1,5}$"
 
 
 def check_address(field: str, address: str) -> str:

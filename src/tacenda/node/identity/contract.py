@@ -199,6 +199,12 @@ class Contract(_Part):
         strangers = [name for name in self.left or () if name not in names]
         if strangers or (self.left and self.amendment is None):
             raise ValueError("left must name members, and only an amendment may have it")
+        for path, value in _leaves(self.model_dump(mode="json", exclude={"authorities"}), ""):
+            if not f"{path}{_words(value)}".isprintable():
+                raise ValueError(
+                    f"{path!r} must have printable characters only, because people read it on "
+                    "terminals before they sign"
+                )
         for pem in self.authorities:
             if not pem.startswith("-----BEGIN CERTIFICATE-----"):
                 raise ValueError("authorities must be certificates in PEM form")
@@ -292,6 +298,15 @@ class Contract(_Part):
         }
 
 
+def _words(value: Any) -> str:
+    """A value as people see it: all its words, one after the other."""
+    if isinstance(value, dict):
+        return "".join(f"{key}{_words(inner)}" for key, inner in value.items())
+    if isinstance(value, list):
+        return "".join(map(_words, value))
+    return str(value)
+
+
 def differing_fields(mine: dict[str, str], theirs: dict[str, str]) -> list[str]:
     """The paths at which two contracts' `field_hashes` differ."""
     return sorted(
@@ -306,7 +321,7 @@ def _leaves(value: Any, path: str) -> list[tuple[str, Any]]:
             for key, v in value.items()
             for leaf in _leaves(v, f"{path}.{key}" if path else key)
         ]
-    if isinstance(value, list) and value and isinstance(value[0], dict):
+    if isinstance(value, list) and value and all(isinstance(v, dict) for v in value):
         named = [(v.get("name", str(k)), v) for k, v in enumerate(value)]
         return [leaf for key, v in named for leaf in _leaves(v, f"{path}.{key}")]
     return [(path, value)]

@@ -12,7 +12,7 @@ from typing import Any
 
 from tacenda.errors import InputError, PrivacyError
 from tacenda.formats.files import write_text
-from tacenda.formats.text import toml
+from tacenda.formats.text import from_toml, toml
 from tacenda.node.identity.certificates import Identity, text_signed
 from tacenda.node.identity.contract import Contract
 
@@ -20,10 +20,11 @@ from tacenda.node.identity.contract import Contract
 def read(path: str | Path) -> Contract:
     """A contract from a TOML file."""
     try:
-        values = tomllib.loads(Path(path).read_text("utf-8"))
+        values = from_toml(Path(path).read_text("utf-8"))
     except FileNotFoundError:
         raise InputError(
-            f"There is no contract at {path}; `tacenda contract new` drafts one."
+            f"There is no contract at {path}; the organiser's `tacenda consortium draft` writes "
+            "it, and `tacenda consortium accept` puts it into a member's folder."
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"The contract {path} is not valid TOML: {error}.") from None
@@ -66,9 +67,14 @@ def sign(path: str | Path, identity: Identity) -> Path:
 def write_signed(contract: Contract, by_member: dict[str, str], folder: Path) -> Path:
     """The contract and its signatures, as two files in `folder`."""
     path = write(contract, folder / "contract.toml")
-    lines = [f"{name} {text}\n" for name, text in by_member.items()]
-    write_text(signatures_path(path), "".join(lines))
+    write_signatures(path, by_member)
     return path
+
+
+def write_signatures(path: str | Path, by_member: dict[str, str]) -> Path:
+    """The side file of a contract: these signatures and no others."""
+    lines = [f"{name} {text}\n" for name, text in by_member.items()]
+    return write_text(signatures_path(path), "".join(lines))
 
 
 def signatures(path: str | Path) -> dict[str, str]:

@@ -30,8 +30,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tacenda.errors import InputError, StateError
-from tacenda.formats.files import write_text
-from tacenda.formats.text import toml
+from tacenda.formats.files import require_unchanged_by_others, write_bytes
+from tacenda.formats.text import from_toml, toml
 
 TLS_KEY = "tls.key"
 SIGNING_KEY = "signing.key"
@@ -86,6 +86,13 @@ class KeySettings(BaseModel):
     tls: KeySource = KeySource()
     signing: SigningSource = SigningSource()
 
+    @property
+    def has_commands(self) -> bool:
+        """Whether a command is asked for a key, a password or a signature."""
+        sources = (self.tls, self.signing)
+        asked = [c for s in sources for c in (s.key_command, s.password_command)]
+        return any(command is not None for command in (*asked, self.signing.sign_command))
+
 
 def read_key_settings(folder: Path) -> KeySettings:
     """keys.toml of an identity folder with its paths made absolute; without one the keys are the
@@ -93,7 +100,7 @@ def read_key_settings(folder: Path) -> KeySettings:
     path, values = folder / FILE, dict[str, Any]()
     if path.exists():
         try:
-            values = tomllib.loads(path.read_text("utf-8"))
+            values = from_toml(path.read_text("utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InputError(f"{path} is not valid TOML: {error}; correct it there.") from None
     for table in ("tls", "signing"):
@@ -107,6 +114,8 @@ def read_key_settings(folder: Path) -> KeySettings:
         place = ".".join(map(str, first["loc"]))
         rule = first["msg"].removeprefix("Value error, ")
         raise InputError(f"{path} field {place}: {rule}; correct it there.") from None
+    # Whoever may change its commands can let this process run anything
+    require_unchanged_by_others(path, group=found.has_commands)
     own_files = {"tls": TLS_KEY, "signing": SIGNING_KEY}
     changed = {}
     for table, name in own_files.items():
@@ -118,7 +127,7 @@ def read_key_settings(folder: Path) -> KeySettings:
 
 def write_key_settings(folder: Path, values: dict[str, Any]) -> Path:
     """keys.toml in an identity folder, checked."""
-    path = write_text(folder / FILE, toml(values))
+    path = write_bytes(folder / FILE, toml(values).encode(), private=True)
     read_key_settings(folder)
     return path
 

@@ -59,6 +59,12 @@ def check_amendment(old: Contract, new: Contract) -> None:
                 f"contract field members.{member.name}.signing_key: signatures of this run are "
                 "checked with the key it began with; keep `signing.key`, or begin a new run."
             )
+    if 2 * len(new.signatories) <= len(old.signatories):
+        raise InputError(
+            f"contract field left: {len(new.signatories)} of {len(old.signatories)} members would "
+            "remain, and more than half of them must, because only who stays signs; "
+            "end the run, and begin a new one with fewer members."
+        )
     if not set(old.left or ()) <= set(new.left or ()):
         raise InputError(
             "contract field left: who has left a run does not come back into it; "

@@ -17,6 +17,8 @@ from tacenda.node.identity.contract_files import signed_text
 from tacenda.node.protocol import wire
 from tacenda.node.state.database import NodeState
 
+MOST_WORDS = 200  # on one member: in letters of four bytes, below what a frame has for each
+
 
 class ContractSignatures:
     """The signatures of one text that this node holds. Used by the network's and the algorithm's
@@ -77,7 +79,9 @@ class ContractSignatures:
         """All that is held, for a neighbour."""
         missing = self.missing
         with self._mutex:
-            trouble = {name: self.trouble[name][:300] for name in missing if name in self.trouble}
+            trouble = {
+                name: self.trouble[name][:MOST_WORDS] for name in missing if name in self.trouble
+            }
             return wire.Signatures(self.hash, dict(self._held), trouble)
 
     def knows_more(self, frame: wire.Signatures) -> bool:

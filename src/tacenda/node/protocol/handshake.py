@@ -115,6 +115,8 @@ class Handshake:
         """version: of the frames, the highest unless the peer speaks only a lower one. fields: with
         the hashes of the contract's fields, after the peer has said that the contracts differ."""
         spoken = self.highest if version is None else version
+        if spoken == 3 and not self.ready:
+            raise self._unsigned_in_3(peer)
         hello = wire.Hello(
             spoken,
             self.identity.name,
@@ -163,21 +165,33 @@ class Handshake:
         if not pinned:
             raise Refused(f"its certificate names {named[0]} but is not the one in the contract")
         name = pinned[0]
+        self._keep_shown(name, mark)
         if name in (self.contract.left or ()):
             raise Refused(f"{name} has left the run by amendment {self.contract.amendment}")
         return name
 
     def _pinned(self, name: str, shown: str) -> bool:
         """Whether the contract names this certificate of the member: the present one, or a former
-        one as long as the member has not shown the present one."""
-        note, present = f"certificate of {name}", self.contract.member(name).fingerprint
+        one as long as the member has not shown a later one."""
+        present = self.contract.member(name).fingerprint
         if shown == present:
-            if self.former and self.witness.noted(note) != present:
-                self.witness.keep_note(note, present)
             return True
-        return self.witness.noted(note) != present and any(
-            shown == text.member(name).fingerprint for text in self.former
-        )
+        former = [text.member(name).fingerprint for text in self.former]
+        latest = self.witness.noted(
+            _SHOWN.format(name)
+        )  # of those that it has shown after an amendment
+        if latest == present:
+            return False
+        if latest in former:  # what it has replaced before stays replaced
+            former = former[len(former) - 1 - former[::-1].index(latest) :]
+        return shown in former
+
+    def _keep_shown(self, name: str, shown: str) -> None:
+        """The member holds the key of its present certificate: those before it count no more."""
+        note = _SHOWN.format(name)
+        present = shown == self.contract.member(name).fingerprint
+        if present and self.former and self.witness.noted(note) != shown:
+            self.witness.keep_note(note, shown)
 
     def read(self, data: bytes, limit: int, caller: str) -> wire.Frame:
         """A caller's first frame; one of a version that is not spoken here is refused in words,
@@ -197,11 +211,7 @@ class Handshake:
         self._same_contract(hello, caller)
         self._compare_clocks(hello.at, caller)
         if hello.protocol == 3 and not self.ready:
-            raise Refused(
-                f"{self.identity.name} has not all signatures of the contract yet, and {caller} "
-                "speaks protocol 3, in which they do not travel; wait, or install the newer "
-                f"version at {caller}"
-            )
+            raise self._unsigned_in_3(caller)
         if hello.waiting or not self.ready:
             return self._waiting_welcome(hello, caller)
         self._judge(hello, caller)
@@ -221,6 +231,13 @@ class Handshake:
             check,
         )
         return welcome if hello.protocol == 3 else self._stated(welcome, hello)
+
+    def _unsigned_in_3(self, peer: str) -> Refused:
+        return Refused(
+            f"{self.identity.name} has not all signatures of the contract yet, and {peer} "
+            "speaks protocol 3, in which they do not travel; wait, or install the newer "
+            f"version at {peer}"
+        )
 
     def _waiting_welcome(self, hello: wire.Hello, caller: str) -> wire.Welcome:
         """For a conversation about signatures only: nothing is said of any state."""
@@ -302,6 +319,7 @@ class Handshake:
         )
         if not proof_holds(certificate, challenge, frame.proof):
             raise Refused(f"{peer} does not hold the key of its certificate")
+        self._keep_shown(peer, fingerprint(certificate))
         self._compare_clocks(frame.at, peer)
         if waiting:
             return wire.replaced(frame, waiting=True)
@@ -465,6 +483,7 @@ def asks_for_fields(why: Exception) -> bool:
 
 
 _NO_SIGNATURE = "A" * 86 + "=="
+_SHOWN = "certificate of {}"  # note: the latest that a member has shown after an amendment
 
 
 def challenge_text(nonce: bytes, contract: str, caller: str, listener: str, *edge: bytes) -> bytes:

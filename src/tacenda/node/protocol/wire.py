@@ -29,13 +29,14 @@ from msgspec import Meta
 
 from tacenda._types import Array
 from tacenda.errors import NetworkError
+from tacenda.node.identity.certificates import LONGEST_NAME
 
 # Versions of these frames that this program speaks. 3: rows are signed, and edge keys are hybrid;
 # 4: signatures of the contract and amendments travel, and a hello has no hashes of fields unless
 # they are asked for.
 LOWEST, HIGHEST = 3, 4
 Count = Annotated[int, Meta(ge=0, le=2**40)]
-Name = Annotated[str, Meta(min_length=1, max_length=63)]
+Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 Hex64 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
 DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(f"<{name}") for name in ("f4", "f8", "u8")}
 Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]

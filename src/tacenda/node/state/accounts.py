@@ -66,9 +66,9 @@ def claim(
         elif budget is not None and known is not None and known.epsilon != budget:
             raise InputError(
                 f"--budget is {budget:g}, and the ledger {str(path)!r} already holds a budget of "
-                f"epsilon {known.epsilon:g} for {account.name!r}; leave --budget out, "
-                f"or change the ledger's: tacenda ledger budget {path} --dataset "
-                f"{account.name!r} --epsilon ..."
+                f"epsilon {known.epsilon:g} for {account.name!r}; leave --budget (and budget in "
+                f"node.toml) out, or change the ledger's: tacenda ledger budget {path} --dataset "
+                f"{account.name!r} --delta {known.delta:g} --epsilon {budget:g}"
             )
         spent = store.spent(account.name)
         if needs_budget and spent.budget is None:
@@ -84,7 +84,9 @@ def _so_far(path: Path, spent: Spent, delta: float) -> str:
     limit = "no budget" if spent.budget is None else f"a budget of {spent.budget.epsilon:g}"
     at = delta if spent.budget is None else spent.budget.delta
     epsilon, whom = spent.curve_with_reserved.epsilon(at), against(spent.coalition)
-    said = f"has spent epsilon {epsilon:.4g} at delta {at:g} in all runs so far, against {whom}"
+    said = f"has spent epsilon {epsilon:.4g} at delta {at:g} in all runs so far"
+    if epsilon > 0:
+        said = f"{said}, against {whom}"
     return f"ledger {path}: {spent.dataset!r} {said}; {limit}."
 
 
@@ -99,6 +101,6 @@ def _missing(path: Path, spent: Spent, privacy: Any, others: list[str]) -> str:
     return (
         f"{_so_far(path, spent, privacy.delta)} This run may add epsilon {privacy.epsilon:g}, "
         "and the contract does not bound the sum over runs: "
-        "say what all runs on these records together may lose (--budget EPSILON, "
-        f"kept in the ledger), or --no-budget if they shall have no limit.{also}"
+        "say what all runs on these records together may lose (budget = EPSILON in node.toml, or "
+        f"--budget EPSILON), or --no-budget if they shall have no limit.{also}"
     )

@@ -22,6 +22,7 @@ need not be.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import hmac
 import json
@@ -101,10 +102,7 @@ class NodeState:
     def __init__(self, folder: str | Path, row_bytes: int = 0) -> None:
         """row_bytes: of one message, as far as it is known; the file is laid out for it."""
         self.folder = Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        os.chmod(self.folder, 0o700)
-        check_place(self.folder / FILE)
-        self._lock_file()
+        self._claim_folder()
         self._mutex = threading.Lock()
         self._head: Head = START
         self._stretches: list[Stretch] = []
@@ -133,6 +131,22 @@ class NodeState:
                 f"The state {path} is damaged{also} ({failed}). Do not delete it and start again: "
                 "that would spend again. Restore the whole folder from a backup taken while the "
                 "node stood still, or leave the run."
+            ) from None
+
+    def _claim_folder(self) -> None:
+        """Make the folder this member's own, and hold its lock."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            os.chmod(self.folder, 0o700)
+            check_place(self.folder / FILE)
+            self._lock_file()
+        except OSError as failed:
+            if failed.errno in (errno.EMFILE, errno.ENFILE):
+                raise  # no fault of the folder
+            raise StateError(
+                f"The state folder {self.folder} cannot be used ({failed.strerror}); nothing was "
+                "sent. It must be a folder in which this program may write: mount it for writing, "
+                "give it to the node's user, or name another one (--state) for a new run."
             ) from None
 
     # ---- identity of the run
@@ -640,6 +654,23 @@ class NodeState:
                 f"Another node runs on the state {self.folder}; stop it first, "
                 "or use another folder."
             ) from None
+
+
+def in_use(folder: str | Path) -> bool:
+    """Whether a node runs on this state, by a look that does not take its place."""
+    import fcntl
+
+    try:
+        handle = os.open(Path(folder) / "lock", os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
 
 
 def booked(folder: str | Path) -> tuple[int, list[tuple[dict[str, Any], int]]]:

@@ -15,11 +15,23 @@ from types import TracebackType
 from typing import Any
 
 from tacenda.errors import StateError
+from tacenda.node.identity.contract import Contract
 from tacenda.node.run_plan import RunPlan
 from tacenda.node.state.database import Key
 from tacenda.privacy.accounting.events import event_from_dict
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.runtime.lasting_run import data_digest
+
+
+def ledger_run(contract: Contract, state: str, name: str) -> str:
+    """The run's name in the member's ledger. state: which state folder, in a word."""
+    return f"{contract.run_id()[:16]}-{state}-{name}"
+
+
+def is_run_of(run: str, contract: Contract, name: str) -> bool:
+    """Whether this is the ledger's name of the contract's run, with whatever state."""
+    first, _, rest = run.partition("-")
+    return first == contract.run_id()[:16] and rest.partition("-")[2] == name
 
 
 class Spending:
@@ -40,11 +52,10 @@ class Spending:
         self._plan, self._name, self._path = plan, name, path
         self._rehearsal = rehearsal
         # A state that was lost and begun anew has another key, and is another run.
-        self.run = (
-            f"{plan.contract.run_id()[:16]}-{hashlib.sha256(b'run' + key).hexdigest()[:8]}-{name}"
-        )
+        self.run = ledger_run(plan.contract, hashlib.sha256(b"run" + key).hexdigest()[:8], name)
         self._problem, self._dataset = problem, dataset
         self.anew = ""  # why this state must not send anything as from the run's beginning
+        self._closed = False
 
     @property
     def mark(self) -> Path:
@@ -60,7 +71,8 @@ class Spending:
         if self.anew and self._plan.contract.absence.policy != "continue":
             store.close()
             raise StateError(self.anew)
-        if known.get(self.run, True):
+        self._closed = not known.get(self.run, True)
+        if not self._closed:
             adjacency = self._plan.contract.privacy.adjacency
             title = f"{self._plan.contract.title} ({self._name})"
             events = self._plan.events(self._name)
@@ -73,10 +85,9 @@ class Spending:
         Begun anew in an empty folder a contract would have other rows signed in the name of the
         same run, and one row of the first beginning would convict this member, who is honest.
         """
-        contract, _, member = self.run.split("-", 2)
+        contract = self._plan.contract
         for run in known:
-            first, _, rest = run.partition("-")
-            same = first == contract and rest.partition("-")[2] == member and run != self.run
+            same = is_run_of(run, contract, self._name) and run != self.run
             if same and self._store.holds(run):
                 return (
                     f"{self._name} has begun this contract before, with another state: run {run} "
@@ -88,15 +99,24 @@ class Spending:
                 )
         return ""
 
+    def require_open(self) -> None:
+        """Refuse to go on with a run that the ledger has closed: what it had reserved and not spent
+        is free again, and may have been given to other runs."""
+        if self._closed:
+            raise StateError(
+                f"The run {self.run} is closed in the ledger {self._path}: {self._name} has left "
+                "or finished it, and the rest of its reservation is free again. This state is a "
+                "copy from before that; nothing more is released from it. Take part in a new run "
+                "under a new contract."
+            )
+
     def settle(self, charges: list[tuple[Key, dict[str, Any]]], *, final: bool) -> None:
         """Write down what was charged so far;
         after the last round the rest of the reservation is free again."""
-        if not next((run["open"] for run in self._store.runs() if run["run"] == self.run), False):
-            return
         self._store.charge_many(
             self.run, [(list(key), event_from_dict(event)) for key, event in charges]
         )
-        if final:
+        if final and any(run["open"] for run in self._store.runs() if run["run"] == self.run):
             self._store.close_run(self.run)
 
     def __exit__(

@@ -298,7 +298,9 @@ class Endpoint:
             caller = self.handshake.caller(auth)
         except Exception as why:
             self.refused += 1
-            self.log.warning("caller refused", peer=context.peer(), reason=_reason(why))
+            # Without its port, which is another one each time: such lines count as repeated
+            host = context.peer().rpartition(":")[0]
+            self.log.warning("caller refused", peer=host, reason=_reason(why))
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "refused")
         link = self.links[caller]
         link.certificate_expires = expiry_of(next(iter(auth["x509_pem_cert"])))

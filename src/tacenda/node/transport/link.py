@@ -137,7 +137,7 @@ class Link:
             self.strike(str(lie))
         except Exception as broken:
             # A stream may break in many ways, and all mean the same: connect again
-            self.reason = type(broken).__name__
+            self.reason = f"the connection broke ({type(broken).__name__})"
         finally:
             for task in (writer, reader, over):
                 task.cancel()

@@ -54,6 +54,7 @@ REASONS = {
     b"R": "a newer stream of the same member waits there",
 }
 LEAST_TOKEN = 20
+SAY_SECONDS = 1.0  # between two lines about refused callers
 MOST_WAITING = 2  # streams of one member in a room: a new one, and one that may have died unseen
 
 
@@ -161,6 +162,7 @@ class Relay:
         self._listener = Listener(self._host)
         self.joined = self.refused = self.bytes = 0
         self.port = 0
+        self._said, self._unsaid = -SAY_SECONDS, 0
 
     async def start(self, address: str) -> None:
         """Listen on host:port."""
@@ -214,9 +216,18 @@ class Relay:
     async def _refuse(self, writer: asyncio.StreamWriter, why: bytes, address: str) -> None:
         self.refused += 1
         if why in b"TL":
-            self._tell(f"{address} refused: {REASONS[why]}")
+            self._say(f"{address} refused: {REASONS[why]}")
         writer.write(REFUSED + why)
         await writer.drain()
+
+    def _say(self, words: str) -> None:
+        """A line at most every second: strangers must not be able to fill a log."""
+        if time.monotonic() - self._said < SAY_SECONDS:
+            self._unsaid += 1
+            return
+        more = f" (and {self._unsaid} more)" if self._unsaid else ""
+        self._said, self._unsaid = time.monotonic(), 0
+        self._tell(words + more)
 
     async def _meet(self, stream: Stream, role: bytes, name: bytes) -> Stream | bytes:
         """The other end of the room, as soon as there is one. Who waits is told nothing but signs

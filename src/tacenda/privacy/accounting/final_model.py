@@ -107,15 +107,30 @@ def hidden_mu(shifts: Array, stds: Array, contraction: Array) -> float:
         if lowest < -1e-12 * float(np.max(s)):
             todo += [(a, a + place), (a + place, b)]
         else:
-            # Gaps that are negative by rounding are 0, and the next step takes what is missing
-            total += float(np.sum((taken / sigma) ** 2)) * (1.0 + 1e-9)
-    return math.sqrt(total)
+            total += _cost(s, sigma, c, taken)
+    return math.sqrt(total * (1.0 + 1e-9))
 
 
-def descent_mu(multipliers: Array, descent: Descent) -> float:
+def _cost(s: Array, sigma: Array, c: Array, wanted: Array) -> float:
+    """sum (a_t/sigma_t)^2 of the a_t that are wanted, cut where z_t would be negative by rounding;
+    the last one takes all that is left, so that z_T = 0 whatever was rounded."""
+    gap, found = 0.0, 0.0
+    for t in range(len(s)):
+        gap = float(c[t]) * gap + float(s[t])
+        a = gap if t == len(s) - 1 else min(float(wanted[t]), gap)
+        gap, found = gap - a, found + (a / float(sigma[t])) ** 2
+    return found
+
+
+def descent_mu(multipliers: Array, descent: Descent, rounding: Array | float = 0.0) -> float:
     """mu of one record for who sees the output of a descent: what is before its first iterate is
-    hidden behind that one, and the later steps are charged in full. multipliers: (T,)."""
+    hidden behind that one, and the later steps are charged in full. multipliers: (T,); rounding:
+    (T,) by how much it may part two models in a step, in units of what a record moves a gradient;
+    a gradient's own is in its sensitivity."""
     first = len(multipliers) - descent.seen + 1
     eta, stds = descent.steps[:first], descent.steps[:first] * multipliers[:first]
-    hidden = hidden_mu(eta, stds, descent.contraction[:first])
+    shifts = eta + np.broadcast_to(rounding, descent.steps.shape)[:first]
+    if not np.isfinite(shifts).all():
+        return math.inf
+    hidden = hidden_mu(shifts, stds, descent.contraction[:first])
     return math.sqrt(hidden**2 + float(np.sum(multipliers[first:] ** -2.0)))

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -131,6 +131,12 @@ class LedgerFile:
         for row in self.execute(f"SELECT {', '.join(names)} FROM rows ORDER BY seq"):
             yield dict(zip(names, row, strict=True))
 
+    def copy_to(self, path: Path) -> None:
+        """Everything, as of one moment, in a new file of its own."""
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        with self._lock, closing(sqlite3.connect(path)) as copy:
+            self._connection().backup(copy)
+
     def close(self) -> None:
         with self._lock:
             self._db.close()
@@ -177,7 +183,8 @@ class LedgerFile:
         except sqlite3.DatabaseError as error:
             raise StateError(
                 f"the ledger {str(self._path)!r} cannot be opened ({error}); "
-                "restore it from a copy or choose another path."
+                "if it is damaged, put its newest copy back: an older one shows less than was "
+                "spent, and so does a new file."
             ) from error
         try:
             close_to_others(self._path)

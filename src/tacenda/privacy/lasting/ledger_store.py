@@ -240,10 +240,16 @@ class LedgerStore:
                 "use a new key for more."
             )
         self._check_budget(run["dataset"], wanted, f"the reservation of run {run_id!r}")
-        self._file.append("reserve", run["dataset"], run_id, key, body=body)
+        self._append_reserve(run_id, run["dataset"], wanted, key)
+        return True
+
+    def _append_reserve(
+        self, run_id: str, dataset: str, wanted: list[tuple[Event, int]], key: str
+    ) -> None:
+        body = [[event.to_dict(), count] for event, count in wanted]
+        self._file.append("reserve", dataset, run_id, key, body=body)
         for event, count in wanted:
             self._tally(run_id, event, reserved=count)
-        return True
 
     def charge(self, run_id: str, index: Index, event: Event) -> bool:
         """Book one release before it is drawn; False if (run, index) was charged already and the
@@ -285,6 +291,45 @@ class LedgerStore:
             self._file.append("close", run["dataset"], run_id, body={"released": released})
             self._file.execute("UPDATE runs SET open=0 WHERE run=?", run_id)
             return left
+
+    def close_as_spent(self, run_id: str) -> list[tuple[Event, int]]:
+        """End a run of which nobody knows any more what it has released: all that it reserved
+        counts as charged for good, and what was not charged before is returned."""
+        with self._file.writing():
+            return self._close_as_spent(run_id)
+
+    def book_spent(
+        self, run_id: str, dataset: str, description: str, adjacency: str, events: Events
+    ) -> bool:
+        """Book a whole run that has happened elsewhere, whatever the budget says: it refuses what
+        comes after. False if the ledger has the run already."""
+        _name("run_id", run_id)
+        _name("dataset", dataset)
+        with self._file.writing():
+            if self._run(run_id) is not None:
+                return False
+            self._begin(run_id, dataset, description, adjacency)
+            self._append_reserve(run_id, dataset, merged(events), "")
+            self._close_as_spent(run_id)
+            return True
+
+    def _close_as_spent(self, run_id: str) -> list[tuple[Event, int]]:
+        run = self._open_run(run_id)
+        left = self._outstanding(run_id)
+        for number, (event, count) in enumerate(left):
+            text = canonical_json(event.to_dict())
+            for k in range(count):
+                key = _key(("spent", number, k))
+                self._file.append("charge", run["dataset"], run_id, key, event=text)
+            self._tally(run_id, event, charged=count)
+        self._file.append("close", run["dataset"], run_id, body={"released": []})
+        self._file.execute("UPDATE runs SET open=0 WHERE run=?", run_id)
+        return left
+
+    def copy_to(self, path: str | os.PathLike[str]) -> None:
+        """The whole ledger, with its salt, as it is at one moment, in a new file that is its
+        owner's alone; runs may go on meanwhile."""
+        self._file.copy_to(Path(path))
 
     def spent(self, dataset: str, adjacency: str | None = None) -> Spent:
         """Everything charged and reserved on `dataset`, and its curves."""

@@ -12,6 +12,7 @@ from node_stage import made_identity, small_contract, small_schema
 from tacenda.errors import InputError, PrivacyError
 from tacenda.node.drafting import draft, read_card
 from tacenda.node.identity import contract_files
+from tacenda.node.identity.addresses import check_address
 from tacenda.node.identity.contract import Contract, differing_fields
 from tacenda.node.run_plan import facts_of, make_plan
 from tacenda.privacy.accounting.events import DiscreteGaussian
@@ -178,3 +179,27 @@ def test_a_contract_of_another_version_is_refused_with_what_to_do() -> None:
     plain = small_contract(3).to_plain()
     with pytest.raises(InputError, match=r"field version must be 1, .* not 2; install the version"):
         Contract.build({**plain, "version": 2})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"title": "study\x1b[2K\rCost: none"},
+        {"title": "study\u202eevil"},
+        {"problem": {"n_features": 4, "classes": ["no", "y\x1b[8m"]}},
+        {"algorithm": {"name": "ipadmm", "x\x1b[1A": 1}},
+        {"algorithm": {"name": "ipadmm", "x": [{"y": 1}, "\n"]}},
+    ],
+)
+def test_no_text_of_a_contract_can_rewrite_the_readers_terminal(changes: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="must have printable characters only") as refused:
+        small_contract(**changes)
+    assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "address", ['a"b:1', "a;b:1", "a\0b:1", "a$(x):1", "a`b:1", "a\x1bb:1", "a:\u0661", "a\u2028:1"]
+)
+def test_an_address_is_a_host_name_in_every_file_it_stands_in(address: str) -> None:
+    with pytest.raises(InputError, match="host:port"):
+        check_address("address", address)

@@ -217,3 +217,14 @@ def test_a_certificate_with_several_names_needs_a_choice(tmp_path: Path) -> None
     chosen = "Node.North.Example"
     mine = identity.adopt(tmp_path / "id", tmp_path / "crt", tmp_path / "ca", tls, name=chosen)
     assert mine.name == chosen
+
+
+@pytest.mark.parametrize("mode", [0o602, 0o620, 0o666])
+def test_commands_that_others_may_change_are_not_run(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "keys.toml"
+    path.write_text('[tls]\npassword_command = ["touch", "/nowhere"]\n', "utf-8")
+    path.chmod(mode)
+    with pytest.raises(InputError, match="may be changed by other users"):
+        keys.read_key_settings(tmp_path)
+    path.chmod(0o644)
+    assert keys.read_key_settings(tmp_path).has_commands

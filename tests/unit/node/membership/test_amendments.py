@@ -226,3 +226,60 @@ def test_who_has_left_is_not_counted_for_the_majority() -> None:
         check_remaining(plan, "m0", away)
     assert "m2, m3 stayed away, and with this member (m0) 2 of 4 remain" in str(found.value)
     assert "take it in again by themselves" in str(found.value)
+
+
+def test_fewer_than_half_never_put_the_others_out(made: Made) -> None:
+    """Only who stays signs: a text without anybody who stays would need no signature at all."""
+    contract, _ = made
+    for leaving in (["m2", "m3"], ["m1", "m2", "m3"], ["m0", "m1", "m2", "m3"]):
+        with pytest.raises(InputError, match="contract field left: . of 4 members would remain"):
+            amended(contract, [], leaving)
+
+
+def test_a_certificate_that_was_replaced_stays_replaced(
+    made: Made, tmp_path: Path, state: NodeState
+) -> None:
+    """A second new certificate does not bring the first one back, whoever may hold its key."""
+    from cryptography.hazmat.primitives import serialization
+
+    contract, people = made
+    texts, owners = [contract], [people["m1"]]
+    for k in (1, 2):
+        owner = made_identity(
+            tmp_path / f"{k}" / "m1", "m1", people["m1"].folder.parent / "ca", days=2
+        )
+        owners.append(owner)
+        card = _card(people["m1"], fingerprint=owner.fingerprint)
+        texts.append(amended(texts[-1], [card], []))
+
+    def shown(who: Identity) -> dict[str, list[bytes]]:
+        pem = who.certificate.public_bytes(serialization.Encoding.PEM)
+        return {"x509_pem_cert": [pem]}
+
+    me = handshake_of(texts[1], people["m0"], state, former=texts[:1])
+    assert me.caller(shown(owners[1])) == "m1"
+    me = handshake_of(texts[2], people["m0"], state, former=texts[:2])
+    assert me.caller(shown(owners[1])) == "m1"
+    with pytest.raises(Refused, match="not the one in the contract"):
+        me.caller(shown(owners[0]))
+    assert me.caller(shown(owners[2])) == "m1"
+    with pytest.raises(Refused, match="not the one in the contract"):
+        me.caller(shown(owners[1]))
+
+
+def test_a_certificate_without_its_key_does_not_replace_another(
+    made: Made, tmp_path: Path, state: NodeState
+) -> None:
+    contract, people = made
+    new = made_identity(tmp_path / "m1", "m1", people["m1"].folder.parent / "ca", days=2)
+    text = amended(contract, [_card(people["m1"], fingerprint=new.fingerprint)], [])
+    other = NodeState(tmp_path / "other")
+    try:
+        me = handshake_of(text, people["m0"], state, former=[contract])
+        peer = handshake_of(contract, people["m1"], other)
+        lie = wire.replaced(peer.welcome(me.hello("m1", NONCE), "m0"), certificate=new.tls_pem()[1])
+        with pytest.raises(Refused, match="does not hold the key"):
+            me.check_welcome(lie, "m1", NONCE)
+        assert me.check_welcome(peer.welcome(me.hello("m1", NONCE), "m0"), "m1", NONCE)
+    finally:
+        other.close()

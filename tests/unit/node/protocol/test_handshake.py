@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import serialization
 
 from node_stage import handshake_of, made_identity, small_contract
 from tacenda.node.identity import contract_files
-from tacenda.node.identity.certificates import Identity
+from tacenda.node.identity.certificates import Identity, check_name
 from tacenda.node.identity.contract import Contract
 from tacenda.node.protocol import wire
 from tacenda.node.protocol.handshake import (
@@ -185,6 +185,14 @@ def test_before_all_have_signed_nothing_is_said_of_any_state(
     assert a.check_welcome(late, "m2", NONCE).waiting
     with pytest.raises(Refused, match="has not all signatures of the contract yet"):
         replace(b, ready=False).welcome(a.hello("m2", NONCE, 3), "m0")
+    with pytest.raises(Refused, match="m0 has not all signatures .* and m2 speaks protocol 3"):
+        early.hello("m2", NONCE, 3)  # a peer that says so leads to no other conversation
+
+
+def test_a_name_as_long_as_the_contract_allows_travels(handshakes: dict[str, Handshake]) -> None:
+    name = ".".join(["x" * 49, "y" * 50])
+    hello = wire.replaced(handshakes["m0"].hello("m1", NONCE), sender=check_name(name))
+    assert wire.decode(wire.encode(hello), 1 << 16) == hello
 
 
 def test_clocks_that_differ_are_told(handshakes: dict[str, Handshake]) -> None:

@@ -56,3 +56,18 @@ def test_where_members_may_join_again_only_the_beginning_is_closed(tmp_path: Pat
     plan = make_plan(small_contract(3, 2, absence={"policy": "continue", "limit_seconds": 5.0}))
     assert begun(tmp_path, plan) == ""
     assert "sign a new contract" in begun(tmp_path, plan, key=NEW)
+
+
+def test_a_closed_run_releases_nothing_more(tmp_path: Path) -> None:
+    """Who left a run and puts a copy of the state back would spend what the ledger has freed."""
+    events = [event.to_dict() for event, count in PLAN.events("m0") for _ in range(count)]
+    charges = [((0, k, 0), event) for k, event in enumerate(events, 1)]
+    with Spending(tmp_path / "ledger", PLAN, "m0", None, KEY, "ours") as spending:
+        spending.require_open()
+        spending.settle(charges[:1], final=True)
+    with Spending(tmp_path / "ledger", PLAN, "m0", None, KEY, "ours") as copy:
+        with pytest.raises(StateError, match="nothing more is released from it"):
+            copy.require_open()
+        copy.settle(charges[:1], final=True)  # nothing new: a finished run may start again
+        with pytest.raises(StateError, match="was closed and can release nothing more"):
+            copy.settle(charges, final=True)

@@ -30,8 +30,8 @@ def test_a_budget_is_set_once_and_at_the_contracts_terms(tmp_path: Path) -> None
     name, notes = claim(path, records(), "ours", TERMS, 6.0, True)
     assert name == "ours"
     assert notes[-1] == (
-        f"ledger {path}: 'ours' has spent epsilon 0 at delta 0.0001 in all runs so far, against "
-        "everybody else together; a budget of 6."
+        f"ledger {path}: 'ours' has spent epsilon 0 at delta 0.0001 in all runs so far; "
+        "a budget of 6."
     )
     with LedgerStore(path) as store:
         budget = store.budget("ours")
