@@ -432,7 +432,7 @@ def test_the_file_says_its_version(tmp_path):
     LedgerStore(tmp_path / "l.db").close()
     with sqlite3.connect(tmp_path / "l.db") as db:
         meta = dict(db.execute("SELECT name, value FROM meta").fetchall())
-    assert meta["version"] == "2" and len(bytes.fromhex(meta["salt"])) == 32
+    assert meta["version"] == "3" and len(bytes.fromhex(meta["salt"])) == 32
 
 
 def test_a_name_must_be_a_text(ledger):

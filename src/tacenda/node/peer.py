@@ -138,6 +138,14 @@ class Peer:
 
     def advance(self) -> None:
         """One round; it counts only as a whole."""
+        self._step()
+        due = self.round == self.total or self._exchange.due(self.round)
+        self._exchange.keep(self._exchange.view, self.round, self.saved() if due else None)
+        if self._reached_radius is None and self.network.reached_radius is not None:
+            self._reached_radius = self.network.reached_radius
+            self._state.note(REACHED_RADIUS, self._reached_radius)
+
+    def _step(self) -> None:
         round = self.round + 1
         if round <= self._plan.contract.rounds:
             self._host.step(round)
@@ -146,10 +154,6 @@ class Peer:
         else:
             self._mixed = self.network.mix(self._output(), (round, 0), closing=True)
         self.round = round
-        self._exchange.keep(self._exchange.view, round, self.saved())
-        if self._reached_radius is None and self.network.reached_radius is not None:
-            self._reached_radius = self.network.reached_radius
-            self._state.note(REACHED_RADIUS, self._reached_radius)
 
     def warnings(self) -> list[str]:
         """What is wrong with the run so far, from released values only;
@@ -209,7 +213,8 @@ class Peer:
         return save({k: np.ascontiguousarray(v) for k, v in arrays.items()})
 
     def restore(self) -> None:
-        """Go on from the last durable round, if there is one."""
+        """Go on from the last durable round, if there is one: from its checkpoint, or an earlier
+        one and the rows received since."""
         from safetensors.numpy import load
 
         found = self._state.checkpoint()
@@ -229,7 +234,12 @@ class Peer:
                 (self._state.noted("membership") or {}).get("absent", ())
             )
             self._join(self._exchange.absent, restart=False)
-        self.ledger.resume(self._state.charges(), view, min(round, self._plan.contract.rounds))
+        done, private = self._state.done() or (view, round), self._plan.contract.rounds
+        self.ledger.resume(self._state.charges(), view, min(done[1], private))
+        self.ledger.go_to(min(round, private) + 1)
+        while self.round < done[1]:  # once more, from the rows received since; nothing is sent
+            self._step()
+            self._exchange.drop()  # their charges are there
 
     # ---- the end
     def result(self, seconds: float) -> RunResult:

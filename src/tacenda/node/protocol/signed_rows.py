@@ -117,8 +117,8 @@ class Witness:
         self.proofs: list[wire.Proof] = []
         self.lost: StateError | None = None
         self.on_caught: Callable[[str], None] = lambda member: None
-        done = state.checkpoint()
-        self.done: tuple[int, int] = (0, 0) if done is None else done[:2]
+        done = state.done()
+        self.done: tuple[int, int] = done or (0, 0)
         self.latest = max(
             [(*self.done, wire.MOST_CALLS if done else 0), *(key for key, _, _ in state.unsent())]
         )
@@ -347,8 +347,8 @@ class Witness:
         return wire.Shown(self.latest_of(peer), known)
 
     def remembers(self, claim: wire.Claim) -> bool:
-        """Whether a row with this member's own signature is in its state: before the checkpoint, or
-        in the outbox with these bytes."""
+        """Whether a row with this member's own signature is in its state: of a round that is
+        done, or in the outbox with these bytes."""
         if claim.key[:2] <= self.done:
             return True
         raw = self._state.sent(claim.key)

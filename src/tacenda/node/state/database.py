@@ -2,11 +2,12 @@
 charges, the outbox and a checkpoint.
 
 One transaction before every message: what it releases is booked, the message's bytes are stored,
-and the checkpoint that it builds on is there; only then is it sent. After a crash the node goes on
-from its checkpoint, computes the same message again (its noise is keyed) and sends the stored
-bytes. Charges are known by (view, round, call), so a redone step is booked once; beside each stands
-the digest of its question, so a redone step that asks anything else is refused before its noise is
-drawn.
+and all that it builds on is there: a checkpoint, which is written every few rounds only, and the
+neighbours' rows since. After a crash the node goes on from its checkpoint, computes the rounds
+since then again from those rows, sees that they give the stored messages (noise is keyed), and
+sends the last ones again. Charges are known by (view, round, call), so a redone step is booked
+once; beside each stands the digest of its question, so a redone step that asks anything else is
+refused before its noise is drawn.
 
 No charge is ever lost unseen. They are chained by hashes, and the chain's head (their number and
 the last seal) is kept twice: in this file, in the transaction of the charges, and in a mark outside
@@ -37,8 +38,11 @@ from tacenda.node.state.mark import START, Head, Mark, sealed, unsealed
 from tacenda.node.state.settled import MOST_LIVE, Row, Stretch, settled
 from tacenda.privacy.lasting.files import check_place
 
-FORMAT = "tacenda-node-3"
-BEFORE = "tacenda-node-2"  # a message was stored once for each peer
+FORMAT = "tacenda-node-4"
+BEFORE = (
+    "tacenda-node-2",  # a message was stored once for each peer
+    "tacenda-node-3",  # a checkpoint was written in every round
+)
 FILE = "node.sqlite"
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -233,16 +237,17 @@ class NodeState:
         self,
         charges: list[Booking],
         messages: list[tuple[Key, str, bytes]],
-        checkpoint: tuple[int, int, bytes] | None,
+        checkpoint: tuple[int, int, bytes | None] | None,
         forget: tuple[int, int] | None = None,
         received: list[tuple[Key, str, bytes]] | None = None,
     ) -> dict[tuple[Key, str], bytes]:
         """Make all durable, or nothing. Returns the stored frames of these messages: the old bytes
         where they existed.
 
-        checkpoint: (view, round, state). forget: (view, round) up to which no peer needs the outbox
-        any more. received: the neighbours' rows on which these messages or this checkpoint build;
-        the latest of each neighbour is kept for good.
+        checkpoint: (view, round, state) of a complete round; without a state the round is made
+        again from the last state and the rows received since. forget: (view, round) up to which the
+        outbox is not needed any more. received: the neighbours' rows on which these messages or
+        this checkpoint build; the latest of each neighbour is kept for good.
         """
         with self._mutex:
             steps: list[tuple[str, tuple[Any, ...]]] = []
@@ -278,9 +283,12 @@ class NodeState:
             stored = {(key, peer): frame for key, peer, frame in messages}
             steps.extend(self._posted(messages))
             if checkpoint is not None:
+                done = json.dumps(checkpoint[:2]).encode()
+                steps.append(("INSERT OR REPLACE INTO about VALUES ('done', ?)", (done,)))
+            saved = None if checkpoint is None else checkpoint[2]
+            if checkpoint is not None and saved is not None:
                 steps.extend(self._settle(checkpoint[:2]))
-            if checkpoint is not None:
-                digest = hashlib.sha256(checkpoint[2]).digest()
+                digest = hashlib.sha256(saved).digest()
                 steps.append(
                     ("INSERT OR REPLACE INTO checkpoint VALUES (1,?,?,?,?)", (*checkpoint, digest))
                 )
@@ -288,7 +296,7 @@ class NodeState:
                 ("INSERT OR IGNORE INTO inbox VALUES (?,?,?,?,?)", (*key, peer, row))
                 for key, peer, row in received or ()
             )
-            if checkpoint is not None:
+            if checkpoint is not None and saved is not None:
                 steps.append((_FORGET_RECEIVED, checkpoint[:2]))
             if forget is not None and steps:
                 steps.append(
@@ -435,7 +443,7 @@ class NodeState:
             )
 
     def checkpoint(self) -> tuple[int, int, bytes] | None:
-        """(view, round, state) of the last complete round that was made durable."""
+        """(view, round, state) of the last complete round whose state was stored."""
         row = self._db.execute("SELECT view, round, state, digest FROM checkpoint").fetchone()
         if row is None:
             return None
@@ -445,6 +453,15 @@ class NodeState:
                 "or leave the run."
             )
         return int(row[0]), int(row[1]), bytes(row[2])
+
+    def done(self) -> tuple[int, int] | None:
+        """(view, round) of the last complete round that is durable: that of the checkpoint, or a
+        later one, which the rows received since make again."""
+        saved = self._db.execute("SELECT view, round FROM checkpoint").fetchone()
+        if saved is None:
+            return None
+        noted = self.get("done")
+        return max((int(saved[0]), int(saved[1])), _done(noted))
 
     def unsent(self) -> list[tuple[Key, str, bytes]]:
         """The whole outbox, in order."""
@@ -463,6 +480,13 @@ class NodeState:
             "SELECT view, round, call, peer, frame FROM inbox ORDER BY view, round, call"
         ).fetchall()
         return [((e, r, c), peer, bytes(frame)) for e, r, c, peer, frame in rows]
+
+    def received_under(self, key: Key) -> list[tuple[str, bytes]]:
+        """The neighbours' rows of one call since the checkpoint, with their names."""
+        rows = self._db.execute(
+            "SELECT peer, frame FROM inbox WHERE view=? AND round=? AND call=?", key
+        ).fetchall()
+        return [(peer, bytes(frame)) for peer, frame in rows]
 
     def sent(self, key: Key) -> bytes | None:
         """The stored frame under this key, as long as some peer may need it."""
@@ -555,15 +579,17 @@ class NodeState:
         if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name='about'").fetchone():
             return
         found = self.get("format")
-        if found == BEFORE.encode():
+        if found in [name.encode() for name in BEFORE]:
+            old = _FROM_BEFORE if found == BEFORE[0].encode() else ""
             self._write(
-                [(sql, ()) for sql in _FROM_BEFORE.split(";\n") if sql.strip()]
+                [(sql, ()) for sql in old.split(";\n") if sql.strip()]
                 + [("UPDATE about SET value=? WHERE name='format'", (FORMAT.encode(),))]
             )
         elif found is not None and found != FORMAT.encode():
             raise StateError(
                 f"{self.folder} is a node's state of another version of the program "
-                f"({found.decode('ascii', 'replace')}, and this one reads {BEFORE} and {FORMAT}); "
+                f"({found.decode('ascii', 'replace')}, and this one reads {', '.join(BEFORE)} and "
+                f"{FORMAT}); "
                 "finish that run with the version that wrote it, or a newer one, "
                 "or use another folder for a new run."
             )
@@ -596,11 +622,9 @@ class NodeState:
         last = self._db.execute(
             "SELECT view, round FROM charges WHERE call >= 0 ORDER BY view DESC, round DESC"
         ).fetchone()
-        saved = self._db.execute("SELECT view, round FROM checkpoint").fetchone() or (0, 0)
-        if last is not None and tuple(last) > (saved[0], saved[1] + 1):
-            raise self._lost(
-                f"round {last[1]} is recorded, and the checkpoint is of round {saved[1]}"
-            )
+        done = self.done() or (0, 0)
+        if last is not None and tuple(last) > (done[0], done[1] + 1):
+            raise self._lost(f"round {last[1]} is recorded, and the last whole round is {done[1]}")
 
     def _unwritten(self, failed: sqlite3.Error) -> StateError:
         return StateError(
@@ -662,7 +686,8 @@ def booked(folder: str | Path) -> tuple[int, list[tuple[dict[str, Any], int]]]:
             db.execute("BEGIN")  # one moment for all tables
             events = db.execute("SELECT event, COUNT(*) FROM charges GROUP BY event").fetchall()
             past = db.execute("SELECT first, last, pattern FROM settled").fetchall()
-            row = db.execute("SELECT round FROM checkpoint").fetchone()
+            row = db.execute("SELECT view, round FROM checkpoint").fetchone()
+            noted = db.execute("SELECT value FROM about WHERE name='done'").fetchone()
         except sqlite3.DatabaseError as failed:
             raise StateError(
                 f"The state {path} cannot be read ({failed}); look at it again in a moment, and if "
@@ -670,7 +695,8 @@ def booked(folder: str | Path) -> tuple[int, list[tuple[dict[str, Any], int]]]:
             ) from None
     for first, last, pattern in past:
         events += [(text, last - first + 1) for _, text in json.loads(pattern)]
-    return (0 if row is None else int(row[0])), [(json.loads(text), n) for text, n in events]
+    done = 0 if row is None else max(tuple(row), _done(None if noted is None else noted[0]))[1]
+    return int(done), [(json.loads(text), n) for text, n in events]
 
 
 def _no_room(failed: sqlite3.Error) -> bool:
@@ -682,6 +708,11 @@ def _no_room(failed: sqlite3.Error) -> bool:
         sqlite3.SQLITE_CANTOPEN,
         sqlite3.SQLITE_READONLY,
     )
+
+
+def _done(noted: bytes | None) -> tuple[int, int]:
+    view, round = (0, 0) if noted is None else json.loads(noted)
+    return int(view), int(round)
 
 
 def _keyed(key: bytes, text: str) -> bytes:

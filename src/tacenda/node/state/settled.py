@@ -14,6 +14,7 @@ import hmac
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -32,7 +33,7 @@ class Stretch:
     pattern: str
     seal: bytes
 
-    @property
+    @cached_property
     def count(self) -> int:
         """How many charges it stands for."""
         return (self.last - self.first + 1) * len(json.loads(self.pattern))

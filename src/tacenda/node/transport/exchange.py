@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from tacenda._types import Array
-from tacenda.errors import NetworkError
+from tacenda.errors import NetworkError, StateError
 from tacenda.node.identity.contract import Contract
 from tacenda.node.identity.edge_keys import EdgeKeys
 from tacenda.node.protocol import wire
@@ -18,6 +18,9 @@ from tacenda.runtime.transport import Tag
 
 MEETING = 0.1  # seconds between looks for the keys of the edges
 SLICE = 0.5  # seconds between looks at the clock, the signals and the peers
+# A checkpoint follows the one before after so many rounds, or so many seconds of them: this is what
+# a node that was killed has to compute again
+MOST_ROUNDS, MOST_SECONDS = 8, 10.0
 
 
 class PeerAbsent(NetworkError):
@@ -60,7 +63,10 @@ class Exchange:
         self._contract, self._state, self._endpoint, self._check = contract, state, endpoint, check
         self._names = contract.names
         self._charges: list[Booking] = []
-        self._checkpoint: tuple[int, int, bytes] | None = None
+        self._checkpoint: tuple[int, int, bytes | None] | None = None
+        saved = state.checkpoint()
+        self._saved = None if saved is None else saved[:2]  # of the last state that was stored
+        self._saved_at = time.monotonic()
         self._received: list[tuple[Key, str, bytes]] = []
         self._sent_to: set[tuple[int, str]] = set()  # (view, peer): to whom rows were sent at all
         self._witness = endpoint.handshake.witness
@@ -74,8 +80,16 @@ class Exchange:
         self._state.check_question(key, question)
         self._charges.append((key, event.to_dict(), question))
 
-    def keep(self, view: int, round: int, state: bytes) -> None:
-        """The state after a complete round, to be made durable with the next message."""
+    def due(self, round: int) -> bool:
+        """Whether the state after this round is to be stored; the rows received since the last one
+        make any other again."""
+        view, saved = self._saved or (-1, 0)
+        late = time.monotonic() - self._saved_at > MOST_SECONDS
+        return view != self.view or round >= saved + MOST_ROUNDS or late
+
+    def keep(self, view: int, round: int, state: bytes | None) -> None:
+        """A complete round, and the state after it where that is due: to be made durable with the
+        next message."""
         self._checkpoint = (view, round, state)
 
     def flush(self) -> None:
@@ -89,9 +103,12 @@ class Exchange:
     def exchange(
         self, tag: Tag, outgoing: dict[int, Array], awaited: Iterable[int]
     ) -> dict[int, Array]:
-        """Durable, then sent to some members; then the rows of others are waited for."""
-        self._check([])
+        """Durable, then sent to some members; then the rows of others are waited for. In a round
+        that was done before a stop, nothing is sent, and all is what it was."""
         key = (self.view, *tag)
+        if key[:2] <= self._witness.done:
+            return self._again(key, outgoing, list(awaited))
+        self._check([])
         if outgoing:
             self._send(key, self._own_row(outgoing), [self._names[block] for block in outgoing])
         blocks = list(awaited)
@@ -103,6 +120,28 @@ class Exchange:
         # again, the first version counts.
         for peer, arrived in self._endpoint.mailbox.frames(key, peers).items():
             self._received.append((key, peer, wire.encode(wire.replaced(arrived, heard=[]))))
+        return {block: found[self._names[block]] for block in blocks}
+
+    def _again(self, key: Key, outgoing: dict[int, Array], blocks: list[int]) -> dict[int, Array]:
+        """An exchange of a round since the checkpoint, from the stored rows."""
+        if outgoing:
+            raw = wire.encode(wire.rows_frame(*key, self._own_row(outgoing)))
+            if self._state.sent(key) != raw:
+                raise StateError(
+                    f"Round {key[1]}, done again after a stop, gave other bytes than were sent "
+                    "before; nothing new was sent. Run with the same version of the program and "
+                    "its libraries as before the stop."
+                )
+        mailbox, peers = self._endpoint.mailbox, [self._names[block] for block in blocks]
+        mailbox.advance(*key[:2])
+        for peer, raw in self._state.received_under(key):
+            mailbox.put(peer, wire.stored_rows(raw))
+        found, missing = mailbox.take(key, peers, 0.0)
+        if missing:
+            raise StateError(
+                f"The state {self._state.folder} is damaged: the rows of {', '.join(missing)} in "
+                f"round {key[1]} are gone; restore the folder from a backup, or leave the run."
+            )
         return {block: found[self._names[block]] for block in blocks}
 
     def _send(self, key: Key, row: Array, peers: list[str]) -> None:
@@ -188,10 +227,13 @@ class Exchange:
             for link in self._endpoint.links.values()
             if link.peer not in self.absent and (self.view, link.peer) in self._sent_to
         ]
-        done = self._witness.done if self._checkpoint is None else self._checkpoint[:2]
+        saves = self._checkpoint is not None and self._checkpoint[2] is not None
+        saved = self._checkpoint[:2] if self._checkpoint is not None and saves else self._saved
         # Never what is not behind this node's own checkpoint, whatever the peers say
-        forget = min([done, *present])
+        forget = min([saved or (0, 0), *present])
         self._state.commit(self._charges, messages, self._checkpoint, forget, self._received)
+        if saves:
+            self._saved, self._saved_at = saved, time.monotonic()
         if self._checkpoint is not None:
             self._endpoint.handshake.view, self._endpoint.handshake.done = self._witness.done = (
                 self._checkpoint[:2]

@@ -21,7 +21,7 @@ from tacenda.formats.text import canonical_json
 from tacenda.privacy.lasting.chain import FIELDS, genesis, seal
 from tacenda.privacy.lasting.files import close_to_others, make_private
 
-VERSION, OLDER = "2", ("1",)  # of the file; older ones are read and brought up to date
+VERSION, OLDER = "3", ("1", "2")  # of the file; older ones are read and brought up to date
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS rows (
@@ -31,6 +31,7 @@ CREATE TABLE IF NOT EXISTS rows (
     previous TEXT NOT NULL, hash TEXT NOT NULL);
 CREATE UNIQUE INDEX IF NOT EXISTS once ON rows (run, key) WHERE kind = 'charge';
 CREATE UNIQUE INDEX IF NOT EXISTS once_reserved ON rows (run, key) WHERE kind = 'reserve';
+CREATE INDEX IF NOT EXISTS stretches ON rows (run) WHERE kind = 'charges';
 CREATE INDEX IF NOT EXISTS budgets ON rows (dataset, seq) WHERE kind = 'budget';
 CREATE TABLE IF NOT EXISTS head (
     one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, hash TEXT NOT NULL);
@@ -204,7 +205,10 @@ class LedgerFile:
         known = db.execute(
             f"SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ({names})"
         ).fetchone()
-        if known[0] < 5:
+        old = known[0] == 5 and db.execute(
+            "SELECT value FROM meta WHERE name = 'version'"
+        ).fetchone() in [(name,) for name in OLDER]
+        if known[0] < 5 or old:
             with self._transaction("BEGIN IMMEDIATE"):
                 for statement in SCHEMA.split(";\n"):
                     if statement.strip():

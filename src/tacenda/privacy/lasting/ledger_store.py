@@ -44,6 +44,7 @@ from tacenda.privacy.lasting.chain import Verification, genesis, verify_chain
 from tacenda.privacy.lasting.database import LedgerFile
 from tacenda.privacy.lasting.files import Chunk, check_place, fingerprint
 from tacenda.privacy.lasting.fingerprints import marks_of
+from tacenda.privacy.lasting.stretches import charges_of, stretched
 from tacenda.privacy.lasting.tables import replayed, stored
 from tacenda.words import against
 
@@ -259,7 +260,7 @@ class LedgerStore:
         """Book many releases in one transaction, all or none; how many of them are new.
 
         What the run has reserved is taken from its reservation; anything beyond is compared with
-        the budget at once.
+        the budget at once. Equal releases of consecutive rounds become one row (`stretches`).
         """
         with self._file.writing():
             run = self._run(run_id)
@@ -271,10 +272,12 @@ class LedgerStore:
                     f"run {run_id!r} was closed and can release nothing more; open a new run."
                 )
             self._check_uncovered(run_id, run["dataset"], [event for _, event in fresh])
-            for key, event in fresh:
-                self._file.append(
-                    "charge", run["dataset"], run_id, key, event=canonical_json(event.to_dict())
-                )
+            texts = [(key, canonical_json(event.to_dict())) for key, event in fresh]
+            lines, alone = stretched(texts)
+            if lines:
+                self._file.append("charges", run["dataset"], run_id, body=lines)
+            for key, text in alone:
+                self._file.append("charge", run["dataset"], run_id, key, event=text)
             for event, count in _counted(event for _, event in fresh):
                 self._tally(run_id, event, charged=count)
             return len(fresh)
@@ -355,7 +358,9 @@ class LedgerStore:
 
     def holds(self, run_id: str) -> bool:
         """Whether anything was ever reserved or charged for the run."""
-        query = "SELECT 1 FROM rows WHERE run = ? AND kind IN ('reserve', 'charge') LIMIT 1"
+        query = (
+            "SELECT 1 FROM rows WHERE run = ? AND kind IN ('reserve', 'charge', 'charges') LIMIT 1"
+        )
         return self._file.one(query, run_id) is not None
 
     # -- the chain
@@ -466,6 +471,8 @@ class LedgerStore:
     ) -> list[tuple[str, Event]]:
         """Those not booked before; the same index with another event is refused."""
         fresh: dict[str, Event] = {}
+        rows = self._file.all("SELECT body FROM rows WHERE run=? AND kind='charges'", run_id)
+        settled = dict(charge for (body,) in rows for charge in charges_of(json.loads(body)))
         for index, event in charges:
             if not isinstance(event, Event):
                 raise InputError(
@@ -476,7 +483,8 @@ class LedgerStore:
             row = self._file.one(
                 "SELECT event FROM rows WHERE run=? AND key=? AND kind='charge'", run_id, key
             )
-            booked = event_from_dict(json.loads(row[0])) if row else fresh.get(key)
+            text = row[0] if row else settled.get(key)
+            booked = event_from_dict(json.loads(text)) if text else fresh.get(key)
             if booked is not None and booked != event:
                 raise PrivacyError(
                     f"index {key} of run {run_id!r} was charged as {booked} and cannot become "

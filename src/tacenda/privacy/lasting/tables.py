@@ -55,6 +55,9 @@ def replayed(rows: Iterable[dict[str, Any]]) -> Tables:
                 tables.add(run, canonical_json(event), count, 0)
         elif row["kind"] == "charge":
             tables.add(run, row["event"], 0, 1)
+        elif row["kind"] == "charges":
+            for event, _, first, last, _ in body_of(row):
+                tables.add(run, canonical_json(event), 0, last - first + 1)
     return tables
 
 

@@ -232,11 +232,27 @@ def test_a_state_of_the_version_before_goes_on(tmp_path: Path) -> None:
     )
     for peer in ("ann", "bob"):
         db.execute("INSERT INTO outbox VALUES (0, 1, 0, ?, ?)", (peer, b"row"))
-    db.execute("UPDATE about SET value = ? WHERE name = 'format'", (database.BEFORE.encode(),))
+    db.execute("UPDATE about SET value = ? WHERE name = 'format'", (database.BEFORE[0].encode(),))
     db.execute("DROP TABLE settled")
     state.close()
     again = opened(tmp_path)
     assert again.unsent() == [((0, 1, 0), peer, b"row") for peer in ("ann", "bob")]
+    assert again.charges() == booked
+    assert again.get("format") == database.FORMAT.encode()
+    again.close()
+
+
+def test_a_state_with_a_checkpoint_in_every_round_goes_on(tmp_path: Path) -> None:
+    """The version before said nowhere else which round was done."""
+    state = opened(tmp_path)
+    booked = round_of(state, 1) + round_of(state, 2)
+    state._db.execute("DELETE FROM about WHERE name = 'done'")
+    state._db.execute(
+        "UPDATE about SET value = ? WHERE name = 'format'", (database.BEFORE[1].encode(),)
+    )
+    state.close()
+    again = opened(tmp_path)
+    assert again.done() == (0, 1)
     assert again.charges() == booked
     assert again.get("format") == database.FORMAT.encode()
     again.close()

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacenda.errors import StateError
-from tacenda.node.state.database import FILE, NodeState
+from tacenda.node.state.database import FILE, NodeState, booked
 from tacenda.node.state.mark import START, Mark, sealed, unsealed
 
 Key = tuple[int, int, int]
@@ -28,6 +28,7 @@ class Copybook:
         self.outbox: dict[tuple[Key, str], bytes] = {}
         self.inbox: dict[tuple[Key, str], bytes] = {}
         self.checkpoint: tuple[int, int, bytes] | None = None
+        self.noted = (0, 0)
 
     def commit(
         self, charges: Any, messages: Any, checkpoint: Any, forget: Any, received: Any
@@ -47,6 +48,8 @@ class Copybook:
         for key, peer, frame in received:
             self.inbox.setdefault((key, peer), frame)
         if checkpoint is not None:
+            self.noted = checkpoint[:2]
+        if checkpoint is not None and checkpoint[2] is not None:
             self.checkpoint = checkpoint
             latest: dict[str, Key] = {}
             for key, peer in self.inbox:
@@ -62,11 +65,15 @@ class Copybook:
             }
         return True
 
+    def done(self) -> tuple[int, int] | None:
+        """Nothing is done before there is a state from which it can be made again."""
+        return None if self.checkpoint is None else max(self.checkpoint[:2], self.noted)
+
     def whole(self) -> bool:
-        """A round is booked together with the checkpoint of the round before it."""
+        """A round is booked together with the end of the round before it."""
         last = max((key[:2] for key in self.charges if key[2] >= 0), default=None)
-        saved = (0, 0) if self.checkpoint is None else self.checkpoint[:2]
-        return last is None or last <= (saved[0], saved[1] + 1)
+        done = self.done() or (0, 0)
+        return last is None or last <= (done[0], done[1] + 1)
 
 
 key = st.tuples(st.integers(0, 1), st.integers(1, 3), st.integers(-1, 1))
@@ -81,7 +88,8 @@ COMMITS = st.lists(
             unique_by=lambda row: row[0],
         ),
         st.lists(st.tuples(key, peer, frame), max_size=2, unique_by=lambda row: row[:2]),
-        st.none() | st.tuples(st.integers(0, 1), st.integers(0, 3), st.sampled_from([b"s", b"t"])),
+        st.none()
+        | st.tuples(st.integers(0, 1), st.integers(0, 3), st.sampled_from([b"s", b"t", None])),
         st.none() | st.tuples(st.integers(0, 1), st.integers(0, 3)),
         st.lists(st.tuples(key, peer, frame), max_size=3, unique_by=lambda row: row[:2]),
     ),
@@ -122,7 +130,7 @@ def _play(home: Path, commits: Any, again: bool) -> None:
         if again:
             state.close()
             if not book.whole():
-                with pytest.raises(StateError, match="is recorded, and the checkpoint is of round"):
+                with pytest.raises(StateError, match="is recorded, and the last whole round is"):
                     NodeState(home / "state")
                 return
             state = NodeState(home / "state")
@@ -144,6 +152,11 @@ def _same(state: NodeState, book: Copybook) -> None:
     )
     assert [k for k, _, _ in state.received()] == sorted(k for k, _ in book.inbox)
     assert state.checkpoint() == book.checkpoint
+    assert state.done() == book.done()
+    assert booked(state.folder)[0] == (book.done() or (0, 0))[1]
+    for k in {k for k, _ in book.inbox}:
+        found = {p: f for (at, p), f in book.inbox.items() if at == k}
+        assert dict(state.received_under(k)) == found
     for k in {k for k, _ in book.outbox}:
         assert {state.sent(k)} == {f for (at, _), f in book.outbox.items() if at == k}
     assert state.sent((9, 9, 9)) is None
