@@ -83,7 +83,7 @@ def test_without_a_schema_one_is_drafted_and_waits_for_a_person() -> None:
         (["new", *FIRST, *PLACE, "-s", "schema.toml", "--coalition", "x"], "--coalition must be"),
         (["new", *FIRST, *PLACE, "-s", "schema.toml", "--key", "k"], "belongs to --certificate"),
         (["new", *FIRST, *PLACE, "-s", "schema.toml", "--certificate", "c"], "needs --authority"),
-        (["join", "none.invite"], "invitation none.invite cannot be read"),
+        (["join", "none.invite"], "invitation none.invite is not there"),
         (["draft", "x.card"], "There is no node.toml|must hold one invitation"),
     ],
 )

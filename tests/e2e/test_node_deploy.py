@@ -44,7 +44,7 @@ def test_compose_mounts_what_the_image_reads() -> None:
     for place in ("/etc/tacenda", "/identity", "/state", "/ledger"):
         assert place in image
         assert compose.count(f":{place}") == 3
-    assert "USER tacenda" in image
+    assert "USER 10001:10001" in image
     assert compose.count("read_only: true") == 1
 
 

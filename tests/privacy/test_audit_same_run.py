@@ -93,7 +93,7 @@ def test_the_audits_attack_what_simulate_runs(
     statements: list[Any] = []
     real = RunSpec.statement
     monkeypatch.setattr(
-        RunSpec, "statement", lambda *a: statements.append(real(*a)) or statements[-1]
+        RunSpec, "statement", lambda *a, **k: statements.append(real(*a, **k)) or statements[-1]
     )
     with monkeypatch.context() as patch:
         asked = noise_drawn(patch, SimulatedNoise)

@@ -91,7 +91,11 @@ class _Alone(Exchange):
         # Nobody here reads the signatures
         witness = Witness(contract, "m0", state, lambda text: "A" * 86 + "==")
         handshake = SimpleNamespace(view=0, done=0, started=False, witness=witness)
-        mailbox = SimpleNamespace(frames=lambda key, peers: {})
+        mailbox = SimpleNamespace(
+            frames=lambda key, peers: {},
+            advance=lambda *place: None,
+            take=lambda key, peers, seconds: (self.wait(key, peers), []),
+        )
         nobody = SimpleNamespace(
             post=lambda frames: None, links={}, handshake=handshake, mailbox=mailbox
         )

@@ -309,6 +309,9 @@ def _ledger_charges(folder: Path) -> list[Any]:
             raise StateError(f"{folder / LEDGER}, line {number}: its contents and seal differ.")
         if row["kind"] == "charge":
             charges.append((event_from_dict(json.loads(row["event"])), 1))
+        elif row["kind"] == "charges":
+            for event, _, first, last, _ in json.loads(row["body"]):
+                charges.append((event_from_dict(event), last - first + 1))
     return charges
 
 
