@@ -17,10 +17,10 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def crowd(tmp_path: Path) -> Iterator[Crowd]:
-    made = Crowd(
-        tmp_path / "crowd", small_contract(3, rounds=60), seed=3, ledgers=tmp_path / "ledgers"
-    )
+def crowd(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Crowd]:
+    """Three members, of a run with 60 rounds unless the test asks for more."""
+    contract = small_contract(3, rounds=getattr(request, "param", 60))
+    made = Crowd(tmp_path / "crowd", contract, seed=3, ledgers=tmp_path / "ledgers")
     yield made
     made.stop()
 
@@ -108,6 +108,7 @@ def test_the_same_member_twice_on_one_state(crowd: Crowd) -> None:
     same_bits(crowd, crowd.models())
 
 
+@pytest.mark.parametrize("crowd", [1500], indirect=True)  # still running when the copy is up
 def test_the_same_member_twice_on_two_machines(crowd: Crowd, tmp_path: Path) -> None:
     """A copy of the whole member, identity and records, but with a state, a ledger and an address
     of its own."""
