@@ -126,6 +126,18 @@ def test_the_same_member_twice_on_two_machines(crowd: Crowd, tmp_path: Path) -> 
     same_bits(crowd, crowd.finish())
 
 
+@pytest.mark.parametrize("crowd", [1500], indirect=True)
+def test_a_state_whose_run_is_closed_in_the_ledger(crowd: Crowd, tmp_path: Path) -> None:
+    """Found by attack: its reservation is free again, and a copy of the state went on."""
+    _stopped_in_the_run(crowd)
+    with LedgerStore(tmp_path / "ledgers" / "m1" / "ledger.sqlite") as store:
+        [run] = [run["run"] for run in store.runs()]
+        store.close_run(run)
+    before = crowd.charges("m1")
+    _refused(crowd, "m1", 4, "is closed in the ledger", "nothing more is released from it")
+    assert crowd.charges("m1") == before
+
+
 def test_another_schema(crowd: Crowd, tmp_path: Path) -> None:
     small_schema(5).write(tmp_path / "other.toml")
     crowd.options["m1"] = {"schema": tmp_path / "other.toml"}
