@@ -21,6 +21,7 @@ from tacenda.formats.text import from_toml
 from tacenda.node.identity.contract import Contract, Member
 from tacenda.node.identity.contract_files import named_edges
 from tacenda.node.run_plan import RunPlan, facts_of, make_plan, topology_of
+from tacenda.runtime.closing import EXACT
 
 if TYPE_CHECKING:
     from tacenda.data.schema import Schema
@@ -87,6 +88,8 @@ def draft(
     values["edges"] = edges or named_edges(graph or named or "ring", [m["name"] for m in members])
     values["authorities"] = list(dict.fromkeys(card["authority"] for card in cards))
     chosen = None
+    if values.get("evaluation") is not None and not leaves_open(values):
+        values.setdefault("finish_mixing", EXACT)
     if leaves_open(values):
         chosen = _planned(values)
         values = _with_choice(values, chosen)
@@ -175,6 +178,7 @@ def _planned(values: dict[str, Any]) -> Plan:
             "privacy": privacy if asked == "all" else {**privacy, "coalition": asked},
             "algorithm": {"name": "ipadmm"},
             "rounds": 1 if rounds == AUTO else rounds,
+            "finish_mixing": EXACT,
         }
     )
     return plan_facts(
